@@ -1,0 +1,1 @@
+# Installation: library, headers, pkg-config file, CMake package, the rank program.

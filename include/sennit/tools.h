@@ -1,0 +1,50 @@
+/* tools.h: what the library knows, as JSON in, JSON out.
+ *
+ *   char* answer = NULL;
+ *   if (sennit_tool_verify("{\"ranks\": \"1:8\"}", &answer) == SENNIT_OK) {
+ *     puts(answer);
+ *     sennit_tool_free(answer);
+ *   }
+ *
+ * Each function takes one JSON object as UTF-8 text (NULL or "" is an empty one), refuses unknown
+ * keys by name, and sets *answer to a JSON object that the caller frees with sennit_tool_free. On
+ * failure *answer is NULL and sennit_last_error_message() says why. Any thread, any time.
+ */
+#ifndef SENNIT_TOOLS_H_
+#define SENNIT_TOOLS_H_
+
+#include "sennit/sennit.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* {"collective"?} -> {"algorithms": [{"collective", "name", "summary", "source", "in_place"}]} */
+SENNIT_API sennit_status_t sennit_tool_algorithms(const char* request, char** answer);
+
+/* Proves schedules: {"collective"?, "algorithm"?, "ranks"?: "1:64" or "8" or 8, "protocol"?: "slots"|"direct"}
+ * -> {"instances", "failed", "refused", "failures": [{"collective", "algorithm", "ranks", "root", "why"}],
+ *     "seconds"} */
+SENNIT_API sennit_status_t sennit_tool_verify(const char* request, char** answer);
+
+/* {"collective", "algorithm"?, "ranks", "root"?, "radix"?} -> {"text", "json", "svg", "proof": {...}} */
+SENNIT_API sennit_status_t sennit_tool_show(const char* request, char** answer);
+
+/* {} -> the description of this machine. */
+SENNIT_API sennit_status_t sennit_tool_machine(const char* request, char** answer);
+
+/* {} -> {"version", "build": {...}, "variables": [{"name", "type", "default", "value", "text"}],
+ *        "unknown_variables": [name]} */
+SENNIT_API sennit_status_t sennit_tool_info(const char* request, char** answer);
+
+/* Not available yet: SENNIT_UNSUPPORTED. */
+SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answer);
+SENNIT_API sennit_status_t sennit_tool_explain(const char* request, char** answer);
+
+SENNIT_API void sennit_tool_free(char* answer);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* SENNIT_TOOLS_H_ */

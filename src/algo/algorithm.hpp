@@ -1,0 +1,48 @@
+// Algorithm: one row of the table of algorithms. A row is a pure function from shape to schedule
+// and what is claimed of it; verifier, simulator, executors, bench and documentation read the
+// table. To add one: docs/adding/algorithm.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "schedule/schedule.hpp"
+
+namespace sennit {
+
+struct Algorithm {
+  Collective collective;
+  std::string_view name;
+  std::string_view summary;  // one line for people
+  std::string_view source;   // paper or textbook of the idea
+
+  // The schedule before fusion. Called only for shapes that `refuses` accepts.
+  Schedule (*build)(const Shape& shape);
+
+  // Why the algorithm cannot run this shape as named; empty when it can.
+  std::string_view (*refuses)(const Shape& shape);
+
+  // Closed forms, written independently of `build`; the verifier compares.
+  // Blocks that rank `from` sends to rank `to` for one tile (blocks of the schedule's cut).
+  std::int64_t (*blocks_on_link)(const Shape& shape, int from, int to);
+
+  // Messages in the longest dependent chain of one tile (rounds of the algorithm).
+  std::int64_t (*rounds)(const Shape& shape);
+
+  // Proved in place as well. Otherwise a rank that is in place works on a copy of its input.
+  bool in_place;
+};
+
+// The rows of one collective; the first is the default where nothing better is known.
+std::span<const Algorithm> algorithms(Collective collective);
+
+// The row with this name; a failure lists the names there are.
+Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
+
+// The fused schedule of `algorithm` for `shape`, or why it is refused by name.
+Result<Schedule> make_schedule(const Algorithm& algorithm, const Shape& shape);
+
+inline std::string_view refuses_nothing(const Shape&) { return {}; }
+
+}  // namespace sennit

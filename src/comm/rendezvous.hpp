@@ -1,0 +1,79 @@
+// Rendezvous: how ranks of one machine find each other and come to share memory.
+//
+//   SENNIT_ASSIGN_OR_RETURN(const Identity identity, identity_from_environment());
+//   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
+//
+// Rank 0 listens on a Unix socket whose name follows from the key; the others connect until the
+// join deadline. Both ends check that the other belongs to the same user before they read a byte.
+// Rank 0 makes the shared segment (a sealed memfd) and hands it out together with everyone's pidfd.
+// Nothing has a name in a file system, so nothing is left behind when a rank is killed. Ranks that
+// are threads of one process use the same code and end up with one mapping of the segment.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/status.hpp"
+
+namespace sennit {
+
+struct Identity {
+  int rank = 0;
+  int size = 1;
+  std::string key;  // any bytes that all ranks of the set share, and no other set does
+};
+
+// From the first complete set of variables: SENNIT_*, torchrun's, Open MPI's, hydra's, Slurm's. The
+// n-th call of a process adds n to the key, so that several communicators keep apart. A set that is
+// begun but incomplete, or does not parse, is an error that names the variables.
+Result<Identity> identity_from_environment();
+
+struct JoinOptions {
+  double timeout_s = 60.0;
+  // What all ranks must agree on, as "name=value" lines; a difference is refused and listed.
+  std::string settings;
+  std::size_t segment_bytes = 0;
+};
+
+// Memory that all ranks of a set share, zeroed at first. One mapping a process, however many of the
+// ranks live in it.
+class SharedSegment {
+ public:
+  SharedSegment(std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
+  ~SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return base_; }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  std::size_t bytes_;
+};
+
+struct Member {
+  pid_t pid = 0;  // as this process sees it; 0 where PID namespaces hide it
+  std::string host;
+  bool same_process = false;
+  UniqueFd pidfd;  // readable once the process has died; empty for same_process
+};
+
+struct Membership {
+  Identity identity;
+  std::vector<Member> members;  // by rank
+  std::shared_ptr<SharedSegment> segment;
+};
+
+// Blocks until all ranks have joined, at most options.timeout_s. kJoinTimeout names the ranks that
+// are missing, on every rank that did join.
+Result<Membership> join(const Identity& identity, const JoinOptions& options);
+
+}  // namespace sennit

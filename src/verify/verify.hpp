@@ -1,0 +1,53 @@
+// The verifier: decides, exactly, whether a plan is right. It speaks of the very object that the
+// executor runs: after fusion, with its protocols and slot counts, for any number of tiles.
+//
+//   Result<Proof> proof = verify(plan);
+//   if (!proof.ok()) { ... proof.status().message() says which rank, lane, step and block ... }
+//
+// What is proved, and how (docs/schedule.md has the derivations):
+//  - live: the graph of steps with tile delays has no cycle of delay zero, so the plan ends for
+//    every number of tiles and every order of execution;
+//  - values: every output block holds each contribution exactly once, in the same expression tree
+//    on all ranks (bit identity);
+//  - races: any two accesses to one cell, one of them a write, are ordered by the same graph;
+//    out of place, and in place on every rank;
+//  - scratch: every read of a scratch cell is preceded by a write of the same tile.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/plan.hpp"
+
+namespace sennit {
+
+// Which protocols a channel may use with everything else unchanged.
+struct ProtocolSet {
+  bool slots = false;
+  bool direct_get = false;
+  bool direct_put = false;
+};
+
+struct Proof {
+  std::uint64_t structure_hash = 0;
+  bool in_place = false;       // proved with in-place buffers on every rank, too
+  std::string why_not_in_place;  // the first race found when not
+  bool reproducible = false;   // all outputs have one expression tree, the canonical one of n
+};
+
+// Proves `plan` out of place, and finds out whether it also holds in place. A failure has the code
+// kNotProved and names the first defect found.
+Result<Proof> verify(const Plan& plan);
+
+// The protocols that each channel of strand `strand_index` may use, all other channels bound as
+// they are. Expensive: one proof a channel and protocol.
+std::vector<ProtocolSet> legal_protocols(const Plan& plan, int strand_index);
+
+// Blocks sent from rank to rank for one tile of a schedule: [from * ranks + to].
+std::vector<std::int64_t> link_blocks(const Schedule& schedule);
+
+// Messages in the longest dependent chain of one tile.
+std::int64_t longest_chain(const Schedule& schedule);
+
+}  // namespace sennit
