@@ -280,6 +280,27 @@ int largest_message_blocks(const Schedule& schedule) {
   return static_cast<int>(largest);
 }
 
+bool is_stored_whole(const Schedule& schedule, int channel) {
+  const Channel& ends = schedule.channels[static_cast<std::size_t>(channel)];
+  const auto steps = [&](LaneId id) -> const std::vector<Step>& {
+    return schedule.ranks[static_cast<std::size_t>(id.rank)][static_cast<std::size_t>(id.lane)]
+        .steps;
+  };
+  const auto uses = [channel](const std::vector<int>& list) {
+    return std::ranges::find(list, channel) != list.end();
+  };
+  const auto sent_whole = [&](const Step& step) {
+    return !uses(step.out) || step.kind == StepKind::kSend || !step.to.empty();
+  };
+  const auto stored = [&](const Step& step) {
+    return !uses(step.in) || (step.kind == StepKind::kRecv && !step.to.empty());
+  };
+  return std::ranges::all_of(steps(ends.writer), sent_whole) &&
+         std::ranges::all_of(ends.readers, [&](LaneId reader) {
+           return std::ranges::all_of(steps(reader), stored);
+         });
+}
+
 Status check_structure(const Schedule& schedule) { return StructureCheck(schedule).run(); }
 
 std::string_view name(StepKind kind) {

@@ -138,6 +138,10 @@ int messages_per_tile(const Schedule& schedule, int channel);
 // Blocks in the largest message of the schedule; 0 when there is none with data.
 int largest_message_blocks(const Schedule& schedule);
 
+// The messages of `channel` lie in blocks of the writer when they are sent, and are stored, not
+// reduced or passed on unseen, by every reader: what the direct protocols need.
+bool is_stored_whole(const Schedule& schedule, int channel);
+
 // Structure alone: indices in range, list lengths as the kinds demand, channels used only by their
 // own lanes and equally often at both ends. What passes can be printed, hashed and given to the
 // verifier; it may still be wrong in every way that a proof is for.
