@@ -1,0 +1,13 @@
+// The all_reduce algorithms: each function returns its row of the table.
+#pragma once
+
+#include "algo/algorithm.hpp"
+
+namespace sennit::algo::all_reduce {
+
+Algorithm ring();
+
+// All rows; the first is the default.
+std::span<const Algorithm> table();
+
+}  // namespace sennit::algo::all_reduce
