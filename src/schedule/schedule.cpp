@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/tokens.hpp"
+
 namespace sennit {
 namespace {
 
@@ -45,10 +47,23 @@ class StructureCheck {
     if (schedule_.ranks.size() != static_cast<std::size_t>(p.ranks)) {
       return wrong("{} rank programs for {} ranks", schedule_.ranks.size(), p.ranks);
     }
+    return check_names();
+  }
+
+  // Scratch is printed by name, so names must be words that tell it apart.
+  Status check_names() const {
+    if (!is_word(schedule_.algorithm)) {
+      return wrong("the name of an algorithm is a word");
+    }
+    std::vector<std::string_view> names{name(Space::kInput), name(Space::kOutput)};
     for (const Scratch& scratch : schedule_.scratch) {
       if (scratch.blocks < 1 || scratch.depth < 1) {
         return wrong("scratch '{}' needs at least one block and depth 1", scratch.name);
       }
+      if (!is_word(scratch.name) || std::ranges::count(names, scratch.name) > 0) {
+        return wrong("scratch '{}' needs a word of its own for a name", scratch.name);
+      }
+      names.push_back(scratch.name);
     }
     return {};
   }
