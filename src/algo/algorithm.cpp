@@ -2,7 +2,14 @@
 
 #include "algo/all_gather/all_gather.hpp"
 #include "algo/all_reduce/all_reduce.hpp"
+#include "algo/all_to_all/all_to_all.hpp"
+#include "algo/barrier/barrier.hpp"
 #include "algo/broadcast/broadcast.hpp"
+#include "algo/gather/gather.hpp"
+#include "algo/reduce/reduce.hpp"
+#include "algo/reduce_scatter/reduce_scatter.hpp"
+#include "algo/scatter/scatter.hpp"
+#include "algo/send_recv/send_recv.hpp"
 #include "schedule/passes.hpp"
 
 #include <algorithm>
@@ -36,18 +43,24 @@ std::span<const Algorithm> algorithms(Collective collective) {
   switch (collective) {
     case Collective::kAllReduce:
       return algo::all_reduce::table();
+    case Collective::kReduce:
+      return algo::reduce::table();
     case Collective::kBroadcast:
       return algo::broadcast::table();
     case Collective::kAllGather:
       return algo::all_gather::table();
-    case Collective::kReduce:
     case Collective::kReduceScatter:
+      return algo::reduce_scatter::table();
     case Collective::kAllToAll:
+      return algo::all_to_all::table();
     case Collective::kGather:
+      return algo::gather::table();
     case Collective::kScatter:
+      return algo::scatter::table();
     case Collective::kBarrier:
+      return algo::barrier::table();
     case Collective::kSendRecv:
-      return {};
+      return algo::send_recv::table();
   }
   return {};
 }

@@ -6,6 +6,12 @@
 
 namespace sennit::algo {
 
+// Element of a list that has one entry a rank (or a lane, or a child), by its plain number.
+template <typename T>
+const T& at(const std::vector<T>& list, int index) {
+  return list.at(static_cast<std::size_t>(index));
+}
+
 // `value` modulo `ranks`, never negative: neighbours on a ring, and ranks relative to a root.
 constexpr int wrap(int value, int ranks) { return (value % ranks + ranks) % ranks; }
 

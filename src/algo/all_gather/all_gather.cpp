@@ -5,7 +5,7 @@
 namespace sennit::algo::all_gather {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {ring()};
+  static const std::array rows = {ring(), direct()};
   return rows;
 }
 

@@ -7,6 +7,7 @@
 namespace sennit::algo::all_gather {
 
 Algorithm ring();
+Algorithm direct();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

@@ -1,5 +1,6 @@
 #include "algo/all_gather/all_gather.hpp"
 #include "algo/ranks.hpp"
+#include "algo/wiring.hpp"
 
 namespace sennit::algo::all_gather {
 namespace {
@@ -12,14 +13,10 @@ Schedule build(const Shape& shape) {
     return std::move(b).finish();
   }
   const auto lanes = b.lane_on_every_rank(Need::kMove);
-  std::vector<int> to_next;
-  for (int rank = 0; rank < n; ++rank) {
-    to_next.push_back(b.channel(lanes[static_cast<std::size_t>(rank)],
-                                lanes[static_cast<std::size_t>(wrap(rank + 1, n))]));
-  }
+  const auto to_next = ring_channels(b, lanes);
   for (const LaneId lane : lanes) {
-    const int next = to_next[static_cast<std::size_t>(lane.rank)];
-    const int previous = to_next[static_cast<std::size_t>(wrap(lane.rank - 1, n))];
+    const int next = at(to_next, lane.rank);
+    const int previous = at(to_next, wrap(lane.rank - 1, n));
     b.send(lane, {input_block(0)}, next);
     for (int hop = 1; hop < n; ++hop) {
       const Block block = output_block(wrap(lane.rank - hop, n));

@@ -6,6 +6,9 @@
 namespace sennit::algo::all_reduce {
 
 Algorithm ring();
+Algorithm recursive_doubling();
+Algorithm two_shot();
+Algorithm one_shot();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

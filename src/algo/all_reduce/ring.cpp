@@ -1,6 +1,6 @@
 #include "algo/all_reduce/all_reduce.hpp"
 #include "algo/ranks.hpp"
-#include "schedule/builder.hpp"
+#include "algo/wiring.hpp"
 
 namespace sennit::algo::all_reduce {
 namespace {
@@ -8,25 +8,19 @@ namespace {
 // Block b starts at rank b, collects one contribution at each hop, is complete at rank b - 1, and
 // travels round once more. The sums of the first turn stand in output only until fusion forwards
 // them without storing them; the second turn overwrites that output in any case.
-void add_rank(Builder& b,
-              const std::vector<LaneId>& lanes,
-              const std::vector<int>& to_next,
-              int rank) {
+void add_rank(Builder& b, LaneId lane, int previous, int next) {
   const int n = b.problem().ranks;
-  const LaneId lane = lanes[static_cast<std::size_t>(rank)];
-  const int next = to_next[static_cast<std::size_t>(rank)];
-  const int previous = to_next[static_cast<std::size_t>(wrap(rank - 1, n))];
-  b.send(lane, {input_block(rank)}, next);
+  b.send(lane, {input_block(lane.rank)}, next);
   for (int hop = 1; hop < n; ++hop) {
-    const int index = wrap(rank - hop, n);
+    const int index = wrap(lane.rank - hop, n);
     b.recv_reduce(lane, previous, {input_block(index)}, {output_block(index)});
     b.send(lane, {output_block(index)}, next);
   }
   for (int hop = 0; hop < n - 1; ++hop) {
-    const int index = wrap(rank - hop, n);
-    b.recv(lane, previous, {output_block(index)});
+    const Block block = output_block(wrap(lane.rank - hop, n));
+    b.recv(lane, previous, {block});
     if (hop < n - 2) {
-      b.send(lane, {output_block(index)}, next);
+      b.send(lane, {block}, next);
     }
   }
 }
@@ -39,13 +33,9 @@ Schedule build(const Shape& shape) {
     b.copy(lanes[0], {input_block(0)}, {output_block(0)});
     return std::move(b).finish();
   }
-  std::vector<int> to_next;
-  for (int rank = 0; rank < n; ++rank) {
-    to_next.push_back(b.channel(lanes[static_cast<std::size_t>(rank)],
-                                lanes[static_cast<std::size_t>(wrap(rank + 1, n))]));
-  }
-  for (int rank = 0; rank < n; ++rank) {
-    add_rank(b, lanes, to_next, rank);
+  const auto to_next = ring_channels(b, lanes);
+  for (const LaneId lane : lanes) {
+    add_rank(b, lane, at(to_next, wrap(lane.rank - 1, n)), at(to_next, lane.rank));
   }
   return std::move(b).finish();
 }

@@ -5,7 +5,7 @@
 namespace sennit::algo::broadcast {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {chain()};
+  static const std::array rows = {chain(), direct(), k_nomial()};
   return rows;
 }
 

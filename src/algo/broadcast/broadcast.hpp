@@ -7,6 +7,8 @@
 namespace sennit::algo::broadcast {
 
 Algorithm chain();
+Algorithm direct();
+Algorithm k_nomial();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

@@ -13,8 +13,8 @@ Schedule build(const Shape& shape) {
   }
   const auto lanes = b.lane_on_every_rank(Need::kMove);
   for (int hop = 0; hop < n - 1; ++hop) {
-    const LaneId sender = lanes[static_cast<std::size_t>(wrap(shape.root + hop, n))];
-    const LaneId receiver = lanes[static_cast<std::size_t>(wrap(shape.root + hop + 1, n))];
+    const LaneId sender = at(lanes, wrap(shape.root + hop, n));
+    const LaneId receiver = at(lanes, wrap(shape.root + hop + 1, n));
     const int channel = b.channel(sender, receiver);
     b.send(sender, {hop == 0 ? input_block(0) : output_block(0)}, channel);
     b.recv(receiver, channel, {output_block(0)});
