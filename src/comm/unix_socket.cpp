@@ -262,14 +262,19 @@ Received receive_message(int socket, std::size_t max_bytes, int max_fds) {
       break;
     }
   }
-  if (got <= 0) {
-    const bool nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  if (got < 0) {
+    const bool nothing = errno == EAGAIN || errno == EWOULDBLOCK;
     received.state = nothing ? ReceiveState::kNothing : ReceiveState::kClosed;
     received.bytes.clear();
     return received;
   }
   received.bytes.resize(static_cast<std::size_t>(got));
+  // Also of an empty message, which looks like the end of the connection: it may carry descriptors.
   received.fds = take_fds(message);
+  if (got == 0) {
+    received.state = ReceiveState::kClosed;
+    return received;
+  }
   const bool fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;
   if (fds_cut && received.fds.size() < static_cast<std::size_t>(max_fds)) {
     received.state = ReceiveState::kNoDescriptors;
