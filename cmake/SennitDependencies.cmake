@@ -22,7 +22,7 @@ add_library(sennit_headers INTERFACE)
 target_include_directories(sennit_headers SYSTEM INTERFACE ${SENNIT_FMT_INCLUDE}
                                                            ${SENNIT_JSON_INCLUDE})
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # What src/base/fmt.cpp does needs an option of g++; elsewhere each source compiles fmt for itself.
+  # What src/base/fmt.cpp does needs an option of g++; elsewhere each source compiles fmt itself.
   target_compile_definitions(sennit_headers INTERFACE FMT_HEADER_ONLY=1)
 endif()
 target_link_libraries(sennit_headers INTERFACE Threads::Threads)

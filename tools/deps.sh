@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets up what the build needs from the system: compiler, Python and its headers, C++ header packages.
+# Sets up what the build needs from the system: compiler, Python, C++ header packages.
 #
 #   tools/deps.sh [COMMAND...]   also installs the packages of the same name as these commands
 #   tools/deps.sh --compiler     prints the C++ compiler that the build shall use
@@ -68,7 +68,6 @@ CHECK
 }
 
 install_packages() {
-  # The word "packages" is a list on purpose.
   if ! command -v apt-get >/dev/null 2>&1; then
     echo "error: missing on this system (names of Debian's packages): $*" >&2
     exit 1

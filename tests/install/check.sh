@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds and runs the C program against an installed tree, through pkg-config and the CMake package.
+# Builds and runs the C program against an installed tree, through pkg-config and CMake package.
 #
-#   tests/install/check.sh PREFIX    a tree that cmake --install made, or the Python package's folder
+#   tests/install/check.sh PREFIX    a tree that cmake --install made, or the Python package folder
 #
 # The tree is copied first, so that a path into the original would be found out.
 set -eu
