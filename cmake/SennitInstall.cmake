@@ -1,5 +1,5 @@
-# Installation: library, headers, pkg-config file, CMake package, rank program. Everything finds its
-# neighbours relative to itself, so that the tree may be moved; the Python package holds it as it is.
+# Installation: library, headers, pkg-config file, CMake package, rank program. All find their
+# neighbours relative to themselves, so that the tree may be moved; the Python package holds it.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <type_traits>
 
@@ -34,6 +35,14 @@ sennit_status_t report(const Status& status) noexcept {
 }
 
 sennit_status_t report_out_of_memory() noexcept { return report(kOutOfMemory); }
+
+sennit_status_t report_exception(const char* what) noexcept {
+  try {
+    return report(fail(Code::kInternalError, "an exception reached the C ABI: {}", what));
+  } catch (const std::bad_alloc&) {
+    return report_out_of_memory();
+  }
+}
 
 sennit_status_t fill_error(const Status& status, sennit_error_t* error) noexcept {
   if (error == nullptr || error->struct_size <= sizeof(error->struct_size)) {

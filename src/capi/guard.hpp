@@ -22,8 +22,10 @@ namespace sennit {
 // its code as the ABI spells it.
 sennit_status_t report(const Status& status) noexcept;
 
-// The same for a failure whose Status can no longer be made: memory is short.
+// The same where an exception of a library below us got as far as the border, which is a defect of
+// ours unless memory is short.
 sennit_status_t report_out_of_memory() noexcept;
+sennit_status_t report_exception(const char* what) noexcept;
 
 // Fills what the caller's struct_size covers. The pointers in `error` live as long as `status` or a
 // copy of it. kInvalidArgument when `error` is NULL or has no size.
@@ -36,12 +38,9 @@ sennit_status_t guard(F&& call) noexcept {
   } catch (const std::bad_alloc&) {
     return report_out_of_memory();
   } catch (const std::exception& e) {
-    // Libraries below us may throw; that one got this far is a defect of ours.
-    try {
-      return report(fail(Code::kInternalError, "an exception reached the C ABI: {}", e.what()));
-    } catch (...) {
-      return report_out_of_memory();
-    }
+    return report_exception(e.what());
+  } catch (...) {
+    return report_exception("of a type that says nothing about itself");
   }
 }
 
