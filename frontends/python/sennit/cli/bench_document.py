@@ -12,7 +12,15 @@ from sennit import _core
 from sennit.cli.tools import ask
 
 SCHEMA = 1
-_MACHINE_KEYS = ("name", "fingerprint", "cpu", "cores", "gpus", "driver")
+_MACHINE_FIELDS = {
+    "name": "name",
+    "fingerprint": "fingerprint",
+    "cpu": "cpu_model",
+    "cores": "cores",
+    "gpus": "gpus",
+    "driver": "driver",
+}
+"""Key here, and key in the library's description; a machine without GPUs has no driver."""
 
 
 def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -20,7 +28,7 @@ def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
     machine = ask(_core.tool_machine)
     return {
         "schema": SCHEMA,
-        "machine": {key: machine.get(key) for key in _MACHINE_KEYS},
+        "machine": {key: machine.get(field) for key, field in _MACHINE_FIELDS.items()},
         "version": sennit.__version__,
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -31,8 +39,8 @@ def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _commit() -> str | None:
     """Commit of the source tree that this package lies in; None outside one, or without git."""
     here = Path(__file__).resolve()
-    root = next((p for p in here.parents if (p / "include/sennit/sennit.h").is_file()), None)
-    if root is None or not (root / ".git").exists():
+    root = next((folder for folder in here.parents if _is_source_tree(folder)), None)
+    if root is None:
         return None
     try:
         answer = subprocess.run(
@@ -44,3 +52,7 @@ def _commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return answer.stdout.strip()
+
+
+def _is_source_tree(folder: Path) -> bool:
+    return (folder / ".git").exists() and (folder / "include/sennit/sennit.h").is_file()
