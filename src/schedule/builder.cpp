@@ -50,6 +50,12 @@ int Builder::hub(LaneId writer, std::vector<LaneId> readers) {
   return static_cast<int>(schedule_.channels.size()) - 1;
 }
 
+int Builder::single_hop_channel(LaneId writer, LaneId reader) {
+  const int index = channel(writer, reader);
+  schedule_.channels.back().single_hop = true;
+  return index;
+}
+
 StepRef Builder::send(LaneId lane, Blocks from, int channel) {
   return step(lane, {.kind = StepKind::kSend, .from = std::move(from), .out = {channel}});
 }

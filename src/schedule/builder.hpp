@@ -45,6 +45,8 @@ class Builder {
 
   int channel(LaneId writer, LaneId reader);
   int hub(LaneId writer, std::vector<LaneId> readers);
+  // A pair whose every block goes straight from its owner to its final place.
+  int single_hop_channel(LaneId writer, LaneId reader);
 
   // Each returns where the step stands, for `after`.
   StepRef send(LaneId lane, Blocks from, int channel);

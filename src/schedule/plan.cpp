@@ -268,11 +268,7 @@ std::string_view name(Engine engine) {
 }
 
 Result<Protocol> parse_protocol(std::string_view text) {
-  for (const Protocol protocol : {Protocol::kSlots,
-                                  Protocol::kDirectGet,
-                                  Protocol::kDirectPut,
-                                  Protocol::kLl,
-                                  Protocol::kLl128}) {
+  for (const Protocol protocol : kProtocols) {
     if (name(protocol) == text) {
       return protocol;
     }

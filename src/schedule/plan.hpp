@@ -4,6 +4,7 @@
 // plan_hash() travels in the fingerprint of every call.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -79,6 +80,13 @@ ElementRange strand_range(const Plan& plan,
                           int index,
                           std::int64_t length,
                           std::int64_t element_bytes);
+
+inline constexpr std::array kProtocols = {Protocol::kSlots,
+                                          Protocol::kDirectGet,
+                                          Protocol::kDirectPut,
+                                          Protocol::kLl,
+                                          Protocol::kLl128};
+inline constexpr std::array kEngines = {Engine::kCpu, Engine::kSm, Engine::kStream};
 
 std::string_view name(Protocol protocol);
 std::string_view name(Engine engine);

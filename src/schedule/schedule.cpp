@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/tokens.hpp"
+
 namespace sennit {
 namespace {
 
@@ -45,10 +47,23 @@ class StructureCheck {
     if (schedule_.ranks.size() != static_cast<std::size_t>(p.ranks)) {
       return wrong("{} rank programs for {} ranks", schedule_.ranks.size(), p.ranks);
     }
+    return check_names();
+  }
+
+  // Scratch is printed by name, so names must be words that tell it apart.
+  Status check_names() const {
+    if (!is_word(schedule_.algorithm)) {
+      return wrong("the name of an algorithm is a word");
+    }
+    std::vector<std::string_view> names{name(Space::kInput), name(Space::kOutput)};
     for (const Scratch& scratch : schedule_.scratch) {
       if (scratch.blocks < 1 || scratch.depth < 1) {
         return wrong("scratch '{}' needs at least one block and depth 1", scratch.name);
       }
+      if (!is_word(scratch.name) || std::ranges::count(names, scratch.name) > 0) {
+        return wrong("scratch '{}' needs a word of its own for a name", scratch.name);
+      }
+      names.push_back(scratch.name);
     }
     return {};
   }
@@ -278,6 +293,27 @@ int largest_message_blocks(const Schedule& schedule) {
     }
   }
   return static_cast<int>(largest);
+}
+
+bool is_stored_whole(const Schedule& schedule, int channel) {
+  const Channel& ends = schedule.channels[static_cast<std::size_t>(channel)];
+  const auto steps = [&](LaneId id) -> const std::vector<Step>& {
+    return schedule.ranks[static_cast<std::size_t>(id.rank)][static_cast<std::size_t>(id.lane)]
+        .steps;
+  };
+  const auto uses = [channel](const std::vector<int>& list) {
+    return std::ranges::find(list, channel) != list.end();
+  };
+  const auto sent_whole = [&](const Step& step) {
+    return !uses(step.out) || step.kind == StepKind::kSend || !step.to.empty();
+  };
+  const auto stored = [&](const Step& step) {
+    return !uses(step.in) || (step.kind == StepKind::kRecv && !step.to.empty());
+  };
+  return std::ranges::all_of(steps(ends.writer), sent_whole) &&
+         std::ranges::all_of(ends.readers, [&](LaneId reader) {
+           return std::ranges::all_of(steps(reader), stored);
+         });
 }
 
 Status check_structure(const Schedule& schedule) { return StructureCheck(schedule).run(); }

@@ -14,8 +14,10 @@
 //  - Rounding happens once, at the end of a step: no pass splits or joins reductions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schedule/problem.hpp"
@@ -138,10 +140,23 @@ int messages_per_tile(const Schedule& schedule, int channel);
 // Blocks in the largest message of the schedule; 0 when there is none with data.
 int largest_message_blocks(const Schedule& schedule);
 
-// Structure alone: indices in range, list lengths as the kinds demand, channels used only by their
-// own lanes and equally often at both ends. What passes can be printed, hashed and given to the
+// The messages of `channel` lie in blocks of the writer when they are sent, and are stored, not
+// reduced or passed on unseen, by every reader: what the direct protocols need.
+bool is_stored_whole(const Schedule& schedule, int channel);
+
+// Structure alone: names are words, indices in range, list lengths as the kinds demand, channels
+// used only by their own lanes and equally often at both ends. What passes can be printed, hashed and given to the
 // verifier; it may still be wrong in every way that a proof is for.
 Status check_structure(const Schedule& schedule);
+
+inline constexpr std::array kPlaces = {Place::kDevice, Place::kHost};
+inline constexpr std::array kNeeds = {Need::kMove, Need::kReduce};
+inline constexpr std::array kStepKinds = {StepKind::kSend,
+                                          StepKind::kRecv,
+                                          StepKind::kRecvReduce,
+                                          StepKind::kCopy,
+                                          StepKind::kReduce,
+                                          StepKind::kToken};
 
 std::string_view name(StepKind kind);
 std::string_view name(Space space);

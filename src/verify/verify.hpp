@@ -14,11 +14,11 @@
 //  - scratch: every read of a scratch cell is preceded by a write of the same tile.
 #pragma once
 
+#include "schedule/plan.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "schedule/plan.hpp"
 
 namespace sennit {
 
@@ -31,9 +31,9 @@ struct ProtocolSet {
 
 struct Proof {
   std::uint64_t structure_hash = 0;
-  bool in_place = false;       // proved with in-place buffers on every rank, too
+  bool in_place = false;         // proved with in-place buffers on every rank, too
   std::string why_not_in_place;  // the first race found when not
-  bool reproducible = false;   // all outputs have one expression tree, the canonical one of n
+  bool reproducible = false;     // all outputs have one expression tree, the canonical one of n
 };
 
 // Proves `plan` out of place, and finds out whether it also holds in place. A failure has the code
@@ -47,7 +47,8 @@ std::vector<ProtocolSet> legal_protocols(const Plan& plan, int strand_index);
 // Blocks sent from rank to rank for one tile of a schedule: [from * ranks + to].
 std::vector<std::int64_t> link_blocks(const Schedule& schedule);
 
-// Messages in the longest dependent chain of one tile.
+// Messages in the longest dependent chain of one tile; -1 when steps wait for each other in a
+// circle whatever the slots.
 std::int64_t longest_chain(const Schedule& schedule);
 
 }  // namespace sennit

@@ -1,0 +1,99 @@
+#include "algo/algorithm.hpp"
+
+#include "algo/all_gather/all_gather.hpp"
+#include "algo/all_reduce/all_reduce.hpp"
+#include "algo/all_to_all/all_to_all.hpp"
+#include "algo/barrier/barrier.hpp"
+#include "algo/broadcast/broadcast.hpp"
+#include "algo/gather/gather.hpp"
+#include "algo/reduce/reduce.hpp"
+#include "algo/reduce_scatter/reduce_scatter.hpp"
+#include "algo/scatter/scatter.hpp"
+#include "algo/send_recv/send_recv.hpp"
+#include "schedule/passes.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace sennit {
+namespace {
+
+Status check_shape(const Algorithm& algorithm, const Shape& shape) {
+  const auto wrong = [&](std::string_view reason) {
+    return fail(Code::kInvalidArgument,
+                "{} {}: {} ranks and root {} make no shape: {}",
+                name(algorithm.collective),
+                algorithm.name,
+                shape.ranks,
+                shape.root,
+                reason);
+  };
+  if (shape.ranks < 1) {
+    return wrong("there must be at least one rank");
+  }
+  if (shape.root < 0 || shape.root >= shape.ranks) {
+    return wrong("the root must be one of the ranks");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Algorithm> algorithms(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return algo::all_reduce::table();
+    case Collective::kReduce:
+      return algo::reduce::table();
+    case Collective::kBroadcast:
+      return algo::broadcast::table();
+    case Collective::kAllGather:
+      return algo::all_gather::table();
+    case Collective::kReduceScatter:
+      return algo::reduce_scatter::table();
+    case Collective::kAllToAll:
+      return algo::all_to_all::table();
+    case Collective::kGather:
+      return algo::gather::table();
+    case Collective::kScatter:
+      return algo::scatter::table();
+    case Collective::kBarrier:
+      return algo::barrier::table();
+    case Collective::kSendRecv:
+      return algo::send_recv::table();
+  }
+  return {};
+}
+
+Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name) {
+  const auto rows = algorithms(collective);
+  const auto row = std::ranges::find(rows, name, &Algorithm::name);
+  if (row != rows.end()) {
+    return &*row;
+  }
+  std::string names;
+  for (const Algorithm& known : rows) {
+    names += names.empty() ? "" : ", ";
+    names += known.name;
+  }
+  return fail(Code::kInvalidArgument,
+              "{} has no algorithm '{}'; there are: {}",
+              sennit::name(collective),
+              name,
+              names);
+}
+
+Result<Schedule> make_schedule(const Algorithm& algorithm, const Shape& shape) {
+  SENNIT_RETURN_IF_ERROR(check_shape(algorithm, shape));
+  if (const std::string_view reason = algorithm.refuses(shape); !reason.empty()) {
+    return fail(Code::kUnsupported,
+                "{} {} cannot run {} ranks: {}",
+                name(algorithm.collective),
+                algorithm.name,
+                shape.ranks,
+                reason);
+  }
+  return fuse(algorithm.build(shape));
+}
+
+}  // namespace sennit

@@ -1,0 +1,276 @@
+#include "algo/algorithm.hpp"
+
+#include "algo/one_tile.hpp"
+#include "schedule/passes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+namespace sennit {
+namespace {
+
+constexpr int kMostRanks = 17;
+constexpr int kMostRanksWithAllRoots = 6;
+
+struct Case {
+  const Algorithm* algorithm;
+  Shape shape;
+};
+
+std::string describe(const Case& c) {
+  return fmt::format("{} {} of {} ranks, root {}, radix {}",
+                     name(c.algorithm->collective),
+                     c.algorithm->name,
+                     c.shape.ranks,
+                     c.shape.root,
+                     c.shape.radix);
+}
+
+// Every row with every shape that it does not refuse.
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Collective collective : kCollectives) {
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+        const bool all_roots = is_rooted(collective) && ranks <= kMostRanksWithAllRoots;
+        std::vector<int> roots{0};
+        for (int root = 1; root < ranks; ++root) {
+          if (all_roots || (is_rooted(collective) && root == ranks / 2)) {
+            roots.push_back(root);
+          }
+        }
+        for (const int root : roots) {
+          for (const int radix : {0, 3, 64}) {
+            Shape shape;
+            shape.ranks = ranks;
+            shape.root = root;
+            shape.radix = radix;
+            if (algorithm.refuses(shape).empty()) {
+              cases.push_back({&algorithm, shape});
+            }
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+const Algorithm& row(Collective collective, std::string_view name) {
+  return *find_algorithm(collective, name).value();
+}
+
+Shape ranks(int count) {
+  Shape shape;
+  shape.ranks = count;
+  return shape;
+}
+
+// Counted at the sender. A step that names no block passes on what came in, and in the schedules
+// here that is one block.
+std::vector<std::int64_t> count_blocks_on_links(const Schedule& schedule) {
+  const auto n = static_cast<std::size_t>(schedule.problem.ranks);
+  std::vector<std::int64_t> blocks(n * n);
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    for (const Lane& lane : schedule.ranks[rank]) {
+      for (const Step& step : lane.steps) {
+        const std::size_t named = std::max(step.from.size(), step.to.size());
+        const std::size_t size = step.kind == StepKind::kToken ? 0 : std::max(named, 1UL);
+        for (const int channel : step.out) {
+          for (const LaneId reader : schedule.channels[static_cast<std::size_t>(channel)].readers) {
+            blocks[rank * n + static_cast<std::size_t>(reader.rank)] +=
+                static_cast<std::int64_t>(size);
+          }
+        }
+      }
+    }
+  }
+  return blocks;
+}
+
+TEST(Algorithms, NamesAreUniqueWithinACollective) {
+  for (const Collective collective : kCollectives) {
+    std::set<std::string_view> names;
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      EXPECT_EQ(algorithm.collective, collective) << algorithm.name;
+      EXPECT_TRUE(names.insert(algorithm.name).second) << algorithm.name;
+      EXPECT_FALSE(algorithm.summary.empty()) << algorithm.name;
+      EXPECT_FALSE(algorithm.source.empty()) << algorithm.name;
+    }
+    EXPECT_FALSE(names.empty()) << name(collective);
+  }
+}
+
+TEST(Algorithms, EverySchedulePassesTheStructureCheckAndKeepsItsName) {
+  for (const Case& c : all_cases()) {
+    const auto schedule = make_schedule(*c.algorithm, c.shape);
+    ASSERT_TRUE(schedule.ok()) << describe(c);
+    const Status status = check_structure(*schedule);
+    EXPECT_TRUE(status.ok()) << describe(c) << ": " << status.message();
+    EXPECT_EQ(schedule->algorithm, c.algorithm->name) << describe(c);
+    EXPECT_EQ(schedule->problem.collective, c.algorithm->collective) << describe(c);
+    EXPECT_EQ(schedule->problem.ranks, c.shape.ranks) << describe(c);
+  }
+}
+
+TEST(Algorithms, ClosedFormOfLinksEqualsCountedBlocks) {
+  for (const Case& c : all_cases()) {
+    const Schedule schedule = make_schedule(*c.algorithm, c.shape).value();
+    const auto counted = count_blocks_on_links(schedule);
+    for (int from = 0; from < c.shape.ranks; ++from) {
+      for (int to = 0; to < c.shape.ranks; ++to) {
+        ASSERT_EQ(counted[static_cast<std::size_t>(from * c.shape.ranks + to)],
+                  c.algorithm->blocks_on_link(c.shape, from, to))
+            << describe(c) << ", link " << from << " -> " << to;
+      }
+    }
+  }
+}
+
+TEST(Algorithms, ClosedFormOfRoundsEqualsTheLongestChain) {
+  for (const Case& c : all_cases()) {
+    const Schedule schedule = make_schedule(*c.algorithm, c.shape).value();
+    EXPECT_EQ(one_tile::longest_chain(schedule), c.algorithm->rounds(c.shape)) << describe(c);
+  }
+}
+
+// Out of place, and in place where the row claims it, in several orders of execution and with the
+// fewest slots that fusion allows.
+TEST(Algorithms, EveryOutputBlockIsRightInEveryOrderOfExecution) {
+  for (const Case& c : all_cases()) {
+    const Schedule schedule = make_schedule(*c.algorithm, c.shape).value();
+    for (const bool in_place : {false, true}) {
+      if (in_place && !c.algorithm->in_place) {
+        continue;
+      }
+      for (const unsigned seed : {0U, 1U, 2U, 3U}) {
+        const auto defect =
+            one_tile::run(schedule, {.in_place = in_place, .slots = 2, .seed = seed});
+        ASSERT_EQ(defect, "") << describe(c) << (in_place ? ", in place" : "") << ", seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(Algorithms, FusionKeepsTheValues) {
+  for (const Case& c : all_cases()) {
+    const Schedule unfused = c.algorithm->build(c.shape);
+    ASSERT_EQ(one_tile::run(unfused, {}), "") << describe(c);
+    ASSERT_EQ(one_tile::final_values(unfused), one_tile::final_values(fuse(unfused)))
+        << describe(c);
+  }
+}
+
+TEST(Algorithms, AllToAllInPlaceIsIndeedWrongInSomeOrder) {
+  for (const Algorithm& algorithm : algorithms(Collective::kAllToAll)) {
+    const Schedule schedule = make_schedule(algorithm, ranks(4)).value();
+    bool wrong = false;
+    for (unsigned seed = 0; seed < 50; ++seed) {
+      wrong = wrong || !one_tile::run(schedule, {.in_place = true, .seed = seed}).empty();
+    }
+    EXPECT_TRUE(wrong) << algorithm.name;
+  }
+}
+
+TEST(Algorithms, DifferentAlgorithmsMakeDifferentSchedules) {
+  for (const Collective collective : kCollectives) {
+    std::vector<Schedule> made;
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      auto schedule = make_schedule(algorithm, ranks(8));
+      if (schedule.ok()) {
+        schedule->algorithm.clear();
+        EXPECT_EQ(std::ranges::count(made, *schedule), 0) << algorithm.name;
+        made.push_back(*schedule);
+      }
+    }
+  }
+}
+
+TEST(Algorithms, AnUnknownNameIsAnsweredWithTheKnownOnes) {
+  const auto found = find_algorithm(Collective::kAllReduce, "rong");
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(found.status().message().find("rong"), std::string::npos);
+  EXPECT_NE(found.status().message().find("recursive_doubling"), std::string::npos);
+}
+
+TEST(Algorithms, ARefusalNamesAlgorithmRanksAndReason) {
+  const auto refused = make_schedule(row(Collective::kSendRecv, "direct"), ranks(3));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kUnsupported);
+  EXPECT_EQ(
+      refused.status().message(),
+      "send_recv direct cannot run 3 ranks: it has two roles, the sender 0 and the receiver 1");
+  for (const auto& [collective, name] : {std::pair(Collective::kBroadcast, "k_nomial"),
+                                         std::pair(Collective::kReduce, "k_nomial"),
+                                         std::pair(Collective::kBarrier, "tree")}) {
+    Shape shape = ranks(4);
+    shape.radix = 1;
+    EXPECT_EQ(make_schedule(row(collective, name), shape).status().code(), Code::kUnsupported)
+        << name;
+  }
+}
+
+TEST(Algorithms, AShapeWithoutRanksOrWithAForeignRootIsRejected) {
+  const Algorithm& chain = row(Collective::kBroadcast, "chain");
+  Shape foreign_root = ranks(4);
+  foreign_root.root = 4;
+  for (const Shape& shape : {ranks(0), ranks(-1), foreign_root}) {
+    EXPECT_EQ(make_schedule(chain, shape).status().code(), Code::kInvalidArgument);
+  }
+}
+
+TEST(Ring, EachChannelCarriesTwoTurnsOfMessagesInOneFusedLane) {
+  for (int n = 2; n <= kMostRanks; ++n) {
+    const Schedule ring = make_schedule(row(Collective::kAllReduce, "ring"), ranks(n)).value();
+    ASSERT_EQ(ring.channels.size(), static_cast<std::size_t>(n));
+    for (int c = 0; c < n; ++c) {
+      EXPECT_EQ(messages_per_tile(ring, c), 2 * (n - 1));
+    }
+    for (const auto& lanes : ring.ranks) {
+      ASSERT_EQ(lanes.size(), 1U);
+      // The first send, then one step for each message that arrives.
+      EXPECT_EQ(lanes[0].steps.size(), static_cast<std::size_t>(2 * n - 1));
+    }
+  }
+}
+
+TEST(Ring, PartialSumsAreNotStored) {
+  const int n = 5;
+  const Schedule ring = make_schedule(row(Collective::kAllReduce, "ring"), ranks(n)).value();
+  for (const auto& lanes : ring.ranks) {
+    const auto& steps = lanes[0].steps;
+    for (int hop = 1; hop < n; ++hop) {
+      const Step& sum = steps[static_cast<std::size_t>(hop)];
+      EXPECT_EQ(sum.kind, StepKind::kRecvReduce);
+      EXPECT_EQ(sum.out.size(), 1U);
+      EXPECT_EQ(sum.to.empty(), hop < n - 1) << hop;  // the last one is a result
+    }
+  }
+}
+
+TEST(Dissemination, EveryRankSendsOneTokenInEachRound) {
+  const std::map<int, int> rounds{{1, 0}, {2, 1}, {3, 2}, {4, 2}, {5, 3}, {8, 3}, {9, 4}, {17, 5}};
+  for (const auto& [n, expected] : rounds) {
+    const Algorithm& algorithm = row(Collective::kBarrier, "dissemination");
+    const Schedule schedule = make_schedule(algorithm, ranks(n)).value();
+    EXPECT_EQ(algorithm.rounds(ranks(n)), expected);
+    EXPECT_EQ(schedule.channels.size(), static_cast<std::size_t>(n * expected));
+  }
+}
+
+TEST(Barrier, NoRankLeavesBeforeAllHaveEntered) {
+  for (const Algorithm& algorithm : algorithms(Collective::kBarrier)) {
+    for (int n = 1; n <= kMostRanks; ++n) {
+      const Schedule schedule = make_schedule(algorithm, ranks(n)).value();
+      EXPECT_TRUE(one_tile::last_steps_follow_all_first_steps(schedule)) << algorithm.name << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sennit

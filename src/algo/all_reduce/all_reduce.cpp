@@ -1,0 +1,12 @@
+#include "algo/all_reduce/all_reduce.hpp"
+
+#include <array>
+
+namespace sennit::algo::all_reduce {
+
+std::span<const Algorithm> table() {
+  static const std::array rows = {ring(), recursive_doubling(), two_shot(), one_shot()};
+  return rows;
+}
+
+}  // namespace sennit::algo::all_reduce

@@ -1,0 +1,12 @@
+#include "algo/all_to_all/all_to_all.hpp"
+
+#include <array>
+
+namespace sennit::algo::all_to_all {
+
+std::span<const Algorithm> table() {
+  static const std::array rows = {direct(), pairwise()};
+  return rows;
+}
+
+}  // namespace sennit::algo::all_to_all

@@ -1,0 +1,12 @@
+#include "algo/reduce_scatter/reduce_scatter.hpp"
+
+#include <array>
+
+namespace sennit::algo::reduce_scatter {
+
+std::span<const Algorithm> table() {
+  static const std::array rows = {ring(), direct()};
+  return rows;
+}
+
+}  // namespace sennit::algo::reduce_scatter

@@ -1,0 +1,14 @@
+// The scatter algorithms: each function returns its row of the table.
+#pragma once
+
+#include "algo/algorithm.hpp"
+
+namespace sennit::algo::scatter {
+
+Algorithm binomial();
+Algorithm direct();
+
+// All rows; the first is the default.
+std::span<const Algorithm> table();
+
+}  // namespace sennit::algo::scatter

@@ -1,0 +1,13 @@
+// The send_recv algorithms: each function returns its row of the table.
+#pragma once
+
+#include "algo/algorithm.hpp"
+
+namespace sennit::algo::send_recv {
+
+Algorithm direct();
+
+// All rows; the first is the default.
+std::span<const Algorithm> table();
+
+}  // namespace sennit::algo::send_recv

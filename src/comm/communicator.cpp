@@ -1,0 +1,521 @@
+#include "comm/communicator.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "base/sha256.hpp"
+#include "comm/fork_guard.hpp"
+
+namespace sennit {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A call that has waited this long looks at the other ranks' lines, then ever less often: a look
+// costs some microseconds, and a mismatch or death must be told within a second.
+constexpr Clock::duration kFirstLook = microseconds(100);
+constexpr Clock::duration kLongestLookInterval = milliseconds(50);
+constexpr Clock::duration kFirstWarning = seconds(5);
+
+// Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
+// megabytes when every one of them is used.
+std::int64_t default_slot_bytes(int ranks) {
+  return ranks <= 8 ? 64 * 1024 : ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
+}
+
+constexpr int kDefaultSlots = 4;
+
+Clock::duration in_seconds(double value) {
+  return duration_cast<Clock::duration>(std::chrono::duration<double>(value));
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Both ends see a send_recv under the same words, so that its two fingerprints agree.
+CallWords words_of(const Operation& operation, std::uint64_t plan_hash) {
+  return {.collective = static_cast<std::uint32_t>(operation.collective),
+          .dtype = static_cast<std::uint32_t>(operation.dtype),
+          .op = is_reduction(operation.collective) ? static_cast<std::uint32_t>(operation.op) : 0U,
+          .root = is_rooted(operation.collective) ? operation.root : -1,
+          .count = static_cast<std::uint64_t>(operation.count),
+          .plan_hash = plan_hash};
+}
+
+// Any change of any word changes about half of the bits (the finalizer of MurmurHash3 is a
+// bijection with that property).
+std::uint64_t mix(std::uint64_t value) {
+  value ^= value >> 33;
+  value *= 0xff51afd7ed558ccdULL;
+  value ^= value >> 33;
+  value *= 0xc4ceb9fe1a85ec53ULL;
+  return value ^ (value >> 33);
+}
+
+std::uint32_t fingerprint_of(const CallWords& words) {
+  std::uint64_t hash = words.plan_hash;
+  for (const std::uint64_t word : {(std::uint64_t{words.collective} << 40) |
+                                       (std::uint64_t{words.dtype} << 32) | words.op,
+                                   static_cast<std::uint64_t>(words.root),
+                                   words.count}) {
+    hash = mix(hash + 0x9e3779b97f4a7c15ULL + word);
+  }
+  return static_cast<std::uint32_t>(hash);
+}
+
+struct Extent {
+  const std::byte* begin = nullptr;
+  std::int64_t bytes = 0;
+};
+
+// The memory that a rank reads and writes in an operation.
+std::pair<Extent, Extent> extents(const Operation& op, int rank, int ranks) {
+  const Problem problem{.collective = op.collective, .ranks = ranks, .root = op.root, .cut = 1};
+  const auto bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
+  const int role = op.collective == Collective::kSendRecv ? (op.is_send ? 0 : 1) : rank;
+  return {{static_cast<const std::byte*>(op.send), bytes * problem.input_blocks(role)},
+          {static_cast<const std::byte*>(op.recv), bytes * problem.output_blocks(role)}};
+}
+
+// The buffers are in place as sennit.h defines it for the collective.
+bool is_in_place(const Operation& op, int rank, int ranks) {
+  const auto bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
+  const auto* send = static_cast<const std::byte*>(op.send);
+  const auto* recv = static_cast<const std::byte*>(op.recv);
+  const Problem problem{.collective = op.collective, .ranks = ranks, .root = op.root, .cut = 1};
+  for (int block = 0; block < problem.output_blocks(rank); ++block) {
+    if (const auto input = problem.aliased_input(rank, block)) {
+      return send != nullptr && send + *input * bytes == recv + block * bytes;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<CommConfig> CommConfig::from_environment() {
+  CommConfig config;
+  SENNIT_ASSIGN_OR_RETURN(config.join_timeout_s, env_seconds("SENNIT_JOIN_TIMEOUT_S"));
+  SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
+  config.paths = env_text("SENNIT_PATHS");
+  SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
+  config.slot_bytes = static_cast<std::int64_t>(slot_bytes);
+  config.slots = static_cast<int>(slots);
+  config.ports = static_cast<int>(ports);
+  return config;
+}
+
+Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& identity,
+                                                           const CommConfig& config) {
+  CommConfig full = config;
+  full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
+  full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
+  if (full.ports < 1 || full.ports > 1024 || full.slots < 2 || full.slots > 4096 ||
+      full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
+    return sennit::fail(Code::kInvalidArgument,
+                "ports must lie in 1..1024, slots in 2..4096 and slot_bytes in 1K..1G; they are "
+                "{}, {} and {}",
+                full.ports,
+                full.slots,
+                full.slot_bytes);
+  }
+  // One port more: send and recv have their own.
+  const shm::RingGeometry geometry{.ranks = identity.size,
+                                   .ports = full.ports + 1,
+                                   .slots = static_cast<std::uint32_t>(full.slots),
+                                   .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
+  const JoinOptions options{.timeout_s = full.join_timeout_s,
+                            .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}",
+                                                    full.slot_bytes,
+                                                    full.slots,
+                                                    full.ports,
+                                                    full.paths),
+                            .segment_bytes = World::segment_bytes(geometry)};
+  SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
+  std::shared_ptr<Communicator> comm(
+      new Communicator(std::move(membership), std::move(full), geometry));
+  SENNIT_RETURN_IF_ERROR(comm->probe_memory());
+  return comm;
+}
+
+Communicator::Communicator(Membership membership,
+                           CommConfig config,
+                           const shm::RingGeometry& geometry)
+    : config_(std::move(config)), world_(std::move(membership), geometry) {
+  facts_.shm = config_.paths.find("shm") != std::string::npos;
+  facts_.slots = geometry.slots;
+  facts_.slot_bytes = geometry.slot_bytes;
+}
+
+Communicator::~Communicator() { finalize(); }
+
+// Every rank tries to read a word of every other and all learn whether all could, so that they make
+// the same plans. Where the system forbids it, path cma stays closed and one line says so.
+Status Communicator::probe_memory() {
+  const bool wanted = config_.paths.find("cma") != std::string::npos;
+  if (!facts_.shm && !wanted) {
+    return sennit::fail(Code::kInvalidArgument,
+                        "SENNIT_PATHS is '{}'; host ranks have the paths shm and cma",
+                        config_.paths);
+  }
+  SENNIT_ASSIGN_OR_RETURN(facts_.cma, world_.probe_memory(wanted, config_.join_timeout_s));
+  if (wanted && !facts_.cma && rank() == 0) {
+    SENNIT_INFO("comm",
+               "path cma is closed: the system forbids process_vm_readv between these ranks");
+  }
+  plans_ = std::make_unique<PlanCache>(world_.host_rank(), facts_, config_.ports);
+  return {};
+}
+
+Status Communicator::check(const Operation& op) const {
+  if (!failure_.ok()) {
+    return failure_;
+  }
+  if (finalized_) {
+    return sennit::fail(Code::kInvalidUsage,
+                        "{} on communicator '{}' after finalize",
+                        name(op.collective),
+                        config_.name);
+  }
+  if (fork_generation() != generation_) {
+    return sennit::fail(Code::kInvalidUsage,
+                        "communicator '{}' was made before this process was forked; only the parent "
+                        "may use it",
+                        config_.name);
+  }
+  if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
+    return sennit::fail(
+        Code::kInvalidArgument, "root {} is not a rank of {} ranks", op.root, size());
+  }
+  if (op.collective == Collective::kSendRecv) {
+    if (op.peer < 0 || op.peer >= size() || op.peer == rank()) {
+      return sennit::fail(Code::kInvalidArgument,
+                          "peer {} of rank {} is not another of {} ranks",
+                          op.peer,
+                          rank(),
+                          size());
+    }
+  }
+  const auto largest = INT64_MAX / static_cast<std::int64_t>(size_bytes(op.dtype)) / size();
+  if (op.count < 0 || op.count > largest) {
+    return sennit::fail(Code::kInvalidArgument, "a count of {} is out of range", op.count);
+  }
+  const auto [in, out] = extents(op, rank(), size());
+  if ((in.bytes > 0 && in.begin == nullptr) || (out.bytes > 0 && out.begin == nullptr)) {
+    return sennit::fail(Code::kInvalidArgument,
+                        "the {} buffer of {} is NULL",
+                        in.bytes > 0 && in.begin == nullptr ? "send" : "recv",
+                        name(op.collective));
+  }
+  const bool overlap =
+      in.begin < out.begin + out.bytes && out.begin < in.begin + in.bytes && in.bytes > 0;
+  if (overlap && !is_in_place(op, rank(), size())) {
+    return sennit::fail(Code::kInvalidArgument,
+                        "send and recv of {} overlap, but are not in place as this collective has "
+                        "it (see sennit.h)",
+                        name(op.collective));
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
+  SENNIT_RETURN_IF_ERROR(check(operation));
+  const bool pair = operation.collective == Collective::kSendRecv;
+  const PlanRequest request{
+      .collective = operation.collective,
+      .root = is_rooted(operation.collective) ? operation.root : 0,
+      .bytes = operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
+      .peer = pair ? operation.peer : -1,
+      .role = pair ? (operation.is_send ? 0 : 1) : -1,
+      .wishes = operation.wishes};
+  auto work = std::make_shared<Work>();
+  work->operation = operation;
+  SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(request));
+  const Program& program = work->program->program();
+  work->words = words_of(operation, program.plan_hash);
+  work->call = {.input = operation.send,
+                .output = operation.recv,
+                .count = operation.count,
+                .dtype = operation.dtype,
+                .op = operation.op,
+                .fingerprint = fingerprint_of(work->words)};
+  if (!pair && !program.proof.in_place && operation.count > 0 &&
+      is_in_place(operation, rank(), size())) {
+    const auto bytes = static_cast<std::size_t>(extents(operation, rank(), size()).first.bytes);
+    work->input_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    std::copy_n(static_cast<const std::byte*>(operation.send), bytes, work->input_copy.get());
+    work->call.input = work->input_copy.get();
+  }
+  return work;
+}
+
+void Communicator::post(std::shared_ptr<Work> work) {
+  work->posted = Clock::now();
+  const double deadline =
+      work->operation.deadline_s != 0 ? work->operation.deadline_s : config_.deadline_s;
+  work->deadline =
+      deadline > 0 ? work->posted + in_seconds(deadline) : Clock::time_point::max();
+  work->look_interval = kFirstLook;
+  work->next_look = work->posted + kFirstLook;
+  work->next_warning = work->posted + kFirstWarning;
+  const bool pair = work->operation.collective == Collective::kSendRecv;
+  if (!pair) {
+    work->sequence = ++posted_;
+  }
+  if (!failure_.ok()) {
+    work->ended = true;
+    work->status = failure_;
+    return;
+  }
+  Queue& queue = pair ? pairs_[{work->operation.peer, work->operation.is_send}] : collectives_;
+  queue.push_back(std::move(work));
+  if (queue.size() == 1) {
+    start(*queue.front());
+  }
+}
+
+std::shared_ptr<Work> Communicator::outstanding() const {
+  if (!collectives_.empty()) {
+    return collectives_.back();
+  }
+  return pairs_.empty() ? nullptr : pairs_.begin()->second.back();
+}
+
+void Communicator::start(Work& work) {
+  if (work.sequence != 0) {
+    world_.my_line().enter(work.sequence, work.words);
+  }
+  work.job.emplace(*work.program, work.call);
+}
+
+bool Communicator::progress() {
+  if (aborted_.load(std::memory_order_acquire) && failure_.ok()) {
+    fail_all(Status(Code::kAborted,
+                    fmt::format("communicator '{}' was aborted by this rank", config_.name)),
+             nullptr);
+    return true;
+  }
+  bool moved = !collectives_.empty() && advance_front(collectives_);
+  for (auto pair = pairs_.begin(); pair != pairs_.end();) {
+    moved = advance_front(pair->second) || moved;
+    pair = pair->second.empty() ? pairs_.erase(pair) : std::next(pair);
+  }
+  return moved;
+}
+
+bool Communicator::advance_front(Queue& queue) {
+  if (queue.empty()) {
+    return false;
+  }
+  const std::shared_ptr<Work> work = queue.front();
+  const bool moved = !work->job->finished() && work->job->advance();
+  if (work->job->finished()) {
+    queue.pop_front();
+    end(*work, {});
+    if (!queue.empty()) {
+      start(*queue.front());
+    }
+    return true;
+  }
+  if (!work->job->status().ok()) {
+    // A peer's memory could not be read: most likely it has just died, which its pidfd tells.
+    const auto verdict = find_failure(world_, view_of(*work));
+    fail(*work,
+         verdict ? *verdict
+                 : Verdict{.code = work->job->status().code(),
+                           .blamed_ranks = {},
+                           .evidence = work->job->status().message()});
+    return true;
+  }
+  return moved;
+}
+
+void Communicator::end(Work& work, Status status) {
+  if (status.ok() && work.sequence != 0) {
+    world_.my_line().leave(work.sequence);
+  }
+  work.status = std::move(status);
+  work.ended = true;
+  work.job.reset();
+  work.input_copy.reset();
+}
+
+CallView Communicator::view_of(const Work& work) const {
+  CallView view{.sequence = work.sequence, .words = work.words, .waiting = {}};
+  if (work.job) {
+    view.waiting = work.job->waiting();
+  }
+  if (work.sequence == 0) {
+    view.waiting.peer = work.operation.peer;
+  }
+  return view;
+}
+
+Clock::time_point Communicator::next_look() const {
+  if (world_.alarms() != alarms_seen_) {
+    return Clock::time_point::min();
+  }
+  Clock::time_point next = Clock::time_point::max();
+  if (!collectives_.empty()) {
+    next = collectives_.front()->next_look;
+  }
+  for (const auto& [key, queue] : pairs_) {
+    if (!queue.empty()) {
+      next = std::min(next, queue.front()->next_look);
+    }
+  }
+  return next;
+}
+
+void Communicator::look(Clock::time_point now) {
+  const bool alarmed = world_.alarms() != alarms_seen_;
+  alarms_seen_ = world_.alarms();
+  std::vector<std::shared_ptr<Work>> running;
+  if (!collectives_.empty()) {
+    running.push_back(collectives_.front());
+  }
+  for (const auto& [key, queue] : pairs_) {
+    if (!queue.empty()) {
+      running.push_back(queue.front());
+    }
+  }
+  for (const std::shared_ptr<Work>& work : running) {
+    if (work->ended || (!alarmed && now < work->next_look)) {
+      continue;
+    }
+    const CallView view = view_of(*work);
+    world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
+    if (const auto verdict = find_failure(world_, view)) {
+      fail(*work, *verdict);
+    } else if (now >= work->deadline) {
+      fail(*work, explain_deadline(world_, view));
+    } else {
+      warn(*work, now);
+      work->look_interval = std::min(work->look_interval * 2, kLongestLookInterval);
+      work->next_look = std::min(now + work->look_interval, work->deadline);
+    }
+  }
+}
+
+// At 5 s and at each doubling, who is here and who is not.
+void Communicator::warn(Work& work, Clock::time_point now) {
+  if (now < work.next_warning) {
+    return;
+  }
+  work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
+  const Verdict verdict = explain_deadline(world_, view_of(work));
+  SENNIT_WARN("comm",
+             "{} #{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
+             sennit::describe(work.words),
+             work.sequence,
+             config_.name,
+             rank(),
+             size(),
+             seconds_since(work.posted),
+             verdict.evidence);
+}
+
+Status Communicator::contract(const Work& work, const Verdict& verdict) const {
+  const Operation& op = work.operation;
+  ErrorDetail detail;
+  detail.comm = config_.name;
+  detail.op = op.collective != Collective::kSendRecv ? name(op.collective)
+              : op.is_send                           ? "send"
+                                                     : "recv";
+  detail.sequence = work.sequence;
+  detail.count = static_cast<std::uint64_t>(op.count);
+  detail.dtype = name(op.dtype);
+  detail.reduce_op = is_reduction(op.collective) ? name(op.op) : "";
+  detail.root = is_rooted(op.collective) ? op.root : -1;
+  detail.rank = rank();
+  detail.size = size();
+  detail.blamed_ranks = verdict.blamed_ranks;
+  detail.evidence = verdict.evidence;
+  detail.elapsed_s = seconds_since(work.posted);
+  detail.next = verdict.code == Code::kMismatch
+                    ? "make all ranks call the same operation in the same order, then start again"
+                    : "abort() the communicator, then shrink() it to the survivors, or exit";
+  const std::string call = work.sequence != 0 ? fmt::format(" #{}", work.sequence)
+                                              : fmt::format(" with peer {}", op.peer);
+  std::string message = fmt::format(
+      "{}{} ({} x {} = {} bytes{}{}) on comm '{}', rank {} of {}, failed after {:.2f} s: {}. The "
+      "communicator is now failed; outputs are undefined. Next: {}.",
+      detail.op,
+      call,
+      detail.count,
+      detail.dtype,
+      detail.count * size_bytes(op.dtype),
+      detail.reduce_op.empty() ? "" : ", " + detail.reduce_op,
+      detail.root < 0 ? "" : fmt::format(", root {}", detail.root),
+      detail.comm,
+      detail.rank,
+      detail.size,
+      detail.elapsed_s,
+      verdict.evidence,
+      detail.next);
+  return {verdict.code, std::move(message), std::move(detail)};
+}
+
+void Communicator::fail(const Work& work, const Verdict& verdict) {
+  fail_all(contract(work, verdict), &work);
+}
+
+// Ends every work, and tells the other ranks why.
+void Communicator::fail_all(const Status& status, const Work* cause) {
+  failure_ = status;
+  SENNIT_INFO("comm", "{}", status.message());
+  if (cause != nullptr) {
+    const auto& blamed = status.detail().blamed_ranks;
+    world_.my_line().fail(status.code(), blamed.empty() ? -1 : blamed.front());
+  }
+  world_.sound_alarm();
+  const auto end_queue = [&](Queue& queue) {
+    for (const std::shared_ptr<Work>& work : queue) {
+      end(*work, status);
+    }
+    queue.clear();
+  };
+  end_queue(collectives_);
+  for (auto& [key, queue] : pairs_) {
+    end_queue(queue);
+  }
+  pairs_.clear();
+}
+
+void Communicator::abort() {
+  aborted_.store(true, std::memory_order_release);
+  world_.my_line().fail(Code::kAborted, -1);
+  world_.sound_alarm();
+}
+
+void Communicator::finalize() {
+  // A failed rank's line goes on telling why it failed.
+  RankState active = RankState::kActive;
+  finalized_ = true;
+  if (fork_generation() == generation_) {
+    world_.my_line().state.compare_exchange_strong(active, RankState::kFinalized);
+    world_.sound_alarm();
+  }
+}
+
+Identity Communicator::derive(std::string_view what,
+                              int new_rank,
+                              int new_size,
+                              std::string_view members) {
+  return {.rank = new_rank,
+          .size = new_size,
+          .key = sha256_hex(
+              fmt::format("{}/{}/{}/{}", world_.key(), what, ++derived_, members))};
+}
+
+}  // namespace sennit

@@ -1,0 +1,106 @@
+// Communicator: ranks that joined, their shared memory, and the calls they make in one order.
+//
+// Calls are posted and make progress inside Communicator::progress, which the ProgressEngine of the thread
+// that waits drives. Everything here but abort() is called under the engine's lock.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/fork_guard.hpp"
+#include "comm/plan_cache.hpp"
+#include "comm/watch.hpp"
+#include "comm/work.hpp"
+#include "comm/world.hpp"
+
+namespace sennit {
+
+struct CommConfig {
+  std::string name = "world";
+  double join_timeout_s = 60.0;
+  double deadline_s = 30.0;  // negative: none
+  std::string paths = "shm,cma";
+  std::int64_t slot_bytes = 0;  // 0: by the number of ranks
+  int slots = 0;                // 0: by the number of ranks
+  int ports = 4;
+
+  // The environment's values over the defaults.
+  static Result<CommConfig> from_environment();
+};
+
+class Communicator {
+ public:
+  // Joins the other ranks of `identity`; blocks until all are there.
+  static Result<std::shared_ptr<Communicator>> create(const Identity& identity,
+                                                      const CommConfig& config);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] int rank() const { return world_.rank(); }
+  [[nodiscard]] int size() const { return world_.size(); }
+  [[nodiscard]] const CommConfig& config() const { return config_; }
+  [[nodiscard]] World& world() { return world_; }
+  // Why the communicator has failed; ok while it works.
+  [[nodiscard]] const Status& failure() const { return failure_; }
+
+  // Checks the arguments and finds the program, without telling anybody.
+  Result<std::shared_ptr<Work>> prepare(const Operation& operation);
+  // Appends a prepared work to the communicator's calls.
+  void post(std::shared_ptr<Work> work);
+
+  // Lets every running call advance; true when anything moved or ended.
+  bool progress();
+  // Deadlines, failures of others, warnings. `now` is taken once for many calls.
+  void look(Clock::time_point now);
+  // A call that has not ended, or null.
+  [[nodiscard]] std::shared_ptr<Work> outstanding() const;
+  // When look() has to be called next, at the latest.
+  [[nodiscard]] Clock::time_point next_look() const;
+
+  // From any thread: ends all waiting here and on the other ranks.
+  void abort();
+  // This rank makes no more calls. Outstanding works must have ended.
+  void finalize();
+
+  // Identity of a communicator derived from this one by a call that all its ranks make.
+  Identity derive(std::string_view what, int rank, int size, std::string_view members);
+
+ private:
+  Communicator(Membership membership, CommConfig config, const shm::RingGeometry& geometry);
+
+  using PairKey = std::pair<int, bool>;  // peer, is_send
+  using Queue = std::deque<std::shared_ptr<Work>>;
+
+  Status probe_memory();
+  Status check(const Operation& operation) const;
+  void start(Work& work);
+  bool advance_front(Queue& queue);
+  void end(Work& work, Status status);
+  void fail(const Work& work, const Verdict& verdict);
+  void fail_all(const Status& status, const Work* cause);
+  void warn(Work& work, Clock::time_point now);
+  [[nodiscard]] CallView view_of(const Work& work) const;
+  [[nodiscard]] Status contract(const Work& work, const Verdict& verdict) const;
+
+  CommConfig config_;
+  std::uint64_t generation_ = fork_generation();
+  World world_;
+  HostFacts facts_;
+  std::unique_ptr<PlanCache> plans_;
+  Status failure_;
+  std::atomic<bool> aborted_{false};
+  bool finalized_ = false;
+  std::uint64_t posted_ = 0;   // collectives so far
+  std::uint64_t derived_ = 0;  // splits and shrinks so far
+  std::uint32_t alarms_seen_ = 0;
+  Queue collectives_;
+  std::map<PairKey, Queue> pairs_;
+};
+
+}  // namespace sennit

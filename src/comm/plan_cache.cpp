@@ -1,0 +1,75 @@
+#include "comm/plan_cache.hpp"
+
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "verify/verify.hpp"
+
+namespace sennit {
+namespace {
+
+// One proof a structure for the whole process: ranks that are threads, and communicators of equal
+// size, share it.
+Result<Proof> prove_once(const Plan& plan) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, Proof> proofs;
+  const std::uint64_t hash = structure_hash(plan);
+  const std::lock_guard lock(mutex);
+  if (const auto known = proofs.find(hash); known != proofs.end()) {
+    return known->second;
+  }
+  SENNIT_ASSIGN_OR_RETURN(Proof proof, verify(plan));
+  proofs.emplace(hash, proof);
+  return proof;
+}
+
+}  // namespace
+
+PlanCache::PlanCache(HostRank& rank, const HostFacts& facts, int ports)
+    : rank_(rank), facts_(facts), ports_(ports) {}
+
+Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
+  const bool pair = request.collective == Collective::kSendRecv;
+  const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks, .root = request.root};
+  SENNIT_ASSIGN_OR_RETURN(
+      Choice choice, choose(request.collective, shape, request.bytes, request.wishes, facts_));
+  const Key key{request.collective, request.root, request.peer, request.role, choice};
+  if (const auto known = programs_.find(key); known != programs_.end()) {
+    return known->second.get();
+  }
+  auto made = make(request, shape, choice);
+  const bool free_to_choose = request.wishes.path.empty() && request.wishes.protocol.empty();
+  if (!made.ok() && made.status().code() == Code::kNotProved && choice.direct && free_to_choose) {
+    choice.direct = false;
+    made = make(request, shape, choice);
+  }
+  if (!made.ok()) {
+    return made.status();
+  }
+  return programs_.emplace(key, std::move(made).value()).first->second.get();
+}
+
+Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& request,
+                                                            const Shape& shape,
+                                                            const Choice& choice) {
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
+                          make_plan(choice, shape, facts_));
+  SENNIT_ASSIGN_OR_RETURN(const Proof proof, prove_once(*plan));
+  const bool pair = request.collective == Collective::kSendRecv;
+  const shm::RingGeometry& geometry = rank_.rings.geometry();
+  const ProgramLimits limits{.ports = pair ? 1 : ports_,
+                             .slots = geometry.slots,
+                             .slot_bytes = geometry.slot_bytes,
+                             .first_port = pair ? ports_ : 0};
+  SENNIT_ASSIGN_OR_RETURN(
+      Program program, compile(plan, proof, pair ? request.role : rank_.rank, limits));
+  if (!pair) {
+    return std::make_unique<const BoundProgram>(std::move(program), rank_, std::span<const int>());
+  }
+  const std::array<int, 2> ranks = request.role == 0 ? std::array{rank_.rank, request.peer}
+                                                     : std::array{request.peer, rank_.rank};
+  return std::make_unique<const BoundProgram>(std::move(program), rank_, ranks);
+}
+
+}  // namespace sennit

@@ -1,0 +1,53 @@
+// PlanCache: from a call to the bound program that runs it, made and proved at first use.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "exec/cpu/job.hpp"
+#include "select/select.hpp"
+
+namespace sennit {
+
+// What decides the program of a call; equal on all ranks but for `role` and `peer`.
+struct PlanRequest {
+  Collective collective = Collective::kBarrier;
+  int root = 0;
+  std::int64_t bytes = 0;  // of the vector, or of one rank's part
+  int peer = -1;           // of a send (role 0) or recv (role 1)
+  int role = -1;
+  Wishes wishes;
+};
+
+class PlanCache {
+ public:
+  // `rank` must outlive the cache. Ports below `ports` serve collectives, the one after them
+  // send_recv.
+  PlanCache(HostRank& rank, const HostFacts& facts, int ports);
+
+  // The program of a call, valid as long as the cache. kNotProved for a plan without proof; where
+  // nobody asked for one copy by name and it cannot be proved, slots are used instead.
+  Result<const BoundProgram*> find(const PlanRequest& request);
+
+ private:
+  struct Key {
+    Collective collective;
+    int root;
+    int peer;
+    int role;
+    Choice choice;
+
+    auto operator<=>(const Key&) const = default;
+  };
+
+  Result<std::unique_ptr<const BoundProgram>> make(const PlanRequest& request,
+                                                   const Shape& shape,
+                                                   const Choice& choice);
+
+  HostRank& rank_;
+  HostFacts facts_;
+  int ports_;
+  std::map<Key, std::unique_ptr<const BoundProgram>> programs_;
+};
+
+}  // namespace sennit

@@ -1,0 +1,47 @@
+// ProgressEngine: makes progress for the communicators that one thread made, while any thread waits.
+//
+// There is no thread of its own. Whoever waits for a work drives all calls of all communicators of
+// the engine, so that a rank which waits on one communicator still serves its peers on another. The
+// lock is released whenever the waiting thread yields or sleeps, so several threads take turns.
+//
+// Waiting goes from polling to yielding to sleeping on the rank's doorbell. Where ranks outnumber
+// the cores, polling would keep the awaited rank from running, and the first two are skipped.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/communicator.hpp"
+
+namespace sennit {
+
+class ProgressEngine {
+ public:
+  // The engine of the calling thread; made at first use.
+  static std::shared_ptr<ProgressEngine> of_this_thread();
+
+  void attach(const std::shared_ptr<Communicator>& comm);
+  void detach(const Communicator& comm);
+
+  // Holds off all progress; for posting and for reading works.
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+  // Drives until `work`, of `comm`, has ended or `limit` is over; true when it has ended.
+  bool run_until(Communicator& comm, const Work& work, Clock::duration limit);
+  // One round for all communicators.
+  void poke();
+
+ private:
+  bool progress();
+  void look();
+  [[nodiscard]] Clock::time_point next_look() const;
+  [[nodiscard]] Clock::duration poll_time() const;
+  void sleep(Communicator& comm, const Work& work, Clock::time_point until);
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Communicator>> comms_;
+};
+
+}  // namespace sennit

@@ -1,0 +1,239 @@
+#include "comm/watch.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+std::string describe_ranks(const World& world, const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> names;
+  for (const int rank : ranks) {
+    if (names.size() == kShown) {
+      names.push_back(fmt::format("and {} more", ranks.size() - kShown));
+      break;
+    }
+    names.push_back(world.describe(rank));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+RankState state_of(const World& world, int rank) {
+  return world.line(rank).state.load(std::memory_order_acquire);
+}
+
+// A rank may leave, die or finalize without harm once it has done its part of our call.
+bool has_left(const World& world, int rank, const CallView& view) {
+  if (view.sequence == 0) {
+    return rank != view.waiting.peer;
+  }
+  return world.line(rank).left.load(std::memory_order_acquire) >= view.sequence;
+}
+
+std::optional<Verdict> find_different_call(const World& world, const CallView& view) {
+  if (view.sequence == 0) {
+    return std::nullopt;
+  }
+  // The call of most ranks counts as the meant one; of equally many, that of the lowest rank.
+  std::vector<std::pair<CallWords, std::vector<int>>> calls;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    CallWords words;
+    if (rank == world.rank()) {
+      words = view.words;
+    } else if (!world.line(rank).read(view.sequence, words)) {
+      continue;
+    }
+    const auto same = std::ranges::find_if(calls, [&](const auto& c) { return c.first == words; });
+    if (same == calls.end()) {
+      calls.push_back({words, {rank}});
+    } else {
+      same->second.push_back(rank);
+    }
+  }
+  if (calls.size() < 2) {
+    return std::nullopt;
+  }
+  const auto meant = std::ranges::max_element(
+      calls, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  Verdict verdict{.code = Code::kMismatch};
+  std::vector<std::string> clauses;
+  for (const auto& [words, ranks] : calls) {
+    clauses.push_back(
+        fmt::format("{} called {}", describe_ranks(world, ranks), describe(words)));
+    if (words != meant->first) {
+      verdict.blamed_ranks.insert(verdict.blamed_ranks.end(), ranks.begin(), ranks.end());
+    }
+  }
+  std::ranges::sort(verdict.blamed_ranks);
+  verdict.evidence = fmt::format("the ranks disagree: {}", fmt::join(clauses, "; "));
+  return verdict;
+}
+
+std::optional<Verdict> find_dead(const World& world, const CallView& view) {
+  std::vector<int> dead;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && !has_left(world, rank, view) && world.is_dead(rank) &&
+        // Once more: it may have left the call just before it ended.
+        !has_left(world, rank, view)) {
+      dead.push_back(rank);
+    }
+  }
+  if (dead.empty()) {
+    return std::nullopt;
+  }
+  return Verdict{.code = Code::kRankFailed,
+                 .blamed_ranks = dead,
+                 .evidence = fmt::format(
+                     "{} died (last finished call {})",
+                     describe_ranks(world, dead),
+                     world.line(dead.front()).left.load(std::memory_order_acquire))};
+}
+
+std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank == world.rank()) {
+      continue;
+    }
+    const StatusLine& line = world.line(rank);
+    switch (state_of(world, rank)) {
+      case RankState::kJoining:
+      case RankState::kActive:
+        break;
+      case RankState::kAborted:
+        return Verdict{.code = Code::kAborted,
+                       .blamed_ranks = {rank},
+                       .evidence = fmt::format("{} aborted the communicator",
+                                               world.describe(rank))};
+      case RankState::kFailed: {
+        // What made that rank give up is the cause; the rank itself is only its messenger.
+        const int blamed = line.blamed.load(std::memory_order_acquire);
+        const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
+        const bool known = blamed >= 0 && blamed < world.size();
+        return Verdict{
+            .code = code == Code::kMismatch || code == Code::kAborted ||
+                            code == Code::kDeadlineExceeded
+                        ? code
+                        : Code::kRankFailed,
+            .blamed_ranks = {known ? blamed : rank},
+            .evidence = fmt::format("{} gave up ({}{})",
+                                    world.describe(rank),
+                                    code_text(code),
+                                    known && blamed != rank
+                                        ? fmt::format(": {}", world.describe(blamed))
+                                        : std::string())};
+      }
+      case RankState::kFinalized:
+        if (!has_left(world, rank, view)) {
+          return Verdict{.code = Code::kMismatch,
+                         .blamed_ranks = {rank},
+                         .evidence = fmt::format(
+                             "{} has finalized the communicator after call {} and makes no more",
+                             world.describe(rank),
+                             line.left.load(std::memory_order_acquire))};
+        }
+        break;
+    }
+  }
+  return std::nullopt;
+}
+
+// Whom a rank in our call waits for, as far as it has said so.
+int waits_for(const World& world, int rank, const CallView& view) {
+  if (rank == world.rank()) {
+    return view.waiting.peer;
+  }
+  const int peer = world.line(rank).waits_for.load(std::memory_order_acquire);
+  return peer >= 0 && peer < world.size() ? peer : -1;
+}
+
+}  // namespace
+
+std::string describe(const CallWords& words) {
+  const auto collective = static_cast<Collective>(words.collective);
+  if (words.collective >= kCollectives.size()) {
+    return "an unknown collective";
+  }
+  if (collective == Collective::kBarrier) {
+    return "barrier";
+  }
+  const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
+  std::string text = fmt::format("{} of {} x {}",
+                                 name(collective),
+                                 words.count,
+                                 dtype.ok() ? name(dtype.value()) : "an unknown dtype");
+  if (is_reduction(collective)) {
+    const auto op = reduce_op_from_value(static_cast<int>(words.op));
+    text += fmt::format(", {}", op.ok() ? name(op.value()) : "an unknown operator");
+  }
+  if (is_rooted(collective)) {
+    text += fmt::format(", root {}", words.root);
+  }
+  return text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
+}
+
+std::optional<Verdict> find_failure(const World& world, const CallView& view) {
+  // In the order of how much each explains: a different call and a death are causes, a rank that
+  // gave up is often only their first witness.
+  if (auto verdict = find_different_call(world, view)) {
+    return verdict;
+  }
+  if (view.waiting.foreign) {
+    return Verdict{.code = Code::kMismatch,
+                   .blamed_ranks = {view.waiting.peer},
+                   .evidence = fmt::format("{} sends the data of a different call",
+                                           world.describe(view.waiting.peer))};
+  }
+  if (auto verdict = find_dead(world, view)) {
+    return verdict;
+  }
+  return find_given_up(world, view);
+}
+
+Verdict explain_deadline(const World& world, const CallView& view) {
+  std::vector<int> stopped;
+  std::vector<int> absent;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank == world.rank() || has_left(world, rank, view)) {
+      continue;
+    }
+    if (world.is_stopped(rank)) {
+      stopped.push_back(rank);
+    } else if (view.sequence != 0 &&
+               world.line(rank).entered.load(std::memory_order_acquire) < view.sequence) {
+      absent.push_back(rank);
+    }
+  }
+  Verdict verdict{.code = Code::kDeadlineExceeded};
+  if (!stopped.empty()) {
+    verdict.blamed_ranks = stopped;
+    verdict.evidence =
+        fmt::format("stopped by a signal or a debugger: {}", describe_ranks(world, stopped));
+    return verdict;
+  }
+  if (!absent.empty()) {
+    verdict.blamed_ranks = absent;
+    verdict.evidence = fmt::format("alive, but has not made this call: {}",
+                                   describe_ranks(world, absent));
+    return verdict;
+  }
+  // Everybody is in the call: follow who waits for whom to the end, or into a circle.
+  std::vector<int> chain{world.rank()};
+  std::set<int> seen{world.rank()};
+  for (int next = waits_for(world, world.rank(), view); next >= 0 && seen.insert(next).second;
+       next = waits_for(world, next, view)) {
+    chain.push_back(next);
+  }
+  verdict.blamed_ranks = chain.size() > 1 ? std::vector<int>{chain.back()} : std::vector<int>{};
+  verdict.evidence = fmt::format("all are in the call, without progress at lane {} step {}; who waits for whom: {}",
+                                 view.waiting.lane,
+                                 view.waiting.step,
+                                 fmt::join(chain, " -> "));
+  return verdict;
+}
+
+}  // namespace sennit

@@ -1,0 +1,38 @@
+// Watch: what a rank that has waited a while can tell about the others. It reads their status lines
+// and asks the system whether they live; it changes nothing and waits for nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/world.hpp"
+
+namespace sennit {
+
+// The call this rank is in.
+struct CallView {
+  std::uint64_t sequence = 0;  // 0: a send or recv, which only two ranks make
+  CallWords words;
+  Job::Waiting waiting;
+};
+
+struct Verdict {
+  Code code = Code::kOk;
+  std::vector<int> blamed_ranks{};
+  std::string evidence{};  // whole clauses, for the middle of the error line
+};
+
+// Why the call can never end, if that can be known now: a rank died, gave up, aborted, has finalized,
+// or is in a different call with the same number.
+std::optional<Verdict> find_failure(const World& world, const CallView& view);
+
+// The verdict when the deadline has passed: who has not made the call, is stopped, or waits for
+// whom.
+Verdict explain_deadline(const World& world, const CallView& view);
+
+// "all_reduce of 1024 x float32, sum"
+std::string describe(const CallWords& words);
+
+}  // namespace sennit

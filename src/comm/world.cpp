@@ -1,0 +1,127 @@
+#include "comm/world.hpp"
+
+#include <poll.h>
+
+#include <fstream>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::size_t lines_offset() { return sizeof(ControlHeader); }
+std::size_t bells_offset(int ranks) {
+  return lines_offset() + static_cast<std::size_t>(ranks) * sizeof(StatusLine);
+}
+std::size_t rings_offset(int ranks) {
+  const std::size_t end = bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
+  return (end + kPage - 1) / kPage * kPage;
+}
+
+}  // namespace
+
+std::size_t World::segment_bytes(const shm::RingGeometry& geometry) {
+  return rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry);
+}
+
+// A zeroed segment is a valid initial state of every object in it: no rank needs to construct them,
+// so no rank can come too early.
+World::World(Membership membership, const shm::RingGeometry& geometry)
+    : membership_(std::move(membership)),
+      header_(reinterpret_cast<ControlHeader*>(membership_.segment->data())),
+      lines_(reinterpret_cast<StatusLine*>(membership_.segment->data() + lines_offset())),
+      bells_(reinterpret_cast<Doorbell*>(membership_.segment->data() +
+                                         bells_offset(geometry.ranks))),
+      host_rank_(membership_.identity.rank,
+                 shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
+                 bells_) {
+  for (int peer = 0; peer < size(); ++peer) {
+    host_rank_.peers[static_cast<std::size_t>(peer)] =
+        cma::PeerMemory(member(peer).pid, member(peer).same_process);
+  }
+  my_line().state.store(RankState::kActive, std::memory_order_release);
+}
+
+Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto there = [&] { return line(peer).probe.load(std::memory_order_seq_cst) >= state; };
+    while (!there()) {
+      if (is_dead(peer)) {
+        return fail(Code::kRankFailed, "{} died while the ranks joined", describe(peer));
+      }
+      if (Clock::now() > deadline) {
+        return fail(Code::kJoinTimeout, "{} joined, but then made no progress", describe(peer));
+      }
+      sleep_on(bell(rank()), std::chrono::milliseconds(10), there);
+    }
+  }
+  return {};
+}
+
+Result<bool> World::probe_memory(bool wanted, double timeout_s) {
+  const auto deadline =
+      Clock::now() +
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
+  const auto announce = [this](ProbeState state) {
+    my_line().probe.store(state, std::memory_order_seq_cst);
+    for (int peer = 0; peer < size(); ++peer) {
+      wake(bell(peer));
+    }
+  };
+  // Any word that differs from rank to rank will do; it must stay where it is until all have read.
+  const std::uint64_t word = 0x5e441700ULL + static_cast<std::uint64_t>(rank());
+  my_line().probe_address.store(reinterpret_cast<std::uint64_t>(&word), std::memory_order_release);
+  announce(ProbeState::kOffered);
+  SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kOffered, deadline));
+  bool works = wanted;
+  for (int peer = 0; peer < size() && works; ++peer) {
+    std::uint64_t seen = 0;
+    const std::uint64_t address = line(peer).probe_address.load(std::memory_order_acquire);
+    works = peer == rank() ||
+            (host_rank_.peers[static_cast<std::size_t>(peer)].read(&seen, address, sizeof(seen)).ok() &&
+             seen == word - static_cast<std::uint64_t>(rank()) + static_cast<std::uint64_t>(peer));
+  }
+  announce(works ? ProbeState::kWorks : ProbeState::kFailed);
+  SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kFailed, deadline));
+  for (int peer = 0; peer < size(); ++peer) {
+    works = works && line(peer).probe.load(std::memory_order_acquire) == ProbeState::kWorks;
+  }
+  return works;
+}
+
+void World::sound_alarm() const {
+  header_->alarms.fetch_add(1, std::memory_order_seq_cst);
+  for (int peer = 0; peer < size(); ++peer) {
+    wake(bells_[peer]);
+  }
+}
+
+bool World::is_dead(int rank) const {
+  const UniqueFd& pidfd = member(rank).pidfd;
+  if (!pidfd.valid()) {
+    return false;
+  }
+  pollfd entry{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 0) == 1 && (entry.revents & POLLIN) != 0;
+}
+
+bool World::is_stopped(int rank) const {
+  const pid_t pid = member(rank).pid;
+  if (pid <= 0) {
+    return false;
+  }
+  // The state is the first word behind the name, which is in parentheses and may hold any others.
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t end = text.rfind(')');
+  return end != std::string::npos && end + 2 < text.size() &&
+         (text[end + 2] == 'T' || text[end + 2] == 't');
+}
+
+std::string World::describe(int rank) const {
+  return fmt::format("rank {} ({} pid {})", rank, member(rank).host, member(rank).pid);
+}
+
+}  // namespace sennit

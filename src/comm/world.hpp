@@ -1,0 +1,66 @@
+// World: the shared segment of one communicator as this rank sees it: status lines, doorbells and
+// rings, and what it takes to know whether the other ranks live.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/rendezvous.hpp"
+#include "comm/status_line.hpp"
+#include "exec/cpu/job.hpp"
+#include "path/shm/ring_pool.hpp"
+
+namespace sennit {
+
+using Clock = std::chrono::steady_clock;
+
+class World {
+ public:
+  // Bytes of the shared segment of `geometry.ranks` ranks.
+  static std::size_t segment_bytes(const shm::RingGeometry& geometry);
+
+  World(Membership membership, const shm::RingGeometry& geometry);
+
+  [[nodiscard]] int rank() const { return membership_.identity.rank; }
+  [[nodiscard]] int size() const { return membership_.identity.size; }
+  [[nodiscard]] const std::string& key() const { return membership_.identity.key; }
+  [[nodiscard]] const Member& member(int rank) const {
+    return membership_.members[static_cast<std::size_t>(rank)];
+  }
+
+  [[nodiscard]] HostRank& host_rank() { return host_rank_; }
+  [[nodiscard]] StatusLine& line(int rank) const { return lines_[rank]; }
+  [[nodiscard]] StatusLine& my_line() const { return lines_[rank()]; }
+  [[nodiscard]] Doorbell& bell(int rank) const { return bells_[rank]; }
+  [[nodiscard]] std::uint32_t alarms() const {
+    return header_->alarms.load(std::memory_order_acquire);
+  }
+
+  // Waits for all ranks; each tries to read a word of every other where `wanted`. The answer is the
+  // same on all ranks: true when every rank could.
+  Result<bool> probe_memory(bool wanted, double timeout_s);
+
+  // Makes every waiting rank look at the lines now.
+  void sound_alarm() const;
+
+  // The process of `rank` has ended. Never true for a thread of this process.
+  [[nodiscard]] bool is_dead(int rank) const;
+  // Stopped by a signal or a debugger, as far as /proc tells.
+  [[nodiscard]] bool is_stopped(int rank) const;
+  // "rank 3 (node7 pid 4711)"
+  [[nodiscard]] std::string describe(int rank) const;
+
+ private:
+  // Sleeps until line(rank).probe has reached at least `state` on all ranks.
+  Status await_probe(ProbeState state, Clock::time_point deadline) const;
+
+  Membership membership_;
+  ControlHeader* header_;
+  StatusLine* lines_;
+  Doorbell* bells_;
+  HostRank host_rank_;
+};
+
+}  // namespace sennit

@@ -1,0 +1,482 @@
+#include "exec/cpu/job.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "types/reduce.hpp"
+
+namespace sennit {
+
+HostRank::HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells)
+    : rank(rank_number),
+      rings(pool),
+      bells(all_bells),
+      peers(static_cast<std::size_t>(pool.geometry().ranks)),
+      sent_(peers.size() * static_cast<std::size_t>(pool.geometry().ports), 0),
+      received_(sent_) {}
+
+BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role)
+    : program_(std::move(program)) {
+  links_.reserve(program_.links.size());
+  for (const Link& link : program_.links) {
+    const int peer =
+        rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
+    links_.push_back({.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
+                                            : rank.rings.ring(peer, rank.rank, link.port),
+                      .bell = &rank.bells[peer],
+                      .position = link.outgoing ? &rank.sent(peer, link.port)
+                                                : &rank.received(peer, link.port),
+                      .memory = &rank.peers[static_cast<std::size_t>(peer)],
+                      .peer = peer,
+                      .messages_per_tile = link.messages_per_tile});
+  }
+}
+
+Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
+    : bound_(bound),
+      program_(bound.program()),
+      call_(call),
+      element_bytes_(static_cast<std::int64_t>(size_bytes(call.dtype))),
+      trace_(trace) {
+  lay_out();
+  base_.reserve(bound_.links().size());
+  for (const BoundProgram::BoundLink& link : bound_.links()) {
+    base_.push_back(*link.position);
+  }
+  lanes_.resize(program_.lanes.size());
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const ProgramLane& lane = program_.lanes[l];
+    lanes_[l].units = (tiles_of_copy(lane.strand, lane.copy) + lane.burst - 1) / lane.burst;
+    lanes_left_ += lanes_[l].units > 0 && !lane.steps.empty() ? 1 : 0;
+  }
+  if (program_.scratch_bytes > 0 && lanes_left_ > 0) {
+    scratch_ = std::make_unique_for_overwrite<std::byte[]>(
+        static_cast<std::size_t>(program_.scratch_bytes));
+  }
+  if (finished()) {
+    finish();
+  }
+}
+
+void Job::lay_out() {
+  const Plan& plan = *program_.plan;
+  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
+    const Strand& strand = plan.strands[s];
+    const Problem& problem = strand.schedule->problem;
+    const auto part = [&](int block) {
+      const ElementRange whole = block_range(problem, call_.count, element_bytes_, block);
+      const ElementRange ours =
+          strand_range(plan, static_cast<int>(s), whole.length, element_bytes_);
+      return ElementRange{.begin = whole.begin + ours.begin, .length = ours.length};
+    };
+    StrandView view;
+    view.tile_elements = std::max<std::int64_t>(1, strand.tile_bytes / element_bytes_);
+    std::int64_t longest = 0;
+    if (is_cut(problem.collective)) {
+      for (int block = 0; block < problem.cut; ++block) {
+        view.parts.push_back(part(block));
+        longest = std::max(longest, view.parts.back().length);
+      }
+    } else {
+      view.part = part(0);
+      longest = view.part.length;
+    }
+    // A barrier has no blocks; its program runs once.
+    view.tiles = problem.collective == Collective::kBarrier
+                     ? 1
+                     : (longest + view.tile_elements - 1) / view.tile_elements;
+    strands_.push_back(std::move(view));
+  }
+}
+
+// Tiles copy, copy + width, ... below the strand's number of tiles.
+std::int64_t Job::tiles_of_copy(int strand, int copy) const {
+  const auto index = static_cast<std::size_t>(strand);
+  const std::int64_t width = program_.plan->strands[index].width;
+  return (strands_[index].tiles - copy + width - 1) / width;
+}
+
+ElementRange Job::part_of(const StrandView& view, int block) const {
+  if (!view.parts.empty()) {
+    return view.parts[static_cast<std::size_t>(block)];
+  }
+  return {.begin = block * call_.count + view.part.begin, .length = view.part.length};
+}
+
+std::int64_t Job::slice_elements(const ProgramLane& lane,
+                                 int length_of,
+                                 std::int64_t tile) const {
+  const auto strand = static_cast<std::size_t>(lane.strand);
+  const StrandView& view = strands_[strand];
+  const std::int64_t begin =
+      (lane.copy + tile * program_.plan->strands[strand].width) * view.tile_elements;
+  return std::clamp<std::int64_t>(
+      part_of(view, length_of).length - begin, 0, view.tile_elements);
+}
+
+Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
+  const auto strand = static_cast<std::size_t>(lane.strand);
+  const StrandView& view = strands_[strand];
+  Slice out{.data = nullptr, .elements = slice_elements(lane, piece.length_of, tile)};
+  if (piece.space == Space::kScratch) {
+    out.data = scratch_.get() + piece.offset + (tile % piece.depth) * piece.instance_bytes;
+    return out;
+  }
+  const std::int64_t begin =
+      part_of(view, piece.index).begin +
+      (lane.copy + tile * program_.plan->strands[strand].width) * view.tile_elements;
+  auto* base = piece.space == Space::kInput
+                   ? static_cast<std::byte*>(const_cast<void*>(call_.input))
+                   : static_cast<std::byte*>(call_.output);
+  out.data = base + begin * element_bytes_;
+  return out;
+}
+
+std::size_t Job::message_bytes(const ProgramLane& lane,
+                               const ProgramStep& step,
+                               std::int64_t tile) const {
+  std::int64_t elements = 0;
+  for (const int block : step.lengths_of) {
+    elements += slice_elements(lane, block, tile);
+  }
+  return static_cast<std::size_t>(elements * element_bytes_);
+}
+
+std::uint64_t Job::number(const MessageRef& ref, std::int64_t tile) const {
+  const auto link = static_cast<std::size_t>(ref.link);
+  return base_[link] +
+         static_cast<std::uint64_t>(tile * bound_.links()[link].messages_per_tile + ref.index);
+}
+
+std::byte* Job::payload(const ProgramLane& lane,
+                        const ProgramStep& step,
+                        const MessageRef& ref,
+                        std::int64_t tile) const {
+  const std::size_t bytes = ref.protocol == Protocol::kDirectGet
+                                ? step.lengths_of.size() * sizeof(cma::Descriptor)
+                                : message_bytes(lane, step, tile);
+  return bound_.links()[static_cast<std::size_t>(ref.link)].ring.payload(number(ref, tile), bytes);
+}
+
+bool Job::advance() {
+  bool moved = false;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    moved = try_lane(l) || moved;
+  }
+  return moved;
+}
+
+bool Job::try_lane(std::size_t index) {
+  LaneState& state = lanes_[index];
+  const ProgramLane& lane = program_.lanes[index];
+  if (state.unit >= state.units || lane.steps.empty() || !status_.ok()) {
+    return false;
+  }
+  const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
+  const std::int64_t first = state.unit * lane.burst;
+  const std::int64_t last = std::min(first + lane.burst, tiles_of_copy(lane.strand, lane.copy)) - 1;
+  const bool was_posted = state.posted;
+  if (!state.posted) {
+    if (!ready(step, first, last)) {
+      return false;
+    }
+    const std::uint64_t begin = trace_ != nullptr ? trace_->tick() : 0;
+    for (std::int64_t tile = first; tile <= last; ++tile) {
+      run(lane, step, tile);
+      if (trace_ != nullptr) {
+        trace_->add({.rank = program_.rank,
+                     .strand = lane.strand,
+                     .copy = lane.copy,
+                     .lane = lane.schedule_lane,
+                     .step = state.step,
+                     .tile = tile,
+                     .begin = begin,
+                     .end = trace_->tick()});
+      }
+      publish(step, tile);
+      release(step, tile);
+    }
+    state.posted = true;
+  }
+  if (!fetched(step, first, last)) {
+    return !was_posted;
+  }
+  state.posted = false;
+  if (++state.step == static_cast<int>(lane.steps.size())) {
+    state.step = 0;
+    if (++state.unit == state.units && --lanes_left_ == 0) {
+      finish();
+    }
+  }
+  return true;
+}
+
+bool Job::waits_over(const ProgramStep& step, std::int64_t last) const {
+  return std::ranges::all_of(step.waits, [&](const Wait& wait) {
+    const std::int64_t tile = last - wait.delay;
+    if (tile < 0) {
+      return true;
+    }
+    const LaneState& other = lanes_[static_cast<std::size_t>(wait.lane)];
+    const std::int64_t unit = tile / program_.lanes[static_cast<std::size_t>(wait.lane)].burst;
+    return other.unit > unit || (other.unit == unit && other.step > wait.step);
+  });
+}
+
+bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const {
+  if (!waits_over(step, last)) {
+    return false;
+  }
+  for (std::int64_t tile = first; tile <= last; ++tile) {
+    for (const MessageRef& in : step.in) {
+      const std::uint64_t g = number(in, tile);
+      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(in.link)].ring;
+      if (!channel::is_full(ring.full(g), g, call_.fingerprint)) {
+        return false;
+      }
+    }
+    for (const MessageRef& out : step.out) {
+      const std::uint64_t g = number(out, tile);
+      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(out.link)].ring;
+      if (!channel::may_write(ring.free(g), g, ring.slots())) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Messages by direct_get lie in our own buffers until their reader returns the slot.
+bool Job::fetched(const ProgramStep& step, std::int64_t first, std::int64_t last) const {
+  return std::ranges::all_of(step.out, [&](const MessageRef& out) {
+    if (out.protocol != Protocol::kDirectGet) {
+      return true;
+    }
+    for (std::int64_t tile = first; tile <= last; ++tile) {
+      const std::uint64_t g = number(out, tile);
+      if (!channel::is_released(
+              bound_.links()[static_cast<std::size_t>(out.link)].ring.free(g), g)) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  switch (step.kind) {
+    case StepKind::kSend:
+      return fill(lane, step, step.from, tile);
+    case StepKind::kRecv:
+      return take(lane, step, tile);
+    case StepKind::kRecvReduce:
+    case StepKind::kReduce:
+      return combine(lane, step, tile);
+    case StepKind::kCopy:
+      for (std::size_t k = 0; k < step.from.size(); ++k) {
+        const Slice from = slice(lane, step.from[k], tile);
+        const Slice to = slice(lane, step.to[k], tile);
+        // In place these are the same memory, and memcpy forbids that.
+        if (from.data != to.data && from.elements > 0) {
+          std::memcpy(to.data, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
+        }
+      }
+      return;
+    case StepKind::kToken:
+      return;
+  }
+}
+
+// Puts the blocks `from`, or where they lie, into every outgoing slot.
+void Job::fill(const ProgramLane& lane,
+               const ProgramStep& step,
+               const std::vector<Piece>& from,
+               std::int64_t tile) {
+  for (const MessageRef& out : step.out) {
+    std::byte* at = payload(lane, step, out, tile);
+    for (const Piece& piece : from) {
+      const Slice source = slice(lane, piece, tile);
+      const auto bytes = static_cast<std::size_t>(source.elements * element_bytes_);
+      if (out.protocol == Protocol::kDirectGet) {
+        const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
+        std::memcpy(at, &descriptor, sizeof(descriptor));
+        at += sizeof(descriptor);
+      } else if (bytes > 0) {
+        std::memcpy(at, source.data, bytes);
+        at += bytes;
+      }
+    }
+  }
+}
+
+void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  if (step.in.front().protocol == Protocol::kDirectGet) {
+    fetch(lane, step, tile);
+  } else {
+    const std::byte* at = payload(lane, step, step.in.front(), tile);
+    for (const Piece& piece : step.to) {
+      const Slice target = slice(lane, piece, tile);
+      const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
+      if (bytes > 0) {
+        std::memcpy(target.data, at, bytes);
+        at += bytes;
+      }
+    }
+  }
+  if (!step.out.empty()) {
+    forward(lane, step, tile);
+  }
+}
+
+// Copies the blocks straight out of the writer's memory. Their lengths are ours: what the peer
+// wrote is compared, never obeyed.
+void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  const MessageRef& in = step.in.front();
+  const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
+  const std::byte* at = payload(lane, step, in, tile);
+  for (const Piece& piece : step.to) {
+    const Slice target = slice(lane, piece, tile);
+    cma::Descriptor descriptor;
+    std::memcpy(&descriptor, at, sizeof(descriptor));
+    at += sizeof(descriptor);
+    const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
+    Status status = descriptor.bytes == bytes
+                        ? link.memory->read(target.data, descriptor.address, bytes)
+                        : fail(Code::kMismatch,
+                               "rank {} offers {} bytes where {} are due",
+                               link.peer,
+                               descriptor.bytes,
+                               bytes);
+    if (!status.ok()) {
+      status_ = std::move(status);
+      return;
+    }
+  }
+}
+
+// Passes a received message on: from where it was stored, else from slot to slot.
+void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  if (!step.to.empty()) {
+    return fill(lane, step, step.to, tile);
+  }
+  const std::size_t bytes = message_bytes(lane, step, tile);
+  const std::byte* from = payload(lane, step, step.in.front(), tile);
+  for (const MessageRef& out : step.out) {
+    if (bytes > 0) {
+      std::memcpy(payload(lane, step, out, tile), from, bytes);
+    }
+  }
+}
+
+// Reduces block by block into the stored blocks, else into the first outgoing slot; the other
+// messages are copies of that.
+void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  const std::size_t blocks = step.lengths_of.size();
+  const std::size_t local = step.from.size() / blocks;
+  std::vector<const void*> operands(local + step.in.size());
+  std::size_t offset = 0;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    for (std::size_t place = 0; place < operands.size(); ++place) {
+      const std::size_t operand =
+          step.order.empty() ? place : static_cast<std::size_t>(step.order[place]);
+      operands[place] = operand < local
+                            ? slice(lane, step.from[operand * blocks + block], tile).data
+                            : payload(lane, step, step.in[operand - local], tile) + offset;
+    }
+    std::byte* result = step.to.empty() ? payload(lane, step, step.out.front(), tile) + offset
+                                        : slice(lane, step.to[block], tile).data;
+    const std::int64_t elements = slice_elements(lane, step.lengths_of[block], tile);
+    if (elements > 0) {
+      reduce(call_.dtype, call_.op, result, operands, elements);
+    }
+    offset += static_cast<std::size_t>(elements * element_bytes_);
+  }
+  if (!step.to.empty()) {
+    return fill(lane, step, step.to, tile);
+  }
+  for (std::size_t o = 1; o < step.out.size() && offset > 0; ++o) {
+    std::memcpy(payload(lane, step, step.out[o], tile),
+                payload(lane, step, step.out.front(), tile),
+                offset);
+  }
+}
+
+void Job::publish(const ProgramStep& step, std::int64_t tile) {
+  if (!status_.ok()) {
+    return;
+  }
+  for (const MessageRef& out : step.out) {
+    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
+    const std::uint64_t g = number(out, tile);
+    channel::publish(link.ring.full(g), g, call_.fingerprint);
+    wake(*link.bell);
+  }
+}
+
+void Job::release(const ProgramStep& step, std::int64_t tile) {
+  if (!status_.ok()) {
+    return;
+  }
+  for (const MessageRef& in : step.in) {
+    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
+    const std::uint64_t g = number(in, tile);
+    channel::release_slot(link.ring.free(g), g);
+    wake(*link.bell);
+  }
+}
+
+// The next call goes on where this one's messages end.
+void Job::finish() {
+  for (std::size_t l = 0; l < program_.links.size(); ++l) {
+    const Link& link = program_.links[l];
+    *bound_.links()[l].position =
+        base_[l] + static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) *
+                                              link.messages_per_tile);
+  }
+}
+
+Job::Waiting Job::waiting() const {
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const LaneState& state = lanes_[l];
+    const ProgramLane& lane = program_.lanes[l];
+    if (state.unit >= state.units || lane.steps.empty()) {
+      continue;
+    }
+    const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
+    Waiting waiting{.lane = lane.schedule_lane, .step = state.step, .tile = state.unit * lane.burst};
+    if (find_peer(step, state.posted, waiting)) {
+      return waiting;
+    }
+  }
+  return {};
+}
+
+// The peer whose word is missing for the first tile of the lane's unit; false when only this rank's
+// own lanes are.
+bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) const {
+  for (const MessageRef& in : step.in) {
+    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
+    const std::uint64_t g = number(in, waiting.tile);
+    if (!posted && !channel::is_full(link.ring.full(g), g, call_.fingerprint)) {
+      waiting.peer = link.peer;
+      waiting.foreign = channel::is_foreign(link.ring.full(g), g, call_.fingerprint);
+      return true;
+    }
+  }
+  for (const MessageRef& out : step.out) {
+    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
+    const std::uint64_t g = number(out, waiting.tile);
+    const channel::Word& word = link.ring.free(g);
+    const bool blocked =
+        posted ? out.protocol == Protocol::kDirectGet && !channel::is_released(word, g)
+               : !channel::may_write(word, g, link.ring.slots());
+    if (blocked) {
+      waiting.peer = link.peer;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace sennit

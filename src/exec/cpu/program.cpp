@@ -1,0 +1,301 @@
+#include "exec/cpu/program.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr std::int64_t kScratchAlignBytes = 64;
+constexpr std::int64_t kLargestElementBytes = 16;
+
+// Compiles one rank's part of one plan.
+class Compiler {
+ public:
+  Compiler(const Plan& plan, int rank, const ProgramLimits& limits)
+      : plan_(plan), rank_(rank), limits_(limits) {}
+
+  Result<Program> run() {
+    for (std::size_t s = 0; s < plan_.strands.size(); ++s) {
+      SENNIT_RETURN_IF_ERROR(check_strand(plan_.strands[s]));
+      for (int copy = 0; copy < plan_.strands[s].width; ++copy) {
+        SENNIT_RETURN_IF_ERROR(compile_copy(static_cast<int>(s), copy));
+      }
+    }
+    return std::move(program_);
+  }
+
+ private:
+  static std::int64_t block_bytes(const Strand& strand) {
+    const std::int64_t bytes = std::max(strand.tile_bytes, kLargestElementBytes);
+    return (bytes + kScratchAlignBytes - 1) / kScratchAlignBytes * kScratchAlignBytes;
+  }
+
+  Status check_strand(const Strand& strand) const {
+    const auto message_bytes =
+        static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
+        std::max(strand.tile_bytes, kLargestElementBytes);
+    for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+      const ChannelBinding& channel = strand.channels[c];
+      if (channel.paths.size() != 1) {
+        return fail(Code::kUnsupported, "the cpu engine takes one path a channel, not a bundle");
+      }
+      const bool get = channel.protocol == Protocol::kDirectGet;
+      if (!(channel.protocol == Protocol::kSlots && channel.paths[0] == PathKind::kShm) &&
+          !(get && channel.paths[0] == PathKind::kCma)) {
+        return fail(Code::kUnsupported,
+                    "the cpu engine runs slots over shm and direct_get over cma, not {} over {}",
+                    name(channel.protocol),
+                    name(channel.paths[0]));
+      }
+      if (static_cast<std::uint32_t>(channel.slots) > limits_.slots) {
+        return fail(Code::kUnsupported,
+                    "the plan was proved with {} slots a channel, but there are {}",
+                    channel.slots,
+                    limits_.slots);
+      }
+      if (get && !is_stored_whole(*strand.schedule, static_cast<int>(c))) {
+        return fail(Code::kUnsupported,
+                    "channel {} carries messages that are not stored whole at both ends, so they "
+                    "cannot be fetched by direct_get",
+                    c);
+      }
+      if (!get && message_bytes > static_cast<std::int64_t>(limits_.slot_bytes)) {
+        return fail(Code::kUnsupported,
+                    "messages of {} bytes do not fit slots of {}; use smaller tiles",
+                    message_bytes,
+                    limits_.slot_bytes);
+      }
+    }
+    for (const auto& lanes : strand.lanes) {
+      for (const LaneBinding& lane : lanes) {
+        if (lane.engine != Engine::kCpu) {
+          return fail(Code::kUnsupported, "a lane is bound to the {} engine", name(lane.engine));
+        }
+      }
+    }
+    return {};
+  }
+
+  // Where the blocks of message `index` of `channel` come from, as blocks of the writer.
+  // A message that only passes through is what the writer received.
+  std::vector<int> lengths_of_message(const Schedule& schedule, int channel, int index) const {
+    const LaneId writer = schedule.channels[static_cast<std::size_t>(channel)].writer;
+    int seen = 0;
+    for (const Step& step : steps_of(schedule, writer)) {
+      for (const int out : step.out) {
+        if (out == channel && seen++ == index) {
+          return lengths_of_step(schedule, writer, step);
+        }
+      }
+    }
+    return {};
+  }
+
+  std::vector<int> lengths_of_step(const Schedule& schedule, LaneId lane, const Step& step) const {
+    const std::vector<Block>& named = step.to.empty() ? step.from : step.to;
+    if (!named.empty()) {
+      std::vector<int> lengths;
+      for (const Block& block : named) {
+        lengths.push_back(block.index);
+      }
+      return lengths;
+    }
+    if (step.in.empty()) {
+      return {};
+    }
+    const int in = step.in.front();
+    int index = 0;
+    for (const Step& earlier : steps_of(schedule, lane)) {
+      if (&earlier == &step) {
+        break;
+      }
+      index += static_cast<int>(std::ranges::count(earlier.in, in));
+    }
+    return lengths_of_message(schedule, in, index);
+  }
+
+  static const std::vector<Step>& steps_of(const Schedule& schedule, LaneId id) {
+    return schedule.ranks[static_cast<std::size_t>(id.rank)][static_cast<std::size_t>(id.lane)]
+        .steps;
+  }
+
+  Status compile_copy(int strand_index, int copy) {
+    const Strand& strand = plan_.strands[static_cast<std::size_t>(strand_index)];
+    const Schedule& schedule = *strand.schedule;
+    SENNIT_RETURN_IF_ERROR(make_links(strand_index, copy));
+    std::vector<std::int64_t> scratch_begin;
+    for (const Scratch& scratch : schedule.scratch) {
+      scratch_begin.push_back(program_.scratch_bytes);
+      program_.scratch_bytes += scratch.blocks * scratch.depth * block_bytes(strand);
+    }
+    const auto& lanes = schedule.ranks[static_cast<std::size_t>(rank_)];
+    const int first_lane = static_cast<int>(program_.lanes.size());
+    for (std::size_t l = 0; l < lanes.size(); ++l) {
+      ProgramLane lane;
+      lane.strand = strand_index;
+      lane.copy = copy;
+      lane.schedule_lane = static_cast<int>(l);
+      lane.burst = strand.lanes[static_cast<std::size_t>(rank_)][l].burst;
+      std::map<int, int> next;  // message number of each channel, as the lane goes on
+      for (const Step& step : lanes[l].steps) {
+        lane.steps.push_back(compile_step(strand, step, static_cast<int>(l), scratch_begin, next));
+        add_waits(schedule, step, static_cast<int>(l), first_lane, lane.steps.back());
+      }
+      program_.lanes.push_back(std::move(lane));
+    }
+    return {};
+  }
+
+  // Gives every channel between two ranks its port, in the order in which all ranks walk the plan.
+  // A channel with several readers is a ring to each of them, which couples less than one hub.
+  Status make_links(int strand, int copy) {
+    const Schedule& schedule = *plan_.strands[static_cast<std::size_t>(strand)].schedule;
+    link_of_.clear();
+    for (std::size_t c = 0; c < schedule.channels.size(); ++c) {
+      const Channel& channel = schedule.channels[c];
+      const int per_tile = messages_per_tile(schedule, static_cast<int>(c));
+      for (const LaneId reader : channel.readers) {
+        const int port = limits_.first_port + ports_[{channel.writer.rank, reader.rank}]++;
+        if (port >= limits_.first_port + limits_.ports) {
+          return fail(Code::kUnsupported,
+                      "the plan has more than {} channels from rank {} to rank {}; raise "
+                      "SENNIT_PORTS",
+                      limits_.ports,
+                      channel.writer.rank,
+                      reader.rank);
+        }
+        const bool writes = channel.writer.rank == rank_;
+        if (writes || reader.rank == rank_) {
+          link_of_[static_cast<int>(c)].push_back(static_cast<int>(program_.links.size()));
+          program_.links.push_back({.peer = writes ? reader.rank : channel.writer.rank,
+                                    .port = port,
+                                    .outgoing = writes,
+                                    .messages_per_tile = per_tile,
+                                    .strand = strand,
+                                    .copy = copy});
+        }
+      }
+    }
+    return {};
+  }
+
+  ProgramStep compile_step(const Strand& strand,
+                           const Step& step,
+                           int lane,
+                           const std::vector<std::int64_t>& scratch_begin,
+                           std::map<int, int>& next) {
+    const Schedule& schedule = *strand.schedule;
+    ProgramStep out;
+    out.kind = step.kind;
+    out.order = step.order;
+    for (const Block& block : step.from) {
+      out.from.push_back(piece(strand, block, scratch_begin));
+    }
+    for (const Block& block : step.to) {
+      out.to.push_back(piece(strand, block, scratch_begin));
+    }
+    if (step.kind != StepKind::kCopy && step.kind != StepKind::kToken) {
+      out.lengths_of = lengths_of_step(schedule, {rank_, lane}, step);
+    }
+    const auto refer = [&](const std::vector<int>& channels, std::vector<MessageRef>& refs) {
+      for (const int channel : channels) {
+        const int index = next[channel]++;
+        for (const int link : link_of_[channel]) {
+          refs.push_back({.link = link,
+                          .index = index,
+                          .protocol = strand.channels[static_cast<std::size_t>(channel)].protocol});
+        }
+      }
+    };
+    refer(step.in, out.in);
+    refer(step.out, out.out);
+    return out;
+  }
+
+  Piece piece(const Strand& strand,
+              const Block& block,
+              const std::vector<std::int64_t>& scratch_begin) const {
+    Piece out{.space = block.space, .index = block.index, .length_of = block.index};
+    if (block.space == Space::kScratch) {
+      const Scratch& scratch = strand.schedule->scratch[static_cast<std::size_t>(block.scratch)];
+      out.offset = scratch_begin[static_cast<std::size_t>(block.scratch)] +
+                   block.index * block_bytes(strand);
+      out.instance_bytes = scratch.blocks * block_bytes(strand);
+      out.depth = scratch.depth;
+    }
+    return out;
+  }
+
+  static std::set<int> scratches_of(const Step& step) {
+    std::set<int> used;
+    for (const auto* list : {&step.from, &step.to}) {
+      for (const Block& block : *list) {
+        if (block.space == Space::kScratch) {
+          used.insert(block.scratch);
+        }
+      }
+    }
+    return used;
+  }
+
+  // `after`, and for each scratch the last step of every other lane that uses the same instance.
+  void add_waits(const Schedule& schedule,
+                 const Step& step,
+                 int lane,
+                 int first_lane,
+                 ProgramStep& out) const {
+    for (const StepRef ref : step.after) {
+      out.waits.push_back({.lane = first_lane + ref.lane, .step = ref.step, .delay = 0});
+    }
+    const auto& lanes = schedule.ranks[static_cast<std::size_t>(rank_)];
+    for (const int scratch : scratches_of(step)) {
+      for (std::size_t other = 0; other < lanes.size(); ++other) {
+        if (static_cast<int>(other) == lane) {
+          continue;
+        }
+        const auto& steps = lanes[other].steps;
+        for (std::size_t last = steps.size(); last-- > 0;) {
+          if (scratches_of(steps[last]).contains(scratch)) {
+            out.waits.push_back({.lane = first_lane + static_cast<int>(other),
+                                 .step = static_cast<int>(last),
+                                 .delay = schedule.scratch[static_cast<std::size_t>(scratch)].depth});
+            break;
+          }
+        }
+      }
+    }
+  }
+
+  const Plan& plan_;
+  int rank_;
+  ProgramLimits limits_;
+  Program program_;
+  std::map<std::pair<int, int>, int> ports_;  // channels so far from writer to reader
+  std::map<int, std::vector<int>> link_of_;   // channel -> links of this rank, in this copy
+};
+
+}  // namespace
+
+Result<Program> compile(std::shared_ptr<const Plan> plan,
+                        const Proof& proof,
+                        int rank,
+                        const ProgramLimits& limits) {
+  if (proof.structure_hash != structure_hash(*plan)) {
+    return fail(Code::kNotProved,
+                "the proof speaks of plan {:016x}, this is plan {:016x}: it must be verified first",
+                proof.structure_hash,
+                structure_hash(*plan));
+  }
+  SENNIT_ASSIGN_OR_RETURN(Program program, Compiler(*plan, rank, limits).run());
+  program.plan_hash = plan_hash(*plan);
+  program.proof = proof;
+  program.rank = rank;
+  program.plan = std::move(plan);
+  return program;
+}
+
+}  // namespace sennit

@@ -1,0 +1,92 @@
+// Program: one rank's part of a proved plan, with everything looked up that does not change from
+// call to call: rings, message numbers, waits between lanes. Made once a plan, run by Job.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "schedule/plan.hpp"
+#include "verify/verify.hpp"
+
+namespace sennit {
+
+// A block, which block of the problem tells its length, and where it lies if it is scratch.
+struct Piece {
+  Space space = Space::kInput;
+  int index = 0;
+  int length_of = 0;
+  // Scratch: tile t of a strand copy lies at offset + (t mod depth) * instance_bytes.
+  std::int64_t offset = 0;
+  std::int64_t instance_bytes = 0;
+  int depth = 1;
+};
+
+// One direction of one channel between this rank and a peer.
+struct Link {
+  int peer = 0;
+  int port = 0;  // of the rings from writer to reader
+  bool outgoing = false;
+  int messages_per_tile = 0;
+  int strand = 0;
+  int copy = 0;
+};
+
+// A message of a step.
+struct MessageRef {
+  int link = 0;   // index into Program::links
+  int index = 0;  // among the link's messages of one tile
+  Protocol protocol = Protocol::kSlots;
+};
+
+// Step `step` of lane `lane` (of the same strand copy) must have finished tile t - delay.
+struct Wait {
+  int lane = 0;  // index into Program::lanes
+  int step = 0;
+  int delay = 0;
+};
+
+struct ProgramStep {
+  StepKind kind = StepKind::kToken;
+  std::vector<Piece> from;
+  std::vector<Piece> to;
+  std::vector<int> lengths_of;  // of the step's messages, block by block
+  std::vector<MessageRef> in;
+  std::vector<MessageRef> out;
+  std::vector<int> order;
+  std::vector<Wait> waits;
+};
+
+struct ProgramLane {
+  int strand = 0;
+  int copy = 0;   // runs tiles copy, copy + width, ...
+  int burst = 1;
+  int schedule_lane = 0;  // index in the schedule, for messages and traces
+  std::vector<ProgramStep> steps;
+};
+
+struct Program {
+  std::shared_ptr<const Plan> plan;
+  std::uint64_t plan_hash = 0;
+  Proof proof;
+  int rank = 0;
+  std::vector<Link> links;
+  std::vector<ProgramLane> lanes;
+  std::int64_t scratch_bytes = 0;
+};
+
+struct ProgramLimits {
+  int ports = 1;
+  std::uint32_t slots = 1;
+  std::size_t slot_bytes = 0;
+  int first_port = 0;
+};
+
+// The part of `rank`. Refused (kNotProved) unless `proof` speaks of exactly this plan; kUnsupported
+// for what the cpu engine or these limits cannot carry.
+Result<Program> compile(std::shared_ptr<const Plan> plan,
+                        const Proof& proof,
+                        int rank,
+                        const ProgramLimits& limits);
+
+}  // namespace sennit

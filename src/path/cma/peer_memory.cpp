@@ -1,0 +1,39 @@
+#include "path/cma/peer_memory.hpp"
+
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace sennit::cma {
+
+Status PeerMemory::read(void* to, std::uint64_t address, std::size_t bytes) const {
+  if (bytes == 0) {
+    return {};
+  }
+  if (same_process_) {
+    std::memcpy(to, reinterpret_cast<const void*>(address), bytes);
+    return {};
+  }
+  // The kernel moves at most 2 GiB less a page a call and may stop early.
+  std::size_t done = 0;
+  while (done < bytes) {
+    const iovec local{static_cast<std::byte*>(to) + done, bytes - done};
+    const iovec remote{reinterpret_cast<void*>(address + done), bytes - done};
+    const ssize_t moved = ::process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+    if (moved <= 0) {
+      if (moved < 0 && errno == EINTR) {
+        continue;
+      }
+      return fail(Code::kSystemError,
+                  "process_vm_readv of {} bytes from pid {} failed: {}",
+                  bytes,
+                  pid_,
+                  moved == 0 ? "nothing was read" : std::strerror(errno));
+    }
+    done += static_cast<std::size_t>(moved);
+  }
+  return {};
+}
+
+}  // namespace sennit::cma

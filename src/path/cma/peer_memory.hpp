@@ -1,0 +1,34 @@
+// Path cma: one copy straight out of another rank's buffer, by process_vm_readv, or by memcpy when
+// the rank is a thread of this process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.hpp"
+
+namespace sennit::cma {
+
+// What a writer leaves in a slot instead of data: where a block lies in its own memory.
+struct Descriptor {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
+class PeerMemory {
+ public:
+  PeerMemory() = default;
+  PeerMemory(pid_t pid, bool same_process) : pid_(pid), same_process_(same_process) {}
+
+  // Copies `bytes` from `address` in the peer's memory. kSystemError says what the system said:
+  // ESRCH when the peer is gone, EPERM where the system forbids it.
+  Status read(void* to, std::uint64_t address, std::size_t bytes) const;
+
+ private:
+  pid_t pid_ = 0;
+  bool same_process_ = false;
+};
+
+}  // namespace sennit::cma

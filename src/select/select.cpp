@@ -1,0 +1,142 @@
+#include "select/select.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sennit {
+namespace {
+
+// Of `collective` up to `up_to_bytes`. The last row of a collective has no limit.
+struct Rule {
+  Collective collective;
+  std::int64_t up_to_bytes;
+  std::string_view algorithm;
+};
+
+constexpr std::int64_t kAny = INT64_MAX;
+constexpr std::int64_t kKilo = 1024;
+
+constexpr std::array kRules = {
+    Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling"},
+    Rule{Collective::kAllReduce, kAny, "two_shot"},
+    Rule{Collective::kReduce, 16 * kKilo, "k_nomial"},
+    Rule{Collective::kReduce, kAny, "direct"},
+    Rule{Collective::kBroadcast, 16 * kKilo, "k_nomial"},
+    Rule{Collective::kBroadcast, kAny, "direct"},
+    Rule{Collective::kAllGather, kAny, "direct"},
+    Rule{Collective::kReduceScatter, kAny, "direct"},
+    Rule{Collective::kAllToAll, kAny, "direct"},
+    Rule{Collective::kGather, kAny, "direct"},
+    Rule{Collective::kScatter, kAny, "direct"},
+    Rule{Collective::kBarrier, kAny, "dissemination"},
+    Rule{Collective::kSendRecv, kAny, "direct"},
+};
+
+// Below this a system call costs more than the second copy.
+constexpr std::int64_t kDirectFromBytes = 64 * kKilo;
+// A fetch of a tile is one system call, so tiles are large; still several, so that ranks overlap.
+constexpr std::int64_t kDirectTileBytes = 1024 * kKilo;
+
+Result<bool> wants_direct(const Wishes& wishes, std::int64_t bytes, const HostFacts& facts) {
+  if (wishes.path != "" && wishes.path != "shm" && wishes.path != "cma") {
+    return fail(Code::kInvalidArgument,
+                "host ranks have no path '{}'; there are: shm, cma",
+                wishes.path);
+  }
+  if (wishes.protocol != "" && wishes.protocol != "slots" && wishes.protocol != "direct") {
+    return fail(Code::kInvalidArgument,
+                "host ranks have no protocol '{}'; there are: slots (over shm), direct (over cma)",
+                wishes.protocol);
+  }
+  const bool direct = wishes.path == "cma" || wishes.protocol == "direct";
+  const bool slots = wishes.path == "shm" || wishes.protocol == "slots";
+  if (direct && slots) {
+    return fail(Code::kInvalidArgument,
+                "protocol slots runs over path shm and direct over cma; '{}' over '{}' is neither",
+                wishes.protocol,
+                wishes.path);
+  }
+  if (direct && !facts.cma) {
+    return fail(Code::kUnsupported,
+                "path cma is not available: SENNIT_PATHS leaves it out, or the system forbids "
+                "process_vm_readv between these ranks (see `sennit doctor`)");
+  }
+  if ((slots || !direct) && !facts.shm) {
+    return facts.cma ? Result<bool>(true)
+                     : Result<bool>(fail(Code::kUnsupported, "SENNIT_PATHS leaves no path"));
+  }
+  return direct || (!slots && facts.cma && bytes >= kDirectFromBytes);
+}
+
+}  // namespace
+
+Result<Choice> choose(Collective collective,
+                      const Shape& shape,
+                      std::int64_t bytes,
+                      const Wishes& wishes,
+                      const HostFacts& facts) {
+  Choice choice;
+  std::string_view wanted = wishes.algorithm;
+  if (wanted.empty()) {
+    const auto rule = std::ranges::find_if(kRules, [&](const Rule& r) {
+      return r.collective == collective && bytes <= r.up_to_bytes;
+    });
+    SENNIT_CHECK(rule != kRules.end(), "every collective has a rule without limit");
+    wanted = rule->algorithm;
+  }
+  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
+  if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
+    return fail(Code::kUnsupported,
+                "{} {} refuses {} ranks: {}",
+                name(collective),
+                wanted,
+                shape.ranks,
+                why);
+  }
+  SENNIT_ASSIGN_OR_RETURN(choice.direct, wants_direct(wishes, bytes, facts));
+  choice.tile_bytes = wishes.tile_bytes > 0 ? wishes.tile_bytes
+                      : choice.direct       ? kDirectTileBytes
+                                            : static_cast<std::int64_t>(facts.slot_bytes);
+  return choice;
+}
+
+Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
+                                              const Shape& shape,
+                                              const HostFacts& facts) {
+  SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+  const auto schedule = std::make_shared<const Schedule>(std::move(made));
+  Strand strand = bind(schedule,
+                       PathKind::kShm,
+                       Protocol::kSlots,
+                       static_cast<int>(facts.slots),
+                       Engine::kCpu);
+  bool all_direct = choice.direct;
+  for (std::size_t c = 0; choice.direct && c < strand.channels.size(); ++c) {
+    if (is_stored_whole(*schedule, static_cast<int>(c))) {
+      strand.channels[c].paths = {PathKind::kCma};
+      strand.channels[c].protocol = Protocol::kDirectGet;
+    } else {
+      all_direct = false;
+    }
+  }
+  // A message of several blocks lies in one slot.
+  const std::int64_t slot_tile =
+      static_cast<std::int64_t>(facts.slot_bytes) /
+      std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
+  strand.tile_bytes = all_direct ? choice.tile_bytes : std::min(choice.tile_bytes, slot_tile);
+  if (strand.tile_bytes < 64) {
+    return fail(Code::kUnsupported,
+                "{} {} on {} ranks sends {} blocks a message, which do not fit a slot of {} bytes; "
+                "raise SENNIT_SLOT_BYTES",
+                name(choice.algorithm->collective),
+                choice.algorithm->name,
+                shape.ranks,
+                largest_message_blocks(*schedule),
+                facts.slot_bytes);
+  }
+  auto plan = std::make_shared<Plan>();
+  plan->strands.push_back(std::move(strand));
+  return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+}  // namespace sennit

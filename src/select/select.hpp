@@ -1,0 +1,54 @@
+// Selection: which algorithm, protocol and tile a call uses. A pure function of what all ranks
+// share; so far a short table of rules for host ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "algo/algorithm.hpp"
+#include "schedule/plan.hpp"
+
+namespace sennit {
+
+// What the user asked for by name; empty or zero: Sennit's choice.
+struct Wishes {
+  std::string algorithm;
+  std::string path;      // "shm", "cma"
+  std::string protocol;  // "slots", "direct"
+  std::int64_t tile_bytes = 0;
+};
+
+// What the ranks of a communicator share.
+struct HostFacts {
+  bool shm = true;
+  bool cma = false;  // every rank can read every other's memory
+  std::uint32_t slots = 4;
+  std::size_t slot_bytes = 64 * 1024;
+
+  bool operator==(const HostFacts&) const = default;
+};
+
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  bool direct = false;  // one copy between the users' buffers, over cma
+  std::int64_t tile_bytes = 0;
+
+  bool operator==(const Choice&) const = default;
+  auto operator<=>(const Choice&) const = default;
+};
+
+// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that cannot
+// be met are refused by name (kUnsupported, kInvalidArgument).
+Result<Choice> choose(Collective collective,
+                      const Shape& shape,
+                      std::int64_t bytes,
+                      const Wishes& wishes,
+                      const HostFacts& facts);
+
+// The plan of a choice for host ranks.
+Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
+                                              const Shape& shape,
+                                              const HostFacts& facts);
+
+}  // namespace sennit

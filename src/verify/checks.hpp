@@ -1,0 +1,25 @@
+// The checks of a proof, one switch each. The tests switch them off one at a time to show that each
+// of them is what catches its kind of defect; everybody else calls verify().
+#pragma once
+
+#include "verify/verify.hpp"
+
+namespace sennit {
+
+struct Checks {
+  bool live = true;           // without an order of the steps, nothing else is looked at
+  bool protocols = true;      // both ends of a channel can do what its protocol asks of them
+  bool races = true;          // accesses of one tile
+  bool overlaps = true;       // a step's `to` overlaps what it reads at another place of its lists
+  bool scratch_reuse = true;  // accesses of two tiles that share a scratch instance
+  bool lengths = true;        // message, `from` and `to` have equally many blocks
+  bool initialised = true;    // what is read was written
+  bool contributions = true;  // each contribution exactly once, where it belongs
+  bool equal_trees = true;    // one expression tree on all ranks
+  bool scaling = true;        // pre and post exactly once
+  bool single_hop = true;     // what is marked so goes straight from owner to final place
+};
+
+Result<Proof> verify_with(const Plan& plan, const Checks& checks);
+
+}  // namespace sennit

@@ -1,0 +1,113 @@
+// Graph: who waits for whom in a strand, for all tiles at once.
+//
+// A node is one step of one rank (with bursts: one step for `burst` consecutive tiles, which run as
+// one unit). An edge from u to v with delay k says: v of tile t starts only after u of tile t - k
+// has finished. Tiles are counted in periods: the least common multiple of all bursts, 1 as a rule.
+//
+//   order    a lane's steps one after the other (0), its first after its last (1)
+//   after    the same rank and tile (0)
+//   scratch  every user of the instance at tile t - depth, through one node that stands for
+//            "instance free", which keeps the number of edges linear
+//   message  sender -> recipient (0)
+//   credit   the recipient of global message g - slots -> the sender of g
+//   release  direct_get only: recipient -> end of the sending step
+//
+// A step that sends by direct_get has two nodes. At the first its inputs are consumed (`in` slots
+// are free again) and its blocks are offered; at the second every reader has read them. Lane
+// successors and `after` steps wait for the second.
+#pragma once
+
+#include "program.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sennit {
+
+enum class EdgeKind : std::uint8_t { kOrder, kAfter, kScratch, kMessage, kCredit, kRelease };
+
+struct Edge {
+  int from = 0;
+  int to = 0;
+  int delay = 0;  // in periods
+  EdgeKind kind = EdgeKind::kOrder;
+  int subject = 0;  // the channel, or the scratch
+};
+
+class Graph {
+ public:
+  // kNotProved when bursts make the two ends of a channel disagree on the order of its messages.
+  // `program` outlives the graph.
+  static Result<Graph> build(const Program& program);
+
+  [[nodiscard]] const Program& program() const { return *program_; }
+  [[nodiscard]] int period() const { return period_; }
+  [[nodiscard]] int size() const { return static_cast<int>(step_of_.size()); }
+  [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
+
+  // Where `step` runs for tile 0 <= tile < period().
+  [[nodiscard]] int node(int step, int tile) const;
+  // The node at which it has finished: another one only when it sends by direct_get.
+  [[nodiscard]] int finish(int node) const { return finish_[static_cast<std::size_t>(node)]; }
+
+  // The step of a node, -1 for "instance free".
+  [[nodiscard]] int step_of(int node) const { return step_of_[static_cast<std::size_t>(node)]; }
+
+ private:
+  explicit Graph(const Program& program, int period) : program_(&program), period_(period) {}
+
+  void add_steps();
+  void add_lane_order();
+  void add_after();
+  void add_scratch();
+  void add_scratch_uses(int scratch, std::span<const int> users);
+  Status add_channel(int channel);
+  [[nodiscard]] std::vector<int> run_order(int channel, int lane, int reader) const;
+  [[nodiscard]] int step_at(int message, int reader) const;
+
+  const Program* program_;
+  int period_;
+  std::vector<int> first_node_;  // of each lane
+  std::vector<int> step_of_;
+  std::vector<int> finish_;
+  std::vector<Edge> edges_;
+};
+
+// The edges of delay zero of a graph, put in order: every node stands behind all that it waits for.
+// Positions, not nodes, are what reachability works on.
+class Order {
+ public:
+  // `tiles` periods of the graph, unrolled: node v of period p is v + p * graph.size().
+  explicit Order(const Graph& graph, int periods = 1);
+
+  // False when some nodes wait for each other in a circle.
+  [[nodiscard]] bool complete() const { return node_at_.size() == position_of_.size(); }
+  [[nodiscard]] std::span<const int> nodes() const { return node_at_; }
+  [[nodiscard]] int position(int node) const {
+    return position_of_[static_cast<std::size_t>(node)];  // -1: in or behind a circle
+  }
+
+  // Pairs of positions, the lower one first.
+  struct Pair {
+    int from = 0;
+    int to = 0;
+  };
+  // The index of a pair that no path joins; -1 when there is none.
+  [[nodiscard]] int first_unordered(std::span<const Pair> pairs) const;
+
+ private:
+  void sort_nodes();
+  void number_by_position();
+
+  std::vector<int> first_successor_;  // by node while sorting, by position afterwards
+  std::vector<int> successors_;
+  std::vector<int> node_at_;
+  std::vector<int> position_of_;
+};
+
+// One circle of a graph whose order is not complete, in words.
+std::string explain_circle(const Graph& graph, const Order& order);
+
+}  // namespace sennit

@@ -1,0 +1,55 @@
+#include "protocols.hpp"
+
+namespace sennit {
+namespace {
+
+Status check_lender(const Program& program, const Program::Message& message) {
+  const Step& sender = *program.steps()[static_cast<std::size_t>(message.sender)].step;
+  if (sender.kind == StepKind::kToken) {
+    return {};
+  }
+  if (program.source_blocks(message).empty()) {
+    return fail(Code::kNotProved,
+                "protocol: {} passes a message on to channel {} (direct_get) without storing it, "
+                "so there is nothing to take it from",
+                program.describe(message.sender),
+                message.channel);
+  }
+  if (sender.kind == StepKind::kSend && (sender.pre || sender.post)) {
+    return fail(Code::kNotProved,
+                "protocol: {} cannot scale what channel {} (direct_get) takes from its own blocks",
+                program.describe(message.sender),
+                message.channel);
+  }
+  return {};
+}
+
+Status check_recipient(const Program& program, const Program::Message& message, int recipient) {
+  const Step& step = *program.steps()[static_cast<std::size_t>(recipient)].step;
+  if (step.kind == StepKind::kToken || program.is_put(message, recipient)) {
+    return {};
+  }
+  return fail(Code::kNotProved,
+              "protocol: {} has no block of its own into which channel {} (direct_put) could put "
+              "the message",
+              program.describe(recipient),
+              message.channel);
+}
+
+}  // namespace
+
+Status check_protocols(const Program& program) {
+  for (const Program::Message& message : program.messages()) {
+    if (program.protocol(message) == Protocol::kDirectGet) {
+      SENNIT_RETURN_IF_ERROR(check_lender(program, message));
+    }
+    if (program.protocol(message) == Protocol::kDirectPut) {
+      for (const int recipient : program.recipients(message)) {
+        SENNIT_RETURN_IF_ERROR(check_recipient(program, message, recipient));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace sennit

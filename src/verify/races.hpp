@@ -1,0 +1,19 @@
+// The race proof: any two accesses to one cell, one of them a write, are ordered by the graph.
+#pragma once
+
+#include "cells.hpp"
+#include "graph.hpp"
+
+namespace sennit {
+
+// Accesses of one tile. `order` is complete.
+Status check_races(const Graph& graph, const Order& order, const Cells& cells);
+
+// A step whose `to` overlaps a block that it reads at another place of its lists, or names one
+// block twice: whether it works depends on how the step is executed.
+Status check_overlaps(const Program& program, const Cells& cells);
+
+// Accesses of tiles t and t + depth to one scratch instance.
+Status check_scratch_reuse(const Graph& graph, const Cells& cells);
+
+}  // namespace sennit

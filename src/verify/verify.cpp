@@ -1,0 +1,106 @@
+#include "verify/verify.hpp"
+
+#include "barrier.hpp"
+#include "cells.hpp"
+#include "checks.hpp"
+#include "graph.hpp"
+#include "protocols.hpp"
+#include "races.hpp"
+#include "values.hpp"
+
+namespace sennit {
+namespace {
+
+struct StrandProof {
+  bool in_place = false;
+  std::string why_not_in_place;
+  bool reproducible = false;
+};
+
+// Memory and values, with one assignment of blocks to cells. Races come first: without any, every
+// order of execution gives the values of the one that is run on symbols.
+Result<bool> prove_memory(const Graph& graph,
+                          const Order& order,
+                          bool in_place,
+                          const Checks& checks) {
+  const Cells cells(graph.program().schedule(), in_place);
+  if (checks.overlaps) {
+    SENNIT_RETURN_IF_ERROR(check_overlaps(graph.program(), cells));
+  }
+  if (checks.races) {
+    SENNIT_RETURN_IF_ERROR(check_races(graph, order, cells));
+  }
+  if (checks.scratch_reuse) {
+    SENNIT_RETURN_IF_ERROR(check_scratch_reuse(graph, cells));
+  }
+  return check_values(graph, order, cells, checks);
+}
+
+Result<StrandProof> prove_strand(const Strand& strand, const Checks& checks) {
+  const Program program(strand);
+  if (checks.protocols) {
+    SENNIT_RETURN_IF_ERROR(check_protocols(program));
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Graph graph, Graph::build(program));
+  const Order order(graph);
+  if (!order.complete()) {
+    return checks.live ? Result<StrandProof>(
+                             fail(Code::kNotProved, "not live: {}", explain_circle(graph, order)))
+                       : StrandProof{};
+  }
+  if (strand.schedule->problem.collective == Collective::kBarrier && checks.contributions) {
+    SENNIT_RETURN_IF_ERROR(check_barrier(graph, order));
+  }
+  StrandProof proof;
+  SENNIT_ASSIGN_OR_RETURN(proof.reproducible, prove_memory(graph, order, false, checks));
+  const Result<bool> in_place = prove_memory(graph, order, true, checks);
+  proof.in_place = in_place.ok();
+  proof.why_not_in_place = in_place.status().message();
+  return proof;
+}
+
+}  // namespace
+
+Result<Proof> verify(const Plan& plan) { return verify_with(plan, Checks{}); }
+
+Result<Proof> verify_with(const Plan& plan, const Checks& checks) {
+  if (const Status status = check_structure(plan); !status.ok()) {
+    return fail(Code::kNotProved, "structure: {}", status.message());
+  }
+  Proof proof;
+  proof.structure_hash = structure_hash(plan);
+  proof.in_place = true;
+  proof.reproducible = true;
+  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
+    const Result<StrandProof> strand = prove_strand(plan.strands[s], checks);
+    if (!strand.ok()) {
+      return plan.strands.size() == 1 ? strand.status()
+                                      : strand.status().in(fmt::format("strand {}", s));
+    }
+    if (proof.in_place && !strand->in_place) {
+      proof.in_place = false;
+      proof.why_not_in_place = strand->why_not_in_place;
+    }
+    proof.reproducible = proof.reproducible && strand->reproducible;
+  }
+  return proof;
+}
+
+std::vector<ProtocolSet> legal_protocols(const Plan& plan, int strand_index) {
+  const Strand& bound = plan.strands[static_cast<std::size_t>(strand_index)];
+  std::vector<ProtocolSet> sets(bound.channels.size());
+  Strand tried = bound;
+  for (std::size_t c = 0; c < sets.size(); ++c) {
+    const auto holds = [&](Protocol protocol) {
+      tried.channels[c].protocol = protocol;
+      return prove_strand(tried, Checks{}).ok();
+    };
+    sets[c] = {.slots = holds(Protocol::kSlots),
+               .direct_get = holds(Protocol::kDirectGet),
+               .direct_put = holds(Protocol::kDirectPut)};
+    tried.channels[c].protocol = bound.channels[c].protocol;
+  }
+  return sets;
+}
+
+}  // namespace sennit
