@@ -81,21 +81,24 @@ bool is_c_contiguous(const nb::ndarray<nb::ro>& array) {
 }
 
 nb::ndarray<nb::ro> import_array(nb::handle object, const std::string& name, bool writable) {
-  nb::ndarray<nb::ro> array;
-  if (!nb::try_cast(object, array)) {
+  nb::ndarray<nb::ro> readable;
+  if (writable) {
+    // Only a cast to the writable type tells whether the owner allows writing.
+    nb::ndarray<> array;
+    if (nb::try_cast(object, array)) {
+      return nb::ndarray<nb::ro>(array.handle());
+    }
+  }
+  if (!nb::try_cast(object, readable)) {
     const auto type = nb::cast<std::string>(object.type().attr("__name__"));
     raise(SENNIT_INVALID_ARGUMENT,
           name + " (" + type + ") is no array of numbers: pass a NumPy array, an object with the " +
               "buffer protocol, or one with DLPack");
   }
   if (writable) {
-    // Only a cast to the writable type tells whether the owner allows writing.
-    nb::ndarray<> probe;
-    if (!nb::try_cast(object, probe)) {
-      raise(SENNIT_INVALID_ARGUMENT, name + " is read-only, but the call writes to it");
-    }
+    raise(SENNIT_INVALID_ARGUMENT, name + " is read-only, but the call writes to it");
   }
-  return array;
+  return readable;
 }
 
 }  // namespace

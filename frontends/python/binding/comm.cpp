@@ -7,14 +7,13 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <utility>
 
 namespace nb = nanobind;
 
@@ -44,110 +43,74 @@ struct Config {
   }
 };
 
-using MakeComm = std::function<sennit_status_t(sennit_comm_t*)>;
+constexpr std::chrono::microseconds kFirstPause{50};
+constexpr std::chrono::microseconds kLongestPause{5000};
 
-// Shared by the thread that makes a communicator and the one that waits for it.
-struct Making {
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool has_ended = false;
-  bool is_abandoned = false;
-  ErrorRecord error;
-  sennit_comm_t comm = nullptr;
-};
+ErrorRecord why_it_failed(sennit_comm_t comm, sennit_status_t status) {
+  sennit_error_t error = SENNIT_ERROR_INITIALIZER;
+  if (comm != nullptr && sennit_comm_last_error(comm, &error) == SENNIT_OK &&
+      error.status == status) {
+    return record_of(error);
+  }
+  return record_of(status);
+}
 
-void make_in_background(const std::shared_ptr<Making>& making, const MakeComm& make) {
-  sennit_comm_t comm = nullptr;
-  const sennit_status_t status = make(&comm);
-  const std::lock_guard lock(making->mutex);
-  if (making->is_abandoned) {
-    sennit_comm_destroy(comm);
-    return;
+// Makes a communicator. Joining may take a minute and only this thread may be able to see Ctrl-C,
+// so the library is asked not to block, and is asked again and again, at first often.
+std::unique_ptr<Comm> make_comm(
+    const Config& config,
+    const std::function<sennit_status_t(sennit_comm_t*, const sennit_config_t*)>& make) {
+  sennit_config_t view = config.view();
+  view.non_blocking = 1;
+  sennit_comm_t handle = nullptr;
+  sennit_status_t status = SENNIT_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = make(&handle, &view);
+  }
+  std::unique_ptr<Comm> comm = handle == nullptr ? nullptr : std::make_unique<Comm>(handle);
+  auto pause = kFirstPause;
+  while (status == SENNIT_IN_PROGRESS) {
+    if (PyErr_CheckSignals() != 0) {
+      throw nb::python_error();  // and destroys what was begun
+    }
+    const nb::gil_scoped_release unlocked;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+    const sennit_status_t asked = sennit_comm_async_error(handle, &status);
+    status = asked == SENNIT_OK ? status : asked;
   }
   if (status != SENNIT_OK) {
-    making->error = record_of(status);
+    raise(why_it_failed(handle, status));
   }
-  making->comm = comm;
-  making->has_ended = true;
-  making->ended.notify_one();
-}
-
-bool has_ended_within_slice(Making& making) {
-  const nb::gil_scoped_release unlocked;
-  std::unique_lock lock(making.mutex);
-  return making.ended.wait_for(
-      lock, std::chrono::duration<double>(kSignalSlice_s), [&] { return making.has_ended; });
-}
-
-void abandon(Making& making) {
-  const std::lock_guard lock(making.mutex);
-  making.is_abandoned = true;
-  if (making.has_ended) {
-    sennit_comm_destroy(making.comm);
-  }
-}
-
-// Joining may take a minute, and only the thread that Python calls main can see Ctrl-C. So another
-// thread joins while this one looks for signals; after Ctrl-C that thread ends by its own timeout.
-sennit_comm_t make_comm(MakeComm make, const std::function<void()>& on_interrupt) {
-  const auto making = std::make_shared<Making>();
-  std::thread([making, make = std::move(make)] { make_in_background(making, make); }).detach();
-  while (!has_ended_within_slice(*making)) {
-    if (PyErr_CheckSignals() != 0) {
-      // The exception that the signal handler raised must survive what follows.
-      const nb::python_error interrupt;
-      abandon(*making);
-      on_interrupt();
-      throw nb::python_error(interrupt);
-    }
-  }
-  if (making->error.status != SENNIT_OK) {
-    raise(making->error);
-  }
-  return making->comm;
-}
-
-std::unique_ptr<Comm> owned(sennit_comm_t comm) {
-  return comm == nullptr ? nullptr : std::make_unique<Comm>(comm);
+  return comm;
 }
 
 std::unique_ptr<Comm> init_env(const Config& config) {
-  return owned(make_comm(
-      [config](sennit_comm_t* comm) {
-        const sennit_config_t view = config.view();
-        return sennit_comm_init_env(comm, &view);
-      },
-      [] {}));
+  return make_comm(config, &sennit_comm_init_env);
 }
 
 std::unique_ptr<Comm> init_rank(int rank, int size, const std::string& key, const Config& config) {
   sennit_unique_id_t id{};
   check(sennit_unique_id_from_text(&id, key.c_str()));
-  return owned(make_comm(
-      [config, id, rank, size](sennit_comm_t* comm) {
-        const sennit_config_t view = config.view();
-        return sennit_comm_init_rank(comm, size, &id, rank, &view);
-      },
-      [] {}));
+  return make_comm(config, [&](sennit_comm_t* comm, const sennit_config_t* view) {
+    return sennit_comm_init_rank(comm, size, &id, rank, view);
+  });
 }
 
 std::unique_ptr<Comm> split(Comm& parent, int color, int key, const Config& config) {
-  return owned(make_comm(
-      [parent = parent.get(), color, key, config](sennit_comm_t* comm) {
-        const sennit_config_t view = config.view();
-        return sennit_comm_split(parent, color, key, comm, &view);
-      },
-      [parent = parent.get()] { sennit_comm_abort(parent); }));
+  const sennit_comm_t handle = parent.get();  // raises, so it needs the GIL
+  return make_comm(config, [&](sennit_comm_t* comm, const sennit_config_t* view) {
+    return sennit_comm_split(handle, color, key, comm, view);
+  });
 }
 
-std::unique_ptr<Comm> shrink(Comm& parent, std::vector<int> excluded, const Config& config) {
-  return owned(make_comm(
-      [parent = parent.get(), excluded = std::move(excluded), config](sennit_comm_t* comm) {
-        const sennit_config_t view = config.view();
-        return sennit_comm_shrink(
-            parent, excluded.data(), static_cast<int>(excluded.size()), comm, &view);
-      },
-      [parent = parent.get()] { sennit_comm_abort(parent); }));
+std::unique_ptr<Comm> shrink(Comm& parent, const std::vector<int>& excluded, const Config& config) {
+  const sennit_comm_t handle = parent.get();
+  return make_comm(config, [&](sennit_comm_t* comm, const sennit_config_t* view) {
+    return sennit_comm_shrink(
+        handle, excluded.data(), static_cast<int>(excluded.size()), comm, view);
+  });
 }
 
 std::uintptr_t register_buffer(Comm& comm, const Buffer& buffer) {
@@ -168,10 +131,11 @@ Comm::~Comm() {
 }
 
 sennit_comm_t Comm::get() const {
-  if (comm_ == nullptr) {
+  const sennit_comm_t comm = comm_;
+  if (comm == nullptr) {
     raise(SENNIT_INVALID_USAGE, "the communicator has been destroyed");
   }
-  return comm_;
+  return comm;
 }
 
 int Comm::rank() const {
@@ -195,9 +159,11 @@ sennit_status_t Comm::state() const {
 void Comm::abort() {
   sennit_status_t status = SENNIT_OK;
   {
-    const sennit_comm_t comm = get();
     const nb::gil_scoped_release unlocked;
-    status = sennit_comm_abort(comm);
+    const std::lock_guard lock(ending_);
+    if (comm_ != nullptr) {
+      status = sennit_comm_abort(comm_);
+    }
   }
   check(status);
 }
@@ -205,9 +171,9 @@ void Comm::abort() {
 void Comm::destroy() {
   sennit_status_t status = SENNIT_OK;
   {
-    const sennit_comm_t comm = std::exchange(comm_, nullptr);
     const nb::gil_scoped_release unlocked;
-    status = sennit_comm_destroy(comm);
+    const std::lock_guard lock(ending_);
+    status = sennit_comm_destroy(comm_.exchange(nullptr));
   }
   check(status);
 }

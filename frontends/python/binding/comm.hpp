@@ -7,6 +7,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -32,7 +34,8 @@ class Comm {
   void destroy();
 
  private:
-  sennit_comm_t comm_;
+  std::atomic<sennit_comm_t> comm_;
+  std::mutex ending_;  // so that no thread aborts what another one frees
 };
 
 void bind_comm(nanobind::module_& module);

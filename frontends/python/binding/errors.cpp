@@ -67,6 +67,10 @@ ErrorRecord record_of(sennit_status_t status) {
     bare.message = sennit_status_text(status);
     return bare;
   }
+  return record_of(error);
+}
+
+ErrorRecord record_of(const sennit_error_t& error) {
   ErrorRecord record;
   record.status = error.status;
   record.message = text_or_empty(error.message);

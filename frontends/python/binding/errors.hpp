@@ -33,6 +33,7 @@ struct ErrorRecord {
 
 // The failure that made the last call of this thread return `status`.
 ErrorRecord record_of(sennit_status_t status);
+ErrorRecord record_of(const sennit_error_t& error);
 
 // Raises the exception that belongs to the record. Needs the GIL.
 [[noreturn]] void raise(const ErrorRecord& record);

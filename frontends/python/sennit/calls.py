@@ -44,21 +44,17 @@ def deadline_field(deadline_s: float | None) -> float:
 
 def all_reduce(group: Group, x: Any, out: Any, op: str, options: Options) -> Prepared:
     """Prepare `Communicator.all_reduce`."""
-    send = Buffer(x, "x", writable=False)
-    out = _allocated(out, send.shape, send)
-    recv = _output(out, send.count, "as many as x")
+    send, recv, out = _equal_buffers(x, out)
     return _prepare(group, Collective.ALL_REDUCE, send, recv, send.count, options, op=op), out
 
 
 def reduce(group: Group, x: Any, out: Any, op: str, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.reduce`."""
-    send = Buffer(x, "x", writable=False)
     recv = None
     if group.rank == root:
-        out = _allocated(out, send.shape, send)
-        recv = _output(out, send.count, "as many as x")
+        send, recv, out = _equal_buffers(x, out)
     else:
-        out = None
+        send, out = Buffer(x, "x", writable=False), None
     work = _prepare(group, Collective.REDUCE, send, recv, send.count, options, op=op, root=root)
     return work, out
 
@@ -90,10 +86,8 @@ def reduce_scatter(group: Group, x: Any, out: Any, op: str, options: Options) ->
 
 def all_to_all(group: Group, x: Any, out: Any, options: Options) -> Prepared:
     """Prepare `Communicator.all_to_all`."""
-    send = Buffer(x, "x", writable=False)
+    send, recv, out = _equal_buffers(x, out)
     _part_shape(send, group.size)
-    out = _allocated(out, send.shape, send)
-    recv = _output(out, send.count, "as many as x")
     count = send.count // group.size
     return _prepare(group, Collective.ALL_TO_ALL, send, recv, count, options), out
 
@@ -169,6 +163,16 @@ def _prepare(
         options.algorithm,
         deadline_field(options.deadline_s),
     )
+
+
+def _equal_buffers(x: Any, out: Any) -> tuple[Buffer, Buffer, Any]:
+    """Input and output of the same count; one buffer where the call is in place."""
+    if out is x:
+        both = Buffer(x, "x", writable=True)
+        return both, both, out
+    send = Buffer(x, "x", writable=False)
+    out = _allocated(out, send.shape, send)
+    return send, _output(out, send.count, "as many as x"), out
 
 
 def _allocated(out: Any, shape: Sequence[int], like: Buffer) -> Any:

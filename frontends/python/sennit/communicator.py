@@ -366,7 +366,10 @@ class Communicator:
         return Registration(self._handle, _core.Buffer(buffer, "buffer", writable=False))
 
     def abort(self) -> None:
-        """End all waiting, here and on the other ranks, with `Aborted`. Any thread, any time."""
+        """End all waiting, here and on the other ranks, with `Aborted`.
+
+        Any thread, any time; after `destroy()` it does nothing.
+        """
         self._handle.abort()
 
     def destroy(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import secrets
@@ -72,12 +73,20 @@ class _ThreadRanks:
     def __init__(self, ranks: int) -> None:
         self.results: list[Any] = [None] * ranks
         self.error: BaseException | None = None
+        self._comms: list[Communicator] = []
         self._lock = threading.Lock()
+
+    def abort(self) -> None:
+        """End the waiting of all ranks."""
+        for comm in self._comms:
+            with contextlib.suppress(_core.Error):
+                comm.abort()
 
     def run(self, fn: Callable[..., Any], rank: int, key: str, args: Sequence[Any]) -> None:
         ranks = len(self.results)
         try:
             with _join(rank, ranks, key) as comm:
+                self._comms.append(comm)
                 try:
                     self.results[rank] = fn(comm, *args)
                 except BaseException as error:
@@ -99,10 +108,14 @@ def _run_threads(fn: Callable[..., Any], ranks: int, key: str, args: Sequence[An
         for rank in range(ranks)
     ]
     for thread in threads:
-        thread.daemon = True  # Ctrl-C must be able to leave ranks behind that never return
+        thread.daemon = True  # a rank that computes on must not keep the program from ending
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        state.abort()
+        raise
     if state.error is not None:
         raise state.error
     return state.results
