@@ -32,6 +32,8 @@ class Comm {
   [[nodiscard]] sennit_status_t state() const;
   void abort();
   void destroy();
+  // Gives the handle up to the caller.
+  sennit_comm_t release() { return comm_.exchange(nullptr); }
 
  private:
   std::atomic<sennit_comm_t> comm_;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import secrets
@@ -10,7 +11,7 @@ import signal
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sennit import _core
 from sennit.communicator import Communicator, Config
@@ -121,8 +122,17 @@ def _run_threads(fn: Callable[..., Any], ranks: int, key: str, args: Sequence[An
     return state.results
 
 
+class _Outcome(NamedTuple):
+    """What a process sends before it ends."""
+
+    time_s: float  # of the system, so that the failures of several processes have an order
+    result: Any
+    error: BaseException | None
+    trace: str = ""
+
+
 def _process_main(
-    results: Connection,
+    outcomes: Connection,
     fn: Callable[..., Any],
     rank: int,
     ranks: int,
@@ -131,16 +141,29 @@ def _process_main(
 ) -> None:
     try:
         with _join(rank, ranks, key) as comm:
-            outcome = ("result", fn(comm, *args))
+            try:
+                result = fn(comm, *args)
+            except BaseException as error:
+                # First, so that no rank can report what this one is about to do to it.
+                _send(outcomes, rank, None, error)
+                comm.abort()
+                return
     except BaseException as error:
-        outcome = ("error", (error, traceback.format_exc()))
+        _send(outcomes, rank, None, error)
+    else:
+        _send(outcomes, rank, result, None)
+
+
+def _send(outcomes: Connection, rank: int, result: Any, error: BaseException | None) -> None:
+    now_s = time.monotonic()
+    trace = "" if error is None else "".join(traceback.format_exception(error))
     try:
-        results.send(outcome)
-    except Exception as error:
-        kind, value = outcome
-        what = repr(value) if kind == "result" else value[1]
-        reason = TypeError(f"the {kind} of rank {rank} cannot be pickled ({error}): {what}")
-        results.send(("error", (reason, traceback.format_exc())))
+        outcomes.send(_Outcome(now_s, result, error, trace))
+    except Exception as refusal:
+        what = f"the result of rank {rank}" if error is None else f"the error of rank {rank}"
+        shown = trace or repr(result)
+        reason = TypeError(f"{what} cannot be pickled ({refusal}): {shown}")
+        outcomes.send(_Outcome(now_s, None, reason, trace))
 
 
 class _ProcessRanks:
@@ -164,25 +187,24 @@ class _ProcessRanks:
             self.pending[rank] = here
             self.processes.append(process)
 
-    def wait(self, timeout_s: float | None) -> BaseException | None:
-        """Take what has come; the first error, if any. A dead process closes its pipe."""
-        by_pipe = {pipe: rank for rank, pipe in self.pending.items()}
-        for ready in multiprocessing.connection.wait(list(by_pipe), timeout_s):
-            error = self._take(by_pipe[ready])  # type: ignore[index]
-            if error is not None:
-                return error
-        return None
+    def take(self, timeout_s: float | None) -> list[tuple[float, BaseException]]:
+        """Wait for outcomes; the failures among them, with their times."""
+        by_pipe: dict[Any, int] = {pipe: rank for rank, pipe in self.pending.items()}
+        ready = multiprocessing.connection.wait(list(by_pipe), timeout_s)
+        failures = (self._take(by_pipe[pipe]) for pipe in ready)
+        return [failure for failure in failures if failure is not None]
 
-    def _take(self, rank: int) -> BaseException | None:
+    def _take(self, rank: int) -> tuple[float, BaseException] | None:
         ranks = len(self.results)
         with self.pending.pop(rank) as pipe:
             try:
-                kind, value = pipe.recv()
+                outcome: _Outcome = pipe.recv()
             except EOFError:
-                return _death(self.processes[rank], rank, ranks)
-        if kind == "error":
-            return _named(value[0], rank, ranks, value[1])
-        self.results[rank] = value
+                # Whatever other ranks say of it came later.
+                return -math.inf, _death(self.processes[rank], rank, ranks)
+        if outcome.error is not None:
+            return outcome.time_s, _named(outcome.error, rank, ranks, outcome.trace)
+        self.results[rank] = outcome.result
         return None
 
     def end(self, grace_s: float) -> None:
@@ -219,15 +241,16 @@ def _death(process: BaseProcess, rank: int, ranks: int) -> _core.RankFailed:
 
 def _run_processes(fn: Callable[..., Any], ranks: int, key: str, args: Sequence[Any]) -> list[Any]:
     running = _ProcessRanks(fn, ranks, key, args)
-    error: BaseException | None = None
+    failures: list[tuple[float, BaseException]] = []
     try:
-        while running.pending and error is None:
-            error = running.wait(None)
+        while running.pending and not failures:
+            failures = running.take(None)
+        # The cause is there by the time that its consequences are.
+        failures += running.take(0.0) if failures else []
     except BaseException:
         running.end(grace_s=0.0)
         raise
-    # A rank with a result is only leaving; the survivors of a failed one may still report it.
     running.end(_GRACE_S)
-    if error is not None:
-        raise error
+    if failures:
+        raise min(failures, key=lambda failure: failure[0])[1]
     return running.results
