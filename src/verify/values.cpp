@@ -117,7 +117,8 @@ class SymbolicRun {
     return {};
   }
 
-  // The operands that a step reads out of its own blocks, scaled if it says so.
+  // The operands that a step reads out of its own blocks. `pre` scales those that come out of input
+  // blocks: they are the contributions; messages and stored sums were scaled where they began.
   Status gather_from(int index, std::vector<Values>& operands) {
     const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     const Step& step = *info.step;

@@ -6,14 +6,12 @@
 #include "algo/algorithm.hpp"
 #include "schedule/passes.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace sennit {
 namespace {
 
 using namespace verify_test;
-using testing::HasSubstr;
 
 Plan plan_of(Schedule schedule, Protocol protocol = Protocol::kSlots, int slots = 2) {
   Plan plan;
@@ -40,7 +38,7 @@ void expect_refused(const Plan& plan, const std::string& why) {
   const Result<Proof> proof = verify(plan);
   ASSERT_FALSE(proof.ok());
   EXPECT_EQ(proof.status().code(), Code::kNotProved);
-  EXPECT_THAT(proof.status().message(), HasSubstr(why));
+  EXPECT_NE(proof.status().message().find(why), std::string::npos) << proof.status().message();
 }
 
 // `plan` is wrong in one way, which one check and no other sees.
@@ -78,7 +76,7 @@ TEST(Verify, TellsInPlaceFromOutOfPlace) {
   const Result<Proof> racing =
       verify(named_plan(Collective::kAllToAll, "direct", 3, Protocol::kSlots));
   EXPECT_FALSE(racing->in_place);
-  EXPECT_THAT(racing->why_not_in_place, HasSubstr("race: "));
+  EXPECT_TRUE(racing->why_not_in_place.starts_with("race: ")) << racing->why_not_in_place;
 }
 
 // A one-shot all-reduce; each rank folds from itself on, or all in the order of ranks.
