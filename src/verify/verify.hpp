@@ -42,7 +42,7 @@ struct ProtocolSet {
 struct Proof {
   std::uint64_t structure_hash = 0;
   bool in_place = false;         // proved with in-place buffers on every rank, too
-  std::string why_not_in_place;  // the first race found when not
+  std::string why_not_in_place;  // the first defect found when not
   bool reproducible = false;     // all outputs have one expression tree, the canonical one of n
 };
 
