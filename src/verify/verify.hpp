@@ -41,7 +41,7 @@ struct ProtocolSet {
 
 struct Proof {
   std::uint64_t structure_hash = 0;
-  bool in_place = false;         // proved with in-place buffers on every rank, too
+  bool in_place = false;         // holds as well when any of the ranks, or all, work in place
   std::string why_not_in_place;  // the first defect found when not
   bool reproducible = false;     // all outputs have one expression tree, the canonical one of n
 };
