@@ -30,6 +30,13 @@ std::string describe(const Case& c) {
                      c.shape.radix);
 }
 
+// Rows that look at the radix refuse 1.
+std::vector<int> radixes(const Algorithm& algorithm, const Shape& shape) {
+  Shape unary = shape;
+  unary.radix = 1;
+  return algorithm.refuses(unary).empty() ? std::vector{0} : std::vector{0, 3, 4, 64};
+}
+
 // Every row with every shape that it does not refuse.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
@@ -44,10 +51,10 @@ std::vector<Case> all_cases() {
           }
         }
         for (const int root : roots) {
-          for (const int radix : {0, 3, 64}) {
-            Shape shape;
-            shape.ranks = ranks;
-            shape.root = root;
+          Shape shape;
+          shape.ranks = ranks;
+          shape.root = root;
+          for (const int radix : radixes(algorithm, shape)) {
             shape.radix = radix;
             if (algorithm.refuses(shape).empty()) {
               cases.push_back({&algorithm, shape});

@@ -10,6 +10,14 @@ namespace sennit {
 // step with `in` and `out`, so that a message is forwarded while it is in cache and a partial sum
 // that is only passed on is never stored. The number of messages, their order and the expression
 // tree of every value stay the same.
+//
+// A send stays a step of its own where joining would change more than that: it waits for something
+// that the recv does not wait for, or a step of another lane waits for the recv, or the fused step
+// would send two messages to one channel. A fused step starts only when its `out` channels have a
+// free slot, so a ring of them needs two slots a channel.
+//
+// What a fused step stores is dropped when a later step of its lane overwrites it unread and no
+// other lane of the rank touches it, an output block and the input block in its place being one.
 Schedule fuse(Schedule schedule);
 
 }  // namespace sennit

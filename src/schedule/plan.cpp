@@ -152,8 +152,8 @@ Strand bind(std::shared_ptr<const Schedule> schedule,
 }
 
 Status check_structure(const Plan& plan) {
-  if (plan.strands.empty()) {
-    return fail(Code::kInvalidArgument, "a plan needs at least one strand");
+  if (std::ranges::none_of(plan.strands, [](const Strand& s) { return s.share > 0; })) {
+    return fail(Code::kInvalidArgument, "a plan needs at least one strand with a share");
   }
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
     const Strand& strand = plan.strands[s];

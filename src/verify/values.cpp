@@ -373,21 +373,17 @@ class SymbolicRun {
 
   Status check_scaling(int rank, int i, int value) const {
     const Expressions::Node& node = expressions_.node(value);
-    const auto differs = [&](std::string_view what, bool is) {
-      return fail(Code::kNotProved,
-                  "values: output[{}] of rank {} {} scaled {}, unlike what other steps mark",
-                  i,
-                  rank,
-                  is ? "has its" : "does not have its",
-                  what);
-    };
     if ((any_pre_ || any_post_) && !is_reduction(problem_.collective)) {
       return fail(Code::kNotProved, "values: nothing is reduced, so nothing may be scaled");
     }
-    if (node.pre_scaled != any_pre_) {
-      return differs("contributions", node.pre_scaled);
+    if ((any_pre_ && !node.pre_scaled) || (any_post_ && !node.post_scaled)) {
+      return fail(Code::kNotProved,
+                  "values: output[{}] of rank {} holds {} not scaled, unlike others",
+                  i,
+                  rank,
+                  any_pre_ && !node.pre_scaled ? "contributions that were" : "a sum that was");
     }
-    return node.post_scaled != any_post_ ? differs("sum", node.post_scaled) : Status();
+    return {};
   }
 
   // Ranks that hold the same block must hold the same bits.

@@ -7,54 +7,32 @@
 namespace sennit::algo::broadcast {
 namespace {
 
-// Sends `held` of `rank` to the receiving lane of each child. A node with one child forwards in the
-// lane it receives in, and fusion makes that one step: the data is still in cache. A node with more
-// has a lane a child: one step with several outs would run at the pace of the slowest child, while
-// these lanes, whose output cells of different tiles are disjoint, each keep their own.
-class Node {
- public:
-  Node(Builder& b, LaneId receiving) : b_(b), receiving_(receiving) {}
-
-  void receive(int channel) {
-    arrival_ = b_.recv(receiving_, channel, {output_block(0)});
-    is_root_ = false;
-  }
-
-  int send(LaneId child, bool only_child) {
-    const LaneId lane = only_child ? receiving_ : b_.lane(receiving_.rank, Need::kMove);
-    const int channel = b_.channel(lane, child);
-    b_.send(lane, {is_root_ ? input_block(0) : output_block(0)}, channel);
-    if (!is_root_ && !only_child) {
-      b_.after(lane, {arrival_});
-    }
-    return channel;
-  }
-
- private:
-  Builder& b_;
-  LaneId receiving_;
-  StepRef arrival_;
-  bool is_root_ = true;
-};
-
+// An inner node with one child forwards in the lane it receives in, and fusion makes that one
+// step: the data is still in cache. One with more has a lane a child: a step with several outs
+// would run at the pace of the slowest child, while these lanes, whose output cells of different
+// tiles are disjoint, each keep their own.
 Schedule build(const Shape& shape) {
-  Builder b("k_nomial",
-            {.collective = Collective::kBroadcast, .ranks = shape.ranks, .root = shape.root});
-  const KNomialTree tree(shape.ranks, shape.root, shape.radix);
+  const int n = shape.ranks;
+  Builder b("k_nomial", {.collective = Collective::kBroadcast, .ranks = n, .root = shape.root});
+  const KNomialTree tree(n, shape.root, shape.radix);
   copy_at_root(b);
-  std::vector<Node> nodes;
-  const auto lanes = b.lane_on_every_rank(Need::kMove);
-  for (int v = 0; v < shape.ranks; ++v) {
-    nodes.emplace_back(b, at(lanes, tree.rank(v)));
-  }
-  // A parent has a lower number than its children, so it has received before it sends.
-  for (int v = 0; v < shape.ranks; ++v) {
+  // By virtual number; a parent has a lower number than its children.
+  std::vector<LaneId> receiving(static_cast<std::size_t>(n));
+  std::vector<StepRef> arrival(static_cast<std::size_t>(n));
+  for (int v = 0; v < n; ++v) {
     auto children = tree.children(v);
     std::ranges::reverse(children);  // the largest subtree first: it takes longest
+    const bool passes_on = v > 0 && children.size() == 1;
     for (const int child : children) {
-      const int channel = nodes[static_cast<std::size_t>(v)].send(at(lanes, tree.rank(child)),
-                                                                  children.size() == 1);
-      nodes[static_cast<std::size_t>(child)].receive(channel);
+      const LaneId sender = passes_on ? at(receiving, v) : b.lane(tree.rank(v), Need::kMove);
+      const LaneId receiver = b.lane(tree.rank(child), Need::kMove);
+      const int channel = b.channel(sender, receiver);
+      b.send(sender, {v == 0 ? input_block(0) : output_block(0)}, channel);
+      if (v > 0 && !passes_on) {
+        b.after(sender, {at(arrival, v)});
+      }
+      receiving[static_cast<std::size_t>(child)] = receiver;
+      arrival[static_cast<std::size_t>(child)] = b.recv(receiver, channel, {output_block(0)});
     }
   }
   return std::move(b).finish();
