@@ -66,7 +66,7 @@ TEST_F(FakeRoot, IsDescribedAsItsFilesSay) {
 TEST_F(FakeRoot, HasTheFingerprintOfItsKindAndNotOfItsName) {
   const Result<Machine> machine = discover_host(root_);
   write("proc/sys/kernel/hostname", "node18\n");
-  write("proc/meminfo", "MemTotal: 16252000 kB\n");
+  write("proc/meminfo", "MemTotal: 16253000 kB\n");
   const Result<Machine> twin = discover_host(root_);
   write("proc/self/status", "Cpus_allowed_list:\t0\n");
   const Result<Machine> smaller = discover_host(root_);
