@@ -21,5 +21,8 @@ find_package(Threads REQUIRED)
 add_library(sennit_headers INTERFACE)
 target_include_directories(sennit_headers SYSTEM INTERFACE ${SENNIT_FMT_INCLUDE}
                                                            ${SENNIT_JSON_INCLUDE})
-target_compile_definitions(sennit_headers INTERFACE FMT_HEADER_ONLY=1)
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # What src/base/fmt.cpp does needs an option of g++; elsewhere each source compiles fmt itself.
+  target_compile_definitions(sennit_headers INTERFACE FMT_HEADER_ONLY=1)
+endif()
 target_link_libraries(sennit_headers INTERFACE Threads::Threads)

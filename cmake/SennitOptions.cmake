@@ -20,3 +20,8 @@ if(SENNIT_SANITIZE)
                              -fno-sanitize-recover=all)
   target_link_options(sennit_options INTERFACE -fsanitize=${SENNIT_SANITIZE})
 endif()
+if(SENNIT_COVERAGE)
+  # Ranks are threads in many tests; a counter that is not atomic would lose counts.
+  target_compile_options(sennit_options INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(sennit_options INTERFACE --coverage)
+endif()

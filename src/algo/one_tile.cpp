@@ -62,21 +62,22 @@ class Tile {
     }
   }
 
-  // Tries lanes in random order until none can move.
+  // Runs each lane as far as it gets before the next has its turn, in an order that the seed
+  // chooses: some lanes are then far ahead of others, which is where races show.
   std::string run() {
     std::mt19937 random(options_.seed);
+    std::ranges::shuffle(lanes_, random);
     bool moved = true;
     while (moved) {
       moved = false;
-      std::ranges::shuffle(lanes_, random);
       for (const LaneId id : lanes_) {
-        if (ready(id)) {
+        while (defect_.empty() && ready(id)) {
           execute(id);
           moved = true;
-          if (!defect_.empty()) {
-            return defect_;
-          }
         }
+      }
+      if (!defect_.empty()) {
+        return defect_;
       }
     }
     return at_rest();

@@ -122,7 +122,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 2 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
-    return fail(Code::kInvalidArgument,
+    return sennit::fail(Code::kInvalidArgument,
                 "ports must lie in 1..1024, slots in 2..4096 and slot_bytes in 1K..1G; they are "
                 "{}, {} and {}",
                 full.ports,
@@ -282,6 +282,13 @@ void Communicator::post(std::shared_ptr<Work> work) {
   if (queue.size() == 1) {
     start(*queue.front());
   }
+}
+
+std::shared_ptr<Work> Communicator::outstanding() const {
+  if (!collectives_.empty()) {
+    return collectives_.back();
+  }
+  return pairs_.empty() ? nullptr : pairs_.begin()->second.back();
 }
 
 void Communicator::start(Work& work) {

@@ -1,6 +1,6 @@
 // Communicator: ranks that joined, their shared memory, and the calls they make in one order.
 //
-// Calls are posted and make progress inside Communicator::progress, which the Engine of the thread
+// Calls are posted and make progress inside Communicator::progress, which the ProgressEngine of the thread
 // that waits drives. Everything here but abort() is called under the engine's lock.
 #pragma once
 
@@ -58,7 +58,8 @@ class Communicator {
   bool progress();
   // Deadlines, failures of others, warnings. `now` is taken once for many calls.
   void look(Clock::time_point now);
-  [[nodiscard]] bool idle() const { return collectives_.empty() && pairs_.empty(); }
+  // A call that has not ended, or null.
+  [[nodiscard]] std::shared_ptr<Work> outstanding() const;
   // When look() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
 

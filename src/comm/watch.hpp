@@ -20,8 +20,8 @@ struct CallView {
 
 struct Verdict {
   Code code = Code::kOk;
-  std::vector<int> blamed_ranks;
-  std::string evidence;  // whole clauses, for the middle of the error line
+  std::vector<int> blamed_ranks{};
+  std::string evidence{};  // whole clauses, for the middle of the error line
 };
 
 // Why the call can never end, if that can be known now: a rank died, gave up, aborted, has finalized,

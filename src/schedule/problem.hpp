@@ -32,7 +32,7 @@ struct Shape {
   int ranks = 1;
   int root = 0;
   int radix = 0;                         // 0: the algorithm's own choice
-  std::vector<std::vector<int>> groups;  // ranks by group, for hierarchical algorithms
+  std::vector<std::vector<int>> groups{};  // ranks by group, for hierarchical algorithms
 
   bool operator==(const Shape&) const = default;
 };

@@ -16,20 +16,18 @@ Schedule build(const Shape& shape) {
   const auto inputs = pair_channels(b, sends, sums);
   const auto sum_channels = pair_channels(b, sums, results);
   for (int rank = 0; rank < n; ++rank) {
-    std::vector<StepRef> sent(static_cast<std::size_t>(n));
     for (const int peer : successors(rank, n)) {
-      sent[static_cast<std::size_t>(peer)] =
-          b.send(at(sends, rank), {input_block(peer)}, at(at(inputs, rank), peer));
+      b.send(at(sends, rank), {input_block(peer)}, at(at(inputs, rank), peer));
     }
     Step sum = reduce_in_rank_order(inputs, rank, input_block(rank), output_block(rank));
     for (const int peer : successors(rank, n)) {
       sum.out.push_back(at(at(sum_channels, rank), peer));
     }
     b.step(at(sums, rank), std::move(sum));
+    // In place a result overwrites the input that was sent for it, which needs no `after`: the peer
+    // could not have summed before that input had arrived.
     for (const int peer : predecessors(rank, n)) {
       b.recv(at(results, rank), at(at(sum_channels, peer), rank), {output_block(peer)});
-      // In place this overwrites the input that was sent to `peer`.
-      b.after(at(results, rank), {at(sent, peer)});
     }
   }
   return std::move(b).finish();

@@ -1,4 +1,4 @@
-#include "comm/engine.hpp"
+#include "comm/progress_engine.hpp"
 
 #include <sched.h>
 
@@ -37,22 +37,22 @@ void relax() {
 
 }  // namespace
 
-std::shared_ptr<Engine> Engine::of_this_thread() {
-  thread_local const std::shared_ptr<Engine> engine = std::make_shared<Engine>();
+std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
+  thread_local const std::shared_ptr<ProgressEngine> engine = std::make_shared<ProgressEngine>();
   return engine;
 }
 
-void Engine::attach(const std::shared_ptr<Communicator>& comm) {
+void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
   const std::lock_guard guard(mutex_);
   comms_.push_back(comm);
 }
 
-void Engine::detach(const Communicator& comm) {
+void ProgressEngine::detach(const Communicator& comm) {
   const std::lock_guard guard(mutex_);
   std::erase_if(comms_, [&](const auto& attached) { return attached.get() == &comm; });
 }
 
-bool Engine::progress() {
+bool ProgressEngine::progress() {
   bool moved = false;
   for (const auto& comm : comms_) {
     moved = comm->progress() || moved;
@@ -60,7 +60,7 @@ bool Engine::progress() {
   return moved;
 }
 
-void Engine::look() {
+void ProgressEngine::look() {
   const Clock::time_point now = Clock::now();
   for (const auto& comm : comms_) {
     if (comm->next_look() <= now) {
@@ -69,7 +69,7 @@ void Engine::look() {
   }
 }
 
-Clock::time_point Engine::next_look() const {
+Clock::time_point ProgressEngine::next_look() const {
   Clock::time_point next = Clock::time_point::max();
   for (const auto& comm : comms_) {
     next = std::min(next, comm->next_look());
@@ -77,7 +77,7 @@ Clock::time_point Engine::next_look() const {
   return next;
 }
 
-Clock::duration Engine::poll_time() const {
+Clock::duration ProgressEngine::poll_time() const {
   static const int cores = usable_cores();
   const auto wished = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (wished.ok() && *wished >= 0) {
@@ -88,7 +88,7 @@ Clock::duration Engine::poll_time() const {
   return crowded ? Clock::duration::zero() : kPollTime;
 }
 
-bool Engine::run_until(Communicator& comm, const Work& work, Clock::duration limit) {
+bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::duration limit) {
   auto guard = lock();
   // The common case of small calls: done before the clock is worth reading.
   for (int round = 0; round < kRoundsPerClock; ++round) {
@@ -131,7 +131,7 @@ bool Engine::run_until(Communicator& comm, const Work& work, Clock::duration lim
   return work.ended;
 }
 
-void Engine::sleep(Communicator& comm, const Work& work, Clock::time_point until) {
+void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_point until) {
   std::unique_lock guard(mutex_);
   const bool alone = comms_.size() == 1;
   guard.unlock();
@@ -148,7 +148,7 @@ void Engine::sleep(Communicator& comm, const Work& work, Clock::time_point until
   });
 }
 
-void Engine::poke() {
+void ProgressEngine::poke() {
   const std::lock_guard guard(mutex_);
   progress();
   look();

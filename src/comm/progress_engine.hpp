@@ -1,4 +1,4 @@
-// Engine: makes progress for the communicators that one thread made, while any thread waits.
+// ProgressEngine: makes progress for the communicators that one thread made, while any thread waits.
 //
 // There is no thread of its own. Whoever waits for a work drives all calls of all communicators of
 // the engine, so that a rank which waits on one communicator still serves its peers on another. The
@@ -17,10 +17,10 @@
 
 namespace sennit {
 
-class Engine {
+class ProgressEngine {
  public:
   // The engine of the calling thread; made at first use.
-  static std::shared_ptr<Engine> of_this_thread();
+  static std::shared_ptr<ProgressEngine> of_this_thread();
 
   void attach(const std::shared_ptr<Communicator>& comm);
   void detach(const Communicator& comm);

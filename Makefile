@@ -1,0 +1,78 @@
+# From a fresh clone: `make bench` or `make test`. Each target sets up what it needs, once.
+PYTHON ?= python3
+VENV := .venv
+STAMPS := $(VENV)/stamps
+BUILD := build/release
+WERROR ?= OFF
+BIN := $(CURDIR)/$(VENV)/bin
+
+# Ubuntu 22.04's g++ is too old; g++-12 stands beside it. Asked for late: `deps` may install it.
+COMPILER = $(shell tools/deps.sh --compiler)
+export PYTHON PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PATH := $(BIN):$(PATH)
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+endif
+
+PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
+  $(shell find cmake src include frontends bench tests/CMakeLists.txt -type f \
+      ! -name '*_test.cpp' ! -path 'bench/results/*' ! -path '*/__pycache__/*' 2>/dev/null)
+PYTHON_DIRS := $(wildcard tools tests frontends)
+
+.PHONY: help deps build bench test format lint tidy clean
+.DELETE_ON_ERROR:
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 14
+
+deps: $(STAMPS)/deps  ## compiler and headers (apt, .deps/), Python packages (.venv)
+
+build: $(STAMPS)/package  ## the library and the Python package, installed into .venv
+
+bench: build  ## the main job on this machine; table, JSON and plot into out/
+	@mkdir -p out
+	$(VENV)/bin/sennit bench --json out/bench.json --plot out/bench.png
+
+test: build  ## all tests: C++, processes, Python
+	cmake --build $(BUILD) --target sennit_test_programs
+	$(VENV)/bin/python tools/run_tests.py --build $(BUILD) --pytest tests frontends
+
+format: $(STAMPS)/lint  ## rewrite the sources in the house format
+	git ls-files '*.hpp' '*.cpp' '*.h' | xargs clang-format -i
+	ruff check --quiet --fix $(PYTHON_DIRS)
+	ruff format --quiet $(PYTHON_DIRS)
+
+lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
+	git ls-files '*.hpp' '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
+	ruff format --check --quiet $(PYTHON_DIRS)
+	ruff check --quiet $(PYTHON_DIRS)
+	mypy
+	shellcheck .ci/run tools/*.sh tests/install/*.sh
+	$(VENV)/bin/python tools/check_layers.py
+	$(VENV)/bin/python tools/check_files.py
+
+# Tests go without the analyzer, which takes most of the time. fmt.cpp is none of our code.
+tidy: $(STAMPS)/lint build  ## clang-tidy over the core and its tests
+	run-clang-tidy.py -quiet -p $(BUILD) '^$(CURDIR)/(src|bench)/(?!base/fmt)(?!.*_test\.cpp)'
+	run-clang-tidy.py -quiet -p $(BUILD) -checks=-clang-analyzer-* '^$(CURDIR)/.*_test\.cpp'
+
+clean:  ## remove what was built; .venv and .deps/ stay
+	rm -rf build out dist $(STAMPS)/package
+
+$(STAMPS)/deps: tools/deps.sh pyproject.toml
+	tools/deps.sh
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet pip==26.3
+	$(VENV)/bin/python -m pip install --quiet --group build --group run --group test
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/lint: $(STAMPS)/deps
+	$(VENV)/bin/python -m pip install --quiet --group lint
+	@touch $@
+
+# One tree builds the package and the tests. pip asks the network for nothing here.
+$(STAMPS)/package: $(STAMPS)/deps $(PACKAGE_SOURCES)
+	CXX=$(COMPILER) $(VENV)/bin/python -m pip install --quiet --no-index --no-deps \
+	  --no-build-isolation --force-reinstall . -C build-dir=$(BUILD) \
+	  -C cmake.define.SENNIT_BUILD_TESTS=ON -C cmake.define.SENNIT_WERROR=$(WERROR)
+	@touch $@

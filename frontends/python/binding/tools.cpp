@@ -1,0 +1,47 @@
+#include "tools.hpp"
+
+#include "errors.hpp"
+
+#include "sennit/tools.h"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+namespace nb = nanobind;
+
+namespace sennit::python {
+namespace {
+
+using Tool = sennit_status_t (*)(const char* request, char** answer);
+
+std::string ask(Tool tool, const std::string& request) {
+  char* answer = nullptr;
+  sennit_status_t status = SENNIT_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = tool(request.c_str(), &answer);
+  }
+  check(status);
+  std::string text = answer;
+  sennit_tool_free(answer);
+  return text;
+}
+
+template <Tool tool>
+void bind_tool(nb::module_& module, const char* name) {
+  module.def(
+      name, [](const std::string& request) { return ask(tool, request); }, nb::arg("request"));
+}
+
+}  // namespace
+
+void bind_tools(nb::module_& module) {
+  bind_tool<&sennit_tool_algorithms>(module, "tool_algorithms");
+  bind_tool<&sennit_tool_verify>(module, "tool_verify");
+  bind_tool<&sennit_tool_show>(module, "tool_show");
+  bind_tool<&sennit_tool_machine>(module, "tool_machine");
+  bind_tool<&sennit_tool_info>(module, "tool_info");
+}
+
+}  // namespace sennit::python

@@ -1,0 +1,265 @@
+#include "work.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace sennit::python {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+const Buffer* buffer_or_null(nb::handle object) {
+  return object.is_none() ? nullptr : nb::cast<const Buffer*>(object);
+}
+
+// Starts the works as one group: on every rank the group's calls run together, in any order.
+void start_group(const std::vector<Work*>& works) {
+  sennit_status_t status = SENNIT_OK;
+  ErrorRecord error;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = sennit_group_start();
+    for (Work* work : works) {
+      if (status == SENNIT_OK) {
+        status = work->post();
+      }
+    }
+    if (status != SENNIT_OK) {
+      error = record_of(status);
+    }
+    const sennit_status_t end_status = sennit_group_end();
+    if (status == SENNIT_OK && end_status != SENNIT_OK) {
+      error = record_of(end_status);
+    }
+  }
+  if (error.status != SENNIT_OK) {
+    raise(error);
+  }
+}
+
+}  // namespace
+
+Work::Work(nb::object comm, nb::object send, nb::object recv, CallArguments arguments)
+    : comm_object_(std::move(comm)),
+      send_object_(std::move(send)),
+      recv_object_(std::move(recv)),
+      arguments_(std::move(arguments)),
+      comm_(nb::cast<Comm*>(comm_object_)),
+      handle_(comm_->get()) {
+  const Buffer* const from = buffer_or_null(send_object_);
+  const Buffer* const to = buffer_or_null(recv_object_);
+  if (from != nullptr && to != nullptr && from->dtype() != to->dtype()) {
+    raise(SENNIT_INVALID_ARGUMENT,
+          from->name() + " is " + from->dtype_name() + ", but " + to->name() + " is " +
+              to->dtype_name());
+  }
+  if (from != nullptr) {
+    send_ = from->data();
+    dtype_ = from->dtype();
+  }
+  if (to != nullptr) {
+    recv_ = to->data();
+    dtype_ = to->dtype();
+  }
+}
+
+Work::~Work() {
+  if (work_ != nullptr) {
+    // The call may have to wait for other ranks, which may be threads that need the GIL.
+    const nb::gil_scoped_release unlocked;
+    sennit_work_destroy(work_);
+  }
+}
+
+sennit_status_t Work::post() {
+  sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+  options.algorithm = arguments_.algorithm ? arguments_.algorithm->c_str() : nullptr;
+  options.deadline_s = arguments_.deadline_s;
+  options.work = &work_;
+  const std::size_t count = arguments_.count;
+  const auto op = static_cast<sennit_redop_t>(arguments_.op);
+  const int root = arguments_.root;
+  switch (arguments_.collective) {
+    case Collective::kAllReduce:
+      return sennit_all_reduce(send_, recv_, count, dtype_, op, handle_, nullptr, &options);
+    case Collective::kReduce:
+      return sennit_reduce(send_, recv_, count, dtype_, op, root, handle_, nullptr, &options);
+    case Collective::kBroadcast:
+      return sennit_broadcast(send_, recv_, count, dtype_, root, handle_, nullptr, &options);
+    case Collective::kAllGather:
+      return sennit_all_gather(send_, recv_, count, dtype_, handle_, nullptr, &options);
+    case Collective::kReduceScatter:
+      return sennit_reduce_scatter(send_, recv_, count, dtype_, op, handle_, nullptr, &options);
+    case Collective::kAllToAll:
+      return sennit_all_to_all(send_, recv_, count, dtype_, handle_, nullptr, &options);
+    case Collective::kGather:
+      return sennit_gather(send_, recv_, count, dtype_, root, handle_, nullptr, &options);
+    case Collective::kScatter:
+      return sennit_scatter(send_, recv_, count, dtype_, root, handle_, nullptr, &options);
+    case Collective::kBarrier:
+      return sennit_barrier(handle_, nullptr, &options);
+    case Collective::kSend:
+      return sennit_send(send_, count, dtype_, root, handle_, nullptr, &options);
+    case Collective::kRecv:
+      return sennit_recv(recv_, count, dtype_, root, handle_, nullptr, &options);
+  }
+  return SENNIT_INTERNAL_ERROR;
+}
+
+void Work::start() {
+  sennit_status_t status = SENNIT_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = post();
+  }
+  check(status);
+}
+
+void Work::run() {
+  sennit_status_t status = SENNIT_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = post();
+    if (status == SENNIT_OK) {
+      status = sennit_work_wait(work_, kSignalSlice_s);
+    }
+  }
+  if (!end_with(status)) {
+    interrupt_if_asked();
+    wait(-1.0);
+  }
+}
+
+bool Work::wait(double timeout_s) {
+  const double until = seconds_now() + timeout_s;
+  if (has_ended_) {
+    return end_with(error_.status);
+  }
+  if (work_ == nullptr) {
+    raise(SENNIT_INVALID_USAGE,
+          "the work has not been started; a group starts its calls at its end");
+  }
+  while (true) {
+    const double left = timeout_s < 0.0 ? kSignalSlice_s : until - seconds_now();
+    sennit_status_t status = SENNIT_OK;
+    {
+      const nb::gil_scoped_release unlocked;
+      status = sennit_work_wait(work_, std::clamp(left, 0.0, kSignalSlice_s));
+    }
+    if (end_with(status)) {
+      return true;
+    }
+    interrupt_if_asked();
+    if (timeout_s >= 0.0 && seconds_now() >= until) {
+      return false;
+    }
+  }
+}
+
+bool Work::test() {
+  if (has_ended_ || work_ == nullptr) {
+    return has_ended_;
+  }
+  int done = 0;
+  sennit_status_t status = SENNIT_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    status = sennit_work_test(work_, &done);
+  }
+  check(status);
+  return done != 0;
+}
+
+// True when `status` is the end of the call, which a failure is too: then it raises, now and
+// whenever the work is asked again.
+bool Work::end_with(sennit_status_t status) {
+  if (status == SENNIT_IN_PROGRESS) {
+    return false;
+  }
+  if (!has_ended_) {
+    has_ended_ = true;
+    if (status != SENNIT_OK) {
+      error_ = record_of(status);
+    }
+    sennit_work_destroy(std::exchange(work_, nullptr));
+    send_object_.reset();
+    recv_object_.reset();
+  }
+  if (error_.status != SENNIT_OK) {
+    raise(error_);
+  }
+  return true;
+}
+
+void Work::interrupt_if_asked() {
+  if (PyErr_CheckSignals() != 0) {
+    // The exception that the signal handler raised must survive the abort.
+    nb::python_error interrupt;
+    sennit_comm_abort(handle_);
+    throw interrupt;
+  }
+}
+
+void bind_work(nb::module_& module) {
+  nb::enum_<Collective>(module, "Collective")
+      .value("ALL_REDUCE", Collective::kAllReduce)
+      .value("REDUCE", Collective::kReduce)
+      .value("BROADCAST", Collective::kBroadcast)
+      .value("ALL_GATHER", Collective::kAllGather)
+      .value("REDUCE_SCATTER", Collective::kReduceScatter)
+      .value("ALL_TO_ALL", Collective::kAllToAll)
+      .value("GATHER", Collective::kGather)
+      .value("SCATTER", Collective::kScatter)
+      .value("BARRIER", Collective::kBarrier)
+      .value("SEND", Collective::kSend)
+      .value("RECV", Collective::kRecv);
+  nb::class_<Work>(module, "Work")
+      .def(
+          "__init__",
+          [](Work* self,
+             nb::object comm,
+             Collective collective,
+             nb::object send,
+             nb::object recv,
+             std::size_t count,
+             int op,
+             int root,
+             std::optional<std::string> algorithm,
+             double deadline_s) {
+            new (self) Work(std::move(comm),
+                            std::move(send),
+                            std::move(recv),
+                            {collective, count, op, root, std::move(algorithm), deadline_s});
+          },
+          nb::arg("comm"),
+          nb::arg("collective"),
+          nb::arg("send").none(),
+          nb::arg("recv").none(),
+          nb::arg("count"),
+          nb::arg("op"),
+          nb::arg("root"),
+          nb::arg("algorithm").none(),
+          nb::arg("deadline_s"))
+      .def("start", &Work::start)
+      .def("run", &Work::run)
+      .def("wait", &Work::wait, nb::arg("timeout_s"))
+      .def("test", &Work::test);
+  module.def("start_group", &start_group, nb::arg("works"));
+  nb::dict ops;
+  ops["sum"] = static_cast<int>(SENNIT_SUM);
+  ops["min"] = static_cast<int>(SENNIT_MIN);
+  ops["max"] = static_cast<int>(SENNIT_MAX);
+  module.attr("REDUCE_OPS") = ops;
+}
+
+}  // namespace sennit::python

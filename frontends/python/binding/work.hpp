@@ -1,0 +1,85 @@
+// One call of a communicator: prepared, then started, then waited for.
+#pragma once
+
+#include "buffer.hpp"
+#include "comm.hpp"
+#include "errors.hpp"
+
+#include "sennit/sennit.h"
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace sennit::python {
+
+enum class Collective {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kBarrier,
+  kSend,
+  kRecv,
+};
+
+// What a C function of the ABI takes, besides buffers and communicator.
+struct CallArguments {
+  Collective collective;
+  std::size_t count;
+  int op;    // sennit_redop_t; ignored where nothing is reduced
+  int root;  // or the peer of a send or recv; ignored elsewhere
+  std::optional<std::string> algorithm;
+  double deadline_s;  // 0: the communicator's; negative: none
+};
+
+// Keeps communicator and buffers alive until the call has ended.
+class Work {
+ public:
+  Work(nanobind::object comm,
+       nanobind::object send,
+       nanobind::object recv,
+       CallArguments arguments);
+  ~Work();
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  // Starts the call; inside a group of the C ABI it is only posted.
+  void start();
+  // Starts and waits, giving the GIL up once: the way of every blocking call.
+  void run();
+  // True when the call has ended, false when timeout_s (negative: none) is over first. Raises the
+  // call's error; on Ctrl-C aborts the communicator and raises KeyboardInterrupt.
+  bool wait(double timeout_s);
+  bool test();
+
+  // The status of the C call; needs no GIL.
+  sennit_status_t post();
+
+ private:
+  bool end_with(sennit_status_t status);
+  void interrupt_if_asked();
+
+  nanobind::object comm_object_;
+  nanobind::object send_object_;
+  nanobind::object recv_object_;
+  CallArguments arguments_;
+  Comm* comm_;
+  sennit_comm_t handle_;
+  const void* send_ = nullptr;
+  void* recv_ = nullptr;
+  sennit_dtype_t dtype_ = SENNIT_UINT8;
+  sennit_work_t work_ = nullptr;
+  bool has_ended_ = false;
+  ErrorRecord error_;
+};
+
+void bind_work(nanobind::module_& module);
+
+}  // namespace sennit::python

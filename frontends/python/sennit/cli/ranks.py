@@ -1,0 +1,160 @@
+"""The ranks of a benchmark: processes of the C++ rank program, which does the timed work.
+
+Each gets its work order as one JSON object on standard input. Rank 0 answers with one JSON object a
+finished row on standard output; a rank that fails says why in a JSON object, the last line of its
+standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sennit
+from sennit import _core
+from sennit.cli.failure import EXIT_RANK_FAILED, EXIT_WRONG, Failure, exit_code_of, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_GRACE_S = 5.0  # survivors report a dead rank within 2 s; then nothing more is to be learnt
+_CLASS_OF_CODE = {c_name: python_name for python_name, _, c_name in _core.STATUS_CODES}
+
+
+def rank_program() -> Path:
+    """The rank program, which is installed with the package."""
+    program = Path(sennit.__file__).parent / "bin" / "sennit-rank"
+    if not os.access(program, os.X_OK):
+        raise missing(
+            f"the rank program {program} is not there", "install the package anew: pip install ."
+        )
+    return program
+
+
+class Ranks:
+    """Processes of the rank program. Used as a context manager, which leaves none running."""
+
+    def __init__(self, order: dict[str, Any], environments: list[Mapping[str, str]]) -> None:
+        """Start one process for each environment; the first one's rows are read."""
+        self._events: queue.Queue[tuple[str, int, Any]] = queue.Queue()
+        self._errors: dict[int, dict[str, Any]] = {}
+        self._codes: dict[int, int] = {}
+        self._processes: list[subprocess.Popen[str]] = []
+        program = str(rank_program())
+        for index, environment in enumerate(environments):
+            process = subprocess.Popen(
+                [program],
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            self._processes.append(process)
+            threading.Thread(target=self._attend, args=(index, process, order), daemon=True).start()
+
+    def __enter__(self) -> Ranks:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what still runs."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Rows as they are finished.
+
+        Raises:
+            Failure: A rank failed; the others have had time to say what they saw.
+        """
+        give_up_at = float("inf")
+        while len(self._codes) < len(self._processes) and time.monotonic() < give_up_at:
+            try:
+                kind, index, value = self._events.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            if kind == "row":
+                yield value
+            elif kind == "error":
+                self._errors[index] = value
+            else:
+                self._codes[index] = value
+                if value not in (0, EXIT_WRONG):
+                    give_up_at = min(give_up_at, time.monotonic() + _GRACE_S)
+        failed = [index for index, code in self._codes.items() if code not in (0, EXIT_WRONG)]
+        if failed:
+            raise self._failure(failed)
+
+    def _failure(self, failed: list[int]) -> Failure:
+        if self._errors:
+            # Whoever can blame a rank knows more than one that was only told to stop.
+            error = max(self._errors.values(), key=lambda error: bool(error.get("blamed_ranks")))
+            name = _CLASS_OF_CODE.get(str(error.get("status")), "RankFailed")
+            return Failure(str(error.get("message")), exit_code_of(name))
+        index = failed[0]
+        return Failure(
+            f"sennit: rank {index} of {len(self._processes)} ended with code {self._codes[index]} "
+            "and left no message",
+            EXIT_RANK_FAILED,
+        )
+
+    def _attend(self, index: int, process: subprocess.Popen[str], order: dict[str, Any]) -> None:
+        """Feed one process and pass on what it says; ends when the process does."""
+        if process.stdin is None or process.stderr is None:
+            return
+        # A process that died before it read its order is reported by its exit code.
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(json.dumps(order))
+        reader = None
+        if process.stdout is not None:
+            reader = threading.Thread(target=self._read_rows, args=(index, process), daemon=True)
+            reader.start()
+        for line in process.stderr:
+            error = _error_of(line)
+            if error is None:
+                sys.stderr.write(line)
+            else:
+                self._events.put(("error", index, error))
+        if reader is not None:
+            reader.join()
+        self._events.put(("end", index, process.wait()))
+
+    def _read_rows(self, index: int, process: subprocess.Popen[str]) -> None:
+        for line in process.stdout or ():
+            self._events.put(("row", index, json.loads(line)))
+
+
+def own_environments(ranks: int) -> list[Mapping[str, str]]:
+    """Environments for ranks that this process starts itself."""
+    key = f"bench-{secrets.token_hex(16)}"
+    return [
+        {**os.environ, "SENNIT_RANK": str(rank), "SENNIT_SIZE": str(ranks), "SENNIT_KEY": key}
+        for rank in range(ranks)
+    ]
+
+
+def own_place() -> list[Mapping[str, str]]:
+    """The environment of this process, for the one rank that a launcher made of it."""
+    return [dict(os.environ)]
+
+
+def _error_of(line: str) -> dict[str, Any] | None:
+    if not line.startswith('{"error"'):
+        return None
+    try:
+        error = json.loads(line)["error"]
+    except ValueError:
+        return None
+    return error if isinstance(error, dict) else None

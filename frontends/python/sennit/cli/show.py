@@ -1,0 +1,58 @@
+"""`sennit show`: print a schedule, and draw it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sennit import _core
+from sennit.cli.failure import EXIT_DONE
+from sennit.cli.names import COLLECTIVES
+from sennit.cli.output import Output, json_option
+from sennit.cli.tools import ask
+
+
+@click.command("show")
+@click.argument("collective", type=click.Choice(COLLECTIVES), metavar="COLLECTIVE")
+@click.option("--algorithm", help="By name (see `sennit algorithms`); default: the first.")
+@click.option("--ranks", type=click.IntRange(min=1), default=4, show_default=True)
+@click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
+@click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.svg",
+    help="Draw a space-time diagram.",
+)
+@json_option
+def command(
+    json_file: str | None,
+    collective: str,
+    algorithm: str | None,
+    ranks: int,
+    root: int | None,
+    radix: int | None,
+    picture: Path | None,
+) -> int:
+    """Print the schedule of COLLECTIVE.
+
+    For each rank its lanes, for each lane its steps, for one tile.
+    """
+    output = Output(json_file)
+    answer = ask(
+        _core.tool_show,
+        collective=collective,
+        algorithm=algorithm,
+        ranks=ranks,
+        root=root,
+        radix=radix,
+    )
+    output.console.print(answer["text"], markup=False)
+    if picture is not None:
+        try:
+            picture.write_text(answer["svg"], encoding="utf-8")
+        except OSError as error:
+            raise click.BadParameter(f"cannot write {picture}: {error.strerror}") from error
+    output.write_json(answer)
+    return EXIT_DONE

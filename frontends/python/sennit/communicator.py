@@ -1,0 +1,396 @@
+"""Communicators: ranks that have joined, and the calls they make together."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from sennit import _core, calls
+from sennit.calls import Options
+from sennit.starter import Starter
+from sennit.work import group, run
+
+if TYPE_CHECKING:
+    import contextlib
+    from collections.abc import Iterable
+    from types import TracebackType
+
+_JOIN_TIMEOUT_S = 60.0
+_DEADLINE_S = 30.0
+_SETTLED_STATES = (0, 1)  # success, and still in progress: a communicator that has not failed
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Settings of a communicator; what is None takes its variable, else its default.
+
+    Attributes:
+        paths: Paths that may be used, comma-separated, such as "shm,cma" (SENNIT_PATHS).
+        slot_bytes: Bytes of a slot of a channel (SENNIT_SLOT_BYTES).
+        slots: Slots of a channel (SENNIT_SLOTS).
+        ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
+    """
+
+    paths: str | None = None
+    slot_bytes: int | None = None
+    slots: int | None = None
+    ports: int | None = None
+
+    def core(self, name: str, timeout_s: float, deadline_s: float) -> _core.Config:
+        """The settings as the C ABI takes them; a time that is its default yields to a variable."""
+        return _core.Config(
+            name=name,
+            join_timeout_s=0.0 if timeout_s == _JOIN_TIMEOUT_S else timeout_s,
+            deadline_s=0.0 if deadline_s == _DEADLINE_S else calls.deadline_field(deadline_s),
+            paths=self.paths,
+            slot_bytes=self.slot_bytes or 0,
+            slots=self.slots or 0,
+            ports=self.ports or 0,
+        )
+
+
+def init(
+    *,
+    timeout_s: float = _JOIN_TIMEOUT_S,
+    deadline_s: float = _DEADLINE_S,
+    name: str = "world",
+    config: Config | None = None,
+) -> Communicator:
+    """Join the ranks that this process's launcher started.
+
+    Rank, size and the job's key come from the first complete set of variables: SENNIT_RANK,
+    SENNIT_SIZE, SENNIT_KEY; torchrun's; Open MPI's; MPICH's; Slurm's.
+
+    Args:
+        timeout_s: Seconds in which all ranks must join; 60 yields to SENNIT_JOIN_TIMEOUT_S.
+        deadline_s: Seconds that one call may take, 0 for no limit; 30 yields to SENNIT_DEADLINE_S.
+        name: Name of the communicator in messages.
+        config: Further settings, the same on all ranks.
+
+    Returns:
+        The communicator of all ranks.
+
+    Raises:
+        JoinTimeout: Not all ranks joined in time; `blamed_ranks` are missing.
+        InvalidUsage: No launcher's variables are complete.
+        KeyboardInterrupt: Ctrl-C while joining.
+    """
+    core_config = (config or Config()).core(name, timeout_s, deadline_s)
+    return Communicator(_core.init_env(core_config), name, core_config)
+
+
+class Registration:
+    """A buffer that a communicator knows; ends with `close()` or the end of a `with` block."""
+
+    def __init__(self, handle: _core.Comm, buffer: _core.Buffer) -> None:
+        """Register the buffer."""
+        self._comm = handle
+        self._buffer: _core.Buffer | None = buffer
+        self._registration = handle.register(buffer)
+
+    def close(self) -> None:
+        """End the registration; more than once is allowed."""
+        if self._buffer is not None:
+            self._buffer = None
+            self._comm.deregister(self._registration)
+
+    def __enter__(self) -> Registration:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the registration."""
+        self.close()
+
+
+class Communicator:
+    """Ranks that have joined. Made by `init`, `spawn`, `split` and `shrink`.
+
+    Buffers are NumPy arrays, objects with the buffer protocol (bytearray, memoryview, array) or
+    with DLPack (tensors of PyTorch in host memory): C-contiguous, float32, float64, int32, int64 or
+    uint8. They are used in place, never copied. An output that is not given is a new NumPy array.
+
+    Every call is made by all ranks in the same order, with the same count, type, operator and root.
+    While it waits, the GIL is free and Ctrl-C works: it aborts the communicator and raises
+    KeyboardInterrupt. Keywords of every call: `algorithm` names one instead of leaving the choice
+    to the library, `deadline_s` limits this call (None: the communicator's deadline, 0: none).
+
+    Every call raises:
+        InvalidArgument: A buffer, count, root or name is wrong by itself.
+        Unsupported: An element type or memory that this build does not move.
+        Mismatch: The ranks do not make the same call.
+        RankFailed: Another rank died or gave up.
+        DeadlineExceeded: The call did not end in time.
+        Aborted: The communicator was aborted.
+
+    Attributes:
+        rank: Number of this rank, from 0.
+        size: Number of ranks.
+        name: Name in messages.
+        start: The same calls without waiting: `comm.start.all_reduce(x)` gives a `Work`.
+    """
+
+    def __init__(self, handle: _core.Comm, name: str, config: _core.Config) -> None:
+        """Wrap a handle; programs use `init` or `spawn`."""
+        self._handle = handle
+        self._config = config
+        self.name = name
+        self.rank = handle.rank
+        self.size = handle.size
+        self._group = calls.Group(handle, self.rank, self.size)
+        self.start = Starter(self._group)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the communicator has failed or was aborted: no call can succeed any more."""
+        return self._handle.state not in _SETTLED_STATES
+
+    def all_reduce(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        op: str = "sum",
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Combine the arrays of all ranks, element by element, and give the result to all.
+
+        Args:
+            x: This rank's contribution, any shape.
+            out: As many elements as x; `out is x` is in place.
+            op: "sum", "min" or "max".
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`, of the shape of x where it was not given.
+        """
+        return _run(calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s)))
+
+    def reduce(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        op: str = "sum",
+        root: int = 0,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Combine the arrays of all ranks, element by element, at the root.
+
+        Args:
+            x: This rank's contribution, any shape.
+            out: At the root, as many elements as x; `out is x` is in place. Ignored elsewhere.
+            op: "sum", "min" or "max".
+            root: The rank that gets the result.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out` at the root, None elsewhere.
+        """
+        return _run(calls.reduce(self._group, x, out, op, root, Options(algorithm, deadline_s)))
+
+    def broadcast(
+        self,
+        x: Any,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Overwrite x on every rank by the root's x; returns x."""
+        return _run(calls.broadcast(self._group, x, root, Options(algorithm, deadline_s)))
+
+    def all_gather(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give the arrays of all ranks to all.
+
+        Args:
+            x: This rank's part, any shape; `out[rank]` itself is in place.
+            out: size times as many elements as x.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
+        """
+        return _run(calls.all_gather(self._group, x, out, Options(algorithm, deadline_s)))
+
+    def reduce_scatter(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        op: str = "sum",
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Combine the arrays of all ranks, and give each rank its part of the result.
+
+        Args:
+            x: Contributions to all parts; its first axis is a multiple of size.
+            out: 1/size of the elements of x; this rank's part of x itself is in place.
+            op: "sum", "min" or "max".
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
+            shape of x with the first axis divided by size.
+        """
+        return _run(calls.reduce_scatter(self._group, x, out, op, Options(algorithm, deadline_s)))
+
+    def all_to_all(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give part r of x to rank r, and get a part from every rank.
+
+        Args:
+            x: Its first axis is a multiple of size and is cut into size parts.
+            out: As many elements as x; `out is x` is in place.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`, of the shape of x where it was not given: part r comes from rank r.
+        """
+        return _run(calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s)))
+
+    def gather(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        root: int = 0,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give the arrays of all ranks to the root.
+
+        Args:
+            x: This rank's part, any shape.
+            out: At the root, size times as many elements as x. Ignored elsewhere.
+            root: The rank that gets the parts.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
+        """
+        return _run(calls.gather(self._group, x, out, root, Options(algorithm, deadline_s)))
+
+    def scatter(
+        self,
+        x: Any = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give part r of the root's x to rank r.
+
+        Args:
+            x: At the root, an array whose first axis is a multiple of size. Ignored elsewhere.
+            out: 1/size of the elements of x. Needed on every rank but the root, which alone knows
+                shape and type.
+            root: The rank that has x.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`; shaped as by `reduce_scatter` where it was not given.
+        """
+        return _run(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+
+    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> None:
+        """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
+        _run(calls.send(self._group, x, peer, Options(None, deadline_s)))
+
+    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Any:
+        """Overwrite `out` by what the rank `peer` sends; returns `out`."""
+        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+
+    def barrier(self, *, algorithm: str | None = None, deadline_s: float | None = None) -> None:
+        """Wait until all ranks are in this call."""
+        _run(calls.barrier(self._group, Options(algorithm, deadline_s)))
+
+    def group(self) -> contextlib.AbstractContextManager[None]:
+        """Make the calls of a `with` block together; the same as `sennit.group()`."""
+        return group()
+
+    def split(self, color: int | None, key: int = 0, *, name: str = "") -> Communicator | None:
+        """Form a communicator of the ranks that pass the same color; all ranks call it.
+
+        Args:
+            color: From 0; None for a rank that shall be in none.
+            key: Ranks are ordered by key, then by their rank here.
+            name: Of the new communicator; by default "<name>.<color>".
+
+        Returns:
+            The new communicator, None where color is None.
+        """
+        name = name or f"{self.name}.{color}"
+        config = Config().core(name, _JOIN_TIMEOUT_S, _DEADLINE_S)
+        handle = self._handle.split(-1 if color is None else color, key, config)
+        return None if handle is None else Communicator(handle, name, config)
+
+    def shrink(self, excluded: Iterable[int] = ()) -> Communicator:
+        """Form a communicator without some ranks and without those known to be dead.
+
+        Called by the remaining ranks; this communicator may have failed.
+
+        Args:
+            excluded: Ranks to leave out.
+        """
+        name = f"{self.name}.shrunk"
+        config = Config().core(name, _JOIN_TIMEOUT_S, _DEADLINE_S)
+        return Communicator(self._handle.shrink(list(excluded), config), name, config)
+
+    def register(self, buffer: Any) -> Registration:
+        """Say that the buffer will be used often, as long as the registration lives."""
+        return Registration(self._handle, _core.Buffer(buffer, "buffer", writable=False))
+
+    def abort(self) -> None:
+        """End all waiting, here and on the other ranks, with `Aborted`.
+
+        Any thread, any time; after `destroy()` it does nothing.
+        """
+        self._handle.abort()
+
+    def destroy(self) -> None:
+        """Leave and free. Needs no peer; more than once is allowed."""
+        self._handle.destroy()
+
+    def __enter__(self) -> Communicator:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Destroy the communicator."""
+        self.destroy()
+
+
+def _run(prepared: calls.Prepared) -> Any:
+    work, result = prepared
+    run(work)
+    return result

@@ -1,0 +1,133 @@
+"""Calls that do not wait: the methods of `Communicator.start`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sennit import calls
+from sennit.calls import Options
+from sennit.work import Work, start
+
+
+class Starter:
+    """The calls of a communicator, each giving a `Work` at once.
+
+    Arguments are those of the method of the same name of `Communicator`; what that returns is what
+    `Work.wait()` returns. Buffers must not be touched before the work has ended.
+    """
+
+    def __init__(self, group: calls.Group) -> None:
+        """Start calls of this group of ranks."""
+        self._group = group
+
+    def all_reduce(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        op: str = "sum",
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start an all_reduce."""
+        return _start(calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s)))
+
+    def reduce(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        op: str = "sum",
+        root: int = 0,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start a reduce."""
+        return _start(calls.reduce(self._group, x, out, op, root, Options(algorithm, deadline_s)))
+
+    def broadcast(
+        self,
+        x: Any,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start a broadcast."""
+        return _start(calls.broadcast(self._group, x, root, Options(algorithm, deadline_s)))
+
+    def all_gather(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start an all_gather."""
+        return _start(calls.all_gather(self._group, x, out, Options(algorithm, deadline_s)))
+
+    def reduce_scatter(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        op: str = "sum",
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start a reduce_scatter."""
+        return _start(calls.reduce_scatter(self._group, x, out, op, Options(algorithm, deadline_s)))
+
+    def all_to_all(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start an all_to_all."""
+        return _start(calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s)))
+
+    def gather(
+        self,
+        x: Any,
+        out: Any = None,
+        *,
+        root: int = 0,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start a gather."""
+        return _start(calls.gather(self._group, x, out, root, Options(algorithm, deadline_s)))
+
+    def scatter(
+        self,
+        x: Any = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start a scatter."""
+        return _start(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+
+    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+        """Start a send."""
+        return _start(calls.send(self._group, x, peer, Options(None, deadline_s)))
+
+    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+        """Start a recv."""
+        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+
+    def barrier(self, *, algorithm: str | None = None, deadline_s: float | None = None) -> Work:
+        """Start a barrier."""
+        return _start(calls.barrier(self._group, Options(algorithm, deadline_s)))
+
+
+def _start(prepared: calls.Prepared) -> Work:
+    work, result = prepared
+    start(work)
+    return Work(work, result)

@@ -1,0 +1,106 @@
+"""Calls on their way: works that can be waited for, and groups of calls that start together."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+from sennit import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Work:
+    """A started call; keeps its buffers alive until it has ended.
+
+    Progress is made inside calls of this library only: a work that nobody waits for or tests may
+    stand still.
+    """
+
+    def __init__(self, work: _core.Work, result: Any) -> None:
+        """Wrap a call whose result, once it has ended, is `result`."""
+        self._work = work
+        self._result = result
+
+    def wait(self, timeout_s: float | None = None) -> Any:
+        """Wait for the end of the call.
+
+        Args:
+            timeout_s: Seconds to wait at most; None waits until the deadline of the call.
+
+        Returns:
+            What the blocking form of the call returns.
+
+        Raises:
+            InProgress: The time is over and the call has not ended; it may be waited for again.
+            Error: The call failed.
+            KeyboardInterrupt: Ctrl-C; the communicator has been aborted.
+        """
+        if not self._work.wait(-1.0 if timeout_s is None else max(timeout_s, 0.0)):
+            raise _core.InProgress(f"the call has not ended after {timeout_s} s")
+        return self._result
+
+    def test(self) -> bool:
+        """Make some progress; True when the call has ended (`wait` tells how)."""
+        return self._work.test()
+
+
+class _OpenGroup(threading.local):
+    """The calls that the group of this thread has collected; depth 0 is no group."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.started: list[_core.Work] = []
+        self.awaited: list[_core.Work] = []
+
+
+_open_group = _OpenGroup()
+
+
+def run(work: _core.Work) -> None:
+    """Make a call and wait for it; inside a group, leave that to the end of the group."""
+    if _open_group.depth:
+        _open_group.started.append(work)
+        _open_group.awaited.append(work)
+    else:
+        work.run()
+
+
+def start(work: _core.Work) -> None:
+    """Start a call; inside a group it starts at the end of the group."""
+    if _open_group.depth:
+        _open_group.started.append(work)
+    else:
+        work.start()
+
+
+@contextlib.contextmanager
+def group() -> Iterator[None]:
+    """Make all calls of the `with` block together, at its end.
+
+    Sends and recvs that need each other belong in one group. On different ranks the calls may be
+    posted in any order, as long as the collectives of one communicator, and the sends to (recvs
+    from) one peer, are in the same order. Groups nest: the outermost end makes the calls. Results
+    are ready after the block; where the block raises, none of its calls is made.
+
+    Raises:
+        Error: One of the calls failed.
+        KeyboardInterrupt: Ctrl-C; the communicators that were waited for have been aborted.
+    """
+    _open_group.depth += 1
+    try:
+        yield
+    except BaseException:
+        _open_group.started.clear()
+        _open_group.awaited.clear()
+        raise
+    finally:
+        _open_group.depth -= 1
+    if _open_group.depth == 0:
+        started, awaited = _open_group.started, _open_group.awaited
+        _open_group.started, _open_group.awaited = [], []
+        _core.start_group(started)
+        for work in awaited:
+            work.wait(-1.0)

@@ -1,0 +1,539 @@
+// Calls, groups and works in the C ABI.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "capi/guard.hpp"
+#include "capi/handles.hpp"
+
+namespace sennit {
+namespace {
+
+// What the caller has posted in the open group of this thread.
+struct Group {
+  struct Entry {
+    sennit_comm_t comm;
+    Operation operation;
+    sennit_work_t work;  // the caller's handle, or null
+  };
+  int depth = 0;
+  std::vector<Entry> entries;
+  Status failure;  // of the first call in the group that failed; the group's end tells it
+};
+
+Group& group() {
+  thread_local Group open;
+  return open;
+}
+
+Result<sennit_call_options_t> read_options(const sennit_call_options_t* options) {
+  sennit_call_options_t full = SENNIT_CALL_OPTIONS_INITIALIZER;
+  if (options == nullptr) {
+    return full;
+  }
+  if (options->struct_size < sizeof(std::size_t)) {
+    return fail(Code::kInvalidArgument,
+                "the options were not set by SENNIT_CALL_OPTIONS_INITIALIZER");
+  }
+  std::memcpy(&full, options, std::min(options->struct_size, sizeof(full)));
+  return full;
+}
+
+Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operation) {
+  const auto guard = comm->engine->lock();
+  auto prepared = comm->comm->prepare(operation);
+  if (prepared.ok()) {
+    comm->comm->post(*prepared);
+  }
+  return prepared;
+}
+
+sennit_work_t new_handle(sennit_comm_t comm) {
+  return new sennit_work{.owner = comm, .comm = comm->comm, .engine = comm->engine, .work = {}};
+}
+
+Status wait_for(sennit_comm_t comm, const Work& work) {
+  comm->engine->run_until(*comm->comm, work, Clock::duration::max());
+  return work.status;
+}
+
+// One call: into the open group, or made now; waited for unless the caller took a work.
+Status submit(sennit_comm_t comm,
+              Operation operation,
+              void* stream,
+              const sennit_call_options_t* given) {
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(given));
+  if (stream != nullptr) {
+    return fail(Code::kUnsupported,
+                "a stream was passed, but this build of Sennit runs on host memory only; pass NULL");
+  }
+  const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
+  operation.wishes = {.algorithm = text(options.algorithm),
+                      .path = text(options.path),
+                      .protocol = text(options.protocol),
+                      .tile_bytes = options.tile_bytes};
+  operation.deadline_s = options.deadline_s;
+  if (group().depth > 0) {
+    sennit_work_t handle = options.work != nullptr ? new_handle(comm) : nullptr;
+    group().entries.push_back({comm, std::move(operation), handle});
+    if (options.work != nullptr) {
+      *options.work = handle;
+    }
+    return {};
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, post(comm, operation));
+  if (options.work == nullptr) {
+    return wait_for(comm, *work);
+  }
+  *options.work = new_handle(comm);
+  (*options.work)->work = work;
+  comm->engine->poke();
+  return {};
+}
+
+Status note_group_failure(Status status) {
+  if (!status.ok() && group().depth > 0 && group().failure.ok()) {
+    group().failure = status;
+  }
+  return status;
+}
+
+// Converts the ABI's types; everything that depends on the communicator is checked later.
+struct Arguments {
+  Collective collective = Collective::kBarrier;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::size_t count = 0;
+  int dtype = 0;
+  int op = 0;
+  int root = 0;
+  int peer = -1;
+  bool is_send = false;
+};
+
+Result<Operation> to_operation(const Arguments& a) {
+  Operation operation;
+  operation.collective = a.collective;
+  operation.send = a.send;
+  operation.recv = a.recv;
+  if (a.count > static_cast<std::size_t>(INT64_MAX)) {
+    return fail(Code::kInvalidArgument, "a count of {} is out of range", a.count);
+  }
+  operation.count = static_cast<std::int64_t>(a.count);
+  SENNIT_ASSIGN_OR_RETURN(operation.dtype, dtype_from_value(a.dtype));
+  if (is_reduction(a.collective)) {
+    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(a.op));
+  }
+  operation.root = a.root;
+  operation.peer = a.peer;
+  operation.is_send = a.is_send;
+  return operation;
+}
+
+sennit_status_t call(const Arguments& arguments,
+                     sennit_comm_t comm,
+                     void* stream,
+                     const sennit_call_options_t* options) {
+  return guard([&]() -> Status {
+    auto operation = to_operation(arguments);
+    return note_group_failure(operation.ok()
+                                  ? submit(comm, std::move(operation).value(), stream, options)
+                                  : operation.status());
+  });
+}
+
+// Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
+// this rank before a peer has seen a part of it.
+Status end_group() {
+  std::vector<Group::Entry> entries = std::exchange(group().entries, {});
+  SENNIT_RETURN_IF_ERROR(std::exchange(group().failure, {}));
+  std::vector<std::shared_ptr<Work>> works;
+  for (const Group::Entry& entry : entries) {
+    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
+    const auto guard = entry.comm->engine->lock();
+    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work,
+                            entry.comm->comm->prepare(entry.operation));
+    works.push_back(std::move(work));
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto guard = entries[i].comm->engine->lock();
+    entries[i].comm->comm->post(works[i]);
+    if (entries[i].work != nullptr) {
+      entries[i].work->work = works[i];
+    }
+  }
+  Status first;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].work == nullptr) {
+      const Status status = wait_for(entries[i].comm, *works[i]);
+      first = first.ok() ? status : first;
+    }
+  }
+  return first;
+}
+
+sennit_status_t unsupported(const char* function) {
+  return guard([&]() -> Status {
+    return fail(Code::kUnsupported, "{} is not available in this version of Sennit", function);
+  });
+}
+
+Status check_work(sennit_work_t work) {
+  if (work == nullptr) {
+    return fail(Code::kInvalidArgument, "the work is NULL");
+  }
+  if (work->work == nullptr) {
+    return fail(Code::kInvalidUsage, "the work belongs to a group that has not ended well");
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace sennit
+
+using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each
+
+extern "C" {
+
+sennit_status_t sennit_all_reduce(const void* send,
+                                  void* recv,
+                                  size_t count,
+                                  sennit_dtype_t dtype,
+                                  sennit_redop_t op,
+                                  sennit_comm_t comm,
+                                  void* stream,
+                                  const sennit_call_options_t* options) {
+  return call({.collective = Collective::kAllReduce,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype,
+               .op = op},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_reduce(const void* send,
+                              void* recv,
+                              size_t count,
+                              sennit_dtype_t dtype,
+                              sennit_redop_t op,
+                              int root,
+                              sennit_comm_t comm,
+                              void* stream,
+                              const sennit_call_options_t* options) {
+  return call({.collective = Collective::kReduce,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype,
+               .op = op,
+               .root = root},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_broadcast(const void* send,
+                                 void* recv,
+                                 size_t count,
+                                 sennit_dtype_t dtype,
+                                 int root,
+                                 sennit_comm_t comm,
+                                 void* stream,
+                                 const sennit_call_options_t* options) {
+  return call({.collective = Collective::kBroadcast,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype,
+               .root = root},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_all_gather(const void* send,
+                                  void* recv,
+                                  size_t count,
+                                  sennit_dtype_t dtype,
+                                  sennit_comm_t comm,
+                                  void* stream,
+                                  const sennit_call_options_t* options) {
+  return call({.collective = Collective::kAllGather,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_reduce_scatter(const void* send,
+                                      void* recv,
+                                      size_t count,
+                                      sennit_dtype_t dtype,
+                                      sennit_redop_t op,
+                                      sennit_comm_t comm,
+                                      void* stream,
+                                      const sennit_call_options_t* options) {
+  return call({.collective = Collective::kReduceScatter,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype,
+               .op = op},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_all_to_all(const void* send,
+                                  void* recv,
+                                  size_t count,
+                                  sennit_dtype_t dtype,
+                                  sennit_comm_t comm,
+                                  void* stream,
+                                  const sennit_call_options_t* options) {
+  return call({.collective = Collective::kAllToAll,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_gather(const void* send,
+                              void* recv,
+                              size_t count,
+                              sennit_dtype_t dtype,
+                              int root,
+                              sennit_comm_t comm,
+                              void* stream,
+                              const sennit_call_options_t* options) {
+  return call({.collective = Collective::kGather,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype,
+               .root = root},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_scatter(const void* send,
+                               void* recv,
+                               size_t count,
+                               sennit_dtype_t dtype,
+                               int root,
+                               sennit_comm_t comm,
+                               void* stream,
+                               const sennit_call_options_t* options) {
+  return call({.collective = Collective::kScatter,
+               .send = send,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype,
+               .root = root},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_barrier(sennit_comm_t comm,
+                               void* stream,
+                               const sennit_call_options_t* options) {
+  return call({.collective = Collective::kBarrier, .dtype = SENNIT_UINT8}, comm, stream, options);
+}
+
+sennit_status_t sennit_send(const void* send,
+                            size_t count,
+                            sennit_dtype_t dtype,
+                            int peer,
+                            sennit_comm_t comm,
+                            void* stream,
+                            const sennit_call_options_t* options) {
+  return call({.collective = Collective::kSendRecv,
+               .send = send,
+               .count = count,
+               .dtype = dtype,
+               .peer = peer,
+               .is_send = true},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_recv(void* recv,
+                            size_t count,
+                            sennit_dtype_t dtype,
+                            int peer,
+                            sennit_comm_t comm,
+                            void* stream,
+                            const sennit_call_options_t* options) {
+  return call({.collective = Collective::kSendRecv,
+               .recv = recv,
+               .count = count,
+               .dtype = dtype,
+               .peer = peer},
+              comm,
+              stream,
+              options);
+}
+
+sennit_status_t sennit_all_gather_v(const void* /*send*/,
+                                    size_t /*send_count*/,
+                                    void* /*recv*/,
+                                    const size_t* /*recv_counts*/,
+                                    const size_t* /*recv_displacements*/,
+                                    sennit_dtype_t /*dtype*/,
+                                    sennit_comm_t /*comm*/,
+                                    void* /*stream*/,
+                                    const sennit_call_options_t* /*options*/) {
+  return unsupported("sennit_all_gather_v");
+}
+
+sennit_status_t sennit_all_to_all_v(const void* /*send*/,
+                                    const size_t* /*send_counts*/,
+                                    const size_t* /*send_displacements*/,
+                                    void* /*recv*/,
+                                    const size_t* /*recv_counts*/,
+                                    const size_t* /*recv_displacements*/,
+                                    sennit_dtype_t /*dtype*/,
+                                    sennit_comm_t /*comm*/,
+                                    void* /*stream*/,
+                                    const sennit_call_options_t* /*options*/) {
+  return unsupported("sennit_all_to_all_v");
+}
+
+sennit_status_t sennit_gather_v(const void* /*send*/,
+                                size_t /*send_count*/,
+                                void* /*recv*/,
+                                const size_t* /*recv_counts*/,
+                                const size_t* /*recv_displacements*/,
+                                sennit_dtype_t /*dtype*/,
+                                int /*root*/,
+                                sennit_comm_t /*comm*/,
+                                void* /*stream*/,
+                                const sennit_call_options_t* /*options*/) {
+  return unsupported("sennit_gather_v");
+}
+
+sennit_status_t sennit_scatter_v(const void* /*send*/,
+                                 const size_t* /*send_counts*/,
+                                 const size_t* /*send_displacements*/,
+                                 void* /*recv*/,
+                                 size_t /*recv_count*/,
+                                 sennit_dtype_t /*dtype*/,
+                                 int /*root*/,
+                                 sennit_comm_t /*comm*/,
+                                 void* /*stream*/,
+                                 const sennit_call_options_t* /*options*/) {
+  return unsupported("sennit_scatter_v");
+}
+
+sennit_status_t sennit_group_start(void) {
+  return guard([]() -> Status {
+    ++group().depth;
+    return {};
+  });
+}
+
+sennit_status_t sennit_group_end(void) {
+  return guard([]() -> Status {
+    if (group().depth == 0) {
+      return fail(Code::kInvalidUsage, "sennit_group_end without sennit_group_start");
+    }
+    return --group().depth > 0 ? Status() : end_group();
+  });
+}
+
+sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_work(work));
+    return work->engine->run_until(*work->comm, *work->work, to_limit(timeout_s))
+               ? work->work->status
+               : Status(Code::kInProgress, "the call has not ended yet");
+  });
+}
+
+sennit_status_t sennit_work_test(sennit_work_t work, int* done) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_work(work));
+    work->engine->poke();
+    const auto guard = work->engine->lock();
+    *done = work->work->ended ? 1 : 0;
+    return {};
+  });
+}
+
+sennit_status_t sennit_work_destroy(sennit_work_t work) {
+  return guard([&]() -> Status {
+    if (work == nullptr) {
+      return {};
+    }
+    const std::unique_ptr<sennit_work> handle(work);
+    if (handle->work != nullptr) {
+      handle->engine->run_until(*handle->comm, *handle->work, Clock::duration::max());
+    }
+    return {};
+  });
+}
+
+sennit_status_t sennit_mem_alloc(void** pointer, size_t bytes) {
+  return guard([&]() -> Status {
+    if (pointer == nullptr) {
+      return fail(Code::kInvalidArgument, "the result pointer is NULL");
+    }
+    // Whole cache lines, so that two allocations never share one.
+    constexpr std::size_t kLine = 64;
+    *pointer = std::aligned_alloc(kLine, std::max(kLine, (bytes + kLine - 1) / kLine * kLine));
+    return *pointer != nullptr ? Status()
+                               : fail(Code::kSystemError, "{} bytes could not be allocated", bytes);
+  });
+}
+
+sennit_status_t sennit_mem_free(void* pointer) {
+  std::free(pointer);
+  return SENNIT_OK;
+}
+
+sennit_status_t sennit_comm_register(sennit_comm_t comm,
+                                     void* pointer,
+                                     size_t /*bytes*/,
+                                     void** handle) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    if (handle == nullptr) {
+      return fail(Code::kInvalidArgument, "the result pointer is NULL");
+    }
+    *handle = pointer;  // host ranks reach any memory of their peers; there is nothing to keep
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_deregister(sennit_comm_t comm, void* /*handle*/) {
+  return guard([&]() -> Status { return check_comm(comm); });
+}
+
+sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* /*op*/,
+                                              const void* /*scalar*/,
+                                              sennit_dtype_t /*dtype*/,
+                                              sennit_comm_t /*comm*/) {
+  return unsupported("sennit_redop_create_premulsum");
+}
+
+sennit_status_t sennit_redop_destroy(sennit_redop_t /*op*/, sennit_comm_t /*comm*/) {
+  return unsupported("sennit_redop_destroy");
+}
+
+}  // extern "C"

@@ -1,0 +1,463 @@
+// Communicators in the C ABI: making, deriving, asking, ending.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/sha256.hpp"
+#include "capi/guard.hpp"
+#include "capi/handles.hpp"
+#include "comm/progress_engine.hpp"
+
+namespace sennit {
+namespace {
+
+// finalize and destroy need no peer: outstanding works get this long, then they are abandoned.
+constexpr std::chrono::seconds kFinalizeTime{4};
+
+// A caller built against an older header has a shorter struct: what it lacks is zero.
+Result<sennit_config_t> read_config(const sennit_config_t* config) {
+  sennit_config_t full = SENNIT_CONFIG_INITIALIZER;
+  if (config == nullptr) {
+    return full;
+  }
+  if (config->struct_size < sizeof(std::size_t)) {
+    return fail(Code::kInvalidArgument, "the config was not set by SENNIT_CONFIG_INITIALIZER");
+  }
+  std::memcpy(&full, config, std::min(config->struct_size, sizeof(full)));
+  full.struct_size = sizeof(full);
+  return full;
+}
+
+// Explicit fields over `base`.
+CommConfig merge(CommConfig base, const sennit_config_t& config) {
+  const auto take = [](auto& target, auto value) {
+    if (value != 0) {
+      target = value;
+    }
+  };
+  if (config.name != nullptr) {
+    base.name = config.name;
+  }
+  if (config.paths != nullptr) {
+    base.paths = config.paths;
+  }
+  take(base.join_timeout_s, config.join_timeout_s);
+  take(base.deadline_s, config.deadline_s);
+  take(base.slot_bytes, config.slot_bytes);
+  take(base.slots, config.slots);
+  take(base.ports, config.ports);
+  return base;
+}
+
+// Joins now, or in the background when the config says so; the handle exists in both cases.
+Status open(sennit_comm_t* result,
+            const Identity& identity,
+            const CommConfig& config,
+            bool non_blocking) {
+  auto handle = std::make_unique<sennit_comm>();
+  handle->config = config;
+  handle->engine = ProgressEngine::of_this_thread();
+  if (non_blocking) {
+    handle->joining = std::async(std::launch::async,
+                                 [identity, config] { return Communicator::create(identity, config); });
+    *result = handle.release();
+    return {Code::kInProgress, "the communicator is joining"};
+  }
+  SENNIT_ASSIGN_OR_RETURN(handle->comm, Communicator::create(identity, config));
+  handle->engine->attach(handle->comm);
+  *result = handle.release();
+  return {};
+}
+
+Status open_with_config(sennit_comm_t* result,
+                        const Identity& identity,
+                        const sennit_config_t* config) {
+  SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
+  SENNIT_ASSIGN_OR_RETURN(const CommConfig base, CommConfig::from_environment());
+  return open(result, identity, merge(base, given), given.non_blocking != 0);
+}
+
+Status check_result(const void* result) {
+  return result != nullptr ? Status() : fail(Code::kInvalidArgument, "the result pointer is NULL");
+}
+
+Status check_size(int size, int rank) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    return fail(Code::kInvalidArgument, "rank {} of {} ranks cannot be", rank, size);
+  }
+  return {};
+}
+
+std::string key_of(const sennit_unique_id_t& id) {
+  return {reinterpret_cast<const char*>(id.bytes), sizeof(id.bytes)};
+}
+
+// Takes the end of a non-blocking init, if it has come.
+void settle(sennit_comm& handle, bool wait) {
+  if (!handle.joining.valid()) {
+    return;
+  }
+  if (!wait &&
+      handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    return;
+  }
+  auto joined = handle.joining.get();
+  if (joined.ok()) {
+    handle.comm = std::move(joined).value();
+    handle.engine->attach(handle.comm);
+  } else {
+    handle.last_error = joined.status();
+  }
+}
+
+// Runs one call of the library's own to its end.
+Status run(sennit_comm& handle, const Operation& operation) {
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, [&] {
+    const auto guard = handle.engine->lock();
+    auto prepared = handle.comm->prepare(operation);
+    if (prepared.ok()) {
+      handle.comm->post(*prepared);
+    }
+    return prepared;
+  }());
+  handle.engine->run_until(*handle.comm, *work, Clock::duration::max());
+  return work->status;
+}
+
+struct Membership {
+  std::int64_t color;
+  std::int64_t key;
+};
+
+Status split(sennit_comm& handle, int color, int key, sennit_comm_t* result, CommConfig config) {
+  Communicator& parent = *handle.comm;
+  const Membership mine{color, key};
+  std::vector<Membership> all(static_cast<std::size_t>(parent.size()));
+  Operation gather;
+  gather.collective = Collective::kAllGather;
+  gather.send = &mine;
+  gather.recv = all.data();
+  gather.count = 2;
+  gather.dtype = Dtype::kInt64;
+  SENNIT_RETURN_IF_ERROR(run(handle, gather));
+  std::vector<int> members;
+  for (int rank = 0; rank < parent.size(); ++rank) {
+    if (all[static_cast<std::size_t>(rank)].color == color) {
+      members.push_back(rank);
+    }
+  }
+  std::ranges::stable_sort(members, {}, [&](int rank) {
+    return all[static_cast<std::size_t>(rank)].key;
+  });
+  const auto place = std::ranges::find(members, parent.rank()) - members.begin();
+  const Identity identity = parent.derive("split",
+                                          static_cast<int>(place),
+                                          static_cast<int>(members.size()),
+                                          std::to_string(color));
+  if (color < 0) {
+    *result = nullptr;
+    return {};
+  }
+  return open(result, identity, config, false);
+}
+
+Status shrink(sennit_comm& handle,
+              std::vector<int> excluded,
+              sennit_comm_t* result,
+              const CommConfig& config) {
+  Communicator& parent = *handle.comm;
+  std::vector<int> members;
+  std::string names;
+  for (int rank = 0; rank < parent.size(); ++rank) {
+    if (std::ranges::find(excluded, rank) == excluded.end() && !parent.world().is_dead(rank)) {
+      members.push_back(rank);
+      names += fmt::format("{},", rank);
+    }
+  }
+  const auto place = std::ranges::find(members, parent.rank());
+  if (place == members.end()) {
+    return fail(Code::kInvalidArgument,
+                "rank {} is among the excluded ranks; only the others call shrink",
+                parent.rank());
+  }
+  const Identity identity = parent.derive("shrink",
+                                          static_cast<int>(place - members.begin()),
+                                          static_cast<int>(members.size()),
+                                          names);
+  return open(result, identity, config, false);
+}
+
+// Waits for what this rank has outstanding, a bounded time, and says that no more calls come.
+Status finalize(sennit_comm& handle) {
+  if (handle.comm == nullptr) {
+    return {};
+  }
+  const Clock::time_point end = Clock::now() + kFinalizeTime;
+  while (handle.comm->failure().ok() && Clock::now() < end) {
+    const auto outstanding = [&] {
+      const auto guard = handle.engine->lock();
+      return handle.comm->outstanding();
+    }();
+    if (outstanding == nullptr) {
+      break;
+    }
+    handle.engine->run_until(*handle.comm, *outstanding, end - Clock::now());
+  }
+  const auto guard = handle.engine->lock();
+  const bool idle = handle.comm->outstanding() == nullptr;
+  if (!idle) {
+    handle.comm->abort();
+    handle.comm->progress();
+  }
+  handle.comm->finalize();
+  return idle ? Status()
+              : fail(Code::kInvalidUsage,
+                     "finalize of communicator '{}' abandoned calls that had not ended",
+                     handle.comm->config().name);
+}
+
+}  // namespace
+
+Status check_comm(sennit_comm_t comm) {
+  if (comm == nullptr) {
+    return fail(Code::kInvalidArgument, "the communicator is NULL");
+  }
+  settle(*comm, false);
+  if (comm->comm != nullptr) {
+    return {};
+  }
+  return comm->last_error.ok()
+             ? fail(Code::kInvalidUsage, "the communicator has not finished joining")
+             : comm->last_error;
+}
+
+Clock::duration to_limit(double timeout_s) {
+  constexpr double kLongest = 1e9;
+  return timeout_s < 0 || timeout_s > kLongest
+             ? Clock::duration::max()
+             : std::chrono::duration_cast<Clock::duration>(
+                   std::chrono::duration<double>(timeout_s));
+}
+
+}  // namespace sennit
+
+using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each
+
+extern "C" {
+
+sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(id));
+    std::random_device random;
+    for (unsigned char& byte : id->bytes) {
+      byte = static_cast<unsigned char>(random());
+    }
+    return {};
+  });
+}
+
+sennit_status_t sennit_unique_id_from_text(sennit_unique_id_t* id, const char* text) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(id));
+    if (text == nullptr || *text == '\0') {
+      return fail(Code::kInvalidArgument, "the text of a unique id is empty");
+    }
+    const std::string hex = sha256_hex(text) + sha256_hex(std::string(text) + "/2");
+    static_assert(sizeof(id->bytes) == 128);
+    std::memcpy(id->bytes, hex.data(), sizeof(id->bytes));
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_init_env(sennit_comm_t* comm, const sennit_config_t* config) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(comm));
+    SENNIT_ASSIGN_OR_RETURN(const Identity identity, identity_from_environment());
+    return open_with_config(comm, identity, config);
+  });
+}
+
+sennit_status_t sennit_comm_init_rank(sennit_comm_t* comm,
+                                      int size,
+                                      const sennit_unique_id_t* id,
+                                      int rank,
+                                      const sennit_config_t* config) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(comm));
+    SENNIT_RETURN_IF_ERROR(check_result(id));
+    SENNIT_RETURN_IF_ERROR(check_size(size, rank));
+    return open_with_config(comm, {.rank = rank, .size = size, .key = key_of(*id)}, config);
+  });
+}
+
+sennit_status_t sennit_comm_init_all(sennit_comm_t* comms,
+                                     int size,
+                                     const int* devices,
+                                     const sennit_config_t* config) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(comms));
+    SENNIT_RETURN_IF_ERROR(check_size(size, 0));
+    if (devices != nullptr) {
+      return fail(Code::kUnsupported, "this build of Sennit has no CUDA devices; pass NULL");
+    }
+    sennit_unique_id_t id;
+    std::random_device random;
+    std::ranges::generate(id.bytes, [&] { return static_cast<unsigned char>(random()); });
+    // Joining blocks until all are there, so every rank joins on a thread of its own; afterwards
+    // they all belong to the caller's engine.
+    std::vector<std::unique_ptr<sennit_comm>> handles(static_cast<std::size_t>(size));
+    std::vector<Status> failures(handles.size());
+    SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
+    SENNIT_ASSIGN_OR_RETURN(const CommConfig base, CommConfig::from_environment());
+    const CommConfig full = merge(base, given);
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto at = static_cast<std::size_t>(rank);
+        auto joined = Communicator::create({.rank = rank, .size = size, .key = key_of(id)}, full);
+        handles[at] = std::make_unique<sennit_comm>();
+        handles[at]->config = full;
+        failures[at] = joined.status();
+        if (joined.ok()) {
+          handles[at]->comm = std::move(joined).value();
+        }
+      });
+    }
+    threads.clear();
+    for (const Status& failure : failures) {
+      SENNIT_RETURN_IF_ERROR(failure);
+    }
+    for (int rank = 0; rank < size; ++rank) {
+      auto& handle = handles[static_cast<std::size_t>(rank)];
+      handle->engine = ProgressEngine::of_this_thread();
+      handle->engine->attach(handle->comm);
+      comms[rank] = handle.release();
+    }
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_split(sennit_comm_t comm,
+                                  int color,
+                                  int key,
+                                  sennit_comm_t* result,
+                                  const sennit_config_t* config) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    SENNIT_RETURN_IF_ERROR(check_result(result));
+    SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
+    return split(*comm, color, key, result, merge(comm->comm->config(), given));
+  });
+}
+
+sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
+                                   const int* excluded,
+                                   int excluded_count,
+                                   sennit_comm_t* result,
+                                   const sennit_config_t* config) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    SENNIT_RETURN_IF_ERROR(check_result(result));
+    if (excluded_count < 0 || (excluded_count > 0 && excluded == nullptr)) {
+      return fail(Code::kInvalidArgument, "{} excluded ranks, but no list", excluded_count);
+    }
+    SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
+    std::vector<int> list(excluded, excluded + excluded_count);
+    return shrink(*comm, std::move(list), result, merge(comm->comm->config(), given));
+  });
+}
+
+sennit_status_t sennit_comm_abort(sennit_comm_t comm) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    comm->comm->abort();
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_finalize(sennit_comm_t comm) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    return finalize(*comm);
+  });
+}
+
+sennit_status_t sennit_comm_destroy(sennit_comm_t comm) {
+  return guard([&]() -> Status {
+    if (comm == nullptr) {
+      return {};
+    }
+    const std::unique_ptr<sennit_comm> handle(comm);
+    settle(*handle, true);
+    if (handle->comm == nullptr) {
+      return {};
+    }
+    Status status = finalize(*handle);
+    handle->engine->detach(*handle->comm);
+    return status;
+  });
+}
+
+sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* state) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(comm));
+    SENNIT_RETURN_IF_ERROR(check_result(state));
+    settle(*comm, false);
+    Code code = Code::kInProgress;
+    if (comm->comm != nullptr) {
+      comm->engine->poke();
+      const auto guard = comm->engine->lock();
+      code = comm->comm->failure().code();
+    } else if (!comm->last_error.ok()) {
+      code = comm->last_error.code();
+    }
+    *state = static_cast<sennit_status_t>(code);
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_last_error(sennit_comm_t comm, sennit_error_t* error) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(comm));
+    if (comm->comm != nullptr) {
+      const auto guard = comm->engine->lock();
+      comm->last_error = comm->comm->failure();
+    }
+    return fill_error(comm->last_error, error) == SENNIT_OK
+               ? Status()
+               : fail(Code::kInvalidArgument, "the error was not set by SENNIT_ERROR_INITIALIZER");
+  });
+}
+
+sennit_status_t sennit_comm_rank(sennit_comm_t comm, int* rank) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    SENNIT_RETURN_IF_ERROR(check_result(rank));
+    *rank = comm->comm->rank();
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_size(sennit_comm_t comm, int* size) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    SENNIT_RETURN_IF_ERROR(check_result(size));
+    *size = comm->comm->size();
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_device(sennit_comm_t comm, int* device) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    SENNIT_RETURN_IF_ERROR(check_result(device));
+    *device = -1;
+    return {};
+  });
+}
+
+}  // extern "C"

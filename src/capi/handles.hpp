@@ -1,0 +1,36 @@
+// What stands behind the ABI's opaque handles.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <mutex>
+
+#include "comm/progress_engine.hpp"
+#include "sennit/sennit.h"
+
+// One communicator of one rank. `comm` is null while a non-blocking init runs.
+struct sennit_comm {
+  std::shared_ptr<sennit::Communicator> comm;
+  std::shared_ptr<sennit::ProgressEngine> engine;
+  sennit::CommConfig config;
+  std::future<sennit::Result<std::shared_ptr<sennit::Communicator>>> joining;
+  sennit::Status last_error;  // of this communicator; sennit_comm_last_error hands out its fields
+};
+
+// One call. `work` is null while its group has not ended.
+struct sennit_work {
+  sennit_comm_t owner = nullptr;
+  std::shared_ptr<sennit::Communicator> comm;
+  std::shared_ptr<sennit::ProgressEngine> engine;
+  std::shared_ptr<sennit::Work> work;
+};
+
+namespace sennit {
+
+// Ready to be called: not NULL and joined. A failed init is told again.
+Status check_comm(sennit_comm_t comm);
+
+// The ABI's double seconds; negative: for ever.
+Clock::duration to_limit(double timeout_s);
+
+}  // namespace sennit

@@ -1,0 +1,119 @@
+"""Failures arrive as one exception class a code, with the fields of the error contract."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rank_functions
+import sennit
+from sennit import _core
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_code_of_the_table_has_its_class() -> None:
+    table = (ROOT / "include/sennit/codes.def").read_text()
+    rows = re.findall(r"^SENNIT_CODE\((\w+), (\d+), \w+, (\w+),", table, re.MULTILINE)
+    assert [(name, int(value), c_name) for c_name, value, name in rows] == list(_core.STATUS_CODES)
+    for _, value, name in rows:
+        if int(value) > 0:
+            error = getattr(sennit, name)
+            assert issubclass(error, sennit.Error)
+            assert (error.code, error.__name__, error.__module__) == (int(value), name, "sennit")
+    assert {name for _, _, name in rows if name != "OK"} <= set(sennit.__all__)
+
+
+def test_the_stub_of_the_extension_names_every_class() -> None:
+    stub = (ROOT / "frontends/python/sennit/_core.pyi").read_text()
+    declared = set(re.findall(r"^class (\w+)\(Error\)", stub, re.MULTILINE))
+    assert declared == {name for name, value, _ in _core.STATUS_CODES if value != 0}
+
+
+def test_fields_survive_pickling() -> None:
+    error = sennit.RankFailed("rank 3 died")
+    error.blamed_ranks = (3,)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.blamed_ranks) == (sennit.RankFailed, "rank 3 died", (3,))
+    assert (copy.rank, copy.root, copy.sequence, copy.evidence) == (None, None, 0, "")
+
+
+def test_ranks_that_disagree_are_told_both_calls() -> None:
+    errors: dict[int, sennit.Mismatch] = {}
+
+    def rank(comm: sennit.Communicator) -> None:
+        comm.barrier()
+        try:
+            comm.all_reduce(np.ones(8 if comm.rank else 16, np.float32), op="max")
+        except sennit.Mismatch as error:
+            errors[comm.rank] = error
+        assert comm.failed
+
+    start = time.monotonic()
+    sennit.spawn(rank, 2, threads=True)
+    assert time.monotonic() - start < 5
+    assert sorted(errors) == [0, 1]
+    error = errors[0]
+    assert (error.op, error.sequence, error.count) == ("all_reduce", 2, 16)
+    assert (error.dtype, error.reduce_op, error.comm) == ("float32", "max", "spawn")
+    assert (error.rank, error.size, error.root) == (0, 2, None)
+    assert "8" in str(error)
+    assert "16" in str(error)
+    assert error.evidence
+    assert error.next
+
+
+def test_a_rank_that_does_not_come_is_blamed_at_the_deadline() -> None:
+    def rank(comm: sennit.Communicator) -> None:
+        if comm.rank == 1:
+            time.sleep(1.5)
+            return
+        start = time.monotonic()
+        with pytest.raises(sennit.DeadlineExceeded) as caught:
+            comm.barrier(deadline_s=0.5)
+        assert 0.5 <= time.monotonic() - start < 1.5
+        assert caught.value.blamed_ranks == (1,)
+        assert caught.value.op == "barrier"
+        assert caught.value.elapsed_s >= 0.5
+
+    sennit.spawn(rank, 2, threads=True)
+
+
+def test_survivors_of_a_killed_rank_blame_it() -> None:
+    with pytest.raises(sennit.RankFailed) as caught:
+        sennit.spawn(rank_functions.report_death_of_rank_one, 3, 1)
+    assert caught.value.blamed_ranks == (1,)
+
+
+def test_a_rank_that_never_joins_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SENNIT_RANK", "0")
+    monkeypatch.setenv("SENNIT_SIZE", "2")
+    monkeypatch.setenv("SENNIT_KEY", "test-never-joins")
+    with pytest.raises(sennit.JoinTimeout, match="1") as caught:
+        sennit.init(timeout_s=0.3)
+    assert caught.value.blamed_ranks == (1,)
+
+
+def test_init_without_a_launcher_says_which_variables_are_missing() -> None:
+    with pytest.raises(sennit.Error, match="SENNIT_RANK"):
+        sennit.init()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda comm: comm.all_reduce(np.ones(2), op="mean"), "no reduce operator 'mean'"),
+        (lambda comm: comm.broadcast(np.ones(2), root=7), "7"),
+        (lambda comm: comm.send(np.ones(2), peer=7), "7"),
+        (lambda comm: comm.all_reduce(np.ones(2), algorithm="telepathy"), "telepathy"),
+    ],
+)
+def test_arguments_that_are_wrong_by_themselves_are_refused_by_name(
+    call: object, words: str
+) -> None:
+    with pytest.raises(sennit.Error, match=words):
+        sennit.spawn(call, 2, threads=True)  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""The runner counts what the reports say, and a crash is a failure."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import run_tests
+
+GTEST_REPORT = """<testsuites tests="4" failures="1"><testsuite name="Ring">
+<testcase name="Passes" status="run" result="completed"/>
+<testcase name="Fails" status="run" result="completed"><failure message="x"/></testcase>
+<testcase name="NeedsGpu" status="run" result="skipped">
+  <skipped message="gpu1: needs one GPU"><![CDATA[file.cpp:3]]></skipped></testcase>
+<testcase name="DISABLED_Later" status="notrun" result="suppressed"/>
+</testsuite></testsuites>"""
+
+PYTEST_REPORT = """<testsuites><testsuite name="pytest">
+<testcase name="test_a"/>
+<testcase name="test_b"><error message="teardown"/></testcase>
+<testcase name="test_c"><skipped type="pytest.skip" message="no label here"/></testcase>
+</testsuite></testsuites>"""
+
+
+def write(folder: Path, text: str) -> Path:
+    report = folder / "report.xml"
+    report.write_text(text, encoding="utf-8")
+    return report
+
+
+def test_googletest_report_is_counted(tmp_path: Path) -> None:
+    tally = run_tests.read_report(write(tmp_path, GTEST_REPORT))
+    assert (tally.passed, tally.failed) == (1, 1)
+    assert tally.skips == Counter(gpu1=1, disabled=1)
+
+
+def test_pytest_report_is_counted(tmp_path: Path) -> None:
+    tally = run_tests.read_report(write(tmp_path, PYTEST_REPORT))
+    assert (tally.passed, tally.failed) == (1, 1)
+    assert tally.skips == Counter(other=1)
+
+
+def test_program_that_dies_without_report_is_a_failure(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os; os.abort()"]
+    assert run_tests.run(command, tmp_path / "none.xml").failed == 1
+
+
+def test_program_that_fails_after_a_clean_report_is_a_failure(tmp_path: Path) -> None:
+    report = write(tmp_path, '<testsuites><testcase name="a" status="run"/></testsuites>')
+    tally = run_tests.run([sys.executable, "-c", "raise SystemExit(1)"], report)
+    assert (tally.passed, tally.failed) == (1, 1)
+
+
+def test_present_hardware_expects_no_skip() -> None:
+    lines = ["# comment", "gpu1 4  # why", "", "gpu2 2"]
+    assert run_tests.read_expected_skips(lines, ["gpu1"]) == Counter(gpu2=2)
+
+
+def test_summary_names_the_labels() -> None:
+    assert run_tests.describe(Counter(gpu1=2, slow=1)) == "3 skipped (gpu1 2, slow 1)"
+    assert run_tests.describe(Counter()) == "0 skipped"

@@ -1,0 +1,72 @@
+"""Checks the rules for files that tools/file_rules.toml states: size, width, names, words."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CODE = {".h", ".hpp", ".cpp", ".c", ".cuh", ".cu", ".def", ".py", ".sh", ".cmake"}
+NOT_CHECKED = {"bench/results", "tools/file_rules.toml"}
+
+
+def name_faults(path: str, rule: dict[str, Any]) -> Iterator[str]:
+    """Banned names, for the file and each folder above it."""
+    for part in Path(path).parts:
+        stem = part.partition(".")[0]
+        if stem in rule["banned_names"] or stem.endswith(tuple(rule["banned_endings"])):
+            yield f"{path}: {part} says nothing of what is in it; name the thing"
+
+
+def text_faults(path: str, text: str, rule: dict[str, Any]) -> Iterator[str]:
+    """Too many lines, too wide lines, and words that have a better one."""
+    lines = text.splitlines()
+    if Path(path).suffix in CODE and len(lines) > rule["lines"] and path not in rule["longer"]:
+        yield f"{path}: {len(lines)} lines; cut it, or say why in tools/file_rules.toml"
+    wide = not any(fnmatch(Path(path).name, pattern) for pattern in rule["any_width"])
+    words = re.compile(rf"\b({'|'.join(rule['words'])})\b")
+    for number, line in enumerate(lines, start=1):
+        if wide and len(line) > rule["columns"]:
+            yield f"{path}:{number}: {len(line)} columns"
+        # A wrong word inside quotes may be another program's name for the thing.
+        match = words.search(line) if Path(path).suffix in CODE and '"' not in line else None
+        if match:
+            yield f"{path}:{number}: write {rule['words'][match[1]]} instead of {match[1]}"
+
+
+def faults(root: Path) -> list[str]:
+    """One line for each broken rule in the files that git knows or would add."""
+    rule = tomllib.loads((root / "tools/file_rules.toml").read_text(encoding="utf-8"))
+    command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found: list[str] = []
+    for path in listing.splitlines():
+        file = root / path
+        if not file.is_file() or any(path.startswith(prefix) for prefix in NOT_CHECKED):
+            continue
+        found += name_faults(path, rule)
+        try:
+            found += text_faults(path, file.read_text(encoding="utf-8"), rule)
+        except UnicodeDecodeError:
+            continue  # a picture
+    return found
+
+
+def main() -> int:
+    """Prints what breaks a rule; status 1 if anything does."""
+    found = faults(Path())
+    print("\n".join(found) if found else "files: size, width, names and words are in order")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""Runs the C++ test programs of a build tree, then pytest, and adds up what they report.
+
+A skip says why by a label before a colon ("gpu1: needs one GPU"). How many tests each label skips
+is committed in tests/expected_skips.txt, so that a test cannot fall silent unseen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROGRAM_TIMEOUT_S = 600
+
+
+@dataclass
+class Tally:
+    """Counts of tests; skips by label."""
+
+    passed: int = 0
+    failed: int = 0
+    skips: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        """Adds the counts of another tally to this one."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skips += other.skips
+
+
+def skip_label(reason: str) -> str:
+    """The word before the first colon of a reason, or "other"."""
+    label = reason.strip().partition(":")[0]
+    return label if label.isidentifier() else "other"
+
+
+def read_report(report: Path) -> Tally:
+    """Counts the test cases of a JUnit file, as GoogleTest and pytest write it."""
+    tally = Tally()
+    for case in ET.parse(report).iter("testcase"):
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            tally.failed += 1
+        elif skipped is not None:
+            tally.skips[skip_label(skipped.get("message") or skipped.text or "")] += 1
+        elif case.get("status") == "notrun":
+            tally.skips["disabled"] += 1
+        else:
+            tally.passed += 1
+    return tally
+
+
+def run(command: Sequence[str], report: Path) -> Tally:
+    """Runs one program; one that fails without naming a test counts as one failed test."""
+    print("+", " ".join(command), flush=True)
+    try:
+        status = subprocess.run(command, check=False, timeout=PROGRAM_TIMEOUT_S).returncode
+    except subprocess.TimeoutExpired:
+        status = -1
+        print(f"no end within {PROGRAM_TIMEOUT_S} s")
+    try:
+        tally = read_report(report)
+    except (OSError, ET.ParseError):
+        tally = Tally()
+    if status != 0 and tally.failed == 0:
+        print(f"{command[0]} failed with status {status} and reported no failed test")
+        tally.failed = 1
+    return tally
+
+
+def test_programs(build: Path) -> list[tuple[str, list[str]]]:
+    """Name and command of each test that the build tree has."""
+    answer = subprocess.run(
+        ["ctest", "--test-dir", str(build), "--show-only=json-v1"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [(test["name"], test["command"]) for test in json.loads(answer.stdout)["tests"]]
+
+
+def read_expected_skips(lines: Iterable[str], present: Iterable[str]) -> Counter[str]:
+    """Lines "label count"; labels whose hardware is present expect no skip."""
+    expected: Counter[str] = Counter()
+    for line in lines:
+        words = line.partition("#")[0].split()
+        if words and words[0] not in present:
+            expected[words[0]] = int(words[1])
+    return expected
+
+
+def describe(skips: Counter[str]) -> str:
+    """'3 skipped (gpu1 2, slow 1)'."""
+    why = ", ".join(f"{label} {count}" for label, count in sorted(skips.items()))
+    return f"{skips.total()} skipped" + (f" ({why})" if why else "")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--build", type=Path, required=True, help="build tree of the C++ tests")
+    parser.add_argument("--only", help="run only the test program of this name")
+    parser.add_argument("--pytest", nargs="*", default=[], help="folders for pytest")
+    parser.add_argument(
+        "--present", default="", help="labels, comma-separated, whose hardware this machine has"
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Runs everything and prints the counts. Status 0 if all is as committed."""
+    arguments = parse_arguments()
+    os.environ["GTEST_BRIEF"] = "1"
+    total = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder)
+        for name, command in test_programs(arguments.build):
+            if arguments.only in (None, name):
+                file = report / f"{name}.xml"
+                total.add(run([*command, f"--gtest_output=xml:{file}"], file))
+        if arguments.pytest:
+            file = report / "pytest.xml"
+            command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={file}"]
+            total.add(run([*command, *arguments.pytest], file))
+
+    expected_file = Path("tests/expected_skips.txt").read_text(encoding="utf-8")
+    expected = read_expected_skips(expected_file.splitlines(), arguments.present.split(","))
+    complete = not arguments.only and arguments.pytest
+    as_committed = not complete or total.skips == expected
+    if not as_committed:
+        print(f"expected {describe(expected)}: see tests/expected_skips.txt")
+    print(f"{total.passed} passed, {total.failed} failed, {total.skips.total()} skipped")
+    failed = f", {total.failed} failed" if total.failed else ""
+    print(f"{total.passed} passed{failed}, {describe(total.skips)}")
+    return 0 if total.passed and not total.failed and as_committed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
