@@ -2,6 +2,7 @@
 
 #include "base/env.hpp"
 #include "base/fd.hpp"
+#include "base/host_name.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,11 +38,6 @@ struct Settings {
 };
 
 std::atomic<const Settings*> current_settings{nullptr};
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown-host";
-}
 
 void write_line(const Settings& settings,
                 LogLevel level,

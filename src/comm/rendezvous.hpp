@@ -10,6 +10,9 @@
 // are threads of one process use the same code and end up with one mapping of the segment.
 #pragma once
 
+#include "base/fd.hpp"
+#include "base/status.hpp"
+
 #include <sys/types.h>
 
 #include <cstddef>
@@ -18,9 +21,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "base/fd.hpp"
-#include "base/status.hpp"
 
 namespace sennit {
 
@@ -31,15 +31,16 @@ struct Identity {
 };
 
 // From the first complete set of variables: SENNIT_*, torchrun's, Open MPI's, hydra's, Slurm's. The
-// n-th call of a process adds n to the key, so that several communicators keep apart. A set that is
-// begun but incomplete, or does not parse, is an error that names the variables.
+// n-th successful call of a process adds n to the key, so that several communicators keep apart.
+// kInvalidUsage lists what was looked for when no set is complete, or when SENNIT_* is begun and
+// not complete; kInvalidArgument names the variable of the chosen set that does not parse.
 Result<Identity> identity_from_environment();
 
 struct JoinOptions {
   double timeout_s = 60.0;
   // What all ranks must agree on, as "name=value" lines; a difference is refused and listed.
   std::string settings;
-  std::size_t segment_bytes = 0;
+  std::size_t segment_bytes = 0;  // at least 1; the same on all ranks
 };
 
 // Memory that all ranks of a set share, zeroed at first. One mapping a process, however many of the
@@ -72,8 +73,11 @@ struct Membership {
   std::shared_ptr<SharedSegment> segment;
 };
 
-// Blocks until all ranks have joined, at most options.timeout_s. kJoinTimeout names the ranks that
-// are missing, on every rank that did join.
+// Blocks until all ranks have joined and have everything, at most options.timeout_s and a moment in
+// which ranks tell each other why it failed. Every rank that takes part gets the same failure:
+// kJoinTimeout names the ranks that are missing, kMismatch lists what they were told differently,
+// kInvalidArgument a rank that is there twice, kRankFailed one that died meanwhile. May be called
+// by several threads at once, as one rank each.
 Result<Membership> join(const Identity& identity, const JoinOptions& options);
 
 }  // namespace sennit

@@ -13,7 +13,18 @@ class Printer {
  public:
   explicit Printer(const Schedule& schedule) : schedule_(schedule) {}
 
-  std::string run() && {
+  std::string print_step(const Step& step) && {
+    add("{} ", name(step.kind));
+    add_step(step);
+    return std::move(text_);
+  }
+
+  std::string print_blocks(const std::vector<Block>& blocks) && {
+    add_blocks(blocks.begin(), blocks.end());
+    return std::move(text_);
+  }
+
+  std::string print() && {
     const Problem& p = schedule_.problem;
     add("schedule {} {} ranks={} root={} cut={}\n",
         name(p.collective),
@@ -66,6 +77,7 @@ class Printer {
     for (std::size_t s = 0; s < lane.steps.size(); ++s) {
       add("    {:>{}} {:<11} ", s, width, name(lane.steps[s].kind));
       add_step(lane.steps[s]);
+      text_ += '\n';
     }
   }
 
@@ -87,7 +99,6 @@ class Printer {
       text_ += "  after ";
       add_joined(step.after, ", ", [&](StepRef ref) { add("{}.{}", ref.lane, ref.step); });
     }
-    text_ += '\n';
   }
 
   // The operands in the order in which they are numbered: blocks, then messages.
@@ -145,6 +156,14 @@ class Printer {
 
 }  // namespace
 
-std::string to_text(const Schedule& schedule) { return Printer(schedule).run(); }
+std::string to_text(const Schedule& schedule) { return Printer(schedule).print(); }
+
+std::string to_text(const Schedule& schedule, const Step& step) {
+  return Printer(schedule).print_step(step);
+}
+
+std::string to_text(const Schedule& schedule, const std::vector<Block>& blocks) {
+  return Printer(schedule).print_blocks(blocks);
+}
 
 }  // namespace sennit

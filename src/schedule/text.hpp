@@ -21,6 +21,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sennit {
 
@@ -33,6 +34,10 @@ inline constexpr int kMaxTextRangeBlocks = 1 << 24;
 
 // `schedule` must pass check_structure.
 std::string to_text(const Schedule& schedule);
+// One step, as it stands in its line: "recv_reduce input[2] + c2 -> c0".
+std::string to_text(const Schedule& schedule, const Step& step);
+// Blocks side by side, with ranges.
+std::string to_text(const Schedule& schedule, const std::vector<Block>& blocks);
 
 // The inverse: schedule_from_text(to_text(s)) == s. The result passes check_structure. Failures are
 // kInvalidArgument and begin with "file_name:line:column: ".
