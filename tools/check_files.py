@@ -32,7 +32,7 @@ def text_faults(path: str, text: str, rule: dict[str, Any]) -> Iterator[str]:
     lines = text.splitlines()
     if Path(path).suffix in CODE and len(lines) > rule["lines"] and path not in rule["longer"]:
         yield f"{path}: {len(lines)} lines; cut it, or say why in tools/file_rules.toml"
-    wide = not any(fnmatch(Path(path).name, pattern) for pattern in rule["any_width"])
+    wide = not any(fnmatch(path, pattern) for pattern in rule["any_width"])
     words = re.compile(rf"\b({'|'.join(rule['words'])})\b")
     for number, line in enumerate(lines, start=1):
         if wide and len(line) > rule["columns"]:

@@ -27,7 +27,8 @@ SENNIT_API sennit_status_t sennit_tool_algorithms(const char* request, char** an
  *     "seconds"} */
 SENNIT_API sennit_status_t sennit_tool_verify(const char* request, char** answer);
 
-/* {"collective", "algorithm"?, "ranks", "root"?, "radix"?} -> {"text", "json", "svg", "proof": {...}} */
+/* {"collective", "algorithm"?, "ranks", "root"?, "radix"?} -> {"text", "json", "svg", "proof": {...}}
+ * "svg" is null for schedules of more than 4096 steps; "ranks" is at most 512. */
 SENNIT_API sennit_status_t sennit_tool_show(const char* request, char** answer);
 
 /* {} -> the description of this machine. */

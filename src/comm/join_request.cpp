@@ -1,5 +1,8 @@
 #include "comm/join_request.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string_view>
@@ -40,6 +43,25 @@ void compare(std::string_view name,
   }
 }
 
+std::vector<std::string> differences(const Hello& rank0, const Hello& other) {
+  std::vector<std::string> found;
+  compare("number of ranks", rank0.size, other.size, other.rank, found);
+  compare("library version", rank0.library_version, other.library_version, other.rank, found);
+  compare("segment bytes", rank0.segment_bytes, other.segment_bytes, other.rank, found);
+  const Settings ours = split_settings(rank0.settings);
+  const Settings theirs = split_settings(other.settings);
+  std::set<std::string_view> names;
+  for (const Settings* settings : {&ours, &theirs}) {
+    for (const auto& [name, value] : *settings) {
+      names.insert(name);
+    }
+  }
+  for (const std::string_view name : names) {
+    compare(name, value_in(ours, name), value_in(theirs, name), other.rank, found);
+  }
+  return found;
+}
+
 }  // namespace
 
 Status join_failure(Code code,
@@ -69,23 +91,31 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
-std::vector<std::string> differences(const Hello& rank0, const Hello& other) {
-  std::vector<std::string> found;
-  compare("number of ranks", rank0.size, other.size, other.rank, found);
-  compare("library version", rank0.library_version, other.library_version, other.rank, found);
-  compare("segment bytes", rank0.segment_bytes, other.segment_bytes, other.rank, found);
-  const Settings ours = split_settings(rank0.settings);
-  const Settings theirs = split_settings(other.settings);
-  std::set<std::string_view> names;
-  for (const Settings* settings : {&ours, &theirs}) {
-    for (const auto& [name, value] : *settings) {
-      names.insert(name);
-    }
+Status check_agreement(const Hello& rank0, const Hello& other, pid_t other_pid) {
+  const std::vector<std::string> found = differences(rank0, other);
+  if (found.empty()) {
+    return {};
   }
-  for (const std::string_view name : names) {
-    compare(name, value_in(ours, name), value_in(theirs, name), other.rank, found);
-  }
-  return found;
+  return join_failure(
+      Code::kMismatch,
+      fmt::format("rank {} ({} pid {}) and rank 0 ({} pid {}) were started differently",
+                  other.rank,
+                  other.host,
+                  other_pid,
+                  rank0.host,
+                  getpid()),
+      {other.rank},
+      fmt::format("{}", fmt::join(found, "; ")),
+      "start all ranks with the same installation, number of ranks and settings");
+}
+
+Status other_protocol(pid_t pid, std::uint16_t protocol) {
+  return join_failure(
+      Code::kMismatch,
+      fmt::format("pid {} uses another version of Sennit", pid),
+      {},
+      fmt::format("protocol version: {} on rank 0, {} on that process", kProtocolVersion, protocol),
+      "run all ranks with the same installation");
 }
 
 }  // namespace sennit

@@ -30,8 +30,11 @@ Status join_failure(Code code,
 // "rank 3", "ranks 1-3, 7".
 std::string rank_list(const std::vector<int>& ranks);
 
-// What two ranks were told differently: size, version, segment and the lines of the settings, each
-// with both values; empty if they agree.
-std::vector<std::string> differences(const Hello& rank0, const Hello& other);
+// Fails if two ranks were told differently: size, version, segment and the lines of the settings,
+// each listed with both values.
+Status check_agreement(const Hello& rank0, const Hello& other, pid_t other_pid);
+
+// The failure of a rank that speaks another version of the protocol, so that nothing else is known.
+Status other_protocol(pid_t pid, std::uint16_t protocol);
 
 }  // namespace sennit

@@ -210,14 +210,7 @@ void RendezvousHost::on_silent_guest_message(Guest& guest, Received& received) {
     return;
   }
   if (frame->protocol != kProtocolVersion) {
-    refuse(guest,
-           join_failure(Code::kMismatch,
-                        fmt::format("pid {} uses another version of Sennit", guest.peer.pid),
-                        {},
-                        fmt::format("protocol version: {} on rank 0, {} on that process",
-                                    kProtocolVersion,
-                                    frame->protocol),
-                        "run all ranks with the same installation"));
+    refuse(guest, other_protocol(guest.peer.pid, frame->protocol));
     return;
   }
   const std::optional<Hello> hello = decode_hello(frame->payload);
@@ -252,20 +245,8 @@ void RendezvousHost::refuse(Guest& guest, Status why) {
 }
 
 Status RendezvousHost::judge(const Hello& hello, const Guest& guest, const UniqueFd& pidfd) const {
-  const std::vector<std::string> found = differences(request_.hello, hello);
-  if (!found.empty()) {
-    return join_failure(
-        Code::kMismatch,
-        fmt::format("rank {} ({} pid {}) and rank 0 ({} pid {}) were started differently",
-                    hello.rank,
-                    hello.host,
-                    guest.peer.pid,
-                    request_.hello.host,
-                    getpid()),
-        {hello.rank},
-        fmt::format("{}", fmt::join(found, "; ")),
-        "start all ranks with the same installation, number of ranks and settings");
-  }
+  // First: only when the sizes agree has the rank a seat.
+  SENNIT_RETURN_IF_ERROR(check_agreement(request_.hello, hello, guest.peer.pid));
   const Seat& seat = seats_[static_cast<std::size_t>(hello.rank)];
   if (seat.taken) {
     return join_failure(

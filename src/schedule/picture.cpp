@@ -13,19 +13,19 @@ namespace sennit {
 namespace {
 
 // Lengths in pixels.
-constexpr int kBoxWidth = 118;
+constexpr int kBoxWidth = 148;
 constexpr int kBoxHeight = 36;
 constexpr int kStripeWidth = 9;
 constexpr int kColumn = kBoxWidth + 46;  // the gap is where arrows run
 constexpr int kLaneHeight = kBoxHeight + 14;
 constexpr int kRankGap = 12;
-constexpr int kLeft = 128;
+constexpr int kLeft = 152;
 constexpr int kTop = 46;
 constexpr int kMargin = 16;
-constexpr int kLegendItem = 136;
+constexpr int kLegendItem = 126;
 
-// Characters of the widest label that fits a box at its font size.
-constexpr std::size_t kLabelCharacters = 17;
+// Characters of one list of blocks; two lists and an arrow fit a box at its font size.
+constexpr std::size_t kLabelCharacters = 10;
 
 struct Look {
   StepKind kind;
@@ -181,18 +181,17 @@ class Picture {
         .steps[static_cast<std::size_t>(node.step)];
   }
 
+  // Two of these and an arrow fit a box; the tooltip has the rest.
+  static std::string shortened(const std::string& blocks) {
+    return blocks.size() <= kLabelCharacters ? blocks
+                                             : blocks.substr(0, kLabelCharacters - 1) + "…";
+  }
+
   // What the step does; messages have their arrows.
   [[nodiscard]] std::string blocks_label(const Step& step) const {
-    const std::string from = to_text(schedule_, step.from);
-    const std::string to = to_text(schedule_, step.to);
-    std::string label = from;
-    if (!to.empty()) {
-      label += (from.empty() ? "to " : " to ") + to;
-    }
-    if (label.size() > kLabelCharacters) {
-      label = label.substr(0, kLabelCharacters - 1) + "…";
-    }
-    return label;
+    const std::string from = shortened(to_text(schedule_, step.from));
+    const std::string to = shortened(to_text(schedule_, step.to));
+    return from + (to.empty() ? "" : from.empty() ? "→ " : " → ") + to;
   }
 
   void add_step(const StepNode& node) {
@@ -264,7 +263,8 @@ class Picture {
         is_message ? "#000" : "#0072B2",
         is_message ? "" : R"( stroke-dasharray="4 3")");
     if (is_message) {
-      add(R"(<text x="{:.0f}" y="{:.1f}" font-size="8" text-anchor="end" fill="#444">c{}</text>)",
+      add(R"(<text x="{:.0f}" y="{:.1f}" font-size="8" text-anchor="end" )"
+          R"(stroke="#fff" stroke-width="3" paint-order="stroke">c{}</text>)",
           to.x - 9,
           to.y - 3,
           edge.channel);

@@ -74,9 +74,9 @@ TEST(Picture, TellsTheWholeStepInItsTooltip) {
 }
 
 TEST(Picture, DrawsRanksWithoutSteps) {
-  const Schedule empty{.algorithm = "nothing",
-                       .problem = {.collective = Collective::kBarrier, .ranks = 1},
-                       .ranks = {{}}};
+  Schedule empty;
+  empty.algorithm = "nothing";
+  empty.ranks.resize(1);
   ASSERT_TRUE(check_structure(empty).ok());
   EXPECT_TRUE(is_well_formed(space_time_svg(empty)));
 }

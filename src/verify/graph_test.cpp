@@ -242,6 +242,24 @@ TEST(Bursts, NeedASlotForEachTile) {
   }
 }
 
+TEST(Bursts, NeedAScratchInstanceForEachTile) {
+  for (const int depth : {1, 2}) {
+    Builder b("staged", {.collective = Collective::kAllGather, .ranks = 1});
+    const int stage = b.scratch("stage", 1, depth);
+    const LaneId lane = b.lane(0, Need::kMove);
+    b.copy(lane, {input_block(0)}, {scratch_block(stage, 0)});
+    b.copy(lane, {scratch_block(stage, 0)}, {output_block(0)});
+    Strand strand = bind(std::make_shared<const Schedule>(std::move(b).finish()),
+                         PathKind::kShm,
+                         Protocol::kSlots,
+                         /*slots=*/1,
+                         Engine::kCpu);
+    EXPECT_EQ(verdict(strand), Verdict::kLive);
+    strand.lanes[0][0].burst = 2;
+    EXPECT_EQ(verdict(strand), depth == 2 ? Verdict::kLive : Verdict::kDead);
+  }
+}
+
 TEST(Bursts, OfBothEndsOrderTheMessagesAlike) {
   const auto schedule = std::make_shared<const Schedule>(ring(3));
   Strand strand = bind(schedule, PathKind::kShm, Protocol::kSlots, 64, Engine::kCpu);

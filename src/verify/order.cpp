@@ -2,7 +2,6 @@
 #include "graph.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 namespace sennit {

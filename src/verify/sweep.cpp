@@ -69,14 +69,17 @@ Plan plan_of(std::shared_ptr<const Schedule> schedule, int slots) {
   return plan;
 }
 
-Plan with_direct_channels(Plan plan, Protocol protocol) {
+// Whether `plan` has channels that may be bound to `protocol`, and holds with all of them bound so.
+bool holds_directly(Plan plan, Protocol protocol) {
   Strand& strand = plan.strands.front();
+  bool any = false;
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     if (is_sent_from_user_memory(*strand.schedule, static_cast<int>(c))) {
       strand.channels[c].protocol = protocol;
+      any = true;
     }
   }
-  return plan;
+  return any && verify(plan).ok();
 }
 
 // What the row claims of links and rounds against what the schedule does; empty when they agree.
@@ -129,8 +132,7 @@ Outcome look_at(const Instance& instance, const SweepRequest& request, std::stri
     return Outcome::kFailed;
   }
   const Plan plan = plan_of(schedule, request.slots);
-  if (request.protocol != Protocol::kSlots &&
-      verify(with_direct_channels(plan, request.protocol)).ok()) {
+  if (request.protocol != Protocol::kSlots && holds_directly(plan, request.protocol)) {
     return Outcome::kProvedDirect;
   }
   const Result<Proof> proof = verify(plan);

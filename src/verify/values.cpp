@@ -1,8 +1,7 @@
 #include "values.hpp"
 
-#include "expressions.hpp"
-
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace sennit {
@@ -13,14 +12,18 @@ using Kind = Expressions::Kind;
 
 class SymbolicRun {
  public:
-  SymbolicRun(const Graph& graph, const Order& order, const Cells& cells, const Checks& checks)
+  SymbolicRun(const Graph& graph,
+              const Order& order,
+              const Cells& cells,
+              const Checks& checks,
+              Expressions& expressions)
       : graph_(graph),
         program_(graph.program()),
         problem_(program_.schedule().problem),
         order_(order),
         cells_(cells),
         checks_(checks),
-        expressions_(problem_.ranks) {
+        expressions_(expressions) {
     for (const Program::StepInfo& info : program_.steps()) {
       any_pre_ = any_pre_ || info.step->pre;
       any_post_ = any_post_ || info.step->post;
@@ -29,7 +32,6 @@ class SymbolicRun {
 
   Status run(int tile) {
     fill_inputs();
-    contents_.clear();
     first_content_.assign(program_.messages().size(), 0);
     content_count_.assign(program_.messages().size(), 0);
     for (const int node : order_.nodes()) {
@@ -42,7 +44,9 @@ class SymbolicRun {
     return check_outputs();
   }
 
-  [[nodiscard]] bool reproducible() const { return reproducible_; }
+  ValueProof proof() && {
+    return {.reproducible = reproducible_, .messages = std::move(contents_)};
+  }
 
  private:
   using Values = std::vector<int>;
@@ -117,7 +121,8 @@ class SymbolicRun {
     return {};
   }
 
-  // The operands that a step reads out of its own blocks, scaled if it says so.
+  // The operands that a step reads out of its own blocks. `pre` scales those that come out of input
+  // blocks: they are the contributions; messages and stored sums were scaled where they began.
   Status gather_from(int index, std::vector<Values>& operands) {
     const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     const Step& step = *info.step;
@@ -178,6 +183,7 @@ class SymbolicRun {
       for (const Block& block : program_.source_blocks(message)) {
         SENNIT_RETURN_IF_ERROR(read(index, lender, block, values));
       }
+      contents_.insert(contents_.end(), values.begin(), values.end());
       return {};
     }
     if (program_.is_put(message, index)) {
@@ -404,7 +410,7 @@ class SymbolicRun {
   const Order& order_;
   const Cells& cells_;
   const Checks& checks_;
-  Expressions expressions_;
+  Expressions& expressions_;
   bool any_pre_ = false;
   bool any_post_ = false;
   bool reproducible_ = true;
@@ -416,15 +422,16 @@ class SymbolicRun {
 
 }  // namespace
 
-Result<bool> check_values(const Graph& graph,
-                          const Order& order,
-                          const Cells& cells,
-                          const Checks& checks) {
-  SymbolicRun run(graph, order, cells, checks);
+Result<ValueProof> check_values(const Graph& graph,
+                                const Order& order,
+                                const Cells& cells,
+                                const Checks& checks,
+                                Expressions& expressions) {
+  SymbolicRun run(graph, order, cells, checks, expressions);
   for (int tile = 0; tile < graph.period(); ++tile) {
     SENNIT_RETURN_IF_ERROR(run.run(tile));
   }
-  return run.reproducible();
+  return std::move(run).proof();
 }
 
 }  // namespace sennit

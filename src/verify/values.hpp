@@ -4,16 +4,27 @@
 
 #include "cells.hpp"
 #include "checks.hpp"
+#include "expressions.hpp"
 #include "graph.hpp"
+
+#include <vector>
 
 namespace sennit {
 
-// Whether all outputs have the canonical expression tree; kNotProved when they are wrong. The
-// memory events of a step follow the protocols: direct_get reads the source when the recipient
-// runs, direct_put writes the destination when the sender runs.
-Result<bool> check_values(const Graph& graph,
-                          const Order& order,
-                          const Cells& cells,
-                          const Checks& checks);
+struct ValueProof {
+  bool reproducible = false;  // all outputs have the canonical expression tree
+  // What the ranks told each other, message after message: when sent and, if lent, when read.
+  // Comparable between proofs with the same `order` and `expressions`.
+  std::vector<int> messages;
+};
+
+// kNotProved when the outputs are wrong. The memory events of a step follow the protocols:
+// direct_get reads the source when the recipient runs, direct_put writes the destination when the
+// sender runs.
+Result<ValueProof> check_values(const Graph& graph,
+                                const Order& order,
+                                const Cells& cells,
+                                const Checks& checks,
+                                Expressions& expressions);
 
 }  // namespace sennit

@@ -19,10 +19,11 @@ struct StrandProof {
 
 // Memory and values, with one assignment of blocks to cells. Races come first: without any, every
 // order of execution gives the values of the one that is run on symbols.
-Result<bool> prove_memory(const Graph& graph,
-                          const Order& order,
-                          bool in_place,
-                          const Checks& checks) {
+Result<ValueProof> prove_memory(const Graph& graph,
+                                const Order& order,
+                                bool in_place,
+                                const Checks& checks,
+                                Expressions& expressions) {
   const Cells cells(graph.program().schedule(), in_place);
   if (checks.overlaps) {
     SENNIT_RETURN_IF_ERROR(check_overlaps(graph.program(), cells));
@@ -33,7 +34,7 @@ Result<bool> prove_memory(const Graph& graph,
   if (checks.scratch_reuse) {
     SENNIT_RETURN_IF_ERROR(check_scratch_reuse(graph, cells));
   }
-  return check_values(graph, order, cells, checks);
+  return check_values(graph, order, cells, checks, expressions);
 }
 
 Result<StrandProof> prove_strand(const Strand& strand, const Checks& checks) {
@@ -52,10 +53,19 @@ Result<StrandProof> prove_strand(const Strand& strand, const Checks& checks) {
     SENNIT_RETURN_IF_ERROR(check_barrier(graph, order));
   }
   StrandProof proof;
-  SENNIT_ASSIGN_OR_RETURN(proof.reproducible, prove_memory(graph, order, false, checks));
-  const Result<bool> in_place = prove_memory(graph, order, true, checks);
-  proof.in_place = in_place.ok();
-  proof.why_not_in_place = in_place.status().message();
+  Expressions expressions(strand.schedule->problem.ranks);
+  SENNIT_ASSIGN_OR_RETURN(const ValueProof apart,
+                          prove_memory(graph, order, false, checks, expressions));
+  const Result<ValueProof> in_place = prove_memory(graph, order, true, checks, expressions);
+  proof.reproducible = apart.reproducible;
+  // Ranks may differ in whether they are in place. A rank's values follow from its own memory and
+  // from what it is told, so when all messages are the same both ways, every mixture is right, too.
+  proof.in_place = in_place.ok() && in_place->messages == apart.messages;
+  if (!proof.in_place) {
+    proof.why_not_in_place = in_place.ok()
+                                 ? "values: some messages are not what they are out of place"
+                                 : in_place.status().message();
+  }
   return proof;
 }
 

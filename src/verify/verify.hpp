@@ -12,6 +12,16 @@
 //  - races: any two accesses to one cell, one of them a write, are ordered by the same graph;
 //    out of place, and in place on every rank;
 //  - scratch: every read of a scratch cell is preceded by a write of the same tile.
+//
+// What the proof takes for granted of whoever executes the plan, beyond schedule.hpp:
+//  - a step that sends by direct_get frees its `in` slots once it has consumed them, and ends, for
+//    lane successors and `after`, only when every reader has read its blocks;
+//  - a message sent by direct_put is written when the sender runs, whether or not the recipient has
+//    come to its step;
+//  - `pre` scales the operands that a step reads out of input blocks, and no others;
+//  - a lane with burst b runs each step for b tiles at once: all messages in, all slots free.
+//
+// Thread-safe; nothing is shared between calls.
 #pragma once
 
 #include "schedule/plan.hpp"
@@ -31,8 +41,8 @@ struct ProtocolSet {
 
 struct Proof {
   std::uint64_t structure_hash = 0;
-  bool in_place = false;         // proved with in-place buffers on every rank, too
-  std::string why_not_in_place;  // the first race found when not
+  bool in_place = false;         // holds as well when any of the ranks, or all, work in place
+  std::string why_not_in_place;  // the first defect found when not
   bool reproducible = false;     // all outputs have one expression tree, the canonical one of n
 };
 

@@ -1,0 +1,116 @@
+#include "calls.hpp"
+
+namespace sennit::bench {
+
+RowSize row_size(const WorkOrder& order, int ranks, std::size_t bytes) {
+  std::size_t parts = 1;
+  switch (order.kind) {
+    case Kind::kAllGather:
+    case Kind::kReduceScatter:
+    case Kind::kAllToAll:
+    case Kind::kGather:
+    case Kind::kScatter:
+      parts = static_cast<std::size_t>(ranks);
+      break;
+    case Kind::kBarrier:
+      return {};
+    default:
+      break;
+  }
+  const std::size_t unit = parts * order.element_bytes;
+  const std::size_t count = (bytes + unit - 1) / unit;
+  return {.count = count, .bytes = count * unit};
+}
+
+double bus_factor(const WorkOrder& order, int ranks) {
+  const double n = ranks;
+  switch (order.kind) {
+    case Kind::kAllReduce:
+      return 2 * (n - 1) / n;
+    case Kind::kAllGather:
+    case Kind::kReduceScatter:
+    case Kind::kAllToAll:
+    case Kind::kGather:
+    case Kind::kScatter:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
+Caller::Caller(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
+    : order_(order), comm_(comm), rank_(rank), ranks_(ranks) {
+  const auto wish = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
+  options_.algorithm = wish(order.algorithm);
+  options_.path = wish(order.path);
+  options_.protocol = wish(order.protocol);
+  options_.tile_bytes = order.tile_bytes;
+}
+
+int Caller::root(std::size_t index) const {
+  return order_.root >= 0 ? order_.root
+                          : static_cast<int>(index % static_cast<std::size_t>(ranks_));
+}
+
+bool Caller::takes_part() const {
+  return !order_.pair || rank_ == order_.pair->second ||
+         (order_.bidirectional && rank_ == order_.pair->first);
+}
+
+void Caller::call(const Buffers& buffers, std::size_t count, int root) const {
+  const void* send = buffers.send(root);
+  void* recv = buffers.recv(root);
+  const auto dtype = order_.dtype;
+  const auto op = order_.op;
+  switch (order_.kind) {
+    case Kind::kAllReduce:
+      return check(sennit_all_reduce(send, recv, count, dtype, op, comm_, nullptr, &options_));
+    case Kind::kReduce:
+      return check(sennit_reduce(send, recv, count, dtype, op, root, comm_, nullptr, &options_));
+    case Kind::kBroadcast:
+      return check(sennit_broadcast(send, recv, count, dtype, root, comm_, nullptr, &options_));
+    case Kind::kAllGather:
+      return check(sennit_all_gather(send, recv, count, dtype, comm_, nullptr, &options_));
+    case Kind::kReduceScatter:
+      return check(sennit_reduce_scatter(send, recv, count, dtype, op, comm_, nullptr, &options_));
+    case Kind::kAllToAll:
+      return check(sennit_all_to_all(send, recv, count, dtype, comm_, nullptr, &options_));
+    case Kind::kGather:
+      return check(sennit_gather(send, recv, count, dtype, root, comm_, nullptr, &options_));
+    case Kind::kScatter:
+      return check(sennit_scatter(send, recv, count, dtype, root, comm_, nullptr, &options_));
+    case Kind::kBarrier:
+      return check(sennit_barrier(comm_, nullptr, &options_));
+    case Kind::kSendRecv:
+      return exchange(buffers, count);
+  }
+}
+
+// The ring of all ranks, or one pair with a window of messages in flight.
+void Caller::exchange(const Buffers& buffers, std::size_t count) const {
+  int to = (rank_ + 1) % ranks_;
+  int from = (rank_ + ranks_ - 1) % ranks_;
+  bool sends = true;
+  bool receives = true;
+  if (order_.pair) {
+    const auto [first, second] = *order_.pair;
+    if (rank_ != first && rank_ != second) {
+      return;
+    }
+    to = from = rank_ == first ? second : first;
+    sends = rank_ == first || order_.bidirectional;
+    receives = rank_ == second || order_.bidirectional;
+  }
+  check(sennit_group_start());
+  for (int message = 0; message < order_.window; ++message) {
+    if (sends) {
+      check(sennit_send(buffers.send(0), count, order_.dtype, to, comm_, nullptr, &options_));
+    }
+    if (receives) {
+      check(sennit_recv(buffers.recv(0), count, order_.dtype, from, comm_, nullptr, &options_));
+    }
+  }
+  check(sennit_group_end());
+}
+
+}  // namespace sennit::bench

@@ -1,0 +1,38 @@
+// Timing of one row: samples of several calls, each begun together by all ranks; the time of a
+// sample is the longest of any rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "calls.hpp"
+
+namespace sennit::bench {
+
+struct Row {
+  RowSize size;
+  int calls_per_sample = 1;
+  std::vector<double> call_us;  // of each sample, the longest rank's; sorted
+  std::uint64_t wrong = 0;      // elements on all ranks, over all checks
+};
+
+class Measure {
+ public:
+  Measure(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks);
+
+  Row run(Buffers& buffers, RowSize size);
+
+ private:
+  double time_calls(const Buffers& buffers, RowSize size, int calls);
+  // The largest of all ranks' values, element by element.
+  void largest_of_all(std::vector<double>& values) const;
+  int calibrate(const Buffers& buffers, RowSize size);
+  std::uint64_t check_call(Buffers& buffers, RowSize size);
+
+  const WorkOrder& order_;
+  sennit_comm_t comm_;
+  Caller caller_;
+  std::size_t next_call_ = 0;  // counts calls, for rotating roots
+};
+
+}  // namespace sennit::bench

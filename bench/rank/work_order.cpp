@@ -1,0 +1,198 @@
+#include "work_order.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+namespace sennit::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWrongData = 1;
+constexpr int kBadUsage = 2;
+constexpr int kRankFailed = 3;
+
+struct KindRow {
+  const char* name;
+  Kind kind;
+};
+constexpr std::array kKinds = {KindRow{"all_reduce", Kind::kAllReduce},
+                               KindRow{"reduce", Kind::kReduce},
+                               KindRow{"broadcast", Kind::kBroadcast},
+                               KindRow{"all_gather", Kind::kAllGather},
+                               KindRow{"reduce_scatter", Kind::kReduceScatter},
+                               KindRow{"all_to_all", Kind::kAllToAll},
+                               KindRow{"gather", Kind::kGather},
+                               KindRow{"scatter", Kind::kScatter},
+                               KindRow{"barrier", Kind::kBarrier},
+                               KindRow{"send_recv", Kind::kSendRecv}};
+
+struct DtypeRow {
+  const char* name;
+  sennit_dtype_t dtype;
+  std::size_t bytes;
+};
+constexpr std::array kDtypes = {DtypeRow{"float32", SENNIT_FLOAT32, 4},
+                                DtypeRow{"float64", SENNIT_FLOAT64, 8},
+                                DtypeRow{"int32", SENNIT_INT32, 4},
+                                DtypeRow{"int64", SENNIT_INT64, 8},
+                                DtypeRow{"uint8", SENNIT_UINT8, 1}};
+
+struct OpRow {
+  const char* name;
+  sennit_redop_t op;
+};
+constexpr std::array kOps = {
+    OpRow{"sum", SENNIT_SUM}, OpRow{"min", SENNIT_MIN}, OpRow{"max", SENNIT_MAX}};
+
+template <typename Rows>
+const auto& row_named(const Rows& rows, const char* what, const std::string& name) {
+  for (const auto& row : rows) {
+    if (name == row.name) {
+      return row;
+    }
+  }
+  exit_with_error(kBadUsage, std::string("there is no ") + what + " '" + name + "'");
+}
+
+// Takes the keys out of an object one by one, and refuses what is left over.
+class Reader {
+ public:
+  explicit Reader(const Json& object) : object_(object) {}
+
+  template <typename T>
+  void read(const char* key, T& value) {
+    seen_.insert(key);
+    const auto at = object_.find(key);
+    if (at != object_.end() && !at->is_null()) {
+      value = at->get<T>();
+    }
+  }
+
+  const Json* raw(const char* key) {
+    seen_.insert(key);
+    const auto at = object_.find(key);
+    return at == object_.end() || at->is_null() ? nullptr : &*at;
+  }
+
+  void refuse_the_rest() const {
+    for (const auto& [key, value] : object_.items()) {
+      if (!seen_.contains(key)) {
+        exit_with_error(kBadUsage, "the work order has an unknown key '" + key + "'");
+      }
+    }
+  }
+
+ private:
+  const Json& object_;
+  std::set<std::string> seen_;
+};
+
+void read_root(Reader& reader, WorkOrder& order) {
+  if (const Json* root = reader.raw("root")) {
+    if (root->is_string() && *root == "rotate") {
+      order.root = -1;
+    } else {
+      order.root = root->get<int>();
+    }
+  }
+}
+
+WorkOrder parse(const Json& object) {
+  WorkOrder order;
+  Reader reader(object);
+  reader.read("collective", order.collective);
+  order.kind = row_named(kKinds, "collective", order.collective).kind;
+  reader.read("algorithm", order.algorithm);
+  reader.read("path", order.path);
+  reader.read("protocol", order.protocol);
+  reader.read("tile_bytes", order.tile_bytes);
+  reader.read("dtype", order.dtype_name);
+  const DtypeRow& dtype = row_named(kDtypes, "dtype", order.dtype_name);
+  order.dtype = dtype.dtype;
+  order.element_bytes = dtype.bytes;
+  reader.read("op", order.op_name);
+  order.op = row_named(kOps, "reduce operator", order.op_name).op;
+  read_root(reader, order);
+  reader.read("in_place", order.in_place);
+  reader.read("sizes", order.sizes);
+  reader.read("iterations", order.iterations);
+  reader.read("warmup", order.warmup);
+  reader.read("check", order.check);
+  reader.read("seed", order.seed);
+  reader.read("max_seconds", order.max_seconds);
+  reader.read("pin", order.pin);
+  if (const Json* pair = reader.raw("pair")) {
+    order.pair = {pair->at(0).get<int>(), pair->at(1).get<int>()};
+  }
+  reader.read("bidirectional", order.bidirectional);
+  reader.read("window", order.window);
+  reader.read("cycles", order.cycles);
+  reader.refuse_the_rest();
+  if (order.iterations < 1 || order.warmup < 0 || order.window < 1 || order.cycles < 1) {
+    exit_with_error(kBadUsage, "iterations, window and cycles are at least 1, warmup at least 0");
+  }
+  return order;
+}
+
+int exit_code_of(sennit_status_t status) {
+  switch (status) {
+    case SENNIT_INVALID_ARGUMENT:
+    case SENNIT_INVALID_USAGE:
+    case SENNIT_UNSUPPORTED:
+      return kBadUsage;
+    case SENNIT_NOT_PROVED:
+      return kWrongData;
+    default:
+      return kRankFailed;
+  }
+}
+
+[[noreturn]] void print_and_exit(int code, const Json& fields) {
+  std::fprintf(stderr, "%s\n", Json{{"error", fields}}.dump().c_str());
+  // Not exit(): another rank may just be killing us, and nothing here needs an orderly end.
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+}  // namespace
+
+WorkOrder read_work_order(const std::string& text) {
+  try {
+    return parse(Json::parse(text));
+  } catch (const Json::exception& e) {
+    exit_with_error(kBadUsage, std::string("the work order is not as it should be: ") + e.what());
+  }
+}
+
+void exit_with_error(int code, const std::string& message) {
+  print_and_exit(code, {{"message", message}});
+}
+
+void exit_with_last_error() {
+  sennit_error_t error = SENNIT_ERROR_INITIALIZER;
+  sennit_last_error(&error);
+  print_and_exit(exit_code_of(error.status),
+                 {{"code", sennit_status_name(error.status)},
+                  {"message", error.message},
+                  {"comm", error.comm},
+                  {"op", error.op},
+                  {"sequence", error.sequence},
+                  {"count", error.count},
+                  {"dtype", error.dtype},
+                  {"reduce_op", error.reduce_op},
+                  {"root", error.root},
+                  {"rank", error.rank},
+                  {"size", error.size},
+                  {"blamed_ranks",
+                   std::vector<int>(error.blamed_ranks, error.blamed_ranks + error.blamed_count)},
+                  {"evidence", error.evidence},
+                  {"elapsed_s", error.elapsed_s},
+                  {"next", error.next}});
+}
+
+}  // namespace sennit::bench

@@ -1,0 +1,69 @@
+// What the rank program is asked to do: one JSON object on standard input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sennit/sennit.h"
+
+namespace sennit::bench {
+
+enum class Kind {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kBarrier,
+  kSendRecv,
+};
+
+struct WorkOrder {
+  std::string collective = "all_reduce";
+  Kind kind = Kind::kAllReduce;
+  std::string algorithm;  // empty, path and protocol too: the library's choice
+  std::string path;
+  std::string protocol;
+  std::int64_t tile_bytes = 0;
+  std::string dtype_name = "float32";
+  sennit_dtype_t dtype = SENNIT_FLOAT32;
+  std::size_t element_bytes = 4;
+  std::string op_name = "sum";
+  sennit_redop_t op = SENNIT_SUM;
+  int root = 0;  // -1: rotates, call by call
+  bool in_place = false;
+  std::vector<std::size_t> sizes;  // bytes of the whole buffer
+  int iterations = 20;             // samples
+  int warmup = 5;                  // calls
+  bool check = true;
+  std::uint64_t seed = 1;
+  double max_seconds = 0;  // of one row; 0: no limit
+  bool pin = false;
+  std::optional<std::pair<int, int>> pair;  // of send_recv; none: the ring
+  bool bidirectional = false;
+  int window = 1;
+  int cycles = 1;  // how often the list of sizes is run
+};
+
+// Exits 2, saying what is wrong, on anything that is not a work order.
+WorkOrder read_work_order(const std::string& text);
+
+// Prints `{"error": {...}}` as the last line of standard error and exits.
+[[noreturn]] void exit_with_error(int code, const std::string& message);
+// The same with the fields of the library's last failure on this thread; the code follows from it.
+[[noreturn]] void exit_with_last_error();
+
+inline void check(sennit_status_t status) {
+  if (status != SENNIT_OK) {
+    exit_with_last_error();
+  }
+}
+
+}  // namespace sennit::bench

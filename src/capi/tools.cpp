@@ -1,0 +1,307 @@
+// The functions of tools.h: each reads a request field by field and answers with one JSON object.
+#include "sennit/tools.h"
+
+#include "algo/algorithm.hpp"
+#include "base/env.hpp"
+#include "base/json.hpp"
+#include "capi/guard.hpp"
+#include "discover/discover.hpp"
+#include "schedule/json_form.hpp"
+#include "schedule/picture.hpp"
+#include "schedule/plan.hpp"
+#include "schedule/text.hpp"
+#include "verify/sweep.hpp"
+#include "verify/verify.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// Proofs of larger schedules take minutes and their pictures are wallpaper.
+constexpr int kMaxShownRanks = 512;
+constexpr std::size_t kMaxDrawnSteps = 4096;
+
+// Slots of a channel in the plans that are proved for `show`; what executors take at least.
+constexpr int kShownSlots = 2;
+
+using Keys = std::initializer_list<std::string_view>;
+
+// Reads the request, lets `respond` make the answer and copies it to where the caller frees it.
+template <typename Respond>
+sennit_status_t respond_to(const char* request, char** answer, Keys keys, Respond respond) {
+  return guard([&]() -> Status {
+    if (answer == nullptr) {
+      return fail(Code::kInvalidArgument, "answer is NULL, expected where to put the answer");
+    }
+    *answer = nullptr;
+    const std::string_view text = request == nullptr ? "" : request;
+    SENNIT_ASSIGN_OR_RETURN(const Json json, parse_json(text.empty() ? "{}" : text, "request"));
+    SENNIT_ASSIGN_OR_RETURN(const JsonObject object, JsonObject::open(json, "request", keys));
+    SENNIT_ASSIGN_OR_RETURN(const Json result, respond(object));
+    const std::string form = dump_json(result);
+    *answer = static_cast<char*>(std::malloc(form.size() + 1));
+    if (*answer == nullptr) {
+      return fail(Code::kSystemError, "no memory for an answer of {} bytes", form.size());
+    }
+    std::memcpy(*answer, form.c_str(), form.size() + 1);
+    return {};
+  });
+}
+
+Result<std::optional<Collective>> read_collective(const JsonObject& request) {
+  if (!request.has("collective")) {
+    return std::optional<Collective>();
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::string text, request.text("collective"));
+  SENNIT_ASSIGN_OR_RETURN(const Collective collective, parse_collective(text));
+  return std::optional(collective);
+}
+
+Result<Json> list_algorithms(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const std::optional<Collective> wanted, read_collective(request));
+  Json rows = Json::array();
+  for (const Collective collective : kCollectives) {
+    if (wanted && *wanted != collective) {
+      continue;
+    }
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      rows.push_back({{"collective", name(collective)},
+                      {"name", algorithm.name},
+                      {"summary", algorithm.summary},
+                      {"source", algorithm.source},
+                      {"in_place", algorithm.in_place}});
+    }
+  }
+  return Json{{"algorithms", std::move(rows)}};
+}
+
+// ---- verify
+
+// "1:64", "8", or the number 8.
+Status read_ranks(const JsonObject& request, SweepRequest& sweep_request) {
+  SENNIT_ASSIGN_OR_RETURN(const Json* value, request.at("ranks"));
+  const std::string where = request.where("ranks");
+  if (value->is_number()) {
+    SENNIT_ASSIGN_OR_RETURN(const std::int64_t ranks,
+                            json_integer(*value, where, 1, kMaxTextRanks));
+    sweep_request.ranks_first = sweep_request.ranks_last = static_cast<int>(ranks);
+    return {};
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::string text, json_text(*value, where));
+  const std::size_t colon = text.find(':');
+  const auto number = [](std::string_view digits, int& result) {
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, result);
+    return error == std::errc() && stop == end && result >= 1 && result <= kMaxTextRanks;
+  };
+  const std::string_view first = std::string_view(text).substr(0, colon);
+  const std::string_view last =
+      colon == std::string::npos ? first : std::string_view(text).substr(colon + 1);
+  if (!number(first, sweep_request.ranks_first) || !number(last, sweep_request.ranks_last) ||
+      sweep_request.ranks_first > sweep_request.ranks_last) {
+    return fail(Code::kInvalidArgument,
+                "{} is '{}', expected a number or first:last within 1:{}",
+                where,
+                text,
+                kMaxTextRanks);
+  }
+  return {};
+}
+
+Status read_algorithm(const JsonObject& request, SweepRequest& sweep_request) {
+  SENNIT_ASSIGN_OR_RETURN(const std::string algorithm, request.text("algorithm"));
+  sweep_request.algorithm = algorithm;
+  if (sweep_request.collective) {
+    return find_algorithm(*sweep_request.collective, algorithm).status();
+  }
+  for (const Collective collective : kCollectives) {
+    if (find_algorithm(collective, algorithm).ok()) {
+      return {};
+    }
+  }
+  return fail(Code::kInvalidArgument, "no collective has an algorithm '{}'", algorithm);
+}
+
+Status read_protocol(const JsonObject& request, SweepRequest& sweep_request) {
+  SENNIT_ASSIGN_OR_RETURN(const std::string protocol, request.text("protocol"));
+  if (protocol != "slots" && protocol != "direct") {
+    return fail(Code::kInvalidArgument,
+                "{} is '{}', expected 'slots' or 'direct'",
+                request.where("protocol"),
+                protocol);
+  }
+  // Of the two direct protocols, host ranks use the one in which the reader takes.
+  sweep_request.protocol = protocol == "slots" ? Protocol::kSlots : Protocol::kDirectGet;
+  return {};
+}
+
+Result<Json> verify_algorithms(const JsonObject& request) {
+  SweepRequest sweep_request;
+  SENNIT_ASSIGN_OR_RETURN(sweep_request.collective, read_collective(request));
+  if (request.has("ranks")) {
+    SENNIT_RETURN_IF_ERROR(read_ranks(request, sweep_request));
+  }
+  if (request.has("algorithm")) {
+    SENNIT_RETURN_IF_ERROR(read_algorithm(request, sweep_request));
+  }
+  if (request.has("protocol")) {
+    SENNIT_RETURN_IF_ERROR(read_protocol(request, sweep_request));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const SweepResult result = sweep(sweep_request);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  Json failures = Json::array();
+  for (const SweepFailure& failure : result.failures) {
+    failures.push_back({{"collective", name(failure.collective)},
+                        {"algorithm", failure.algorithm},
+                        {"ranks", failure.ranks},
+                        {"root", failure.root},
+                        {"why", failure.why}});
+  }
+  return Json{{"instances", result.instances},
+              {"failed", result.failed},
+              {"refused", result.refused},
+              {"failures", std::move(failures)},
+              {"seconds", seconds.count()}};
+}
+
+// ---- show
+
+Json proof_form(const Schedule& schedule) {
+  const Plan plan{{bind(std::make_shared<const Schedule>(schedule),
+                        PathKind::kShm,
+                        Protocol::kSlots,
+                        kShownSlots,
+                        Engine::kCpu)}};
+  const Result<Proof> proof = verify(plan);
+  if (!proof.ok()) {
+    return {{"proved", false}, {"why", proof.status().message()}};
+  }
+  return {{"proved", true},
+          {"protocol", name(Protocol::kSlots)},
+          {"slots", kShownSlots},
+          {"in_place", proof->in_place},
+          {"why_not_in_place", proof->why_not_in_place},
+          {"reproducible", proof->reproducible},
+          {"structure_hash", fmt::format("{:016x}", proof->structure_hash)}};
+}
+
+std::size_t step_count(const Schedule& schedule) {
+  std::size_t count = 0;
+  for (const auto& lanes : schedule.ranks) {
+    for (const Lane& lane : lanes) {
+      count += lane.steps.size();
+    }
+  }
+  return count;
+}
+
+Result<Shape> read_shape(const JsonObject& request, Collective collective) {
+  Shape shape;
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t ranks, request.integer("ranks", 1, kMaxShownRanks));
+  shape.ranks = static_cast<int>(ranks);
+  if (request.has("root")) {
+    const std::int64_t last = is_rooted(collective) ? ranks - 1 : 0;
+    SENNIT_ASSIGN_OR_RETURN(const std::int64_t root, request.integer("root", 0, last));
+    shape.root = static_cast<int>(root);
+  }
+  if (request.has("radix")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::int64_t radix, request.integer("radix", 2, kMaxShownRanks));
+    shape.radix = static_cast<int>(radix);
+  }
+  return shape;
+}
+
+Result<Json> show_schedule(const JsonObject& request) {
+  SENNIT_RETURN_IF_ERROR(request.at("collective").status());
+  SENNIT_ASSIGN_OR_RETURN(const std::optional<Collective> collective, read_collective(request));
+  const Algorithm* algorithm = &algorithms(*collective).front();
+  if (request.has("algorithm")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string algorithm_name, request.text("algorithm"));
+    SENNIT_ASSIGN_OR_RETURN(algorithm, find_algorithm(*collective, algorithm_name));
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Shape shape, read_shape(request, *collective));
+  SENNIT_ASSIGN_OR_RETURN(const Schedule schedule, make_schedule(*algorithm, shape));
+  const bool drawn = step_count(schedule) <= kMaxDrawnSteps;
+  return Json{{"text", to_text(schedule)},
+              {"json", to_json(schedule)},
+              {"svg", drawn ? Json(space_time_svg(schedule)) : Json()},
+              {"proof", proof_form(schedule)}};
+}
+
+// ---- machine, info
+
+Result<Json> describe_machine(const JsonObject&) {
+  SENNIT_ASSIGN_OR_RETURN(const Machine machine, discover_host());
+  return to_json(machine);
+}
+
+Result<Json> describe_build(const JsonObject&) {
+  Json variables = Json::array();
+  for (const EnvVariable& variable : all_variables()) {
+    variables.push_back({{"name", variable.name},
+                         {"type", env_type_name(variable.type)},
+                         {"default", variable.default_value},
+                         {"value", variable.value ? Json(*variable.value) : Json()},
+                         {"text", variable.text}});
+  }
+  return Json{{"version", sennit_version_string()},
+              {"build", {{"compiler", __VERSION__}, {"cplusplus", __cplusplus}, {"cuda", false}}},
+              {"variables", std::move(variables)},
+              {"unknown_variables", unknown_variables()}};
+}
+
+sennit_status_t not_available(char** answer, std::string_view function) {
+  return guard([&]() -> Status {
+    if (answer != nullptr) {
+      *answer = nullptr;
+    }
+    return fail(Code::kUnsupported, "{} is not available yet", function);
+  });
+}
+
+}  // namespace
+}  // namespace sennit
+
+sennit_status_t sennit_tool_algorithms(const char* request, char** answer) {
+  return sennit::respond_to(request, answer, {"collective"}, sennit::list_algorithms);
+}
+
+sennit_status_t sennit_tool_verify(const char* request, char** answer) {
+  return sennit::respond_to(
+      request, answer, {"collective", "algorithm", "ranks", "protocol"}, sennit::verify_algorithms);
+}
+
+sennit_status_t sennit_tool_show(const char* request, char** answer) {
+  return sennit::respond_to(request,
+                            answer,
+                            {"collective", "algorithm", "ranks", "root", "radix"},
+                            sennit::show_schedule);
+}
+
+sennit_status_t sennit_tool_machine(const char* request, char** answer) {
+  return sennit::respond_to(request, answer, {}, sennit::describe_machine);
+}
+
+sennit_status_t sennit_tool_info(const char* request, char** answer) {
+  return sennit::respond_to(request, answer, {}, sennit::describe_build);
+}
+
+sennit_status_t sennit_tool_simulate(const char* /*request*/, char** answer) {
+  return sennit::not_available(answer, "sennit_tool_simulate");
+}
+
+sennit_status_t sennit_tool_explain(const char* /*request*/, char** answer) {
+  return sennit::not_available(answer, "sennit_tool_explain");
+}
+
+void sennit_tool_free(char* answer) { std::free(answer); }

@@ -1,0 +1,136 @@
+#include "sennit/tools.h"
+
+#include "base/json.hpp"
+#include "schedule/json_form.hpp"
+#include "schedule/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace sennit {
+namespace {
+
+using Tool = sennit_status_t (*)(const char*, char**);
+
+Json answer_of(Tool tool, const char* request) {
+  char* answer = nullptr;
+  EXPECT_EQ(tool(request, &answer), SENNIT_OK) << sennit_last_error_message();
+  const Result<Json> json = parse_json(answer == nullptr ? "null" : answer, "answer");
+  sennit_tool_free(answer);
+  EXPECT_TRUE(json.ok()) << json.status().message();
+  return json.ok() ? *json : Json();
+}
+
+void expect_refused(Tool tool, const char* request, std::string_view message) {
+  char unchanged = 'x';
+  char* answer = &unchanged;
+  EXPECT_EQ(tool(request, &answer), SENNIT_INVALID_ARGUMENT) << request;
+  EXPECT_EQ(answer, nullptr);
+  EXPECT_TRUE(std::string_view(sennit_last_error_message()).starts_with(message))
+      << sennit_last_error_message();
+}
+
+TEST(Tools, VerifyProvesEveryAlgorithmForAFewRanks) {
+  const Json answer = answer_of(sennit_tool_verify, R"({"ranks": "1:4"})");
+  EXPECT_GT(answer["instances"], 40);
+  EXPECT_EQ(answer["failed"], 0) << answer["failures"].dump();
+  EXPECT_TRUE(answer["failures"].empty());
+  EXPECT_GT(answer["seconds"], 0.0);
+}
+
+TEST(Tools, VerifyNarrowsToWhatIsAskedFor) {
+  const Json one = answer_of(sennit_tool_verify,
+                             R"({"collective": "all_reduce", "algorithm": "ring", "ranks": 3})");
+  EXPECT_EQ(one["instances"], 1);
+  const Json rooted = answer_of(sennit_tool_verify,
+                                R"({"collective": "broadcast", "algorithm": "chain", "ranks": "3",)"
+                                R"( "protocol": "direct"})");
+  EXPECT_EQ(rooted["instances"], 3) << "every root";
+}
+
+TEST(Tools, RefuseWhatTheyDoNotKnowByName) {
+  expect_refused(sennit_tool_verify,
+                 R"({"rank": 3})",
+                 "request has an unknown key 'rank'; there are: collective, algorithm, ranks");
+  expect_refused(sennit_tool_info, R"({"x": 1})", "request has an unknown key 'x'");
+  expect_refused(
+      sennit_tool_algorithms, R"({"collective": "sort"})", "there is no collective 'sort'");
+  expect_refused(sennit_tool_verify, R"({"algorithm": "magic"})", "no collective has an algorithm");
+  expect_refused(sennit_tool_verify, R"({"protocol": "ll"})", "request.protocol is 'll', expected");
+  expect_refused(sennit_tool_machine, "[]", "request is of type array, expected an object");
+  expect_refused(sennit_tool_machine, "{", "request:1:2: ");
+}
+
+TEST(Tools, VerifyRefusesBadRanks) {
+  for (const char* ranks : {"\"\"",
+                            "\"0\"",
+                            "\"4:2\"",
+                            "\"1:\"",
+                            "\":4\"",
+                            "\"1:2:3\"",
+                            "\"a\"",
+                            "\"1:99999\"",
+                            "0",
+                            "1.5",
+                            "[]",
+                            "\" 1\""}) {
+    const std::string request = std::string("{\"ranks\": ") + ranks + "}";
+    expect_refused(sennit_tool_verify, request.c_str(), "request.ranks is ");
+  }
+}
+
+TEST(Tools, ShowAnswersInEveryForm) {
+  const Json answer = answer_of(
+      sennit_tool_show,
+      R"({"collective": "broadcast", "algorithm": "k_nomial", "ranks": 5, "root": 2, "radix": 2})");
+  const Result<Schedule> text =
+      schedule_from_text(answer["text"].get_ref<const std::string&>(), "text");
+  const Result<Schedule> json = schedule_from_json(answer["json"].dump(), "json");
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  ASSERT_TRUE(json.ok()) << json.status().message();
+  EXPECT_EQ(*text, *json);
+  EXPECT_EQ(text->problem.root, 2);
+  EXPECT_EQ(answer["proof"]["proved"], true) << answer["proof"].dump();
+  EXPECT_TRUE(answer["svg"].get_ref<const std::string&>().starts_with("<svg "));
+}
+
+TEST(Tools, ShowRefusesShapesThatAreNone) {
+  expect_refused(sennit_tool_show, "{}", "request lacks the key 'collective'");
+  expect_refused(sennit_tool_show, R"({"collective": "barrier"})", "request lacks the key 'ranks'");
+  expect_refused(sennit_tool_show,
+                 R"({"collective": "all_reduce", "ranks": 4, "root": 1})",
+                 "request.root is 1, expected 0 to 0");
+}
+
+TEST(Tools, AlgorithmsListsTheRowsOfOneCollective) {
+  const Json answer = answer_of(sennit_tool_algorithms, R"({"collective": "all_reduce"})");
+  ASSERT_FALSE(answer["algorithms"].empty());
+  for (const Json& row : answer["algorithms"]) {
+    EXPECT_EQ(row["collective"], "all_reduce");
+    EXPECT_FALSE(row["summary"].get_ref<const std::string&>().empty());
+  }
+}
+
+TEST(Tools, MachineAndInfoNeedNoRequest) {
+  EXPECT_GE(answer_of(sennit_tool_machine, nullptr)["cores"], 1);
+  ::setenv("SENNIT_NO_SUCH_VARIABLE", "1", 1);
+  const Json info = answer_of(sennit_tool_info, "");
+  ::unsetenv("SENNIT_NO_SUCH_VARIABLE");
+  EXPECT_EQ(info["version"], sennit_version_string());
+  EXPECT_EQ(info["unknown_variables"], Json::array({"SENNIT_NO_SUCH_VARIABLE"}));
+  EXPECT_FALSE(info["variables"].empty());
+}
+
+TEST(Tools, WhatIsMissingSaysSo) {
+  char* answer = nullptr;
+  EXPECT_EQ(sennit_tool_simulate(nullptr, &answer), SENNIT_UNSUPPORTED);
+  EXPECT_STREQ(sennit_last_error_message(), "sennit_tool_simulate is not available yet");
+  EXPECT_EQ(sennit_tool_explain(nullptr, &answer), SENNIT_UNSUPPORTED);
+  EXPECT_EQ(sennit_tool_info(nullptr, nullptr), SENNIT_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace sennit
