@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _GRACE_S = 5.0  # survivors report a dead rank within 2 s; then nothing more is to be learnt
-_CLASS_OF_CODE = {c_name: python_name for python_name, _, c_name in _core.STATUS_CODES}
+_CLASS_OF_CODE: dict[Any, str] = {
+    c_name: python_name for python_name, _, c_name in _core.STATUS_CODES
+}
 
 
 def rank_program() -> Path:
@@ -100,9 +102,12 @@ class Ranks:
     def _failure(self, failed: list[int]) -> Failure:
         if self._errors:
             # Whoever can blame a rank knows more than one that was only told to stop.
-            error = max(self._errors.values(), key=lambda error: bool(error.get("blamed_ranks")))
-            name = _CLASS_OF_CODE.get(str(error.get("status")), "RankFailed")
-            return Failure(str(error.get("message")), exit_code_of(name))
+            index, error = max(
+                self._errors.items(), key=lambda item: bool(item[1].get("blamed_ranks"))
+            )
+            name = _CLASS_OF_CODE.get(error.get("code"))
+            code = self._codes.get(index, EXIT_RANK_FAILED) if name is None else exit_code_of(name)
+            return Failure(str(error.get("message")), code)
         index = failed[0]
         return Failure(
             f"sennit: rank {index} of {len(self._processes)} ended with code {self._codes[index]} "
