@@ -1,5 +1,7 @@
 #include "measure.hpp"
 
+#include "sennit/tools.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -42,11 +44,20 @@ void Measure::largest_of_all(std::vector<double>& values) const {
                           nullptr));
 }
 
+std::string Measure::last_plan() const {
+  char* answer = nullptr;
+  check(sennit_tool_last_plan(comm_, &answer));
+  std::string plan = answer;
+  sennit_tool_free(answer);
+  return plan;
+}
+
 // Calls for a sample of at least kSampleUs; all ranks come to the same number.
-int Measure::calibrate(const Buffers& buffers, RowSize size) {
-  std::vector<double> us{time_calls(buffers, size, std::max(1, order_.warmup))};
+void Measure::calibrate(const Buffers& buffers, Row& row) {
+  std::vector<double> us{time_calls(buffers, row.size, std::max(1, order_.warmup))};
+  row.plan = last_plan();
   largest_of_all(us);
-  return static_cast<int>(
+  row.calls_per_sample = static_cast<int>(
       std::clamp(std::ceil(kSampleUs / us[0]), 1.0, static_cast<double>(kMostCallsPerSample)));
 }
 
@@ -59,10 +70,10 @@ std::uint64_t Measure::check_call(Buffers& buffers, RowSize size) {
 }
 
 Row Measure::run(Buffers& buffers, RowSize size) {
-  Row row{.size = size, .calls_per_sample = 1, .call_us = {}, .wrong = 0};
+  Row row{.size = size, .call_us = {}, .plan = {}};
   buffers.set_count(size.count);
   buffers.fill(caller_.root(next_call_));
-  row.calls_per_sample = calibrate(buffers, size);
+  calibrate(buffers, row);
   const Clock::time_point begin = Clock::now();
   for (int sample = 0; sample < order_.iterations; ++sample) {
     row.call_us.push_back(time_calls(buffers, size, row.calls_per_sample));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "calls.hpp"
@@ -14,6 +15,7 @@ struct Row {
   int calls_per_sample = 1;
   std::vector<double> call_us;  // of each sample, the longest rank's; sorted
   std::uint64_t wrong = 0;      // elements on all ranks, over all checks
+  std::string plan;             // how the calls were carried out, as sennit_tool_last_plan tells
 };
 
 class Measure {
@@ -26,7 +28,8 @@ class Measure {
   double time_calls(const Buffers& buffers, RowSize size, int calls);
   // The largest of all ranks' values, element by element.
   void largest_of_all(std::vector<double>& values) const;
-  int calibrate(const Buffers& buffers, RowSize size);
+  [[nodiscard]] std::string last_plan() const;
+  void calibrate(const Buffers& buffers, Row& row);
   std::uint64_t check_call(Buffers& buffers, RowSize size);
 
   const WorkOrder& order_;

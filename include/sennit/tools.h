@@ -38,6 +38,11 @@ SENNIT_API sennit_status_t sennit_tool_machine(const char* request, char** answe
  *        "unknown_variables": [name]} */
 SENNIT_API sennit_status_t sennit_tool_info(const char* request, char** answer);
 
+/* How the communicator's last posted call was carried out:
+ * {"algorithm", "protocol", "paths": [name], "tile_bytes", "plan_hash", "reproducible"};
+ * SENNIT_INVALID_USAGE before the first call. */
+SENNIT_API sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer);
+
 /* Not available yet: SENNIT_UNSUPPORTED. */
 SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answer);
 SENNIT_API sennit_status_t sennit_tool_explain(const char* request, char** answer);

@@ -5,6 +5,7 @@
 #include "base/env.hpp"
 #include "base/json.hpp"
 #include "capi/guard.hpp"
+#include "capi/handles.hpp"
 #include "discover/discover.hpp"
 #include "schedule/json_form.hpp"
 #include "schedule/picture.hpp"
@@ -13,6 +14,7 @@
 #include "verify/sweep.hpp"
 #include "verify/verify.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -269,6 +271,34 @@ sennit_status_t not_available(char** answer, std::string_view function) {
   });
 }
 
+// What the last posted call of a communicator ran as.
+Result<Json> last_plan(sennit_comm_t comm) {
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  const auto lock = comm->engine->lock();
+  const BoundProgram* bound = comm->comm->last_program();
+  if (bound == nullptr) {
+    return fail(Code::kInvalidUsage, "no call has been made on this communicator yet");
+  }
+  const Program& program = bound->program();
+  const Strand& strand = program.plan->strands.front();
+  Json paths = Json::array();
+  Protocol protocol = Protocol::kSlots;
+  for (const ChannelBinding& channel : strand.channels) {
+    for (const PathKind path : channel.paths) {
+      if (std::find(paths.begin(), paths.end(), name(path)) == paths.end()) {
+        paths.push_back(name(path));
+      }
+    }
+    protocol = channel.protocol == Protocol::kSlots ? protocol : channel.protocol;
+  }
+  return Json{{"algorithm", strand.schedule->algorithm},
+              {"protocol", name(protocol)},
+              {"paths", paths},
+              {"tile_bytes", strand.tile_bytes},
+              {"plan_hash", fmt::format("{:016x}", program.plan_hash)},
+              {"reproducible", program.proof.reproducible}};
+}
+
 }  // namespace
 }  // namespace sennit
 
@@ -294,6 +324,11 @@ sennit_status_t sennit_tool_machine(const char* request, char** answer) {
 
 sennit_status_t sennit_tool_info(const char* request, char** answer) {
   return sennit::respond_to(request, answer, {}, sennit::describe_build);
+}
+
+sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer) {
+  return sennit::respond_to(
+      nullptr, answer, {}, [&](const sennit::JsonObject&) { return sennit::last_plan(comm); });
 }
 
 sennit_status_t sennit_tool_simulate(const char* /*request*/, char** answer) {

@@ -261,6 +261,7 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
 
 void Communicator::post(std::shared_ptr<Work> work) {
   work->posted = Clock::now();
+  last_program_ = work->program;
   const double deadline =
       work->operation.deadline_s != 0 ? work->operation.deadline_s : config_.deadline_s;
   work->deadline =

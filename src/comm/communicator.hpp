@@ -63,6 +63,9 @@ class Communicator {
   // When look() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
 
+  // The program of the last call posted, or null.
+  [[nodiscard]] const BoundProgram* last_program() const { return last_program_; }
+
   // From any thread: ends all waiting here and on the other ranks.
   void abort();
   // This rank makes no more calls. Outstanding works must have ended.
@@ -98,6 +101,7 @@ class Communicator {
   bool finalized_ = false;
   std::uint64_t posted_ = 0;   // collectives so far
   std::uint64_t derived_ = 0;  // splits and shrinks so far
+  const BoundProgram* last_program_ = nullptr;
   std::uint32_t alarms_seen_ = 0;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;

@@ -9,9 +9,9 @@ namespace {
 // Beyond it the unrolled graph would be too large; real bursts are small powers of two.
 constexpr std::int64_t kMaxPeriod = 256;
 
-Result<int> common_period(const Program& program) {
+Result<int> common_period(const FlatStrand& program) {
   std::int64_t period = 1;
-  for (const Program::LaneInfo& lane : program.lanes()) {
+  for (const FlatStrand::LaneInfo& lane : program.lanes()) {
     period = std::lcm(period, static_cast<std::int64_t>(lane.burst));
     if (period > kMaxPeriod) {
       return fail(Code::kNotProved,
@@ -43,7 +43,7 @@ bool touches(const Step& step, int scratch) {
 
 }  // namespace
 
-Result<Graph> Graph::build(const Program& program) {
+Result<Graph> Graph::build(const FlatStrand& program) {
   SENNIT_ASSIGN_OR_RETURN(const int period, common_period(program));
   Graph graph(program, period);
   graph.add_steps();
@@ -59,12 +59,12 @@ Result<Graph> Graph::build(const Program& program) {
 int Graph::node(int step, int tile) const {
   const auto lane =
       static_cast<std::size_t>(program_->steps()[static_cast<std::size_t>(step)].lane);
-  const Program::LaneInfo& info = program_->lanes()[lane];
+  const FlatStrand::LaneInfo& info = program_->lanes()[lane];
   return first_node_[lane] + tile / info.burst * info.steps + (step - info.first_step);
 }
 
 void Graph::add_steps() {
-  for (const Program::LaneInfo& lane : program_->lanes()) {
+  for (const FlatStrand::LaneInfo& lane : program_->lanes()) {
     first_node_.push_back(static_cast<int>(step_of_.size()));
     for (int unit = 0; unit < period_ / lane.burst; ++unit) {
       for (int s = 0; s < lane.steps; ++s) {
@@ -93,7 +93,7 @@ void Graph::add_steps() {
 
 void Graph::add_lane_order() {
   for (std::size_t l = 0; l < program_->lanes().size(); ++l) {
-    const Program::LaneInfo& lane = program_->lanes()[l];
+    const FlatStrand::LaneInfo& lane = program_->lanes()[l];
     const int units = period_ / lane.burst * lane.steps;
     for (int i = 0; i < units; ++i) {
       const bool last = i + 1 == units;
@@ -107,7 +107,7 @@ void Graph::add_lane_order() {
 
 void Graph::add_after() {
   for (std::size_t s = 0; s < program_->steps().size(); ++s) {
-    const Program::StepInfo& info = program_->steps()[s];
+    const FlatStrand::StepInfo& info = program_->steps()[s];
     for (const StepRef ref : info.step->after) {
       const int earlier = program_->step_index(info.rank, ref);
       for (int tile = 0; tile < period_; ++tile) {
@@ -162,7 +162,7 @@ void Graph::add_scratch_uses(int scratch, std::span<const int> users) {
 
 // The step that sends `message` (reader -1), or that takes it at `reader`.
 int Graph::step_at(int message, int reader) const {
-  const Program::Message& info = program_->messages()[static_cast<std::size_t>(message)];
+  const FlatStrand::Message& info = program_->messages()[static_cast<std::size_t>(message)];
   return reader < 0 ? info.sender : program_->recipients(info)[static_cast<std::size_t>(reader)];
 }
 

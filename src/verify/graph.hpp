@@ -17,7 +17,7 @@
 // successors and `after` steps wait for the second.
 #pragma once
 
-#include "program.hpp"
+#include "flat_strand.hpp"
 
 #include <cstdint>
 #include <span>
@@ -40,9 +40,9 @@ class Graph {
  public:
   // kNotProved when bursts make the two ends of a channel disagree on the order of its messages.
   // `program` outlives the graph.
-  static Result<Graph> build(const Program& program);
+  static Result<Graph> build(const FlatStrand& program);
 
-  [[nodiscard]] const Program& program() const { return *program_; }
+  [[nodiscard]] const FlatStrand& program() const { return *program_; }
   [[nodiscard]] int period() const { return period_; }
   [[nodiscard]] int size() const { return static_cast<int>(step_of_.size()); }
   [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
@@ -56,7 +56,7 @@ class Graph {
   [[nodiscard]] int step_of(int node) const { return step_of_[static_cast<std::size_t>(node)]; }
 
  private:
-  explicit Graph(const Program& program, int period) : program_(&program), period_(period) {}
+  explicit Graph(const FlatStrand& program, int period) : program_(&program), period_(period) {}
 
   void add_steps();
   void add_lane_order();
@@ -67,7 +67,7 @@ class Graph {
   [[nodiscard]] std::vector<int> run_order(int channel, int lane, int reader) const;
   [[nodiscard]] int step_at(int message, int reader) const;
 
-  const Program* program_;
+  const FlatStrand* program_;
   int period_;
   std::vector<int> first_node_;  // of each lane
   std::vector<int> step_of_;

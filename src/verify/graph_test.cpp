@@ -136,7 +136,7 @@ Strand random_strand(Random& random) {
 enum class Verdict : std::uint8_t { kLive, kDead, kUndefined };
 
 Verdict verdict(const Strand& strand) {
-  const Program program(strand);
+  const FlatStrand program(strand);
   const Result<Graph> graph = Graph::build(program);
   if (!graph.ok()) {
     return Verdict::kUndefined;  // bursts that disagree on the order of messages
@@ -145,7 +145,7 @@ Verdict verdict(const Strand& strand) {
 }
 
 int period(const Strand& strand) {
-  const Program program(strand);
+  const FlatStrand program(strand);
   return Graph::build(program)->period();
 }
 
@@ -222,7 +222,7 @@ TEST(Liveness, OfKnownSchedules) {
 TEST(Liveness, NamesTheCircle) {
   const auto schedule = std::make_shared<const Schedule>(exchange(2, First::kRecv, true));
   const Strand strand = bind(schedule, PathKind::kShm, Protocol::kSlots, 1, Engine::kCpu);
-  const Program program(strand);
+  const FlatStrand program(strand);
   const Result<Graph> graph = Graph::build(program);
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(explain_circle(*graph, Order(*graph)),
@@ -301,7 +301,7 @@ TEST(Order, FindsTheOnlyUnorderedPair) {
       continue;
     }
     constexpr int kPeriods = 5;  // more nodes than one sweep follows
-    const Program program(strand);
+    const FlatStrand program(strand);
     const Result<Graph> graph = Graph::build(program);
     const Order order(*graph, kPeriods);
     const auto reached = reach(*graph, order, kPeriods);

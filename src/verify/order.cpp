@@ -14,7 +14,7 @@ constexpr int kSweepWidth = 64;
 constexpr int kWordsInCircle = 8;
 
 std::string wait_in_words(const Graph& graph, const Edge& edge) {
-  const Program& program = graph.program();
+  const FlatStrand& program = graph.program();
   const auto earlier = [&] { return program.describe(graph.step_of(edge.from)); };
   switch (edge.kind) {
     case EdgeKind::kOrder:

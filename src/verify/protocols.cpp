@@ -3,7 +3,7 @@
 namespace sennit {
 namespace {
 
-Status check_lender(const Program& program, const Program::Message& message) {
+Status check_lender(const FlatStrand& program, const FlatStrand::Message& message) {
   const Step& sender = *program.steps()[static_cast<std::size_t>(message.sender)].step;
   if (sender.kind == StepKind::kToken) {
     return {};
@@ -24,7 +24,7 @@ Status check_lender(const Program& program, const Program::Message& message) {
   return {};
 }
 
-Status check_recipient(const Program& program, const Program::Message& message, int recipient) {
+Status check_recipient(const FlatStrand& program, const FlatStrand::Message& message, int recipient) {
   const Step& step = *program.steps()[static_cast<std::size_t>(recipient)].step;
   if (step.kind == StepKind::kToken || program.is_put(message, recipient)) {
     return {};
@@ -38,8 +38,8 @@ Status check_recipient(const Program& program, const Program::Message& message, 
 
 }  // namespace
 
-Status check_protocols(const Program& program) {
-  for (const Program::Message& message : program.messages()) {
+Status check_protocols(const FlatStrand& program) {
+  for (const FlatStrand::Message& message : program.messages()) {
     if (program.protocol(message) == Protocol::kDirectGet) {
       SENNIT_RETURN_IF_ERROR(check_lender(program, message));
     }

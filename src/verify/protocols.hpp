@@ -1,12 +1,12 @@
 // What a protocol asks of the two ends of its channel.
 #pragma once
 
-#include "program.hpp"
+#include "flat_strand.hpp"
 
 namespace sennit {
 
 // kNotProved when a sender has no block of its own to lend (direct_get), or a recipient has no
 // block of its own that the message itself belongs into (direct_put).
-Status check_protocols(const Program& program);
+Status check_protocols(const FlatStrand& program);
 
 }  // namespace sennit

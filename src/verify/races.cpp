@@ -31,7 +31,7 @@ class Accesses {
   }
 
   void add_step(int index) {
-    const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     const Step& step = *info.step;
     if (step.kind == StepKind::kCopy) {
       add_copy(index);
@@ -39,7 +39,7 @@ class Accesses {
     }
     bool put = false;
     for (const int number : program_.taken_by(index)) {
-      const Program::Message& message = program_.messages()[static_cast<std::size_t>(number)];
+      const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
       put = put || program_.is_put(message, index);
       if (program_.is_lent(message)) {
         const int lender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
@@ -69,7 +69,7 @@ class Accesses {
 
   // Copying a cell onto itself, as some algorithms do in place, is nothing.
   void add_copy(int index) {
-    const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     for (std::size_t j = 0; j < info.step->from.size(); ++j) {
       const Block& from = info.step->from[j];
       const Block& to = info.step->to[j];
@@ -82,10 +82,10 @@ class Accesses {
 
   void add_puts(int index) {
     for (const int number : program_.sent_by(index)) {
-      const Program::Message& message = program_.messages()[static_cast<std::size_t>(number)];
+      const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
       for (const int recipient : program_.recipients(message)) {
         if (program_.is_put(message, recipient)) {
-          const Program::StepInfo& owner = program_.steps()[static_cast<std::size_t>(recipient)];
+          const FlatStrand::StepInfo& owner = program_.steps()[static_cast<std::size_t>(recipient)];
           for (const Block& block : owner.step->to) {
             add(index, owner.rank, block, true);
           }
@@ -95,7 +95,7 @@ class Accesses {
   }
 
   const Graph& graph_;
-  const Program& program_;
+  const FlatStrand& program_;
   const Cells& cells_;
   int tile_;
   std::vector<Access> accesses_;
@@ -136,7 +136,7 @@ class Conflicts {
       return {};
     }
     const Conflict& conflict = conflicts_[static_cast<std::size_t>(bad)];
-    const Program& program = graph_.program();
+    const FlatStrand& program = graph_.program();
     return fail(Code::kNotProved,
                 "race: {} {} {} while {} {} it: nothing orders the two",
                 program.describe(graph_.step_of(conflict.second.node)),
@@ -193,8 +193,8 @@ std::vector<Access> written_cells_only(std::span<const Access> accesses, int cel
   return kept;
 }
 
-bool is_put_into_scratch(const Program& program) {
-  return std::ranges::any_of(program.messages(), [&](const Program::Message& message) {
+bool is_put_into_scratch(const FlatStrand& program) {
+  return std::ranges::any_of(program.messages(), [&](const FlatStrand::Message& message) {
     return std::ranges::any_of(program.recipients(message), [&](int recipient) {
       const Step& step = *program.steps()[static_cast<std::size_t>(recipient)].step;
       return program.is_put(message, recipient) &&
@@ -236,9 +236,9 @@ Status check_races(const Graph& graph, const Order& order, const Cells& cells) {
   return {};
 }
 
-Status check_overlaps(const Program& program, const Cells& cells) {
+Status check_overlaps(const FlatStrand& program, const Cells& cells) {
   for (std::size_t s = 0; s < program.steps().size(); ++s) {
-    const Program::StepInfo& info = program.steps()[s];
+    const FlatStrand::StepInfo& info = program.steps()[s];
     const Step& step = *info.step;
     for (std::size_t j = 0; j < step.to.size(); ++j) {
       const int written = cells.of(info.rank, step.to[j]);

@@ -11,7 +11,7 @@ Status check_races(const Graph& graph, const Order& order, const Cells& cells);
 
 // A step whose `to` overlaps a block that it reads at another place of its lists, or names one
 // block twice: whether it works depends on how the step is executed.
-Status check_overlaps(const Program& program, const Cells& cells);
+Status check_overlaps(const FlatStrand& program, const Cells& cells);
 
 // Accesses of tiles t and t + depth to one scratch instance.
 Status check_scratch_reuse(const Graph& graph, const Cells& cells);

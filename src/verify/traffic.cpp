@@ -14,7 +14,7 @@ namespace {
 // after that one's. -1: the messages wait for each other in a circle.
 class MessageLengths {
  public:
-  explicit MessageLengths(const Program& program)
+  explicit MessageLengths(const FlatStrand& program)
       : program_(program), lengths_(program.messages().size(), kUnknown) {}
 
   std::int64_t of(int message) {
@@ -45,7 +45,7 @@ class MessageLengths {
  private:
   static constexpr std::int64_t kUnknown = -2;
 
-  const Program& program_;
+  const FlatStrand& program_;
   std::vector<std::int64_t> lengths_;
 };
 
@@ -57,12 +57,12 @@ std::vector<std::int64_t> link_blocks(const Schedule& schedule) {
                              Protocol::kSlots,
                              /*slots=*/1,
                              Engine::kCpu);
-  const Program program(strand);
+  const FlatStrand program(strand);
   MessageLengths lengths(program);
   const auto ranks = static_cast<std::size_t>(schedule.problem.ranks);
   std::vector<std::int64_t> blocks(ranks * ranks, 0);
   for (std::size_t m = 0; m < program.messages().size(); ++m) {
-    const Program::Message& message = program.messages()[m];
+    const FlatStrand::Message& message = program.messages()[m];
     const auto rank_of = [&](int step) {
       return static_cast<std::size_t>(program.steps()[static_cast<std::size_t>(step)].rank);
     };
@@ -81,7 +81,7 @@ std::int64_t longest_chain(const Schedule& schedule) {
                              Protocol::kSlots,
                              std::numeric_limits<int>::max() / 2,
                              Engine::kCpu);
-  const Program program(strand);
+  const FlatStrand program(strand);
   const Result<Graph> graph = Graph::build(program);
   SENNIT_CHECK(graph.ok(), "without bursts there always is a graph");
   const Order order(*graph);

@@ -24,7 +24,7 @@ class SymbolicRun {
         cells_(cells),
         checks_(checks),
         expressions_(expressions) {
-    for (const Program::StepInfo& info : program_.steps()) {
+    for (const FlatStrand::StepInfo& info : program_.steps()) {
       any_pre_ = any_pre_ || info.step->pre;
       any_post_ = any_post_ || info.step->post;
     }
@@ -85,7 +85,7 @@ class SymbolicRun {
   }
 
   Status run_step(int index) {
-    const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     const Step& step = *info.step;
     if (step.kind == StepKind::kToken) {
       return run_token(index);
@@ -124,7 +124,7 @@ class SymbolicRun {
   // The operands that a step reads out of its own blocks. `pre` scales those that come out of input
   // blocks: they are the contributions; messages and stored sums were scaled where they began.
   Status gather_from(int index, std::vector<Values>& operands) {
-    const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     const Step& step = *info.step;
     if (step.from.empty()) {
       return {};
@@ -173,8 +173,8 @@ class SymbolicRun {
 
   // The blocks of a message, as `index` sees them.
   Status take(int index, int number, Values& values) {
-    const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
-    const Program::Message& message = program_.messages()[static_cast<std::size_t>(number)];
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
+    const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
     if (program_.schedule().channels[static_cast<std::size_t>(message.channel)].single_hop) {
       SENNIT_RETURN_IF_ERROR(check_last_hop(index, message.channel));
     }
@@ -270,7 +270,7 @@ class SymbolicRun {
   }
 
   Status store(int index, const Values& results) {
-    const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     const auto taken = program_.taken_by(index);
     const bool was_put =
         taken.size() == 1 &&
@@ -279,7 +279,7 @@ class SymbolicRun {
       SENNIT_RETURN_IF_ERROR(write(index, index, results));
     }
     for (const int number : program_.sent_by(index)) {
-      const Program::Message& message = program_.messages()[static_cast<std::size_t>(number)];
+      const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
       if (program_.schedule().channels[static_cast<std::size_t>(message.channel)].single_hop) {
         SENNIT_RETURN_IF_ERROR(check_first_hop(index, info.rank, message.channel, results));
       }
@@ -297,7 +297,7 @@ class SymbolicRun {
 
   // Step `index` writes `values` into the `to` blocks of `owner`, itself or a recipient.
   Status write(int index, int owner, const Values& values) {
-    const Program::StepInfo& info = program_.steps()[static_cast<std::size_t>(owner)];
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(owner)];
     const std::vector<Block>& to = info.step->to;
     if (!to.empty() && to.size() != values.size() && checks_.lengths) {
       return wrong(index, "has {} blocks for the {} blocks of `to`", values.size(), to.size());
@@ -405,7 +405,7 @@ class SymbolicRun {
   }
 
   const Graph& graph_;
-  const Program& program_;
+  const FlatStrand& program_;
   const Problem& problem_;
   const Order& order_;
   const Cells& cells_;

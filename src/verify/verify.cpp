@@ -38,7 +38,7 @@ Result<ValueProof> prove_memory(const Graph& graph,
 }
 
 Result<StrandProof> prove_strand(const Strand& strand, const Checks& checks) {
-  const Program program(strand);
+  const FlatStrand program(strand);
   if (checks.protocols) {
     SENNIT_RETURN_IF_ERROR(check_protocols(program));
   }

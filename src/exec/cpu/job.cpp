@@ -19,7 +19,7 @@ HostRank::HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells)
 BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role)
     : program_(std::move(program)) {
   links_.reserve(program_.links.size());
-  for (const Link& link : program_.links) {
+  for (const ProgramLink& link : program_.links) {
     const int peer =
         rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
     links_.push_back({.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
@@ -429,7 +429,7 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
 // The next call goes on where this one's messages end.
 void Job::finish() {
   for (std::size_t l = 0; l < program_.links.size(); ++l) {
-    const Link& link = program_.links[l];
+    const ProgramLink& link = program_.links[l];
     *bound_.links()[l].position =
         base_[l] + static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) *
                                               link.messages_per_tile);

@@ -23,7 +23,7 @@ struct Piece {
 };
 
 // One direction of one channel between this rank and a peer.
-struct Link {
+struct ProgramLink {
   int peer = 0;
   int port = 0;  // of the rings from writer to reader
   bool outgoing = false;
@@ -70,7 +70,7 @@ struct Program {
   std::uint64_t plan_hash = 0;
   Proof proof;
   int rank = 0;
-  std::vector<Link> links;
+  std::vector<ProgramLink> links;
   std::vector<ProgramLane> lanes;
   std::int64_t scratch_bytes = 0;
 };

@@ -1,16 +1,16 @@
-#include "program.hpp"
+#include "flat_strand.hpp"
 
 #include <algorithm>
 
 namespace sennit {
 
-Program::Program(const Strand& strand) : strand_(&strand) {
+FlatStrand::FlatStrand(const Strand& strand) : strand_(&strand) {
   number_steps();
   number_messages();
   join_messages();
 }
 
-void Program::number_steps() {
+void FlatStrand::number_steps() {
   const Schedule& plan = schedule();
   for (int rank = 0; rank < plan.problem.ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
@@ -30,7 +30,7 @@ void Program::number_steps() {
   }
 }
 
-void Program::number_messages() {
+void FlatStrand::number_messages() {
   const auto& channels = schedule().channels;
   first_message_.assign(channels.size() + 1, 0);
   for (const StepInfo& info : steps_) {
@@ -51,7 +51,7 @@ void Program::number_messages() {
   recipients_.resize(static_cast<std::size_t>(recipients));
 }
 
-void Program::join_messages() {
+void FlatStrand::join_messages() {
   const auto& channels = schedule().channels;
   std::vector<int> next_sent(first_message_.begin(), first_message_.end() - 1);
   // Readers take the messages of a channel at their own pace, so each has its own counter.
@@ -84,12 +84,12 @@ void Program::join_messages() {
   taken_.begin.push_back(static_cast<int>(taken_.items.size()));
 }
 
-const std::vector<Block>& Program::source_blocks(const Message& message) const {
+const std::vector<Block>& FlatStrand::source_blocks(const Message& message) const {
   const Step& step = *steps_[static_cast<std::size_t>(message.sender)].step;
   return step.kind == StepKind::kSend ? step.from : step.to;
 }
 
-std::string Program::describe(int step) const {
+std::string FlatStrand::describe(int step) const {
   const StepInfo& info = steps_[static_cast<std::size_t>(step)];
   const LaneInfo& lane = lanes_[static_cast<std::size_t>(info.lane)];
   return fmt::format("rank {} lane {} step {} ({})",

@@ -1,4 +1,4 @@
-// Program: a strand as flat arrays, the form in which the proof works. Lanes, steps and messages of
+// FlatStrand: a strand as flat arrays, the form in which the proof works. Lanes, steps and messages of
 // all ranks are numbered through; a message knows the step that sends it and those that take it.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace sennit {
 
-class Program {
+class FlatStrand {
  public:
   struct LaneInfo {
     int rank = 0;
@@ -34,7 +34,7 @@ class Program {
   };
 
   // `strand` passed check_structure and outlives the program.
-  explicit Program(const Strand& strand);
+  explicit FlatStrand(const Strand& strand);
 
   [[nodiscard]] const Strand& strand() const { return *strand_; }
   [[nodiscard]] const Schedule& schedule() const { return *strand_->schedule; }
