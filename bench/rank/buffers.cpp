@@ -85,15 +85,15 @@ const void* Buffers::send(int root) const {
   if (!order_.in_place) {
     return send_.get();
   }
-  const bool own_part = order_.kind == Kind::kAllGather ||
-                        (order_.kind == Kind::kGather && rank_ == root);
+  const bool own_part =
+      order_.kind == Kind::kAllGather || (order_.kind == Kind::kGather && rank_ == root);
   return recv_.get() +
          (own_part ? static_cast<std::size_t>(rank_) * count_ * order_.element_bytes : 0);
 }
 
 void* Buffers::recv(int root) const {
-  const bool own_part = order_.kind == Kind::kReduceScatter ||
-                        (order_.kind == Kind::kScatter && rank_ == root);
+  const bool own_part =
+      order_.kind == Kind::kReduceScatter || (order_.kind == Kind::kScatter && rank_ == root);
   return recv_.get() + (order_.in_place && own_part
                             ? static_cast<std::size_t>(rank_) * count_ * order_.element_bytes
                             : 0);
@@ -130,9 +130,9 @@ std::int64_t Buffers::expected(std::size_t index, int root) const {
     case Kind::kScatter:
       return from(root, own + index);
     case Kind::kSendRecv:
-      return from(order_.pair ? (rank_ == order_.pair->second ? order_.pair->first
-                                                              : order_.pair->second)
-                              : (rank_ + ranks_ - 1) % ranks_,
+      return from(order_.pair
+                      ? (rank_ == order_.pair->second ? order_.pair->first : order_.pair->second)
+                      : (rank_ + ranks_ - 1) % ranks_,
                   index);
     case Kind::kBarrier:
       return 0;

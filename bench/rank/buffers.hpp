@@ -2,11 +2,11 @@
 // closed formulas, so that no second implementation has to be right.
 #pragma once
 
+#include "work_order.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-
-#include "work_order.hpp"
 
 namespace sennit::bench {
 

@@ -1,10 +1,10 @@
 // One benchmarked call through the C ABI.
 #pragma once
 
-#include <cstddef>
-
 #include "buffers.hpp"
 #include "work_order.hpp"
+
+#include <cstddef>
 
 namespace sennit::bench {
 

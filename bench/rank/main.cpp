@@ -1,17 +1,17 @@
 // sennit-rank: one rank of a benchmark. Reads a work order from standard input, joins the other
 // ranks by the environment, and times the calls it is told to; rank 0 prints a JSON object a row.
 // Exit codes: 0 done, 1 wrong data, 2 bad usage, 3 a rank failed or a deadline passed.
-#include <sched.h>
-#include <unistd.h>
+#include "measure.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
-
-#include "measure.hpp"
 
 namespace sennit::bench {
 namespace {
@@ -80,10 +80,9 @@ void check_order(const WorkOrder& order, int ranks) {
   if (order.kind == Kind::kSendRecv && ranks < 2) {
     exit_with_error(2, "send_recv needs at least two ranks");
   }
-  if (order.pair &&
-      (order.kind != Kind::kSendRecv || order.pair->first == order.pair->second ||
-       std::min(order.pair->first, order.pair->second) < 0 ||
-       std::max(order.pair->first, order.pair->second) >= ranks)) {
+  if (order.pair && (order.kind != Kind::kSendRecv || order.pair->first == order.pair->second ||
+                     std::min(order.pair->first, order.pair->second) < 0 ||
+                     std::max(order.pair->first, order.pair->second) >= ranks)) {
     exit_with_error(2, "a pair is two different ranks, and only send_recv has one");
   }
   if (order.in_place && order.kind == Kind::kSendRecv) {

@@ -77,8 +77,8 @@ Row Measure::run(Buffers& buffers, RowSize size) {
   const Clock::time_point begin = Clock::now();
   for (int sample = 0; sample < order_.iterations; ++sample) {
     row.call_us.push_back(time_calls(buffers, size, row.calls_per_sample));
-    if (order_.check && (sample == 0 || sample == order_.iterations / 2 ||
-                         sample == order_.iterations - 1)) {
+    if (order_.check &&
+        (sample == 0 || sample == order_.iterations / 2 || sample == order_.iterations - 1)) {
       row.wrong += check_call(buffers, size);
     }
     if (order_.max_seconds > 0) {
@@ -94,8 +94,7 @@ Row Measure::run(Buffers& buffers, RowSize size) {
   largest_of_all(row.call_us);
   std::ranges::sort(row.call_us);
   auto wrong = static_cast<std::int64_t>(row.wrong);
-  check(
-      sennit_all_reduce(&wrong, &wrong, 1, SENNIT_INT64, SENNIT_SUM, comm_, nullptr, nullptr));
+  check(sennit_all_reduce(&wrong, &wrong, 1, SENNIT_INT64, SENNIT_SUM, comm_, nullptr, nullptr));
   row.wrong = static_cast<std::uint64_t>(wrong);
   return row;
 }

@@ -2,11 +2,11 @@
 // sample is the longest of any rank.
 #pragma once
 
+#include "calls.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "calls.hpp"
 
 namespace sennit::bench {
 

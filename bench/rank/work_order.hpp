@@ -1,14 +1,14 @@
 // What the rank program is asked to do: one JSON object on standard input.
 #pragma once
 
+#include "sennit/sennit.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "sennit/sennit.h"
 
 namespace sennit::bench {
 

@@ -1,9 +1,9 @@
 /* sennit.h: collective communication over every wire of one machine.
  *
  *   sennit_comm_t comm = NULL;
- *   sennit_status_t status = sennit_comm_init_env(&comm, NULL);   // RANK, WORLD_SIZE, ... or mpirun, srun
- *   if (status == SENNIT_OK) {
- *     status = sennit_all_reduce(x, x, 1024, SENNIT_FLOAT32, SENNIT_SUM, comm, NULL, NULL);
+ *   sennit_status_t status = sennit_comm_init_env(&comm, NULL);   // RANK, WORLD_SIZE, ... or
+ * mpirun, srun if (status == SENNIT_OK) { status = sennit_all_reduce(x, x, 1024, SENNIT_FLOAT32,
+ * SENNIT_SUM, comm, NULL, NULL);
  *   }
  *   if (status != SENNIT_OK) {
  *     fprintf(stderr, "%s\n", sennit_last_error_message());
@@ -12,15 +12,16 @@
  *
  * Threads: functions on different communicators may be called from different threads at any time.
  * Functions on one communicator may be called from any thread, one thread at a time; abort may be
- * called from any thread while another waits. Groups and the last error belong to the calling thread.
+ * called from any thread while another waits. Groups and the last error belong to the calling
+ * thread.
  *
  * Buffers belong to the caller and must stay valid until the call has returned, or until its work
  * has been waited for. In place: all_reduce, reduce and broadcast with recv == send; all_gather and
  * gather with send == recv + rank * count elements; reduce_scatter and scatter with
  * recv == send + rank * count elements; all_to_all with recv == send. Other overlaps are errors.
  *
- * `count` is in elements: of the whole vector for all_reduce, reduce, broadcast, send and recv; of one
- * rank's part for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.
+ * `count` is in elements: of the whole vector for all_reduce, reduce, broadcast, send and recv; of
+ * one rank's part for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.
  *
  * `stream` is a cudaStream_t for buffers in GPU memory and NULL for buffers in host memory.
  *
@@ -64,15 +65,15 @@ SENNIT_API const char* sennit_status_text(sennit_status_t status);
 typedef struct sennit_error_t {
   size_t struct_size;
   sennit_status_t status;
-  const char* message;      /* one line: what, where, what to do */
-  const char* comm;         /* name of the communicator */
-  const char* op;           /* "all_reduce"; empty outside a call */
-  uint64_t sequence;        /* number of the call on its communicator, from 1 */
+  const char* message; /* one line: what, where, what to do */
+  const char* comm;    /* name of the communicator */
+  const char* op;      /* "all_reduce"; empty outside a call */
+  uint64_t sequence;   /* number of the call on its communicator, from 1 */
   uint64_t count;
   const char* dtype;
   const char* reduce_op;
-  int32_t root;             /* -1: none */
-  int32_t rank;             /* of the caller; -1: none */
+  int32_t root; /* -1: none */
+  int32_t rank; /* of the caller; -1: none */
   int32_t size;
   const int32_t* blamed_ranks;
   size_t blamed_count;
@@ -80,7 +81,8 @@ typedef struct sennit_error_t {
   double elapsed_s;
   const char* next;
 } sennit_error_t;
-#define SENNIT_ERROR_INITIALIZER {sizeof(sennit_error_t), SENNIT_OK, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0}
+#define SENNIT_ERROR_INITIALIZER \
+  {sizeof(sennit_error_t), SENNIT_OK, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0}
 
 /* The last failure of a call made by this thread; status SENNIT_OK when there was none. */
 SENNIT_API sennit_status_t sennit_last_error(sennit_error_t* error);
@@ -132,7 +134,8 @@ typedef struct sennit_config_t {
   int64_t slot_bytes;    /* SENNIT_SLOT_BYTES, by the number of ranks */
   int32_t slots;         /* SENNIT_SLOTS, by the number of ranks */
   int32_t ports;         /* SENNIT_PORTS, 4: channels between two ranks that one plan may have */
-  int32_t non_blocking;  /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
+  int32_t
+      non_blocking; /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
 } sennit_config_t;
 #define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0}
 
@@ -155,11 +158,8 @@ SENNIT_API sennit_status_t sennit_comm_init_all(sennit_comm_t* comms,
                                                 const sennit_config_t* config);
 /* Ranks with the same color (>= 0) form a communicator, ordered by key, then rank. color < 0: none,
  * *result becomes NULL. Called by all ranks. config: NULL takes the parent's. */
-SENNIT_API sennit_status_t sennit_comm_split(sennit_comm_t comm,
-                                             int color,
-                                             int key,
-                                             sennit_comm_t* result,
-                                             const sennit_config_t* config);
+SENNIT_API sennit_status_t sennit_comm_split(
+    sennit_comm_t comm, int color, int key, sennit_comm_t* result, const sennit_config_t* config);
 /* A communicator without `excluded` ranks and without those known to be dead; called by the others,
  * on a communicator that may have failed. */
 SENNIT_API sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
@@ -211,8 +211,8 @@ typedef struct sennit_call_options_t {
   const char* path;      /* "shm", "cma" */
   const char* protocol;  /* "slots", "direct" */
   int64_t tile_bytes;
-  double deadline_s;     /* of this call; negative: none */
-  sennit_work_t* work;   /* not NULL: the call returns at once; wait for *work, then destroy it */
+  double deadline_s;   /* of this call; negative: none */
+  sennit_work_t* work; /* not NULL: the call returns at once; wait for *work, then destroy it */
 } sennit_call_options_t;
 #define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0}
 
@@ -348,7 +348,8 @@ SENNIT_API sennit_status_t sennit_scatter_v(const void* send,
 
 /* Calls between start and end, on any communicators, are made together at the outermost end. They
  * may be posted in any order on different ranks as long as the collectives of one communicator, and
- * the sends (recvs) to (from) one peer, are in the same order. Groups belong to the thread and nest. */
+ * the sends (recvs) to (from) one peer, are in the same order. Groups belong to the thread and
+ * nest. */
 SENNIT_API sennit_status_t sennit_group_start(void);
 SENNIT_API sennit_status_t sennit_group_end(void);
 

@@ -3,11 +3,11 @@
 // table. To add one: docs/adding/algorithm.md.
 #pragma once
 
+#include "schedule/schedule.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string_view>
-
-#include "schedule/schedule.hpp"
 
 namespace sennit {
 

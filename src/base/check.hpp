@@ -8,9 +8,9 @@ namespace sennit {
 
 }  // namespace sennit
 
-#define SENNIT_CHECK(condition, why)                                     \
-  do {                                                                   \
-    if (!(condition)) [[unlikely]] {                                     \
-      ::sennit::check_failed(__FILE__, __LINE__, #condition, (why));     \
-    }                                                                    \
+#define SENNIT_CHECK(condition, why)                                 \
+  do {                                                               \
+    if (!(condition)) [[unlikely]] {                                 \
+      ::sennit::check_failed(__FILE__, __LINE__, #condition, (why)); \
+    }                                                                \
   } while (false)

@@ -6,12 +6,13 @@
 namespace sennit {
 
 void check_failed(const char* file, int line, const char* condition, const char* why) {
-  std::fprintf(stderr,
-               "sennit: internal error at %s:%d: %s (%s). This is a defect of Sennit; please report it.\n",
-               file,
-               line,
-               why,
-               condition);
+  std::fprintf(
+      stderr,
+      "sennit: internal error at %s:%d: %s (%s). This is a defect of Sennit; please report it.\n",
+      file,
+      line,
+      why,
+      condition);
   std::abort();
 }
 

@@ -13,6 +13,8 @@
 // A Status is one pointer: success allocates nothing. It is a value, safe to copy between threads.
 #pragma once
 
+#include "base/check.hpp"
+
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -22,8 +24,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "base/check.hpp"
 
 namespace sennit {
 
@@ -59,8 +59,9 @@ class [[nodiscard]] Status {
   Status() = default;  // success
   Status(Code code, std::string message) : Status(code, std::move(message), ErrorDetail{}) {}
   Status(Code code, std::string message, ErrorDetail detail)
-      : failure_(std::make_shared<const Failure>(
-            Failure{code, std::move(message), std::move(detail)})) {}
+      : failure_(
+            std::make_shared<const Failure>(Failure{code, std::move(message), std::move(detail)})) {
+  }
 
   [[nodiscard]] bool ok() const { return failure_ == nullptr; }
   [[nodiscard]] Code code() const { return ok() ? Code::kOk : failure_->code; }
@@ -121,11 +122,11 @@ class [[nodiscard]] Result {
 #define SENNIT_CONCAT_INNER(a, b) a##b
 #define SENNIT_CONCAT(a, b) SENNIT_CONCAT_INNER(a, b)
 
-#define SENNIT_RETURN_IF_ERROR(expression)                 \
-  do {                                                     \
+#define SENNIT_RETURN_IF_ERROR(expression)                        \
+  do {                                                            \
     if (::sennit::Status status_ = (expression); !status_.ok()) { \
-      return status_;                                      \
-    }                                                      \
+      return status_;                                             \
+    }                                                             \
   } while (false)
 
 #define SENNIT_ASSIGN_OR_RETURN(declaration, expression) \

@@ -1,13 +1,13 @@
 // Calls, groups and works in the C ABI.
+#include "capi/guard.hpp"
+#include "capi/handles.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <utility>
 #include <vector>
-
-#include "capi/guard.hpp"
-#include "capi/handles.hpp"
 
 namespace sennit {
 namespace {
@@ -68,8 +68,9 @@ Status submit(sennit_comm_t comm,
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
   SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(given));
   if (stream != nullptr) {
-    return fail(Code::kUnsupported,
-                "a stream was passed, but this build of Sennit runs on host memory only; pass NULL");
+    return fail(
+        Code::kUnsupported,
+        "a stream was passed, but this build of Sennit runs on host memory only; pass NULL");
   }
   const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
   operation.wishes = {.algorithm = text(options.algorithm),
@@ -155,8 +156,7 @@ Status end_group() {
   for (const Group::Entry& entry : entries) {
     SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
     const auto guard = entry.comm->engine->lock();
-    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work,
-                            entry.comm->comm->prepare(entry.operation));
+    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work, entry.comm->comm->prepare(entry.operation));
     works.push_back(std::move(work));
   }
   for (std::size_t i = 0; i < entries.size(); ++i) {

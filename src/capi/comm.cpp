@@ -1,16 +1,16 @@
 // Communicators in the C ABI: making, deriving, asking, ending.
+#include "base/log.hpp"
+#include "base/sha256.hpp"
+#include "capi/guard.hpp"
+#include "capi/handles.hpp"
+#include "comm/progress_engine.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
-
-#include "base/log.hpp"
-#include "base/sha256.hpp"
-#include "capi/guard.hpp"
-#include "capi/handles.hpp"
-#include "comm/progress_engine.hpp"
 
 namespace sennit {
 namespace {
@@ -62,8 +62,8 @@ Status open(sennit_comm_t* result,
   handle->config = config;
   handle->engine = ProgressEngine::of_this_thread();
   if (non_blocking) {
-    handle->joining = std::async(std::launch::async,
-                                 [identity, config] { return Communicator::create(identity, config); });
+    handle->joining = std::async(
+        std::launch::async, [identity, config] { return Communicator::create(identity, config); });
     *result = handle.release();
     return {Code::kInProgress, "the communicator is joining"};
   }
@@ -101,8 +101,7 @@ void settle(sennit_comm& handle, bool wait) {
   if (!handle.joining.valid()) {
     return;
   }
-  if (!wait &&
-      handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+  if (!wait && handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     return;
   }
   auto joined = handle.joining.get();
@@ -150,14 +149,11 @@ Status split(sennit_comm& handle, int color, int key, sennit_comm_t* result, Com
       members.push_back(rank);
     }
   }
-  std::ranges::stable_sort(members, {}, [&](int rank) {
-    return all[static_cast<std::size_t>(rank)].key;
-  });
+  std::ranges::stable_sort(
+      members, {}, [&](int rank) { return all[static_cast<std::size_t>(rank)].key; });
   const auto place = std::ranges::find(members, parent.rank()) - members.begin();
-  const Identity identity = parent.derive("split",
-                                          static_cast<int>(place),
-                                          static_cast<int>(members.size()),
-                                          std::to_string(color));
+  const Identity identity = parent.derive(
+      "split", static_cast<int>(place), static_cast<int>(members.size()), std::to_string(color));
   if (color < 0) {
     *result = nullptr;
     return {};
@@ -184,10 +180,8 @@ Status shrink(sennit_comm& handle,
                 "rank {} is among the excluded ranks; only the others call shrink",
                 parent.rank());
   }
-  const Identity identity = parent.derive("shrink",
-                                          static_cast<int>(place - members.begin()),
-                                          static_cast<int>(members.size()),
-                                          names);
+  const Identity identity = parent.derive(
+      "shrink", static_cast<int>(place - members.begin()), static_cast<int>(members.size()), names);
   return open(result, identity, config, false);
 }
 
@@ -237,10 +231,9 @@ Status check_comm(sennit_comm_t comm) {
 
 Clock::duration to_limit(double timeout_s) {
   constexpr double kLongest = 1e9;
-  return timeout_s < 0 || timeout_s > kLongest
-             ? Clock::duration::max()
-             : std::chrono::duration_cast<Clock::duration>(
-                   std::chrono::duration<double>(timeout_s));
+  return timeout_s < 0 || timeout_s > kLongest ? Clock::duration::max()
+                                               : std::chrono::duration_cast<Clock::duration>(
+                                                     std::chrono::duration<double>(timeout_s));
 }
 
 }  // namespace sennit
@@ -341,11 +334,8 @@ sennit_status_t sennit_comm_init_all(sennit_comm_t* comms,
   });
 }
 
-sennit_status_t sennit_comm_split(sennit_comm_t comm,
-                                  int color,
-                                  int key,
-                                  sennit_comm_t* result,
-                                  const sennit_config_t* config) {
+sennit_status_t sennit_comm_split(
+    sennit_comm_t comm, int color, int key, sennit_comm_t* result, const sennit_config_t* config) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
     SENNIT_RETURN_IF_ERROR(check_result(result));

@@ -1,12 +1,12 @@
 // What stands behind the ABI's opaque handles.
 #pragma once
 
+#include "comm/progress_engine.hpp"
+#include "sennit/sennit.h"
+
 #include <future>
 #include <memory>
 #include <mutex>
-
-#include "comm/progress_engine.hpp"
-#include "sennit/sennit.h"
 
 // One communicator of one rank. `comm` is null while a non-blocking init runs.
 struct sennit_comm {

@@ -19,9 +19,9 @@
 // slot's previous content is message g - R, and R is far below 2^32.
 #pragma once
 
-#include <cstdint>
-
 #include "channel/word.hpp"
+
+#include <cstdint>
 
 namespace sennit::channel {
 
@@ -42,8 +42,7 @@ SENNIT_CHANNEL_FUNCTION constexpr std::uint32_t fingerprint_of(std::uint64_t wor
 SENNIT_CHANNEL_FUNCTION inline bool may_write(const Word& free,
                                               std::uint64_t message,
                                               std::uint32_t slots) {
-  return message < slots ||
-         load_acquire(free) == static_cast<std::uint32_t>(message - slots + 1);
+  return message < slots || load_acquire(free) == static_cast<std::uint32_t>(message - slots + 1);
 }
 
 SENNIT_CHANNEL_FUNCTION inline bool is_full(const Word& full,

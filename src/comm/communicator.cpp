@@ -1,14 +1,14 @@
 #include "comm/communicator.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <optional>
-
 #include "base/env.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "comm/fork_guard.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
 
 namespace sennit {
 namespace {
@@ -62,10 +62,10 @@ std::uint64_t mix(std::uint64_t value) {
 
 std::uint32_t fingerprint_of(const CallWords& words) {
   std::uint64_t hash = words.plan_hash;
-  for (const std::uint64_t word : {(std::uint64_t{words.collective} << 40) |
-                                       (std::uint64_t{words.dtype} << 32) | words.op,
-                                   static_cast<std::uint64_t>(words.root),
-                                   words.count}) {
+  for (const std::uint64_t word :
+       {(std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) | words.op,
+        static_cast<std::uint64_t>(words.root),
+        words.count}) {
     hash = mix(hash + 0x9e3779b97f4a7c15ULL + word);
   }
   return static_cast<std::uint32_t>(hash);
@@ -122,12 +122,13 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 2 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
-    return sennit::fail(Code::kInvalidArgument,
-                "ports must lie in 1..1024, slots in 2..4096 and slot_bytes in 1K..1G; they are "
-                "{}, {} and {}",
-                full.ports,
-                full.slots,
-                full.slot_bytes);
+    return sennit::fail(
+        Code::kInvalidArgument,
+        "ports must lie in 1..1024, slots in 2..4096 and slot_bytes in 1K..1G; they are "
+        "{}, {} and {}",
+        full.ports,
+        full.slots,
+        full.slot_bytes);
   }
   // One port more: send and recv have their own.
   const shm::RingGeometry geometry{.ranks = identity.size,
@@ -171,7 +172,7 @@ Status Communicator::probe_memory() {
   SENNIT_ASSIGN_OR_RETURN(facts_.cma, world_.probe_memory(wanted, config_.join_timeout_s));
   if (wanted && !facts_.cma && rank() == 0) {
     SENNIT_INFO("comm",
-               "path cma is closed: the system forbids process_vm_readv between these ranks");
+                "path cma is closed: the system forbids process_vm_readv between these ranks");
   }
   plans_ = std::make_unique<PlanCache>(world_.host_rank(), facts_, config_.ports);
   return {};
@@ -188,10 +189,11 @@ Status Communicator::check(const Operation& op) const {
                         config_.name);
   }
   if (fork_generation() != generation_) {
-    return sennit::fail(Code::kInvalidUsage,
-                        "communicator '{}' was made before this process was forked; only the parent "
-                        "may use it",
-                        config_.name);
+    return sennit::fail(
+        Code::kInvalidUsage,
+        "communicator '{}' was made before this process was forked; only the parent "
+        "may use it",
+        config_.name);
   }
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
     return sennit::fail(
@@ -264,8 +266,7 @@ void Communicator::post(std::shared_ptr<Work> work) {
   last_program_ = work->program;
   const double deadline =
       work->operation.deadline_s != 0 ? work->operation.deadline_s : config_.deadline_s;
-  work->deadline =
-      deadline > 0 ? work->posted + in_seconds(deadline) : Clock::time_point::max();
+  work->deadline = deadline > 0 ? work->posted + in_seconds(deadline) : Clock::time_point::max();
   work->look_interval = kFirstLook;
   work->next_look = work->posted + kFirstLook;
   work->next_warning = work->posted + kFirstWarning;
@@ -416,14 +417,14 @@ void Communicator::warn(Work& work, Clock::time_point now) {
   work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
   const Verdict verdict = explain_deadline(world_, view_of(work));
   SENNIT_WARN("comm",
-             "{} #{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
-             sennit::describe(work.words),
-             work.sequence,
-             config_.name,
-             rank(),
-             size(),
-             seconds_since(work.posted),
-             verdict.evidence);
+              "{} #{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
+              sennit::describe(work.words),
+              work.sequence,
+              config_.name,
+              rank(),
+              size(),
+              seconds_since(work.posted),
+              verdict.evidence);
 }
 
 Status Communicator::contract(const Work& work, const Verdict& verdict) const {
@@ -515,8 +516,7 @@ Identity Communicator::derive(std::string_view what,
                               std::string_view members) {
   return {.rank = new_rank,
           .size = new_size,
-          .key = sha256_hex(
-              fmt::format("{}/{}/{}/{}", world_.key(), what, ++derived_, members))};
+          .key = sha256_hex(fmt::format("{}/{}/{}/{}", world_.key(), what, ++derived_, members))};
 }
 
 }  // namespace sennit

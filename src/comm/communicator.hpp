@@ -1,8 +1,14 @@
 // Communicator: ranks that joined, their shared memory, and the calls they make in one order.
 //
-// Calls are posted and make progress inside Communicator::progress, which the ProgressEngine of the thread
-// that waits drives. Everything here but abort() is called under the engine's lock.
+// Calls are posted and make progress inside Communicator::progress, which the ProgressEngine of the
+// thread that waits drives. Everything here but abort() is called under the engine's lock.
 #pragma once
+
+#include "comm/fork_guard.hpp"
+#include "comm/plan_cache.hpp"
+#include "comm/watch.hpp"
+#include "comm/work.hpp"
+#include "comm/world.hpp"
 
 #include <atomic>
 #include <deque>
@@ -11,12 +17,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "comm/fork_guard.hpp"
-#include "comm/plan_cache.hpp"
-#include "comm/watch.hpp"
-#include "comm/work.hpp"
-#include "comm/world.hpp"
 
 namespace sennit {
 

@@ -10,9 +10,8 @@ namespace {
 std::atomic<std::uint64_t> generation{0};
 
 // A handler in the child is cheaper than asking for the pid in every call.
-const int kRegistered = ::pthread_atfork(nullptr, nullptr, [] {
-  generation.fetch_add(1, std::memory_order_relaxed);
-});
+const int kRegistered =
+    ::pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 #include "comm/plan_cache.hpp"
 
+#include "verify/verify.hpp"
+
 #include <array>
 #include <mutex>
 #include <utility>
-
-#include "verify/verify.hpp"
 
 namespace sennit {
 namespace {
@@ -32,8 +32,8 @@ PlanCache::PlanCache(HostRank& rank, const HostFacts& facts, int ports)
 Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
   const bool pair = request.collective == Collective::kSendRecv;
   const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks, .root = request.root};
-  SENNIT_ASSIGN_OR_RETURN(
-      Choice choice, choose(request.collective, shape, request.bytes, request.wishes, facts_));
+  SENNIT_ASSIGN_OR_RETURN(Choice choice,
+                          choose(request.collective, shape, request.bytes, request.wishes, facts_));
   const Key key{request.collective, request.root, request.peer, request.role, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return known->second.get();
@@ -53,8 +53,7 @@ Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
 Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& request,
                                                             const Shape& shape,
                                                             const Choice& choice) {
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
-                          make_plan(choice, shape, facts_));
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
   SENNIT_ASSIGN_OR_RETURN(const Proof proof, prove_once(*plan));
   const bool pair = request.collective == Collective::kSendRecv;
   const shm::RingGeometry& geometry = rank_.rings.geometry();
@@ -62,8 +61,8 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& r
                              .slots = geometry.slots,
                              .slot_bytes = geometry.slot_bytes,
                              .first_port = pair ? ports_ : 0};
-  SENNIT_ASSIGN_OR_RETURN(
-      Program program, compile(plan, proof, pair ? request.role : rank_.rank, limits));
+  SENNIT_ASSIGN_OR_RETURN(Program program,
+                          compile(plan, proof, pair ? request.role : rank_.rank, limits));
   if (!pair) {
     return std::make_unique<const BoundProgram>(std::move(program), rank_, std::span<const int>());
   }

@@ -1,11 +1,11 @@
 // PlanCache: from a call to the bound program that runs it, made and proved at first use.
 #pragma once
 
-#include <map>
-#include <memory>
-
 #include "exec/cpu/job.hpp"
 #include "select/select.hpp"
+
+#include <map>
+#include <memory>
 
 namespace sennit {
 

@@ -1,11 +1,11 @@
 #include "comm/progress_engine.hpp"
 
+#include "base/env.hpp"
+
 #include <sched.h>
 
 #include <algorithm>
 #include <thread>
-
-#include "base/env.hpp"
 
 namespace sennit {
 namespace {
@@ -83,8 +83,8 @@ Clock::duration ProgressEngine::poll_time() const {
   if (wished.ok() && *wished >= 0) {
     return microseconds(*wished);
   }
-  const bool crowded = std::ranges::any_of(
-      comms_, [](const auto& comm) { return comm->size() > cores; });
+  const bool crowded =
+      std::ranges::any_of(comms_, [](const auto& comm) { return comm->size() > cores; });
   return crowded ? Clock::duration::zero() : kPollTime;
 }
 
@@ -124,7 +124,8 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     }
     if (now >= poll_end) {
       guard.unlock();
-      sleep(comm, work, std::min(next_look(), now + std::min(limit - (now - begin), kLongestSleep)));
+      sleep(
+          comm, work, std::min(next_look(), now + std::min(limit - (now - begin), kLongestSleep)));
       guard.lock();
     }
   }

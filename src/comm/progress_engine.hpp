@@ -1,4 +1,5 @@
-// ProgressEngine: makes progress for the communicators that one thread made, while any thread waits.
+// ProgressEngine: makes progress for the communicators that one thread made, while any thread
+// waits.
 //
 // There is no thread of its own. Whoever waits for a work drives all calls of all communicators of
 // the engine, so that a rank which waits on one communicator still serves its peers on another. The
@@ -8,12 +9,12 @@
 // the cores, polling would keep the awaited rank from running, and the first two are skipped.
 #pragma once
 
+#include "comm/communicator.hpp"
+
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
-
-#include "comm/communicator.hpp"
 
 namespace sennit {
 

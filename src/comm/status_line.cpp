@@ -4,9 +4,9 @@ namespace sennit {
 
 void StatusLine::enter(std::uint64_t call, const CallWords& words) {
   Words& line = calls[call % 2];
-  line.what.store((std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) |
-                      words.op,
-                  std::memory_order_release);
+  line.what.store(
+      (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) | words.op,
+      std::memory_order_release);
   line.root.store(words.root, std::memory_order_release);
   line.count.store(words.count, std::memory_order_release);
   line.plan_hash.store(words.plan_hash, std::memory_order_release);

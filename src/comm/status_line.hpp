@@ -7,12 +7,12 @@
 // announced k + 1, and every store is a release.
 #pragma once
 
+#include "exec/cpu/doorbell.hpp"
+#include "types/types.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstdint>
-
-#include "exec/cpu/doorbell.hpp"
-#include "types/types.hpp"
 
 namespace sennit {
 

@@ -63,8 +63,7 @@ std::optional<Verdict> find_different_call(const World& world, const CallView& v
   Verdict verdict{.code = Code::kMismatch};
   std::vector<std::string> clauses;
   for (const auto& [words, ranks] : calls) {
-    clauses.push_back(
-        fmt::format("{} called {}", describe_ranks(world, ranks), describe(words)));
+    clauses.push_back(fmt::format("{} called {}", describe_ranks(world, ranks), describe(words)));
     if (words != meant->first) {
       verdict.blamed_ranks.insert(verdict.blamed_ranks.end(), ranks.begin(), ranks.end());
     }
@@ -86,12 +85,12 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   if (dead.empty()) {
     return std::nullopt;
   }
-  return Verdict{.code = Code::kRankFailed,
-                 .blamed_ranks = dead,
-                 .evidence = fmt::format(
-                     "{} died (last finished call {})",
-                     describe_ranks(world, dead),
-                     world.line(dead.front()).left.load(std::memory_order_acquire))};
+  return Verdict{
+      .code = Code::kRankFailed,
+      .blamed_ranks = dead,
+      .evidence = fmt::format("{} died (last finished call {})",
+                              describe_ranks(world, dead),
+                              world.line(dead.front()).left.load(std::memory_order_acquire))};
 }
 
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
@@ -105,27 +104,26 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
       case RankState::kActive:
         break;
       case RankState::kAborted:
-        return Verdict{.code = Code::kAborted,
-                       .blamed_ranks = {rank},
-                       .evidence = fmt::format("{} aborted the communicator",
-                                               world.describe(rank))};
+        return Verdict{
+            .code = Code::kAborted,
+            .blamed_ranks = {rank},
+            .evidence = fmt::format("{} aborted the communicator", world.describe(rank))};
       case RankState::kFailed: {
         // What made that rank give up is the cause; the rank itself is only its messenger.
         const int blamed = line.blamed.load(std::memory_order_acquire);
         const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
         const bool known = blamed >= 0 && blamed < world.size();
-        return Verdict{
-            .code = code == Code::kMismatch || code == Code::kAborted ||
-                            code == Code::kDeadlineExceeded
-                        ? code
-                        : Code::kRankFailed,
-            .blamed_ranks = {known ? blamed : rank},
-            .evidence = fmt::format("{} gave up ({}{})",
-                                    world.describe(rank),
-                                    code_text(code),
-                                    known && blamed != rank
-                                        ? fmt::format(": {}", world.describe(blamed))
-                                        : std::string())};
+        return Verdict{.code = code == Code::kMismatch || code == Code::kAborted ||
+                                       code == Code::kDeadlineExceeded
+                                   ? code
+                                   : Code::kRankFailed,
+                       .blamed_ranks = {known ? blamed : rank},
+                       .evidence = fmt::format("{} gave up ({}{})",
+                                               world.describe(rank),
+                                               code_text(code),
+                                               known && blamed != rank
+                                                   ? fmt::format(": {}", world.describe(blamed))
+                                                   : std::string())};
       }
       case RankState::kFinalized:
         if (!has_left(world, rank, view)) {
@@ -217,8 +215,8 @@ Verdict explain_deadline(const World& world, const CallView& view) {
   }
   if (!absent.empty()) {
     verdict.blamed_ranks = absent;
-    verdict.evidence = fmt::format("alive, but has not made this call: {}",
-                                   describe_ranks(world, absent));
+    verdict.evidence =
+        fmt::format("alive, but has not made this call: {}", describe_ranks(world, absent));
     return verdict;
   }
   // Everybody is in the call: follow who waits for whom to the end, or into a circle.
@@ -229,10 +227,11 @@ Verdict explain_deadline(const World& world, const CallView& view) {
     chain.push_back(next);
   }
   verdict.blamed_ranks = chain.size() > 1 ? std::vector<int>{chain.back()} : std::vector<int>{};
-  verdict.evidence = fmt::format("all are in the call, without progress at lane {} step {}; who waits for whom: {}",
-                                 view.waiting.lane,
-                                 view.waiting.step,
-                                 fmt::join(chain, " -> "));
+  verdict.evidence = fmt::format(
+      "all are in the call, without progress at lane {} step {}; who waits for whom: {}",
+      view.waiting.lane,
+      view.waiting.step,
+      fmt::join(chain, " -> "));
   return verdict;
 }
 

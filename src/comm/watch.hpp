@@ -2,12 +2,12 @@
 // and asks the system whether they live; it changes nothing and waits for nothing.
 #pragma once
 
+#include "comm/world.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "comm/world.hpp"
 
 namespace sennit {
 
@@ -24,8 +24,8 @@ struct Verdict {
   std::string evidence{};  // whole clauses, for the middle of the error line
 };
 
-// Why the call can never end, if that can be known now: a rank died, gave up, aborted, has finalized,
-// or is in a different call with the same number.
+// Why the call can never end, if that can be known now: a rank died, gave up, aborted, has
+// finalized, or is in a different call with the same number.
 std::optional<Verdict> find_failure(const World& world, const CallView& view);
 
 // The verdict when the deadline has passed: who has not made the call, is stopped, or waits for

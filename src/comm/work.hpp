@@ -1,15 +1,15 @@
 // Work: one call of one rank, from the moment it is posted to its end.
 #pragma once
 
+#include "comm/world.hpp"
+#include "exec/cpu/job.hpp"
+#include "select/select.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-
-#include "comm/world.hpp"
-#include "exec/cpu/job.hpp"
-#include "select/select.hpp"
 
 namespace sennit {
 
@@ -22,10 +22,10 @@ struct Operation {
   Dtype dtype = Dtype::kUint8;
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
-  int peer = -1;           // of a send or recv
+  int peer = -1;  // of a send or recv
   bool is_send = false;
   Wishes wishes;
-  double deadline_s = 0;   // 0: the communicator's; negative: none
+  double deadline_s = 0;  // 0: the communicator's; negative: none
 };
 
 struct Work {
@@ -37,7 +37,7 @@ struct Work {
   std::unique_ptr<std::byte[]> input_copy;  // for plans that are not proved in place
   std::optional<Job> job;                   // while it runs
   Clock::time_point posted;
-  Clock::time_point deadline;               // max(): none
+  Clock::time_point deadline;  // max(): none
   Clock::time_point next_look;
   Clock::duration look_interval{};
   Clock::time_point next_warning;

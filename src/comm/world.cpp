@@ -31,11 +31,12 @@ World::World(Membership membership, const shm::RingGeometry& geometry)
     : membership_(std::move(membership)),
       header_(reinterpret_cast<ControlHeader*>(membership_.segment->data())),
       lines_(reinterpret_cast<StatusLine*>(membership_.segment->data() + lines_offset())),
-      bells_(reinterpret_cast<Doorbell*>(membership_.segment->data() +
-                                         bells_offset(geometry.ranks))),
-      host_rank_(membership_.identity.rank,
-                 shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
-                 bells_) {
+      bells_(
+          reinterpret_cast<Doorbell*>(membership_.segment->data() + bells_offset(geometry.ranks))),
+      host_rank_(
+          membership_.identity.rank,
+          shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
+          bells_) {
   for (int peer = 0; peer < size(); ++peer) {
     host_rank_.peers[static_cast<std::size_t>(peer)] =
         cma::PeerMemory(member(peer).pid, member(peer).same_process);
@@ -60,9 +61,8 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
 }
 
 Result<bool> World::probe_memory(bool wanted, double timeout_s) {
-  const auto deadline =
-      Clock::now() +
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                           std::chrono::duration<double>(timeout_s));
   const auto announce = [this](ProbeState state) {
     my_line().probe.store(state, std::memory_order_seq_cst);
     for (int peer = 0; peer < size(); ++peer) {
@@ -78,9 +78,10 @@ Result<bool> World::probe_memory(bool wanted, double timeout_s) {
   for (int peer = 0; peer < size() && works; ++peer) {
     std::uint64_t seen = 0;
     const std::uint64_t address = line(peer).probe_address.load(std::memory_order_acquire);
-    works = peer == rank() ||
-            (host_rank_.peers[static_cast<std::size_t>(peer)].read(&seen, address, sizeof(seen)).ok() &&
-             seen == word - static_cast<std::uint64_t>(rank()) + static_cast<std::uint64_t>(peer));
+    works =
+        peer == rank() ||
+        (host_rank_.peers[static_cast<std::size_t>(peer)].read(&seen, address, sizeof(seen)).ok() &&
+         seen == word - static_cast<std::uint64_t>(rank()) + static_cast<std::uint64_t>(peer));
   }
   announce(works ? ProbeState::kWorks : ProbeState::kFailed);
   SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kFailed, deadline));

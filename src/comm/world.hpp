@@ -2,15 +2,15 @@
 // rings, and what it takes to know whether the other ranks live.
 #pragma once
 
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "comm/rendezvous.hpp"
 #include "comm/status_line.hpp"
 #include "exec/cpu/job.hpp"
 #include "path/shm/ring_pool.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace sennit {
 

@@ -14,10 +14,8 @@ Result<PathKind> parse_path_kind(std::string_view text) {
     }
     names.push_back(row.name);
   }
-  return fail(Code::kInvalidArgument,
-              "there is no path '{}'; there are: {}",
-              text,
-              fmt::join(names, ", "));
+  return fail(
+      Code::kInvalidArgument, "there is no path '{}'; there are: {}", text, fmt::join(names, ", "));
 }
 
 }  // namespace sennit

@@ -1,11 +1,11 @@
 // The kinds of path as a table; path_kinds.def says what the columns mean.
 #pragma once
 
+#include "base/status.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string_view>
-
-#include "base/status.hpp"
 
 namespace sennit {
 

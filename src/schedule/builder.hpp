@@ -17,11 +17,11 @@
 // indices; finish() runs check_structure.
 #pragma once
 
+#include "schedule/schedule.hpp"
+
 #include <initializer_list>
 #include <string>
 #include <vector>
-
-#include "schedule/schedule.hpp"
 
 namespace sennit {
 

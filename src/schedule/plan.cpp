@@ -1,10 +1,10 @@
 #include "schedule/plan.hpp"
 
+#include "base/sha256.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#include "base/sha256.hpp"
 
 namespace sennit {
 namespace {
@@ -234,8 +234,7 @@ ElementRange strand_range(const Plan& plan,
     return weight == total ? length : length / total * weight / align * align;
   };
   const std::int64_t begin = cut(before);
-  const std::int64_t end =
-      cut(before + plan.strands[static_cast<std::size_t>(index)].share);
+  const std::int64_t end = cut(before + plan.strands[static_cast<std::size_t>(index)].share);
   return {.begin = begin, .length = end - begin};
 }
 

@@ -4,13 +4,13 @@
 // plan_hash() travels in the fingerprint of every call.
 #pragma once
 
+#include "machine/path_kind.hpp"
+#include "schedule/schedule.hpp"
+
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
-
-#include "machine/path_kind.hpp"
-#include "schedule/schedule.hpp"
 
 namespace sennit {
 
@@ -81,11 +81,8 @@ ElementRange strand_range(const Plan& plan,
                           std::int64_t length,
                           std::int64_t element_bytes);
 
-inline constexpr std::array kProtocols = {Protocol::kSlots,
-                                          Protocol::kDirectGet,
-                                          Protocol::kDirectPut,
-                                          Protocol::kLl,
-                                          Protocol::kLl128};
+inline constexpr std::array kProtocols = {
+    Protocol::kSlots, Protocol::kDirectGet, Protocol::kDirectPut, Protocol::kLl, Protocol::kLl128};
 inline constexpr std::array kEngines = {Engine::kCpu, Engine::kSm, Engine::kStream};
 
 std::string_view name(Protocol protocol);

@@ -18,11 +18,11 @@
 // work on slices. Block lengths follow from count and cut (see block_range).
 #pragma once
 
+#include "types/types.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <vector>
-
-#include "types/types.hpp"
 
 namespace sennit {
 
@@ -31,7 +31,7 @@ namespace sennit {
 struct Shape {
   int ranks = 1;
   int root = 0;
-  int radix = 0;                         // 0: the algorithm's own choice
+  int radix = 0;                           // 0: the algorithm's own choice
   std::vector<std::vector<int>> groups{};  // ranks by group, for hierarchical algorithms
 
   bool operator==(const Shape&) const = default;

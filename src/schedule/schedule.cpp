@@ -1,8 +1,8 @@
 #include "schedule/schedule.hpp"
 
-#include <algorithm>
-
 #include "schedule/tokens.hpp"
+
+#include <algorithm>
 
 namespace sennit {
 namespace {
@@ -83,10 +83,8 @@ class StructureCheck {
       std::vector<int> ranks{channel.writer.rank};
       for (const LaneId reader : channel.readers) {
         if (!lane_exists(reader)) {
-          return wrong("channel {} is read by lane {}.{}, which is not there",
-                       c,
-                       reader.rank,
-                       reader.lane);
+          return wrong(
+              "channel {} is read by lane {}.{}, which is not there", c, reader.rank, reader.lane);
         }
         ranks.push_back(reader.rank);
       }
@@ -102,8 +100,7 @@ class StructureCheck {
     const auto& lanes = schedule_.ranks[static_cast<std::size_t>(rank)];
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
       for (std::size_t index = 0; index < lanes[lane].steps.size(); ++index) {
-        const Status status =
-            check_step(rank, static_cast<int>(lane), lanes[lane].steps[index]);
+        const Status status = check_step(rank, static_cast<int>(lane), lanes[lane].steps[index]);
         if (!status.ok()) {
           return wrong("rank {} lane {} step {}: {}", rank, lane, index, status.message());
         }
@@ -268,9 +265,9 @@ class StructureCheck {
 int messages_per_tile(const Schedule& schedule, int channel) {
   const LaneId writer = schedule.channels[static_cast<std::size_t>(channel)].writer;
   int count = 0;
-  for (const Step& step : schedule.ranks[static_cast<std::size_t>(writer.rank)]
-                              [static_cast<std::size_t>(writer.lane)]
-                                  .steps) {
+  for (const Step& step :
+       schedule.ranks[static_cast<std::size_t>(writer.rank)][static_cast<std::size_t>(writer.lane)]
+           .steps) {
     count += static_cast<int>(std::ranges::count(step.out, channel));
   }
   return count;

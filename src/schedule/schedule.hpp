@@ -14,14 +14,14 @@
 //  - Rounding happens once, at the end of a step: no pass splits or joins reductions.
 #pragma once
 
+#include "schedule/problem.hpp"
+#include "types/types.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "schedule/problem.hpp"
-#include "types/types.hpp"
 
 namespace sennit {
 
@@ -84,11 +84,11 @@ struct Step {
   StepKind kind = StepKind::kToken;
   std::vector<Block> from{};
   std::vector<Block> to{};
-  std::vector<int> in{};          // channels, indices into Schedule::channels
-  std::vector<int> out{};         // channels
-  std::vector<int> order{};       // operands of a reduction, first to last; empty: as they stand
-  bool pre = false;             // each raw input operand is scaled before it is reduced
-  bool post = false;            // the result is the finished sum, and is scaled
+  std::vector<int> in{};     // channels, indices into Schedule::channels
+  std::vector<int> out{};    // channels
+  std::vector<int> order{};  // operands of a reduction, first to last; empty: as they stand
+  bool pre = false;          // each raw input operand is scaled before it is reduced
+  bool post = false;         // the result is the finished sum, and is scaled
   std::vector<StepRef> after{};
 
   bool operator==(const Step&) const = default;
@@ -145,8 +145,8 @@ int largest_message_blocks(const Schedule& schedule);
 bool is_stored_whole(const Schedule& schedule, int channel);
 
 // Structure alone: names are words, indices in range, list lengths as the kinds demand, channels
-// used only by their own lanes and equally often at both ends. What passes can be printed, hashed and given to the
-// verifier; it may still be wrong in every way that a proof is for.
+// used only by their own lanes and equally often at both ends. What passes can be printed, hashed
+// and given to the verifier; it may still be wrong in every way that a proof is for.
 Status check_structure(const Schedule& schedule);
 
 inline constexpr std::array kPlaces = {Place::kDevice, Place::kHost};

@@ -39,9 +39,8 @@ constexpr std::int64_t kDirectTileBytes = 1024 * kKilo;
 
 Result<bool> wants_direct(const Wishes& wishes, std::int64_t bytes, const HostFacts& facts) {
   if (wishes.path != "" && wishes.path != "shm" && wishes.path != "cma") {
-    return fail(Code::kInvalidArgument,
-                "host ranks have no path '{}'; there are: shm, cma",
-                wishes.path);
+    return fail(
+        Code::kInvalidArgument, "host ranks have no path '{}'; there are: shm, cma", wishes.path);
   }
   if (wishes.protocol != "" && wishes.protocol != "slots" && wishes.protocol != "direct") {
     return fail(Code::kInvalidArgument,
@@ -105,11 +104,8 @@ Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
                                               const HostFacts& facts) {
   SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
   const auto schedule = std::make_shared<const Schedule>(std::move(made));
-  Strand strand = bind(schedule,
-                       PathKind::kShm,
-                       Protocol::kSlots,
-                       static_cast<int>(facts.slots),
-                       Engine::kCpu);
+  Strand strand =
+      bind(schedule, PathKind::kShm, Protocol::kSlots, static_cast<int>(facts.slots), Engine::kCpu);
   bool all_direct = choice.direct;
   for (std::size_t c = 0; choice.direct && c < strand.channels.size(); ++c) {
     if (is_stored_whole(*schedule, static_cast<int>(c))) {
@@ -120,9 +116,8 @@ Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
     }
   }
   // A message of several blocks lies in one slot.
-  const std::int64_t slot_tile =
-      static_cast<std::int64_t>(facts.slot_bytes) /
-      std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
+  const std::int64_t slot_tile = static_cast<std::int64_t>(facts.slot_bytes) /
+                                 std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
   strand.tile_bytes = all_direct ? choice.tile_bytes : std::min(choice.tile_bytes, slot_tile);
   if (strand.tile_bytes < 64) {
     return fail(Code::kUnsupported,

@@ -2,12 +2,12 @@
 // share; so far a short table of rules for host ranks.
 #pragma once
 
+#include "algo/algorithm.hpp"
+#include "schedule/plan.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include "algo/algorithm.hpp"
-#include "schedule/plan.hpp"
 
 namespace sennit {
 
@@ -38,8 +38,8 @@ struct Choice {
   auto operator<=>(const Choice&) const = default;
 };
 
-// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that cannot
-// be met are refused by name (kUnsupported, kInvalidArgument).
+// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
+// cannot be met are refused by name (kUnsupported, kInvalidArgument).
 Result<Choice> choose(Collective collective,
                       const Shape& shape,
                       std::int64_t bytes,

@@ -97,10 +97,8 @@ void reduce_as(void* out, std::span<const void* const> operands, std::int64_t el
   if (operands.size() == 1) {
     std::memmove(typed, operands[0], static_cast<std::size_t>(elements) * sizeof(T));
   } else if (operands.size() == 2) {
-    reduce_two<T, Op>(typed,
-                      static_cast<const T*>(operands[0]),
-                      static_cast<const T*>(operands[1]),
-                      elements);
+    reduce_two<T, Op>(
+        typed, static_cast<const T*>(operands[0]), static_cast<const T*>(operands[1]), elements);
   } else {
     reduce_many<T, Op>(typed, operands, elements);
   }

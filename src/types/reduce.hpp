@@ -1,10 +1,10 @@
 // The arithmetic of reductions on the host.
 #pragma once
 
+#include "types/types.hpp"
+
 #include <cstdint>
 #include <span>
-
-#include "types/types.hpp"
 
 namespace sennit {
 

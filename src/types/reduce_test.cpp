@@ -25,7 +25,12 @@ T reduced(Dtype dtype, ReduceOp op, std::vector<T> values) {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Reduce, OperatorsAreCommutativeToTheBit) {
-  const std::array<float, 9> values = {0.0F, -0.0F, 1.5F, -2.0F, kNan, -kNan,
+  const std::array<float, 9> values = {0.0F,
+                                       -0.0F,
+                                       1.5F,
+                                       -2.0F,
+                                       kNan,
+                                       -kNan,
                                        std::bit_cast<float>(0x7fa00001U),
                                        std::numeric_limits<float>::infinity(),
                                        -std::numeric_limits<float>::infinity()};

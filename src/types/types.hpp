@@ -2,12 +2,12 @@
 // of them stands in its row (dtypes.def, reduce_ops.def, collectives.def).
 #pragma once
 
+#include "base/status.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-
-#include "base/status.hpp"
 
 namespace sennit {
 

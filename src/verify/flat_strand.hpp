@@ -1,5 +1,5 @@
-// FlatStrand: a strand as flat arrays, the form in which the proof works. Lanes, steps and messages of
-// all ranks are numbered through; a message knows the step that sends it and those that take it.
+// FlatStrand: a strand as flat arrays, the form in which the proof works. Lanes, steps and messages
+// of all ranks are numbered through; a message knows the step that sends it and those that take it.
 #pragma once
 
 #include "schedule/plan.hpp"

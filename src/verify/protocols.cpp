@@ -24,7 +24,9 @@ Status check_lender(const FlatStrand& program, const FlatStrand::Message& messag
   return {};
 }
 
-Status check_recipient(const FlatStrand& program, const FlatStrand::Message& message, int recipient) {
+Status check_recipient(const FlatStrand& program,
+                       const FlatStrand::Message& message,
+                       int recipient) {
   const Step& step = *program.steps()[static_cast<std::size_t>(recipient)].step;
   if (step.kind == StepKind::kToken || program.is_put(message, recipient)) {
     return {};

@@ -1,6 +1,7 @@
 /* A program of an outside user: C, found through pkg-config or the CMake package, nothing else. */
 #include <sennit/sennit.h>
 #include <sennit/tools.h>
+
 #include <stdio.h>
 
 int main(void) {

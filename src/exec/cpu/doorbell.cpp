@@ -9,9 +9,13 @@ namespace sennit {
 namespace {
 
 // Not the private form: the word lies in memory that several processes share.
-long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* t) {
+long futex(std::atomic<std::uint32_t>& word,
+           int operation,
+           std::uint32_t value,
+           const timespec* t) {
   static_assert(sizeof(word) == sizeof(std::uint32_t));
-  return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, t, nullptr, 0);
+  return ::syscall(
+      SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, t, nullptr, 0);
 }
 
 }  // namespace

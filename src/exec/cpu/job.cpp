@@ -1,10 +1,10 @@
 #include "exec/cpu/job.hpp"
 
+#include "types/reduce.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#include "types/reduce.hpp"
 
 namespace sennit {
 
@@ -22,14 +22,14 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
   for (const ProgramLink& link : program_.links) {
     const int peer =
         rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
-    links_.push_back({.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
-                                            : rank.rings.ring(peer, rank.rank, link.port),
-                      .bell = &rank.bells[peer],
-                      .position = link.outgoing ? &rank.sent(peer, link.port)
-                                                : &rank.received(peer, link.port),
-                      .memory = &rank.peers[static_cast<std::size_t>(peer)],
-                      .peer = peer,
-                      .messages_per_tile = link.messages_per_tile});
+    links_.push_back(
+        {.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
+                               : rank.rings.ring(peer, rank.rank, link.port),
+         .bell = &rank.bells[peer],
+         .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
+         .memory = &rank.peers[static_cast<std::size_t>(peer)],
+         .peer = peer,
+         .messages_per_tile = link.messages_per_tile});
   }
 }
 
@@ -104,15 +104,12 @@ ElementRange Job::part_of(const StrandView& view, int block) const {
   return {.begin = block * call_.count + view.part.begin, .length = view.part.length};
 }
 
-std::int64_t Job::slice_elements(const ProgramLane& lane,
-                                 int length_of,
-                                 std::int64_t tile) const {
+std::int64_t Job::slice_elements(const ProgramLane& lane, int length_of, std::int64_t tile) const {
   const auto strand = static_cast<std::size_t>(lane.strand);
   const StrandView& view = strands_[strand];
   const std::int64_t begin =
       (lane.copy + tile * program_.plan->strands[strand].width) * view.tile_elements;
-  return std::clamp<std::int64_t>(
-      part_of(view, length_of).length - begin, 0, view.tile_elements);
+  return std::clamp<std::int64_t>(part_of(view, length_of).length - begin, 0, view.tile_elements);
 }
 
 Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
@@ -255,8 +252,8 @@ bool Job::fetched(const ProgramStep& step, std::int64_t first, std::int64_t last
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
       const std::uint64_t g = number(out, tile);
-      if (!channel::is_released(
-              bound_.links()[static_cast<std::size_t>(out.link)].ring.free(g), g)) {
+      if (!channel::is_released(bound_.links()[static_cast<std::size_t>(out.link)].ring.free(g),
+                                g)) {
         return false;
       }
     }
@@ -431,8 +428,8 @@ void Job::finish() {
   for (std::size_t l = 0; l < program_.links.size(); ++l) {
     const ProgramLink& link = program_.links[l];
     *bound_.links()[l].position =
-        base_[l] + static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) *
-                                              link.messages_per_tile);
+        base_[l] +
+        static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) * link.messages_per_tile);
   }
 }
 
@@ -444,7 +441,8 @@ Job::Waiting Job::waiting() const {
       continue;
     }
     const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
-    Waiting waiting{.lane = lane.schedule_lane, .step = state.step, .tile = state.unit * lane.burst};
+    Waiting waiting{
+        .lane = lane.schedule_lane, .step = state.step, .tile = state.unit * lane.burst};
     if (find_peer(step, state.posted, waiting)) {
       return waiting;
     }

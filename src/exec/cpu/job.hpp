@@ -7,16 +7,16 @@
 //   }
 #pragma once
 
+#include "exec/cpu/doorbell.hpp"
+#include "exec/cpu/program.hpp"
+#include "path/cma/peer_memory.hpp"
+#include "path/shm/ring_pool.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include "exec/cpu/doorbell.hpp"
-#include "exec/cpu/program.hpp"
-#include "path/cma/peer_memory.hpp"
-#include "path/shm/ring_pool.hpp"
 
 namespace sennit {
 
@@ -83,8 +83,8 @@ struct TraceEvent {
   int copy = 0;
   int lane = 0;
   int step = 0;
-  std::int64_t tile = 0;      // of the strand copy, from 0
-  std::uint64_t begin = 0;    // ticks of one clock that all ranks share
+  std::int64_t tile = 0;    // of the strand copy, from 0
+  std::uint64_t begin = 0;  // ticks of one clock that all ranks share
   std::uint64_t end = 0;
 };
 
@@ -113,7 +113,7 @@ class Job {
 
   // What the first unfinished lane that depends on another rank waits for.
   struct Waiting {
-    int peer = -1;         // -1: nothing that another rank must do
+    int peer = -1;  // -1: nothing that another rank must do
     int lane = 0;
     int step = 0;
     std::int64_t tile = 0;

@@ -35,9 +35,8 @@ class Compiler {
   }
 
   Status check_strand(const Strand& strand) const {
-    const auto message_bytes =
-        static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
-        std::max(strand.tile_bytes, kLargestElementBytes);
+    const auto message_bytes = static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
+                               std::max(strand.tile_bytes, kLargestElementBytes);
     for (std::size_t c = 0; c < strand.channels.size(); ++c) {
       const ChannelBinding& channel = strand.channels[c];
       if (channel.paths.size() != 1) {
@@ -260,9 +259,10 @@ class Compiler {
         const auto& steps = lanes[other].steps;
         for (std::size_t last = steps.size(); last-- > 0;) {
           if (scratches_of(steps[last]).contains(scratch)) {
-            out.waits.push_back({.lane = first_lane + static_cast<int>(other),
-                                 .step = static_cast<int>(last),
-                                 .delay = schedule.scratch[static_cast<std::size_t>(scratch)].depth});
+            out.waits.push_back(
+                {.lane = first_lane + static_cast<int>(other),
+                 .step = static_cast<int>(last),
+                 .delay = schedule.scratch[static_cast<std::size_t>(scratch)].depth});
             break;
           }
         }

@@ -2,12 +2,12 @@
 // call to call: rings, message numbers, waits between lanes. Made once a plan, run by Job.
 #pragma once
 
+#include "schedule/plan.hpp"
+#include "verify/verify.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <vector>
-
-#include "schedule/plan.hpp"
-#include "verify/verify.hpp"
 
 namespace sennit {
 
@@ -59,7 +59,7 @@ struct ProgramStep {
 
 struct ProgramLane {
   int strand = 0;
-  int copy = 0;   // runs tiles copy, copy + width, ...
+  int copy = 0;  // runs tiles copy, copy + width, ...
   int burst = 1;
   int schedule_lane = 0;  // index in the schedule, for messages and traces
   std::vector<ProgramStep> steps;

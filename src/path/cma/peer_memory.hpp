@@ -2,12 +2,12 @@
 // the rank is a thread of this process.
 #pragma once
 
+#include "base/status.hpp"
+
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
-
-#include "base/status.hpp"
 
 namespace sennit::cma {
 

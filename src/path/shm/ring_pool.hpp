@@ -8,10 +8,10 @@
 // A message of at most kInlineBytes lies in the cache line of its full word and costs one line.
 #pragma once
 
+#include "channel/channel.hpp"
+
 #include <cstddef>
 #include <cstdint>
-
-#include "channel/channel.hpp"
 
 namespace sennit::shm {
 
@@ -41,9 +41,7 @@ class Ring {
   [[nodiscard]] channel::Word& full(std::uint64_t message) const {
     return heads_[message % slots_].full;
   }
-  [[nodiscard]] channel::Word& free(std::uint64_t message) const {
-    return free_[message % slots_];
-  }
+  [[nodiscard]] channel::Word& free(std::uint64_t message) const { return free_[message % slots_]; }
   // Where a message of `bytes` lies; both ends know its length.
   [[nodiscard]] std::byte* payload(std::uint64_t message, std::size_t bytes) const {
     const std::uint64_t slot = message % slots_;
