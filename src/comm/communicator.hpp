@@ -89,7 +89,6 @@ class Communicator {
   void fail_all(const Status& status, const Work* cause);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;
-  [[nodiscard]] Status contract(const Work& work, const Verdict& verdict) const;
 
   CommConfig config_;
   std::uint64_t generation_ = fork_generation();
