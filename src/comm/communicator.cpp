@@ -23,6 +23,7 @@ using std::chrono::seconds;
 // costs some microseconds, and a mismatch or death must be told within a second.
 constexpr Clock::duration kFirstLook = microseconds(100);
 constexpr Clock::duration kLongestLookInterval = milliseconds(50);
+constexpr Clock::duration kProcessLookInterval = milliseconds(20);
 constexpr Clock::duration kFirstWarning = seconds(5);
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
@@ -258,7 +259,7 @@ bool Communicator::advance_front(Queue& queue) {
   }
   if (!work->job->status().ok()) {
     // A peer's memory could not be read: most likely it has just died, which its pidfd tells.
-    const auto verdict = find_failure(world_, view_of(*work));
+    const auto verdict = find_failure(world_, view_of(*work), Depth::kLinesAndProcesses);
     fail(*work,
          verdict ? *verdict
                  : Verdict{.code = work->job->status().code(),
@@ -309,6 +310,11 @@ Clock::time_point Communicator::next_look() const {
 void Communicator::look(Clock::time_point now) {
   const bool alarmed = world_.alarms() != alarms_seen_;
   alarms_seen_ = world_.alarms();
+  const bool ask_processes = alarmed || now >= next_process_look_;
+  const Depth depth = ask_processes ? Depth::kLinesAndProcesses : Depth::kLines;
+  if (ask_processes) {
+    next_process_look_ = now + kProcessLookInterval;
+  }
   std::vector<std::shared_ptr<Work>> running;
   if (!collectives_.empty()) {
     running.push_back(collectives_.front());
@@ -324,7 +330,7 @@ void Communicator::look(Clock::time_point now) {
     }
     const CallView view = view_of(*work);
     world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
-    if (const auto verdict = find_failure(world_, view)) {
+    if (const auto verdict = find_failure(world_, view, depth)) {
       fail(*work, *verdict);
     } else if (now >= work->deadline) {
       fail(*work, explain_deadline(world_, view));

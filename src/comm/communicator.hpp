@@ -102,6 +102,7 @@ class Communicator {
   std::uint64_t derived_ = 0;  // splits and shrinks so far
   const BoundProgram* last_program_ = nullptr;
   std::uint32_t alarms_seen_ = 0;
+  Clock::time_point next_process_look_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;
 };
