@@ -17,7 +17,7 @@ endif
 PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake src include frontends bench tests/CMakeLists.txt -type f \
       ! -name '*_test.cpp' ! -path 'bench/results/*' ! -path '*/__pycache__/*' 2>/dev/null)
-PYTHON_DIRS := $(wildcard tools tests frontends)
+PYTHON_DIRS := $(wildcard tools tests frontends examples)
 
 .PHONY: help deps build bench test format lint tidy clean
 .DELETE_ON_ERROR:

@@ -1,9 +1,9 @@
 /* sennit.h: collective communication over every wire of one machine.
  *
  *   sennit_comm_t comm = NULL;
- *   sennit_status_t status = sennit_comm_init_env(&comm, NULL);   // RANK, WORLD_SIZE, ... or
- * mpirun, srun if (status == SENNIT_OK) { status = sennit_all_reduce(x, x, 1024, SENNIT_FLOAT32,
- * SENNIT_SUM, comm, NULL, NULL);
+ *   sennit_status_t status = sennit_comm_init_env(&comm, NULL);  // of torchrun, mpirun, srun, ...
+ *   if (status == SENNIT_OK) {
+ *     status = sennit_all_reduce(x, x, 1024, SENNIT_FLOAT32, SENNIT_SUM, comm, NULL, NULL);
  *   }
  *   if (status != SENNIT_OK) {
  *     fprintf(stderr, "%s\n", sennit_last_error_message());

@@ -22,14 +22,15 @@ extern "C" {
 /* {"collective"?} -> {"algorithms": [{"collective", "name", "summary", "source", "in_place"}]} */
 SENNIT_API sennit_status_t sennit_tool_algorithms(const char* request, char** answer);
 
-/* Proves schedules: {"collective"?, "algorithm"?, "ranks"?: "1:64" or "8" or 8, "protocol"?:
- * "slots"|"direct"}
- * -> {"instances", "failed", "refused", "failures": [{"collective", "algorithm", "ranks", "root",
- * "why"}], "seconds"} */
+/* Proves schedules:
+ * {"collective"?, "algorithm"?, "ranks"?: "1:64" or "8" or 8, "protocol"?: "slots" or "direct"}
+ * -> {"instances", "failed", "refused", "seconds",
+ *     "failures": [{"collective", "algorithm", "ranks", "root", "why"}]} */
 SENNIT_API sennit_status_t sennit_tool_verify(const char* request, char** answer);
 
-/* {"collective", "algorithm"?, "ranks", "root"?, "radix"?} -> {"text", "json", "svg", "proof":
- * {...}} "svg" is null for schedules of more than 4096 steps; "ranks" is at most 512. */
+/* {"collective", "algorithm"?, "ranks", "root"?, "radix"?}
+ * -> {"text", "json", "svg", "proof": {...}}
+ * "svg" is null for schedules of more than 4096 steps; "ranks" is at most 512. */
 SENNIT_API sennit_status_t sennit_tool_show(const char* request, char** answer);
 
 /* {} -> the description of this machine. */

@@ -1,0 +1,31 @@
+"""All ranks add their vectors, in two ways to get ranks.
+
+python 02_all_reduce.py                                 # four processes of its own
+torchrun --nproc-per-node 4 02_all_reduce.py            # the ranks of a launcher
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import sennit
+
+
+def add_up(comm: sennit.Communicator) -> float:
+    """What each rank does; gives one element of the sum."""
+    x = np.full(1 << 20, comm.rank + 1, dtype=np.float32)
+    comm.all_reduce(x, x)  # in place; without a second argument the result is a new array
+
+    # The same without waiting. The buffer must be left alone until wait() has returned.
+    work = comm.start.all_reduce(x, x, op="max")
+    work.wait()
+    return float(x[-1])
+
+
+if __name__ == "__main__":
+    if "RANK" in os.environ:
+        with sennit.init() as world:
+            print(f"rank {world.rank} of {world.size}: every element is {add_up(world)}")
+    else:
+        print(f"4 ranks: every element is {sennit.spawn(add_up, 4)}")

@@ -1,0 +1,63 @@
+"""Writes docs/algorithms.md from the table of algorithms of the installed package.
+
+To be run with the Python that has it: .venv/bin/python tools/make_algorithms_page.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/algorithms.md"
+
+HEAD = """\
+# Algorithms
+
+This page is written by `tools/make_algorithms_page.py` from the library's own table.
+`sennit algorithms` prints the same, `sennit show COLLECTIVE --algorithm NAME --ranks N` prints the
+schedule of one, and `sennit verify` proves them.
+
+A name given in a call (`algorithm=` in Python, the option of that name in C) is run as named for
+every number of ranks, or refused by name. Where none is given, `src/select/select.cpp` chooses by
+collective and size.
+
+In place: "proved" means that the schedule itself is right when a rank's output is its input;
+"by copy" means that a rank which works in place runs on a copy of its input.
+"""
+
+COLUMNS = """\
+| name | what it does | in place | source |
+|---|---|---|---|
+"""
+
+
+def table() -> list[dict[str, Any]]:
+    """The rows as the library has them."""
+    # Asked here, so that page() also works, and is tested, without the package.
+    from sennit import _core
+
+    rows: list[dict[str, Any]] = json.loads(_core.tool_algorithms(""))["algorithms"]
+    return rows
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    """The page for these rows."""
+    text = HEAD
+    for collective, group in itertools.groupby(rows, key=lambda row: str(row["collective"])):
+        text += f"\n## {collective}\n\n{COLUMNS}"
+        for row in group:
+            in_place = "proved" if row["in_place"] else "by copy"
+            text += f"| `{row['name']}` | {row['summary']} | {in_place} | {row['source']} |\n"
+    return text
+
+
+def main() -> None:
+    """Rewrites the page."""
+    PAGE.write_text(page(table()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Writes docs/environment.md from src/base/env.def: python tools/make_environment_page.py."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "src/base/env.def"
+PAGE = ROOT / "docs/environment.md"
+
+ROW = re.compile(r'^SENNIT_ENV\((\w+), (\w+), "([^"]*)", "([^"]*)"\)$', re.MULTILINE)
+
+HEAD = """\
+# Environment variables
+
+This page is written by `tools/make_environment_page.py` from `src/base/env.def`. `sennit info`
+prints the same table with the values of your shell.
+
+A variable is read when it is needed. One that is set to the empty text counts as not set. A
+`SENNIT_*` variable that is not in this table is warned about once, because it is most likely
+misspelt. Fields of `sennit_config_t` (C), arguments of `init` and fields of `Config` (Python) go
+before the environment, and the environment goes before the default.
+
+Types: text; integer; bytes (an integer, or one with K, M or G, which are powers of 1024); seconds
+(a decimal number). `SENNIT_PATHS`, `SENNIT_SLOT_BYTES`, `SENNIT_SLOTS` and `SENNIT_PORTS` must be
+the same on all ranks; a difference is refused when the ranks join, with both values.
+
+| variable | type | default | meaning |
+|---|---|---|---|
+"""
+
+
+def rows(table: str) -> list[tuple[str, str, str, str]]:
+    """Name, type, default and text of each row of env.def."""
+    found = [(name, kind, default, text) for name, kind, default, text in ROW.findall(table)]
+    declared = len(re.findall(r"^SENNIT_ENV\(", table, re.MULTILINE))
+    if len(found) != declared:
+        raise ValueError(f"{TABLE} has {declared} rows, of which {len(found)} could be read")
+    return found
+
+
+def cell(text: str) -> str:
+    """Text that does not end its cell of a Markdown table."""
+    return text.replace("|", r"\|")
+
+
+def page(table: str) -> str:
+    """The page for the text of env.def."""
+    lines = [
+        f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {cell(text)} |\n"
+        for name, kind, default, text in rows(table)
+    ]
+    return HEAD + "".join(lines)
+
+
+def main() -> None:
+    """Rewrites the page."""
+    PAGE.write_text(page(TABLE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
