@@ -176,12 +176,6 @@ Status end_group() {
   return first;
 }
 
-sennit_status_t unsupported(const char* function) {
-  return guard([&]() -> Status {
-    return fail(Code::kUnsupported, "{} is not available in this version of Sennit", function);
-  });
-}
-
 Status check_work(sennit_work_t work) {
   if (work == nullptr) {
     return fail(Code::kInvalidArgument, "the work is NULL");
@@ -390,57 +384,6 @@ sennit_status_t sennit_recv(void* recv,
               options);
 }
 
-sennit_status_t sennit_all_gather_v(const void* /*send*/,
-                                    size_t /*send_count*/,
-                                    void* /*recv*/,
-                                    const size_t* /*recv_counts*/,
-                                    const size_t* /*recv_displacements*/,
-                                    sennit_dtype_t /*dtype*/,
-                                    sennit_comm_t /*comm*/,
-                                    void* /*stream*/,
-                                    const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_all_gather_v");
-}
-
-sennit_status_t sennit_all_to_all_v(const void* /*send*/,
-                                    const size_t* /*send_counts*/,
-                                    const size_t* /*send_displacements*/,
-                                    void* /*recv*/,
-                                    const size_t* /*recv_counts*/,
-                                    const size_t* /*recv_displacements*/,
-                                    sennit_dtype_t /*dtype*/,
-                                    sennit_comm_t /*comm*/,
-                                    void* /*stream*/,
-                                    const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_all_to_all_v");
-}
-
-sennit_status_t sennit_gather_v(const void* /*send*/,
-                                size_t /*send_count*/,
-                                void* /*recv*/,
-                                const size_t* /*recv_counts*/,
-                                const size_t* /*recv_displacements*/,
-                                sennit_dtype_t /*dtype*/,
-                                int /*root*/,
-                                sennit_comm_t /*comm*/,
-                                void* /*stream*/,
-                                const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_gather_v");
-}
-
-sennit_status_t sennit_scatter_v(const void* /*send*/,
-                                 const size_t* /*send_counts*/,
-                                 const size_t* /*send_displacements*/,
-                                 void* /*recv*/,
-                                 size_t /*recv_count*/,
-                                 sennit_dtype_t /*dtype*/,
-                                 int /*root*/,
-                                 sennit_comm_t /*comm*/,
-                                 void* /*stream*/,
-                                 const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_scatter_v");
-}
-
 sennit_status_t sennit_group_start(void) {
   return guard([]() -> Status {
     ++group().depth;
@@ -487,53 +430,6 @@ sennit_status_t sennit_work_destroy(sennit_work_t work) {
     }
     return {};
   });
-}
-
-sennit_status_t sennit_mem_alloc(void** pointer, size_t bytes) {
-  return guard([&]() -> Status {
-    if (pointer == nullptr) {
-      return fail(Code::kInvalidArgument, "the result pointer is NULL");
-    }
-    // Whole cache lines, so that two allocations never share one.
-    constexpr std::size_t kLine = 64;
-    *pointer = std::aligned_alloc(kLine, std::max(kLine, (bytes + kLine - 1) / kLine * kLine));
-    return *pointer != nullptr ? Status()
-                               : fail(Code::kSystemError, "{} bytes could not be allocated", bytes);
-  });
-}
-
-sennit_status_t sennit_mem_free(void* pointer) {
-  std::free(pointer);
-  return SENNIT_OK;
-}
-
-sennit_status_t sennit_comm_register(sennit_comm_t comm,
-                                     void* pointer,
-                                     size_t /*bytes*/,
-                                     void** handle) {
-  return guard([&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(check_comm(comm));
-    if (handle == nullptr) {
-      return fail(Code::kInvalidArgument, "the result pointer is NULL");
-    }
-    *handle = pointer;  // host ranks reach any memory of their peers; there is nothing to keep
-    return {};
-  });
-}
-
-sennit_status_t sennit_comm_deregister(sennit_comm_t comm, void* /*handle*/) {
-  return guard([&]() -> Status { return check_comm(comm); });
-}
-
-sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* /*op*/,
-                                              const void* /*scalar*/,
-                                              sennit_dtype_t /*dtype*/,
-                                              sennit_comm_t /*comm*/) {
-  return unsupported("sennit_redop_create_premulsum");
-}
-
-sennit_status_t sennit_redop_destroy(sennit_redop_t /*op*/, sennit_comm_t /*comm*/) {
-  return unsupported("sennit_redop_destroy");
 }
 
 }  // extern "C"

@@ -3,6 +3,7 @@
 #include "base/env.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
+#include "comm/error_contract.hpp"
 #include "comm/fork_guard.hpp"
 
 #include <unistd.h>
@@ -22,6 +23,7 @@ using std::chrono::seconds;
 // costs some microseconds, and a mismatch or death must be told within a second.
 constexpr Clock::duration kFirstLook = microseconds(100);
 constexpr Clock::duration kLongestLookInterval = milliseconds(50);
+constexpr Clock::duration kProcessLookInterval = milliseconds(20);
 constexpr Clock::duration kFirstWarning = seconds(5);
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
@@ -38,65 +40,6 @@ Clock::duration in_seconds(double value) {
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// Both ends see a send_recv under the same words, so that its two fingerprints agree.
-CallWords words_of(const Operation& operation, std::uint64_t plan_hash) {
-  return {.collective = static_cast<std::uint32_t>(operation.collective),
-          .dtype = static_cast<std::uint32_t>(operation.dtype),
-          .op = is_reduction(operation.collective) ? static_cast<std::uint32_t>(operation.op) : 0U,
-          .root = is_rooted(operation.collective) ? operation.root : -1,
-          .count = static_cast<std::uint64_t>(operation.count),
-          .plan_hash = plan_hash};
-}
-
-// Any change of any word changes about half of the bits (the finalizer of MurmurHash3 is a
-// bijection with that property).
-std::uint64_t mix(std::uint64_t value) {
-  value ^= value >> 33;
-  value *= 0xff51afd7ed558ccdULL;
-  value ^= value >> 33;
-  value *= 0xc4ceb9fe1a85ec53ULL;
-  return value ^ (value >> 33);
-}
-
-std::uint32_t fingerprint_of(const CallWords& words) {
-  std::uint64_t hash = words.plan_hash;
-  for (const std::uint64_t word :
-       {(std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) | words.op,
-        static_cast<std::uint64_t>(words.root),
-        words.count}) {
-    hash = mix(hash + 0x9e3779b97f4a7c15ULL + word);
-  }
-  return static_cast<std::uint32_t>(hash);
-}
-
-struct Extent {
-  const std::byte* begin = nullptr;
-  std::int64_t bytes = 0;
-};
-
-// The memory that a rank reads and writes in an operation.
-std::pair<Extent, Extent> extents(const Operation& op, int rank, int ranks) {
-  const Problem problem{.collective = op.collective, .ranks = ranks, .root = op.root, .cut = 1};
-  const auto bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
-  const int role = op.collective == Collective::kSendRecv ? (op.is_send ? 0 : 1) : rank;
-  return {{static_cast<const std::byte*>(op.send), bytes * problem.input_blocks(role)},
-          {static_cast<const std::byte*>(op.recv), bytes * problem.output_blocks(role)}};
-}
-
-// The buffers are in place as sennit.h defines it for the collective.
-bool is_in_place(const Operation& op, int rank, int ranks) {
-  const auto bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
-  const auto* send = static_cast<const std::byte*>(op.send);
-  const auto* recv = static_cast<const std::byte*>(op.recv);
-  const Problem problem{.collective = op.collective, .ranks = ranks, .root = op.root, .cut = 1};
-  for (int block = 0; block < problem.output_blocks(rank); ++block) {
-    if (const auto input = problem.aliased_input(rank, block)) {
-      return send != nullptr && send + *input * bytes == recv + block * bytes;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -212,22 +155,7 @@ Status Communicator::check(const Operation& op) const {
   if (op.count < 0 || op.count > largest) {
     return sennit::fail(Code::kInvalidArgument, "a count of {} is out of range", op.count);
   }
-  const auto [in, out] = extents(op, rank(), size());
-  if ((in.bytes > 0 && in.begin == nullptr) || (out.bytes > 0 && out.begin == nullptr)) {
-    return sennit::fail(Code::kInvalidArgument,
-                        "the {} buffer of {} is NULL",
-                        in.bytes > 0 && in.begin == nullptr ? "send" : "recv",
-                        name(op.collective));
-  }
-  const bool overlap =
-      in.begin < out.begin + out.bytes && out.begin < in.begin + in.bytes && in.bytes > 0;
-  if (overlap && !is_in_place(op, rank(), size())) {
-    return sennit::fail(Code::kInvalidArgument,
-                        "send and recv of {} overlap, but are not in place as this collective has "
-                        "it (see sennit.h)",
-                        name(op.collective));
-  }
-  return {};
+  return check_buffers(op, rank(), size());
 }
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
@@ -253,7 +181,7 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                 .fingerprint = fingerprint_of(work->words)};
   if (!pair && !program.proof.in_place && operation.count > 0 &&
       is_in_place(operation, rank(), size())) {
-    const auto bytes = static_cast<std::size_t>(extents(operation, rank(), size()).first.bytes);
+    const auto bytes = static_cast<std::size_t>(input_bytes(operation, rank(), size()));
     work->input_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
     std::copy_n(static_cast<const std::byte*>(operation.send), bytes, work->input_copy.get());
     work->call.input = work->input_copy.get();
@@ -331,7 +259,7 @@ bool Communicator::advance_front(Queue& queue) {
   }
   if (!work->job->status().ok()) {
     // A peer's memory could not be read: most likely it has just died, which its pidfd tells.
-    const auto verdict = find_failure(world_, view_of(*work));
+    const auto verdict = find_failure(world_, view_of(*work), Depth::kLinesAndProcesses);
     fail(*work,
          verdict ? *verdict
                  : Verdict{.code = work->job->status().code(),
@@ -382,6 +310,11 @@ Clock::time_point Communicator::next_look() const {
 void Communicator::look(Clock::time_point now) {
   const bool alarmed = world_.alarms() != alarms_seen_;
   alarms_seen_ = world_.alarms();
+  const bool ask_processes = alarmed || now >= next_process_look_;
+  const Depth depth = ask_processes ? Depth::kLinesAndProcesses : Depth::kLines;
+  if (ask_processes) {
+    next_process_look_ = now + kProcessLookInterval;
+  }
   std::vector<std::shared_ptr<Work>> running;
   if (!collectives_.empty()) {
     running.push_back(collectives_.front());
@@ -397,7 +330,7 @@ void Communicator::look(Clock::time_point now) {
     }
     const CallView view = view_of(*work);
     world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
-    if (const auto verdict = find_failure(world_, view)) {
+    if (const auto verdict = find_failure(world_, view, depth)) {
       fail(*work, *verdict);
     } else if (now >= work->deadline) {
       fail(*work, explain_deadline(world_, view));
@@ -427,49 +360,8 @@ void Communicator::warn(Work& work, Clock::time_point now) {
               verdict.evidence);
 }
 
-Status Communicator::contract(const Work& work, const Verdict& verdict) const {
-  const Operation& op = work.operation;
-  ErrorDetail detail;
-  detail.comm = config_.name;
-  detail.op = op.collective != Collective::kSendRecv ? name(op.collective)
-              : op.is_send                           ? "send"
-                                                     : "recv";
-  detail.sequence = work.sequence;
-  detail.count = static_cast<std::uint64_t>(op.count);
-  detail.dtype = name(op.dtype);
-  detail.reduce_op = is_reduction(op.collective) ? name(op.op) : "";
-  detail.root = is_rooted(op.collective) ? op.root : -1;
-  detail.rank = rank();
-  detail.size = size();
-  detail.blamed_ranks = verdict.blamed_ranks;
-  detail.evidence = verdict.evidence;
-  detail.elapsed_s = seconds_since(work.posted);
-  detail.next = verdict.code == Code::kMismatch
-                    ? "make all ranks call the same operation in the same order, then start again"
-                    : "abort() the communicator, then shrink() it to the survivors, or exit";
-  const std::string call = work.sequence != 0 ? fmt::format(" #{}", work.sequence)
-                                              : fmt::format(" with peer {}", op.peer);
-  std::string message = fmt::format(
-      "{}{} ({} x {} = {} bytes{}{}) on comm '{}', rank {} of {}, failed after {:.2f} s: {}. The "
-      "communicator is now failed; outputs are undefined. Next: {}.",
-      detail.op,
-      call,
-      detail.count,
-      detail.dtype,
-      detail.count * size_bytes(op.dtype),
-      detail.reduce_op.empty() ? "" : ", " + detail.reduce_op,
-      detail.root < 0 ? "" : fmt::format(", root {}", detail.root),
-      detail.comm,
-      detail.rank,
-      detail.size,
-      detail.elapsed_s,
-      verdict.evidence,
-      detail.next);
-  return {verdict.code, std::move(message), std::move(detail)};
-}
-
 void Communicator::fail(const Work& work, const Verdict& verdict) {
-  fail_all(contract(work, verdict), &work);
+  fail_all(error_contract(work, verdict, world_, config_.name), &work);
 }
 
 // Ends every work, and tells the other ranks why.

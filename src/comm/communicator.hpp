@@ -89,7 +89,6 @@ class Communicator {
   void fail_all(const Status& status, const Work* cause);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;
-  [[nodiscard]] Status contract(const Work& work, const Verdict& verdict) const;
 
   CommConfig config_;
   std::uint64_t generation_ = fork_generation();
@@ -103,6 +102,7 @@ class Communicator {
   std::uint64_t derived_ = 0;  // splits and shrinks so far
   const BoundProgram* last_program_ = nullptr;
   std::uint32_t alarms_seen_ = 0;
+  Clock::time_point next_process_look_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;
 };

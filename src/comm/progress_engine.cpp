@@ -13,12 +13,17 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Longer than a message takes between two running ranks, shorter than anybody notices.
+// Pure polling: about as long as a small message takes between two running ranks.
+constexpr Clock::duration kSpinTime = microseconds(5);
+// Polling with the core offered to others in between, a core's share of ranks: longer than a
+// message takes to come from a running rank, shorter than anybody notices. Two ranks on one core
+// would otherwise each poll away the time that the other needs.
 constexpr Clock::duration kPollTime = microseconds(50);
 // Other communicators of the engine have doorbells of their own, which wake nobody here.
 constexpr Clock::duration kSharedSleep = microseconds(500);
 constexpr Clock::duration kLongestSleep = milliseconds(100);
-// Rounds between two looks at the clock, which costs as much as a round.
+// Rounds between two looks at the clock, which costs as much as a round. One where ranks outnumber
+// the cores: what is awaited comes from a rank that does not run now.
 constexpr int kRoundsPerClock = 16;
 
 int usable_cores() {
@@ -45,11 +50,13 @@ std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
 void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
   const std::lock_guard guard(mutex_);
   comms_.push_back(comm);
+  patience_ = patience();
 }
 
 void ProgressEngine::detach(const Communicator& comm) {
   const std::lock_guard guard(mutex_);
   std::erase_if(comms_, [&](const auto& attached) { return attached.get() == &comm; });
+  patience_ = patience();
 }
 
 bool ProgressEngine::progress() {
@@ -77,69 +84,78 @@ Clock::time_point ProgressEngine::next_look() const {
   return next;
 }
 
-Clock::duration ProgressEngine::poll_time() const {
+ProgressEngine::Patience ProgressEngine::patience() const {
   static const int cores = usable_cores();
+  int ranks = 1;
+  for (const auto& comm : comms_) {
+    ranks = std::max(ranks, comm->size());
+  }
+  const bool crowded = ranks > cores;
+  Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
+                    .spin = crowded ? Clock::duration::zero() : kSpinTime,
+                    .poll = kPollTime * ((ranks + cores - 1) / cores)};
   const auto wished = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (wished.ok() && *wished >= 0) {
-    return microseconds(*wished);
+    patience.poll = microseconds(*wished);
   }
-  const bool crowded =
-      std::ranges::any_of(comms_, [](const auto& comm) { return comm->size() > cores; });
-  return crowded ? Clock::duration::zero() : kPollTime;
+  return patience;
+}
+
+bool ProgressEngine::run_rounds(const Work& work) {
+  for (int round = 0; round < patience_.rounds && !work.ended; ++round) {
+    if (progress()) {
+      return true;
+    }
+    relax();
+  }
+  return work.ended;
 }
 
 bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::duration limit) {
   auto guard = lock();
-  // The common case of small calls: done before the clock is worth reading.
-  for (int round = 0; round < kRoundsPerClock; ++round) {
-    progress();
+  // Small calls are often done before the clock is worth reading.
+  while (run_rounds(work)) {
     if (work.ended) {
       return true;
     }
   }
   const Clock::time_point begin = Clock::now();
-  const Clock::duration polling = poll_time();
-  Clock::time_point poll_end = begin + polling;
-  while (!work.ended) {
-    bool moved = false;
-    for (int round = 0; round < kRoundsPerClock && !work.ended && !moved; ++round) {
-      moved = progress();
-      if (!moved) {
-        relax();
-      }
-    }
-    if (moved) {
-      poll_end = Clock::time_point::min();
-      continue;
+  Clock::time_point last_move = begin;
+  while (true) {
+    const bool moved = run_rounds(work);
+    if (work.ended) {
+      return true;
     }
     const Clock::time_point now = Clock::now();
-    if (poll_end == Clock::time_point::min()) {
-      poll_end = now + polling;
-    }
     if (next_look() <= now) {
       look();
     }
     if (work.ended || now - begin >= limit) {
-      break;
+      return work.ended;
     }
-    if (now >= poll_end) {
+    if (moved) {
+      last_move = now;
+    } else if (now - last_move >= patience_.spin) {
       guard.unlock();
-      sleep(
-          comm, work, std::min(next_look(), now + std::min(limit - (now - begin), kLongestSleep)));
+      if (now - last_move < patience_.poll) {
+        ::sched_yield();
+      } else {
+        sleep(comm, work, now + std::min(limit - (now - begin), kLongestSleep));
+      }
       guard.lock();
     }
   }
-  return work.ended;
 }
 
 void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_point until) {
-  std::unique_lock guard(mutex_);
-  const bool alone = comms_.size() == 1;
-  guard.unlock();
-  Clock::duration limit = until - Clock::now();
-  if (!alone) {
-    limit = std::min(limit, kSharedSleep);
+  {
+    const std::lock_guard guard(mutex_);
+    until = std::min(until, next_look());
+    if (comms_.size() > 1) {
+      until = std::min(until, Clock::now() + kSharedSleep);
+    }
   }
+  const Clock::duration limit = until - Clock::now();
   if (limit <= Clock::duration::zero()) {
     return;
   }

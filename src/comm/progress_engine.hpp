@@ -6,7 +6,7 @@
 // lock is released whenever the waiting thread yields or sleeps, so several threads take turns.
 //
 // Waiting goes from polling to yielding to sleeping on the rank's doorbell. Where ranks outnumber
-// the cores, polling would keep the awaited rank from running, and the first two are skipped.
+// the cores, polling would keep the awaited rank from running, so it begins with yielding.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -35,14 +35,23 @@ class ProgressEngine {
   void poke();
 
  private:
+  struct Patience {
+    int rounds = 1;          // of progress between two looks at the clock
+    Clock::duration spin{};  // without progress, until the core is offered to others
+    Clock::duration poll{};  // without progress, until this thread sleeps
+  };
+
+  [[nodiscard]] Patience patience() const;
   bool progress();
+  // Up to patience_.rounds rounds, until something moves or `work` has ended.
+  bool run_rounds(const Work& work);
   void look();
   [[nodiscard]] Clock::time_point next_look() const;
-  [[nodiscard]] Clock::duration poll_time() const;
   void sleep(Communicator& comm, const Work& work, Clock::time_point until);
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<Communicator>> comms_;
+  Patience patience_;
 };
 
 }  // namespace sennit

@@ -35,17 +35,27 @@ bool has_left(const World& world, int rank, const CallView& view) {
   return world.line(rank).left.load(std::memory_order_acquire) >= view.sequence;
 }
 
+// The other ranks whose call has our number, and another meaning.
+bool anyone_differs(const World& world, const CallView& view) {
+  CallWords words;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && world.line(rank).read(view.sequence, words) &&
+        words != view.words) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::optional<Verdict> find_different_call(const World& world, const CallView& view) {
-  if (view.sequence == 0) {
+  if (view.sequence == 0 || !anyone_differs(world, view)) {
     return std::nullopt;
   }
   // The call of most ranks counts as the meant one; of equally many, that of the lowest rank.
   std::vector<std::pair<CallWords, std::vector<int>>> calls;
   for (int rank = 0; rank < world.size(); ++rank) {
-    CallWords words;
-    if (rank == world.rank()) {
-      words = view.words;
-    } else if (!world.line(rank).read(view.sequence, words)) {
+    CallWords words = view.words;
+    if (rank != world.rank() && !world.line(rank).read(view.sequence, words)) {
       continue;
     }
     const auto same = std::ranges::find_if(calls, [&](const auto& c) { return c.first == words; });
@@ -74,14 +84,9 @@ std::optional<Verdict> find_different_call(const World& world, const CallView& v
 }
 
 std::optional<Verdict> find_dead(const World& world, const CallView& view) {
-  std::vector<int> dead;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    if (rank != world.rank() && !has_left(world, rank, view) && world.is_dead(rank) &&
-        // Once more: it may have left the call just before it ended.
-        !has_left(world, rank, view)) {
-      dead.push_back(rank);
-    }
-  }
+  std::vector<int> dead = world.dead_ranks();
+  // Asked after they were found dead: a rank may have left the call just before it ended.
+  std::erase_if(dead, [&](int rank) { return has_left(world, rank, view); });
   if (dead.empty()) {
     return std::nullopt;
   }
@@ -174,7 +179,7 @@ std::string describe(const CallWords& words) {
   return text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
 }
 
-std::optional<Verdict> find_failure(const World& world, const CallView& view) {
+std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth) {
   // In the order of how much each explains: a different call and a death are causes, a rank that
   // gave up is often only their first witness.
   if (auto verdict = find_different_call(world, view)) {
@@ -186,10 +191,13 @@ std::optional<Verdict> find_failure(const World& world, const CallView& view) {
                    .evidence = fmt::format("{} sends the data of a different call",
                                            world.describe(view.waiting.peer))};
   }
-  if (auto verdict = find_dead(world, view)) {
-    return verdict;
+  auto given_up = find_given_up(world, view);
+  if (depth == Depth::kLinesAndProcesses || given_up) {
+    if (auto verdict = find_dead(world, view)) {
+      return verdict;
+    }
   }
-  return find_given_up(world, view);
+  return given_up;
 }
 
 Verdict explain_deadline(const World& world, const CallView& view) {

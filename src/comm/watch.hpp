@@ -24,9 +24,13 @@ struct Verdict {
   std::string evidence{};  // whole clauses, for the middle of the error line
 };
 
+// Reading the lines costs a microsecond; asking whether the processes live is a system call that
+// grows with their number, so it is asked less often.
+enum class Depth { kLines, kLinesAndProcesses };
+
 // Why the call can never end, if that can be known now: a rank died, gave up, aborted, has
 // finalized, or is in a different call with the same number.
-std::optional<Verdict> find_failure(const World& world, const CallView& view);
+std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth);
 
 // The verdict when the deadline has passed: who has not made the call, is stopped, or waits for
 // whom.

@@ -1,9 +1,9 @@
 // Work: one call of one rank, from the moment it is posted to its end.
 #pragma once
 
+#include "comm/operation.hpp"
 #include "comm/world.hpp"
 #include "exec/cpu/job.hpp"
-#include "select/select.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -12,21 +12,6 @@
 #include <optional>
 
 namespace sennit {
-
-// A call as the user makes it.
-struct Operation {
-  Collective collective = Collective::kBarrier;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  std::int64_t count = 0;
-  Dtype dtype = Dtype::kUint8;
-  ReduceOp op = ReduceOp::kSum;
-  int root = 0;
-  int peer = -1;  // of a send or recv
-  bool is_send = false;
-  Wishes wishes;
-  double deadline_s = 0;  // 0: the communicator's; negative: none
-};
 
 struct Work {
   Operation operation;

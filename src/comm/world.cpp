@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
@@ -98,13 +99,27 @@ void World::sound_alarm() const {
   }
 }
 
-bool World::is_dead(int rank) const {
-  const UniqueFd& pidfd = member(rank).pidfd;
-  if (!pidfd.valid()) {
-    return false;
+std::vector<int> World::dead_ranks() const {
+  // poll() passes over negative descriptors, which stand for threads of this process.
+  std::vector<pollfd> entries;
+  entries.reserve(membership_.members.size());
+  for (const Member& member : membership_.members) {
+    entries.push_back({.fd = member.pidfd.get(), .events = POLLIN, .revents = 0});
   }
-  pollfd entry{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
-  return ::poll(&entry, 1, 0) == 1 && (entry.revents & POLLIN) != 0;
+  std::vector<int> dead;
+  if (::poll(entries.data(), entries.size(), 0) > 0) {
+    for (std::size_t rank = 0; rank < entries.size(); ++rank) {
+      if ((entries[rank].revents & POLLIN) != 0) {
+        dead.push_back(static_cast<int>(rank));
+      }
+    }
+  }
+  return dead;
+}
+
+bool World::is_dead(int rank) const {
+  const std::vector<int> dead = dead_ranks();
+  return std::ranges::find(dead, rank) != dead.end();
 }
 
 bool World::is_stopped(int rank) const {

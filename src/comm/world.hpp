@@ -45,7 +45,9 @@ class World {
   // Makes every waiting rank look at the lines now.
   void sound_alarm() const;
 
-  // The process of `rank` has ended. Never true for a thread of this process.
+  // The ranks whose process has ended; one system call for all. A thread of this process never is
+  // among them.
+  [[nodiscard]] std::vector<int> dead_ranks() const;
   [[nodiscard]] bool is_dead(int rank) const;
   // Stopped by a signal or a debugger, as far as /proc tells.
   [[nodiscard]] bool is_stopped(int rank) const;

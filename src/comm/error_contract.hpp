@@ -1,0 +1,17 @@
+// The error contract (docs/errors.md): the one line, and its fields, by which a failed call is
+// told.
+#pragma once
+
+#include "comm/watch.hpp"
+#include "comm/work.hpp"
+
+#include <string>
+
+namespace sennit {
+
+Status error_contract(const Work& work,
+                      const Verdict& verdict,
+                      const World& world,
+                      const std::string& comm_name);
+
+}  // namespace sennit
