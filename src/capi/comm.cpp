@@ -62,8 +62,12 @@ Status open(sennit_comm_t* result,
   handle->config = config;
   handle->engine = ProgressEngine::of_this_thread();
   if (non_blocking) {
-    handle->joining = std::async(
-        std::launch::async, [identity, config] { return Communicator::create(identity, config); });
+    // A thread that nobody waits for: destroy() must not have to sit out the others' coming.
+    std::promise<Result<std::shared_ptr<Communicator>>> joined;
+    handle->joining = joined.get_future();
+    std::thread([identity, config, promise = std::move(joined)]() mutable {
+      promise.set_value(Communicator::create(identity, config));
+    }).detach();
     *result = handle.release();
     return {Code::kInProgress, "the communicator is joining"};
   }
@@ -97,11 +101,9 @@ std::string key_of(const sennit_unique_id_t& id) {
 }
 
 // Takes the end of a non-blocking init, if it has come.
-void settle(sennit_comm& handle, bool wait) {
-  if (!handle.joining.valid()) {
-    return;
-  }
-  if (!wait && handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+void settle(sennit_comm& handle) {
+  if (!handle.joining.valid() ||
+      handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     return;
   }
   auto joined = handle.joining.get();
@@ -132,7 +134,19 @@ struct Membership {
   std::int64_t key;
 };
 
-Status split(sennit_comm& handle, int color, int key, sennit_comm_t* result, CommConfig config) {
+struct Derivation {
+  CommConfig config;
+  bool non_blocking = false;
+};
+
+Result<Derivation> derivation(const Communicator& parent, const sennit_config_t* config) {
+  SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
+  return Derivation{.config = merge(parent.config(), given),
+                    .non_blocking = given.non_blocking != 0};
+}
+
+Status split(
+    sennit_comm& handle, int color, int key, sennit_comm_t* result, const Derivation& how) {
   Communicator& parent = *handle.comm;
   const Membership mine{color, key};
   std::vector<Membership> all(static_cast<std::size_t>(parent.size()));
@@ -158,18 +172,20 @@ Status split(sennit_comm& handle, int color, int key, sennit_comm_t* result, Com
     *result = nullptr;
     return {};
   }
-  return open(result, identity, config, false);
+  return open(result, identity, how.config, how.non_blocking);
 }
 
 Status shrink(sennit_comm& handle,
               std::vector<int> excluded,
               sennit_comm_t* result,
-              const CommConfig& config) {
+              const Derivation& how) {
   Communicator& parent = *handle.comm;
   std::vector<int> members;
   std::string names;
+  const std::vector<int> dead = parent.world().dead_ranks();
+  excluded.insert(excluded.end(), dead.begin(), dead.end());
   for (int rank = 0; rank < parent.size(); ++rank) {
-    if (std::ranges::find(excluded, rank) == excluded.end() && !parent.world().is_dead(rank)) {
+    if (std::ranges::find(excluded, rank) == excluded.end()) {
       members.push_back(rank);
       names += fmt::format("{},", rank);
     }
@@ -182,7 +198,7 @@ Status shrink(sennit_comm& handle,
   }
   const Identity identity = parent.derive(
       "shrink", static_cast<int>(place - members.begin()), static_cast<int>(members.size()), names);
-  return open(result, identity, config, false);
+  return open(result, identity, how.config, how.non_blocking);
 }
 
 // Waits for what this rank has outstanding, a bounded time, and says that no more calls come.
@@ -220,7 +236,7 @@ Status check_comm(sennit_comm_t comm) {
   if (comm == nullptr) {
     return fail(Code::kInvalidArgument, "the communicator is NULL");
   }
-  settle(*comm, false);
+  settle(*comm);
   if (comm->comm != nullptr) {
     return {};
   }
@@ -339,8 +355,8 @@ sennit_status_t sennit_comm_split(
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
     SENNIT_RETURN_IF_ERROR(check_result(result));
-    SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
-    return split(*comm, color, key, result, merge(comm->comm->config(), given));
+    SENNIT_ASSIGN_OR_RETURN(const Derivation how, derivation(*comm->comm, config));
+    return split(*comm, color, key, result, how);
   });
 }
 
@@ -355,9 +371,9 @@ sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
     if (excluded_count < 0 || (excluded_count > 0 && excluded == nullptr)) {
       return fail(Code::kInvalidArgument, "{} excluded ranks, but no list", excluded_count);
     }
-    SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
+    SENNIT_ASSIGN_OR_RETURN(const Derivation how, derivation(*comm->comm, config));
     std::vector<int> list(excluded, excluded + excluded_count);
-    return shrink(*comm, std::move(list), result, merge(comm->comm->config(), given));
+    return shrink(*comm, std::move(list), result, how);
   });
 }
 
@@ -382,7 +398,7 @@ sennit_status_t sennit_comm_destroy(sennit_comm_t comm) {
       return {};
     }
     const std::unique_ptr<sennit_comm> handle(comm);
-    settle(*handle, true);
+    settle(*handle);
     if (handle->comm == nullptr) {
       return {};
     }
@@ -396,7 +412,7 @@ sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* sta
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_result(comm));
     SENNIT_RETURN_IF_ERROR(check_result(state));
-    settle(*comm, false);
+    settle(*comm);
     Code code = Code::kInProgress;
     if (comm->comm != nullptr) {
       comm->engine->poke();

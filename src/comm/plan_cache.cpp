@@ -40,7 +40,9 @@ Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
   }
   auto made = make(request, shape, choice);
   const bool free_to_choose = request.wishes.path.empty() && request.wishes.protocol.empty();
-  if (!made.ok() && made.status().code() == Code::kNotProved && choice.direct && free_to_choose) {
+  const bool refused = !made.ok() && (made.status().code() == Code::kNotProved ||
+                                      made.status().code() == Code::kUnsupported);
+  if (refused && choice.direct && free_to_choose) {
     choice.direct = false;
     made = make(request, shape, choice);
   }

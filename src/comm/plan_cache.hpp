@@ -26,7 +26,7 @@ class PlanCache {
   PlanCache(HostRank& rank, const HostFacts& facts, int ports);
 
   // The program of a call, valid as long as the cache. kNotProved for a plan without proof; where
-  // nobody asked for one copy by name and it cannot be proved, slots are used instead.
+  // nobody asked for one copy by name and it cannot be carried or proved, slots are used instead.
   Result<const BoundProgram*> find(const PlanRequest& request);
 
  private:

@@ -106,15 +106,23 @@ Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
   const auto schedule = std::make_shared<const Schedule>(std::move(made));
   Strand strand =
       bind(schedule, PathKind::kShm, Protocol::kSlots, static_cast<int>(facts.slots), Engine::kCpu);
-  bool all_direct = choice.direct;
+  std::size_t direct_channels = 0;
   for (std::size_t c = 0; choice.direct && c < strand.channels.size(); ++c) {
     if (is_stored_whole(*schedule, static_cast<int>(c))) {
       strand.channels[c].paths = {PathKind::kCma};
       strand.channels[c].protocol = Protocol::kDirectGet;
-    } else {
-      all_direct = false;
+      ++direct_channels;
     }
   }
+  if (choice.direct && direct_channels == 0 && !strand.channels.empty()) {
+    return fail(Code::kUnsupported,
+                "{} {} on {} ranks has no message that its sender holds and its receiver keeps, so "
+                "protocol direct cannot carry it; use slots",
+                name(choice.algorithm->collective),
+                choice.algorithm->name,
+                shape.ranks);
+  }
+  const bool all_direct = choice.direct && direct_channels == strand.channels.size();
   // A message of several blocks lies in one slot.
   const std::int64_t slot_tile = static_cast<std::int64_t>(facts.slot_bytes) /
                                  std::max(1, largest_message_blocks(*schedule)) / 64 * 64;

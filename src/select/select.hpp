@@ -46,7 +46,8 @@ Result<Choice> choose(Collective collective,
                       const Wishes& wishes,
                       const HostFacts& facts);
 
-// The plan of a choice for host ranks.
+// The plan of a choice for host ranks. kUnsupported when `direct` was chosen and no channel of the
+// schedule can be direct.
 Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
                                               const Shape& shape,
                                               const HostFacts& facts);

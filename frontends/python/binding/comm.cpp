@@ -56,12 +56,6 @@ ErrorRecord why_it_failed(sennit_comm_t comm, sennit_status_t status) {
   return record_of(status);
 }
 
-// To destroy a communicator that is joining is to wait until that has ended, which may be a minute;
-// whoever pressed Ctrl-C shall not.
-void leave_behind(std::unique_ptr<Comm> comm) {
-  std::thread([handle = comm->release()] { sennit_comm_destroy(handle); }).detach();
-}
-
 // Makes a communicator. Joining may take a minute and only this thread may be able to see Ctrl-C,
 // so the library is asked not to block, and is asked again and again, at first often.
 std::unique_ptr<Comm> make_comm(
@@ -79,9 +73,7 @@ std::unique_ptr<Comm> make_comm(
   auto pause = kFirstPause;
   while (status == SENNIT_IN_PROGRESS) {
     if (PyErr_CheckSignals() != 0) {
-      const nb::python_error interrupt;
-      leave_behind(std::move(comm));
-      throw nb::python_error(interrupt);
+      throw nb::python_error();  // `comm` goes, and leaves the joining behind
     }
     const nb::gil_scoped_release unlocked;
     std::this_thread::sleep_for(pause);
