@@ -199,7 +199,7 @@ TEST(Verify, CatchesTheWrongBlock) {
 
 TEST(Verify, CatchesTheWrongRoot) {
   // Rank 1 keeps its own block for that of the root.
-  Builder b("wrong root", {.collective = Collective::kGather, .ranks = 2, .root = 1});
+  Builder b("wrong_root", {.collective = Collective::kGather, .ranks = 2, .root = 1});
   const auto lanes = b.lane_on_every_rank(Need::kMove);
   const int channel = b.channel(lanes[0], lanes[1]);
   b.send(lanes[0], {input_block(0)}, channel);
@@ -226,7 +226,7 @@ TEST(Verify, CatchesListsOfDifferentLengths) {
 
 // Input to scratch to output on two lanes of one rank.
 Schedule through_scratch(bool with_after) {
-  Builder b("through scratch", {.collective = Collective::kAllGather, .ranks = 1});
+  Builder b("through_scratch", {.collective = Collective::kAllGather, .ranks = 1});
   const int stage = b.scratch("stage", 2, 1);
   const LaneId in = b.lane(0, Need::kMove);
   const LaneId out = b.lane(0, Need::kMove);
@@ -366,7 +366,7 @@ TEST(Protocols, DirectGetNeedsABlockOfTheSender) {
 
 // Rank 0 fills its output[1] with something before it takes the right block.
 TEST(Protocols, DirectPutRacesWithEarlierUsesOfTheDestination) {
-  Builder b("early use", {.collective = Collective::kAllGather, .ranks = 2});
+  Builder b("early_use", {.collective = Collective::kAllGather, .ranks = 2});
   const auto lanes = b.lane_on_every_rank(Need::kMove);
   const int forth = b.channel(lanes[0], lanes[1]);
   const int back = b.channel(lanes[1], lanes[0]);
@@ -387,7 +387,7 @@ TEST(Protocols, DirectPutRacesWithEarlierUsesOfTheDestination) {
 
 // Everything is ordered by tokens, yet the put comes before a read that means the old value.
 TEST(Protocols, DirectPutWritesWhenTheSenderRuns) {
-  Builder b("too early", {.collective = Collective::kAllGather, .ranks = 2});
+  Builder b("too_early", {.collective = Collective::kAllGather, .ranks = 2});
   const auto lanes = b.lane_on_every_rank(Need::kMove);
   const int data = b.channel(lanes[0], lanes[1]);
   const int ready = b.channel(lanes[1], lanes[0]);
