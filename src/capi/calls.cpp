@@ -3,6 +3,7 @@
 #include "capi/handles.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -147,6 +148,33 @@ sennit_status_t call(const Arguments& arguments,
   });
 }
 
+// Waits for the works that the caller has no handle of. Communicators made by different threads
+// have different engines, of which run_until drives one: they are driven in turns.
+Status wait_for_all(const std::vector<Group::Entry>& entries,
+                    const std::vector<std::shared_ptr<Work>>& works) {
+  const bool one_engine = std::ranges::all_of(entries, [&](const Group::Entry& entry) {
+    return entry.comm->engine == entries.front().comm->engine;
+  });
+  const Clock::duration turn =
+      one_engine ? Clock::duration::max() : Clock::duration(std::chrono::microseconds(200));
+  Status first;
+  for (bool ended = false; !ended;) {
+    ended = true;
+    first = {};
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].work == nullptr) {
+        const Group::Entry& entry = entries[i];
+        if (!entry.comm->engine->run_until(*entry.comm->comm, *works[i], turn)) {
+          ended = false;
+        } else if (first.ok()) {
+          first = works[i]->status;
+        }
+      }
+    }
+  }
+  return first;
+}
+
 // Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
 // this rank before a peer has seen a part of it.
 Status end_group() {
@@ -166,14 +194,7 @@ Status end_group() {
       entries[i].work->work = works[i];
     }
   }
-  Status first;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].work == nullptr) {
-      const Status status = wait_for(entries[i].comm, *works[i]);
-      first = first.ok() ? status : first;
-    }
-  }
-  return first;
+  return wait_for_all(entries, works);
 }
 
 Status check_work(sennit_work_t work) {

@@ -3,7 +3,7 @@
 namespace sennit {
 
 void StatusLine::enter(std::uint64_t call, const CallWords& words) {
-  Words& line = calls[call % 2];
+  Words& line = calls[call % calls.size()];
   line.what.store(
       (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) | words.op,
       std::memory_order_release);
@@ -22,10 +22,14 @@ void StatusLine::fail(Code code, int blamed_rank) {
 }
 
 bool StatusLine::read(std::uint64_t call, CallWords& words) const {
-  if (entered.load(std::memory_order_acquire) != call) {
+  const auto still_there = [&] {
+    const std::uint64_t last = entered.load(std::memory_order_acquire);
+    return last >= call && last <= call + 2;
+  };
+  if (!still_there()) {
     return false;
   }
-  const Words& line = calls[call % 2];
+  const Words& line = calls[call % calls.size()];
   const std::uint64_t what = line.what.load(std::memory_order_acquire);
   words.collective = static_cast<std::uint32_t>(what >> 40);
   words.dtype = static_cast<std::uint32_t>((what >> 32) & 0xff);
@@ -33,7 +37,7 @@ bool StatusLine::read(std::uint64_t call, CallWords& words) const {
   words.root = static_cast<std::int32_t>(line.root.load(std::memory_order_acquire));
   words.count = line.count.load(std::memory_order_acquire);
   words.plan_hash = line.plan_hash.load(std::memory_order_acquire);
-  return entered.load(std::memory_order_acquire) == call;
+  return still_there();
 }
 
 }  // namespace sennit

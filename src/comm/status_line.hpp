@@ -2,9 +2,9 @@
 // have waited a while. A line is written by its owner alone, with plain release stores, before the
 // first transfer of each call; nothing is ever read back by its owner.
 //
-// The words of calls k and k + 1 lie in different places, so that a reader who sees `entered == k`
-// before and after has read the words of call k: the owner overwrites them only after it has
-// announced k + 1, and every store is a release.
+// The words of the last four calls lie in different places. Those of call k are overwritten between
+// the announcements of calls k + 3 and k + 4, and every store is a release: a reader who afterwards
+// still sees at most k + 2 announced has read the words of call k.
 #pragma once
 
 #include "exec/cpu/doorbell.hpp"
@@ -49,7 +49,7 @@ struct alignas(128) StatusLine {
 
   std::atomic<std::uint64_t> entered{0};  // number of the last call begun, from 1
   std::atomic<std::uint64_t> left{0};     // number of the last call that ended well
-  std::array<Words, 2> calls;             // call k in calls[k mod 2]
+  std::array<Words, 4> calls;             // call k in calls[k mod 4]
   std::atomic<RankState> state{RankState::kJoining};
   std::atomic<std::uint32_t> failure_code{0};
   std::atomic<std::int32_t> blamed{-1};
@@ -61,7 +61,7 @@ struct alignas(128) StatusLine {
   void leave(std::uint64_t call) { left.store(call, std::memory_order_release); }
   void fail(Code code, int blamed_rank);
 
-  // True, and the words, when this rank's last call is `call`.
+  // True, and the words, when this rank's last call is `call` or one of the two after it.
   bool read(std::uint64_t call, CallWords& words) const;
 };
 
