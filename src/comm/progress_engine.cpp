@@ -19,6 +19,9 @@ constexpr Clock::duration kSpinTime = microseconds(5);
 // message takes to come from a running rank, shorter than anybody notices. Two ranks on one core
 // would otherwise each poll away the time that the other needs.
 constexpr Clock::duration kPollTime = microseconds(50);
+// Ranks alone come round faster than this and their polling time; a slice is several milliseconds.
+constexpr Clock::duration kCostlyYield = milliseconds(1);
+constexpr int kRoundsWithoutYield = 200;
 // Other communicators of the engine have doorbells of their own, which wake nobody here.
 constexpr Clock::duration kSharedSleep = microseconds(500);
 constexpr Clock::duration kLongestSleep = milliseconds(100);
@@ -137,9 +140,17 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
       last_move = now;
     } else if (now - last_move >= patience_.spin) {
       guard.unlock();
-      if (now - last_move < patience_.poll) {
+      if (now - last_move < patience_.poll && rounds_without_yield_ == 0) {
         ::sched_yield();
+        // Somebody else's work ran for a whole slice of time meanwhile. A sleeper gets its core
+        // back as soon as it is woken, one that yields does not.
+        if (Clock::now() - now > kCostlyYield + patience_.poll) {
+          rounds_without_yield_ = kRoundsWithoutYield;
+        }
       } else {
+        if (rounds_without_yield_ > 0) {
+          --rounds_without_yield_;
+        }
         sleep(comm, work, now + std::min(limit - (now - begin), kLongestSleep));
       }
       guard.lock();

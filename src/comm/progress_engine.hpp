@@ -11,6 +11,7 @@
 
 #include "comm/communicator.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -52,6 +53,9 @@ class ProgressEngine {
   std::mutex mutex_;
   std::vector<std::shared_ptr<Communicator>> comms_;
   Patience patience_;
+  // Waits that sleep at once, since yielding has proved costly; written by waiting threads without
+  // the lock, as it only guides them.
+  std::atomic<int> rounds_without_yield_{0};
 };
 
 }  // namespace sennit
