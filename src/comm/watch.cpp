@@ -77,7 +77,9 @@ std::optional<Verdict> find_different_call(const World& world, const CallView& v
 std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   std::vector<int> dead;
   for (int rank = 0; rank < world.size(); ++rank) {
-    if (rank != world.rank() && !has_left(world, rank, view) && world.is_dead(rank) &&
+    // A rank that gave up and then ended is no cause: it has said why in its line.
+    if (rank != world.rank() && state_of(world, rank) == RankState::kActive &&
+        !has_left(world, rank, view) && world.is_dead(rank) &&
         // Once more: it may have left the call just before it ended.
         !has_left(world, rank, view)) {
       dead.push_back(rank);
@@ -92,6 +94,13 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
                      "{} died (last finished call {})",
                      describe_ranks(world, dead),
                      world.line(dead.front()).left.load(std::memory_order_acquire))};
+}
+
+// ": rank 2 (node7 pid 4711)", and whether it is stopped.
+std::string about(const World& world, int rank) {
+  return fmt::format(": {}{}",
+                     world.describe(rank),
+                     world.is_stopped(rank) ? ", stopped by a signal or a debugger" : "");
 }
 
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
@@ -123,9 +132,7 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
             .evidence = fmt::format("{} gave up ({}{})",
                                     world.describe(rank),
                                     code_text(code),
-                                    known && blamed != rank
-                                        ? fmt::format(": {}", world.describe(blamed))
-                                        : std::string())};
+                                    known && blamed != rank ? about(world, blamed) : std::string())};
       }
       case RankState::kFinalized:
         if (!has_left(world, rank, view)) {
