@@ -22,7 +22,8 @@ void StatusLine::fail(Code code, int blamed_rank) {
 }
 
 bool StatusLine::read(std::uint64_t call, CallWords& words) const {
-  if (entered.load(std::memory_order_acquire) != call) {
+  const std::uint64_t last = entered.load(std::memory_order_acquire);
+  if (last != call && last != call + 1) {
     return false;
   }
   const Words& line = calls[call % 2];
@@ -33,7 +34,8 @@ bool StatusLine::read(std::uint64_t call, CallWords& words) const {
   words.root = static_cast<std::int32_t>(line.root.load(std::memory_order_acquire));
   words.count = line.count.load(std::memory_order_acquire);
   words.plan_hash = line.plan_hash.load(std::memory_order_acquire);
-  return entered.load(std::memory_order_acquire) == call;
+  // The owner leaves call + 1 before it overwrites these words with those of call + 2.
+  return left.load(std::memory_order_acquire) <= call;
 }
 
 }  // namespace sennit

@@ -2,9 +2,10 @@
 // have waited a while. A line is written by its owner alone, with plain release stores, before the
 // first transfer of each call; nothing is ever read back by its owner.
 //
-// The words of calls k and k + 1 lie in different places, so that a reader who sees `entered == k`
-// before and after has read the words of call k: the owner overwrites them only after it has
-// announced k + 1, and every store is a release.
+// The words of calls k and k + 1 lie in different places, so that a reader who sees `entered` at k
+// or k + 1 before and `left` at k or below after has read the words of call k: the owner overwrites
+// them only after it has left k + 1, and every store is a release. A rank that was early out of a
+// call can thus still be asked what it called.
 #pragma once
 
 #include <array>
@@ -61,7 +62,8 @@ struct alignas(128) StatusLine {
   void leave(std::uint64_t call) { left.store(call, std::memory_order_release); }
   void fail(Code code, int blamed_rank);
 
-  // True, and the words, when this rank's last call is `call`.
+  // True, and the words, when this rank's last call is `call`, or the one after it which it has not
+  // left.
   bool read(std::uint64_t call, CallWords& words) const;
 };
 
