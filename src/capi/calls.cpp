@@ -146,6 +146,31 @@ sennit_status_t call(const Arguments& arguments,
   });
 }
 
+// Waiting drives the communicators of one engine. Where a group spans several, they take turns:
+// ranks that wait for them in different orders would otherwise wait for each other.
+Status wait_for_group(const std::vector<Group::Entry>& entries,
+                      const std::vector<std::shared_ptr<Work>>& works) {
+  const bool one_engine = std::ranges::all_of(entries, [&](const Group::Entry& entry) {
+    return entry.comm->engine == entries.front().comm->engine;
+  });
+  const Clock::duration turn = one_engine ? Clock::duration::max() : std::chrono::milliseconds(1);
+  for (bool waiting = true; waiting;) {
+    waiting = false;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const sennit_comm_t comm = entries[i].comm;
+      if (entries[i].work == nullptr && !comm->engine->run_until(*comm->comm, *works[i], turn)) {
+        waiting = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].work == nullptr) {
+      SENNIT_RETURN_IF_ERROR(works[i]->status);
+    }
+  }
+  return {};
+}
+
 // Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
 // this rank before a peer has seen a part of it.
 Status end_group() {
@@ -166,14 +191,7 @@ Status end_group() {
       entries[i].work->work = works[i];
     }
   }
-  Status first;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].work == nullptr) {
-      const Status status = wait_for(entries[i].comm, *works[i]);
-      first = first.ok() ? status : first;
-    }
-  }
-  return first;
+  return wait_for_group(entries, works);
 }
 
 sennit_status_t unsupported(const char* function) {
@@ -189,7 +207,7 @@ Status check_work(sennit_work_t work) {
   if (work->work == nullptr) {
     return fail(Code::kInvalidUsage, "the work belongs to a group that has not ended well");
   }
-  return {};
+  return work->comm->check_process();
 }
 
 }  // namespace
@@ -482,7 +500,7 @@ sennit_status_t sennit_work_destroy(sennit_work_t work) {
       return {};
     }
     const std::unique_ptr<sennit_work> handle(work);
-    if (handle->work != nullptr) {
+    if (handle->work != nullptr && handle->comm->check_process().ok()) {
       handle->engine->run_until(*handle->comm, *handle->work, Clock::duration::max());
     }
     return {};
