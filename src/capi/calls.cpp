@@ -148,31 +148,29 @@ sennit_status_t call(const Arguments& arguments,
   });
 }
 
-// Waits for the works that the caller has no handle of. Communicators made by different threads
-// have different engines, of which run_until drives one: they are driven in turns.
-Status wait_for_all(const std::vector<Group::Entry>& entries,
-                    const std::vector<std::shared_ptr<Work>>& works) {
+// Waiting drives the communicators of one engine. Where a group spans several, they take turns:
+// ranks that wait for them in different orders would otherwise wait for each other.
+Status wait_for_group(const std::vector<Group::Entry>& entries,
+                      const std::vector<std::shared_ptr<Work>>& works) {
   const bool one_engine = std::ranges::all_of(entries, [&](const Group::Entry& entry) {
     return entry.comm->engine == entries.front().comm->engine;
   });
-  const Clock::duration turn =
-      one_engine ? Clock::duration::max() : Clock::duration(std::chrono::microseconds(200));
-  Status first;
-  for (bool ended = false; !ended;) {
-    ended = true;
-    first = {};
+  const Clock::duration turn = one_engine ? Clock::duration::max() : std::chrono::milliseconds(1);
+  for (bool waiting = true; waiting;) {
+    waiting = false;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      if (entries[i].work == nullptr) {
-        const Group::Entry& entry = entries[i];
-        if (!entry.comm->engine->run_until(*entry.comm->comm, *works[i], turn)) {
-          ended = false;
-        } else if (first.ok()) {
-          first = works[i]->status;
-        }
+      const sennit_comm_t comm = entries[i].comm;
+      if (entries[i].work == nullptr && !comm->engine->run_until(*comm->comm, *works[i], turn)) {
+        waiting = true;
       }
     }
   }
-  return first;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].work == nullptr) {
+      SENNIT_RETURN_IF_ERROR(works[i]->status);
+    }
+  }
+  return {};
 }
 
 // Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
@@ -194,7 +192,7 @@ Status end_group() {
       entries[i].work->work = works[i];
     }
   }
-  return wait_for_all(entries, works);
+  return wait_for_group(entries, works);
 }
 
 Status check_work(sennit_work_t work) {
@@ -204,7 +202,7 @@ Status check_work(sennit_work_t work) {
   if (work->work == nullptr) {
     return fail(Code::kInvalidUsage, "the work belongs to a group that has not ended well");
   }
-  return {};
+  return work->comm->check_process();
 }
 
 }  // namespace
@@ -446,7 +444,7 @@ sennit_status_t sennit_work_destroy(sennit_work_t work) {
       return {};
     }
     const std::unique_ptr<sennit_work> handle(work);
-    if (handle->work != nullptr) {
+    if (handle->work != nullptr && handle->comm->check_process().ok()) {
       handle->engine->run_until(*handle->comm, *handle->work, Clock::duration::max());
     }
     return {};

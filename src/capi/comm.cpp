@@ -238,7 +238,7 @@ Status check_comm(sennit_comm_t comm) {
   }
   settle(*comm);
   if (comm->comm != nullptr) {
-    return {};
+    return comm->comm->check_process();
   }
   return comm->last_error.ok()
              ? fail(Code::kInvalidUsage, "the communicator has not finished joining")

@@ -25,6 +25,8 @@ constexpr Clock::duration kFirstLook = microseconds(100);
 constexpr Clock::duration kLongestLookInterval = milliseconds(50);
 constexpr Clock::duration kProcessLookInterval = milliseconds(20);
 constexpr Clock::duration kFirstWarning = seconds(5);
+// A process that is killed loses its memory first; its pidfd tells of its death a moment later.
+constexpr Clock::duration kDyingTime = milliseconds(300);
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
 // megabytes when every one of them is used.
@@ -121,7 +123,16 @@ Status Communicator::probe_memory() {
   return {};
 }
 
+Status Communicator::check_process() const {
+  return !is_inherited() ? Status()
+                         : sennit::fail(Code::kInvalidUsage,
+                                        "communicator '{}' was made before this process was "
+                                        "forked; only the parent may use it",
+                                        config_.name);
+}
+
 Status Communicator::check(const Operation& op) const {
+  SENNIT_RETURN_IF_ERROR(check_process());
   if (!failure_.ok()) {
     return failure_;
   }
@@ -130,13 +141,6 @@ Status Communicator::check(const Operation& op) const {
                         "{} on communicator '{}' after finalize",
                         name(op.collective),
                         config_.name);
-  }
-  if (fork_generation() != generation_) {
-    return sennit::fail(
-        Code::kInvalidUsage,
-        "communicator '{}' was made before this process was forked; only the parent "
-        "may use it",
-        config_.name);
   }
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
     return sennit::fail(
@@ -215,6 +219,9 @@ void Communicator::post(std::shared_ptr<Work> work) {
 }
 
 std::shared_ptr<Work> Communicator::outstanding() const {
+  if (is_inherited()) {
+    return nullptr;
+  }
   if (!collectives_.empty()) {
     return collectives_.back();
   }
@@ -229,6 +236,9 @@ void Communicator::start(Work& work) {
 }
 
 bool Communicator::progress() {
+  if (is_inherited()) {
+    return false;
+  }
   if (aborted_.load(std::memory_order_acquire) && failure_.ok()) {
     fail_all(Status(Code::kAborted,
                     fmt::format("communicator '{}' was aborted by this rank", config_.name)),
@@ -257,16 +267,6 @@ bool Communicator::advance_front(Queue& queue) {
     }
     return true;
   }
-  if (!work->job->status().ok()) {
-    // A peer's memory could not be read: most likely it has just died, which its pidfd tells.
-    const auto verdict = find_failure(world_, view_of(*work), Depth::kLinesAndProcesses);
-    fail(*work,
-         verdict ? *verdict
-                 : Verdict{.code = work->job->status().code(),
-                           .blamed_ranks = {},
-                           .evidence = work->job->status().message()});
-    return true;
-  }
   return moved;
 }
 
@@ -292,6 +292,9 @@ CallView Communicator::view_of(const Work& work) const {
 }
 
 Clock::time_point Communicator::next_look() const {
+  if (is_inherited()) {
+    return Clock::time_point::max();
+  }
   if (world_.alarms() != alarms_seen_) {
     return Clock::time_point::min();
   }
@@ -331,7 +334,12 @@ void Communicator::look(Clock::time_point now) {
     const CallView view = view_of(*work);
     world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
     if (const auto verdict = find_failure(world_, view, depth)) {
-      fail(*work, *verdict);
+      // A peer may leave, or die, once its part of a send or recv lies in our slots.
+      if (work->sequence != 0 || !(work->job->advance() || work->job->finished())) {
+        fail(*work, *verdict);
+      }
+    } else if (const auto broken = find_broken(*work, now)) {
+      fail(*work, *broken);
     } else if (now >= work->deadline) {
       fail(*work, explain_deadline(world_, view));
     } else {
@@ -340,6 +348,22 @@ void Communicator::look(Clock::time_point now) {
       work->next_look = std::min(now + work->look_interval, work->deadline);
     }
   }
+}
+
+// The verdict on a job that cannot go on because a peer's memory could not be read, unless that
+// peer may yet turn out to be dead.
+std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point now) {
+  const Status& status = work.job->status();
+  if (status.ok()) {
+    return std::nullopt;
+  }
+  if (work.broken_since == Clock::time_point()) {
+    work.broken_since = now;
+  }
+  if (now < work.broken_since + kDyingTime) {
+    return std::nullopt;
+  }
+  return Verdict{.code = status.code(), .blamed_ranks = {}, .evidence = status.message()};
 }
 
 // At 5 s and at each doubling, who is here and who is not.
@@ -396,7 +420,7 @@ void Communicator::finalize() {
   // A failed rank's line goes on telling why it failed.
   RankState active = RankState::kActive;
   finalized_ = true;
-  if (fork_generation() == generation_) {
+  if (!is_inherited()) {
     world_.my_line().state.compare_exchange_strong(active, RankState::kFinalized);
     world_.sound_alarm();
   }

@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,10 @@ class Communicator {
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] const Status& failure() const { return failure_; }
 
+  // kInvalidUsage in a child of the process that made the communicator. There nothing is ever
+  // outstanding and nothing advances: the calls are the parent's.
+  [[nodiscard]] Status check_process() const;
+
   // Checks the arguments and finds the program, without telling anybody.
   Result<std::shared_ptr<Work>> prepare(const Operation& operation);
   // Appends a prepared work to the communicator's calls.
@@ -81,12 +86,14 @@ class Communicator {
   using Queue = std::deque<std::shared_ptr<Work>>;
 
   Status probe_memory();
+  [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
   Status check(const Operation& operation) const;
   void start(Work& work);
   bool advance_front(Queue& queue);
   void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
+  static std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;
 

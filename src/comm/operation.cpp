@@ -57,8 +57,8 @@ Status check_buffers(const Operation& op, int rank, int ranks) {
                 in.bytes > 0 && in.begin == nullptr ? "send" : "recv",
                 name(op.collective));
   }
-  const bool overlap =
-      in.bytes > 0 && in.begin < out.begin + out.bytes && out.begin < in.begin + in.bytes;
+  const bool overlap = in.bytes > 0 && out.bytes > 0 && in.begin < out.begin + out.bytes &&
+                       out.begin < in.begin + in.bytes;
   if (overlap && !is_in_place(op, rank, ranks)) {
     return fail(Code::kInvalidArgument,
                 "send and recv of {} overlap, but are not in place as this collective has it (see "

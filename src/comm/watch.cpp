@@ -85,8 +85,11 @@ std::optional<Verdict> find_different_call(const World& world, const CallView& v
 
 std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   std::vector<int> dead = world.dead_ranks();
-  // Asked after they were found dead: a rank may have left the call just before it ended.
-  std::erase_if(dead, [&](int rank) { return has_left(world, rank, view); });
+  // A rank that gave up and then ended is no cause: it has said why in its line. Both are asked
+  // after the death was seen: a rank may have left the call just before it ended.
+  std::erase_if(dead, [&](int rank) {
+    return state_of(world, rank) != RankState::kActive || has_left(world, rank, view);
+  });
   if (dead.empty()) {
     return std::nullopt;
   }
@@ -96,6 +99,13 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
       .evidence = fmt::format("{} died (last finished call {})",
                               describe_ranks(world, dead),
                               world.line(dead.front()).left.load(std::memory_order_acquire))};
+}
+
+// ": rank 2 (node7 pid 4711)", and whether it is stopped.
+std::string about(const World& world, int rank) {
+  return fmt::format(": {}{}",
+                     world.describe(rank),
+                     world.is_stopped(rank) ? ", stopped by a signal or a debugger" : "");
 }
 
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
@@ -123,12 +133,11 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
                                    ? code
                                    : Code::kRankFailed,
                        .blamed_ranks = {known ? blamed : rank},
-                       .evidence = fmt::format("{} gave up ({}{})",
-                                               world.describe(rank),
-                                               code_text(code),
-                                               known && blamed != rank
-                                                   ? fmt::format(": {}", world.describe(blamed))
-                                                   : std::string())};
+                       .evidence = fmt::format(
+                           "{} gave up ({}{})",
+                           world.describe(rank),
+                           code_text(code),
+                           known && blamed != rank ? about(world, blamed) : std::string())};
       }
       case RankState::kFinalized:
         if (!has_left(world, rank, view)) {

@@ -26,6 +26,7 @@ struct Work {
   Clock::time_point next_look;
   Clock::duration look_interval{};
   Clock::time_point next_warning;
+  Clock::time_point broken_since;  // when a look first found that the job cannot go on
   bool ended = false;
   Status status;
 };

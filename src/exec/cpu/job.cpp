@@ -178,22 +178,7 @@ bool Job::try_lane(std::size_t index) {
     if (!ready(step, first, last)) {
       return false;
     }
-    const std::uint64_t begin = trace_ != nullptr ? trace_->tick() : 0;
-    for (std::int64_t tile = first; tile <= last; ++tile) {
-      run(lane, step, tile);
-      if (trace_ != nullptr) {
-        trace_->add({.rank = program_.rank,
-                     .strand = lane.strand,
-                     .copy = lane.copy,
-                     .lane = lane.schedule_lane,
-                     .step = state.step,
-                     .tile = tile,
-                     .begin = begin,
-                     .end = trace_->tick()});
-      }
-      publish(step, tile);
-      release(step, tile);
-    }
+    run_unit(lane, state.step, first, last);
     state.posted = true;
   }
   if (!fetched(step, first, last)) {
@@ -207,6 +192,31 @@ bool Job::try_lane(std::size_t index) {
     }
   }
   return true;
+}
+
+// The tiles of a burst are one unit, as the proof has it: nothing of it is visible before all of it
+// has run.
+void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last) {
+  const ProgramStep& step = lane.steps[static_cast<std::size_t>(index)];
+  const std::uint64_t begin = trace_ != nullptr ? trace_->tick() : 0;
+  for (std::int64_t tile = first; tile <= last; ++tile) {
+    run(lane, step, tile);
+  }
+  const std::uint64_t end = trace_ != nullptr ? trace_->tick() : 0;
+  for (std::int64_t tile = first; tile <= last; ++tile) {
+    if (trace_ != nullptr) {
+      trace_->add({.rank = program_.rank,
+                   .strand = lane.strand,
+                   .copy = lane.copy,
+                   .lane = lane.schedule_lane,
+                   .step = index,
+                   .tile = tile,
+                   .begin = begin,
+                   .end = end});
+    }
+    publish(step, tile);
+    release(step, tile);
+  }
 }
 
 bool Job::waits_over(const ProgramStep& step, std::int64_t last) const {

@@ -152,6 +152,7 @@ class Job {
   [[nodiscard]] std::uint64_t number(const MessageRef& ref, std::int64_t tile) const;
 
   bool try_lane(std::size_t index);
+  void run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last);
   [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
   [[nodiscard]] bool waits_over(const ProgramStep& step, std::int64_t last) const;
   [[nodiscard]] bool fetched(const ProgramStep& step, std::int64_t first, std::int64_t last) const;

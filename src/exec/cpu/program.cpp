@@ -50,9 +50,10 @@ class Compiler {
                     name(channel.protocol),
                     name(channel.paths[0]));
       }
-      if (static_cast<std::uint32_t>(channel.slots) > limits_.slots) {
+      // Fewer slots may lock up, and more order less than what the proof of no races relies on.
+      if (static_cast<std::uint32_t>(channel.slots) != limits_.slots) {
         return fail(Code::kUnsupported,
-                    "the plan was proved with {} slots a channel, but there are {}",
+                    "the plan was proved with {} slots a channel, but the rings have {}",
                     channel.slots,
                     limits_.slots);
       }
