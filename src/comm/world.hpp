@@ -2,7 +2,7 @@
 // rings, and what it takes to know whether the other ranks live.
 #pragma once
 
-#include "comm/rendezvous.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 #include "comm/status_line.hpp"
 #include "exec/cpu/job.hpp"
 #include "path/shm/ring_pool.hpp"

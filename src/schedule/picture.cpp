@@ -158,7 +158,8 @@ class Picture {
     add(R"(<path d="M{} {}H{}" stroke="#000" marker-end='url(#head)'/>)", kLeft, bottom_, right);
     for (int tick = 0; tick < time_.ticks; ++tick) {
       const int x = kLeft + tick * kColumn + kBoxWidth / 2;
-      add(R"(<path d="M{0} {1}v5" stroke="#000"/><text x="{0}" y="{2}" text-anchor="middle">{3}</text>)",
+      add(R"(<path d="M{0} {1}v5" stroke="#000"/>)"
+          R"(<text x="{0}" y="{2}" text-anchor="middle">{3}</text>)",
           x,
           bottom_,
           bottom_ + 18,
@@ -200,7 +201,8 @@ class Picture {
     const bool forwards = !step.out.empty() && step.kind != StepKind::kSend;
     const std::string title = escaped(fmt::format(
         "rank {} lane {} step {}: {}", node.rank, node.lane, node.step, to_text(schedule_, step)));
-    add(R"(<g><title>{}</title><rect x="{}" y="{}" width="{}" height="{}" fill="#fff" stroke="#000"/>)",
+    add(R"(<g><title>{}</title>)"
+        R"(<rect x="{}" y="{}" width="{}" height="{}" fill="#fff" stroke="#000"/>)",
         title,
         at.x,
         at.y,

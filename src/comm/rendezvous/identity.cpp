@@ -1,7 +1,7 @@
-#include "comm/identity.hpp"
+#include "comm/rendezvous/identity.hpp"
 
 #include "base/env.hpp"
-#include "comm/frame.hpp"
+#include "comm/rendezvous/frame.hpp"
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
-#include "comm/rendezvous_guest.hpp"
+#include "comm/rendezvous/rendezvous_guest.hpp"
 
 #include "base/log.hpp"
-#include "comm/process.hpp"
-#include "comm/shared_segment.hpp"
+#include "comm/rendezvous/process.hpp"
+#include "comm/rendezvous/shared_segment.hpp"
 
 #include <poll.h>
 #include <unistd.h>

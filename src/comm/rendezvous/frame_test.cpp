@@ -1,4 +1,4 @@
-#include "comm/frame.hpp"
+#include "comm/rendezvous/frame.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "comm/process.hpp"
+#include "comm/rendezvous/process.hpp"
 
 #include <dirent.h>
 #include <sys/random.h>

@@ -1,12 +1,12 @@
-#include "comm/rendezvous.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 
 #include "base/env.hpp"
 #include "base/host_name.hpp"
 #include "base/log.hpp"
-#include "comm/join_request.hpp"
-#include "comm/rendezvous_guest.hpp"
-#include "comm/rendezvous_host.hpp"
-#include "comm/shared_segment.hpp"
+#include "comm/rendezvous/join_request.hpp"
+#include "comm/rendezvous/rendezvous_guest.hpp"
+#include "comm/rendezvous/rendezvous_host.hpp"
+#include "comm/rendezvous/shared_segment.hpp"
 #include "sennit/sennit.h"
 
 #include <unistd.h>

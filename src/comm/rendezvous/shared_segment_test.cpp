@@ -1,4 +1,4 @@
-#include "comm/shared_segment.hpp"
+#include "comm/rendezvous/shared_segment.hpp"
 
 #include <gtest/gtest.h>
 

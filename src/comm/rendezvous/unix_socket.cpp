@@ -1,8 +1,8 @@
-#include "comm/unix_socket.hpp"
+#include "comm/rendezvous/unix_socket.hpp"
 
 #include "base/sha256.hpp"
-#include "comm/frame.hpp"
-#include "comm/process.hpp"
+#include "comm/rendezvous/frame.hpp"
+#include "comm/rendezvous/process.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

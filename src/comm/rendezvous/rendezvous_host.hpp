@@ -1,8 +1,8 @@
 // Rank 0's side of the rendezvous: one poll(2) loop over the listener and all connections.
 #pragma once
 
-#include "comm/join_request.hpp"
-#include "comm/rendezvous.hpp"
+#include "comm/rendezvous/join_request.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 
 #include <poll.h>
 

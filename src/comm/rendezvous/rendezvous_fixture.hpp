@@ -2,10 +2,10 @@
 // nothing is left behind.
 #pragma once
 
-#include "comm/frame.hpp"
-#include "comm/process.hpp"
-#include "comm/rendezvous.hpp"
-#include "comm/unix_socket.hpp"
+#include "comm/rendezvous/frame.hpp"
+#include "comm/rendezvous/process.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
+#include "comm/rendezvous/unix_socket.hpp"
 #include "sennit/sennit.h"
 
 #include <gtest/gtest.h>

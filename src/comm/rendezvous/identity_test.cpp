@@ -1,4 +1,4 @@
-#include "comm/identity.hpp"
+#include "comm/rendezvous/identity.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "comm/process.hpp"
+#include "comm/rendezvous/process.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The side of all ranks but 0 of the rendezvous.
 #pragma once
 
-#include "comm/join_request.hpp"
-#include "comm/rendezvous.hpp"
+#include "comm/rendezvous/join_request.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 
 #include <memory>
 #include <optional>

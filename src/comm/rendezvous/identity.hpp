@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "comm/rendezvous.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 
 #include <functional>
 #include <optional>

@@ -1,7 +1,7 @@
 // Connections that are not what they should be, while a join is under way.
-#include "comm/join_request.hpp"
-#include "comm/rendezvous_fixture.hpp"
-#include "comm/shared_segment.hpp"
+#include "comm/rendezvous/join_request.hpp"
+#include "comm/rendezvous/rendezvous_fixture.hpp"
+#include "comm/rendezvous/shared_segment.hpp"
 
 #include <gtest/gtest.h>
 

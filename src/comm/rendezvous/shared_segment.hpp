@@ -3,8 +3,8 @@
 
 #include "base/fd.hpp"
 #include "base/status.hpp"
-#include "comm/process.hpp"
-#include "comm/rendezvous.hpp"
+#include "comm/rendezvous/process.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "comm/join_request.hpp"
+#include "comm/rendezvous/join_request.hpp"
 
 #include <unistd.h>
 

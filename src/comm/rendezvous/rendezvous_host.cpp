@@ -1,8 +1,8 @@
-#include "comm/rendezvous_host.hpp"
+#include "comm/rendezvous/rendezvous_host.hpp"
 
 #include "base/log.hpp"
-#include "comm/process.hpp"
-#include "comm/shared_segment.hpp"
+#include "comm/rendezvous/process.hpp"
+#include "comm/rendezvous/shared_segment.hpp"
 
 #include <unistd.h>
 
@@ -56,8 +56,7 @@ Result<Membership> RendezvousHost::run() {
 
 void RendezvousHost::take_own_seat() {
   Seat& seat = seats_[0];
-  seat.taken = true;
-  seat.ready = true;
+  seat.taken = seat.ready = true;
   seat.pid = getpid();
   seat.process = request_.hello.process;
   seat.host = request_.hello.host;
@@ -65,7 +64,7 @@ void RendezvousHost::take_own_seat() {
 
 // A job that is just ending, or another one with the same key, may have the name: it is waited for.
 Status RendezvousHost::open_listener() {
-  for (;;) {
+  while (true) {
     SENNIT_ASSIGN_OR_RETURN(ListenAttempt attempt, try_listen(request_.address));
     if (attempt.listener.valid()) {
       listener_ = std::move(attempt.listener);

@@ -3,9 +3,9 @@
 
 #include "base/fd.hpp"
 #include "base/status.hpp"
-#include "comm/deadline.hpp"
-#include "comm/frame.hpp"
-#include "comm/unix_socket.hpp"
+#include "comm/rendezvous/deadline.hpp"
+#include "comm/rendezvous/frame.hpp"
+#include "comm/rendezvous/unix_socket.hpp"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
-#include "comm/rendezvous.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 
-#include "comm/rendezvous_fixture.hpp"
+#include "comm/rendezvous/rendezvous_fixture.hpp"
 
 #include <gtest/gtest.h>
 
