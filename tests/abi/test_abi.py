@@ -26,11 +26,9 @@ def test_a_c11_program_runs_on_the_shared_library_alone(library: Path, tmp_path:
     program = tmp_path / "abi_test"
     compiler = os.environ.get("CC", "cc")
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
-    subprocess.run(
-        [compiler, "-std=c11", *warnings, f"-I{INCLUDE}", str(HERE / "abi_test.c")]
-        + ["-o", str(program), str(library), f"-Wl,-rpath,{library.parent}"],
-        check=True,
-    )
+    source = str(HERE / "abi_test.c")
+    linking = [str(library), f"-Wl,-rpath,{library.parent}", "-o", str(program)]
+    subprocess.run([compiler, "-std=c11", *warnings, f"-I{INCLUDE}", source, *linking], check=True)
     run = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=False)
     assert (run.returncode, run.stdout) == (0, "ok\n")
 
