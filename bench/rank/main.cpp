@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -40,7 +40,7 @@ void pin_to_core(int rank) {
 // The value below which `share` of the samples lie.
 double quantile(const std::vector<double>& sorted, double share) {
   const auto last = static_cast<double>(sorted.size() - 1);
-  return sorted[static_cast<std::size_t>(last * share + 0.5)];
+  return sorted[static_cast<std::size_t>(std::lround(last * share))];
 }
 
 Json to_json(const WorkOrder& order, int ranks, const Row& row) {
@@ -116,7 +116,7 @@ std::uint64_t run(const WorkOrder& order) {
       const Row row = measure.run(buffers, row_size(order, ranks, bytes));
       wrong += row.wrong;
       if (rank == 0) {
-        std::cout << to_json(order, ranks, row).dump() << std::endl;
+        std::cout << to_json(order, ranks, row).dump() << '\n' << std::flush;
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -37,20 +38,25 @@ std::vector<int> radixes(const Algorithm& algorithm, const Shape& shape) {
   return algorithm.refuses(unary).empty() ? std::vector{0} : std::vector{0, 3, 4, 64};
 }
 
+std::vector<int> roots(Collective collective, int ranks) {
+  if (!is_rooted(collective)) {
+    return {0};
+  }
+  if (ranks > kMostRanksWithAllRoots) {
+    return {0, ranks / 2};
+  }
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 // Every row with every shape that it does not refuse.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Collective collective : kCollectives) {
     for (const Algorithm& algorithm : algorithms(collective)) {
       for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
-        const bool all_roots = is_rooted(collective) && ranks <= kMostRanksWithAllRoots;
-        std::vector<int> roots{0};
-        for (int root = 1; root < ranks; ++root) {
-          if (all_roots || (is_rooted(collective) && root == ranks / 2)) {
-            roots.push_back(root);
-          }
-        }
-        for (const int root : roots) {
+        for (const int root : roots(collective, ranks)) {
           Shape shape;
           shape.ranks = ranks;
           shape.root = root;

@@ -17,11 +17,13 @@ struct Row {
   std::string_view text;
 };
 
-// The words of env.def's type column.
+// The words of env.def's type column, spelt as they are there.
+// NOLINTBEGIN(readability-identifier-naming)
 constexpr EnvType text = EnvType::kText;
 constexpr EnvType integer = EnvType::kInteger;
 constexpr EnvType bytes = EnvType::kBytes;
 constexpr EnvType seconds = EnvType::kSeconds;
+// NOLINTEND(readability-identifier-naming)
 
 constexpr Row kRows[] = {
 #define SENNIT_ENV(name, type, default_value, what) {#name, type, default_value, what},
@@ -125,7 +127,7 @@ std::vector<EnvVariable> all_variables() {
 std::vector<std::string> unknown_variables() {
   constexpr std::string_view kPrefix = "SENNIT_";
   std::vector<std::string> unknown;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+  for (const char* const* entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view assignment = *entry;
     const std::string_view name = assignment.substr(0, assignment.find('='));
     if (name.starts_with(kPrefix) && find_row(name) == nullptr) {

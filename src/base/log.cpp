@@ -102,7 +102,7 @@ std::vector<std::string> read_variables(Settings& settings) {
 // Reads the variables and publishes them, unless `only_first` and another thread has been faster.
 const Settings& load_settings(bool only_first) {
   static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   const Settings* present = current_settings.load(std::memory_order_acquire);
   if (only_first && present != nullptr) {
     return *present;

@@ -61,7 +61,7 @@ void Sha256::update(std::span<const std::byte> bytes) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   std::size_t left = bytes.size();
   while (left > 0) {
-    const std::size_t at = static_cast<std::size_t>(length_ % 64);
+    const auto at = static_cast<std::size_t>(length_ % 64);
     const std::size_t take = std::min(left, 64 - at);
     std::memcpy(buffer_.data() + at, data, take);
     length_ += take;
@@ -76,7 +76,7 @@ void Sha256::update(std::span<const std::byte> bytes) {
 std::array<std::uint8_t, 32> Sha256::finish() {
   const std::uint64_t bit_count = length_ * 8;
   static constexpr std::array<std::byte, 64> kPadding = {std::byte{0x80}};
-  const std::size_t at = static_cast<std::size_t>(length_ % 64);
+  const auto at = static_cast<std::size_t>(length_ % 64);
   update(std::span(kPadding).first(at < 56 ? 56 - at : 120 - at));
   std::array<std::byte, 8> tail{};
   for (std::size_t i = 0; i < 8; ++i) {

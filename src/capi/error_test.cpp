@@ -17,7 +17,7 @@ Status failure_with_detail() {
   detail.rank = 1;
   detail.blamed_ranks = {2, 3};
   detail.next = "restart rank 2";
-  return Status(Code::kRankFailed, "rank 2 died", detail);
+  return {Code::kRankFailed, "rank 2 died", detail};
 }
 
 TEST(LastError, KeepsTheFieldsOfTheLastFailure) {

@@ -6,8 +6,6 @@
 #include "comm/error_contract.hpp"
 #include "comm/fork_guard.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 

@@ -15,7 +15,7 @@ Result<Proof> prove_once(const Plan& plan) {
   static std::mutex mutex;
   static std::map<std::uint64_t, Proof> proofs;
   const std::uint64_t hash = structure_hash(plan);
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   if (const auto known = proofs.find(hash); known != proofs.end()) {
     return known->second;
   }

@@ -51,13 +51,13 @@ std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
 }
 
 void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
-  const std::lock_guard guard(mutex_);
+  const std::scoped_lock guard(mutex_);
   comms_.push_back(comm);
   patience_ = patience();
 }
 
 void ProgressEngine::detach(const Communicator& comm) {
-  const std::lock_guard guard(mutex_);
+  const std::scoped_lock guard(mutex_);
   std::erase_if(comms_, [&](const auto& attached) { return attached.get() == &comm; });
   patience_ = patience();
 }
@@ -160,7 +160,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
 
 void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_point until) {
   {
-    const std::lock_guard guard(mutex_);
+    const std::scoped_lock guard(mutex_);
     until = std::min(until, next_look());
     if (comms_.size() > 1) {
       until = std::min(until, Clock::now() + kSharedSleep);
@@ -171,13 +171,13 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
     return;
   }
   sleep_on(comm.world().bell(comm.rank()), limit, [&] {
-    const std::lock_guard again(mutex_);
+    const std::scoped_lock again(mutex_);
     return progress() || work.ended || next_look() <= Clock::now();
   });
 }
 
 void ProgressEngine::poke() {
-  const std::lock_guard guard(mutex_);
+  const std::scoped_lock guard(mutex_);
   progress();
   look();
 }

@@ -28,7 +28,7 @@ Schedule small_schedule() {
   return std::move(b).finish();
 }
 
-Plan plan_of(Schedule schedule, std::vector<int> shares = {1}) {
+Plan plan_of(Schedule schedule, const std::vector<int>& shares = {1}) {
   const auto shared = std::make_shared<const Schedule>(std::move(schedule));
   Plan plan;
   for (const int share : shares) {

@@ -67,7 +67,7 @@ std::string with_step(std::string_view line) {
 }
 
 TEST(Text, RefusesWrongLinesWhereTheyAreWrong) {
-  const Wrong kCases[] = {
+  const Wrong cases[] = {
       {"", "f:1:1: the text ended, expected 'schedule'"},
       {"\n\nplan", "f:3:1: found 'plan', expected 'schedule'"},
       {"schedule sort x", "f:1:10: there is no collective 'sort'; there are: all_reduce, "},
@@ -93,7 +93,7 @@ TEST(Text, RefusesWrongLinesWhereTheyAreWrong) {
       {"schedule reduce x ranks=2 root=1 cut=1\nrank 0",
        "f:1:1: schedule reduce x: 1 rank programs for 2 ranks"},
   };
-  for (const Wrong& wrong : kCases) {
+  for (const Wrong& wrong : cases) {
     const Status status = schedule_from_text(wrong.text, "f").status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << wrong.text;
     EXPECT_TRUE(status.message().starts_with(wrong.message)) << status.message();
@@ -101,7 +101,7 @@ TEST(Text, RefusesWrongLinesWhereTheyAreWrong) {
 }
 
 TEST(Text, RefusesWrongStepsWhereTheyAreWrong) {
-  const Wrong kCases[] = {
+  const Wrong cases[] = {
       {"1 send input[0] -> c0", "f:6:1: the step is 1, expected 0"},
       {"0 push input[0] -> c0", "f:6:3: found 'push', expected one of: send, recv, recv_reduce, "},
       {"0 send input[2] -> c0", "f:6:14: the block is 2, expected 0 to 1"},
@@ -126,7 +126,7 @@ TEST(Text, RefusesWrongStepsWhereTheyAreWrong) {
        "f:1:1: schedule all_reduce x: channel 0 carries 0 messages a tile, but rank 1 takes 1"},
       {"\x80", "f:6:1: found '\x80', expected a step, 'lane' or 'rank'"},
   };
-  for (const Wrong& wrong : kCases) {
+  for (const Wrong& wrong : cases) {
     const Status status = schedule_from_text(with_step(wrong.text), "f").status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << wrong.text;
     EXPECT_TRUE(status.message().starts_with(wrong.message)) << status.message();

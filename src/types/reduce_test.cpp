@@ -12,7 +12,7 @@ namespace sennit {
 namespace {
 
 template <typename T>
-T reduced(Dtype dtype, ReduceOp op, std::vector<T> values) {
+T reduced(Dtype dtype, ReduceOp op, const std::vector<T>& values) {
   std::vector<const void*> operands;
   for (const T& value : values) {
     operands.push_back(&value);

@@ -173,7 +173,7 @@ std::vector<int> Graph::run_order(int channel, int lane, int reader) const {
   const int first = program_->first_message(channel);
   const int count = program_->message_count(channel);
   std::vector<int> order;
-  order.reserve(static_cast<std::size_t>(count * period_));
+  order.reserve(static_cast<std::size_t>(count) * static_cast<std::size_t>(period_));
   for (int tile = 0; tile < period_; tile += burst) {
     // One step may send or take several messages; it does so tile by tile of its burst.
     for (int m = 0, next = 0; m < count; m = next) {

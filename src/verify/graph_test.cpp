@@ -273,7 +273,7 @@ TEST(Bursts, OfBothEndsOrderTheMessagesAlike) {
 
 // Reachability by the plainest means.
 std::vector<std::vector<bool>> reach(const Graph& graph, const Order& order, int periods) {
-  const auto size = static_cast<std::size_t>(graph.size() * periods);
+  const auto size = static_cast<std::size_t>(graph.size()) * static_cast<std::size_t>(periods);
   std::vector<std::vector<bool>> reached(size, std::vector<bool>(size, false));
   const auto at = [&](int node) { return static_cast<std::size_t>(order.position(node)); };
   for (const Edge& edge : graph.edges()) {

@@ -85,6 +85,7 @@ void Order::sort_nodes() {
       place(v);
     }
   }
+  // node_at_ grows meanwhile: NOLINTNEXTLINE(modernize-loop-convert)
   for (std::size_t next = 0; next < node_at_.size(); ++next) {
     const auto v = static_cast<std::size_t>(node_at_[next]);
     for (int e = first_successor_[v]; e < first_successor_[v + 1]; ++e) {
@@ -112,6 +113,17 @@ void Order::number_by_position() {
   successors_ = std::move(list);
 }
 
+void Order::pass_on(std::vector<std::uint64_t>& reached, int begin, int end) const {
+  for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p) {
+    if (reached[p] == 0) {
+      continue;
+    }
+    for (int e = first_successor_[p]; e < first_successor_[p + 1]; ++e) {
+      reached[static_cast<std::size_t>(successors_[static_cast<std::size_t>(e)])] |= reached[p];
+    }
+  }
+}
+
 int Order::first_unordered(std::span<const Pair> pairs) const {
   std::vector<int> by_source(pairs.size());
   std::iota(by_source.begin(), by_source.end(), 0);
@@ -135,14 +147,7 @@ int Order::first_unordered(std::span<const Pair> pairs) const {
       furthest = std::max(furthest, pair(end).to);
     }
     const int start = pair(begin).from;
-    for (auto p = static_cast<std::size_t>(start); p < static_cast<std::size_t>(furthest); ++p) {
-      if (reached[p] == 0) {
-        continue;
-      }
-      for (int e = first_successor_[p]; e < first_successor_[p + 1]; ++e) {
-        reached[static_cast<std::size_t>(successors_[static_cast<std::size_t>(e)])] |= reached[p];
-      }
-    }
+    pass_on(reached, start, furthest);
     int bit = -1;
     for (std::size_t i = begin; i < end; ++i) {
       bit += i == begin || pair(i).from != pair(i - 1).from ? 1 : 0;

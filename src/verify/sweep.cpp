@@ -169,7 +169,7 @@ SweepResult sweep(const SweepRequest& request, const SweepProgress& progress) {
     for (std::size_t i = next++; i < instances.size(); i = next++) {
       std::string why;
       const Outcome outcome = look_at(instances[i], request, why);
-      const std::lock_guard lock(mutex);
+      const std::scoped_lock lock(mutex);
       count(instances[i], outcome, std::move(why), result);
       ++done;
       if (progress) {

@@ -155,7 +155,7 @@ TEST(Verify, CatchesDifferentTreesOnTheRanks) {
 }
 
 // A reduction to rank 0 of three; rank 0 adds what `senders` send to it.
-Schedule reduce_from(std::vector<int> senders) {
+Schedule reduce_from(const std::vector<int>& senders) {
   Builder b("reduce", {.collective = Collective::kReduce, .ranks = 3});
   const auto lanes = b.lane_on_every_rank(Need::kReduce);
   Step sum{.kind = StepKind::kRecvReduce, .from = {input_block(0)}, .to = {output_block(0)}};

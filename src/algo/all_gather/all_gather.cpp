@@ -5,8 +5,8 @@
 namespace sennit::algo::all_gather {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {ring(), direct()};
-  return rows;
+  static const std::array kRows = {ring(), direct()};
+  return kRows;
 }
 
 void copy_own_blocks(Builder& b) {

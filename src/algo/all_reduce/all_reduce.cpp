@@ -5,8 +5,8 @@
 namespace sennit::algo::all_reduce {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {ring(), recursive_doubling(), two_shot(), one_shot()};
-  return rows;
+  static const std::array kRows = {ring(), recursive_doubling(), two_shot(), one_shot()};
+  return kRows;
 }
 
 }  // namespace sennit::algo::all_reduce

@@ -41,10 +41,10 @@ Schedule build(const Shape& shape) {
 }
 
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
-  return blocks_to_successor(2 * (shape.ranks - 1), shape.ranks, from, to);
+  return blocks_to_successor(std::int64_t{2} * (shape.ranks - 1), shape.ranks, from, to);
 }
 
-std::int64_t rounds(const Shape& shape) { return 2 * (shape.ranks - 1); }
+std::int64_t rounds(const Shape& shape) { return std::int64_t{2} * (shape.ranks - 1); }
 
 }  // namespace
 

@@ -5,8 +5,8 @@
 namespace sennit::algo::all_to_all {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {direct(), pairwise()};
-  return rows;
+  static const std::array kRows = {direct(), pairwise()};
+  return kRows;
 }
 
 }  // namespace sennit::algo::all_to_all

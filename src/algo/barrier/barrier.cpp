@@ -5,8 +5,8 @@
 namespace sennit::algo::barrier {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {dissemination(), tree()};
-  return rows;
+  static const std::array kRows = {dissemination(), tree()};
+  return kRows;
 }
 
 }  // namespace sennit::algo::barrier

@@ -5,8 +5,8 @@
 namespace sennit::algo::broadcast {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {chain(), direct(), k_nomial()};
-  return rows;
+  static const std::array kRows = {chain(), direct(), k_nomial()};
+  return kRows;
 }
 
 void copy_at_root(Builder& b) {

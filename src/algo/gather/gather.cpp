@@ -5,8 +5,8 @@
 namespace sennit::algo::gather {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {binomial(), direct()};
-  return rows;
+  static const std::array kRows = {binomial(), direct()};
+  return kRows;
 }
 
 }  // namespace sennit::algo::gather

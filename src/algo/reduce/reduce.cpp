@@ -5,8 +5,8 @@
 namespace sennit::algo::reduce {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {k_nomial(), direct()};
-  return rows;
+  static const std::array kRows = {k_nomial(), direct()};
+  return kRows;
 }
 
 }  // namespace sennit::algo::reduce

@@ -5,8 +5,8 @@
 namespace sennit::algo::reduce_scatter {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {ring(), direct()};
-  return rows;
+  static const std::array kRows = {ring(), direct()};
+  return kRows;
 }
 
 }  // namespace sennit::algo::reduce_scatter

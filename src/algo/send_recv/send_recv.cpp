@@ -5,8 +5,8 @@
 namespace sennit::algo::send_recv {
 
 std::span<const Algorithm> table() {
-  static const std::array rows = {direct()};
-  return rows;
+  static const std::array kRows = {direct()};
+  return kRows;
 }
 
 }  // namespace sennit::algo::send_recv

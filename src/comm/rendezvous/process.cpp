@@ -61,7 +61,7 @@ Token process_token() {
   static std::mutex mutex;
   static pid_t owner = 0;
   static Token token;
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   if (owner != getpid()) {
     owner = getpid();
     token = random_token();
@@ -105,7 +105,7 @@ pid_t pid_behind(int pidfd) {
 Status check_descriptors(int needed) {
   const int open_count = open_descriptors();
   const rlim_t limit = descriptor_limit();
-  if (open_count < 0 || static_cast<rlim_t>(open_count + needed) <= limit) {
+  if (open_count < 0 || static_cast<rlim_t>(open_count) + static_cast<rlim_t>(needed) <= limit) {
     return {};
   }
   return shortage(needed, open_count, limit);

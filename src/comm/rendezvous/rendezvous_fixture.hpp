@@ -28,9 +28,9 @@
 namespace sennit {
 
 // Far beyond what any step takes on a loaded machine; a test that needs it all has hung.
-inline constexpr double kGenerous_s = 30.0;
+inline constexpr double kGenerousSeconds = 30.0;
 
-inline JoinOptions some_options(double timeout_s = kGenerous_s) {
+inline JoinOptions some_options(double timeout_s = kGenerousSeconds) {
   return {timeout_s, "slots=4\npaths=shm", 4096};
 }
 
@@ -68,7 +68,7 @@ class RawConnection {
   // The next frame and its descriptors; nothing if the connection closed (or after a long time).
   [[nodiscard]] std::optional<Frame> receive(std::vector<UniqueFd>* fds = nullptr) const {
     pollfd watched{socket_.get(), POLLIN, 0};
-    poll(&watched, 1, static_cast<int>(kGenerous_s * 1000));
+    poll(&watched, 1, static_cast<int>(kGenerousSeconds * 1000));
     Received received = receive_message(socket_.get(), 65536, kMaxFdsPerFrame);
     if (fds != nullptr) {
       *fds = std::move(received.fds);
@@ -95,6 +95,8 @@ class RendezvousTest : public testing::Test {
     key_ = fmt::format("rendezvous test {} {}", getpid(), ++count);
     open_before_ = open_descriptors();
   }
+  // Not TearDown(): fixtures made of this one hold descriptors until then. What throws here ends the
+  // test program, as it should. NOLINTNEXTLINE(bugprone-exception-escape)
   ~RendezvousTest() override {
     EXPECT_EQ(open_descriptors(), open_before_) << "descriptors are left open";
     std::ifstream sockets("/proc/net/unix");

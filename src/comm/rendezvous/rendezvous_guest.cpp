@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr auto kFirstRetry = milliseconds(1);
 constexpr auto kLastRetry = milliseconds(20);
 // How long a rank that has lost patience waits for rank 0 to say who is missing.
-constexpr double kVerdictTime_s = 1.0;
+constexpr double kVerdictSeconds = 1.0;
 
 // False when the time has passed first. A signal may end the wait early, as if there were
 // something.
@@ -205,7 +205,7 @@ Status RendezvousGuest::give_up(Status reason) {
 // This rank's time is over, perhaps before rank 0's, which knows who is missing.
 Result<RendezvousGuest::Talk> RendezvousGuest::await_verdict() {
   const Status mine = give_up(host_silent());
-  const Deadline verdict(kVerdictTime_s);
+  const Deadline verdict(kVerdictSeconds);
   Talk state = Talk::kGoesOn;
   while (state == Talk::kGoesOn && wait_readable(socket_.get(), verdict.end())) {
     SENNIT_ASSIGN_OR_RETURN(state, take_message());

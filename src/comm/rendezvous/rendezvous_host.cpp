@@ -322,7 +322,7 @@ void RendezvousHost::hand_out() {
   listener_.reset();
   std::erase_if(guests_, [](const Guest& guest) { return guest.state == GuestState::kSilent; });
   phase_ = Phase::kHandingOut;
-  if (Status status = queue_members_and_segment(); !status.ok()) {
+  if (const Status status = queue_members_and_segment(); !status.ok()) {
     fail_all(status.in("rank 0"));
   }
 }

@@ -196,7 +196,7 @@ class RendezvousFalseHost : public RendezvousTest {
   }
   RawConnection accept_hello() {
     pollfd watched{listener_.get(), POLLIN, 0};
-    poll(&watched, 1, static_cast<int>(kGenerous_s * 1000));
+    poll(&watched, 1, static_cast<int>(kGenerousSeconds * 1000));
     RawConnection raw(key_, UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
     const std::optional<Frame> hello = raw.receive();
     EXPECT_TRUE(hello && hello->type == FrameType::kHello);
@@ -212,7 +212,7 @@ class RendezvousFalseHost : public RendezvousTest {
 };
 
 TEST_F(RendezvousFalseHost, IsReportedDeadWhenItClosesAfterTheHello) {
-  start(kGenerous_s);
+  start(kGenerousSeconds);
   {
     const RawConnection raw = accept_hello();
     raw.send(frame(FrameType::kAccepted));
@@ -223,7 +223,7 @@ TEST_F(RendezvousFalseHost, IsReportedDeadWhenItClosesAfterTheHello) {
 }
 
 TEST_F(RendezvousFalseHost, IsTriedAgainWhenItClosesBeforeItHasCountedTheRank) {
-  start(kGenerous_s);
+  start(kGenerousSeconds);
   accept_hello().close();
   {
     const RawConnection again = accept_hello();
@@ -276,14 +276,14 @@ TEST_F(RendezvousFalseHost, CannotMakeARankTakeWhatDoesNotFit) {
       {"another protocol", {FrameType::kAccepted, kProtocolVersion + 1, {}}, {}},
   };
   for (const auto& each : wrong) {
-    start(kGenerous_s);
+    start(kGenerousSeconds);
     const RawConnection raw = accept_hello();
     raw.send(frame(FrameType::kAccepted));
     raw.send(each.frame, each.fds);
     guest_.join();
     expect_failure(rank1_, Code::kMismatch, {0}, each.what);
   }
-  start(kGenerous_s);
+  start(kGenerousSeconds);
   const RawConnection raw = accept_hello();
   raw.send_bytes("HTTP/1.1 400 Bad Request");
   guest_.join();

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -121,7 +120,7 @@ TEST_F(Rendezvous, ProcessesJoinAndSeeEachOtherEnd) {
       EXPECT_EQ(words[rank].load(), rank + 100);
       EXPECT_EQ(joined->members[index].pid, children[index]);
       kill(children[index], SIGKILL);
-      EXPECT_EQ(poll(&watched, 1, static_cast<int>(kGenerous_s * 1000)), 1)
+      EXPECT_EQ(poll(&watched, 1, static_cast<int>(kGenerousSeconds * 1000)), 1)
           << "the pidfd must tell that the process has ended";
     } else {
       kill(children[index], SIGKILL);

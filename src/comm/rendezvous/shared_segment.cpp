@@ -108,7 +108,7 @@ Result<std::shared_ptr<SharedSegment>> map_segment(const Token& id, int fd, std:
   static auto* const segments = new std::map<Token, std::weak_ptr<SharedSegment>>;
 
   SENNIT_RETURN_IF_ERROR(check_file(fd, bytes));
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   std::erase_if(*segments, [](const auto& entry) { return entry.second.expired(); });
   if (const auto known = segments->find(id); known != segments->end()) {
     // The entry may expire between the two lines; then it is mapped afresh below.

@@ -2,8 +2,9 @@
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <ctime>
 
 namespace sennit {
 namespace {

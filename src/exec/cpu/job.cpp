@@ -3,7 +3,6 @@
 #include "types/reduce.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace sennit {

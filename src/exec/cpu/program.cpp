@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace sennit {
@@ -130,7 +129,7 @@ class Compiler {
     std::vector<std::int64_t> scratch_begin;
     for (const Scratch& scratch : schedule.scratch) {
       scratch_begin.push_back(program_.scratch_bytes);
-      program_.scratch_bytes += scratch.blocks * scratch.depth * block_bytes(strand);
+      program_.scratch_bytes += std::int64_t{scratch.blocks} * scratch.depth * block_bytes(strand);
     }
     const auto& lanes = schedule.ranks[static_cast<std::size_t>(rank_)];
     const int first_lane = static_cast<int>(program_.lanes.size());
