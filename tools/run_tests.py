@@ -107,7 +107,9 @@ def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--build", type=Path, required=True, help="build tree of the C++ tests")
-    parser.add_argument("--only", help="run only the test program of this name")
+    parser.add_argument(
+        "--only", action="append", help="run only the test program of this name; may be repeated"
+    )
     parser.add_argument("--pytest", nargs="*", default=[], help="folders for pytest")
     parser.add_argument(
         "--present", default="", help="labels, comma-separated, whose hardware this machine has"
@@ -123,7 +125,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder)
         for name, command in test_programs(arguments.build):
-            if arguments.only in (None, name):
+            if arguments.only is None or name in arguments.only:
                 file = report / f"{name}.xml"
                 total.add(run([*command, f"--gtest_output=xml:{file}"], file))
         if arguments.pytest:
