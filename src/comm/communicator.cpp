@@ -294,7 +294,7 @@ Clock::time_point Communicator::next_look() const {
     return Clock::time_point::max();
   }
   if (world_.alarms() != alarms_seen_) {
-    return Clock::time_point::min();
+    return {};  // long past, yet near enough to be subtracted from
   }
   Clock::time_point next = Clock::time_point::max();
   if (!collectives_.empty()) {
