@@ -300,7 +300,7 @@ TEST_F(Failure, AbortByAnotherThreadEndsTheWaitingOfThisRank) {
       sleep_s(1);
       return Report{.status = SENNIT_OK};
     }
-    std::jthread aborter([&] {
+    const std::jthread aborter([&] {
       sleep_s(0.2);
       sennit_comm_abort(comm);
     });

@@ -1,7 +1,6 @@
 // Every algorithm's schedules can be printed in every form, and read back as they were.
 #include "algo/algorithm.hpp"
 #include "schedule/json_form.hpp"
-#include "schedule/picture.hpp"
 #include "schedule/text.hpp"
 
 #include <gtest/gtest.h>

@@ -37,7 +37,7 @@ struct Binding {
   bool direct = false;
 };
 
-Strand strand_of(Collective collective, std::string_view algorithm, Shape shape, Binding b) {
+Strand strand_of(Collective collective, std::string_view algorithm, const Shape& shape, Binding b) {
   auto schedule = make_schedule(*find_algorithm(collective, algorithm).value(), shape);
   Strand strand = bind(std::make_shared<const Schedule>(std::move(schedule).value()),
                        b.direct ? PathKind::kCma : PathKind::kShm,
@@ -54,7 +54,7 @@ Strand strand_of(Collective collective, std::string_view algorithm, Shape shape,
   return strand;
 }
 
-Made made(Collective collective, std::string_view algorithm, Shape shape, Binding b) {
+Made made(Collective collective, std::string_view algorithm, const Shape& shape, Binding b) {
   auto plan = std::make_shared<Plan>();
   plan->strands.push_back(strand_of(collective, algorithm, shape, b));
   return {.name = fmt::format("{} {}, {} ranks, {} slots, width {}, burst {}{}",

@@ -247,7 +247,7 @@ class Tile {
         std::vector<Contribution> got =
             value == nullptr ? std::vector<Contribution>{} : value->contributions;
         std::ranges::sort(got);
-        if (got != expected) {
+        if (value == nullptr || got != expected) {
           return fmt::format("rank {} output {} holds {}, not {}", rank, index, got, expected);
         }
         if (problem.collective == Collective::kAllReduce &&

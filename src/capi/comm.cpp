@@ -1,5 +1,4 @@
 // Communicators in the C ABI: making, deriving, asking, ending.
-#include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
@@ -85,7 +84,8 @@ Status open_with_config(sennit_comm_t* result,
   return open(result, identity, merge(base, given), given.non_blocking != 0);
 }
 
-Status check_result(const void* result) {
+template <typename T>
+Status check_result(const T* result) {
   return result != nullptr ? Status() : fail(Code::kInvalidArgument, "the result pointer is NULL");
 }
 
@@ -175,7 +175,7 @@ Status split(
   return open(result, identity, how.config, how.non_blocking);
 }
 
-Status shrink(sennit_comm& handle,
+Status shrink(const sennit_comm& handle,
               std::vector<int> excluded,
               sennit_comm_t* result,
               const Derivation& how) {

@@ -4,7 +4,6 @@
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "comm/error_contract.hpp"
-#include "comm/fork_guard.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <thread>
 
 namespace sennit {
 namespace {
@@ -39,15 +38,15 @@ void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #else
-  std::this_thread::yield();
+  ::sched_yield();
 #endif
 }
 
 }  // namespace
 
 std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
-  thread_local const std::shared_ptr<ProgressEngine> engine = std::make_shared<ProgressEngine>();
-  return engine;
+  thread_local const std::shared_ptr<ProgressEngine> kEngine = std::make_shared<ProgressEngine>();
+  return kEngine;
 }
 
 void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
@@ -88,15 +87,15 @@ Clock::time_point ProgressEngine::next_look() const {
 }
 
 ProgressEngine::Patience ProgressEngine::patience() const {
-  static const int cores = usable_cores();
+  static const int kCores = usable_cores();
   int ranks = 1;
   for (const auto& comm : comms_) {
     ranks = std::max(ranks, comm->size());
   }
-  const bool crowded = ranks > cores;
+  const bool crowded = ranks > kCores;
   Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
-                    .poll = kPollTime * ((ranks + cores - 1) / cores)};
+                    .poll = kPollTime * ((ranks + kCores - 1) / kCores)};
   const auto wished = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (wished.ok() && *wished >= 0) {
     patience.poll = microseconds(*wished);
@@ -141,12 +140,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     } else if (now - last_move >= patience_.spin) {
       guard.unlock();
       if (now - last_move < patience_.poll && rounds_without_yield_ == 0) {
-        ::sched_yield();
-        // Somebody else's work ran for a whole slice of time meanwhile. A sleeper gets its core
-        // back as soon as it is woken, one that yields does not.
-        if (Clock::now() - now > kCostlyYield + patience_.poll) {
-          rounds_without_yield_ = kRoundsWithoutYield;
-        }
+        yield_core(now);
       } else {
         if (rounds_without_yield_ > 0) {
           --rounds_without_yield_;
@@ -155,6 +149,15 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
       }
       guard.lock();
     }
+  }
+}
+
+void ProgressEngine::yield_core(Clock::time_point now) {
+  ::sched_yield();
+  // Somebody else's work ran for a whole slice of time meanwhile. A sleeper gets its core back as
+  // soon as it is woken, one that yields does not.
+  if (Clock::now() - now > kCostlyYield + patience_.poll) {
+    rounds_without_yield_ = kRoundsWithoutYield;
   }
 }
 

@@ -48,6 +48,7 @@ class ProgressEngine {
   bool run_rounds(const Work& work);
   void look();
   [[nodiscard]] Clock::time_point next_look() const;
+  void yield_core(Clock::time_point now);
   void sleep(Communicator& comm, const Work& work, Clock::time_point until);
 
   std::mutex mutex_;

@@ -3,7 +3,6 @@
 #include "schedule/json_form.hpp"
 #include "schedule/text.hpp"
 
-#include <array>
 #include <limits>
 #include <utility>
 
@@ -241,7 +240,7 @@ Result<Schedule> schedule_from(const Json& json, const std::string& where) {
 
 Result<PathKind> path_from(const Json& json, const std::string& where) {
   SENNIT_ASSIGN_OR_RETURN(const std::string text, json_text(json, where));
-  Result<PathKind> kind = parse_path_kind(text);
+  const Result<PathKind> kind = parse_path_kind(text);
   return kind.ok() ? kind : kind.status().in(where);
 }
 

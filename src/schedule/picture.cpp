@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <map>
 #include <utility>
 
 namespace sennit {
@@ -18,6 +17,7 @@ constexpr int kBoxHeight = 36;
 constexpr int kStripeWidth = 9;
 constexpr int kColumn = kBoxWidth + 46;  // the gap is where arrows run
 constexpr int kLaneHeight = kBoxHeight + 14;
+constexpr int kBoxInset = (kLaneHeight - kBoxHeight) / 2;
 constexpr int kRankGap = 12;
 constexpr int kLeft = 152;
 constexpr int kTop = 46;
@@ -174,7 +174,7 @@ class Picture {
   [[nodiscard]] Point corner(const StepNode& node) const {
     return {.x = static_cast<double>(kLeft + node.tick * kColumn),
             .y = static_cast<double>(rank_top_[static_cast<std::size_t>(node.rank)] +
-                                     node.lane * kLaneHeight + (kLaneHeight - kBoxHeight) / 2)};
+                                     node.lane * kLaneHeight + kBoxInset)};
   }
 
   [[nodiscard]] const Step& step_of(const StepNode& node) const {

@@ -129,6 +129,30 @@ class PlanHasher {
 
 constexpr std::int64_t kShareAlignBytes = 128;
 
+// `s` is the number of the strand in its plan.
+Status check_bindings(const Strand& strand, std::size_t s) {
+  if (strand.channels.size() != strand.schedule->channels.size() ||
+      strand.lanes.size() != strand.schedule->ranks.size()) {
+    return fail(Code::kInvalidArgument, "strand {} does not bind every channel and rank", s);
+  }
+  for (std::size_t r = 0; r < strand.lanes.size(); ++r) {
+    if (strand.lanes[r].size() != strand.schedule->ranks[r].size()) {
+      return fail(Code::kInvalidArgument, "strand {} does not bind every lane of rank {}", s, r);
+    }
+    for (const LaneBinding& lane : strand.lanes[r]) {
+      if (lane.burst < 1) {
+        return fail(Code::kInvalidArgument, "strand {} rank {}: a burst is at least 1", s, r);
+      }
+    }
+  }
+  for (const ChannelBinding& channel : strand.channels) {
+    if (channel.slots < 1 || channel.paths.empty()) {
+      return fail(Code::kInvalidArgument, "strand {}: a channel needs a path and a slot", s);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool Strand::operator==(const Strand& other) const {
@@ -167,25 +191,7 @@ Status check_structure(const Plan& plan) {
         problem.root != first.root) {
       return fail(Code::kInvalidArgument, "strand {} solves another problem than strand 0", s);
     }
-    if (strand.channels.size() != strand.schedule->channels.size() ||
-        strand.lanes.size() != strand.schedule->ranks.size()) {
-      return fail(Code::kInvalidArgument, "strand {} does not bind every channel and rank", s);
-    }
-    for (std::size_t r = 0; r < strand.lanes.size(); ++r) {
-      if (strand.lanes[r].size() != strand.schedule->ranks[r].size()) {
-        return fail(Code::kInvalidArgument, "strand {} does not bind every lane of rank {}", s, r);
-      }
-      for (const LaneBinding& lane : strand.lanes[r]) {
-        if (lane.burst < 1) {
-          return fail(Code::kInvalidArgument, "strand {} rank {}: a burst is at least 1", s, r);
-        }
-      }
-    }
-    for (const ChannelBinding& channel : strand.channels) {
-      if (channel.slots < 1 || channel.paths.empty()) {
-        return fail(Code::kInvalidArgument, "strand {}: a channel needs a path and a slot", s);
-      }
-    }
+    SENNIT_RETURN_IF_ERROR(check_bindings(strand, s));
     if (strand.tile_bytes < 1 || strand.width < 1 || strand.share < 0) {
       return fail(Code::kInvalidArgument,
                   "strand {}: tile_bytes {}, width {}, share {}",

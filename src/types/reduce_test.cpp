@@ -37,8 +37,8 @@ TEST(Reduce, OperatorsAreCommutativeToTheBit) {
   for (const ReduceOp op : kReduceOps) {
     for (const float a : values) {
       for (const float b : values) {
-        const float ab = reduced<float>(Dtype::kFloat32, op, {a, b});
-        const float ba = reduced<float>(Dtype::kFloat32, op, {b, a});
+        const auto ab = reduced<float>(Dtype::kFloat32, op, {a, b});
+        const auto ba = reduced<float>(Dtype::kFloat32, op, {b, a});
         EXPECT_EQ(std::bit_cast<std::uint32_t>(ab), std::bit_cast<std::uint32_t>(ba))
             << name(op) << " of " << a << " and " << b;
       }

@@ -1,7 +1,5 @@
 #include "cells.hpp"
 
-#include "base/status.hpp"
-
 namespace sennit {
 
 Cells::Cells(const Schedule& schedule, bool in_place) : schedule_(&schedule) {

@@ -86,10 +86,11 @@ bool holds_directly(Plan plan, Protocol protocol) {
 std::string check_closed_forms(const Instance& instance, const Schedule& schedule) {
   const int ranks = instance.shape.ranks;
   const std::vector<std::int64_t> blocks = link_blocks(schedule);
+  std::size_t link = 0;  // from * ranks + to
   for (int from = 0; from < ranks; ++from) {
-    for (int to = 0; to < ranks; ++to) {
+    for (int to = 0; to < ranks; ++to, ++link) {
       const std::int64_t claimed = instance.algorithm->blocks_on_link(instance.shape, from, to);
-      const std::int64_t found = blocks[static_cast<std::size_t>(from * ranks + to)];
+      const std::int64_t found = blocks[link];
       if (claimed != found) {
         return fmt::format("rank {} sends {} blocks to rank {}, and the table claims {}",
                            from,

@@ -26,7 +26,7 @@ struct Launcher {
 };
 
 const std::vector<Launcher>& launchers() {
-  static const auto* const all = new std::vector<Launcher>{
+  static const auto* const kAll = new std::vector<Launcher>{
       {"Sennit", "SENNIT_RANK", "SENNIT_SIZE", {"SENNIT_KEY"}, {}},
       {"torchrun",
        "RANK",
@@ -37,7 +37,7 @@ const std::vector<Launcher>& launchers() {
       {"hydra", "PMI_RANK", "PMI_SIZE", {}, {}, /*parent_is_job=*/true},
       {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}, {}},
   };
-  return *all;
+  return *kAll;
 }
 
 std::vector<const char*> needed_variables(const Launcher& launcher) {

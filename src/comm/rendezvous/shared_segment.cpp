@@ -105,12 +105,12 @@ Result<std::shared_ptr<SharedSegment>> map_segment(const Token& id, int fd, std:
   // By id, so that threads of one process have one address for one word: what keeps the thread
   // sanitizer able to see who synchronises with whom.
   static std::mutex mutex;
-  static auto* const segments = new std::map<Token, std::weak_ptr<SharedSegment>>;
+  static auto* const kSegments = new std::map<Token, std::weak_ptr<SharedSegment>>;
 
   SENNIT_RETURN_IF_ERROR(check_file(fd, bytes));
   const std::scoped_lock lock(mutex);
-  std::erase_if(*segments, [](const auto& entry) { return entry.second.expired(); });
-  if (const auto known = segments->find(id); known != segments->end()) {
+  std::erase_if(*kSegments, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto known = kSegments->find(id); known != kSegments->end()) {
     // The entry may expire between the two lines; then it is mapped afresh below.
     if (std::shared_ptr<SharedSegment> segment = known->second.lock(); segment != nullptr) {
       if (segment->size() != bytes) {
@@ -125,7 +125,7 @@ Result<std::shared_ptr<SharedSegment>> map_segment(const Token& id, int fd, std:
     return fail(Code::kSystemError, "mmap of the shared segment: {}", std::strerror(errno));
   }
   auto segment = std::make_shared<SharedSegment>(static_cast<std::byte*>(base), bytes);
-  (*segments)[id] = segment;
+  (*kSegments)[id] = segment;
   return segment;
 }
 
