@@ -95,8 +95,8 @@ class RendezvousTest : public testing::Test {
     key_ = fmt::format("rendezvous test {} {}", getpid(), ++count);
     open_before_ = open_descriptors();
   }
-  // Not TearDown(): fixtures made of this one hold descriptors until then. What throws here ends the
-  // test program, as it should. NOLINTNEXTLINE(bugprone-exception-escape)
+  // Not TearDown(): fixtures made of this one hold descriptors until then. What throws here ends
+  // the test program, as it should. NOLINTNEXTLINE(bugprone-exception-escape)
   ~RendezvousTest() override {
     EXPECT_EQ(open_descriptors(), open_before_) << "descriptors are left open";
     std::ifstream sockets("/proc/net/unix");
