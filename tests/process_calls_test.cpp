@@ -331,5 +331,47 @@ TEST(OneThread, DrivesAllRanksInAGroup) {
   }
 }
 
+// The second call of the group works on what the first one leaves, also where it needs a copy of
+// its input (all_to_all in place).
+TEST(OneThread, CallsOfAGroupSeeWhatTheCallsBeforeThemWrote) {
+  std::vector<sennit_comm_t> comms(kRanks);
+  ASSERT_EQ(sennit_comm_init_all(comms.data(), kRanks, nullptr, nullptr), SENNIT_OK)
+      << sennit_last_error_message();
+  std::vector<std::vector<float>> data(kRanks);
+  ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    for (std::size_t block = 0; block < kRanks; ++block) {
+      data[rank].push_back(static_cast<float>(10 * block + rank));
+    }
+    float* buffer = data[rank].data();
+    EXPECT_EQ(
+        sennit_all_reduce(
+            buffer, buffer, kRanks, SENNIT_FLOAT32, SENNIT_SUM, comms[rank], nullptr, nullptr),
+        SENNIT_OK);
+    EXPECT_EQ(sennit_all_to_all(buffer, buffer, 1, SENNIT_FLOAT32, comms[rank], nullptr, nullptr),
+              SENNIT_OK);
+  }
+  ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    const auto sum = static_cast<float>(10 * rank * kRanks + 6);  // 6 = 0 + 1 + 2 + 3
+    EXPECT_EQ(data[rank], std::vector<float>(kRanks, sum)) << "rank " << rank;
+  }
+  for (const sennit_comm_t comm : comms) {
+    EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
+  }
+}
+
+TEST(Config, APathThatHostRanksLackIsRefusedByName) {
+  for (const auto& [paths, status] : {std::pair{"shm,teleport", SENNIT_INVALID_ARGUMENT},
+                                      std::pair{"nvlink", SENNIT_UNSUPPORTED},
+                                      std::pair{"shm,", SENNIT_INVALID_ARGUMENT}}) {
+    sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+    config.paths = paths;
+    sennit_comm_t comm = nullptr;
+    EXPECT_EQ(sennit_comm_init_all(&comm, 1, nullptr, &config), status) << paths;
+    EXPECT_EQ(comm, nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace sennit::tests

@@ -37,6 +37,24 @@ Clock::duration in_seconds(double value) {
   return duration_cast<Clock::duration>(std::chrono::duration<double>(value));
 }
 
+// "shm,cma" as a list; anything that host ranks cannot use is refused by name.
+Result<std::vector<PathKind>> parse_paths(std::string_view text) {
+  std::vector<PathKind> paths;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    SENNIT_ASSIGN_OR_RETURN(const PathKind path, parse_path_kind(text.substr(begin, end - begin)));
+    if (!info(path).host_ranks) {
+      return fail(Code::kUnsupported,
+                  "SENNIT_PATHS is '{}', but path {} does not join host ranks; shm and cma do",
+                  text,
+                  name(path));
+    }
+    paths.push_back(path);
+    begin = end + 1;
+  }
+  return paths;
+}
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -72,6 +90,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
         full.slots,
         full.slot_bytes);
   }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<PathKind> paths, parse_paths(full.paths));
   // One port more: send and recv have their own.
   const shm::RingGeometry geometry{.ranks = identity.size,
                                    .ports = full.ports + 1,
@@ -87,7 +106,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));
-  SENNIT_RETURN_IF_ERROR(comm->probe_memory());
+  SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }
 
@@ -95,7 +114,6 @@ Communicator::Communicator(Membership membership,
                            CommConfig config,
                            const shm::RingGeometry& geometry)
     : config_(std::move(config)), world_(std::move(membership), geometry) {
-  facts_.shm = config_.paths.find("shm") != std::string::npos;
   facts_.slots = geometry.slots;
   facts_.slot_bytes = geometry.slot_bytes;
 }
@@ -104,13 +122,9 @@ Communicator::~Communicator() { finalize(); }
 
 // Every rank tries to read a word of every other and all learn whether all could, so that they make
 // the same plans. Where the system forbids it, path cma stays closed and one line says so.
-Status Communicator::probe_memory() {
-  const bool wanted = config_.paths.find("cma") != std::string::npos;
-  if (!facts_.shm && !wanted) {
-    return sennit::fail(Code::kInvalidArgument,
-                        "SENNIT_PATHS is '{}'; host ranks have the paths shm and cma",
-                        config_.paths);
-  }
+Status Communicator::probe_memory(const std::vector<PathKind>& paths) {
+  const bool wanted = std::ranges::find(paths, PathKind::kCma) != paths.end();
+  facts_.shm = std::ranges::find(paths, PathKind::kShm) != paths.end();
   SENNIT_ASSIGN_OR_RETURN(facts_.cma, world_.probe_memory(wanted, config_.join_timeout_s));
   if (wanted && !facts_.cma && rank() == 0) {
     SENNIT_INFO("comm",
@@ -180,13 +194,6 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                 .dtype = operation.dtype,
                 .op = operation.op,
                 .fingerprint = fingerprint_of(work->words)};
-  if (!pair && !program.proof.in_place && operation.count > 0 &&
-      is_in_place(operation, rank(), size())) {
-    const auto bytes = static_cast<std::size_t>(input_bytes(operation, rank(), size()));
-    work->input_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::copy_n(static_cast<const std::byte*>(operation.send), bytes, work->input_copy.get());
-    work->call.input = work->input_copy.get();
-  }
   return work;
 }
 
@@ -226,6 +233,15 @@ std::shared_ptr<Work> Communicator::outstanding() const {
 }
 
 void Communicator::start(Work& work) {
+  const Operation& operation = work.operation;
+  if (work.sequence != 0 && !work.program->program().proof.in_place && operation.count > 0 &&
+      is_in_place(operation, rank(), size())) {
+    // Not before the calls ahead of it have ended: they may write this input.
+    const auto bytes = static_cast<std::size_t>(input_bytes(operation, rank(), size()));
+    work.input_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    std::copy_n(static_cast<const std::byte*>(operation.send), bytes, work.input_copy.get());
+    work.call.input = work.input_copy.get();
+  }
   if (work.sequence != 0) {
     world_.my_line().enter(work.sequence, work.words);
   }

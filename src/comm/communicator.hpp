@@ -85,7 +85,7 @@ class Communicator {
   using PairKey = std::pair<int, bool>;  // peer, is_send
   using Queue = std::deque<std::shared_ptr<Work>>;
 
-  Status probe_memory();
+  Status probe_memory(const std::vector<PathKind>& paths);
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
   Status check(const Operation& operation) const;
   void start(Work& work);
