@@ -1,0 +1,72 @@
+"""Writes the results table of README.md from bench/results: python tools/make_results_table.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench/results"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
+
+COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
+LARGEST_ELEMENT = 8
+SIZES = {8: "8 B", 4096: "4 KB", 262144: "256 KB", 2097152: "2 MB", 16777216: "16 MB"}
+
+
+def cell(rows: list[dict[str, Any]], collective: str, ranks: int, size: int) -> str:
+    """Median microseconds of the row whose buffer is `size` bytes, rounded up to whole elements."""
+    for row in rows:
+        same = row["collective"] == collective and row["ranks"] == ranks
+        if same and size <= row["bytes"] < size + LARGEST_ELEMENT * ranks:
+            median = float(row["time_us"]["p50"])
+            return f"{median:.1f}" if median < 100 else f"{median:.0f}"
+    return ""
+
+
+def table(document: dict[str, Any], file: str) -> str:
+    """One machine: a line a collective, a column a size."""
+    machine = document["machine"]
+    rows = document["rows"]
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, commit {document['commit']}, "
+        f"{document['date'][:10]} ([file](bench/results/{file})); median us of a call, every "
+        "element checked:\n",
+        "| collective | ranks | " + " | ".join(SIZES.values()) + " |",
+        "|---|---|" + "---|" * len(SIZES),
+    ]
+    counts = sorted({row["ranks"] for row in rows if row["collective"] == "all_gather"})
+    for collective in COLLECTIVES:
+        for ranks in counts:
+            cells = [cell(rows, collective, ranks, size) for size in SIZES]
+            lines.append(f"| {collective} | {ranks} | " + " | ".join(cells) + " |")
+    crowd = [row for row in rows if row["ranks"] > max(counts)]
+    notes = [
+        f"{row['collective']}{' of 8 B' if row['bytes'] else ''} between {row['ranks']} ranks: "
+        f"{row['time_us']['p50']:.0f} us"
+        for row in crowd
+    ]
+    return "\n".join(lines) + "\n\n" + "; ".join(notes) + ".\n"
+
+
+def readme(text: str) -> str:
+    """README with the tables of the result files that index.json names for it."""
+    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
+    tables = [
+        table(json.loads((RESULTS / index[what]).read_text(encoding="utf-8")), index[what])
+        for what in sorted(index)
+        if what.startswith("readme-")
+    ]
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + "\n".join(tables) + END + rest.split(END)[1]
+
+
+def main() -> None:
+    """Rewrites the table."""
+    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
