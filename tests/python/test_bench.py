@@ -161,17 +161,21 @@ def test_an_unknown_algorithm_is_bad_usage(sennit_command: Command) -> None:
     assert "telepathy" in answer.stderr
 
 
-def test_bench_joins_the_ranks_of_a_launcher_and_rank_0_reports() -> None:
-    environment = {
-        **os.environ,
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29518",
-    }
+@pytest.mark.parametrize(
+    ("rank_variable", "job"),
+    [
+        ("RANK", {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29518"}),
+        ("OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": "bench test"}),
+        ("PMI_RANK", {"PMI_SIZE": "2"}),  # hydra: this test is the launcher, as the parent of both
+    ],
+)
+def test_bench_joins_the_ranks_of_a_launcher_and_rank_0_reports(
+    rank_variable: str, job: dict[str, str]
+) -> None:
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "sennit", "bench", "-e", "16", *QUICK, "--json", "-"],
-            env={**environment, "RANK": str(rank)},
+            env={**os.environ, **job, rank_variable: str(rank)},
             stdout=subprocess.PIPE,
             text=True,
         )

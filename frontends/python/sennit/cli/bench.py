@@ -51,14 +51,14 @@ def command(
     ranks = _rank_count(ranks, place)
     if options["pair"] is not None and max(options["pair"]) >= ranks:
         raise click.UsageError(f"--pair names a rank that {ranks} ranks do not have")
-    environments = own_environments(ranks) if place is None else own_place()
+    environments = own_environments(ranks) if place is None else own_place(place)
     is_reporting = place is None or place.rank == 0
     output = Output(json_file)
     rows: list[dict[str, Any]] = []
     for one_dtype in names.DTYPES if dtype == "all" else (dtype,):
         for one_op in names.REDUCE_OPS if op == "all" else (op,):
             order = _work_order(options, ranks, one_dtype, one_op)
-            rows += _measure(order, environments, output, is_reporting=is_reporting)
+            rows += _measure(order, ranks, environments, output if is_reporting else None)
     if is_reporting:
         output.write_json(bench_document.document(rows))
         if plot_file is not None:
@@ -129,17 +129,17 @@ def _work_order(options: Mapping[str, Any], ranks: int, dtype: str, op: str) -> 
 
 def _measure(
     order: dict[str, Any],
+    ranks: int,
     environments: list[Mapping[str, str]],
-    output: Output,
-    *,
-    is_reporting: bool,
+    output: Output | None,
 ) -> list[dict[str, Any]]:
+    """The rows of one work order; shown on `output`, which all ranks but 0 of a job lack."""
     rows = []
     with Ranks(order, environments) as running:
-        if not is_reporting:
+        if output is None:
             return list(running.rows())
         table = BenchTable(output.console)
-        table.describe(order, len(environments))
+        table.describe(order, ranks)
         with _progress(output, order) as advance:
             for row in running.rows():
                 table.add(row)

@@ -26,6 +26,8 @@ from sennit.cli.failure import EXIT_RANK_FAILED, EXIT_WRONG, Failure, exit_code_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sennit.cli.launcher import Place
+
 _GRACE_S = 5.0  # survivors report a dead rank within 2 s; then nothing more is to be learnt
 _CLASS_OF_CODE: dict[Any, str] = {
     c_name: python_name for python_name, _, c_name in _core.STATUS_CODES
@@ -150,9 +152,23 @@ def own_environments(ranks: int) -> list[Mapping[str, str]]:
     ]
 
 
-def own_place() -> list[Mapping[str, str]]:
-    """The environment of this process, for the one rank that a launcher made of it."""
-    return [dict(os.environ)]
+def own_place(place: Place) -> list[Mapping[str, str]]:
+    """The environment for the one rank that a launcher made of this process.
+
+    The rank program is a child of this process. Where a launcher gives no job id, the library tells
+    jobs apart by the parent process, which must then be ours: the launcher.
+    """
+    if place.launcher != "mpiexec":
+        return [dict(os.environ)]
+    launcher = os.getppid()
+    # The start time, since a pid may be used again: the 20th field behind the name in parentheses.
+    started = Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[19]
+    own = {
+        "SENNIT_RANK": str(place.rank),
+        "SENNIT_SIZE": str(place.size),
+        "SENNIT_KEY": f"bench under {place.launcher} {launcher}:{started}",
+    }
+    return [{**os.environ, **own}]
 
 
 def _error_of(line: str) -> dict[str, Any] | None:
