@@ -352,7 +352,7 @@ TEST_F(RendezvousFolder, ASocketThatAKilledRankLeftIsReplaced) {
 }
 
 TEST_F(RendezvousFolder, IsRefusedWhenOthersCouldReachIt) {
-  for (const mode_t mode : {0755, 0710, 0701, 0777}) {
+  for (const mode_t mode : {mode_t{0755}, mode_t{0710}, mode_t{0701}, mode_t{0777}}) {
     ASSERT_EQ(chmod(folder_.c_str(), mode), 0);
     for (const int rank : {0, 1}) {
       const Status status = join(identity(rank, 2), some_options()).status();
