@@ -51,12 +51,16 @@ std::vector<int> Groups::other_members(int rank) const {
   return list;
 }
 
-std::vector<int> Groups::other_groups(int rank) const {
-  return successors(group_of(rank), count());
-}
-
 int Groups::counterpart(int rank, int group) const {
   return at(members(group), place_of(rank) % size(group));
+}
+
+std::vector<int> Groups::stood_for(int rank, int group) const {
+  std::vector<int> list;
+  for (int place = place_of(rank); place < size(group); place += size(group_of(rank))) {
+    list.push_back(at(members(group), place));
+  }
+  return list;
 }
 
 int Groups::largest() const {

@@ -23,14 +23,14 @@ class Groups {
   // Its place among the members of its group.
   [[nodiscard]] int place_of(int rank) const;
 
-  // The members of the rank's own group, and the groups other than its own, nearest successor
-  // first and round the ring, so that senders in step do not meet at one receiver.
+  // The other members of its group, nearest successor first.
   [[nodiscard]] std::vector<int> other_members(int rank) const;
-  [[nodiscard]] std::vector<int> other_groups(int rank) const;
 
   // The member of `group` that `rank` deals with there: the one at its own place, counted round
   // where that group is smaller.
   [[nodiscard]] int counterpart(int rank, int group) const;
+  // The members of another `group` whose counterpart `rank` is.
+  [[nodiscard]] std::vector<int> stood_for(int rank, int group) const;
 
   [[nodiscard]] int largest() const;
   // Groups with two members or more.
@@ -41,6 +41,12 @@ class Groups {
   std::vector<int> group_of_;
   std::vector<int> place_of_;
 };
+
+// Closed form: how many of the numbers place, place + size, place + 2 size, ... lie below `end`,
+// for place < size.
+constexpr int numbers_below(int end, int place, int size) {
+  return (end - place + size - 1) / size;
+}
 
 // Why the groups of `shape` do not hold each rank exactly once; empty when they do or there are
 // none.

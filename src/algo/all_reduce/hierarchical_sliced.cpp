@@ -143,9 +143,6 @@ class Build {
 
 Schedule build(const Shape& shape) { return Build(shape).run(); }
 
-// Slices led by the member at `place` of a group of `size`.
-int led_by(int place, int size, int slices) { return (slices - place + size - 1) / size; }
-
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
   const Groups groups(shape);
   const int slices = groups.largest();
@@ -153,8 +150,8 @@ std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
   const int to_size = groups.size(groups.group_of(to));
   if (groups.group_of(from) == groups.group_of(to)) {
     return from == to ? 0
-                      : led_by(groups.place_of(from), from_size, slices) +
-                            led_by(groups.place_of(to), to_size, slices);
+                      : numbers_below(slices, groups.place_of(from), from_size) +
+                            numbers_below(slices, groups.place_of(to), to_size);
   }
   int shared = 0;
   for (int slice = 0; slice < slices; ++slice) {
