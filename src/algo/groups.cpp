@@ -55,14 +55,6 @@ int Groups::counterpart(int rank, int group) const {
   return at(members(group), place_of(rank) % size(group));
 }
 
-std::vector<int> Groups::stood_for(int rank, int group) const {
-  std::vector<int> list;
-  for (int place = place_of(rank); place < size(group); place += size(group_of(rank))) {
-    list.push_back(at(members(group), place));
-  }
-  return list;
-}
-
 int Groups::largest() const {
   int largest = 0;
   for (int group = 0; group < count(); ++group) {

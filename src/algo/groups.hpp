@@ -29,8 +29,6 @@ class Groups {
   // The member of `group` that `rank` deals with there: the one at its own place, counted round
   // where that group is smaller.
   [[nodiscard]] int counterpart(int rank, int group) const;
-  // The members of another `group` whose counterpart `rank` is.
-  [[nodiscard]] std::vector<int> stood_for(int rank, int group) const;
 
   [[nodiscard]] int largest() const;
   // Groups with two members or more.

@@ -3,6 +3,10 @@
 #include "algo/ranks.hpp"
 #include "algo/wiring.hpp"
 
+#include <algorithm>
+#include <span>
+#include <utility>
+
 namespace sennit::algo {
 namespace {
 
@@ -58,28 +62,47 @@ class Exchange {
     }
   }
 
-  // All members take in the order of the rounds: if one took all of one peer's messages before
-  // another's, peers with few slots could wait for each other in a circle.
-  void hand_on(int node, const std::vector<LaneId>& arrivals) {
-    const std::vector<int>& members = groups_.members(node);
+  // A node while it hands on; everything by place.
+  struct Node {
+    const std::vector<int>& members;
+    std::vector<LaneId> arrivals;  // empty where a rank is alone
+    PairChannels channels;         // from docks to arrivals
+    std::vector<int> docked;       // messages so far
+  };
+
+  void hand_on(int number, const std::vector<LaneId>& arrivals) {
+    const std::vector<int>& members = groups_.members(number);
     std::vector<LaneId> docks;
     for (const int member : members) {
       docks.push_back(at(docks_, member));
     }
-    const auto channels = pair_channels(b_, docks, arrivals);
-    std::vector<int> docked(members.size(), 0);
-    for (const int other : predecessors(node, groups_.count())) {
-      for (std::size_t place = 0; place < members.size(); ++place) {
-        for (const int source : groups_.stood_for(members[place], other)) {
-          dock({members[place], source, docked[place]++}, channels[place]);
-        }
+    Node node{.members = members,
+              .arrivals = arrivals,
+              .channels = pair_channels(b_, docks, arrivals),
+              .docked = std::vector<int>(members.size(), 0)};
+    for (const int other : predecessors(number, groups_.count())) {
+      // The ranks of a larger node come in several turns, one to a member in each.
+      std::span<const int> sources = groups_.members(other);
+      while (!sources.empty()) {
+        const auto turn = sources.first(std::min(sources.size(), members.size()));
+        take_turn(node, turn);
+        sources = sources.subspan(turn.size());
       }
-      for (const LaneId lane : arrivals) {
-        const int place = groups_.place_of(lane.rank);
-        for (const int peer : predecessors(place, groups_.size(node))) {
-          for (const int source : groups_.stood_for(at(members, peer), other)) {
-            b_.recv(lane, at(at(channels, peer), place), {output_block(source)});
-          }
+    }
+  }
+
+  // All members take in the order of the turns: if one took all of one peer's messages before
+  // another's, peers with few slots could wait for each other in a circle.
+  void take_turn(Node& node, std::span<const int> sources) {
+    const int size = static_cast<int>(node.members.size());
+    for (std::size_t place = 0; place < sources.size(); ++place) {
+      dock({node.members[place], sources[place], node.docked[place]++}, node.channels[place]);
+    }
+    for (int place = 0; place < size; ++place) {
+      for (const int peer : predecessors(place, size)) {
+        if (std::cmp_less(peer, sources.size())) {
+          const Block block = output_block(sources[static_cast<std::size_t>(peer)]);
+          b_.recv(at(node.arrivals, place), at(at(node.channels, peer), place), {block});
         }
       }
     }
