@@ -132,8 +132,8 @@ Algorithm halving_doubling() {
   return {.collective = Collective::kAllReduce,
           .name = "halving_doubling",
           .summary =
-              "reduce-scatter by recursive halving, all-gather by recursive doubling: few rounds "
-              "and least bytes",
+              "reduce-scatter by recursive halving, all-gather by recursive doubling: few rounds, "
+              "and least bytes for a power of two",
           .source = "Rabenseifner 2004",
           .build = build,
           .refuses = refuses_nothing,

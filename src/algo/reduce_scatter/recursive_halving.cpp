@@ -124,7 +124,7 @@ Algorithm recursive_halving() {
           .name = "recursive_halving",
           .summary =
               "partners at distance n/2, n/4, ... 1 exchange the halves that the other one keeps: "
-              "few rounds and least bytes",
+              "few rounds, and least bytes for a power of two",
           .source = "Thakur, Rabenseifner and Gropp 2005",
           .build = build,
           .refuses = refuses_nothing,
