@@ -170,11 +170,7 @@ bool carries_direct(const Case& c) {
       {Collective::kBarrier, "dissemination"},
       {Collective::kBarrier, "tree"},
   };
-  static const std::set<std::pair<Collective, std::string_view>> kReducesInRounds = {
-      {Collective::kAllReduce, "recursive_doubling"},
-      {Collective::kReduceScatter, "recursive_halving"},
-  };
-  if (kReducesInRounds.contains({c.collective(), c.algorithm->name})) {
+  if (is_reduction(c.collective()) && c.algorithm->name.starts_with("recursive_")) {
     // Only what is handed back to folded ranks is kept; a power of two folds none.
     return c.ranks == 1 || !std::has_single_bit(static_cast<unsigned>(c.ranks));
   }

@@ -1,6 +1,6 @@
 // How many messages, steps and rounds each algorithm takes, as its paper or textbook counts them.
 #include "algo/algorithm.hpp"
-#include "verify/verify.hpp"
+#include "algo/one_tile.hpp"
 
 #include <gtest/gtest.h>
 
@@ -203,7 +203,7 @@ TEST(Counts, AreThoseOfTheTextbook) {
                                            size.g);
       EXPECT_EQ(messages(schedule), count.messages(size)) << what;
       EXPECT_EQ(most_steps(schedule), count.steps(size)) << what;
-      EXPECT_EQ(longest_chain(schedule), count.rounds(size)) << what;
+      EXPECT_EQ(one_tile::longest_chain(schedule), count.rounds(size)) << what;
     }
   }
 }
@@ -213,7 +213,7 @@ TEST(Counts, AreThoseOfTheTextbook) {
 TEST(Counts, OfRoundsForAnyNumberOfRanks) {
   const auto rounds = [](Collective collective, std::string_view name, int n) {
     const Algorithm& algorithm = *find_algorithm(collective, name).value();
-    return longest_chain(make_schedule(algorithm, {.ranks = n}).value());
+    return one_tile::longest_chain(make_schedule(algorithm, {.ranks = n}).value());
   };
   for (int n = 2; n <= 33; ++n) {
     const int up = std::bit_width(static_cast<unsigned>(n - 1));

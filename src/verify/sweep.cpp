@@ -110,11 +110,12 @@ std::string check_closed_forms(const Algorithm& algorithm,
                                const Finding& found,
                                int shift) {
   const int n = shape.ranks;
+  std::size_t link = 0;  // from * n + to
   for (int from = 0; from < n; ++from) {
     for (int to = 0; to < n; ++to) {
       const std::int64_t claimed =
           algorithm.blocks_on_link(shape, (from + shift) % n, (to + shift) % n);
-      const std::int64_t blocks = found.links[static_cast<std::size_t>(from * n + to)];
+      const std::int64_t blocks = found.links[link++];
       if (claimed != blocks) {
         return fmt::format("rank {} sends {} blocks to rank {}, and the table claims {}",
                            (from + shift) % n,
