@@ -155,6 +155,12 @@ Status Communicator::check(const Operation& op) const {
                         name(op.collective),
                         config_.name);
   }
+  if (is_reduction(op.collective)) {
+    SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
+  }
+  if (is_reduction(op.collective) && (finishes_sum(op.op) || scales_contributions(op.op))) {
+    return sennit::fail(Code::kUnsupported, "{} is not available yet", name(op.op));
+  }
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
     return sennit::fail(
         Code::kInvalidArgument, "root {} is not a rank of {} ranks", op.root, size());
