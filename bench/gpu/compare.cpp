@@ -64,6 +64,7 @@ struct Options {
   std::string nccl;
   std::string mode = "graph";
   std::string collective;  // empty: all
+  std::string algorithm;   // of broadcast; empty: Sennit's choice
   std::size_t min_bytes = 256;
   std::size_t max_bytes = std::size_t{16} << 20;
   int samples = 21;
@@ -220,7 +221,9 @@ class Rank {
              SENNIT_OK;
     }
     if (c == "broadcast") {
-      return sennit_broadcast(b.send, b.recv, n, SENNIT_FLOAT32, 0, comm_, stream_, nullptr) ==
+      sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
+      call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
+      return sennit_broadcast(b.send, b.recv, n, SENNIT_FLOAT32, 0, comm_, stream_, &call) ==
              SENNIT_OK;
     }
     bool good = sennit_group_start() == SENNIT_OK;
@@ -264,6 +267,13 @@ class Rank {
     }
     require(cudaEventRecord(end_, stream_), "event");
     require(cudaStreamSynchronize(stream_), timed.name.c_str());
+    sennit_status_t state = SENNIT_OK;
+    require(sennit_comm_async_error(comm_, &state), "asking for errors");
+    if (state != SENNIT_OK) {
+      sennit_error_t error = SENNIT_ERROR_INITIALIZER;
+      require(sennit_comm_last_error(comm_, &error), "asking for the error");
+      require(false, doing + ": " + error.message);
+    }
     float ms = 0;
     require(cudaEventElapsedTime(&ms, begin_, end_), "event");
     shared_.us[rank_] = static_cast<double>(ms) * 1000 / calls;
@@ -380,6 +390,8 @@ Options parse(int argc, char** argv) {
       options.mode = value;
     } else if (flag == "--collective") {
       options.collective = value;
+    } else if (flag == "--algorithm") {
+      options.algorithm = value;
     } else if (flag == "--min-bytes") {
       options.min_bytes = std::stoull(value);
     } else if (flag == "--max-bytes") {

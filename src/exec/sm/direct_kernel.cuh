@@ -210,6 +210,7 @@ __device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {
   if (needed == 0 || w.round < 2) {
     return;
   }
+  w.waiting_since = 0;
   int spins = 0;
   for (;;) {
     // Partner: the release of tell_started.
@@ -320,6 +321,7 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
                                       int step,
                                       typename P::Raw (&raw)[kBatch]) {
   const std::byte* const mine = w.call.arenas[w.call.rank];
+  w.waiting_since = 0;
   int spins = 0;
   for (;;) {
     bool here = true;

@@ -175,6 +175,7 @@ TEST(DirectProgram, TheFamilyIsTaken) {
                 {Collective::kReduceScatter, "direct"},
                 {Collective::kAllToAll, "direct"},
                 {Collective::kBroadcast, "direct"},
+                {Collective::kBroadcast, "scatter_forward"},
                 {Collective::kReduce, "direct"},
                 {Collective::kGather, "direct"},
                 {Collective::kScatter, "direct"}};
