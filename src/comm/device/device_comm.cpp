@@ -28,19 +28,12 @@ std::int64_t last_block(const sm::Geometry& g, sm::Packets packets) {
   return (std::int64_t{g.rounds} * g.blocks - 1) * g.warps * g.depth * payload_bytes(packets);
 }
 
-std::uint32_t nap_ns() {
-  static const char* text = getenv("SENNIT_TEST_NAP");
-  return text == nullptr ? 40 : static_cast<std::uint32_t>(atoi(text));
-}
-
 template <int kRanks>
 void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
   call.blocks = geometry.blocks;
   call.warps = geometry.warps;
   call.depth = geometry.depth;
   call.rounds = geometry.rounds;
-  const bool is_large = geometry.depth * geometry.rounds > 1;
-  call.nap_ns = is_large ? nap_ns() : 0;
 }
 
 }  // namespace

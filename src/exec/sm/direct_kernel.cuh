@@ -352,9 +352,6 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
     if (__all_sync(~0u, here)) {
       return true;
     }
-    if (w.call.nap_ns != 0) {
-      __nanosleep(w.call.nap_ns);
-    }
     if (++spins % kPatience == 0) {
       const std::uint32_t late = __ballot_sync(~0u, !here);
       if (late != 0 && !w.may_go_on(__shfl_sync(~0u, missing, __ffs(late) - 1))) {
