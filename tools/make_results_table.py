@@ -1,6 +1,6 @@
 """Writes the results tables of README.md and docs/performance.md from bench/results.
 
-    python tools/make_results_table.py
+python tools/make_results_table.py
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Prints a line a row."""
-    print(f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'nccl':>9}{'windows':>9}{'ratio':>7}")
+    print(
+        f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'nccl':>9}{'windows':>9}{'ratio':>7}"
+    )
     for measured in rows:
         nccl, windows = (rival["p50_us"] for rival in measured["rivals"])
         wrong = f"  {measured['wrong']} WRONG" if measured["wrong"] else ""
