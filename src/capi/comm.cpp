@@ -9,6 +9,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sennit {
@@ -141,7 +142,9 @@ struct Derivation {
 
 Result<Derivation> derivation(const Communicator& parent, const sennit_config_t* config) {
   SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
-  return Derivation{.config = merge(parent.config(), given),
+  CommConfig base = parent.config();
+  base.die_at.reset();  // it counts the calls of the world alone
+  return Derivation{.config = merge(std::move(base), given),
                     .non_blocking = given.non_blocking != 0};
 }
 

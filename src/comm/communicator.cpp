@@ -72,6 +72,7 @@ Result<CommConfig> CommConfig::from_environment() {
   config.slot_bytes = static_cast<std::int64_t>(slot_bytes);
   config.slots = static_cast<int>(slots);
   config.ports = static_cast<int>(ports);
+  SENNIT_ASSIGN_OR_RETURN(config.die_at, DieAt::from_environment());
   return config;
 }
 
@@ -80,11 +81,11 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   CommConfig full = config;
   full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
   full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
-  if (full.ports < 1 || full.ports > 1024 || full.slots < 2 || full.slots > 4096 ||
+  if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
     return sennit::fail(
         Code::kInvalidArgument,
-        "ports must lie in 1..1024, slots in 2..4096 and slot_bytes in 1K..1G; they are "
+        "ports must lie in 1..1024, slots in 1..4096 and slot_bytes in 1K..1G; they are "
         "{}, {} and {}",
         full.ports,
         full.slots,
@@ -245,6 +246,9 @@ void Communicator::start(Work& work) {
   if (work.sequence != 0) {
     world_.my_line().enter(work.sequence, work.words);
   }
+  if (config_.die_at && config_.die_at->is_in(rank(), work.sequence)) {
+    work.call.die_at = &*config_.die_at;
+  }
   work.job.emplace(*work.program, work.call);
 }
 
@@ -376,7 +380,9 @@ std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point n
   if (now < work.broken_since + kDyingTime) {
     return std::nullopt;
   }
-  return Verdict{.code = status.code(), .blamed_ranks = {}, .evidence = status.message()};
+  return Verdict{.code = status.code(),
+                 .blamed_ranks = status.detail().blamed_ranks,
+                 .evidence = status.message()};
 }
 
 // At 5 s and at each doubling, who is here and who is not.
