@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -20,11 +19,6 @@ namespace {
 constexpr double kAfterDeath = 2.0;
 constexpr double kAfterLastCaller = 1.0;
 constexpr double kDestroy = 5.0;
-
-unsigned seed_of_this_run() {
-  const char* text = std::getenv("SENNIT_TEST_SEED");
-  return text == nullptr ? 4711 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-}
 
 class Failure : public LeavesNothing {};
 

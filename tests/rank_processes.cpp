@@ -12,7 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <thread>
 
 namespace sennit::tests {
@@ -139,6 +139,11 @@ sennit_comm_t join_ranks(const std::string& name, int ranks, int rank, double de
     ::_exit(1);
   }
   return comm;
+}
+
+unsigned seed_of_this_run() {
+  const char* text = std::getenv("SENNIT_TEST_SEED");
+  return text == nullptr ? 4711 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
 }
 
 std::string fresh_name() {

@@ -65,6 +65,9 @@ class RankProcesses {
 // Joins `ranks` ranks under a name that this process and its children share.
 sennit_comm_t join_ranks(const std::string& name, int ranks, int rank, double deadline_s = 30);
 
+// SENNIT_TEST_SEED, else a fixed number.
+unsigned seed_of_this_run();
+
 // A name that no other test and no other process uses.
 std::string fresh_name();
 

@@ -2,7 +2,6 @@
 
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "base/sha256.hpp"
 #include "comm/error_contract.hpp"
 
 #include <algorithm>
@@ -76,8 +75,10 @@ Result<CommConfig> CommConfig::from_environment() {
   return config;
 }
 
-Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& identity,
-                                                           const CommConfig& config) {
+Result<std::shared_ptr<Communicator>> Communicator::create(
+    const Identity& identity,
+    const CommConfig& config,
+    const std::function<Status()>& interruption) {
   CommConfig full = config;
   full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
   full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
@@ -103,7 +104,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                                     full.slots,
                                                     full.ports,
                                                     full.paths),
-                            .segment_bytes = World::segment_bytes(geometry)};
+                            .segment_bytes = World::segment_bytes(geometry),
+                            .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));
@@ -445,13 +447,8 @@ void Communicator::finalize() {
   }
 }
 
-Identity Communicator::derive(std::string_view what,
-                              int new_rank,
-                              int new_size,
-                              std::string_view members) {
-  return {.rank = new_rank,
-          .size = new_size,
-          .key = sha256_hex(fmt::format("{}/{}/{}/{}", world_.key(), what, ++derived_, members))};
+std::string Communicator::derive(std::string_view what) {
+  return fmt::format("{}/{}/{}", world_.key(), what, ++derived_);
 }
 
 }  // namespace sennit

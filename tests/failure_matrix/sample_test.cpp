@@ -1,20 +1,16 @@
 // A sample of the failure matrix, drawn anew by the seed. All of it: sennit_failure_matrix.
+#include "rank_processes.hpp"
+
 #include "failure_matrix/fault_case.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 namespace sennit::tests {
 namespace {
-
-unsigned seed_of_this_run() {
-  const char* text = std::getenv("SENNIT_TEST_SEED");
-  return text == nullptr ? 4711 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-}
 
 class FailureMatrixSample : public testing::Test {
  protected:

@@ -54,6 +54,7 @@ Status RendezvousGuest::connect() {
       host_pid_ = peer_of(socket_.get()).pid;
       return {};
     }
+    SENNIT_RETURN_IF_ERROR(request_.check_interruption());
     if (request_.deadline.passed()) {
       return host_not_found();
     }
@@ -74,10 +75,17 @@ Result<RendezvousGuest::Talk> RendezvousGuest::talk() {
     return said;
   }
   while (state == Talk::kGoesOn) {
-    if (!wait_readable(socket_.get(), request_.deadline.end())) {
+    if (wait_readable(socket_.get(), request_.next_check())) {
+      SENNIT_ASSIGN_OR_RETURN(state, take_message());
+    } else if (request_.deadline.passed()) {
       return await_verdict();
+    } else if (segment_ == nullptr) {
+      // A rank that has said it is ready leaves only when rank 0 says so: rank 0 may just have told
+      // the others that all are there.
+      if (Status why = request_.check_interruption(); !why.ok()) {
+        return give_up(std::move(why));
+      }
     }
-    SENNIT_ASSIGN_OR_RETURN(state, take_message());
   }
   return state;
 }

@@ -46,6 +46,8 @@ Result<Membership> RendezvousHost::run() {
     const bool waiting = phase_ == Phase::kGathering || phase_ == Phase::kHandingOut;
     if (waiting && request_.deadline.passed()) {
       fail_all(timed_out());
+    } else if (Status why = request_.check_interruption(); waiting && !why.ok()) {
+      fail_all(std::move(why));
     }
   }
   if (failure_) {
@@ -70,6 +72,7 @@ Status RendezvousHost::open_listener() {
       listener_ = std::move(attempt.listener);
       return {};
     }
+    SENNIT_RETURN_IF_ERROR(request_.check_interruption());
     if (request_.deadline.passed()) {
       return join_failure(
           Code::kJoinTimeout,
@@ -115,7 +118,7 @@ int RendezvousHost::poll_timeout_ms() const {
   const auto now = Deadline::Clock::now();
   TimePoint wake = now + seconds(1);  // for the warnings of a long wait
   if (phase_ != Phase::kFailing) {
-    wake = std::min(wake, request_.deadline.end());
+    wake = std::min(wake, request_.next_check());
   } else {
     wake = std::min(wake, all_sent() ? farewell_until_ : flush_until_);
   }
@@ -406,7 +409,9 @@ void RendezvousHost::fail_all(Status failure) {
     return;
   }
   const auto now = Deadline::Clock::now();
-  farewell_until_ = std::min(now + kFarewellTime, request_.deadline.end());
+  // Ranks that know when to give up need nobody to wait for them, and may never come.
+  farewell_until_ =
+      request_.interruption ? now : std::min(now + kFarewellTime, request_.deadline.end());
   flush_until_ = std::max<TimePoint>(farewell_until_, now + kFlushTime);
   phase_ = Phase::kFailing;
   failure_ = std::move(failure);
