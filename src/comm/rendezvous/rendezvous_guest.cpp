@@ -35,7 +35,13 @@ Result<Membership> RendezvousGuest::run() {
   Talk state = Talk::kLost;
   while (state == Talk::kLost) {
     SENNIT_RETURN_IF_ERROR(connect());
-    SENNIT_ASSIGN_OR_RETURN(state, talk());
+    Result<Talk> talked = talk();
+    if (!talked.ok()) {
+      socket_.reset();
+      remove_what_is_left(request_.address);
+      return talked.status();
+    }
+    state = *talked;
     if (state == Talk::kLost) {
       std::this_thread::sleep_for(kFirstRetry);
     }
@@ -56,6 +62,7 @@ Status RendezvousGuest::connect() {
     }
     SENNIT_RETURN_IF_ERROR(request_.check_interruption());
     if (request_.deadline.passed()) {
+      remove_what_is_left(request_.address);
       return host_not_found();
     }
     if (const double elapsed_s = request_.deadline.elapsed_s(); patience_.due(elapsed_s)) {
