@@ -16,7 +16,8 @@ endif
 
 PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake src include frontends bench tests/CMakeLists.txt -type f \
-      ! -name '*_test.cpp' ! -name '*_fuzz.cpp' ! -path 'bench/results/*' ! -path '*/__pycache__/*' 2>/dev/null)
+      ! -name '*_test.cpp' ! -name '*_fuzz.cpp' ! -path 'bench/results/*' \
+      ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples)
 
 .PHONY: help deps build bench test fuzz failures format lint tidy clean

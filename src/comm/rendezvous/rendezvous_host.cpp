@@ -155,10 +155,7 @@ void RendezvousHost::accept_guest(UniqueFd socket) {
     SENNIT_INFO("comm", "dropped a connection from pid {} of uid {}", peer.pid, peer.uid);
     return;
   }
-  const auto silent = std::count_if(guests_.begin(), guests_.end(), [](const Guest& guest) {
-    return guest.state == GuestState::kSilent;
-  });
-  if (silent >= kMaxSilentGuests) {
+  if (std::ranges::count(guests_, GuestState::kSilent, &Guest::state) >= kMaxSilentGuests) {
     drop_oldest_silent_guest();
   }
   Guest& guest = guests_.emplace_back();
@@ -168,9 +165,7 @@ void RendezvousHost::accept_guest(UniqueFd socket) {
 }
 
 void RendezvousHost::drop_oldest_silent_guest() {
-  const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest& guest) {
-    return guest.state == GuestState::kSilent;
-  });
+  const auto oldest = std::ranges::find(guests_, GuestState::kSilent, &Guest::state);
   if (oldest != guests_.end()) {
     guests_.erase(oldest);
   }
@@ -436,8 +431,7 @@ Status RendezvousHost::timed_out() const {
                   request_.address.text,
                   request_.hello.host),
       "look at the output of the missing ranks; all ranks need the same key and size, and this "
-      "machine's "
-      "network namespace or a common SENNIT_SOCKET_DIR");
+      "machine's network namespace or a common SENNIT_SOCKET_DIR");
 }
 
 void RendezvousHost::warn_if_slow() {
@@ -466,8 +460,7 @@ std::vector<int> RendezvousHost::missing_ranks() const {
 }
 
 bool RendezvousHost::all_sent() const {
-  return std::all_of(
-      guests_.begin(), guests_.end(), [](const Guest& guest) { return guest.outgoing.empty(); });
+  return std::ranges::all_of(guests_, [](const auto& guest) { return guest.outgoing.empty(); });
 }
 
 bool RendezvousHost::finished() const {

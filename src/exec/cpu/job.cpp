@@ -197,12 +197,6 @@ bool Job::try_lane(std::size_t index) {
   return true;
 }
 
-void Job::reach_moment() const {
-  if (call_.die_at != nullptr) {
-    call_.die_at->pass();
-  }
-}
-
 // The tiles of a burst are one unit, as the proof has it: nothing of it is visible before all of it
 // has run.
 void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last) {

@@ -154,7 +154,11 @@ class Job {
   [[nodiscard]] std::uint64_t number(const MessageRef& ref, std::int64_t tile) const;
 
   bool try_lane(std::size_t index);
-  void reach_moment() const;
+  void reach_moment() const {
+    if (call_.die_at != nullptr) {
+      call_.die_at->pass();
+    }
+  }
   void run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last);
   [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
   [[nodiscard]] bool waits_over(const ProgramStep& step, std::int64_t last) const;
