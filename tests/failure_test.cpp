@@ -10,6 +10,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <thread>
 
@@ -91,6 +95,39 @@ TEST_F(Failure, EverySurvivorOfAKillNamesTheVictimInTime) {
         EXPECT_LT(report->ended_at - killed_at, kAfterDeath) << report->message;
       }
     }
+  }
+}
+
+// A message is a call of two ranks only, without a number and without a line.
+TEST_F(Failure, AKillIsToldToThoseWhoSendToTheVictimOrReceiveFromIt) {
+  constexpr std::size_t kCount = 2'000'000;
+  const std::string name = fresh_name();
+  RankProcesses ranks(3, [&](int rank) {
+    const sennit_comm_t comm = join_ranks(name, 3, rank);
+    std::vector<float> data(kCount);
+    const auto f32 = SENNIT_FLOAT32;
+    Report report;
+    if (rank == 1) {
+      sennit_recv(data.data(), kCount, f32, 2, comm, nullptr, nullptr);
+      static_cast<void>(::raise(SIGKILL));
+    } else if (rank == 2) {
+      sennit_send(data.data(), kCount, f32, 1, comm, nullptr, nullptr);
+      report = report_of(
+          [&] { return sennit_send(data.data(), kCount, f32, 1, comm, nullptr, nullptr); });
+    } else {
+      report = report_of(
+          [&] { return sennit_recv(data.data(), kCount, f32, 1, comm, nullptr, nullptr); });
+    }
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  const auto reports = ranks.reports();
+  for (const int rank : {0, 2}) {
+    const auto& report = reports[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_RANK_FAILED) << report->message;
+    EXPECT_EQ(report->blamed_ranks(), std::vector{1}) << report->message;
+    EXPECT_LT(report->ended_at - report->called_at, kAfterDeath) << report->message;
   }
 }
 
@@ -265,12 +302,25 @@ std::vector<std::optional<Report>> stop_rank_2(double deadline_s, double stop_s)
   return ranks.reports();
 }
 
-TEST_F(Failure, ARankThatStopsForAWhileHarmsNothing) {
-  for (const auto& report : stop_rank_2(/*deadline_s=*/30, /*stop_s=*/1.5)) {
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(Failure, ARankThatStopsForAWhileIsWarnedOfAndHarmsNothing) {
+  const std::string log = testing::TempDir() + fresh_name() + ".log";
+  ::setenv("SENNIT_DEBUG_FILE", log.c_str(), 1);
+  for (const auto& report : stop_rank_2(/*deadline_s=*/30, /*stop_s=*/5.6)) {
     ASSERT_TRUE(report);
     EXPECT_EQ(report->status, SENNIT_OK) << report->message;
     EXPECT_EQ(report->value, 0) << "wrong elements";
   }
+  ::unsetenv("SENNIT_DEBUG_FILE");
+  const std::string warnings = read_file(log);
+  std::filesystem::remove(log);
+  EXPECT_NE(warnings.find("waits for 5 s: stopped by a signal or a debugger: rank 2 ("),
+            std::string::npos)
+      << warnings;
 }
 
 TEST_F(Failure, TheDeadlineSaysThatARankIsStopped) {
