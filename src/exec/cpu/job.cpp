@@ -353,13 +353,13 @@ void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t t
     std::memcpy(&descriptor, at, sizeof(descriptor));
     at += sizeof(descriptor);
     const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
-    Status status = descriptor.bytes == bytes
-                        ? link.memory->read(target.data, descriptor.address, bytes)
-                        : fail(Code::kMismatch,
-                               "rank {} offers {} bytes where {} are due",
-                               link.peer,
-                               descriptor.bytes,
-                               bytes);
+    const Status status = descriptor.bytes == bytes
+                              ? link.memory->read(target.data, descriptor.address, bytes)
+                              : fail(Code::kMismatch,
+                                     "rank {} offers {} bytes where {} are due",
+                                     link.peer,
+                                     descriptor.bytes,
+                                     bytes);
     if (!status.ok()) {
       ErrorDetail detail;
       detail.blamed_ranks = {link.peer};
