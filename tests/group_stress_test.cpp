@@ -71,14 +71,14 @@ class GroupOfRank {
       sent_.emplace_back(message.count);
       std::iota(sent_.back().begin(), sent_.back().end(), message.first);
       const std::int32_t* data = sent_.back().data();
-      streams_[{message.comm, message.to, true}].push_back([=] {
+      streams_[{message.comm, message.to, true}].emplace_back([=] {
         return sennit_send(data, message.count, SENNIT_INT32, message.to, comm, nullptr, nullptr);
       });
     } else if (message.to == rank_) {
       received_.emplace_back(message.count, -1);
       firsts_.push_back(message.first);
       std::int32_t* data = received_.back().data();
-      streams_[{message.comm, message.from, false}].push_back([=] {
+      streams_[{message.comm, message.from, false}].emplace_back([=] {
         return sennit_recv(data, message.count, SENNIT_INT32, message.from, comm, nullptr, nullptr);
       });
     }
@@ -88,7 +88,7 @@ class GroupOfRank {
     sums_.emplace_back(count, rank_ + 1);
     std::int32_t* data = sums_.back().data();
     const sennit_comm_t comm = comms_[static_cast<std::size_t>(index)];
-    streams_[{index, -1, false}].push_back([=] {
+    streams_[{index, -1, false}].emplace_back([=] {
       return sennit_all_reduce(data, data, count, SENNIT_INT32, SENNIT_SUM, comm, nullptr, nullptr);
     });
   }
@@ -99,7 +99,7 @@ class GroupOfRank {
     const std::int32_t* in = sent_.back().data();
     std::int32_t* out = gathered_.back().data();
     const sennit_comm_t comm = comms_[static_cast<std::size_t>(index)];
-    streams_[{index, -1, false}].push_back([=] {
+    streams_[{index, -1, false}].emplace_back([=] {
       return sennit_all_to_all(in, out, kGathered, SENNIT_INT32, comm, nullptr, nullptr);
     });
   }

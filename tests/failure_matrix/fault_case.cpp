@@ -143,9 +143,11 @@ bool let_run(const FaultCase& fault_case, const Processes& processes, CaseResult
     case Fault::kKill:
       return processes.await_ends(/*besides=*/-1);
     case Fault::kStop:
-      return processes.await_ends(fault_case.victim) &&
-             ((result.struck = processes.await_stop(fault_case.victim)) ||
-              processes.await_ends(/*besides=*/-1));
+      if (!processes.await_ends(fault_case.victim)) {
+        return false;
+      }
+      result.struck = processes.await_stop(fault_case.victim);
+      return result.struck || processes.await_ends(/*besides=*/-1);
     case Fault::kStopAndGoOn:
       result.struck = processes.await_stop(fault_case.victim);
       sleep_s(result.struck ? kPause : 0);

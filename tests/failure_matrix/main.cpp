@@ -192,7 +192,7 @@ std::string times(std::vector<double> seconds) {
 }
 
 void print_row(const std::string& name, const Row& row) {
-  fmt::print("{:<36} {:>6} {} {:>6} {} {:>6} {:>10}\n",
+  fmt::print("{:<44} {:>6} {} {:>6} {} {:>6} {:>10}\n",
              name,
              row.cases[1],
              times(row.kill_s),
@@ -226,7 +226,7 @@ int print_table(const std::vector<Subject>& subjects, const Ledger& ledger) {
       (each.fault == Fault::kKill ? row->kill_s : row->stop_s).push_back(each.seconds);
     }
   }
-  fmt::print("{:<36} {:>6} {:>7} {:>7} {:>6} {:>7} {:>7} {:>6} {:>10}\n",
+  fmt::print("{:<44} {:>6} {:>7} {:>7} {:>6} {:>7} {:>7} {:>6} {:>10}\n",
              "algorithm, protocol",
              "kill",
              "p99 s",
