@@ -43,7 +43,7 @@ fuzz: $(STAMPS)/deps  ## every fuzz target for a minute, with sanitizers
 	cmake --build --preset asan --target sennit_fuzz_programs
 	tools/fuzz.sh build/asan 60
 
-failures: build  ## the whole failure matrix: kill and stop at every step, about four minutes
+failures: build  ## the whole failure matrix: kill and stop at every step, minutes
 	cmake --build $(BUILD) --target sennit_failure_matrix
 	$(BUILD)/tests/sennit_failure_matrix
 
