@@ -2,7 +2,6 @@
 
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "base/sha256.hpp"
 #include "comm/error_contract.hpp"
 
 #include <algorithm>
@@ -75,19 +74,22 @@ Result<CommConfig> CommConfig::from_environment() {
   config.slot_bytes = static_cast<std::int64_t>(slot_bytes);
   config.slots = static_cast<int>(slots);
   config.ports = static_cast<int>(ports);
+  SENNIT_ASSIGN_OR_RETURN(config.die_at, DieAt::from_environment());
   return config;
 }
 
-Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& identity,
-                                                           const CommConfig& config) {
+Result<std::shared_ptr<Communicator>> Communicator::create(
+    const Identity& identity,
+    const CommConfig& config,
+    const std::function<Status()>& interruption) {
   CommConfig full = config;
   full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
   full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
-  if (full.ports < 1 || full.ports > 1024 || full.slots < 2 || full.slots > 4096 ||
+  if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
     return sennit::fail(
         Code::kInvalidArgument,
-        "ports must lie in 1..1024, slots in 2..4096 and slot_bytes in 1K..1G; they are "
+        "ports must lie in 1..1024, slots in 1..4096 and slot_bytes in 1K..1G; they are "
         "{}, {} and {}",
         full.ports,
         full.slots,
@@ -109,7 +111,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                       full.paths,
                       full.device.substr(0, full.device.find(':')),
                       full.device_blocks),
-      .segment_bytes = World::segment_bytes(geometry)};
+      .segment_bytes = World::segment_bytes(geometry),
+      .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));
@@ -258,6 +261,9 @@ void Communicator::start(Work& work) {
   if (work.sequence != 0) {
     world_.my_line().enter(work.sequence, work.words);
   }
+  if (config_.die_at && config_.die_at->is_in(rank(), work.sequence)) {
+    work.call.die_at = &*config_.die_at;
+  }
   work.job.emplace(*work.program, work.call);
 }
 
@@ -389,7 +395,9 @@ std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point n
   if (now < work.broken_since + kDyingTime) {
     return std::nullopt;
   }
-  return Verdict{.code = status.code(), .blamed_ranks = {}, .evidence = status.message()};
+  return Verdict{.code = status.code(),
+                 .blamed_ranks = status.detail().blamed_ranks,
+                 .evidence = status.message()};
 }
 
 // At 5 s and at each doubling, who is here and who is not.
@@ -452,13 +460,8 @@ void Communicator::finalize() {
   }
 }
 
-Identity Communicator::derive(std::string_view what,
-                              int new_rank,
-                              int new_size,
-                              std::string_view members) {
-  return {.rank = new_rank,
-          .size = new_size,
-          .key = sha256_hex(fmt::format("{}/{}/{}/{}", world_.key(), what, ++derived_, members))};
+std::string Communicator::derive(std::string_view what) {
+  return fmt::format("{}/{}/{}", world_.key(), what, ++derived_);
 }
 
 }  // namespace sennit

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,8 +30,9 @@ struct CommConfig {
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
-  int device_blocks = 128;      // of a call on a GPU, at most
-  std::string device = "host";  // or "cuda", the calling thread's device, or "cuda:1"
+  int device_blocks = 128;        // of a call on a GPU, at most
+  std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
+  std::optional<DieAt> die_at{};  // for tests
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
@@ -38,9 +40,12 @@ struct CommConfig {
 
 class Communicator {
  public:
-  // Joins the other ranks of `identity`; blocks until all are there.
-  static Result<std::shared_ptr<Communicator>> create(const Identity& identity,
-                                                      const CommConfig& config);
+  // Joins the other ranks of `identity`; blocks until all are there, or `interruption`, asked now
+  // and then, says why it cannot come to that.
+  static Result<std::shared_ptr<Communicator>> create(
+      const Identity& identity,
+      const CommConfig& config,
+      const std::function<Status()>& interruption = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -78,8 +83,8 @@ class Communicator {
   // This rank makes no more calls. Outstanding works must have ended.
   void finalize();
 
-  // Identity of a communicator derived from this one by a call that all its ranks make.
-  Identity derive(std::string_view what, int rank, int size, std::string_view members);
+  // Names what the ranks now derive from this communicator by a call that all of them make.
+  std::string derive(std::string_view what);
 
  private:
   Communicator(Membership membership, CommConfig config, const shm::RingGeometry& geometry);

@@ -49,7 +49,8 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
   for (int peer = 0; peer < size(); ++peer) {
     const auto there = [&] { return line(peer).probe.load(std::memory_order_seq_cst) >= state; };
     while (!there()) {
-      if (is_dead(peer)) {
+      // Asked again, so that its last word counts the same for all who wait for it.
+      if (is_dead(peer) && !there()) {
         return fail(Code::kRankFailed, "{} died while the ranks joined", describe(peer));
       }
       if (Clock::now() > deadline) {

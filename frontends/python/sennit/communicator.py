@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-_JOIN_TIMEOUT_S = 60.0
-_DEADLINE_S = 30.0
 _SETTLED_STATES = (0, 1)  # success, and still in progress: a communicator that has not failed
 
 
@@ -36,12 +34,14 @@ class Config:
     slots: int | None = None
     ports: int | None = None
 
-    def core(self, name: str, timeout_s: float, deadline_s: float) -> _core.Config:
-        """The settings as the C ABI takes them; a time that is its default yields to a variable."""
+    def core(
+        self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
+    ) -> _core.Config:
+        """The settings as the C ABI takes them, where zero is what None is here."""
         return _core.Config(
             name=name,
-            join_timeout_s=0.0 if timeout_s == _JOIN_TIMEOUT_S else timeout_s,
-            deadline_s=0.0 if deadline_s == _DEADLINE_S else calls.deadline_field(deadline_s),
+            join_timeout_s=timeout_s or 0.0,
+            deadline_s=calls.deadline_field(deadline_s),
             paths=self.paths,
             slot_bytes=self.slot_bytes or 0,
             slots=self.slots or 0,
@@ -51,8 +51,8 @@ class Config:
 
 def init(
     *,
-    timeout_s: float = _JOIN_TIMEOUT_S,
-    deadline_s: float = _DEADLINE_S,
+    timeout_s: float | None = None,
+    deadline_s: float | None = None,
     name: str = "world",
     config: Config | None = None,
 ) -> Communicator:
@@ -62,8 +62,9 @@ def init(
     SENNIT_SIZE, SENNIT_KEY; torchrun's; Open MPI's; MPICH's; Slurm's.
 
     Args:
-        timeout_s: Seconds in which all ranks must join; 60 yields to SENNIT_JOIN_TIMEOUT_S.
-        deadline_s: Seconds that one call may take, 0 for no limit; 30 yields to SENNIT_DEADLINE_S.
+        timeout_s: Seconds in which all ranks must join; None: SENNIT_JOIN_TIMEOUT_S, else 60.
+        deadline_s: Seconds that one call may take, 0 for no limit; None: SENNIT_DEADLINE_S, else
+            30.
         name: Name of the communicator in messages.
         config: Further settings, the same on all ranks.
 
@@ -345,7 +346,7 @@ class Communicator:
             The new communicator, None where color is None.
         """
         name = name or f"{self.name}.{color}"
-        config = Config().core(name, _JOIN_TIMEOUT_S, _DEADLINE_S)
+        config = Config().core(name)
         handle = self._handle.split(-1 if color is None else color, key, config)
         return None if handle is None else Communicator(handle, name, config)
 
@@ -358,7 +359,7 @@ class Communicator:
             excluded: Ranks to leave out.
         """
         name = f"{self.name}.shrunk"
-        config = Config().core(name, _JOIN_TIMEOUT_S, _DEADLINE_S)
+        config = Config().core(name)
         return Communicator(self._handle.shrink(list(excluded), config), name, config)
 
     def register(self, buffer: Any) -> Registration:

@@ -38,6 +38,7 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
       call_(call),
       element_bytes_(static_cast<std::int64_t>(size_bytes(call.dtype))),
       trace_(trace) {
+  reach_moment();
   lay_out();
   base_.reserve(bound_.links().size());
   for (const BoundProgram::BoundLink& link : bound_.links()) {
@@ -178,6 +179,9 @@ bool Job::try_lane(std::size_t index) {
       return false;
     }
     run_unit(lane, state.step, first, last);
+    if (!status_.ok()) {
+      return false;  // the step has not done its work, so nothing may come after it
+    }
     state.posted = true;
   }
   if (!fetched(step, first, last)) {
@@ -201,6 +205,7 @@ void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::
   for (std::int64_t tile = first; tile <= last; ++tile) {
     run(lane, step, tile);
   }
+  reach_moment();
   const std::uint64_t end = trace_ != nullptr ? trace_->tick() : 0;
   for (std::int64_t tile = first; tile <= last; ++tile) {
     if (trace_ != nullptr) {
@@ -216,6 +221,7 @@ void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::
     publish(step, tile);
     release(step, tile);
   }
+  reach_moment();
 }
 
 bool Job::waits_over(const ProgramStep& step, std::int64_t last) const {
@@ -347,15 +353,17 @@ void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t t
     std::memcpy(&descriptor, at, sizeof(descriptor));
     at += sizeof(descriptor);
     const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
-    Status status = descriptor.bytes == bytes
-                        ? link.memory->read(target.data, descriptor.address, bytes)
-                        : fail(Code::kMismatch,
-                               "rank {} offers {} bytes where {} are due",
-                               link.peer,
-                               descriptor.bytes,
-                               bytes);
+    const Status status = descriptor.bytes == bytes
+                              ? link.memory->read(target.data, descriptor.address, bytes)
+                              : fail(Code::kMismatch,
+                                     "rank {} offers {} bytes where {} are due",
+                                     link.peer,
+                                     descriptor.bytes,
+                                     bytes);
     if (!status.ok()) {
-      status_ = std::move(status);
+      ErrorDetail detail;
+      detail.blamed_ranks = {link.peer};
+      status_ = Status(status.code(), status.message(), std::move(detail));
       return;
     }
   }

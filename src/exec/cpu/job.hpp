@@ -7,6 +7,7 @@
 //   }
 #pragma once
 
+#include "exec/cpu/die_at.hpp"
 #include "exec/cpu/doorbell.hpp"
 #include "exec/cpu/program.hpp"
 #include "path/cma/peer_memory.hpp"
@@ -74,6 +75,7 @@ struct Call {
   Dtype dtype = Dtype::kUint8;
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t fingerprint = 0;
+  DieAt* die_at = nullptr;  // for tests: where this rank ends in the call
 };
 
 // A step as it ran; a test replays these against the proof's graph.
@@ -152,6 +154,11 @@ class Job {
   [[nodiscard]] std::uint64_t number(const MessageRef& ref, std::int64_t tile) const;
 
   bool try_lane(std::size_t index);
+  void reach_moment() const {
+    if (call_.die_at != nullptr) {
+      call_.die_at->pass();
+    }
+  }
   void run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last);
   [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
   [[nodiscard]] bool waits_over(const ProgramStep& step, std::int64_t last) const;
