@@ -76,7 +76,8 @@ Status submit(sennit_comm_t comm,
   operation.wishes = {.algorithm = text(options.algorithm),
                       .path = text(options.path),
                       .protocol = text(options.protocol),
-                      .tile_bytes = options.tile_bytes};
+                      .tile_bytes = options.tile_bytes,
+                      .rank_order = options.reproducible != 0};
   operation.deadline_s = options.deadline_s;
   if (group().depth > 0) {
     sennit_work_t handle = options.work != nullptr ? new_handle(comm) : nullptr;
@@ -116,7 +117,27 @@ struct Arguments {
   bool is_send = false;
 };
 
-Result<Operation> to_operation(const Arguments& a) {
+// An operator of the table, or one that was made with a scalar for this communicator.
+Status set_operator(const Arguments& a, sennit_comm_t comm, Operation& operation) {
+  if (a.op < SENNIT_REDOP_CUSTOM_FIRST) {
+    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(a.op));
+    return {};
+  }
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  const auto guard = comm->engine->lock();
+  SENNIT_ASSIGN_OR_RETURN(const Communicator::ScaledOp made, comm->comm->find_op(a.op));
+  if (made.dtype != operation.dtype) {
+    return fail(Code::kInvalidArgument,
+                "the operator was made with a scalar of {}, but the call is of {}",
+                name(made.dtype),
+                name(operation.dtype));
+  }
+  operation.op = ReduceOp::kPremulSum;
+  operation.scaling = made.scaling;
+  return {};
+}
+
+Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
   Operation operation;
   operation.collective = a.collective;
   operation.send = a.send;
@@ -127,7 +148,7 @@ Result<Operation> to_operation(const Arguments& a) {
   operation.count = static_cast<std::int64_t>(a.count);
   SENNIT_ASSIGN_OR_RETURN(operation.dtype, dtype_from_value(a.dtype));
   if (is_reduction(a.collective)) {
-    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(a.op));
+    SENNIT_RETURN_IF_ERROR(set_operator(a, comm, operation));
   }
   operation.root = a.root;
   operation.peer = a.peer;
@@ -140,7 +161,7 @@ sennit_status_t call(const Arguments& arguments,
                      void* stream,
                      const sennit_call_options_t* options) {
   return guard([&]() -> Status {
-    auto operation = to_operation(arguments);
+    auto operation = to_operation(arguments, comm);
     return note_group_failure(operation.ok()
                                   ? submit(comm, std::move(operation).value(), stream, options)
                                   : operation.status());

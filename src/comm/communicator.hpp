@@ -29,6 +29,7 @@ struct CommConfig {
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
+  bool reproducible = false;  // every call
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
@@ -76,6 +77,16 @@ class Communicator {
   // This rank makes no more calls. Outstanding works must have ended.
   void finalize();
 
+  // Operators with a scalar of this rank (premul_sum), by the numbers that programs know them by.
+  static constexpr int kFirstScaledOp = 1024;
+  struct ScaledOp {
+    Dtype dtype = Dtype::kFloat32;
+    Scaling scaling;
+  };
+  int create_op(const ScaledOp& op);
+  Result<ScaledOp> find_op(int number) const;
+  Status destroy_op(int number);
+
   // Identity of a communicator derived from this one by a call that all its ranks make.
   Identity derive(std::string_view what, int rank, int size, std::string_view members);
 
@@ -109,6 +120,8 @@ class Communicator {
   std::uint64_t derived_ = 0;  // splits and shrinks so far
   const BoundProgram* last_program_ = nullptr;
   std::uint32_t alarms_seen_ = 0;
+  std::map<int, ScaledOp> ops_;
+  int next_op_ = kFirstScaledOp;
   Clock::time_point next_process_look_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;
