@@ -30,6 +30,7 @@ struct CommConfig {
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
   bool reproducible = false;  // every call
+  std::string device = "host";  // or "cuda", the calling thread's device, or "cuda:1"
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
