@@ -134,26 +134,6 @@ struct Arguments {
   bool is_send = false;
 };
 
-// An operator of the table, or one that was made with a scalar for this communicator.
-Status set_operator(const Arguments& a, sennit_comm_t comm, Operation& operation) {
-  if (a.op < SENNIT_REDOP_CUSTOM_FIRST) {
-    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(a.op));
-    return {};
-  }
-  SENNIT_RETURN_IF_ERROR(check_comm(comm));
-  const auto guard = comm->engine->lock();
-  SENNIT_ASSIGN_OR_RETURN(const Communicator::ScaledOp made, comm->comm->find_op(a.op));
-  if (made.dtype != operation.dtype) {
-    return fail(Code::kInvalidArgument,
-                "the operator was made with a scalar of {}, but the call is of {}",
-                name(made.dtype),
-                name(operation.dtype));
-  }
-  operation.op = ReduceOp::kPremulSum;
-  operation.scaling = made.scaling;
-  return {};
-}
-
 Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
   Operation operation;
   operation.collective = a.collective;
@@ -165,7 +145,7 @@ Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
   operation.count = static_cast<std::int64_t>(a.count);
   SENNIT_ASSIGN_OR_RETURN(operation.dtype, dtype_from_value(a.dtype));
   if (is_reduction(a.collective)) {
-    SENNIT_RETURN_IF_ERROR(set_operator(a, comm, operation));
+    SENNIT_RETURN_IF_ERROR(set_operator(a.op, comm, operation));
   }
   operation.root = a.root;
   operation.peer = a.peer;

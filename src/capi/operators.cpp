@@ -4,6 +4,29 @@
 
 #include <cstring>
 
+namespace sennit {
+
+Status set_operator(int value, sennit_comm_t comm, Operation& operation) {
+  if (value < SENNIT_REDOP_CUSTOM_FIRST) {
+    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(value));
+    return {};
+  }
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  const auto guard = comm->engine->lock();
+  SENNIT_ASSIGN_OR_RETURN(const Communicator::ScaledOp made, comm->comm->find_op(value));
+  if (made.dtype != operation.dtype) {
+    return fail(Code::kInvalidArgument,
+                "the operator was made with a scalar of {}, but the call is of {}",
+                name(made.dtype),
+                name(operation.dtype));
+  }
+  operation.op = ReduceOp::kPremulSum;
+  operation.scaling = made.scaling;
+  return {};
+}
+
+}  // namespace sennit
+
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each
 
 static_assert(Communicator::kFirstScaledOp == SENNIT_REDOP_CUSTOM_FIRST);

@@ -67,6 +67,8 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
   config.device = env_text("SENNIT_DEVICE");
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
+  config.device_blocks = static_cast<int>(blocks);
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
@@ -100,16 +102,18 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                    .ports = full.ports + 1,
                                    .slots = static_cast<std::uint32_t>(full.slots),
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
-  const JoinOptions options{.timeout_s = full.join_timeout_s,
-                            .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\n"
-                                                    "reproducible={}\ndevice={}",
-                                                    full.slot_bytes,
-                                                    full.slots,
-                                                    full.ports,
-                                                    full.paths,
-                                                    full.reproducible,
-                                                    full.device.substr(0, full.device.find(':'))),
-                            .segment_bytes = World::segment_bytes(geometry)};
+  const JoinOptions options{
+      .timeout_s = full.join_timeout_s,
+      .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\nreproducible={}\n"
+                              "device={}\ndevice_blocks={}",
+                              full.slot_bytes,
+                              full.slots,
+                              full.ports,
+                              full.paths,
+                              full.reproducible,
+                              full.device.substr(0, full.device.find(':')),
+                              full.device_blocks),
+      .segment_bytes = World::segment_bytes(geometry)};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));

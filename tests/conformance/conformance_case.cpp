@@ -1,5 +1,6 @@
 #include "conformance_case.hpp"
 
+#include "exec/cpu/program.hpp"
 #include "select/select.hpp"
 #include "verify/verify.hpp"
 
@@ -101,8 +102,12 @@ PlanFacts find_facts(const Case& c, const ScaledParts& scaled) {
     return {};
   }
   const auto proof = verify(**plan);
-  return proof.ok() ? PlanFacts{.is_made = true, .is_reproducible = proof->reproducible}
-                    : PlanFacts{};
+  const ProgramLimits limits{
+      .ports = 4, .slots = facts.slots, .slot_bytes = facts.slot_bytes, .first_port = 0};
+  if (!proof.ok() || !compile(*plan, *proof, 0, limits).ok()) {
+    return {};
+  }
+  return {.is_made = true, .is_reproducible = proof->reproducible};
 }
 
 }  // namespace
