@@ -86,7 +86,8 @@ Status submit(sennit_comm_t comm,
   operation.wishes = {.algorithm = text(options.algorithm),
                       .path = text(options.path),
                       .protocol = text(options.protocol),
-                      .tile_bytes = options.tile_bytes};
+                      .tile_bytes = options.tile_bytes,
+                      .rank_order = options.reproducible != 0};
   operation.deadline_s = options.deadline_s;
   if (group().depth > 0) {
     sennit_work_t handle = options.work != nullptr ? new_handle(comm) : nullptr;
@@ -133,7 +134,7 @@ struct Arguments {
   bool is_send = false;
 };
 
-Result<Operation> to_operation(const Arguments& a) {
+Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
   Operation operation;
   operation.collective = a.collective;
   operation.send = a.send;
@@ -144,7 +145,7 @@ Result<Operation> to_operation(const Arguments& a) {
   operation.count = static_cast<std::int64_t>(a.count);
   SENNIT_ASSIGN_OR_RETURN(operation.dtype, dtype_from_value(a.dtype));
   if (is_reduction(a.collective)) {
-    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(a.op));
+    SENNIT_RETURN_IF_ERROR(set_operator(a.op, comm, operation));
   }
   operation.root = a.root;
   operation.peer = a.peer;
@@ -157,7 +158,7 @@ sennit_status_t call(const Arguments& arguments,
                      void* stream,
                      const sennit_call_options_t* options) {
   return guard([&]() -> Status {
-    auto operation = to_operation(arguments);
+    auto operation = to_operation(arguments, comm);
     return note_group_failure(operation.ok()
                                   ? submit(comm, std::move(operation).value(), stream, options)
                                   : operation.status());

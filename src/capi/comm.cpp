@@ -88,6 +88,7 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   take(base.slot_bytes, config.slot_bytes);
   take(base.slots, config.slots);
   take(base.ports, config.ports);
+  base.reproducible = base.reproducible || config.reproducible != 0;
   return base;
 }
 

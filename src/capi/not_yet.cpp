@@ -69,15 +69,4 @@ sennit_status_t sennit_scatter_v(const void* /*send*/,
   return unsupported("sennit_scatter_v");
 }
 
-sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* /*op*/,
-                                              const void* /*scalar*/,
-                                              sennit_dtype_t /*dtype*/,
-                                              sennit_comm_t /*comm*/) {
-  return unsupported("sennit_redop_create_premulsum");
-}
-
-sennit_status_t sennit_redop_destroy(sennit_redop_t /*op*/, sennit_comm_t /*comm*/) {
-  return unsupported("sennit_redop_destroy");
-}
-
 }  // extern "C"

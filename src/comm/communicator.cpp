@@ -75,6 +75,9 @@ Result<CommConfig> CommConfig::from_environment() {
   config.slots = static_cast<int>(slots);
   config.ports = static_cast<int>(ports);
   SENNIT_ASSIGN_OR_RETURN(config.die_at, DieAt::from_environment());
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t reproducible,
+                          env_integer("SENNIT_REPRODUCIBLE", {0, 1}));
+  config.reproducible = reproducible != 0;
   return config;
 }
 
@@ -103,14 +106,15 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
   const JoinOptions options{
       .timeout_s = full.join_timeout_s,
-      .settings =
-          fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\ndevice={}\ndevice_blocks={}",
-                      full.slot_bytes,
-                      full.slots,
-                      full.ports,
-                      full.paths,
-                      full.device.substr(0, full.device.find(':')),
-                      full.device_blocks),
+      .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\nreproducible={}\n"
+                              "device={}\ndevice_blocks={}",
+                              full.slot_bytes,
+                              full.slots,
+                              full.ports,
+                              full.paths,
+                              full.reproducible,
+                              full.device.substr(0, full.device.find(':')),
+                              full.device_blocks),
       .segment_bytes = World::segment_bytes(geometry),
       .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
@@ -166,9 +170,6 @@ Status Communicator::check(const Operation& op) const {
   if (is_reduction(op.collective)) {
     SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
   }
-  if (is_reduction(op.collective) && (finishes_sum(op.op) || scales_contributions(op.op))) {
-    return sennit::fail(Code::kUnsupported, "{} is not available yet", name(op.op));
-  }
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
     return sennit::fail(
         Code::kInvalidArgument, "root {} is not a rank of {} ranks", op.root, size());
@@ -192,13 +193,20 @@ Status Communicator::check(const Operation& op) const {
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
   SENNIT_RETURN_IF_ERROR(check(operation));
   const bool pair = operation.collective == Collective::kSendRecv;
+  const bool reduces = is_reduction(operation.collective);
+  Wishes wishes = operation.wishes;
+  wishes.rank_order = reduces && (wishes.rank_order || config_.reproducible ||
+                                  needs_one_step(operation.dtype, operation.op));
+  const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
+                           .sums = reduces && finishes_sum(operation.op)};
   const PlanRequest request{
       .collective = operation.collective,
       .root = is_rooted(operation.collective) ? operation.root : 0,
       .bytes = operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
       .peer = pair ? operation.peer : -1,
       .role = pair ? (operation.is_send ? 0 : 1) : -1,
-      .wishes = operation.wishes};
+      .wishes = wishes,
+      .scaled = scaled};
   auto work = std::make_shared<Work>();
   work->operation = operation;
   SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(request));
@@ -209,6 +217,7 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                 .count = operation.count,
                 .dtype = operation.dtype,
                 .op = operation.op,
+                .scaling = {.scalar = operation.scaling.scalar, .ranks = size()},
                 .fingerprint = fingerprint_of(work->words)};
   return work;
 }
@@ -458,6 +467,28 @@ void Communicator::finalize() {
     world_.my_line().state.compare_exchange_strong(active, RankState::kFinalized);
     world_.sound_alarm();
   }
+}
+
+int Communicator::create_op(const ScaledOp& op) {
+  ops_.emplace(next_op_, op);
+  return next_op_++;
+}
+
+Result<Communicator::ScaledOp> Communicator::find_op(int number) const {
+  const auto op = ops_.find(number);
+  if (op == ops_.end()) {
+    return sennit::fail(Code::kInvalidArgument,
+                        "communicator '{}' has no operator {}: it was not made here, or destroyed",
+                        config_.name,
+                        number);
+  }
+  return op->second;
+}
+
+Status Communicator::destroy_op(int number) {
+  SENNIT_RETURN_IF_ERROR(find_op(number).status());
+  ops_.erase(number);
+  return {};
 }
 
 std::string Communicator::derive(std::string_view what) {

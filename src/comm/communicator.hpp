@@ -33,6 +33,7 @@ struct CommConfig {
   int device_blocks = 128;        // of a call on a GPU, at most
   std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
   std::optional<DieAt> die_at{};  // for tests
+  bool reproducible = false;      // every call
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
@@ -85,6 +86,16 @@ class Communicator {
 
   // Names what the ranks now derive from this communicator by a call that all of them make.
   std::string derive(std::string_view what);
+  // Operators with a scalar of this rank (premul_sum), by the numbers that programs know them by.
+  static constexpr int kFirstScaledOp = 1024;
+  struct ScaledOp {
+    Dtype dtype = Dtype::kFloat32;
+    Scaling scaling;
+  };
+  int create_op(const ScaledOp& op);
+  Result<ScaledOp> find_op(int number) const;
+  Status destroy_op(int number);
+
 
  private:
   Communicator(Membership membership, CommConfig config, const shm::RingGeometry& geometry);
@@ -116,6 +127,8 @@ class Communicator {
   std::uint64_t derived_ = 0;  // splits and shrinks so far
   const BoundProgram* last_program_ = nullptr;
   std::uint32_t alarms_seen_ = 0;
+  std::map<int, ScaledOp> ops_;
+  int next_op_ = kFirstScaledOp;
   Clock::time_point next_process_look_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;

@@ -5,6 +5,7 @@
 #include "base/status.hpp"
 #include "comm/status_line.hpp"
 #include "select/select.hpp"
+#include "types/reduce.hpp"
 #include "types/types.hpp"
 
 #include <cstdint>
@@ -19,6 +20,7 @@ struct Operation {
   std::int64_t count = 0;
   Dtype dtype = Dtype::kUint8;
   ReduceOp op = ReduceOp::kSum;
+  Scaling scaling{};
   int root = 0;
   int peer = -1;  // of a send or recv
   bool is_send = false;

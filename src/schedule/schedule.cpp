@@ -302,7 +302,7 @@ bool is_stored_whole(const Schedule& schedule, int channel) {
     return std::ranges::find(list, channel) != list.end();
   };
   const auto sent_whole = [&](const Step& step) {
-    return !uses(step.out) || step.kind == StepKind::kSend || !step.to.empty();
+    return !uses(step.out) || (step.kind == StepKind::kSend ? !step.pre : !step.to.empty());
   };
   const auto stored = [&](const Step& step) {
     return !uses(step.in) || (step.kind == StepKind::kRecv && !step.to.empty());

@@ -87,8 +87,8 @@ struct Step {
   std::vector<int> in{};     // channels, indices into Schedule::channels
   std::vector<int> out{};    // channels
   std::vector<int> order{};  // operands of a reduction, first to last; empty: as they stand
-  bool pre = false;          // each raw input operand is scaled before it is reduced
-  bool post = false;         // the result is the finished sum, and is scaled
+  bool pre = false;          // what is read out of input blocks is scaled, and rounded, first
+  bool post = false;         // the result is the finished sum, and is scaled before it is rounded
   std::vector<StepRef> after{};
 
   bool operator==(const Step&) const = default;

@@ -4,6 +4,7 @@
 
 #include "algo/algorithm.hpp"
 #include "schedule/plan.hpp"
+#include "schedule/scaling.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,10 @@ struct Wishes {
   std::string path;      // "shm", "cma"
   std::string protocol;  // "slots", "direct"
   std::int64_t tile_bytes = 0;
+  // Of schedules that reduce, only those that reduce all contributions in one step in the order of
+  // ranks: what `reproducible` and some operators need. Whether a schedule does is the proof's
+  // word.
+  bool rank_order = false;
 };
 
 // What the ranks of a communicator share.
@@ -33,6 +38,7 @@ struct Choice {
   const Algorithm* algorithm = nullptr;
   bool direct = false;  // one copy between the users' buffers, over cma
   std::int64_t tile_bytes = 0;
+  ScaledParts scaled;  // what the operator scales
 
   bool operator==(const Choice&) const = default;
   auto operator<=>(const Choice&) const = default;

@@ -199,13 +199,14 @@ struct Reducer<T, kOp> {
 
   SENNIT_HOST_DEVICE static Accumulator load(T value) {
     const auto bits = __builtin_bit_cast(Accumulator, value);
-    return (bits & kMagnitude) > kLastNumber ? kNanKey : turn(bits);
+    const auto magnitude = static_cast<Accumulator>(bits & kMagnitude);
+    return select(magnitude > kLastNumber, kNanKey, turn(bits));
   }
   SENNIT_HOST_DEVICE static Accumulator combine(Accumulator a, Accumulator b) {
     return kOp == ReduceOp::kMin ? (a < b ? a : b) : (a > b ? a : b);
   }
   SENNIT_HOST_DEVICE static T store(Accumulator key) {
-    return __builtin_bit_cast(T, key == kNanKey ? kNan : turn(key));
+    return __builtin_bit_cast(T, select(key == kNanKey, kNan, turn(key)));
   }
 
  private:

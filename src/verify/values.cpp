@@ -45,7 +45,9 @@ class SymbolicRun {
   }
 
   ValueProof proof() && {
-    return {.reproducible = reproducible_, .messages = std::move(contents_)};
+    return {.scaled = {.contributions = any_pre_, .sums = any_post_},
+            .reproducible = reproducible_,
+            .messages = std::move(contents_)};
   }
 
  private:
@@ -132,7 +134,6 @@ class SymbolicRun {
     const std::size_t lists =
         step.kind == StepKind::kReduce ? step.from.size() / step.to.size() : 1;
     const std::size_t blocks = step.from.size() / lists;
-    const bool folds = lists + step.in.size() > 1;
     for (std::size_t i = 0; i < step.from.size(); ++i) {
       if (i % blocks == 0) {
         operands.emplace_back();
@@ -140,20 +141,20 @@ class SymbolicRun {
       Values& values = operands.back();
       SENNIT_RETURN_IF_ERROR(read(index, info.rank, step.from[i], values));
       if (step.pre && step.from[i].space == Space::kInput) {
-        SENNIT_RETURN_IF_ERROR(scale_contribution(index, step.from[i], folds, values.back()));
+        SENNIT_RETURN_IF_ERROR(scale_contribution(index, step.from[i], values.back()));
       }
     }
     return {};
   }
 
-  Status scale_contribution(int index, const Block& block, bool folds, int& value) {
+  Status scale_contribution(int index, const Block& block, int& value) {
     if (value == kNothing || expressions_.node(value).kind != Kind::kLeaf) {
       return checks_.scaling ? wrong(index,
                                      "scales {} as a contribution, but it was overwritten before",
                                      describe(program_.schedule(), block))
                              : Status();
     }
-    value = expressions_.scaled(folds ? Kind::kScaledOperand : Kind::kScaled, value, false);
+    value = expressions_.scaled(value, false);
     return {};
   }
 
@@ -214,7 +215,7 @@ class SymbolicRun {
     if (values.size() > 1) {
       return expressions_.fold(step.post ? Kind::kFinishedFold : Kind::kFold, values);
     }
-    return step.post ? expressions_.scaled(Kind::kScaled, values[0], true) : values[0];
+    return step.post ? expressions_.scaled(values[0], true) : values[0];
   }
 
   Status check_operands(int index, const Values& values) const {

@@ -14,6 +14,7 @@ namespace {
 struct StrandProof {
   bool in_place = false;
   std::string why_not_in_place;
+  ScaledParts scaled;
   bool reproducible = false;
 };
 
@@ -57,6 +58,7 @@ Result<StrandProof> prove_strand(const Strand& strand, const Checks& checks) {
   SENNIT_ASSIGN_OR_RETURN(const ValueProof apart,
                           prove_memory(graph, order, false, checks, expressions));
   const Result<ValueProof> in_place = prove_memory(graph, order, true, checks, expressions);
+  proof.scaled = apart.scaled;
   proof.reproducible = apart.reproducible;
   // Ranks may differ in whether they are in place. A rank's values follow from its own memory and
   // from what it is told, so when all messages are the same both ways, every mixture is right, too.
@@ -87,6 +89,10 @@ Result<Proof> verify_with(const Plan& plan, const Checks& checks) {
       return plan.strands.size() == 1 ? strand.status()
                                       : strand.status().in(fmt::format("strand {}", s));
     }
+    if (s > 0 && strand->scaled != proof.scaled) {
+      return fail(Code::kNotProved, "values: strand {} scales other values than strand 0", s);
+    }
+    proof.scaled = strand->scaled;
     if (proof.in_place && !strand->in_place) {
       proof.in_place = false;
       proof.why_not_in_place = strand->why_not_in_place;

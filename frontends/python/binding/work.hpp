@@ -36,7 +36,9 @@ struct CallArguments {
   int op;    // sennit_redop_t; ignored where nothing is reduced
   int root;  // or the peer of a send or recv; ignored elsewhere
   std::optional<std::string> algorithm;
-  double deadline_s;  // 0: the communicator's; negative: none
+  double deadline_s;   // 0: the communicator's; negative: none
+  std::string scalar;  // not empty: the operator is a premultiplied sum with this element
+  bool reproducible;
 };
 
 // Keeps communicator and buffers alive until the call has ended.
@@ -63,6 +65,7 @@ class Work {
   sennit_status_t post();
 
  private:
+  sennit_status_t post_with(sennit_redop_t op);
   bool end_with(sennit_status_t status);
   void interrupt_if_asked();
 

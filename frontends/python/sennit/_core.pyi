@@ -71,7 +71,9 @@ class Collective(enum.Enum):
     RECV = 10
 
 class Buffer:
-    def __init__(self, object: object, name: str, writable: bool) -> None: ...
+    def __init__(
+        self, object: object, name: str, writable: bool, dtype: str | None = None
+    ) -> None: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -91,6 +93,7 @@ class Config:
         slot_bytes: int,
         slots: int,
         ports: int,
+        reproducible: bool,
     ) -> None: ...
 
 class Comm:
@@ -119,6 +122,8 @@ class Work:
         root: int,
         algorithm: str | None,
         deadline_s: float,
+        scalar: bytes,
+        reproducible: bool,
     ) -> None: ...
     def start(self) -> None: ...
     def run(self) -> None: ...

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sennit import _core, calls
 from sennit.calls import Options
+from sennit.elements import PremulSum
 from sennit.starter import Starter
 from sennit.work import group, run
 
@@ -27,12 +28,14 @@ class Config:
         slot_bytes: Bytes of a slot of a channel (SENNIT_SLOT_BYTES).
         slots: Slots of a channel (SENNIT_SLOTS).
         ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
+        reproducible: Make every reduction in the order of ranks (SENNIT_REPRODUCIBLE).
     """
 
     paths: str | None = None
     slot_bytes: int | None = None
     slots: int | None = None
     ports: int | None = None
+    reproducible: bool | None = None
 
     def core(
         self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
@@ -46,6 +49,7 @@ class Config:
             slot_bytes=self.slot_bytes or 0,
             slots=self.slots or 0,
             ports=self.ports or 0,
+            reproducible=bool(self.reproducible),
         )
 
 
@@ -108,8 +112,15 @@ class Communicator:
     """Ranks that have joined. Made by `init`, `spawn`, `split` and `shrink`.
 
     Buffers are NumPy arrays, objects with the buffer protocol (bytearray, memoryview, array) or
-    with DLPack (tensors of PyTorch in host memory): C-contiguous, float32, float64, int32, int64 or
-    uint8. They are used in place, never copied. An output that is not given is a new NumPy array.
+    with DLPack (tensors of PyTorch in host memory), C-contiguous: integers of 8 to 64 bits, bool,
+    float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, complex64, complex128. Arrays
+    of ml_dtypes are taken, too, and bits that `sennit.typed` names. They are used in place, never
+    copied. An output that is not given is a new NumPy array.
+
+    Operators are "sum", "prod", "min", "max", "avg", "logical_and", "logical_or", "logical_xor",
+    "bitwise_and", "bitwise_or", "bitwise_xor" and `sennit.premulsum(factor)`. Not every type has
+    all of them; docs/numerics.md has the table, and what each computes. `reproducible` reduces in
+    the order of ranks, so that the bits of the result depend on nothing but the inputs.
 
     Every call is made by all ranks in the same order, with the same count, type, operator and root.
     While it waits, the GIL is free and Ctrl-C works: it aborts the communicator and raises
@@ -151,48 +162,58 @@ class Communicator:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, and give the result to all.
 
         Args:
             x: This rank's contribution, any shape.
             out: As many elements as x; `out is x` is in place.
-            op: "sum", "min" or "max".
+            op: See the class.
             algorithm: See the class.
             deadline_s: See the class.
+            reproducible: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given.
         """
-        return _run(calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+        )
 
     def reduce(
         self,
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, at the root.
 
         Args:
             x: This rank's contribution, any shape.
             out: At the root, as many elements as x; `out is x` is in place. Ignored elsewhere.
-            op: "sum", "min" or "max".
+            op: See the class.
             root: The rank that gets the result.
             algorithm: See the class.
             deadline_s: See the class.
+            reproducible: See the class.
 
         Returns:
             `out` at the root, None elsewhere.
         """
-        return _run(calls.reduce(self._group, x, out, op, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.reduce(
+                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def broadcast(
         self,
@@ -231,24 +252,30 @@ class Communicator:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Any:
         """Combine the arrays of all ranks, and give each rank its part of the result.
 
         Args:
             x: Contributions to all parts; its first axis is a multiple of size.
             out: 1/size of the elements of x; this rank's part of x itself is in place.
-            op: "sum", "min" or "max".
+            op: See the class.
             algorithm: See the class.
             deadline_s: See the class.
+            reproducible: See the class.
 
         Returns:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
             shape of x with the first axis divided by size.
         """
-        return _run(calls.reduce_scatter(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _run(
+            calls.reduce_scatter(
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def all_to_all(
         self,

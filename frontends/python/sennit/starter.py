@@ -6,6 +6,7 @@ from typing import Any
 
 from sennit import calls
 from sennit.calls import Options
+from sennit.elements import PremulSum
 from sennit.work import Work, start
 
 
@@ -25,25 +26,33 @@ class Starter:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Work:
         """Start an all_reduce."""
-        return _start(calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _start(
+            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+        )
 
     def reduce(
         self,
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Work:
         """Start a reduce."""
-        return _start(calls.reduce(self._group, x, out, op, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.reduce(
+                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def broadcast(
         self,
@@ -72,12 +81,17 @@ class Starter:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Work:
         """Start a reduce_scatter."""
-        return _start(calls.reduce_scatter(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _start(
+            calls.reduce_scatter(
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def all_to_all(
         self,

@@ -94,6 +94,9 @@ Status DeviceComm::preload() {
 }
 
 Status DeviceComm::check(const Operation& operation) const {
+  if (is_reduction(operation.collective)) {
+    SENNIT_RETURN_IF_ERROR(check_operator(operation.dtype, operation.op));
+  }
   SENNIT_RETURN_IF_ERROR(check_buffers(operation, world_.rank(), world_.size()));
   for (const void* pointer : {operation.send, static_cast<const void*>(operation.recv)}) {
     if (pointer == nullptr || operation.count == 0) {
@@ -151,6 +154,7 @@ Status DeviceComm::collective(const Call& call) {
   sm::DirectCall direct;
   direct.input = static_cast<const std::byte*>(op.send);
   direct.output = static_cast<std::byte*>(op.recv);
+  direct.scalar = op.scaling.scalar;
   sm::bind(program->direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();

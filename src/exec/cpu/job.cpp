@@ -7,31 +7,6 @@
 
 namespace sennit {
 
-HostRank::HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells)
-    : rank(rank_number),
-      rings(pool),
-      bells(all_bells),
-      peers(static_cast<std::size_t>(pool.geometry().ranks)),
-      sent_(peers.size() * static_cast<std::size_t>(pool.geometry().ports), 0),
-      received_(sent_) {}
-
-BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role)
-    : program_(std::move(program)) {
-  links_.reserve(program_.links.size());
-  for (const ProgramLink& link : program_.links) {
-    const int peer =
-        rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
-    links_.push_back(
-        {.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
-                               : rank.rings.ring(peer, rank.rank, link.port),
-         .bell = &rank.bells[peer],
-         .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
-         .memory = &rank.peers[static_cast<std::size_t>(peer)],
-         .peer = peer,
-         .messages_per_tile = link.messages_per_tile});
-  }
-}
-
 Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
     : bound_(bound),
       program_(bound.program()),
@@ -289,14 +264,35 @@ void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t til
       for (std::size_t k = 0; k < step.from.size(); ++k) {
         const Slice from = slice(lane, step.from[k], tile);
         const Slice to = slice(lane, step.to[k], tile);
-        // In place these are the same memory, and memcpy forbids that.
-        if (from.data != to.data && from.elements > 0) {
-          std::memcpy(to.data, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
-        }
+        move(step, step.from[k], from, to.data);
       }
       return;
     case StepKind::kToken:
       return;
+  }
+}
+
+// Copies what a send or copy step reads; scales a contribution and finishes a sum on the way.
+void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, std::byte* to) {
+  if (from.elements == 0) {
+    return;
+  }
+  // What other steps pass on has been scaled already.
+  const bool reads_own = step.kind == StepKind::kSend || step.kind == StepKind::kCopy;
+  const bool is_scaled = reads_own && step.pre && piece.space == Space::kInput;
+  const bool is_finished = reads_own && step.post;
+  if (is_scaled || is_finished) {
+    const Operand operand{.data = from.data, .is_scaled = is_scaled};
+    reduce(call_.dtype,
+           call_.op,
+           call_.scaling,
+           {.out = to,
+            .operands = std::span(&operand, 1),
+            .elements = from.elements,
+            .is_finished = is_finished});
+  } else if (from.data != to) {
+    // In place these are the same memory, and memcpy forbids that.
+    std::memcpy(to, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
   }
 }
 
@@ -314,8 +310,8 @@ void Job::fill(const ProgramLane& lane,
         const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
         std::memcpy(at, &descriptor, sizeof(descriptor));
         at += sizeof(descriptor);
-      } else if (bytes > 0) {
-        std::memcpy(at, source.data, bytes);
+      } else {
+        move(step, piece, source, at);
         at += bytes;
       }
     }
@@ -383,6 +379,14 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   }
 }
 
+Operand Job::own_operand(const ProgramLane& lane,
+                         const ProgramStep& step,
+                         const Piece& piece,
+                         std::int64_t tile) const {
+  return {.data = slice(lane, piece, tile).data,
+          .is_scaled = step.pre && piece.space == Space::kInput};
+}
+
 // Reduces block by block into the stored blocks, else into the first outgoing slot; the other
 // messages are copies of that.
 void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
@@ -394,16 +398,19 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     for (std::size_t place = 0; place < operands.size(); ++place) {
       const std::size_t operand =
           step.order.empty() ? place : static_cast<std::size_t>(step.order[place]);
-      operands[place].data = operand < local
-                                 ? slice(lane, step.from[operand * blocks + block], tile).data
-                                 : payload(lane, step, step.in[operand - local], tile) + offset;
+      operands[place] =
+          operand < local
+              ? own_operand(lane, step, step.from[operand * blocks + block], tile)
+              : Operand{.data = payload(lane, step, step.in[operand - local], tile) + offset};
     }
     std::byte* result = step.to.empty() ? payload(lane, step, step.out.front(), tile) + offset
                                         : slice(lane, step.to[block], tile).data;
     const std::int64_t elements = slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
-      reduce(
-          call_.dtype, call_.op, {}, {.out = result, .operands = operands, .elements = elements});
+      reduce(call_.dtype,
+             call_.op,
+             call_.scaling,
+             {.out = result, .operands = operands, .elements = elements, .is_finished = step.post});
     }
     offset += static_cast<std::size_t>(elements * element_bytes_);
   }

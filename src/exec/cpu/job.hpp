@@ -12,6 +12,7 @@
 #include "exec/cpu/program.hpp"
 #include "path/cma/peer_memory.hpp"
 #include "path/shm/ring_pool.hpp"
+#include "types/reduce.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -74,6 +75,7 @@ struct Call {
   std::int64_t count = 0;
   Dtype dtype = Dtype::kUint8;
   ReduceOp op = ReduceOp::kSum;
+  Scaling scaling{};
   std::uint32_t fingerprint = 0;
   DieAt* die_at = nullptr;  // for tests: where this rank ends in the call
 };
@@ -164,6 +166,11 @@ class Job {
   [[nodiscard]] bool waits_over(const ProgramStep& step, std::int64_t last) const;
   [[nodiscard]] bool fetched(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
   void run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
+  [[nodiscard]] Operand own_operand(const ProgramLane& lane,
+                                    const ProgramStep& step,
+                                    const Piece& piece,
+                                    std::int64_t tile) const;
+  void move(const ProgramStep& step, const Piece& piece, const Slice& from, std::byte* to);
   void take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);

@@ -72,10 +72,25 @@ class Compiler {
                     limits_.slot_bytes);
       }
     }
+    SENNIT_RETURN_IF_ERROR(check_scaling(*strand.schedule));
     for (const auto& lanes : strand.lanes) {
       for (const LaneBinding& lane : lanes) {
         if (lane.engine != Engine::kCpu) {
           return fail(Code::kUnsupported, "a lane is bound to the {} engine", name(lane.engine));
+        }
+      }
+    }
+    return {};
+  }
+
+  // A received message that is stored has been scaled where it came from.
+  static Status check_scaling(const Schedule& schedule) {
+    for (const auto& lanes : schedule.ranks) {
+      for (const Lane& lane : lanes) {
+        for (const Step& step : lane.steps) {
+          if (step.kind == StepKind::kRecv && step.post) {
+            return fail(Code::kUnsupported, "the cpu engine does not scale what a recv stores");
+          }
         }
       }
     }
@@ -194,6 +209,8 @@ class Compiler {
     ProgramStep out;
     out.kind = step.kind;
     out.order = step.order;
+    out.pre = step.pre;
+    out.post = step.post;
     for (const Block& block : step.from) {
       out.from.push_back(piece(strand, block, scratch_begin));
     }

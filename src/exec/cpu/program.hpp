@@ -54,6 +54,8 @@ struct ProgramStep {
   std::vector<MessageRef> in;
   std::vector<MessageRef> out;
   std::vector<int> order;
+  bool pre = false;
+  bool post = false;
   std::vector<Wait> waits;
 };
 
