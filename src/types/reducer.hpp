@@ -65,12 +65,14 @@ __extension__ using Uint128 = unsigned __int128;
 
 // Integers are added and multiplied without a sign: they wrap, and nothing is undefined. Those of
 // less than 32 bits would be promoted to int, whose product overflows.
-template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+template <typename T>
+  requires std::is_integral_v<T>
 SENNIT_HOST_DEVICE constexpr T add(T a, T b) {
   using Wrapping = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
   return static_cast<T>(static_cast<Wrapping>(a) + static_cast<Wrapping>(b));
 }
-template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+template <typename T>
+  requires std::is_integral_v<T>
 SENNIT_HOST_DEVICE constexpr T multiply(T a, T b) {
   using Wrapping = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
   return static_cast<T>(static_cast<Wrapping>(a) * static_cast<Wrapping>(b));
