@@ -1,4 +1,6 @@
 // Calls, groups and works in the C ABI.
+#include "capi/calls.hpp"
+
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
 
@@ -139,12 +141,7 @@ sennit_status_t call(const Arguments& arguments,
                      sennit_comm_t comm,
                      void* stream,
                      const sennit_call_options_t* options) {
-  return guard([&]() -> Status {
-    auto operation = to_operation(arguments);
-    return note_group_failure(operation.ok()
-                                  ? submit(comm, std::move(operation).value(), stream, options)
-                                  : operation.status());
-  });
+  return guard([&] { return make_call(to_operation(arguments), comm, stream, options); });
 }
 
 // Waiting drives the communicators of one engine. Where a group spans several, they take turns:
@@ -205,6 +202,16 @@ Status check_work(sennit_work_t work) {
 }
 
 }  // namespace
+
+Status make_call(Result<Operation> operation,
+                 sennit_comm_t comm,
+                 void* stream,
+                 const sennit_call_options_t* options) {
+  return note_group_failure(operation.ok()
+                                ? submit(comm, std::move(operation).value(), stream, options)
+                                : operation.status());
+}
+
 }  // namespace sennit
 
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each

@@ -18,57 +18,6 @@ using namespace sennit;  // NOLINT(google-build-using-namespace): entries are on
 
 extern "C" {
 
-sennit_status_t sennit_all_gather_v(const void* /*send*/,
-                                    size_t /*send_count*/,
-                                    void* /*recv*/,
-                                    const size_t* /*recv_counts*/,
-                                    const size_t* /*recv_displacements*/,
-                                    sennit_dtype_t /*dtype*/,
-                                    sennit_comm_t /*comm*/,
-                                    void* /*stream*/,
-                                    const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_all_gather_v");
-}
-
-sennit_status_t sennit_all_to_all_v(const void* /*send*/,
-                                    const size_t* /*send_counts*/,
-                                    const size_t* /*send_displacements*/,
-                                    void* /*recv*/,
-                                    const size_t* /*recv_counts*/,
-                                    const size_t* /*recv_displacements*/,
-                                    sennit_dtype_t /*dtype*/,
-                                    sennit_comm_t /*comm*/,
-                                    void* /*stream*/,
-                                    const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_all_to_all_v");
-}
-
-sennit_status_t sennit_gather_v(const void* /*send*/,
-                                size_t /*send_count*/,
-                                void* /*recv*/,
-                                const size_t* /*recv_counts*/,
-                                const size_t* /*recv_displacements*/,
-                                sennit_dtype_t /*dtype*/,
-                                int /*root*/,
-                                sennit_comm_t /*comm*/,
-                                void* /*stream*/,
-                                const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_gather_v");
-}
-
-sennit_status_t sennit_scatter_v(const void* /*send*/,
-                                 const size_t* /*send_counts*/,
-                                 const size_t* /*send_displacements*/,
-                                 void* /*recv*/,
-                                 size_t /*recv_count*/,
-                                 sennit_dtype_t /*dtype*/,
-                                 int /*root*/,
-                                 sennit_comm_t /*comm*/,
-                                 void* /*stream*/,
-                                 const sennit_call_options_t* /*options*/) {
-  return unsupported("sennit_scatter_v");
-}
-
 sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* /*op*/,
                                               const void* /*scalar*/,
                                               sennit_dtype_t /*dtype*/,

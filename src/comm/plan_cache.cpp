@@ -31,10 +31,13 @@ PlanCache::PlanCache(HostRank& rank, const HostFacts& facts, int ports)
 
 Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
   const bool pair = request.collective == Collective::kSendRecv;
-  const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks, .root = request.root};
+  const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks,
+                    .root = request.root,
+                    .varying = request.varying};
   SENNIT_ASSIGN_OR_RETURN(Choice choice,
                           choose(request.collective, shape, request.bytes, request.wishes, facts_));
-  const Key key{request.collective, request.root, request.peer, request.role, choice};
+  const Key key{
+      request.collective, request.root, request.peer, request.role, request.varying, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return known->second.get();
   }

@@ -117,8 +117,8 @@ struct LaneId {
 struct Channel {
   LaneId writer;
   std::vector<LaneId> readers;
-  // Every block goes straight from its owner to its final place, so both ends know its length and
-  // skip tiles beyond it (lengths that differ by block).
+  // Every block goes straight from its owner to its final place, so both ends know its length.
+  // Where lengths vary, tiles beyond the longest block of a message are without that message.
   bool single_hop = false;
 
   bool operator==(const Channel&) const = default;

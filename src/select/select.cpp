@@ -76,6 +76,10 @@ Result<Choice> choose(Collective collective,
                       const HostFacts& facts) {
   Choice choice;
   std::string_view wanted = wishes.algorithm;
+  if (wanted.empty() && shape.varying) {
+    // It runs every v-form: nobody passes on blocks whose lengths only others know.
+    wanted = "direct";
+  }
   if (wanted.empty()) {
     const auto rule = std::ranges::find_if(kRules, [&](const Rule& r) {
       return r.collective == collective && bytes <= r.up_to_bytes;

@@ -302,8 +302,32 @@ class SymbolicRun {
     if (!to.empty() && to.size() != values.size() && checks_.lengths) {
       return wrong(index, "has {} blocks for the {} blocks of `to`", values.size(), to.size());
     }
+    if (problem_.varying && checks_.known_lengths) {
+      SENNIT_RETURN_IF_ERROR(check_named_for(index, info.rank, to, values));
+    }
     for (std::size_t j = 0; j < to.size(); ++j) {
       cell(info.rank, to[j]) = j < values.size() ? values[j] : kNothing;
+    }
+    return {};
+  }
+
+  // Where lengths vary, a block has the length of what it is to hold in the end, so it never may
+  // hold anything else. Inputs are never written: they keep what they are named for.
+  Status check_named_for(int index,
+                         int owner,
+                         const std::vector<Block>& to,
+                         const Values& values) const {
+    for (std::size_t j = 0; j < std::min(to.size(), values.size()); ++j) {
+      const Problem::Contributions wanted = problem_.expected(owner, to[j].index);
+      const int value = values[j];
+      if (value == kNothing || expressions_.node(value).kind != Kind::kLeaf ||
+          expressions_.operands(value)[0] != wanted.ranks.front() ||
+          expressions_.node(value).block != wanted.index) {
+        return wrong(index,
+                     "stores in {} of rank {} what may have another length",
+                     describe(program_.schedule(), to[j]),
+                     owner);
+      }
     }
     return {};
   }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sennit::python {
 
@@ -27,6 +28,20 @@ enum class Collective {
   kBarrier,
   kSend,
   kRecv,
+  kAllGatherV,
+  kAllToAllV,
+  kGatherV,
+  kScatterV,
+};
+
+// The blocks of one buffer where lengths vary; empty: not used, or one after the other.
+struct Blocks {
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> displacements;
+
+  [[nodiscard]] const std::size_t* places() const {
+    return displacements.empty() ? nullptr : displacements.data();
+  }
 };
 
 // What a C function of the ABI takes, besides buffers and communicator.
@@ -37,6 +52,8 @@ struct CallArguments {
   int root;  // or the peer of a send or recv; ignored elsewhere
   std::optional<std::string> algorithm;
   double deadline_s;  // 0: the communicator's; negative: none
+  Blocks input{};
+  Blocks output{};
 };
 
 // Keeps communicator and buffers alive until the call has ended.
@@ -63,6 +80,7 @@ class Work {
   sennit_status_t post();
 
  private:
+  sennit_status_t post_varying(const sennit_call_options_t& options);
   bool end_with(sennit_status_t status);
   void interrupt_if_asked();
 

@@ -6,6 +6,7 @@ caller decides whether it is run, started or put into a group.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,16 @@ class Group(NamedTuple):
     size: int
 
 
+class Table(NamedTuple):
+    """The blocks of a buffer whose lengths vary: elements and places, one a rank."""
+
+    counts: Sequence[int] | None
+    displacements: Sequence[int] | None = None
+
+
 Prepared = tuple[_core.Work, Any]
+
+_NO_BLOCKS = _core.Blocks([], [])
 
 
 def deadline_field(deadline_s: float | None) -> float:
@@ -122,6 +132,73 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
     return _prepare(group, Collective.SCATTER, send, recv, count, options, root=root), out
 
 
+def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options) -> Prepared:
+    """Prepare `Communicator.all_gather_v`."""
+    send = Buffer(x, "x", writable=False)
+    blocks, end = _blocks(group, table)
+    out = _allocated(out, (end,), send)
+    recv = _holding(Buffer(out, "out", writable=True), "out", end)
+    work = _prepare(
+        group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks
+    )
+    return work, out
+
+
+def gather_v(
+    group: Group, x: Any, out: Any, table: Table, root: int, options: Options
+) -> Prepared:
+    """Prepare `Communicator.gather_v`."""
+    send = Buffer(x, "x", writable=False)
+    recv, blocks = None, _NO_BLOCKS
+    if group.rank == root:
+        blocks, end = _blocks(group, table)
+        out = _allocated(out, (end,), send)
+        recv = _holding(Buffer(out, "out", writable=True), "out", end)
+    else:
+        out = None
+    work = _prepare(
+        group, Collective.GATHER_V, send, recv, send.count, options, root=root, output=blocks
+    )
+    return work, out
+
+
+def scatter_v(
+    group: Group, x: Any, out: Any, table: Table, root: int, options: Options
+) -> Prepared:
+    """Prepare `Communicator.scatter_v`."""
+    send, blocks = None, _NO_BLOCKS
+    if group.rank == root:
+        if x is None:
+            raise InvalidArgument(f"scatter_v needs x on its root, rank {root}")
+        blocks, end = _blocks(group, table)
+        send = _holding(Buffer(x, "x", writable=False), "x", end)
+        out = _allocated(out, (_numbers(table.counts)[group.rank],), send)
+    elif out is None:
+        raise InvalidArgument(
+            f"scatter_v needs out on rank {group.rank}: only the root {root} knows length and type"
+        )
+    recv = Buffer(out, "out", writable=True)
+    work = _prepare(
+        group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=blocks
+    )
+    return work, out
+
+
+def all_to_all_v(
+    group: Group, x: Any, out: Any, sent: Table, received: Table, options: Options
+) -> Prepared:
+    """Prepare `Communicator.all_to_all_v`."""
+    inputs, send_end = _blocks(group, sent)
+    outputs, recv_end = _blocks(group, received)
+    send = _holding(Buffer(x, "x", writable=False), "x", send_end)
+    out = _allocated(out, (recv_end,), send)
+    recv = _holding(Buffer(out, "out", writable=True), "out", recv_end)
+    work = _prepare(
+        group, Collective.ALL_TO_ALL_V, send, recv, 0, options, input=inputs, output=outputs
+    )
+    return work, out
+
+
 def send(group: Group, x: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.send`."""
     buffer = Buffer(x, "x", writable=False)
@@ -173,6 +250,34 @@ def _equal_buffers(x: Any, out: Any) -> tuple[Buffer, Buffer, Any]:
     send = Buffer(x, "x", writable=False)
     out = _allocated(out, send.shape, send)
     return send, _output(out, send.count, "as many as x"), out
+
+
+def _numbers(values: Sequence[int]) -> list[int]:
+    numbers = [operator.index(value) for value in values]
+    if any(number < 0 for number in numbers):
+        raise InvalidArgument(f"counts and displacements cannot be negative: {numbers}")
+    return numbers
+
+
+def _blocks(group: Group, table: Table) -> tuple[_core.Blocks, int]:
+    """The blocks as the C ABI takes them, and the element behind the last of them."""
+    if table.counts is None:
+        raise InvalidArgument("this call needs counts, one for each rank")
+    counts = _numbers(table.counts)
+    places = [] if table.displacements is None else _numbers(table.displacements)
+    for numbers, what in ((counts, "counts"), (places, "displacements")):
+        if len(numbers) != group.size and (numbers or what == "counts"):
+            raise InvalidArgument(f"{len(numbers)} {what} for {group.size} ranks")
+    ends = [place + count for place, count in zip(places, counts, strict=True) if count > 0] if places else [sum(counts)]
+    return _core.Blocks(counts, places), max(ends, default=0)
+
+
+def _holding(buffer: Buffer, name: str, elements: int) -> Buffer:
+    if buffer.count < elements:
+        raise InvalidArgument(
+            f"{name} has {buffer.count} elements, but its blocks end at {elements}"
+        )
+    return buffer
 
 
 def _allocated(out: Any, shape: Sequence[int], like: Buffer) -> Any:
