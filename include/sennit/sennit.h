@@ -306,14 +306,15 @@ SENNIT_API sennit_status_t sennit_recv(void* recv,
 
 /* The v-forms: lengths in elements by rank, each block at its displacement in elements; NULL
  * displacements: one block after the other. Any length may be zero. A length is given at both ends
- * (and in all_gather_v on all ranks) and must be the same there, else SENNIT_MISMATCH names the two
- * ranks and what each said. Counts and displacements are read before the call returns, also inside
- * groups and with a work. In place: all_gather_v and gather_v with send == recv +
- * recv_displacements[rank] elements, scatter_v with recv == send + send_displacements[rank]
- * elements; never all_to_all_v. Other overlaps of the two buffers, from the first to the last block,
- * and of recv blocks are errors. Algorithms that pass on blocks whose lengths a rank does not know
- * (gather binomial) are refused by name. In gather_v recv and what belongs to it, and in scatter_v
- * send, are used at the root only. */
+ * (in all_gather_v on all ranks) and must be the same there, else SENNIT_MISMATCH names the two
+ * ranks and both numbers. Counts and displacements are read before the call returns, also inside
+ * groups and with a work. gather_v uses recv and its table at the root only, scatter_v send and its
+ * table.
+ * In place: all_gather_v and gather_v with send == recv + recv_displacements[rank] elements,
+ * scatter_v with recv == send + send_displacements[rank] elements; never all_to_all_v. Other
+ * overlaps of the two buffers, each from first to last block, and of recv blocks are errors.
+ * Algorithms that pass on blocks whose lengths a rank does not know (gather binomial) are refused
+ * by name. */
 SENNIT_API sennit_status_t sennit_all_gather_v(const void* send,
                                                size_t send_count,
                                                void* recv,

@@ -75,9 +75,10 @@ struct ElementRange {
 // The collectives that have a v-form: all that move the parts of ranks as they are.
 bool has_varying_form(Collective collective);
 
-// The elements of block `index`, where lengths do not vary, for a call on `count` elements of `element_bytes`. `count` is the
-// whole vector for cut collectives and one rank's part otherwise. Blocks of a cut vector are
-// ceil(count / cut) elements rounded up to 128 bytes; the last one is short, those after it empty.
+// The elements of block `index`, where lengths do not vary, for a call on `count` elements of
+// `element_bytes`. `count` is the whole vector for cut collectives and one rank's part otherwise.
+// Blocks of a cut vector are ceil(count / cut) elements rounded up to 128 bytes; the last one is
+// short, those after it empty.
 ElementRange block_range(const Problem& problem,
                          std::int64_t count,
                          std::int64_t element_bytes,

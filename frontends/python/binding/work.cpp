@@ -128,15 +128,8 @@ sennit_status_t Work::post_varying(const sennit_call_options_t& options) {
   const int root = arguments_.root;
   switch (arguments_.collective) {
     case Collective::kAllGatherV:
-      return sennit_all_gather_v(send_,
-                                 count,
-                                 recv_,
-                                 out.counts.data(),
-                                 out.places(),
-                                 dtype_,
-                                 handle_,
-                                 nullptr,
-                                 &options);
+      return sennit_all_gather_v(
+          send_, count, recv_, out.counts.data(), out.places(), dtype_, handle_, nullptr, &options);
     case Collective::kAllToAllV:
       return sennit_all_to_all_v(send_,
                                  in.counts.data(),

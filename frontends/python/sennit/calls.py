@@ -15,7 +15,7 @@ from sennit import _core
 from sennit._core import Buffer, Collective, InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class Options(NamedTuple):
@@ -36,8 +36,8 @@ class Group(NamedTuple):
 class Table(NamedTuple):
     """The blocks of a buffer whose lengths vary: elements and places, one a rank."""
 
-    counts: Sequence[int] | None
-    displacements: Sequence[int] | None = None
+    counts: Iterable[int] | None
+    displacements: Iterable[int] | None = None
 
 
 Prepared = tuple[_core.Work, Any]
@@ -135,29 +135,28 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
 def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather_v`."""
     send = Buffer(x, "x", writable=False)
-    blocks, end = _blocks(group, table)
-    out = _allocated(out, (end,), send)
-    recv = _holding(Buffer(out, "out", writable=True), "out", end)
+    blocks = _blocks(group, table)
+    out = _allocated(out, (blocks.end,), send)
+    recv = _holding(Buffer(out, "out", writable=True), "out", blocks.end)
     work = _prepare(
-        group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks
+        group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks.core
     )
     return work, out
 
 
-def gather_v(
-    group: Group, x: Any, out: Any, table: Table, root: int, options: Options
-) -> Prepared:
+def gather_v(group: Group, x: Any, out: Any, table: Table, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather_v`."""
     send = Buffer(x, "x", writable=False)
-    recv, blocks = None, _NO_BLOCKS
+    recv, core = None, _NO_BLOCKS
     if group.rank == root:
-        blocks, end = _blocks(group, table)
-        out = _allocated(out, (end,), send)
-        recv = _holding(Buffer(out, "out", writable=True), "out", end)
+        blocks = _blocks(group, table)
+        core = blocks.core
+        out = _allocated(out, (blocks.end,), send)
+        recv = _holding(Buffer(out, "out", writable=True), "out", blocks.end)
     else:
         out = None
     work = _prepare(
-        group, Collective.GATHER_V, send, recv, send.count, options, root=root, output=blocks
+        group, Collective.GATHER_V, send, recv, send.count, options, root=root, output=core
     )
     return work, out
 
@@ -166,20 +165,21 @@ def scatter_v(
     group: Group, x: Any, out: Any, table: Table, root: int, options: Options
 ) -> Prepared:
     """Prepare `Communicator.scatter_v`."""
-    send, blocks = None, _NO_BLOCKS
+    send, core = None, _NO_BLOCKS
     if group.rank == root:
         if x is None:
             raise InvalidArgument(f"scatter_v needs x on its root, rank {root}")
-        blocks, end = _blocks(group, table)
-        send = _holding(Buffer(x, "x", writable=False), "x", end)
-        out = _allocated(out, (_numbers(table.counts)[group.rank],), send)
+        blocks = _blocks(group, table)
+        core = blocks.core
+        send = _holding(Buffer(x, "x", writable=False), "x", blocks.end)
+        out = _allocated(out, (blocks.counts[group.rank],), send)
     elif out is None:
         raise InvalidArgument(
             f"scatter_v needs out on rank {group.rank}: only the root {root} knows length and type"
         )
     recv = Buffer(out, "out", writable=True)
     work = _prepare(
-        group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=blocks
+        group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=core
     )
     return work, out
 
@@ -188,13 +188,20 @@ def all_to_all_v(
     group: Group, x: Any, out: Any, sent: Table, received: Table, options: Options
 ) -> Prepared:
     """Prepare `Communicator.all_to_all_v`."""
-    inputs, send_end = _blocks(group, sent)
-    outputs, recv_end = _blocks(group, received)
-    send = _holding(Buffer(x, "x", writable=False), "x", send_end)
-    out = _allocated(out, (recv_end,), send)
-    recv = _holding(Buffer(out, "out", writable=True), "out", recv_end)
+    inputs = _blocks(group, sent)
+    outputs = _blocks(group, received)
+    send = _holding(Buffer(x, "x", writable=False), "x", inputs.end)
+    out = _allocated(out, (outputs.end,), send)
+    recv = _holding(Buffer(out, "out", writable=True), "out", outputs.end)
     work = _prepare(
-        group, Collective.ALL_TO_ALL_V, send, recv, 0, options, input=inputs, output=outputs
+        group,
+        Collective.ALL_TO_ALL_V,
+        send,
+        recv,
+        0,
+        options,
+        input=inputs.core,
+        output=outputs.core,
     )
     return work, out
 
@@ -226,6 +233,8 @@ def _prepare(
     *,
     op: str = "sum",
     root: int = 0,
+    input: _core.Blocks = _NO_BLOCKS,
+    output: _core.Blocks = _NO_BLOCKS,
 ) -> _core.Work:
     if op not in _core.REDUCE_OPS:
         raise InvalidArgument(f"no reduce operator {op!r}; there are {', '.join(_core.REDUCE_OPS)}")
@@ -239,6 +248,8 @@ def _prepare(
         root,
         options.algorithm,
         deadline_field(options.deadline_s),
+        input,
+        output,
     )
 
 
@@ -252,15 +263,22 @@ def _equal_buffers(x: Any, out: Any) -> tuple[Buffer, Buffer, Any]:
     return send, _output(out, send.count, "as many as x"), out
 
 
-def _numbers(values: Sequence[int]) -> list[int]:
+def _numbers(values: Iterable[int]) -> list[int]:
     numbers = [operator.index(value) for value in values]
     if any(number < 0 for number in numbers):
         raise InvalidArgument(f"counts and displacements cannot be negative: {numbers}")
     return numbers
 
 
-def _blocks(group: Group, table: Table) -> tuple[_core.Blocks, int]:
+class _Blocks(NamedTuple):
     """The blocks as the C ABI takes them, and the element behind the last of them."""
+
+    core: _core.Blocks
+    counts: list[int]
+    end: int
+
+
+def _blocks(group: Group, table: Table) -> _Blocks:
     if table.counts is None:
         raise InvalidArgument("this call needs counts, one for each rank")
     counts = _numbers(table.counts)
@@ -268,8 +286,10 @@ def _blocks(group: Group, table: Table) -> tuple[_core.Blocks, int]:
     for numbers, what in ((counts, "counts"), (places, "displacements")):
         if len(numbers) != group.size and (numbers or what == "counts"):
             raise InvalidArgument(f"{len(numbers)} {what} for {group.size} ranks")
-    ends = [place + count for place, count in zip(places, counts, strict=True) if count > 0] if places else [sum(counts)]
-    return _core.Blocks(counts, places), max(ends, default=0)
+    if not places:
+        return _Blocks(_core.Blocks(counts, places), counts, sum(counts))
+    ends = [place + count for place, count in zip(places, counts, strict=True) if count > 0]
+    return _Blocks(_core.Blocks(counts, places), counts, max(ends, default=0))
 
 
 def _holding(buffer: Buffer, name: str, elements: int) -> Buffer:
