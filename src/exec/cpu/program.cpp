@@ -1,5 +1,7 @@
 #include "exec/cpu/program.hpp"
 
+#include "types/reduce.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +11,6 @@ namespace sennit {
 namespace {
 
 constexpr std::int64_t kScratchAlignBytes = 64;
-constexpr std::int64_t kLargestElementBytes = 16;
 
 // Compiles one rank's part of one plan.
 class Compiler {
@@ -29,13 +30,15 @@ class Compiler {
 
  private:
   static std::int64_t block_bytes(const Strand& strand) {
-    const std::int64_t bytes = std::max(strand.tile_bytes, kLargestElementBytes);
+    const std::int64_t bytes =
+        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
     return (bytes + kScratchAlignBytes - 1) / kScratchAlignBytes * kScratchAlignBytes;
   }
 
   Status check_strand(const Strand& strand) const {
-    const auto message_bytes = static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
-                               std::max(strand.tile_bytes, kLargestElementBytes);
+    const auto message_bytes =
+        static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
+        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
     for (std::size_t c = 0; c < strand.channels.size(); ++c) {
       const ChannelBinding& channel = strand.channels[c];
       if (channel.paths.size() != 1) {
