@@ -40,7 +40,7 @@ struct Wait {
 
 // Called now and then by a waiting warp. The time since when it waits; 0 when it has to leave. By
 // value and out of line: a warp whose address is taken would live in memory instead of registers.
-__device__ __noinline__ std::uint64_t look_up(Board* board,
+inline __device__ __noinline__ std::uint64_t look_up(Board* board,
                                               std::uint64_t deadline_ns,
                                               std::uint64_t since,
                                               Wait wait) {
