@@ -25,7 +25,7 @@ struct MutantKind {
   // Makes the mistake somewhere; false when there is no place for it. What comes out may not even
   // pass check_structure.
   bool (*apply)(Random& random, Mutant& mutant);
-  std::string_view may_be_right;  // why some of them are no mistake
+  std::string_view may_be_right;  // why some of them are no mistake; empty: none is
 };
 
 std::span<const MutantKind> mutant_kinds();

@@ -14,12 +14,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace sennit::tests {
@@ -31,7 +28,7 @@ constexpr unsigned kOrders = 3;
 
 int number(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
+  return text == nullptr ? otherwise : static_cast<int>(std::strtol(text, nullptr, 10));
 }
 
 // ---- Where mutants come from ----
@@ -51,6 +48,16 @@ Result<Schedule> any_schedule(Random& random, const Algorithm& algorithm) {
   shape.ranks =
       algorithm.collective == Collective::kSendRecv ? 2 : 2 + pick(random, kMostRanks - 1);
   shape.root = is_rooted(algorithm.collective) ? pick(random, shape.ranks) : 0;
+  if (algorithm.takes_groups) {
+    const int group = 1 + pick(random, shape.ranks);
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      if (rank % group == 0) {
+        shape.groups.emplace_back();
+      }
+      shape.groups.back().push_back(rank);
+    }
+  }
+  shape.radix = algorithm.takes_radix ? 2 + pick(random, 3) : 0;
   shape.varying = has_varying_form(algorithm.collective) && pick(random, 3) == 0;
   return make_schedule(algorithm, shape);
 }
@@ -73,31 +80,35 @@ Plan plan_of(const Mutant& mutant, bool direct) {
 
 // ---- What becomes of one ----
 
+// One order of execution by the host executor and one on symbols.
+std::string run_once(const Plan& plan, const Proof& proof, bool in_place, unsigned order) {
+  const Schedule& schedule = *plan.strands.front().schedule;
+  const auto& channels = plan.strands.front().channels;
+  const RunOptions options{.dtype = order % kOrders == 0 ? Dtype::kFloat32 : Dtype::kInt64,
+                           .in_place = in_place && !schedule.problem.varying,
+                           .seed = order};
+  const std::string defect = run_plan(plan, proof, options);
+  return !defect.empty() ? defect
+                         : one_tile::run(schedule,
+                                         {.in_place = in_place,
+                                          .slots = channels.empty() ? 2 : channels.front().slots,
+                                          .seed = order,
+                                          .commutative = true});
+}
+
 std::string run_everywhere(const Plan& plan, const Proof& proof, unsigned seed) {
   const Schedule& schedule = *plan.strands.front().schedule;
   if (schedule.problem.collective == Collective::kBarrier &&
       !one_tile::last_steps_follow_all_first_steps(schedule)) {
     return "a rank leaves the barrier before all have come";
   }
-  for (unsigned order = 0; order < kOrders; ++order) {
-    for (const bool in_place : {false, true}) {
-      if (in_place && !proof.in_place) {
-        continue;
-      }
-      const Dtype dtype = order == 0 ? Dtype::kFloat32 : Dtype::kInt64;
-      const bool runs_in_place = in_place && !schedule.problem.varying;
-      std::string defect =
-          run_plan(plan, proof, {.dtype = dtype, .in_place = runs_in_place, .seed = seed + order});
-      if (defect.empty()) {
-        const auto& channels = plan.strands.front().channels;
-        defect = one_tile::run(schedule,
-                               {.in_place = in_place,
-                                .slots = channels.empty() ? 2 : channels.front().slots,
-                                .seed = seed + order});
-      }
-      if (!defect.empty()) {
-        return (in_place ? "in place, " : "") + defect;
-      }
+  for (unsigned order = seed * kOrders; order < (seed + 1) * kOrders; ++order) {
+    std::string defect = run_once(plan, proof, /*in_place=*/false, order);
+    if (defect.empty() && proof.in_place) {
+      defect = run_once(plan, proof, /*in_place=*/true, order);
+    }
+    if (!defect.empty()) {
+      return defect;
     }
   }
   return {};
@@ -153,7 +164,7 @@ void judge(const Mutant& mutant, bool direct, unsigned seed, Tally& tally) {
 
 // Mutants of one kind, of every algorithm that has a place for them in turn.
 Tally make_and_judge(const MutantKind& kind, int wanted, unsigned first_seed) {
-  static const std::vector<const Algorithm*> rows = all_algorithms();
+  const std::vector<const Algorithm*> rows = all_algorithms();
   Tally tally;
   const unsigned tries = static_cast<unsigned>(wanted) * 200;
   for (unsigned seed = first_seed; seed < first_seed + tries && tally.made < wanted; ++seed) {
@@ -194,8 +205,9 @@ TEST(Mutants, WhatIsAcceptedRunsRight) {
                tally.refused,
                tally.seen_wrong,
                tally.accepted,
-               kind.may_be_right);
+               tally.accepted > 0 ? kind.may_be_right : "");
     EXPECT_EQ(tally.made, wanted) << kind.name;
+    EXPECT_TRUE(tally.accepted == 0 || !kind.may_be_right.empty()) << kind.name;
     EXPECT_TRUE(tally.wrong.empty())
         << kind.name << ": " << tally.wrong.size() << ", such as " << tally.wrong.front();
   }

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sennit::tests {
@@ -63,9 +64,9 @@ T element(int rank, int block, std::int64_t index) {
 template <typename T>
 class PlanRun {
  public:
-  PlanRun(const Plan& plan, const Proof& proof, const RunOptions& options)
+  PlanRun(const Plan& plan, Proof proof, const RunOptions& options)
       : plan_(std::make_shared<const Plan>(plan)),
-        proof_(proof),
+        proof_(std::move(proof)),
         options_(options),
         problem_(plan_->problem()),
         random_(options.seed),
@@ -74,7 +75,7 @@ class PlanRun {
             .ranks = problem_.ranks, .ports = kPorts, .slots = slots_, .slot_bytes = kSlotBytes},
         memory_(shm::RingPool::bytes(geometry_)),
         bells_(static_cast<std::size_t>(problem_.ranks)),
-        lengths_(static_cast<std::size_t>(problem_.ranks * problem_.ranks)) {
+        lengths_(bells_.size() * bells_.size()) {
     // A tile is 64 bytes; about three tiles, the last one short.
     const std::int64_t tile = plan.strands.front().tile_bytes / std::int64_t{sizeof(T)};
     count_ = (is_cut(problem_.collective) ? problem_.cut : 1) * (2 * tile + 3);
@@ -125,10 +126,11 @@ class PlanRun {
 
   // The length of what rank `source` contributes as its block `index`.
   [[nodiscard]] std::int64_t length_of(int source, int index) const {
-    return lengths_[static_cast<std::size_t>(source * problem_.ranks + index)];
+    return lengths_[static_cast<std::size_t>(source) * ranks_.size() +
+                    static_cast<std::size_t>(index)];
   }
 
-  [[nodiscard]] ElementRange next_range(std::int64_t& end, std::int64_t length) const {
+  static ElementRange next_range(std::int64_t& end, std::int64_t length) {
     const ElementRange range{.begin = end, .length = length};
     end += length;
     return range;

@@ -251,7 +251,8 @@ Report group_of_vector_calls(const std::string& name, int rank) {
   // Rank r sends r + d elements of value 10 r + d to rank d.
   std::vector<float> in;
   for (int d = 0; d < kRanks; ++d) {
-    in.insert(in.end(), static_cast<std::size_t>(rank + d), static_cast<float>(10 * rank + d));
+    const auto count = static_cast<std::size_t>(rank) + static_cast<std::size_t>(d);
+    in.insert(in.end(), count, static_cast<float>(10 * rank + d));
   }
   std::vector<float> exchanged(64);
   std::vector<float> gathered(64);
@@ -263,7 +264,7 @@ Report group_of_vector_calls(const std::string& name, int rank) {
   {
     std::vector<std::size_t> counts;
     for (int peer = 0; peer < kRanks; ++peer) {
-      counts.push_back(static_cast<std::size_t>(rank + peer));
+      counts.push_back(static_cast<std::size_t>(rank) + static_cast<std::size_t>(peer));
     }
     // Only the ranks below 2 have an element.
     std::vector<std::size_t> parts{1, 1, 0, 0};

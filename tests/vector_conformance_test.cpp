@@ -154,7 +154,8 @@ std::int64_t end_of(const std::vector<Place>& blocks) {
 }
 
 std::int64_t value(Dtype dtype, int source, int destination, std::int64_t index) {
-  const std::int64_t full = source * std::int64_t{4133} + destination * 517 + index % 4093;
+  const std::int64_t full =
+      source * std::int64_t{4133} + destination * std::int64_t{517} + index % 4093;
   return dtype == Dtype::kUint8 ? full & 0xff : full;
 }
 

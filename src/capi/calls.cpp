@@ -115,13 +115,6 @@ Status submit(sennit_comm_t comm,
   return {};
 }
 
-Status note_group_failure(Status status) {
-  if (!status.ok() && group().depth > 0 && group().failure.ok()) {
-    group().failure = status;
-  }
-  return status;
-}
-
 // Converts the ABI's types; everything that depends on the communicator is checked later.
 struct Arguments {
   Collective collective = Collective::kBarrier;
@@ -252,11 +245,13 @@ Status make_call(Result<Operation> operation,
                  sennit_comm_t comm,
                  void* stream,
                  const sennit_call_options_t* options) {
-  return note_group_failure(operation.ok()
-                                ? submit(comm, std::move(operation).value(), stream, options)
-                                : operation.status());
+  Status status = operation.ok() ? submit(comm, std::move(operation).value(), stream, options)
+                                 : operation.status();
+  if (!status.ok() && group().depth > 0 && group().failure.ok()) {
+    group().failure = status;
+  }
+  return status;
 }
-
 }  // namespace sennit
 
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each

@@ -55,33 +55,6 @@ Result<std::vector<PathKind>> parse_paths(std::string_view text) {
   return paths;
 }
 
-// What all ranks know of the size of a call: lengths that vary only where every rank has all of
-// them, so that they choose alike.
-std::int64_t known_bytes(const Operation& op) {
-  std::int64_t count = op.varying ? 0 : op.count;
-  if (op.varying && op.collective == Collective::kAllGather) {
-    for (const ElementRange& block : op.outputs) {
-      count = std::max(count, block.length);
-    }
-  }
-  return count * static_cast<std::int64_t>(size_bytes(op.dtype));
-}
-
-std::unique_ptr<std::byte[]> copy_of_input(const Operation& op, int rank, int ranks) {
-  const std::vector<ElementRange> ranges = input_bytes(op, rank, ranks);
-  std::int64_t end = 0;
-  for (const ElementRange& range : ranges) {
-    end = std::max(end, range.begin + range.length);
-  }
-  auto copy = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(end));
-  for (const ElementRange& range : ranges) {
-    std::copy_n(static_cast<const std::byte*>(op.send) + range.begin,
-                range.length,
-                copy.get() + range.begin);
-  }
-  return copy;
-}
-
 const PairCounts* counts_of(const Work& work) {
   return work.operation.varying ? &work.counts : nullptr;
 }
@@ -98,6 +71,8 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
   config.device = env_text("SENNIT_DEVICE");
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
+  config.device_blocks = static_cast<int>(blocks);
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
@@ -128,14 +103,17 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                    .ports = full.ports + 1,
                                    .slots = static_cast<std::uint32_t>(full.slots),
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
-  const JoinOptions options{.timeout_s = full.join_timeout_s,
-                            .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\ndevice={}",
-                                                    full.slot_bytes,
-                                                    full.slots,
-                                                    full.ports,
-                                                    full.paths,
-                                                    full.device.substr(0, full.device.find(':'))),
-                            .segment_bytes = World::segment_bytes(geometry)};
+  const JoinOptions options{
+      .timeout_s = full.join_timeout_s,
+      .settings =
+          fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\ndevice={}\ndevice_blocks={}",
+                      full.slot_bytes,
+                      full.slots,
+                      full.ports,
+                      full.paths,
+                      full.device.substr(0, full.device.find(':')),
+                      full.device_blocks),
+      .segment_bytes = World::segment_bytes(geometry)};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace sennit {
@@ -66,6 +67,17 @@ std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 33);
 }
 
+std::vector<ElementRange> input_bytes(const Operation& op, int rank, int ranks) {
+  if (!op.varying) {
+    return {{.begin = 0, .length = extents(op, rank, ranks).first.bytes}};
+  }
+  std::vector<ElementRange> ranges = op.inputs;
+  for (ElementRange& range : ranges) {
+    range = {.begin = range.begin * element_bytes(op), .length = range.length * element_bytes(op)};
+  }
+  return ranges;
+}
+
 }  // namespace
 
 std::string name_of(const Operation& op) {
@@ -89,15 +101,29 @@ bool is_in_place(const Operation& op, int rank, int ranks) {
   return false;
 }
 
-std::vector<ElementRange> input_bytes(const Operation& op, int rank, int ranks) {
-  if (!op.varying) {
-    return {{.begin = 0, .length = extents(op, rank, ranks).first.bytes}};
+std::int64_t known_bytes(const Operation& op) {
+  std::int64_t count = op.varying ? 0 : op.count;
+  if (op.varying && op.collective == Collective::kAllGather) {
+    for (const ElementRange& block : op.outputs) {
+      count = std::max(count, block.length);
+    }
   }
-  std::vector<ElementRange> ranges = op.inputs;
-  for (ElementRange& range : ranges) {
-    range = {.begin = range.begin * element_bytes(op), .length = range.length * element_bytes(op)};
+  return count * static_cast<std::int64_t>(size_bytes(op.dtype));
+}
+
+std::unique_ptr<std::byte[]> copy_of_input(const Operation& op, int rank, int ranks) {
+  const std::vector<ElementRange> ranges = input_bytes(op, rank, ranks);
+  std::int64_t end = 0;
+  for (const ElementRange& range : ranges) {
+    end = std::max(end, range.begin + range.length);
   }
-  return ranges;
+  auto copy = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(end));
+  for (const ElementRange& range : ranges) {
+    std::copy_n(static_cast<const std::byte*>(op.send) + range.begin,
+                range.length,
+                copy.get() + range.begin);
+  }
+  return copy;
 }
 
 std::int64_t sent_to(const Operation& op, int rank, int peer) {

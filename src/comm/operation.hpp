@@ -7,7 +7,9 @@
 #include "select/select.hpp"
 #include "types/types.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,8 +39,12 @@ std::string name_of(const Operation& operation);
 // Whether rank's buffers are in place as sennit.h defines it for the collective.
 bool is_in_place(const Operation& operation, int rank, int ranks);
 
-// The bytes behind `send` that `rank` reads, gaps between blocks left out.
-std::vector<ElementRange> input_bytes(const Operation& operation, int rank, int ranks);
+// What all ranks know of the size of a call, in bytes: lengths that vary only where every rank has
+// all of them, so that they choose alike.
+std::int64_t known_bytes(const Operation& operation);
+
+// The blocks that `rank` reads, at their places behind `send`; gaps between them are not copied.
+std::unique_ptr<std::byte[]> copy_of_input(const Operation& operation, int rank, int ranks);
 
 // Counts that are out of range, contradict each other or make output blocks overlap are
 // kInvalidArgument.

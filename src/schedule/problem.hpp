@@ -51,6 +51,9 @@ struct Problem {
   [[nodiscard]] int input_blocks(int rank) const;
   [[nodiscard]] int output_blocks(int rank) const;
 
+  // Whether blocks may differ in length: the last ones of a cut vector are short or empty.
+  [[nodiscard]] bool blocks_differ() const { return varying || (is_cut(collective) && cut > 1); }
+
   // The input block whose memory is also output block `output_index` when `rank` works in place.
   // None in all_to_all where lengths vary: the two may differ in length.
   [[nodiscard]] std::optional<int> aliased_input(int rank, int output_index) const;

@@ -43,7 +43,8 @@ inline Block scratch_block(int scratch, int index) { return {Space::kScratch, sc
 
 enum class Place : std::uint8_t { kDevice, kHost };
 
-// Memory that every rank has for the duration of a call. Tile t uses instance t mod depth.
+// Memory that every rank has for the duration of a call. Tile t uses instance t mod depth. Of a cut
+// vector, scratch block i is as long as block i and holds no other.
 struct Scratch {
   std::string name;
   int blocks = 1;

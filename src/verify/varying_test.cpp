@@ -47,6 +47,30 @@ TEST(VerifyVarying, CatchesABlockThatHoldsAnotherThanItIsNamedFor) {
       "have another length");
 }
 
+// The last block of a cut vector is short, so the number of a scratch block matters.
+TEST(VerifyVarying, CatchesScratchOfAnotherLengthThanTheBlockOfACutVector) {
+  for (const int kept_in : {0, 1}) {
+    Builder b("staged", {.collective = Collective::kBroadcast, .ranks = 2, .cut = 2});
+    const int stage = b.scratch("stage", 2, 1);
+    const auto lanes = b.lane_on_every_rank(Need::kMove);
+    const int channel = b.channel(lanes[0], lanes[1]);
+    b.copy(lanes[0], {input_block(0), input_block(1)}, {output_block(0), output_block(1)});
+    b.send(lanes[0], {input_block(0)}, channel);
+    b.send(lanes[0], {input_block(1)}, channel);
+    b.recv(lanes[1], channel, {output_block(0)});
+    b.recv(lanes[1], channel, {scratch_block(stage, kept_in)});
+    b.copy(lanes[1], {scratch_block(stage, kept_in)}, {output_block(1)});
+    const Plan plan = plan_of(std::move(b).finish());
+    if (kept_in == 1) {
+      expect_proved(plan);
+    } else {
+      expect_caught_only_by(&Checks::known_lengths,
+                            plan,
+                            "stores in scratch stage[0] of rank 1 what may have another length");
+    }
+  }
+}
+
 // Two lanes of rank 0 write one block; a message to rank 1 and its answer lie between them. Blocks
 // of other lengths travel in those, so in some tiles neither is sent.
 TEST(VerifyVarying, CatchesAnOrderByMessagesThatMayBeMissing) {
