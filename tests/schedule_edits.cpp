@@ -104,7 +104,7 @@ std::vector<Use> uses_of(Schedule& schedule, const Place& place) {
 
 std::vector<Place> other_ends(Schedule& schedule, const Use& use) {
   const Channel& channel = schedule.channels[static_cast<std::size_t>(use.channel)];
-  std::vector<LaneId> lanes = use.sends ? channel.readers : std::vector{channel.writer};
+  const std::vector<LaneId> lanes = use.sends ? channel.readers : std::vector{channel.writer};
   std::vector<Place> places;
   for (const LaneId lane : lanes) {
     if (const auto place = use_of(schedule, lane, use.channel, !use.sends, use.number)) {
