@@ -301,14 +301,18 @@ Status DeviceComm::explain(sm::Trouble trouble) const {
         detail};
   }
   if (trouble == sm::Trouble::kDeadline) {
-    const auto peer = static_cast<int>(memory_->board().peer);
+    const sm::Board& board = memory_->board();
+    const auto peer = static_cast<int>(board.peer);
     detail.blamed_ranks = {peer};
-    detail.evidence = "its data did not come";
-    return {
-        Code::kDeadlineExceeded,
-        fmt::format(
-            "{}, waited for {} until its deadline. Next: {}", where, world_.describe(peer), next),
-        detail};
+    detail.evidence = fmt::format(
+        "its part of round {} of thread block {} did not come", board.round, board.block);
+    return {Code::kDeadlineExceeded,
+            fmt::format("{}, waited for {} until its deadline: {}. Next: {}",
+                        where,
+                        world_.describe(peer),
+                        detail.evidence,
+                        next),
+            detail};
   }
   return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name), detail};
 }
