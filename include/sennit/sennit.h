@@ -19,6 +19,7 @@
  * has been waited for. In place: all_reduce, reduce and broadcast with recv == send; all_gather and
  * gather with send == recv + rank * count elements; reduce_scatter and scatter with
  * recv == send + rank * count elements; all_to_all with recv == send. Other overlaps are errors.
+ * The v-forms are told below.
  *
  * `count` is in elements: of the whole vector for all_reduce, reduce, broadcast, send and recv; of
  * one rank's part for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.
@@ -332,7 +333,17 @@ SENNIT_API sennit_status_t sennit_recv(void* recv,
                                        void* stream,
                                        const sennit_call_options_t* options);
 
-/* Variable lengths, in elements by rank, with displacements. Not available yet. */
+/* The v-forms: lengths in elements by rank, each block at its displacement in elements; NULL
+ * displacements: one block after the other. Any length may be zero. A length is given at both ends
+ * (in all_gather_v on all ranks) and must be the same there, else SENNIT_MISMATCH names the two
+ * ranks and both numbers. Counts and displacements are read before the call returns, also inside
+ * groups and with a work. gather_v uses recv and its table at the root only, scatter_v send and its
+ * table.
+ * In place: all_gather_v and gather_v with send == recv + recv_displacements[rank] elements,
+ * scatter_v with recv == send + send_displacements[rank] elements; never all_to_all_v. Other
+ * overlaps of the two buffers, each from first to last block, and of recv blocks are errors.
+ * Algorithms that pass on blocks whose lengths a rank does not know (gather binomial) are refused
+ * by name. */
 SENNIT_API sennit_status_t sennit_all_gather_v(const void* send,
                                                size_t send_count,
                                                void* recv,

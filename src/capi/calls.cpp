@@ -1,4 +1,6 @@
 // Calls, groups and works in the C ABI.
+#include "capi/calls.hpp"
+
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
 
@@ -114,13 +116,6 @@ Status submit(sennit_comm_t comm,
   return {};
 }
 
-Status note_group_failure(Status status) {
-  if (!status.ok() && group().depth > 0 && group().failure.ok()) {
-    group().failure = status;
-  }
-  return status;
-}
-
 // Converts the ABI's types; everything that depends on the communicator is checked later.
 struct Arguments {
   Collective collective = Collective::kBarrier;
@@ -157,12 +152,7 @@ sennit_status_t call(const Arguments& arguments,
                      sennit_comm_t comm,
                      void* stream,
                      const sennit_call_options_t* options) {
-  return guard([&]() -> Status {
-    auto operation = to_operation(arguments, comm);
-    return note_group_failure(operation.ok()
-                                  ? submit(comm, std::move(operation).value(), stream, options)
-                                  : operation.status());
-  });
+  return guard([&] { return make_call(to_operation(arguments, comm), comm, stream, options); });
 }
 
 // Waiting drives the communicators of one engine. Where a group spans several, they take turns:
@@ -251,6 +241,18 @@ Status check_work(sennit_work_t work) {
 }
 
 }  // namespace
+
+Status make_call(Result<Operation> operation,
+                 sennit_comm_t comm,
+                 void* stream,
+                 const sennit_call_options_t* options) {
+  Status status = operation.ok() ? submit(comm, std::move(operation).value(), stream, options)
+                                 : operation.status();
+  if (!status.ok() && group().depth > 0 && group().failure.ok()) {
+    group().failure = status;
+  }
+  return status;
+}
 }  // namespace sennit
 
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each

@@ -54,6 +54,10 @@ Result<std::vector<PathKind>> parse_paths(std::string_view text) {
   return paths;
 }
 
+const PairCounts* counts_of(const Work& work) {
+  return work.operation.varying ? &work.counts : nullptr;
+}
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -162,10 +166,8 @@ Status Communicator::check(const Operation& op) const {
     return failure_;
   }
   if (finalized_) {
-    return sennit::fail(Code::kInvalidUsage,
-                        "{} on communicator '{}' after finalize",
-                        name(op.collective),
-                        config_.name);
+    return sennit::fail(
+        Code::kInvalidUsage, "{} on communicator '{}' after finalize", name_of(op), config_.name);
   }
   if (is_reduction(op.collective)) {
     SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
@@ -187,6 +189,9 @@ Status Communicator::check(const Operation& op) const {
   if (op.count < 0 || op.count > largest) {
     return sennit::fail(Code::kInvalidArgument, "a count of {} is out of range", op.count);
   }
+  if (op.varying) {
+    SENNIT_RETURN_IF_ERROR(check_lengths(op, rank(), size()));
+  }
   return check_buffers(op, rank(), size());
 }
 
@@ -202,9 +207,10 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
   const PlanRequest request{
       .collective = operation.collective,
       .root = is_rooted(operation.collective) ? operation.root : 0,
-      .bytes = operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
+      .bytes = known_bytes(operation),
       .peer = pair ? operation.peer : -1,
       .role = pair ? (operation.is_send ? 0 : 1) : -1,
+      .varying = operation.varying,
       .wishes = wishes,
       .scaled = scaled};
   auto work = std::make_shared<Work>();
@@ -218,7 +224,12 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                 .dtype = operation.dtype,
                 .op = operation.op,
                 .scaling = {.scalar = operation.scaling.scalar, .ranks = size()},
-                .fingerprint = fingerprint_of(work->words)};
+                .fingerprint = fingerprint_of(work->words),
+                .inputs = work->operation.inputs,
+                .outputs = work->operation.outputs};
+  if (operation.varying) {
+    work->counts = pair_counts(operation, rank(), size());
+  }
   return work;
 }
 
@@ -262,12 +273,13 @@ void Communicator::start(Work& work) {
   if (work.sequence != 0 && !work.program->program().proof.in_place && operation.count > 0 &&
       is_in_place(operation, rank(), size())) {
     // Not before the calls ahead of it have ended: they may write this input.
-    const auto bytes = static_cast<std::size_t>(input_bytes(operation, rank(), size()));
-    work.input_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::copy_n(static_cast<const std::byte*>(operation.send), bytes, work.input_copy.get());
+    work.input_copy = copy_of_input(operation, rank(), size());
     work.call.input = work.input_copy.get();
   }
   if (work.sequence != 0) {
+    if (operation.varying) {
+      world_.counts().publish(rank(), work.sequence, work.counts);
+    }
     world_.my_line().enter(work.sequence, work.words);
   }
   if (config_.die_at && config_.die_at->is_in(rank(), work.sequence)) {
@@ -301,6 +313,14 @@ bool Communicator::advance_front(Queue& queue) {
   const std::shared_ptr<Work> work = queue.front();
   const bool moved = !work->job->finished() && work->job->advance();
   if (work->job->finished()) {
+    // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
+    // end. Whichever of the two is the later to announce its counts finds the other's here.
+    const CallView view{
+        .sequence = work->sequence, .words = work->words, .counts = counts_of(*work)};
+    if (const auto verdict = find_different_counts(world_, view)) {
+      fail(*work, *verdict);
+      return true;
+    }
     queue.pop_front();
     end(*work, {});
     if (!queue.empty()) {
@@ -322,7 +342,7 @@ void Communicator::end(Work& work, Status status) {
 }
 
 CallView Communicator::view_of(const Work& work) const {
-  CallView view{.sequence = work.sequence, .words = work.words, .waiting = {}};
+  CallView view{.sequence = work.sequence, .words = work.words, .counts = counts_of(work)};
   if (work.job) {
     view.waiting = work.job->waiting();
   }

@@ -47,11 +47,14 @@ Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
 
 Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& request) {
   const bool pair = request.collective == Collective::kSendRecv;
-  const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks, .root = request.root};
+  const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks,
+                    .root = request.root,
+                    .varying = request.varying};
   SENNIT_ASSIGN_OR_RETURN(Choice choice,
                           choose(request.collective, shape, request.bytes, request.wishes, facts_));
   choice.scaled = request.scaled;
-  const Key key{request.collective, request.root, request.peer, request.role, choice};
+  const Key key{
+      request.collective, request.root, request.peer, request.role, request.varying, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return known->second.get();
   }

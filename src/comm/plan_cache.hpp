@@ -16,6 +16,7 @@ struct PlanRequest {
   std::int64_t bytes = 0;  // of the vector, or of one rank's part
   int peer = -1;           // of a send (role 0) or recv (role 1)
   int role = -1;
+  bool varying = false;
   Wishes wishes;
   ScaledParts scaled;  // by the call's operator
 };
@@ -37,6 +38,7 @@ class PlanCache {
     int root;
     int peer;
     int role;
+    bool varying;
     Choice choice;
 
     auto operator<=>(const Key&) const = default;

@@ -224,10 +224,10 @@ std::string describe(const CallWords& words) {
     return "barrier";
   }
   const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
-  std::string text = fmt::format("{} of {} x {}",
-                                 name(collective),
-                                 words.count,
-                                 dtype.ok() ? name(dtype.value()) : "an unknown dtype");
+  const std::string_view type = dtype.ok() ? name(dtype.value()) : "an unknown dtype";
+  std::string text = words.varying
+                         ? fmt::format("{}_v of {}", name(collective), type)
+                         : fmt::format("{} of {} x {}", name(collective), words.count, type);
   if (is_reduction(collective)) {
     const auto op = reduce_op_from_value(static_cast<int>(words.op));
     text += fmt::format(", {}", op.ok() ? name(op.value()) : "an unknown operator");
@@ -238,9 +238,50 @@ std::string describe(const CallWords& words) {
   return text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
 }
 
+std::optional<Verdict> find_different_counts(const World& world, const CallView& view) {
+  if (view.counts == nullptr) {
+    return std::nullopt;
+  }
+  for (int peer = 0; peer < world.size(); ++peer) {
+    // Unequal counts may have led to unequal plans; then they are the cause.
+    CallWords words;
+    const auto is_in_it = [&] {
+      words.plan_hash = view.words.plan_hash;
+      return words == view.words;
+    };
+    if (peer == world.rank() || !world.line(peer).read(view.sequence, words) || !is_in_it()) {
+      continue;
+    }
+    const PairCountBoard::Pair theirs = world.counts().read(peer, view.sequence, world.rank());
+    if (!world.line(peer).read(view.sequence, words)) {
+      continue;  // overwritten meanwhile, perhaps
+    }
+    const auto p = static_cast<std::size_t>(peer);
+    const auto verdict = [&](int from, std::uint64_t sent, int to, std::uint64_t expected) {
+      return Verdict{.code = Code::kMismatch,
+                     .blamed_ranks = {std::min(from, to), std::max(from, to)},
+                     .evidence = fmt::format("{} sends {} elements to {}, which expects {}",
+                                             world.describe(from),
+                                             sent,
+                                             world.describe(to),
+                                             expected)};
+    };
+    if (theirs.sent != view.counts->expected[p]) {
+      return verdict(peer, theirs.sent, world.rank(), view.counts->expected[p]);
+    }
+    if (theirs.expected != view.counts->sent[p]) {
+      return verdict(world.rank(), view.counts->sent[p], peer, theirs.expected);
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth) {
-  // In the order of how much each explains: a different call and a death are causes, a rank that
-  // gave up is often only their first witness.
+  // In the order of how much each explains: different counts, a different call and a death are
+  // causes, a rank that gave up is often only their first witness.
+  if (auto verdict = find_different_counts(world, view)) {
+    return verdict;
+  }
   if (auto verdict = find_different_call(world, view)) {
     return verdict;
   }

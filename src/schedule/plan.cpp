@@ -92,6 +92,7 @@ class PlanHasher {
     add(p.ranks);
     add(p.root);
     add(p.cut);
+    add(p.varying);
     add_list(schedule.scratch);
     add_list(schedule.channels);
     add_list(schedule.ranks);

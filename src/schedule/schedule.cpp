@@ -44,6 +44,9 @@ class StructureCheck {
     if (p.collective == Collective::kSendRecv && p.ranks != 2) {
       return wrong("send_recv has two roles, not {}", p.ranks);
     }
+    if (p.varying && !has_varying_form(p.collective)) {
+      return wrong("its blocks cannot vary in length");
+    }
     if (schedule_.ranks.size() != static_cast<std::size_t>(p.ranks)) {
       return wrong("{} rank programs for {} ranks", schedule_.ranks.size(), p.ranks);
     }

@@ -43,7 +43,8 @@ inline Block scratch_block(int scratch, int index) { return {Space::kScratch, sc
 
 enum class Place : std::uint8_t { kDevice, kHost };
 
-// Memory that every rank has for the duration of a call. Tile t uses instance t mod depth.
+// Memory that every rank has for the duration of a call. Tile t uses instance t mod depth. Of a cut
+// vector, scratch block i is as long as block i and holds no other.
 struct Scratch {
   std::string name;
   int blocks = 1;
@@ -117,8 +118,8 @@ struct LaneId {
 struct Channel {
   LaneId writer;
   std::vector<LaneId> readers;
-  // Every block goes straight from its owner to its final place, so both ends know its length and
-  // skip tiles beyond it (lengths that differ by block).
+  // Every block goes straight from its owner to its final place, so both ends know its length.
+  // Where lengths vary, tiles beyond the longest block of a message are without that message.
   bool single_hop = false;
 
   bool operator==(const Channel&) const = default;

@@ -92,6 +92,10 @@ Result<Choice> choose(Collective collective,
                       const HostFacts& facts) {
   Choice choice;
   std::string_view wanted = wishes.algorithm;
+  if (wanted.empty() && shape.varying) {
+    // It runs every v-form: nobody passes on blocks whose lengths only others know.
+    wanted = "direct";
+  }
   if (wanted.empty()) {
     const bool rank_order = wishes.rank_order && is_reduction(collective);
     wanted =

@@ -44,8 +44,9 @@ struct Choice {
   auto operator<=>(const Choice&) const = default;
 };
 
-// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
-// cannot be met are refused by name (kUnsupported, kInvalidArgument).
+// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise; where lengths
+// vary, of the longest part if every rank knows all of them, else 0. Wishes that cannot be met are
+// refused by name (kUnsupported, kInvalidArgument).
 Result<Choice> choose(Collective collective,
                       const Shape& shape,
                       std::int64_t bytes,

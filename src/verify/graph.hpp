@@ -42,6 +42,10 @@ class Graph {
   // `program` outlives the graph.
   static Result<Graph> build(const FlatStrand& program);
 
+  // The waits that remain when no message of a single_hop channel is sent: where lengths vary, any
+  // of them may be missing in a tile.
+  [[nodiscard]] Graph without_single_hop() const;
+
   [[nodiscard]] const FlatStrand& program() const { return *program_; }
   [[nodiscard]] int period() const { return period_; }
   [[nodiscard]] int size() const { return static_cast<int>(step_of_.size()); }

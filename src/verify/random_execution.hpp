@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sennit::verify_test {
@@ -25,7 +26,9 @@ inline bool chance(Random& random, double probability) {
 // schedule.hpp and nothing else.
 class Execution {
  public:
-  Execution(const Strand& strand, int tiles) : strand_(strand), tiles_(tiles) {
+  // Where lengths vary: the channels' tiles that have messages, the rest is left out at both ends.
+  Execution(const Strand& strand, int tiles, std::vector<int> tiles_of_channel = {})
+      : strand_(strand), tiles_(tiles), tiles_of_channel_(std::move(tiles_of_channel)) {
     const Schedule& schedule = *strand.schedule;
     for (int rank = 0; rank < schedule.problem.ranks; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
@@ -109,7 +112,6 @@ class Execution {
   [[nodiscard]] bool may_start(const LaneState& lane) const {
     const Step& step = step_of(lane);
     const Schedule& schedule = *strand_.schedule;
-    const int tiles = end_tile(lane) - lane.tile;
     for (int tile = lane.tile; tile < end_tile(lane); ++tile) {
       for (const StepRef ref : step.after) {
         if (!is_finished(lane.rank, ref, tile)) {
@@ -127,18 +129,27 @@ class Execution {
     for (const int channel : step.in) {
       const auto c = static_cast<std::size_t>(channel);
       if (sent_[c] - taken_[c][reader_of(channel, lane.rank)] <
-          std::ranges::count(step.in, channel) * tiles) {
+          std::ranges::count(step.in, channel) * tiles_with(channel, lane)) {
         return false;
       }
     }
     for (const int channel : step.out) {
       const auto c = static_cast<std::size_t>(channel);
-      if (sent_[c] + std::ranges::count(step.out, channel) * tiles - std::ranges::min(taken_[c]) >
-          strand_.channels[c].slots) {
+      const auto more = std::ranges::count(step.out, channel) * tiles_with(channel, lane);
+      if (more > 0 && sent_[c] + more - std::ranges::min(taken_[c]) > strand_.channels[c].slots) {
         return false;
       }
     }
     return true;
+  }
+
+  // Of the lane's burst, the tiles in which the channel has messages.
+  [[nodiscard]] int tiles_with(int channel, const LaneState& lane) const {
+    const int end =
+        tiles_of_channel_.empty()
+            ? end_tile(lane)
+            : std::min(end_tile(lane), tiles_of_channel_[static_cast<std::size_t>(channel)]);
+    return std::max(0, end - lane.tile);
   }
 
   [[nodiscard]] std::size_t reader_of(int channel, int rank) const {
@@ -157,12 +168,12 @@ class Execution {
 
   void advance(LaneState& lane) {
     if (!lane.lending) {
-      const int tiles = end_tile(lane) - lane.tile;
       for (const int channel : step_of(lane).in) {
-        taken_[static_cast<std::size_t>(channel)][reader_of(channel, lane.rank)] += tiles;
+        taken_[static_cast<std::size_t>(channel)][reader_of(channel, lane.rank)] +=
+            tiles_with(channel, lane);
       }
       for (const int channel : step_of(lane).out) {
-        sent_[static_cast<std::size_t>(channel)] += tiles;
+        sent_[static_cast<std::size_t>(channel)] += tiles_with(channel, lane);
       }
       lane.lending = !is_released(lane);
       if (lane.lending) {
@@ -181,6 +192,7 @@ class Execution {
 
   const Strand& strand_;
   int tiles_;
+  std::vector<int> tiles_of_channel_;
   std::vector<LaneState> lanes_;
   std::vector<int> sent_;
   std::vector<std::vector<int>> taken_;  // [channel][reader]

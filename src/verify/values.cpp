@@ -303,10 +303,40 @@ class SymbolicRun {
     if (!to.empty() && to.size() != values.size() && checks_.lengths) {
       return wrong(index, "has {} blocks for the {} blocks of `to`", values.size(), to.size());
     }
+    if (problem_.blocks_differ() && checks_.known_lengths) {
+      SENNIT_RETURN_IF_ERROR(check_named_for(index, info.rank, to, values));
+    }
     for (std::size_t j = 0; j < to.size(); ++j) {
       cell(info.rank, to[j]) = j < values.size() ? values[j] : kNothing;
     }
     return {};
+  }
+
+  // Where blocks differ in length, a block is as long as what it is named for, and so may never
+  // hold anything else. Inputs are never written: they keep what they are named for.
+  Status check_named_for(int index,
+                         int owner,
+                         const std::vector<Block>& to,
+                         const Values& values) const {
+    for (std::size_t j = 0; j < std::min(to.size(), values.size()); ++j) {
+      if (values[j] != kNothing && !is_named_for(owner, to[j], values[j])) {
+        return wrong(index,
+                     "stores in {} of rank {} what may have another length",
+                     describe(program_.schedule(), to[j]),
+                     owner);
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool is_named_for(int owner, const Block& block, int value) const {
+    const Expressions::Node& node = expressions_.node(value);
+    if (!problem_.varying) {
+      return node.block == block.index;  // of a cut vector, also in scratch
+    }
+    const Problem::Contributions wanted = problem_.expected(owner, block.index);
+    return node.kind == Kind::kLeaf && node.block == wanted.index &&
+           expressions_.operands(value)[0] == wanted.ranks.front();
   }
 
   Status check_first_hop(int index, int rank, int channel, const Values& values) const {

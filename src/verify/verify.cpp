@@ -8,6 +8,8 @@
 #include "races.hpp"
 #include "values.hpp"
 
+#include "schedule/known_lengths.hpp"
+
 namespace sennit {
 namespace {
 
@@ -18,10 +20,17 @@ struct StrandProof {
   bool reproducible = false;
 };
 
+// What orders the steps of a tile, and what of it still does when messages are missing. They differ
+// only where lengths vary.
+struct Orders {
+  Order steps;
+  Order accesses;
+};
+
 // Memory and values, with one assignment of blocks to cells. Races come first: without any, every
 // order of execution gives the values of the one that is run on symbols.
 Result<ValueProof> prove_memory(const Graph& graph,
-                                const Order& order,
+                                const Orders& orders,
                                 bool in_place,
                                 const Checks& checks,
                                 Expressions& expressions) {
@@ -30,16 +39,22 @@ Result<ValueProof> prove_memory(const Graph& graph,
     SENNIT_RETURN_IF_ERROR(check_overlaps(graph.program(), cells));
   }
   if (checks.races) {
-    SENNIT_RETURN_IF_ERROR(check_races(graph, order, cells));
+    SENNIT_RETURN_IF_ERROR(check_races(graph, orders.accesses, cells));
   }
   if (checks.scratch_reuse) {
     SENNIT_RETURN_IF_ERROR(check_scratch_reuse(graph, cells));
   }
-  return check_values(graph, order, cells, checks, expressions);
+  return check_values(graph, orders.steps, cells, checks, expressions);
 }
 
 Result<StrandProof> prove_strand(const Strand& strand, const Checks& checks) {
   const FlatStrand program(strand);
+  const bool varying = strand.schedule->problem.varying;
+  if (varying && checks.known_lengths) {
+    if (const Status known = check_known_lengths(*strand.schedule); !known.ok()) {
+      return fail(Code::kNotProved, "lengths: {}", known.message());
+    }
+  }
   if (checks.protocols) {
     SENNIT_RETURN_IF_ERROR(check_protocols(program));
   }
@@ -53,11 +68,14 @@ Result<StrandProof> prove_strand(const Strand& strand, const Checks& checks) {
   if (strand.schedule->problem.collective == Collective::kBarrier && checks.contributions) {
     SENNIT_RETURN_IF_ERROR(check_barrier(graph, order));
   }
+  const bool skips = varying && checks.skips;
+  const Orders orders{.steps = order,
+                      .accesses = skips ? Order(graph.without_single_hop()) : order};
   StrandProof proof;
   Expressions expressions(strand.schedule->problem.ranks);
   SENNIT_ASSIGN_OR_RETURN(const ValueProof apart,
-                          prove_memory(graph, order, false, checks, expressions));
-  const Result<ValueProof> in_place = prove_memory(graph, order, true, checks, expressions);
+                          prove_memory(graph, orders, false, checks, expressions));
+  const Result<ValueProof> in_place = prove_memory(graph, orders, true, checks, expressions);
   proof.scaled = apart.scaled;
   proof.reproducible = apart.reproducible;
   // Ranks may differ in whether they are in place. A rank's values follow from its own memory and

@@ -128,8 +128,58 @@ sennit_status_t Work::post_with(sennit_redop_t op) {
       return sennit_send(send_, count, dtype_, root, handle_, nullptr, &options);
     case Collective::kRecv:
       return sennit_recv(recv_, count, dtype_, root, handle_, nullptr, &options);
+    case Collective::kAllGatherV:
+    case Collective::kAllToAllV:
+    case Collective::kGatherV:
+    case Collective::kScatterV:
+      return post_varying(options);
   }
   return SENNIT_INTERNAL_ERROR;
+}
+
+sennit_status_t Work::post_varying(const sennit_call_options_t& options) {
+  const Blocks& in = arguments_.input;
+  const Blocks& out = arguments_.output;
+  const std::size_t count = arguments_.count;
+  const int root = arguments_.root;
+  switch (arguments_.collective) {
+    case Collective::kAllGatherV:
+      return sennit_all_gather_v(
+          send_, count, recv_, out.counts.data(), out.places(), dtype_, handle_, nullptr, &options);
+    case Collective::kAllToAllV:
+      return sennit_all_to_all_v(send_,
+                                 in.counts.data(),
+                                 in.places(),
+                                 recv_,
+                                 out.counts.data(),
+                                 out.places(),
+                                 dtype_,
+                                 handle_,
+                                 nullptr,
+                                 &options);
+    case Collective::kGatherV:
+      return sennit_gather_v(send_,
+                             count,
+                             recv_,
+                             out.counts.data(),
+                             out.places(),
+                             dtype_,
+                             root,
+                             handle_,
+                             nullptr,
+                             &options);
+    default:
+      return sennit_scatter_v(send_,
+                              in.counts.data(),
+                              in.places(),
+                              recv_,
+                              count,
+                              dtype_,
+                              root,
+                              handle_,
+                              nullptr,
+                              &options);
+  }
 }
 
 void Work::start() {
@@ -238,7 +288,15 @@ void bind_work(nb::module_& module) {
       .value("SCATTER", Collective::kScatter)
       .value("BARRIER", Collective::kBarrier)
       .value("SEND", Collective::kSend)
-      .value("RECV", Collective::kRecv);
+      .value("RECV", Collective::kRecv)
+      .value("ALL_GATHER_V", Collective::kAllGatherV)
+      .value("ALL_TO_ALL_V", Collective::kAllToAllV)
+      .value("GATHER_V", Collective::kGatherV)
+      .value("SCATTER_V", Collective::kScatterV);
+  nb::class_<Blocks>(module, "Blocks")
+      .def(nb::init<std::vector<std::size_t>, std::vector<std::size_t>>(),
+           nb::arg("counts"),
+           nb::arg("displacements"));
   nb::class_<Work>(module, "Work")
       .def(
           "__init__",
@@ -253,7 +311,9 @@ void bind_work(nb::module_& module) {
              std::optional<std::string> algorithm,
              double deadline_s,
              const nb::bytes& scalar,
-             bool reproducible) {
+             bool reproducible,
+             Blocks input,
+             Blocks output) {
             new (self) Work(std::move(comm),
                             std::move(send),
                             std::move(recv),
@@ -264,7 +324,9 @@ void bind_work(nb::module_& module) {
                              std::move(algorithm),
                              deadline_s,
                              std::string(scalar.c_str(), scalar.size()),
-                             reproducible});
+                             reproducible,
+                             std::move(input),
+                             std::move(output)});
           },
           nb::arg("comm"),
           nb::arg("collective"),
@@ -276,7 +338,9 @@ void bind_work(nb::module_& module) {
           nb::arg("algorithm").none(),
           nb::arg("deadline_s"),
           nb::arg("scalar"),
-          nb::arg("reproducible"))
+          nb::arg("reproducible"),
+          nb::arg("input") = Blocks(),
+          nb::arg("output") = Blocks())
       .def("start", &Work::start)
       .def("run", &Work::run)
       .def("wait", &Work::wait, nb::arg("timeout_s"))

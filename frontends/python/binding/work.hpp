@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sennit::python {
 
@@ -27,6 +28,20 @@ enum class Collective {
   kBarrier,
   kSend,
   kRecv,
+  kAllGatherV,
+  kAllToAllV,
+  kGatherV,
+  kScatterV,
+};
+
+// The blocks of one buffer where lengths vary; empty: not used, or one after the other.
+struct Blocks {
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> displacements;
+
+  [[nodiscard]] const std::size_t* places() const {
+    return displacements.empty() ? nullptr : displacements.data();
+  }
 };
 
 // What a C function of the ABI takes, besides buffers and communicator.
@@ -39,6 +54,8 @@ struct CallArguments {
   double deadline_s;   // 0: the communicator's; negative: none
   std::string scalar;  // not empty: the operator is a premultiplied sum with this element
   bool reproducible;
+  Blocks input{};
+  Blocks output{};
 };
 
 // Keeps communicator and buffers alive until the call has ended.
@@ -66,6 +83,7 @@ class Work {
 
  private:
   sennit_status_t post_with(sennit_redop_t op);
+  sennit_status_t post_varying(const sennit_call_options_t& options);
   bool end_with(sennit_status_t status);
   void interrupt_if_asked();
 

@@ -34,8 +34,9 @@ from sennit._core import (
     Unsupported,
     version_string,
 )
-from sennit.communicator import Communicator, Config, Registration, init
+from sennit.communicator import Communicator, Config, init
 from sennit.elements import PremulSum, Typed, premulsum, typed
+from sennit.registration import Registration
 from sennit.spawning import spawn
 from sennit.work import Work, group
 

@@ -69,6 +69,13 @@ class Collective(enum.Enum):
     BARRIER = 8
     SEND = 9
     RECV = 10
+    ALL_GATHER_V = 11
+    ALL_TO_ALL_V = 12
+    GATHER_V = 13
+    SCATTER_V = 14
+
+class Blocks:
+    def __init__(self, counts: list[int], displacements: list[int]) -> None: ...
 
 class Buffer:
     def __init__(
@@ -124,6 +131,8 @@ class Work:
         deadline_s: float,
         scalar: bytes,
         reproducible: bool,
+        input: Blocks = ...,
+        output: Blocks = ...,
     ) -> None: ...
     def start(self) -> None: ...
     def run(self) -> None: ...

@@ -6,6 +6,7 @@ caller decides whether it is run, started or put into a group.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sennit import _core, elements
@@ -13,7 +14,7 @@ from sennit._core import Buffer, Collective, InvalidArgument
 from sennit.elements import PremulSum
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class Options(NamedTuple):
@@ -35,7 +36,16 @@ class Group(NamedTuple):
     size: int
 
 
+class Table(NamedTuple):
+    """The blocks of a buffer whose lengths vary: elements and places, one a rank."""
+
+    counts: Iterable[int] | None
+    displacements: Iterable[int] | None = None
+
+
 Prepared = tuple[_core.Work, Any]
+
+_NO_BLOCKS = _core.Blocks([], [])
 
 
 def deadline_field(deadline_s: float | None) -> float:
@@ -125,6 +135,80 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
     return _prepare(group, Collective.SCATTER, send, recv, count, options, root=root), out
 
 
+def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options) -> Prepared:
+    """Prepare `Communicator.all_gather_v`."""
+    send = _buffer(x, "x", writable=False)
+    blocks = _blocks(group, table)
+    out = _allocated(out, (blocks.end,), send, x)
+    recv = _holding(_buffer(out, "out", writable=True), "out", blocks.end)
+    work = _prepare(
+        group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks.core
+    )
+    return work, out
+
+
+def gather_v(group: Group, x: Any, out: Any, table: Table, root: int, options: Options) -> Prepared:
+    """Prepare `Communicator.gather_v`."""
+    send = _buffer(x, "x", writable=False)
+    recv, core = None, _NO_BLOCKS
+    if group.rank == root:
+        blocks = _blocks(group, table)
+        core = blocks.core
+        out = _allocated(out, (blocks.end,), send, x)
+        recv = _holding(_buffer(out, "out", writable=True), "out", blocks.end)
+    else:
+        out = None
+    work = _prepare(
+        group, Collective.GATHER_V, send, recv, send.count, options, root=root, output=core
+    )
+    return work, out
+
+
+def scatter_v(
+    group: Group, x: Any, out: Any, table: Table, root: int, options: Options
+) -> Prepared:
+    """Prepare `Communicator.scatter_v`."""
+    send, core = None, _NO_BLOCKS
+    if group.rank == root:
+        if x is None:
+            raise InvalidArgument(f"scatter_v needs x on its root, rank {root}")
+        blocks = _blocks(group, table)
+        core = blocks.core
+        send = _holding(_buffer(x, "x", writable=False), "x", blocks.end)
+        out = _allocated(out, (blocks.counts[group.rank],), send, x)
+    elif out is None:
+        raise InvalidArgument(
+            f"scatter_v needs out on rank {group.rank}: only the root {root} knows length and type"
+        )
+    recv = _buffer(out, "out", writable=True)
+    work = _prepare(
+        group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=core
+    )
+    return work, out
+
+
+def all_to_all_v(
+    group: Group, x: Any, out: Any, sent: Table, received: Table, options: Options
+) -> Prepared:
+    """Prepare `Communicator.all_to_all_v`."""
+    inputs = _blocks(group, sent)
+    outputs = _blocks(group, received)
+    send = _holding(_buffer(x, "x", writable=False), "x", inputs.end)
+    out = _allocated(out, (outputs.end,), send, x)
+    recv = _holding(_buffer(out, "out", writable=True), "out", outputs.end)
+    work = _prepare(
+        group,
+        Collective.ALL_TO_ALL_V,
+        send,
+        recv,
+        0,
+        options,
+        input=inputs.core,
+        output=outputs.core,
+    )
+    return work, out
+
+
 def send(group: Group, x: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.send`."""
     buffer = _buffer(x, "x", writable=False)
@@ -152,6 +236,8 @@ def _prepare(
     *,
     op: Operator = "sum",
     root: int = 0,
+    input: _core.Blocks = _NO_BLOCKS,
+    output: _core.Blocks = _NO_BLOCKS,
 ) -> _core.Work:
     scalar = b""
     if isinstance(op, PremulSum):
@@ -174,6 +260,8 @@ def _prepare(
         deadline_field(options.deadline_s),
         scalar,
         options.reproducible,
+        input,
+        output,
     )
 
 
@@ -196,6 +284,41 @@ def _buffer(x: Any, name: str, *, writable: bool) -> Buffer:
 
 def _allocated(out: Any, shape: Sequence[int], like: Buffer, x: Any) -> Any:
     return elements.empty(shape, like.dtype, x) if out is None else out
+def _numbers(values: Iterable[int]) -> list[int]:
+    numbers = [operator.index(value) for value in values]
+    if any(number < 0 for number in numbers):
+        raise InvalidArgument(f"counts and displacements cannot be negative: {numbers}")
+    return numbers
+
+
+class _Blocks(NamedTuple):
+    """The blocks as the C ABI takes them, and the element behind the last of them."""
+
+    core: _core.Blocks
+    counts: list[int]
+    end: int
+
+
+def _blocks(group: Group, table: Table) -> _Blocks:
+    if table.counts is None:
+        raise InvalidArgument("this call needs counts, one for each rank")
+    counts = _numbers(table.counts)
+    places = [] if table.displacements is None else _numbers(table.displacements)
+    for numbers, what in ((counts, "counts"), (places, "displacements")):
+        if len(numbers) != group.size and (numbers or what == "counts"):
+            raise InvalidArgument(f"{len(numbers)} {what} for {group.size} ranks")
+    if not places:
+        return _Blocks(_core.Blocks(counts, places), counts, sum(counts))
+    ends = [place + count for place, count in zip(places, counts, strict=True) if count > 0]
+    return _Blocks(_core.Blocks(counts, places), counts, max(ends, default=0))
+
+
+def _holding(buffer: Buffer, name: str, elements: int) -> Buffer:
+    if buffer.count < elements:
+        raise InvalidArgument(
+            f"{name} has {buffer.count} elements, but its blocks end at {elements}"
+        )
+    return buffer
 
 
 def _output(out: Any, count: int, rule: str) -> Buffer:

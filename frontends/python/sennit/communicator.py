@@ -6,8 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from sennit import _core, calls
-from sennit.calls import Options
+from sennit.calls import Options, Table
 from sennit.elements import PremulSum
+from sennit.registration import Registration
 from sennit.starter import Starter
 from sennit.work import group, run
 
@@ -82,30 +83,6 @@ def init(
     """
     core_config = (config or Config()).core(name, timeout_s, deadline_s)
     return Communicator(_core.init_env(core_config), name, core_config)
-
-
-class Registration:
-    """A buffer that a communicator knows; ends with `close()` or the end of a `with` block."""
-
-    def __init__(self, handle: _core.Comm, buffer: _core.Buffer) -> None:
-        """Register the buffer."""
-        self._comm = handle
-        self._buffer: _core.Buffer | None = buffer
-        self._registration = handle.register(buffer)
-
-    def close(self) -> None:
-        """End the registration; more than once is allowed."""
-        if self._buffer is not None:
-            self._buffer = None
-            self._comm.deregister(self._registration)
-
-    def __enter__(self) -> Registration:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the registration."""
-        self.close()
 
 
 class Communicator:
@@ -344,6 +321,122 @@ class Communicator:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
         return _run(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+
+    def all_gather_v(
+        self,
+        x: Any,
+        counts: Iterable[int],
+        out: Any = None,
+        *,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give the arrays of all ranks to all; their lengths may differ.
+
+        Args:
+            x: This rank's part, of `counts[rank]` elements; its block of out itself is in place.
+            counts: Elements of each rank's part, the same on all ranks.
+            out: Holds the blocks; flat where it was not given.
+            displacements: Where each block begins in out; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`: block r is the x of rank r.
+        """
+        table = Table(counts, displacements)
+        return _run(calls.all_gather_v(self._group, x, out, table, Options(algorithm, deadline_s)))
+
+    def all_to_all_v(
+        self,
+        x: Any,
+        send_counts: Iterable[int],
+        recv_counts: Iterable[int],
+        out: Any = None,
+        *,
+        send_displacements: Iterable[int] | None = None,
+        recv_displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give block r of x to rank r, and get a block from every rank; lengths may differ.
+
+        Args:
+            x: Holds the blocks to send.
+            send_counts: Elements for each rank, which expects as many from this one.
+            recv_counts: Elements from each rank.
+            out: Holds the blocks that arrive; flat where it was not given. Never in place.
+            send_displacements: Where each block begins in x; None: one after the other.
+            recv_displacements: Where each block begins in out; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`: block r comes from rank r.
+        """
+        sent = Table(send_counts, send_displacements)
+        received = Table(recv_counts, recv_displacements)
+        options = Options(algorithm, deadline_s)
+        return _run(calls.all_to_all_v(self._group, x, out, sent, received, options))
+
+    def gather_v(
+        self,
+        x: Any,
+        counts: Iterable[int] | None = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give the arrays of all ranks to the root; their lengths may differ.
+
+        Args:
+            x: This rank's part.
+            counts: At the root, elements of each rank's part. Ignored elsewhere.
+            out: At the root, holds the blocks. Ignored elsewhere.
+            root: The rank that gets the parts.
+            displacements: At the root, where each block begins in out; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            At the root `out`, flat where it was not given; None elsewhere.
+        """
+        table = Table(counts, displacements)
+        options = Options(algorithm, deadline_s)
+        return _run(calls.gather_v(self._group, x, out, table, root, options))
+
+    def scatter_v(
+        self,
+        x: Any = None,
+        counts: Iterable[int] | None = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give block r of the root's x to rank r; lengths may differ.
+
+        Args:
+            x: At the root, holds the blocks. Ignored elsewhere.
+            counts: At the root, elements of each rank's block. Ignored elsewhere.
+            out: As many elements as the rank's block. Needed on every rank but the root.
+            root: The rank that has x.
+            displacements: At the root, where each block begins in x; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`; flat where it was not given.
+        """
+        table = Table(counts, displacements)
+        options = Options(algorithm, deadline_s)
+        return _run(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""

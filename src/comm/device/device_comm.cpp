@@ -97,6 +97,9 @@ Status DeviceComm::check(const Operation& operation) const {
   if (is_reduction(operation.collective)) {
     SENNIT_RETURN_IF_ERROR(check_operator(operation.dtype, operation.op));
   }
+  if (operation.varying) {
+    return fail(Code::kUnsupported, "{} runs on host ranks so far", name_of(operation));
+  }
   SENNIT_RETURN_IF_ERROR(check_buffers(operation, world_.rank(), world_.size()));
   for (const void* pointer : {operation.send, static_cast<const void*>(operation.recv)}) {
     if (pointer == nullptr || operation.count == 0) {

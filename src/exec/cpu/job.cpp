@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 namespace sennit {
 
@@ -15,10 +17,7 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
       trace_(trace) {
   reach_moment();
   lay_out();
-  base_.reserve(bound_.links().size());
-  for (const BoundProgram::BoundLink& link : bound_.links()) {
-    base_.push_back(*link.position);
-  }
+  open_links();
   lanes_.resize(program_.lanes.size());
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes[l];
@@ -32,103 +31,6 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
   if (finished()) {
     finish();
   }
-}
-
-void Job::lay_out() {
-  const Plan& plan = *program_.plan;
-  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
-    const Strand& strand = plan.strands[s];
-    const Problem& problem = strand.schedule->problem;
-    const auto part = [&](int block) {
-      const ElementRange whole = block_range(problem, call_.count, element_bytes_, block);
-      const ElementRange ours =
-          strand_range(plan, static_cast<int>(s), whole.length, element_bytes_);
-      return ElementRange{.begin = whole.begin + ours.begin, .length = ours.length};
-    };
-    StrandView view;
-    view.tile_elements = std::max<std::int64_t>(1, strand.tile_bytes / element_bytes_);
-    std::int64_t longest = 0;
-    if (is_cut(problem.collective)) {
-      for (int block = 0; block < problem.cut; ++block) {
-        view.parts.push_back(part(block));
-        longest = std::max(longest, view.parts.back().length);
-      }
-    } else {
-      view.part = part(0);
-      longest = view.part.length;
-    }
-    // A barrier has no blocks; its program runs once.
-    view.tiles = problem.collective == Collective::kBarrier
-                     ? 1
-                     : (longest + view.tile_elements - 1) / view.tile_elements;
-    strands_.push_back(std::move(view));
-  }
-}
-
-// Tiles copy, copy + width, ... below the strand's number of tiles.
-std::int64_t Job::tiles_of_copy(int strand, int copy) const {
-  const auto index = static_cast<std::size_t>(strand);
-  const std::int64_t width = program_.plan->strands[index].width;
-  return (strands_[index].tiles - copy + width - 1) / width;
-}
-
-ElementRange Job::part_of(const StrandView& view, int block) const {
-  if (!view.parts.empty()) {
-    return view.parts[static_cast<std::size_t>(block)];
-  }
-  return {.begin = block * call_.count + view.part.begin, .length = view.part.length};
-}
-
-std::int64_t Job::slice_elements(const ProgramLane& lane, int length_of, std::int64_t tile) const {
-  const auto strand = static_cast<std::size_t>(lane.strand);
-  const StrandView& view = strands_[strand];
-  const std::int64_t begin =
-      (lane.copy + tile * program_.plan->strands[strand].width) * view.tile_elements;
-  return std::clamp<std::int64_t>(part_of(view, length_of).length - begin, 0, view.tile_elements);
-}
-
-Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
-  const auto strand = static_cast<std::size_t>(lane.strand);
-  const StrandView& view = strands_[strand];
-  Slice out{.data = nullptr, .elements = slice_elements(lane, piece.length_of, tile)};
-  if (piece.space == Space::kScratch) {
-    out.data = scratch_.get() + piece.offset + (tile % piece.depth) * piece.instance_bytes;
-    return out;
-  }
-  const std::int64_t begin =
-      part_of(view, piece.index).begin +
-      (lane.copy + tile * program_.plan->strands[strand].width) * view.tile_elements;
-  auto* base = piece.space == Space::kInput
-                   ? static_cast<std::byte*>(const_cast<void*>(call_.input))
-                   : static_cast<std::byte*>(call_.output);
-  out.data = base + begin * element_bytes_;
-  return out;
-}
-
-std::size_t Job::message_bytes(const ProgramLane& lane,
-                               const ProgramStep& step,
-                               std::int64_t tile) const {
-  std::int64_t elements = 0;
-  for (const int block : step.lengths_of) {
-    elements += slice_elements(lane, block, tile);
-  }
-  return static_cast<std::size_t>(elements * element_bytes_);
-}
-
-std::uint64_t Job::number(const MessageRef& ref, std::int64_t tile) const {
-  const auto link = static_cast<std::size_t>(ref.link);
-  return base_[link] +
-         static_cast<std::uint64_t>(tile * bound_.links()[link].messages_per_tile + ref.index);
-}
-
-std::byte* Job::payload(const ProgramLane& lane,
-                        const ProgramStep& step,
-                        const MessageRef& ref,
-                        std::int64_t tile) const {
-  const std::size_t bytes = ref.protocol == Protocol::kDirectGet
-                                ? step.lengths_of.size() * sizeof(cma::Descriptor)
-                                : message_bytes(lane, step, tile);
-  return bound_.links()[static_cast<std::size_t>(ref.link)].ring.payload(number(ref, tile), bytes);
 }
 
 bool Job::advance() {
@@ -216,17 +118,23 @@ bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) 
     return false;
   }
   for (std::int64_t tile = first; tile <= last; ++tile) {
-    for (const MessageRef& in : step.in) {
+    const auto is_there = [&](const MessageRef& in) {
       const std::uint64_t g = number(in, tile);
       const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(in.link)].ring;
-      if (!channel::is_full(ring.full(g), g, call_.fingerprint)) {
+      return channel::is_full(ring.full(g), g, fingerprint(in));
+    };
+    const auto has_slot = [&](const MessageRef& out) {
+      const std::uint64_t g = number(out, tile);
+      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(out.link)].ring;
+      return channel::may_write(ring.free(g), g, ring.slots());
+    };
+    for (const MessageRef& in : step.in) {
+      if (exists(in, tile) && !is_there(in)) {
         return false;
       }
     }
     for (const MessageRef& out : step.out) {
-      const std::uint64_t g = number(out, tile);
-      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(out.link)].ring;
-      if (!channel::may_write(ring.free(g), g, ring.slots())) {
+      if (exists(out, tile) && !has_slot(out)) {
         return false;
       }
     }
@@ -241,6 +149,9 @@ bool Job::fetched(const ProgramStep& step, std::int64_t first, std::int64_t last
       return true;
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
+      if (!exists(out, tile)) {
+        continue;
+      }
       const std::uint64_t g = number(out, tile);
       if (!channel::is_released(bound_.links()[static_cast<std::size_t>(out.link)].ring.free(g),
                                 g)) {
@@ -302,6 +213,9 @@ void Job::fill(const ProgramLane& lane,
                const std::vector<Piece>& from,
                std::int64_t tile) {
   for (const MessageRef& out : step.out) {
+    if (!exists(out, tile)) {
+      continue;
+    }
     std::byte* at = payload(lane, step, out, tile);
     for (const Piece& piece : from) {
       const Slice source = slice(lane, piece, tile);
@@ -319,6 +233,9 @@ void Job::fill(const ProgramLane& lane,
 }
 
 void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  if (!exists(step.in.front(), tile)) {
+    return;  // a message of a single_hop channel goes no further either
+  }
   if (step.in.front().protocol == Protocol::kDirectGet) {
     fetch(lane, step, tile);
   } else {
@@ -429,10 +346,12 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& out : step.out) {
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
-    const std::uint64_t g = number(out, tile);
-    channel::publish(link.ring.full(g), g, call_.fingerprint);
-    wake(*link.bell);
+    if (exists(out, tile)) {
+      const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
+      const std::uint64_t g = number(out, tile);
+      channel::publish(link.ring.full(g), g, fingerprint(out));
+      wake(*link.bell);
+    }
   }
 }
 
@@ -441,10 +360,12 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& in : step.in) {
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
-    const std::uint64_t g = number(in, tile);
-    channel::release_slot(link.ring.free(g), g);
-    wake(*link.bell);
+    if (exists(in, tile)) {
+      const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
+      const std::uint64_t g = number(in, tile);
+      channel::release_slot(link.ring.free(g), g);
+      wake(*link.bell);
+    }
   }
 }
 
@@ -452,9 +373,11 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
 void Job::finish() {
   for (std::size_t l = 0; l < program_.links.size(); ++l) {
     const ProgramLink& link = program_.links[l];
-    *bound_.links()[l].position =
-        base_[l] +
-        static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) * link.messages_per_tile);
+    const std::vector<std::int64_t>& tiles = links_[l].tiles;
+    const std::int64_t messages =
+        tiles.empty() ? tiles_of_copy(link.strand, link.copy) * link.messages_per_tile
+                      : std::accumulate(tiles.begin(), tiles.end(), std::int64_t{0});
+    *bound_.links()[l].position = links_[l].base + static_cast<std::uint64_t>(messages);
   }
 }
 
@@ -479,15 +402,21 @@ Job::Waiting Job::waiting() const {
 // own lanes are.
 bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) const {
   for (const MessageRef& in : step.in) {
+    if (posted || !exists(in, waiting.tile)) {
+      continue;
+    }
     const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
     const std::uint64_t g = number(in, waiting.tile);
-    if (!posted && !channel::is_full(link.ring.full(g), g, call_.fingerprint)) {
+    if (!channel::is_full(link.ring.full(g), g, fingerprint(in))) {
       waiting.peer = link.peer;
-      waiting.foreign = channel::is_foreign(link.ring.full(g), g, call_.fingerprint);
+      waiting.foreign = channel::is_foreign(link.ring.full(g), g, fingerprint(in));
       return true;
     }
   }
   for (const MessageRef& out : step.out) {
+    if (!exists(out, waiting.tile)) {
+      continue;
+    }
     const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
     const std::uint64_t g = number(out, waiting.tile);
     const channel::Word& word = link.ring.free(g);

@@ -78,6 +78,9 @@ struct Call {
   Scaling scaling{};
   std::uint32_t fingerprint = 0;
   DieAt* die_at = nullptr;  // for tests: where this rank ends in the call
+  // Where lengths vary: this rank's blocks, instead of `count`. They must outlive the job.
+  std::span<const ElementRange> inputs{};
+  std::span<const ElementRange> outputs{};
 };
 
 // A step as it ran; a test replays these against the proof's graph.
@@ -135,8 +138,15 @@ class Job {
   struct StrandView {
     std::int64_t tile_elements = 0;
     std::int64_t tiles = 0;
-    std::vector<ElementRange> parts;  // of the user's buffer, by block of a cut vector
-    ElementRange part;                // of one rank's part otherwise
+    std::vector<ElementRange> parts;  // of the user's buffer, by block of a cut vector; or by input
+    std::vector<ElementRange> output_parts;  // block, and by output block, where lengths vary
+    ElementRange part;                       // of one rank's part otherwise
+  };
+  // A link during this call.
+  struct LinkState {
+    std::uint64_t base = 0;           // messages before it
+    std::uint32_t fingerprint = 0;    // of its full words
+    std::vector<std::int64_t> tiles;  // that have message i; empty: all tiles have all messages
   };
   struct Slice {
     std::byte* data = nullptr;
@@ -144,15 +154,20 @@ class Job {
   };
 
   void lay_out();
+  [[nodiscard]] StrandView view_of(int strand) const;
+  void open_links();
+  [[nodiscard]] int width_of(int strand) const;
   [[nodiscard]] std::int64_t tiles_of_copy(int strand, int copy) const;
-  [[nodiscard]] ElementRange part_of(const StrandView& view, int block) const;
+  [[nodiscard]] ElementRange part_of(const StrandView& view, LengthOf block) const;
   [[nodiscard]] std::int64_t slice_elements(const ProgramLane& lane,
-                                            int length_of,
+                                            LengthOf block,
                                             std::int64_t tile) const;
   [[nodiscard]] Slice slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const;
   [[nodiscard]] std::size_t message_bytes(const ProgramLane& lane,
                                           const ProgramStep& step,
                                           std::int64_t tile) const;
+  // Whether the tile has the message; where lengths vary, it may be left out at both ends.
+  [[nodiscard]] bool exists(const MessageRef& ref, std::int64_t tile) const;
   [[nodiscard]] std::uint64_t number(const MessageRef& ref, std::int64_t tile) const;
 
   bool try_lane(std::size_t index);
@@ -181,6 +196,9 @@ class Job {
   void forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void publish(const ProgramStep& step, std::int64_t tile);
   void release(const ProgramStep& step, std::int64_t tile);
+  [[nodiscard]] std::uint32_t fingerprint(const MessageRef& ref) const {
+    return links_[static_cast<std::size_t>(ref.link)].fingerprint;
+  }
   [[nodiscard]] std::byte* payload(const ProgramLane& lane,
                                    const ProgramStep& step,
                                    const MessageRef& ref,
@@ -195,7 +213,7 @@ class Job {
   Trace* trace_;
   std::vector<StrandView> strands_;
   std::vector<LaneState> lanes_;
-  std::vector<std::uint64_t> base_;  // of each link: messages before this call
+  std::vector<LinkState> links_;
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t lanes_left_ = 0;
   Status status_;

@@ -99,7 +99,7 @@ class Compiler {
 
   // Where the blocks of message `index` of `channel` come from, as blocks of the writer.
   // A message that only passes through is what the writer received.
-  std::vector<int> lengths_of_message(const Schedule& schedule, int channel, int index) const {
+  std::vector<LengthOf> lengths_of_message(const Schedule& schedule, int channel, int index) const {
     const LaneId writer = schedule.channels[static_cast<std::size_t>(channel)].writer;
     int seen = 0;
     for (const Step& step : steps_of(schedule, writer)) {
@@ -112,12 +112,14 @@ class Compiler {
     return {};
   }
 
-  std::vector<int> lengths_of_step(const Schedule& schedule, LaneId lane, const Step& step) const {
+  std::vector<LengthOf> lengths_of_step(const Schedule& schedule,
+                                        LaneId lane,
+                                        const Step& step) const {
     const std::vector<Block>& named = step.to.empty() ? step.from : step.to;
     if (!named.empty()) {
-      std::vector<int> lengths;
+      std::vector<LengthOf> lengths;
       for (const Block& block : named) {
-        lengths.push_back(block.index);
+        lengths.push_back({block.space, block.index});
       }
       return lengths;
     }
@@ -193,7 +195,8 @@ class Compiler {
                                     .outgoing = writes,
                                     .messages_per_tile = per_tile,
                                     .strand = strand,
-                                    .copy = copy});
+                                    .copy = copy,
+                                    .skips = schedule.problem.varying && channel.single_hop});
         }
       }
     }
@@ -227,6 +230,9 @@ class Compiler {
           refs.push_back({.link = link,
                           .index = index,
                           .protocol = strand.channels[static_cast<std::size_t>(channel)].protocol});
+          if (schedule.problem.varying) {
+            program_.links[static_cast<std::size_t>(link)].messages.push_back(out.lengths_of);
+          }
         }
       }
     };
@@ -238,7 +244,7 @@ class Compiler {
   Piece piece(const Strand& strand,
               const Block& block,
               const std::vector<std::int64_t>& scratch_begin) const {
-    Piece out{.space = block.space, .index = block.index, .length_of = block.index};
+    Piece out{.space = block.space, .index = block.index};
     if (block.space == Space::kScratch) {
       const Scratch& scratch = strand.schedule->scratch[static_cast<std::size_t>(block.scratch)];
       out.offset = scratch_begin[static_cast<std::size_t>(block.scratch)] +
