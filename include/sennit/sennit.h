@@ -160,7 +160,7 @@ typedef struct sennit_config_t {
   int32_t
       non_blocking; /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
   int32_t reproducible; /* SENNIT_REPRODUCIBLE, 0. 1: all calls, see sennit_call_options_t */
-  const char* device; /* SENNIT_DEVICE, "host"; "cuda": the thread's current device; "cuda:1" */
+  const char* device;   /* SENNIT_DEVICE, "host"; "cuda": the thread's current device; "cuda:1" */
 } sennit_config_t;
 #define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 

@@ -204,15 +204,14 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                                   needs_one_step(operation.dtype, operation.op));
   const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
                            .sums = reduces && finishes_sum(operation.op)};
-  const PlanRequest request{
-      .collective = operation.collective,
-      .root = is_rooted(operation.collective) ? operation.root : 0,
-      .bytes = known_bytes(operation),
-      .peer = pair ? operation.peer : -1,
-      .role = pair ? (operation.is_send ? 0 : 1) : -1,
-      .varying = operation.varying,
-      .wishes = wishes,
-      .scaled = scaled};
+  const PlanRequest request{.collective = operation.collective,
+                            .root = is_rooted(operation.collective) ? operation.root : 0,
+                            .bytes = known_bytes(operation),
+                            .peer = pair ? operation.peer : -1,
+                            .role = pair ? (operation.is_send ? 0 : 1) : -1,
+                            .varying = operation.varying,
+                            .wishes = wishes,
+                            .scaled = scaled};
   auto work = std::make_shared<Work>();
   work->operation = operation;
   SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(request));

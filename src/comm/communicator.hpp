@@ -96,7 +96,6 @@ class Communicator {
   Result<ScaledOp> find_op(int number) const;
   Status destroy_op(int number);
 
-
  private:
   Communicator(Membership membership, CommConfig config, const shm::RingGeometry& geometry);
 
