@@ -45,8 +45,21 @@ SENNIT_API sennit_status_t sennit_tool_info(const char* request, char** answer);
  * SENNIT_INVALID_USAGE before the first call. */
 SENNIT_API sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer);
 
-/* Not available yet: SENNIT_UNSUPPORTED. */
+/* {} -> {"machines": [{"name", "title", "devices", "cluster", "text"}]}: the machines that are known
+ * by name, each with its description in the text form of docs/machines.md. */
+SENNIT_API sennit_status_t sennit_tool_machines(const char* request, char** answer);
+
+/* Predicts how long a collective takes on a machine that need not be here:
+ * {"collective", "algorithm"?, "machine": a name, or "machine_text" and "machine_file"?, "bytes",
+ *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "tile_bytes"?, "path"?, "timeline"?: false}
+ * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths", "seconds",
+ *     "steps", "flows", "simulation_seconds",
+ *     "links": [{"name", "bandwidth_gbps", "bytes", "busy"}], the busiest 200,
+ *     "trace": null, or with "timeline" a document for Perfetto, "svg": null or a picture of it}
+ * "bytes" is the whole vector of broadcast, reduce and all_reduce, one rank's part otherwise. */
 SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answer);
+
+/* Not available yet: SENNIT_UNSUPPORTED. */
 SENNIT_API sennit_status_t sennit_tool_explain(const char* request, char** answer);
 
 SENNIT_API void sennit_tool_free(char* answer);

@@ -1,6 +1,7 @@
 #include "machine/topology.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sennit {
 
@@ -49,6 +50,29 @@ std::vector<int> Topology::devices() const {
     }
   }
   return {};
+}
+
+std::vector<int> Topology::islands() const {
+  std::vector<int> label(vertices.size());
+  std::iota(label.begin(), label.end(), 0);
+  for (const Wire& wire : wires) {
+    if (wire.kind == WireKind::kNvlink || wire.kind == WireKind::kPcie) {
+      const int from = label[static_cast<std::size_t>(wire.a)];
+      const int to = label[static_cast<std::size_t>(wire.b)];
+      std::ranges::replace(label, std::max(from, to), std::min(from, to));
+    }
+  }
+  std::vector<int> seen;
+  std::vector<int> islands;
+  for (const int device : devices()) {
+    const int own = label[static_cast<std::size_t>(device)];
+    const auto known = std::ranges::find(seen, own);
+    islands.push_back(static_cast<int>(known - seen.begin()));
+    if (known == seen.end()) {
+      seen.push_back(own);
+    }
+  }
+  return islands;
 }
 
 bool Topology::has_fabric() const {

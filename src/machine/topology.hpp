@@ -78,6 +78,9 @@ struct Topology {
 
   // Indices of the vertices where ranks live: its GPUs, or its processors if it has none.
   [[nodiscard]] std::vector<int> devices() const;
+  // For each device the island it lies on, numbered from 0: devices of one island reach each other
+  // without a bus between processors and without the network.
+  [[nodiscard]] std::vector<int> islands() const;
   [[nodiscard]] bool has_fabric() const;
   // The costs of `path`; none if the file has no such line.
   [[nodiscard]] PathCost cost(PathKind path) const;
