@@ -1,13 +1,13 @@
 #include "algo/algorithm.hpp"
 
 #include "algo/one_tile.hpp"
+#include "algo/shapes.hpp"
 #include "schedule/passes.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 
@@ -23,48 +23,24 @@ struct Case {
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("{} {} of {} ranks, root {}, radix {}",
+  return fmt::format("{} {} of {} ranks, {}",
                      name(c.algorithm->collective),
                      c.algorithm->name,
                      c.shape.ranks,
-                     c.shape.root,
-                     c.shape.radix);
+                     algo::in_words(c.shape));
 }
 
-// Rows that look at the radix refuse 1.
-std::vector<int> radixes(const Algorithm& algorithm, const Shape& shape) {
-  Shape unary = shape;
-  unary.radix = 1;
-  return algorithm.refuses(unary).empty() ? std::vector{0} : std::vector{0, 3, 4, 64};
-}
-
-std::vector<int> roots(Collective collective, int ranks) {
-  if (!is_rooted(collective)) {
-    return {0};
-  }
-  if (ranks > kMostRanksWithAllRoots) {
-    return {0, ranks / 2};
-  }
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
-// Every row with every shape that it does not refuse.
+// Every row with every shape that it does not refuse, but for most roots of many ranks.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Collective collective : kCollectives) {
     for (const Algorithm& algorithm : algorithms(collective)) {
       for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
-        for (const int root : roots(collective, ranks)) {
-          Shape shape;
-          shape.ranks = ranks;
-          shape.root = root;
-          for (const int radix : radixes(algorithm, shape)) {
-            shape.radix = radix;
-            if (algorithm.refuses(shape).empty()) {
-              cases.push_back({&algorithm, shape});
-            }
+        for (const Shape& shape : algo::shapes_to_try(algorithm, ranks)) {
+          const bool tried =
+              ranks <= kMostRanksWithAllRoots || shape.root == 0 || shape.root == ranks / 2;
+          if (tried && algorithm.refuses(shape).empty()) {
+            cases.push_back({&algorithm, shape});
           }
         }
       }

@@ -1,6 +1,7 @@
 #include "verify/sweep.hpp"
 
 #include "algo/algorithm.hpp"
+#include "algo/shapes.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>
@@ -29,11 +30,7 @@ std::vector<Instance> list_instances(const SweepRequest& request) {
         continue;
       }
       for (int ranks = request.ranks_first; ranks <= request.ranks_last; ++ranks) {
-        const int roots = is_rooted(collective) ? ranks : 1;
-        for (int root = 0; root < roots; ++root) {
-          Shape shape;
-          shape.ranks = ranks;
-          shape.root = root;
+        for (Shape& shape : algo::shapes_to_try(algorithm, ranks)) {
           instances.push_back({&algorithm, std::move(shape)});
         }
       }
@@ -110,10 +107,7 @@ std::string check_in_place(const Instance& instance, const Proof& proof) {
   if (instance.algorithm->in_place && !proof.in_place) {
     return fmt::format("does not hold in place as the table claims: {}", proof.why_not_in_place);
   }
-  // One or two ranks leave little that could go wrong; they do not contradict a row.
-  return !instance.algorithm->in_place && proof.in_place && instance.shape.ranks > 2
-             ? "holds in place, and the table claims that it does not"
-             : "";
+  return {};
 }
 
 enum class Outcome : std::uint8_t { kProved, kProvedDirect, kRefused, kFailed };
@@ -141,7 +135,7 @@ Outcome look_at(const Instance& instance, const SweepRequest& request, std::stri
   return why.empty() ? Outcome::kProved : Outcome::kFailed;
 }
 
-void count(const Instance& instance, Outcome outcome, std::string why, SweepResult& result) {
+void count(const Instance& instance, Outcome outcome, const std::string& why, SweepResult& result) {
   if (outcome == Outcome::kRefused) {
     ++result.refused;
     return;
@@ -154,7 +148,7 @@ void count(const Instance& instance, Outcome outcome, std::string why, SweepResu
                                .algorithm = instance.algorithm->name,
                                .ranks = instance.shape.ranks,
                                .root = instance.shape.root,
-                               .why = std::move(why)});
+                               .why = fmt::format("{}: {}", algo::in_words(instance.shape), why)});
   }
 }
 
@@ -171,7 +165,7 @@ SweepResult sweep(const SweepRequest& request, const SweepProgress& progress) {
       std::string why;
       const Outcome outcome = look_at(instances[i], request, why);
       const std::scoped_lock lock(mutex);
-      count(instances[i], outcome, std::move(why), result);
+      count(instances[i], outcome, why, result);
       ++done;
       if (progress) {
         progress(done, static_cast<std::int64_t>(instances.size()));
