@@ -1,5 +1,6 @@
 #include "select/machine_plan.hpp"
 
+#include "schedule/logical_time.hpp"
 #include "select/pipeline_model.hpp"
 #include "sim/fabric.hpp"
 
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 namespace sennit {
 namespace {
@@ -37,6 +39,48 @@ bool lands_in_output(const Schedule& schedule, const Channel& channel, int numbe
                                  [](const Block& block) { return block.space == Space::kOutput; });
     });
   });
+}
+
+// Steps that send: the others take no time where bytes are put straight into place.
+int sends(const Step& step) { return step.out.empty() ? 0 : 1; }
+
+int busiest_lane(const Schedule& schedule) {
+  int busiest = 1;
+  for (const auto& lanes : schedule.ranks) {
+    for (const Lane& lane : lanes) {
+      int count = 0;
+      for (const Step& step : lane.steps) {
+        count += sends(step);
+      }
+      busiest = std::max(busiest, count);
+    }
+  }
+  return busiest;
+}
+
+// The most sends of one tile that wait for each other.
+int longest_chain(const Schedule& schedule) {
+  const LogicalTime time = logical_time(schedule);
+  std::vector<std::size_t> by_tick(time.nodes.size());
+  std::iota(by_tick.begin(), by_tick.end(), 0);
+  std::ranges::stable_sort(by_tick, {}, [&](std::size_t node) { return time.nodes[node].tick; });
+  std::vector<std::vector<std::size_t>> before(time.nodes.size());
+  for (const StepEdge& edge : time.edges) {
+    before[edge.to].push_back(edge.from);
+  }
+  std::vector<int> chain(time.nodes.size(), 0);
+  int longest = 1;
+  for (const std::size_t node : by_tick) {
+    const StepNode& at = time.nodes[node];
+    for (const std::size_t earlier : before[node]) {
+      chain[node] = std::max(chain[node], chain[earlier]);
+    }
+    chain[node] +=
+        sends(schedule.ranks[static_cast<std::size_t>(at.rank)][static_cast<std::size_t>(at.lane)]
+                  .steps[static_cast<std::size_t>(at.step)]);
+    longest = std::max(longest, chain[node]);
+  }
+  return longest;
 }
 
 class Binder {
@@ -107,15 +151,9 @@ class Binder {
   }
 
   std::int64_t best_tile(const Schedule& schedule) {
-    std::size_t busiest = 1;
-    for (const auto& lanes : schedule.ranks) {
-      for (const Lane& lane : lanes) {
-        busiest = std::max(busiest, lane.steps.size());
-      }
-    }
     model_.bytes_per_s = std::isfinite(narrowest_) ? narrowest_ : 1;
-    model_.lane_steps = static_cast<double>(busiest);
-    model_.rounds = static_cast<double>(request_.algorithm->rounds(request_.shape));
+    model_.lane_steps = busiest_lane(schedule);
+    model_.rounds = longest_chain(schedule);
     model_.message_blocks = std::max(1, largest_message_blocks(schedule));
     const std::int64_t block = block_range(schedule.problem, request_.bytes, 1, 0).length;
     const double best = model_.best_tile_bytes(static_cast<double>(block));

@@ -41,6 +41,8 @@ void bind_tools(nb::module_& module) {
   bind_tool<&sennit_tool_verify>(module, "tool_verify");
   bind_tool<&sennit_tool_show>(module, "tool_show");
   bind_tool<&sennit_tool_machine>(module, "tool_machine");
+  bind_tool<&sennit_tool_machines>(module, "tool_machines");
+  bind_tool<&sennit_tool_simulate>(module, "tool_simulate");
   bind_tool<&sennit_tool_info>(module, "tool_info");
 }
 
