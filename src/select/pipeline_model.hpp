@@ -1,6 +1,6 @@
 // PipelineModel: one closed form for every algorithm. Its tiles run one behind the other in lanes;
-// the busiest lane has q sends a tile, and the longest chain of one tile's sends, of which each waits
-// for the one before, has R.
+// the busiest lane has q sends a tile, and the longest chain of one tile's sends, of which each
+// waits for the one before, has R.
 //
 //   T(C) = ((L/C - 1) q + R) (t_s + b C/B)
 //
