@@ -107,11 +107,12 @@ std::string to_text(const Topology& topology) {
   }
   for (const Vertex& vertex : topology.vertices) {
     const std::string_view kind = name(vertex.kind);
-    out += fmt::format("{} {}{}{}{}\n",
+    out += fmt::format("{} {}{}{}{}{}\n",
                        kind,
                        is_numbered(vertex.kind) ? vertex.name.substr(kind.size()) : vertex.name,
                        number_form("memory", vertex.memory_gbps, "GB/s"),
                        number_form("reduce", vertex.reduce_gbps, "GB/s"),
+                       number_form("switch", vertex.switch_us, "us"),
                        source_form(vertex.source));
   }
   for (const Wire& wire : topology.wires) {

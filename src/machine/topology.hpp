@@ -37,6 +37,7 @@ struct Vertex {
   VertexKind kind = VertexKind::kGpu;
   std::string name{};      // "gpu0"; a fabric's or switch's own
   double memory_gbps = 0;  // reads and writes together
+  double switch_us = 0;    // between kernels of two processes that share it without MPS
   double reduce_gbps = 0;  // of results, where two operands are combined
   std::string source{};    // of the numbers; empty where there are none
 };

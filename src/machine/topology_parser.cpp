@@ -203,10 +203,11 @@ class Parser {
     const bool numbered = kind != VertexKind::kSwitch && kind != VertexKind::kFabric;
     const std::string prefix(numbered ? name(kind) : "");
     Vertex vertex{.kind = kind};
-    SENNIT_RETURN_IF_ERROR(read_numbers(
-        2,
-        {{"memory", "GB/s", &vertex.memory_gbps}, {"reduce", "GB/s", &vertex.reduce_gbps}},
-        vertex.source));
+    SENNIT_RETURN_IF_ERROR(read_numbers(2,
+                                        {{"memory", "GB/s", &vertex.memory_gbps},
+                                         {"reduce", "GB/s", &vertex.reduce_gbps},
+                                         {"switch", "us", &vertex.switch_us}},
+                                        vertex.source));
     SENNIT_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                             expand(prefix + std::string(words_[1])));
     for (const std::string& vertex_name : names) {

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kPair = R"(# a comment
 machine pair Two GPUs and a processor
 source guess written for this test
-gpu 0..1 memory 900 GB/s reduce 400 GB/s from guess
+gpu 0..1 memory 900 GB/s reduce 400 GB/s switch 300 us from guess
 cpu 0 memory 100 GB/s from guess
 switch crossbar
 link gpu0 gpu1 nvlink 75 GB/s from guess

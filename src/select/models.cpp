@@ -138,6 +138,80 @@ double compressed_message(const CompressionModel& model, double bytes, int strea
   return 2 * codec + 2 * pcie + network + (streams - 1) * std::max({codec, pcie, network});
 }
 
+namespace {
+
+// `device` and `host` copies under way at once. Copies of one kind share what carries it, and their
+// start-ups overlap; without MPS one process has the GPU at a time.
+double shared_gpu_copies(const SharedGpuModel& model, double bytes, int device, int host) {
+  const auto kind = [&](const LinkModel& link, int count) {
+    return count == 0 ? 0 : link.start_s + count * bytes / link.bytes_per_s;
+  };
+  if (model.switch_s == 0) {
+    return std::max(kind(model.device, device), kind(model.host, host));
+  }
+  return (device + host) * model.switch_s + device * model.device.message(bytes) +
+         host * model.host.message(bytes);
+}
+
+double shared_gpu_reduction(const SharedGpuModel& model, double bytes) {
+  return (model.ranks + 1) * bytes / model.memory_bytes_per_s;
+}
+
+// The gather as the leader drives it.
+struct DynamicGather {
+  double seconds = 0;
+  int device_ended = 0;
+  int host_ended = 0;
+};
+
+DynamicGather dynamic_gather(const SharedGpuModel& model, double bytes) {
+  DynamicGather result;
+  int waiting = model.ranks - 1;
+  int device = std::min(waiting, 1);
+  waiting -= device;
+  int host = std::min(waiting, 1);
+  waiting -= host;
+  double device_free = 0;
+  double host_free = 0;
+  while (device + host > 0) {
+    const double lost = device > 0 && host > 0 ? model.switch_s : model.switch_s / 2;
+    const double device_end = device_free + model.device.message(bytes) + lost;
+    const double host_end = host_free + model.host.message(bytes) + lost;
+    const bool device_first = host == 0 || (device > 0 && device_end <= host_end);
+    int& under_way = device_first ? device : host;
+    int& ended = device_first ? result.device_ended : result.host_ended;
+    (device_first ? device_free : host_free) = device_first ? device_end : host_end;
+    --under_way;
+    ++ended;
+    const int ahead = ended - (device_first ? result.host_ended : result.device_ended);
+    const int more = std::min(waiting, 1 << std::clamp(ahead, 0, 16));
+    under_way += more;
+    waiting -= more;
+    result.seconds = std::max(device_free, host_free);
+  }
+  return result;
+}
+
+}  // namespace
+
+double shared_gpu_static(const SharedGpuModel& model, double bytes) {
+  const int copies = model.ranks - 1;
+  double least = shared_gpu_copies(model, bytes, copies, 0);
+  for (int host = 1; host <= copies; ++host) {
+    least = std::min(least, shared_gpu_copies(model, bytes, copies - host, host));
+  }
+  return 2 * least + shared_gpu_reduction(model, bytes);
+}
+
+double shared_gpu_dynamic(const SharedGpuModel& model, double bytes) {
+  const DynamicGather gather = dynamic_gather(model, bytes);
+  const int copies = model.ranks - 1;
+  const bool by_device = gather.device_ended >= gather.host_ended;
+  const double scatter =
+      shared_gpu_copies(model, bytes, by_device ? copies : 0, by_device ? 0 : copies);
+  return gather.seconds + shared_gpu_reduction(model, bytes) + scatter;
+}
+
 double bound_all_reduce(double port_bytes_per_s, int ranks, double bytes) {
   return 2.0 * (ranks - 1) / ranks * bytes / port_bytes_per_s;
 }

@@ -55,8 +55,8 @@ double multi_path_time(const MultiPathModel& model, double bytes, double host_sh
 // ---- Multi-rail all-gather of M bytes a rank (paper 3: Suresh et al. 2022)
 
 struct MultiRailModel {
-  LinkModel network;      // T_ns, B_n
-  LinkModel gpu;          // T_gs, B_g
+  LinkModel network{};      // T_ns, B_n
+  LinkModel gpu{};          // T_gs, B_g
   int nodes = 1;          // N
   int gpus_per_node = 1;  // GPN
   // Messages to oneself left out: N - 1 and GPN - 1 where the paper has N and GPN in (2), (3) and
@@ -77,14 +77,33 @@ int multi_rail_best_segments(const MultiRailModel& model, double bytes, int most
 // ---- All-to-all staged through the host with fixed-rate compression (paper 4)
 
 struct CompressionModel {
-  LinkModel pcie;  // D2H and H2D
-  LinkModel network;
+  LinkModel pcie{};  // D2H and H2D
+  LinkModel network{};
   double codec_bytes_per_s = 1;  // encode or decode, of uncompressed bytes
   int rate = 32;                 // bits of a 32-bit value; 32: none, and no codec runs
 };
 
 // One message: encode, D2H, network, H2D, decode, each of the five pipelined over `streams` parts.
 double compressed_message(const CompressionModel& model, double bytes, int streams);
+
+// ---- All-reduce of ranks that share a GPU (paper 5: Faraji et al. 2015)
+
+// All copy into the leader's buffer, over the device or through the host; the leader reduces; all
+// copy back.
+struct SharedGpuModel {
+  int ranks = 1;
+  LinkModel device{};               // copies within the device, all together
+  LinkModel host{};                 // staged copies, all together
+  double memory_bytes_per_s = 1;  // of the reduction, which reads every rank's part
+  double switch_s = 0;            // between kernels of two processes; 0 with MPS
+};
+
+// With the split between the two kinds of copy that is best for the size, as a tuned table has it.
+double shared_gpu_static(const SharedGpuModel& model, double bytes);
+// The leader starts one copy of each kind; when one ends, it starts 2^d of its kind, where d is how
+// many more of that kind have ended (one, if d is not above 0). The copies back go by what was
+// learnt: all of the kind that was ahead.
+double shared_gpu_dynamic(const SharedGpuModel& model, double bytes);
 
 // ---- Lower bounds on a switch whose ports carry B each way
 
