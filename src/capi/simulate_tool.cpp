@@ -1,8 +1,11 @@
-// sennit_tool_simulate and sennit_tool_machines: plans on machines that need not be here.
+// The functions of tools.h that speak of machines that need not be here.
 #include "algo/algorithm.hpp"
 #include "capi/respond.hpp"
 #include "machine/catalogue.hpp"
+#include "machine/topology_picture.hpp"
+#include "select/candidates.hpp"
 #include "select/machine_plan.hpp"
+#include "select/reproduce/reproduce.hpp"
 #include "sennit/tools.h"
 #include "sim/fabric.hpp"
 #include "sim/simulate.hpp"
@@ -10,7 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -139,6 +142,16 @@ Result<Json> simulate_collective(const JsonObject& request) {
               {"svg", drawn ? Json(timeline_svg(plan, run)) : Json()}};
 }
 
+Result<Json> draw_machine(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
+  return Json{{"name", machine.name},
+              {"title", machine.title},
+              {"devices", machine.devices().size()},
+              {"cluster", machine.has_fabric()},
+              {"text", to_text(machine)},
+              {"svg", topology_svg(machine)}};
+}
+
 Result<Json> list_machines(const JsonObject&) {
   Json rows = Json::array();
   for (const CatalogueEntry& entry : catalogue()) {
@@ -152,8 +165,85 @@ Result<Json> list_machines(const JsonObject&) {
   return Json{{"machines", std::move(rows)}};
 }
 
+Result<Json> explain_choice(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
+  SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
+  const Candidates candidates = rank_candidates({.collective = wanted.algorithm->collective,
+                                                 .ranks = wanted.shape.ranks,
+                                                 .root = wanted.shape.root,
+                                                 .ranks_per_device = wanted.ranks_per_device,
+                                                 .bytes = wanted.bytes},
+                                                machine);
+  Json ranked = Json::array();
+  for (const Candidate& candidate : candidates.ranked) {
+    ranked.push_back({{"algorithm", candidate.algorithm->name},
+                      {"tile_bytes", candidate.tile_bytes},
+                      {"predicted_seconds", candidate.seconds},
+                      {"busiest_link", candidate.busiest_link},
+                      {"busiest_use", candidate.busiest_use}});
+  }
+  Json refused = Json::array();
+  for (const Candidate& candidate : candidates.refused) {
+    refused.push_back({{"algorithm", candidate.algorithm->name}, {"why", candidate.refused}});
+  }
+  return Json{
+      {"machine", machine.name},
+      {"collective", name(wanted.algorithm->collective)},
+      {"ranks", wanted.shape.ranks},
+      {"bytes", wanted.bytes},
+      {"choice",
+       candidates.ranked.empty() ? Json() : Json(candidates.ranked.front().algorithm->name)},
+      {"reason", candidates.reason()},
+      {"candidates", std::move(ranked)},
+      {"refused", std::move(refused)}};
+}
+
+Result<Json> reproduce_papers(const JsonObject& request) {
+  std::optional<int> paper;
+  if (request.has("paper")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::int64_t number, request.integer("paper", 1, kPapers));
+    paper = static_cast<int>(number);
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<Reproduction> reproductions,
+                          reproduce(paper, find_machine));
+  Json rows = Json::array();
+  for (const Reproduction& row : reproductions) {
+    rows.push_back({{"paper", row.paper},
+                    {"figure", row.figure},
+                    {"quantity", row.quantity},
+                    {"unit", row.unit},
+                    {"paper_value", row.paper_value ? Json(*row.paper_value) : Json()},
+                    {"ours", row.ours},
+                    {"ratio", row.paper_value ? Json(row.ours / *row.paper_value) : Json()},
+                    {"tolerance", row.paper_value ? Json(row.tolerance) : Json()},
+                    {"how", name(row.how)},
+                    {"machine", row.machine},
+                    {"verdict", name(row.verdict)},
+                    {"why", row.why}});
+  }
+  return Json{{"rows", std::move(rows)}};
+}
+
 }  // namespace
 }  // namespace sennit
+
+sennit_status_t sennit_tool_explain(const char* request, char** answer) {
+  return sennit::respond_to(request,
+                            answer,
+                            {"collective",
+                             "machine",
+                             "machine_text",
+                             "machine_file",
+                             "ranks",
+                             "ranks_per_gpu",
+                             "root",
+                             "bytes"},
+                            sennit::explain_choice);
+}
+
+sennit_status_t sennit_tool_reproduce(const char* request, char** answer) {
+  return sennit::respond_to(request, answer, {"paper"}, sennit::reproduce_papers);
+}
 
 sennit_status_t sennit_tool_simulate(const char* request, char** answer) {
   return sennit::respond_to(request,
@@ -172,6 +262,11 @@ sennit_status_t sennit_tool_simulate(const char* request, char** answer) {
                              "path",
                              "timeline"},
                             sennit::simulate_collective);
+}
+
+sennit_status_t sennit_tool_topology(const char* request, char** answer) {
+  return sennit::respond_to(
+      request, answer, {"machine", "machine_text", "machine_file"}, sennit::draw_machine);
 }
 
 sennit_status_t sennit_tool_machines(const char* request, char** answer) {

@@ -9,10 +9,11 @@
 namespace sennit {
 namespace {
 
-Json answer_of(const std::string& request) {
+using Tool = sennit_status_t (*)(const char*, char**);
+
+Json answer_of(const std::string& request, Tool tool = sennit_tool_simulate) {
   char* answer = nullptr;
-  EXPECT_EQ(sennit_tool_simulate(request.c_str(), &answer), SENNIT_OK)
-      << sennit_last_error_message();
+  EXPECT_EQ(tool(request.c_str(), &answer), SENNIT_OK) << sennit_last_error_message();
   const Result<Json> json = parse_json(answer == nullptr ? "null" : answer, "answer");
   sennit_tool_free(answer);
   return json.ok() ? *json : Json();
@@ -74,14 +75,31 @@ TEST(SimulateTool, SaysWhatIsWrongWithARequest) {
 }
 
 TEST(MachinesTool, ListsTheCatalogue) {
-  char* answer = nullptr;
-  ASSERT_EQ(sennit_tool_machines(nullptr, &answer), SENNIT_OK);
-  const Result<Json> json = parse_json(answer, "answer");
-  sennit_tool_free(answer);
-  ASSERT_TRUE(json.ok());
-  EXPECT_GE((*json)["machines"].size(), 12U);
-  EXPECT_EQ((*json)["machines"][0]["name"], "ac922");
-  EXPECT_EQ((*json)["machines"][0]["devices"], 4);
+  const Json answer = answer_of("", sennit_tool_machines);
+  EXPECT_GE(answer["machines"].size(), 12U);
+  EXPECT_EQ(answer["machines"][0]["name"], "ac922");
+  EXPECT_EQ(answer["machines"][0]["devices"], 4);
+}
+
+TEST(ExplainTool, RanksTheCandidatesAndSaysWhy) {
+  const Json answer = answer_of(
+      R"({"collective": "broadcast", "machine": "kesch", "bytes": 67108864})", sennit_tool_explain);
+  EXPECT_EQ(answer["ranks"], 16);
+  EXPECT_EQ(answer["choice"], answer["candidates"][0]["algorithm"]);
+  EXPECT_LE(answer["candidates"][0]["predicted_seconds"],
+            answer["candidates"][1]["predicted_seconds"]);
+  EXPECT_NE(answer["reason"].get<std::string>().find(answer["choice"].get<std::string>()),
+            std::string::npos);
+}
+
+TEST(ReproduceTool, GivesTheRowsOfOnePaper) {
+  const Json answer = answer_of(R"({"paper": 5})", sennit_tool_reproduce);
+  EXPECT_GE(answer["rows"].size(), 5U);
+  for (const Json& row : answer["rows"]) {
+    EXPECT_EQ(row["paper"], 5);
+    EXPECT_EQ(row["machine"], "k20m");
+    EXPECT_NEAR(row["ratio"], row["ours"].get<double>() / row["paper_value"].get<double>(), 1e-12);
+  }
 }
 
 }  // namespace

@@ -238,15 +238,6 @@ Result<Json> describe_build(const JsonObject&) {
               {"unknown_variables", unknown_variables()}};
 }
 
-sennit_status_t not_available(char** answer, std::string_view function) {
-  return guard([&]() -> Status {
-    if (answer != nullptr) {
-      *answer = nullptr;
-    }
-    return fail(Code::kUnsupported, "{} is not available yet", function);
-  });
-}
-
 // What the last posted call of a communicator ran as.
 Result<Json> last_plan(sennit_comm_t comm) {
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
@@ -305,10 +296,6 @@ sennit_status_t sennit_tool_info(const char* request, char** answer) {
 sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer) {
   return sennit::respond_to(
       nullptr, answer, {}, [&](const sennit::JsonObject&) { return sennit::last_plan(comm); });
-}
-
-sennit_status_t sennit_tool_explain(const char* /*request*/, char** answer) {
-  return sennit::not_available(answer, "sennit_tool_explain");
 }
 
 void sennit_tool_free(char* answer) { std::free(answer); }

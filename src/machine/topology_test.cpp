@@ -1,5 +1,7 @@
 #include "machine/topology.hpp"
 
+#include "machine/topology_picture.hpp"
+
 #include <gtest/gtest.h>
 
 namespace sennit {
@@ -42,6 +44,21 @@ TEST(Topology, TextFormIsReadBackAsItWas) {
   EXPECT_EQ(to_text(*again), text);
   EXPECT_NE(text.find("link gpu1 cpu0 pcie 12.5 GB/s both 20 GB/s from guess"), std::string::npos)
       << text;
+}
+
+TEST(Topology, ThePictureShowsEveryVertexAndLink) {
+  const Topology topology = *topology_from_text(kPair, "pair.machine");
+  const std::string svg = topology_svg(topology);
+  for (const Vertex& vertex : topology.vertices) {
+    EXPECT_NE(svg.find(">" + vertex.name + "</text>"), std::string::npos) << vertex.name;
+  }
+  std::size_t lines = 0;
+  for (std::size_t at = svg.find(" GB/s</title></path>"); at != std::string::npos;
+       at = svg.find(" GB/s</title></path>", at + 1)) {
+    ++lines;
+  }
+  EXPECT_EQ(lines, topology.wires.size());
+  EXPECT_NE(svg.find("pcie: 12.5 GB/s (20 both ways) each way"), std::string::npos);
 }
 
 struct Fault {

@@ -55,8 +55,8 @@ double multi_path_time(const MultiPathModel& model, double bytes, double host_sh
 // ---- Multi-rail all-gather of M bytes a rank (paper 3: Suresh et al. 2022)
 
 struct MultiRailModel {
-  LinkModel network{};      // T_ns, B_n
-  LinkModel gpu{};          // T_gs, B_g
+  LinkModel network{};    // T_ns, B_n
+  LinkModel gpu{};        // T_gs, B_g
   int nodes = 1;          // N
   int gpus_per_node = 1;  // GPN
   // Messages to oneself left out: N - 1 and GPN - 1 where the paper has N and GPN in (2), (3) and
@@ -92,8 +92,8 @@ double compressed_message(const CompressionModel& model, double bytes, int strea
 // copy back.
 struct SharedGpuModel {
   int ranks = 1;
-  LinkModel device{};               // copies within the device, all together
-  LinkModel host{};                 // staged copies, all together
+  LinkModel device{};             // copies within the device, all together
+  LinkModel host{};               // staged copies, all together
   double memory_bytes_per_s = 1;  // of the reduction, which reads every rank's part
   double switch_s = 0;            // between kernels of two processes; 0 with MPS
 };

@@ -47,16 +47,19 @@ Run all_gather(std::string_view algorithm, int nodes, std::int64_t bytes) {
           .bytes = bytes};
 }
 
+// The figures' sizes are not in the text: the largest of the benchmark's default, and one at which
+// start-ups hardly count.
 constexpr std::int64_t kMessage = std::int64_t{1} << 20;
+constexpr std::int64_t kLargeMessage = 16 * kMessage;
 
 // Segments are tiles: how many of them are best for a message.
-Result<double> best_segments(const Topology& machine, int nodes) {
+Result<double> best_segments(const Topology& machine, int nodes, std::int64_t bytes) {
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (int segments = 1; segments <= 8; ++segments) {
     SENNIT_ASSIGN_OR_RETURN(
         const double seconds,
-        simulated_seconds(machine, all_gather("multi_rail", nodes, kMessage), kMessage / segments));
+        simulated_seconds(machine, all_gather("multi_rail", nodes, bytes), bytes / segments));
     if (seconds < least) {
       least = seconds;
       best = segments;
@@ -106,23 +109,26 @@ Claim claim(std::string figure,
 
 std::vector<Claim> claims_of_paper3() {
   std::vector<Claim> claims;
-  claims.push_back(claim(
-      "figure 4",
-      "best count of segments, all-gather of 1 MB on 4 nodes, simulated",
-      2,
-      [](const Topology& m) { return best_segments(m, 4); },
-      "tiles are the segments; more of them pay more start-ups on the network"));
-  claims.back().unit = "segments";
-  claims.push_back(claim(
-      "figure 4",
-      "best count of segments by (8), all-gather of 1 MB on 4 nodes",
-      2,
-      [](const Topology& m) -> Result<double> {
-        return models::multi_rail_best_segments(model_of(m, 4), kMessage, 8);
-      },
-      "(8) charges N start-ups to each segment"));
-  claims.back().unit = "segments";
-  claims.back().how = How::kModel;
+  for (const std::int64_t bytes : {kMessage, kLargeMessage}) {
+    const auto mega = static_cast<double>(bytes) / kMiB;
+    claims.push_back(claim(
+        "figure 4",
+        fmt::format("best count of segments, all-gather of {} MB on 4 nodes", mega),
+        2,
+        [bytes](const Topology& m) { return best_segments(m, 4, bytes); },
+        "tiles are the segments; each pays its start-ups anew, 10 us by estimate"));
+    claims.back().unit = "segments";
+    claims.push_back(claim(
+        "figure 4",
+        fmt::format("best count of segments by (8), {} MB on 4 nodes", mega),
+        2,
+        [bytes](const Topology& m) -> Result<double> {
+          return models::multi_rail_best_segments(model_of(m, 4), static_cast<double>(bytes), 8);
+        },
+        "(8) charges N start-ups on the network and (N - 1) GPN between GPUs to each segment"));
+    claims.back().unit = "segments";
+    claims.back().how = How::kModel;
+  }
   for (const auto& [nodes, printed] : {std::pair{4, 1.42}, {8, 1.60}, {16, 2.0}}) {
     claims.push_back(claim(
         "figure 5",

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 
 namespace sennit {
 namespace {
@@ -14,16 +14,24 @@ namespace {
 constexpr std::array kClaims = {
     claims_of_paper1, claims_of_paper2, claims_of_paper3, claims_of_paper4, claims_of_paper5};
 
+// How far apart two numbers are: 0.5 where one is half as large again as the other.
+double distance(double a, double b) {
+  return a > 0 && b > 0 ? std::max(a / b, b / a) - 1 : std::numeric_limits<double>::infinity();
+}
+
 Verdict judge(const Claim& claim, double ours) {
   const bool is_gain = claim.unit == "x";
   if (!claim.paper_value) {
     return !is_gain || ours > 1 ? Verdict::kShapeOnly : Verdict::kNotReproduced;
   }
-  if (std::abs(ours / *claim.paper_value - 1) <= claim.tolerance) {
+  const double off = distance(ours, *claim.paper_value);
+  if (off <= claim.tolerance) {
     return Verdict::kReproduced;
   }
-  return is_gain && (ours > 1) == (*claim.paper_value > 1) ? Verdict::kShapeOnly
-                                                           : Verdict::kNotReproduced;
+  // A factor of more than three is another shape.
+  constexpr double kSameShape = 2;
+  const bool same_winner = is_gain && (ours > 1) == (*claim.paper_value > 1);
+  return same_winner && off <= kSameShape ? Verdict::kShapeOnly : Verdict::kNotReproduced;
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct Reproduction {
   std::string unit;  // "x": how many times better than the rival that `quantity` names
   std::optional<double> paper_value;
   double ours = 0;
-  double tolerance = 0;  // of ours / paper_value, from 1
+  double tolerance = 0;  // of the larger of the two values over the smaller, from 1
   How how = How::kSimulated;
   std::string machine;
   Verdict verdict = Verdict::kNotReproduced;
