@@ -4,7 +4,6 @@
 #include "algo/algorithm.hpp"
 #include "base/env.hpp"
 #include "base/json.hpp"
-#include "capi/guard.hpp"
 #include "capi/handles.hpp"
 #include "capi/respond.hpp"
 #include "discover/discover.hpp"
