@@ -139,7 +139,7 @@ Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation) 
   }
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, make_device_plan(choice, shape));
   SENNIT_ASSIGN_OR_RETURN(const Proof proof, verify(*plan));
-  SENNIT_ASSIGN_OR_RETURN(sm::DirectProgram direct,
+  SENNIT_ASSIGN_OR_RETURN(const sm::DirectProgram direct,
                           sm::compile_direct(*plan->strands.front().schedule, world_.rank()));
   return &programs_.emplace(key, Program{direct, plan_hash(*plan), packets_of(choice.protocol)})
               .first->second;
