@@ -13,7 +13,7 @@
 #include <cmath>
 #include <map>
 #include <random>
-#include <simgrid/s4u.hpp>
+#include <simgrid/s4u.hpp>  // NOLINT(misc-include-cleaner): the header that users are told of
 #include <utility>
 
 namespace sennit {
@@ -91,8 +91,7 @@ Scenario random_scenario(unsigned seed) {
 class Rival {
  public:
   explicit Rival(const Scenario& scenario)
-      : scenario_(scenario),
-        strand_(scenario.plan.strands.front()),
+      : strand_(scenario.plan.strands.front()),
         schedule_(*strand_.schedule),
         fabric_(*sim::Fabric::build(scenario.machine, {.ranks = schedule_.problem.ranks})) {
     const Problem& problem = schedule_.problem;
@@ -248,7 +247,6 @@ class Rival {
     }
   }
 
-  const Scenario& scenario_;
   const Strand& strand_;
   const Schedule& schedule_;
   sim::Fabric fabric_;

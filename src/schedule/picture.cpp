@@ -5,7 +5,6 @@
 #include "schedule/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <utility>
 

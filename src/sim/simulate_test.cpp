@@ -3,7 +3,6 @@
 #include "sim/simulate.hpp"
 
 #include "algo/algorithm.hpp"
-#include "schedule/builder.hpp"
 #include "sim/fabric.hpp"
 
 #include <gtest/gtest.h>
@@ -73,7 +72,8 @@ TEST(Simulate, ChainOverManyTilesIsThePipelinedChain) {
       Strand strand = strand_of(Collective::kBroadcast, "chain", {.ranks = ranks});
       strand.tile_bytes = chunk;
       const std::int64_t bytes = 16 * kMega;
-      const double expected = (static_cast<double>(bytes / chunk) + ranks - 2) *
+      const std::int64_t chunks = bytes / chunk;
+      const double expected = (static_cast<double>(chunks) + ranks - 2) *
                               (kStart + static_cast<double>(chunk) / kBandwidth);
       EXPECT_LT(relative_error(seconds({{strand}}, crossbar(ranks), bytes), expected), kRounding)
           << ranks << " ranks, chunks of " << chunk;
