@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <sys/time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -138,7 +137,7 @@ TEST_F(Survivors, ShrinkWhileOthersGoOnDying) {
     SCOPED_TRACE("round " + std::to_string(round));
     const std::string name = fresh_name();
     const double longest = round % 2 == 0 ? 0.003 : 0.02;
-    const unsigned fates = static_cast<unsigned>(random());
+    const auto fates = static_cast<unsigned>(random());
     RankProcesses ranks(kRanks, [&](int rank) {
       std::mt19937 fate(fates + static_cast<unsigned>(rank));
       const sennit_comm_t comm = join_ranks(name, kRanks, rank);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <string>
 
 namespace sennit::sim {
 namespace {
@@ -63,8 +64,38 @@ TEST(FlowNetwork, LimitsAndWeightsCount) {
   EXPECT_EQ(network.next_end(), 4000);
 }
 
-// What max-min fair means, checked on random flows that come and go: nothing is over capacity, and
-// every flow has a limit or a full resource on which no other flow has more.
+// By flow: its route and its limit.
+using Alive = std::map<int, std::pair<const Uses*, double>>;
+
+// What max-min fair means: nothing is over capacity, and every flow has a limit or a full resource
+// on which no other flow has more.
+void expect_max_min_fair(const FlowNetwork& network,
+                         const std::vector<double>& capacities,
+                         const Alive& alive) {
+  std::vector<double> load(capacities.size(), 0);
+  std::vector<double> most(capacities.size(), 0);
+  for (const auto& [flow, what] : alive) {
+    for (const Use& use : *what.first) {
+      const auto r = static_cast<std::size_t>(use.resource);
+      load[r] += network.rate(flow);
+      most[r] = std::max(most[r], network.rate(flow));
+    }
+  }
+  for (std::size_t r = 0; r < load.size(); ++r) {
+    ASSERT_LE(load[r], capacities[r] * (1 + 1e-9));
+  }
+  for (const auto& [flow, what] : alive) {
+    const double rate = network.rate(flow);
+    const bool stopped =
+        (what.second > 0 && rate >= what.second * (1 - 1e-9)) ||
+        std::ranges::any_of(*what.first, [&](const Use& use) {
+          const auto r = static_cast<std::size_t>(use.resource);
+          return load[r] >= capacities[r] * (1 - 1e-9) && rate >= most[r] * (1 - 1e-9);
+        });
+    ASSERT_TRUE(stopped) << "flow " << flow;
+  }
+}
+
 TEST(FlowNetwork, RandomFlowsAreMaxMinFairAtAllTimes) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
@@ -85,7 +116,7 @@ TEST(FlowNetwork, RandomFlowsAreMaxMinFairAtAllTimes) {
       const auto repeated = std::ranges::unique(route, {}, &Use::resource);
       route.erase(repeated.begin(), repeated.end());
     }
-    std::map<int, std::pair<const Uses*, double>> alive;
+    Alive alive;
     Time now = 0;
     for (int event = 0; event < 60; ++event) {
       if (event < 30) {
@@ -103,30 +134,10 @@ TEST(FlowNetwork, RandomFlowsAreMaxMinFairAtAllTimes) {
         }
       }
       network.settle(now);
-      std::vector<double> load(capacities.size(), 0);
-      std::vector<double> most(capacities.size(), 0);
-      for (const auto& [flow, what] : alive) {
-        for (const Use& use : *what.first) {
-          const auto r = static_cast<std::size_t>(use.resource);
-          load[r] += network.rate(flow);
-          most[r] = std::max(most[r], network.rate(flow));
-        }
-      }
-      for (std::size_t r = 0; r < load.size(); ++r) {
-        ASSERT_LE(load[r], capacities[r] * (1 + 1e-9)) << "seed " << seed;
-      }
-      for (const auto& [flow, what] : alive) {
-        const double rate = network.rate(flow);
-        const bool stopped =
-            (what.second > 0 && rate >= what.second * (1 - 1e-9)) ||
-            std::ranges::any_of(*what.first, [&](const Use& use) {
-              const auto r = static_cast<std::size_t>(use.resource);
-              return load[r] >= capacities[r] * (1 - 1e-9) && rate >= most[r] * (1 - 1e-9);
-            });
-        ASSERT_TRUE(stopped) << "seed " << seed << " event " << event << " flow " << flow;
-      }
+      SCOPED_TRACE("seed " + std::to_string(seed) + " event " + std::to_string(event));
+      expect_max_min_fair(network, capacities, alive);
     }
-    EXPECT_TRUE(alive.empty()) << "seed " << seed;
+    EXPECT_TRUE(alive.empty());
   }
 }
 

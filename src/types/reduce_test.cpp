@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -117,8 +116,12 @@ TEST(Reduce, OfTwoOperandsIsTheFirstStepOfMore) {
 
 TEST(Reduce, MinAndMaxPropagateNanAndOrderZeros) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  const auto min = [](std::vector<float> v) { return reduced(Dtype::kFloat32, ReduceOp::kMin, v); };
-  const auto max = [](std::vector<float> v) { return reduced(Dtype::kFloat32, ReduceOp::kMax, v); };
+  const auto min = [](const std::vector<float>& v) {
+    return reduced(Dtype::kFloat32, ReduceOp::kMin, v);
+  };
+  const auto max = [](const std::vector<float>& v) {
+    return reduced(Dtype::kFloat32, ReduceOp::kMax, v);
+  };
   EXPECT_TRUE(std::isnan(min({1.0F, kNan})));
   EXPECT_TRUE(std::isnan(max({kNan, INFINITY})));
   EXPECT_TRUE(std::isnan(min({-kNan, -INFINITY, 1.0F})));

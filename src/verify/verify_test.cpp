@@ -4,7 +4,6 @@
 #include "expectations.hpp"
 #include "sample_schedules.hpp"
 
-#include "algo/algorithm.hpp"
 #include "schedule/passes.hpp"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 #include "select/select.hpp"
 #include "verify/verify.hpp"
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <numeric>
