@@ -38,14 +38,26 @@ Status check_recipient(const FlatStrand& program,
               message.channel);
 }
 
+// A put changes the recipient's block before its step, a slot does not; nobody has proved yet that
+// a schedule cannot tell the two apart.
+Status check_puts_alone(const ChannelBinding& binding, const FlatStrand::Message& message) {
+  return always_uses(binding, Protocol::kDirectPut)
+             ? Status()
+             : fail(Code::kNotProved,
+                    "protocol: the bundle of channel {} mixes direct_put with another protocol",
+                    message.channel);
+}
+
 }  // namespace
 
 Status check_protocols(const FlatStrand& program) {
   for (const FlatStrand::Message& message : program.messages()) {
-    if (program.protocol(message) == Protocol::kDirectGet) {
+    const ChannelBinding& binding = program.binding(message);
+    if (may_use(binding, Protocol::kDirectGet)) {
       SENNIT_RETURN_IF_ERROR(check_lender(program, message));
     }
-    if (program.protocol(message) == Protocol::kDirectPut) {
+    if (may_use(binding, Protocol::kDirectPut)) {
+      SENNIT_RETURN_IF_ERROR(check_puts_alone(binding, message));
       for (const int recipient : program.recipients(message)) {
         SENNIT_RETURN_IF_ERROR(check_recipient(program, message, recipient));
       }
