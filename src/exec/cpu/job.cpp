@@ -7,31 +7,6 @@
 
 namespace sennit {
 
-HostRank::HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells)
-    : rank(rank_number),
-      rings(pool),
-      bells(all_bells),
-      peers(static_cast<std::size_t>(pool.geometry().ranks)),
-      sent_(peers.size() * static_cast<std::size_t>(pool.geometry().ports), 0),
-      received_(sent_) {}
-
-BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role)
-    : program_(std::move(program)) {
-  links_.reserve(program_.links.size());
-  for (const ProgramLink& link : program_.links) {
-    const int peer =
-        rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
-    links_.push_back(
-        {.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
-                               : rank.rings.ring(peer, rank.rank, link.port),
-         .bell = &rank.bells[peer],
-         .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
-         .memory = &rank.peers[static_cast<std::size_t>(peer)],
-         .peer = peer,
-         .messages_per_tile = link.messages_per_tile});
-  }
-}
-
 Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
     : bound_(bound),
       program_(bound.program()),
@@ -43,17 +18,19 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
   for (const BoundProgram::BoundLink& link : bound_.links()) {
     base_.push_back(*link.position);
   }
+  begin_choices();
   lanes_.resize(program_.lanes.size());
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes[l];
     lanes_[l].units = (tiles_of_copy(lane.strand, lane.copy) + lane.burst - 1) / lane.burst;
-    lanes_left_ += lanes_[l].units > 0 && !lane.steps.empty() ? 1 : 0;
+    const bool runs = lanes_[l].units > 0 || (claims_ && !claims_->is_complete());
+    lanes_left_ += runs && !lane.steps.empty() ? 1 : 0;
   }
   if (program_.scratch_bytes > 0 && lanes_left_ > 0) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(
         static_cast<std::size_t>(program_.scratch_bytes));
   }
-  if (finished()) {
+  if (lanes_left_ == 0) {
     finish();
   }
 }
@@ -82,9 +59,12 @@ void Job::lay_out() {
       longest = view.part.length;
     }
     // A barrier has no blocks; its program runs once.
-    view.tiles = problem.collective == Collective::kBarrier
-                     ? 1
-                     : (longest + view.tile_elements - 1) / view.tile_elements;
+    view.all_tiles = problem.collective == Collective::kBarrier
+                         ? 1
+                         : (longest + view.tile_elements - 1) / view.tile_elements;
+    view.tiles = view.all_tiles;
+    view.grain_tiles =
+        plan.division == Division::kClaimed ? grain_bytes(plan) / strand.tile_bytes : 0;
     strands_.push_back(std::move(view));
   }
 }
@@ -103,25 +83,33 @@ ElementRange Job::part_of(const StrandView& view, int block) const {
   return {.begin = block * call_.count + view.part.begin, .length = view.part.length};
 }
 
-std::int64_t Job::slice_elements(const ProgramLane& lane, int length_of, std::int64_t tile) const {
+// Where tile `tile` of a strand copy begins in every block.
+std::int64_t Job::tile_begin(const ProgramLane& lane, std::int64_t tile) const {
   const auto strand = static_cast<std::size_t>(lane.strand);
   const StrandView& view = strands_[strand];
-  const std::int64_t begin =
-      (lane.copy + tile * program_.plan->strands[strand].width) * view.tile_elements;
-  return std::clamp<std::int64_t>(part_of(view, length_of).length - begin, 0, view.tile_elements);
+  const std::int64_t index = lane.copy + tile * program_.plan->strands[strand].width;
+  if (!claims_) {
+    return index * view.tile_elements;
+  }
+  const auto grain = static_cast<std::size_t>(index / view.grain_tiles);
+  return (claims_->grains_of(lane.strand)[grain] * view.grain_tiles + index % view.grain_tiles) *
+         view.tile_elements;
+}
+
+std::int64_t Job::slice_elements(const ProgramLane& lane, int length_of, std::int64_t tile) const {
+  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
+  return std::clamp<std::int64_t>(
+      part_of(view, length_of).length - tile_begin(lane, tile), 0, view.tile_elements);
 }
 
 Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
-  const auto strand = static_cast<std::size_t>(lane.strand);
-  const StrandView& view = strands_[strand];
+  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
   Slice out{.data = nullptr, .elements = slice_elements(lane, piece.length_of, tile)};
   if (piece.space == Space::kScratch) {
     out.data = scratch_.get() + piece.offset + (tile % piece.depth) * piece.instance_bytes;
     return out;
   }
-  const std::int64_t begin =
-      part_of(view, piece.index).begin +
-      (lane.copy + tile * program_.plan->strands[strand].width) * view.tile_elements;
+  const std::int64_t begin = part_of(view, piece.index).begin + tile_begin(lane, tile);
   auto* base = piece.space == Space::kInput
                    ? static_cast<std::byte*>(const_cast<void*>(call_.input))
                    : static_cast<std::byte*>(call_.output);
@@ -139,24 +127,29 @@ std::size_t Job::message_bytes(const ProgramLane& lane,
   return static_cast<std::size_t>(elements * element_bytes_);
 }
 
-std::uint64_t Job::number(const MessageRef& ref, std::int64_t tile) const {
+Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
+  if (ref.bundle >= 0) [[unlikely]] {
+    return bundles_[static_cast<std::size_t>(ref.bundle)].spot();
+  }
   const auto link = static_cast<std::size_t>(ref.link);
-  return base_[link] +
-         static_cast<std::uint64_t>(tile * bound_.links()[link].messages_per_tile + ref.index);
+  const BoundProgram::BoundLink& bound = bound_.links()[link];
+  const std::uint64_t g =
+      base_[link] + static_cast<std::uint64_t>(tile * bound.messages_per_tile + ref.index);
+  return {.link = &bound, .position = g, .sequence = g, .protocol = ref.protocol};
 }
 
 std::byte* Job::payload(const ProgramLane& lane,
                         const ProgramStep& step,
-                        const MessageRef& ref,
+                        const Spot& spot,
                         std::int64_t tile) const {
-  const std::size_t bytes = ref.protocol == Protocol::kDirectGet
+  const std::size_t bytes = spot.protocol == Protocol::kDirectGet
                                 ? step.lengths_of.size() * sizeof(cma::Descriptor)
                                 : message_bytes(lane, step, tile);
-  return bound_.links()[static_cast<std::size_t>(ref.link)].ring.payload(number(ref, tile), bytes);
+  return spot.link->ring.payload(spot.position, bytes);
 }
 
 bool Job::advance() {
-  bool moved = false;
+  bool moved = (assigner_ || claims_) && advance_choices();
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     moved = try_lane(l) || moved;
   }
@@ -180,17 +173,27 @@ bool Job::try_lane(std::size_t index) {
     run_unit(lane, state.step, first, last);
     state.posted = true;
   }
-  if (!fetched(step, first, last)) {
+  if (!ended(lane, step, first, last)) {
     return !was_posted;
   }
   state.posted = false;
+  if (!bundles_.empty()) {
+    pass_sent(step);
+  }
   if (++state.step == static_cast<int>(lane.steps.size())) {
     state.step = 0;
-    if (++state.unit == state.units && --lanes_left_ == 0) {
-      finish();
+    if (++state.unit == state.units && (!claims_ || claims_->is_complete())) {
+      end_lane();
     }
   }
   return true;
+}
+
+// A job ends with its last lane, unless it must see late copies of messages come.
+void Job::end_lane() {
+  if (--lanes_left_ == 0 && (!assigner_ || assigner_->finished())) {
+    finish();
+  }
 }
 
 // The tiles of a burst are one unit, as the proof has it: nothing of it is visible before all of it
@@ -230,22 +233,34 @@ bool Job::waits_over(const ProgramStep& step, std::int64_t last) const {
   });
 }
 
-bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const {
+bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
+  if (ref.bundle >= 0) [[unlikely]] {
+    return bundles_[static_cast<std::size_t>(ref.bundle)].find();
+  }
+  const Spot at = spot(ref, tile);
+  return channel::is_full(at.full(), at.sequence, call_.fingerprint);
+}
+
+bool Job::has_slot(const MessageRef& ref, std::int64_t tile) {
+  if (ref.bundle >= 0) [[unlikely]] {
+    return pick_path(bundles_[static_cast<std::size_t>(ref.bundle)]);
+  }
+  const Spot at = spot(ref, tile);
+  return channel::may_write(at.free(), at.position, at.link->ring.slots());
+}
+
+bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) {
   if (!waits_over(step, last)) {
     return false;
   }
   for (std::int64_t tile = first; tile <= last; ++tile) {
     for (const MessageRef& in : step.in) {
-      const std::uint64_t g = number(in, tile);
-      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(in.link)].ring;
-      if (!channel::is_full(ring.full(g), g, call_.fingerprint)) {
+      if (!arrived(in, tile)) {
         return false;
       }
     }
     for (const MessageRef& out : step.out) {
-      const std::uint64_t g = number(out, tile);
-      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(out.link)].ring;
-      if (!channel::may_write(ring.free(g), g, ring.slots())) {
+      if (!has_slot(out, tile)) {
         return false;
       }
     }
@@ -253,16 +268,22 @@ bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) 
   return true;
 }
 
-// Messages by direct_get lie in our own buffers until their reader returns the slot.
-bool Job::fetched(const ProgramStep& step, std::int64_t first, std::int64_t last) const {
+// Whether nothing that the step sent can be wanted of our own buffers any more. Messages by
+// direct_get lie there until their reader returns the slot.
+bool Job::ended(const ProgramLane& lane,
+                const ProgramStep& step,
+                std::int64_t first,
+                std::int64_t last) {
   return std::ranges::all_of(step.out, [&](const MessageRef& out) {
+    if (out.bundle >= 0) [[unlikely]] {
+      return bundle_ended(lane, step, out, first);
+    }
     if (out.protocol != Protocol::kDirectGet) {
       return true;
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
-      const std::uint64_t g = number(out, tile);
-      if (!channel::is_released(bound_.links()[static_cast<std::size_t>(out.link)].ring.free(g),
-                                g)) {
+      const Spot at = spot(out, tile);
+      if (!channel::is_released(at.free(), at.position)) {
         return false;
       }
     }
@@ -300,27 +321,36 @@ void Job::fill(const ProgramLane& lane,
                const std::vector<Piece>& from,
                std::int64_t tile) {
   for (const MessageRef& out : step.out) {
-    std::byte* at = payload(lane, step, out, tile);
-    for (const Piece& piece : from) {
-      const Slice source = slice(lane, piece, tile);
-      const auto bytes = static_cast<std::size_t>(source.elements * element_bytes_);
-      if (out.protocol == Protocol::kDirectGet) {
-        const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
-        std::memcpy(at, &descriptor, sizeof(descriptor));
-        at += sizeof(descriptor);
-      } else if (bytes > 0) {
-        std::memcpy(at, source.data, bytes);
-        at += bytes;
-      }
+    fill_slot(lane, step, spot(out, tile), from, tile);
+  }
+}
+
+void Job::fill_slot(const ProgramLane& lane,
+                    const ProgramStep& step,
+                    const Spot& spot,
+                    const std::vector<Piece>& from,
+                    std::int64_t tile) {
+  std::byte* at = payload(lane, step, spot, tile);
+  for (const Piece& piece : from) {
+    const Slice source = slice(lane, piece, tile);
+    const auto bytes = static_cast<std::size_t>(source.elements * element_bytes_);
+    if (spot.protocol == Protocol::kDirectGet) {
+      const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
+      std::memcpy(at, &descriptor, sizeof(descriptor));
+      at += sizeof(descriptor);
+    } else if (bytes > 0) {
+      std::memcpy(at, source.data, bytes);
+      at += bytes;
     }
   }
 }
 
 void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
-  if (step.in.front().protocol == Protocol::kDirectGet) {
+  const Spot from = spot(step.in.front(), tile);
+  if (from.protocol == Protocol::kDirectGet) {
     fetch(lane, step, tile);
   } else {
-    const std::byte* at = payload(lane, step, step.in.front(), tile);
+    const std::byte* at = payload(lane, step, from, tile);
     for (const Piece& piece : step.to) {
       const Slice target = slice(lane, piece, tile);
       const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
@@ -338,9 +368,9 @@ void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t ti
 // Copies the blocks straight out of the writer's memory. Their lengths are ours: what the peer
 // wrote is compared, never obeyed.
 void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
-  const MessageRef& in = step.in.front();
-  const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
-  const std::byte* at = payload(lane, step, in, tile);
+  const Spot from = spot(step.in.front(), tile);
+  const BoundProgram::BoundLink& link = *from.link;
+  const std::byte* at = payload(lane, step, from, tile);
   for (const Piece& piece : step.to) {
     const Slice target = slice(lane, piece, tile);
     cma::Descriptor descriptor;
@@ -367,10 +397,10 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return fill(lane, step, step.to, tile);
   }
   const std::size_t bytes = message_bytes(lane, step, tile);
-  const std::byte* from = payload(lane, step, step.in.front(), tile);
+  const std::byte* from = payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
     if (bytes > 0) {
-      std::memcpy(payload(lane, step, out, tile), from, bytes);
+      std::memcpy(payload(lane, step, spot(out, tile), tile), from, bytes);
     }
   }
 }
@@ -386,12 +416,14 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     for (std::size_t place = 0; place < operands.size(); ++place) {
       const std::size_t operand =
           step.order.empty() ? place : static_cast<std::size_t>(step.order[place]);
-      operands[place] = operand < local
-                            ? slice(lane, step.from[operand * blocks + block], tile).data
-                            : payload(lane, step, step.in[operand - local], tile) + offset;
+      operands[place] =
+          operand < local
+              ? slice(lane, step.from[operand * blocks + block], tile).data
+              : payload(lane, step, spot(step.in[operand - local], tile), tile) + offset;
     }
-    std::byte* result = step.to.empty() ? payload(lane, step, step.out.front(), tile) + offset
-                                        : slice(lane, step.to[block], tile).data;
+    std::byte* result = step.to.empty()
+                            ? payload(lane, step, spot(step.out.front(), tile), tile) + offset
+                            : slice(lane, step.to[block], tile).data;
     const std::int64_t elements = slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
       reduce(call_.dtype, call_.op, result, operands, elements);
@@ -402,8 +434,8 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return fill(lane, step, step.to, tile);
   }
   for (std::size_t o = 1; o < step.out.size() && offset > 0; ++o) {
-    std::memcpy(payload(lane, step, step.out[o], tile),
-                payload(lane, step, step.out.front(), tile),
+    std::memcpy(payload(lane, step, spot(step.out[o], tile), tile),
+                payload(lane, step, spot(step.out.front(), tile), tile),
                 offset);
   }
 }
@@ -413,11 +445,17 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& out : step.out) {
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
-    const std::uint64_t g = number(out, tile);
-    channel::publish(link.ring.full(g), g, call_.fingerprint);
-    wake(*link.bell);
+    if (out.bundle >= 0) [[unlikely]] {
+      const Bundle& bundle = bundles_[static_cast<std::size_t>(out.bundle)];
+      record(bundle, TraceMessage::Event::kSent, bundle.path());
+    }
+    publish_spot(spot(out, tile));
   }
+}
+
+void Job::publish_spot(const Spot& spot) {
+  channel::publish(spot.full(), spot.sequence, call_.fingerprint);
+  wake(*spot.link->bell);
 }
 
 void Job::release(const ProgramStep& step, std::int64_t tile) {
@@ -425,65 +463,30 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& in : step.in) {
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
-    const std::uint64_t g = number(in, tile);
-    channel::release_slot(link.ring.free(g), g);
-    wake(*link.bell);
+    const Spot at = spot(in, tile);
+    if (in.bundle >= 0) [[unlikely]] {
+      pass_taken(static_cast<std::size_t>(in.bundle));
+    }
+    channel::release_slot(at.free(), at.position);
+    wake(*at.link->bell);
   }
 }
 
 // The next call goes on where this one's messages end.
 void Job::finish() {
+  finished_ = true;
   for (std::size_t l = 0; l < program_.links.size(); ++l) {
     const ProgramLink& link = program_.links[l];
     *bound_.links()[l].position =
         base_[l] +
         static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) * link.messages_per_tile);
   }
-}
-
-Job::Waiting Job::waiting() const {
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const LaneState& state = lanes_[l];
-    const ProgramLane& lane = program_.lanes[l];
-    if (state.unit >= state.units || lane.steps.empty()) {
-      continue;
-    }
-    const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
-    Waiting waiting{
-        .lane = lane.schedule_lane, .step = state.step, .tile = state.unit * lane.burst};
-    if (find_peer(step, state.posted, waiting)) {
-      return waiting;
-    }
+  for (const Bundle& bundle : bundles_) {
+    bundle.finish();
   }
-  return {};
-}
-
-// The peer whose word is missing for the first tile of the lane's unit; false when only this rank's
-// own lanes are.
-bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) const {
-  for (const MessageRef& in : step.in) {
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
-    const std::uint64_t g = number(in, waiting.tile);
-    if (!posted && !channel::is_full(link.ring.full(g), g, call_.fingerprint)) {
-      waiting.peer = link.peer;
-      waiting.foreign = channel::is_foreign(link.ring.full(g), g, call_.fingerprint);
-      return true;
-    }
+  if (claims_) {
+    claims_->finish();
   }
-  for (const MessageRef& out : step.out) {
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
-    const std::uint64_t g = number(out, waiting.tile);
-    const channel::Word& word = link.ring.free(g);
-    const bool blocked =
-        posted ? out.protocol == Protocol::kDirectGet && !channel::is_released(word, g)
-               : !channel::may_write(word, g, link.ring.slots());
-    if (blocked) {
-      waiting.peer = link.peer;
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace sennit

@@ -7,64 +7,19 @@
 //   }
 #pragma once
 
-#include "exec/cpu/doorbell.hpp"
-#include "exec/cpu/program.hpp"
-#include "path/cma/peer_memory.hpp"
-#include "path/shm/ring_pool.hpp"
+#include "exec/cpu/assigner.hpp"
+#include "exec/cpu/bound_program.hpp"
+#include "exec/cpu/bundle.hpp"
+#include "exec/cpu/claim_log.hpp"
+#include "exec/cpu/trace.hpp"
+#include "schedule/path_policy.hpp"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
 namespace sennit {
-
-// What the engine needs of one rank of a communicator; outlives its programs and jobs.
-struct HostRank {
-  HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells);
-
-  // Messages so far on the ring to (from) `peer` at `port`.
-  std::uint64_t& sent(int peer, int port) { return sent_[at(peer, port)]; }
-  std::uint64_t& received(int peer, int port) { return received_[at(peer, port)]; }
-
-  int rank;
-  shm::RingPool rings;
-  Doorbell* bells;  // by rank
-  std::vector<cma::PeerMemory> peers;
-
- private:
-  [[nodiscard]] std::size_t at(int peer, int port) const {
-    return static_cast<std::size_t>(peer) * static_cast<std::size_t>(rings.geometry().ports) +
-           static_cast<std::size_t>(port);
-  }
-
-  std::vector<std::uint64_t> sent_;
-  std::vector<std::uint64_t> received_;
-};
-
-// A program with its rings looked up. `rank_of_role` maps the plan's ranks to the communicator's;
-// empty when they are the same (all but send_recv).
-class BoundProgram {
- public:
-  struct BoundLink {
-    shm::Ring ring;
-    Doorbell* bell;           // of the peer
-    std::uint64_t* position;  // messages so far, of the rank
-    const cma::PeerMemory* memory;
-    int peer;
-    int messages_per_tile;
-  };
-
-  BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role);
-
-  [[nodiscard]] const Program& program() const { return program_; }
-  [[nodiscard]] const std::vector<BoundLink>& links() const { return links_; }
-
- private:
-  Program program_;
-  std::vector<BoundLink> links_;
-};
 
 // What one call works on.
 struct Call {
@@ -74,30 +29,7 @@ struct Call {
   Dtype dtype = Dtype::kUint8;
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t fingerprint = 0;
-};
-
-// A step as it ran; a test replays these against the proof's graph.
-struct TraceEvent {
-  int rank = 0;
-  int strand = 0;
-  int copy = 0;
-  int lane = 0;
-  int step = 0;
-  std::int64_t tile = 0;    // of the strand copy, from 0
-  std::uint64_t begin = 0;  // ticks of one clock that all ranks share
-  std::uint64_t end = 0;
-};
-
-class Trace {
- public:
-  explicit Trace(std::atomic<std::uint64_t>& clock) : clock_(clock) {}
-  std::uint64_t tick() { return clock_.fetch_add(1, std::memory_order_acq_rel); }
-  void add(const TraceEvent& event) { events_.push_back(event); }
-  [[nodiscard]] const std::vector<TraceEvent>& events() const { return events_; }
-
- private:
-  std::atomic<std::uint64_t>& clock_;
-  std::vector<TraceEvent> events_;
+  PathPolicy path_policy{};  // of the bundles whose sender chooses
 };
 
 class Job {
@@ -107,7 +39,7 @@ class Job {
 
   // Lets every lane try; true when anything moved.
   bool advance();
-  [[nodiscard]] bool finished() const { return lanes_left_ == 0; }
+  [[nodiscard]] bool finished() const { return finished_; }
   // Not ok when a copy out of a peer's memory failed; the job cannot go on then.
   [[nodiscard]] const Status& status() const { return status_; }
 
@@ -130,7 +62,9 @@ class Job {
   };
   struct StrandView {
     std::int64_t tile_elements = 0;
-    std::int64_t tiles = 0;
+    std::int64_t tiles = 0;           // of a claimed plan: as far as they are claimed
+    std::int64_t all_tiles = 0;       // of the message
+    std::int64_t grain_tiles = 0;     // of a claimed plan
     std::vector<ElementRange> parts;  // of the user's buffer, by block of a cut vector
     ElementRange part;                // of one rank's part otherwise
   };
@@ -142,6 +76,7 @@ class Job {
   void lay_out();
   [[nodiscard]] std::int64_t tiles_of_copy(int strand, int copy) const;
   [[nodiscard]] ElementRange part_of(const StrandView& view, int block) const;
+  [[nodiscard]] std::int64_t tile_begin(const ProgramLane& lane, std::int64_t tile) const;
   [[nodiscard]] std::int64_t slice_elements(const ProgramLane& lane,
                                             int length_of,
                                             std::int64_t tile) const;
@@ -149,13 +84,33 @@ class Job {
   [[nodiscard]] std::size_t message_bytes(const ProgramLane& lane,
                                           const ProgramStep& step,
                                           std::int64_t tile) const;
-  [[nodiscard]] std::uint64_t number(const MessageRef& ref, std::int64_t tile) const;
+  [[nodiscard]] Spot spot(const MessageRef& ref, std::int64_t tile) const;
+  void publish_spot(const Spot& spot);
+  void begin_choices();
+  bool advance_choices();
+  [[nodiscard]] bool wants_grain(std::size_t strand);
+  bool take_claims();
+  void add_grain(int strand);
+  void end_lane();
+  bool arrived(const MessageRef& ref, std::int64_t tile);
+  bool has_slot(const MessageRef& ref, std::int64_t tile);
+  bool pick_path(Bundle& bundle);
+  bool bundle_ended(const ProgramLane& lane,
+                    const ProgramStep& step,
+                    const MessageRef& out,
+                    std::int64_t tile);
+  void pass_sent(const ProgramStep& step);
+  void pass_taken(std::size_t bundle);
+  void record(const Bundle& bundle, TraceMessage::Event event, int path);
 
   bool try_lane(std::size_t index);
   void run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last);
-  [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
+  [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last);
   [[nodiscard]] bool waits_over(const ProgramStep& step, std::int64_t last) const;
-  [[nodiscard]] bool fetched(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
+  [[nodiscard]] bool ended(const ProgramLane& lane,
+                           const ProgramStep& step,
+                           std::int64_t first,
+                           std::int64_t last);
   void run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
@@ -164,12 +119,17 @@ class Job {
             const ProgramStep& step,
             const std::vector<Piece>& from,
             std::int64_t tile);
+  void fill_slot(const ProgramLane& lane,
+                 const ProgramStep& step,
+                 const Spot& spot,
+                 const std::vector<Piece>& from,
+                 std::int64_t tile);
   void forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void publish(const ProgramStep& step, std::int64_t tile);
   void release(const ProgramStep& step, std::int64_t tile);
   [[nodiscard]] std::byte* payload(const ProgramLane& lane,
                                    const ProgramStep& step,
-                                   const MessageRef& ref,
+                                   const Spot& spot,
                                    std::int64_t tile) const;
   void finish();
   bool find_peer(const ProgramStep& step, bool posted, Waiting& waiting) const;
@@ -183,7 +143,11 @@ class Job {
   std::vector<LaneState> lanes_;
   std::vector<std::uint64_t> base_;  // of each link: messages before this call
   std::unique_ptr<std::byte[]> scratch_;
+  std::vector<Bundle> bundles_;
+  std::optional<Assigner> assigner_;
+  std::optional<ClaimLog> claims_;
   std::size_t lanes_left_ = 0;
+  bool finished_ = false;
   Status status_;
 };
 

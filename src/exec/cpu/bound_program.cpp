@@ -1,0 +1,34 @@
+#include "exec/cpu/bound_program.hpp"
+
+#include <utility>
+
+namespace sennit {
+
+HostRank::HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells)
+    : rank(rank_number),
+      rings(pool),
+      bells(all_bells),
+      peers(static_cast<std::size_t>(pool.geometry().ranks)),
+      sent_(peers.size() * static_cast<std::size_t>(pool.geometry().ports), 0),
+      received_(sent_) {}
+
+BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role)
+    : program_(std::move(program)), rank_(&rank) {
+  links_.reserve(program_.links.size());
+  for (const ProgramLink& link : program_.links) {
+    const int peer =
+        rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
+    links_.push_back(
+        {.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
+                               : rank.rings.ring(peer, rank.rank, link.port),
+         .bell = &rank.bells[peer],
+         .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
+         .memory = &rank.peers[static_cast<std::size_t>(peer)],
+         .peer = peer,
+         .messages_per_tile = link.messages_per_tile,
+         .path = link.path,
+         .protocol = link.protocol});
+  }
+}
+
+}  // namespace sennit

@@ -1,0 +1,130 @@
+// Bundle: this rank's end of a channel over several paths, in one call. The counting is that of
+// channel/bundle.hpp; here are the picks.
+//
+// Where the sender chooses, it picks by a path policy. Where the reader chooses, two more rings
+// lead there and back: the sender asks for each message, the reader answers with a path, perhaps
+// with a second one (send it again), and in the end with the end of the step. Until then the
+// sender's blocks are its own no more. One message of such a bundle is under way at a time.
+#pragma once
+
+#include "channel/bundle.hpp"
+#include "exec/cpu/bound_program.hpp"
+#include "schedule/path_policy.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+namespace sennit {
+
+// Where a message lies: on a single ring its position is its sequence number, too.
+struct Spot {
+  const BoundProgram::BoundLink* link = nullptr;
+  std::uint64_t position = 0;
+  std::uint64_t sequence = 0;
+  Protocol protocol = Protocol::kSlots;
+
+  [[nodiscard]] channel::Word& full() const { return link->ring.full(position); }
+  [[nodiscard]] channel::Word& free() const { return link->ring.free(position); }
+};
+
+class Bundle {
+ public:
+  // `bound` outlives the bundle.
+  Bundle(const BoundProgram& bound, const ProgramBundle& ends, std::uint32_t fingerprint);
+
+  [[nodiscard]] const ProgramBundle& ends() const { return ends_; }
+  [[nodiscard]] int rank() const { return bound_.program().rank; }
+  [[nodiscard]] int peer() const { return link(0).peer; }
+  [[nodiscard]] bool by_reader() const { return ends_.ask >= 0; }
+  // The number of the next message, from the beginning of the call.
+  [[nodiscard]] std::int64_t message() const {
+    return static_cast<std::int64_t>(counts_.sequence - first_);
+  }
+  [[nodiscard]] int path() const { return path_; }
+  // Of the message on the path that was picked or found, or on another one.
+  [[nodiscard]] Spot spot() const { return spot_on(path_); }
+  [[nodiscard]] Spot spot_on(int path) const;
+
+  // Writes the positions back when the call has ended.
+  void finish() const;
+
+  // ---- The sending end ----
+
+  // Messages on path `path` that the reader has not taken yet.
+  int load(int path);
+  // Picks a path; false when the message must wait. `loads`: on all bundles of this rank, by path.
+  bool pick(const PathPolicy& policy, const int* loads);
+  // The same, where another rule has picked already.
+  bool use(int path);
+  // The message has gone and its step has ended.
+  void sent();
+
+  // What the reader answers, if it chooses.
+  enum class Answer : std::uint8_t { kGo, kAgain, kEnd };
+  struct Order {
+    Answer answer = Answer::kEnd;
+    int path = 0;
+  };
+  // Asks once a message; the path of kGo is picked. False while there is no answer.
+  bool ask();
+  // The next answer; a path that is none makes the bundle corrupt.
+  std::optional<Order> next_order();
+  [[nodiscard]] bool is_corrupt() const { return corrupt_; }
+  void also_sent_on(int path) { again_ = path; }
+  void end_message() { ended_ = true; }
+  [[nodiscard]] bool has_ended() const { return ended_; }
+
+  // ---- The reading end ----
+
+  // Looks for the next message on every path.
+  bool find();
+  [[nodiscard]] bool is_there() const;
+  // It is there, but belongs to another call.
+  [[nodiscard]] bool is_foreign() const;
+  // The slot of the message found is free again.
+  void taken();
+
+  // Whether the sender has asked since the last order.
+  bool is_asked();
+  void order(Answer answer, int path);
+  // Writes what was ordered, as far as there are free slots; true when all of it.
+  bool write_orders();
+  // The second copy of the message last taken, if it has come; it is dropped.
+  std::optional<int> drop_late();
+  [[nodiscard]] bool awaits_late() const { return late_ >= 0; }
+
+ private:
+  [[nodiscard]] const BoundProgram::BoundLink& link(int path) const {
+    return bound_.links()[static_cast<std::size_t>(ends_.first_link + path)];
+  }
+  [[nodiscard]] const BoundProgram::BoundLink& control(int index) const {
+    return bound_.links()[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] bool has_slot(int path) const;
+  bool is_visible(int path, std::uint64_t sequence);
+
+  const BoundProgram& bound_;
+  const ProgramBundle& ends_;
+  std::uint32_t fingerprint_;
+  channel::BundleCounts counts_;
+  std::uint64_t first_ = 0;
+  int path_ = 0;
+  std::uint64_t untaken_[channel::kMaxPaths] = {};  // the oldest position not known to be taken
+
+  // Of a reader's choice.
+  std::uint64_t asks_ = 0;
+  std::uint64_t orders_ = 0;
+  bool asked_ = false;
+  bool has_path_ = false;
+  bool ended_ = false;
+  bool corrupt_ = false;
+  int first_path_ = 0;  // the reader's: where it has told the sender to go first
+  int again_ = -1;      // the second path of the message under way
+  int late_ = -1;       // the path of a second copy that has still to come
+  std::uint64_t late_sequence_ = 0;
+  std::deque<Order> ordered_;  // and not written yet
+  int looks_ = 0;              // see SlowPath
+};
+
+}  // namespace sennit
