@@ -10,6 +10,8 @@ target_compile_features(sennit_options INTERFACE cxx_std_20)
 target_compile_options(
   sennit_options
   INTERFACE -Wall -Wextra -Wconversion -Wshadow -fvisibility=hidden -fvisibility-inlines-hidden
+            # No product and sum in one operation, which would round once (types/rounded.hpp).
+            -ffp-contract=off
             $<$<BOOL:${SENNIT_WERROR}>:-Werror>)
 target_include_directories(
   sennit_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include

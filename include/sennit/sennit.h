@@ -136,8 +136,9 @@ typedef struct sennit_config_t {
   int32_t ports;         /* SENNIT_PORTS, 4: channels between two ranks that one plan may have */
   int32_t
       non_blocking; /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
+  const char* device; /* SENNIT_DEVICE, "host"; "cuda": the thread's current device; "cuda:1" */
 } sennit_config_t;
-#define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0}
+#define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* A fresh id; made by one rank and carried to the others by the program. */
 SENNIT_API sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id);

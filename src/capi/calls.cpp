@@ -17,6 +17,7 @@ struct Group {
   struct Entry {
     sennit_comm_t comm;
     Operation operation;
+    void* stream;
     sennit_work_t work;  // the caller's handle, or null
   };
   int depth = 0;
@@ -55,6 +56,14 @@ sennit_work_t new_handle(sennit_comm_t comm) {
   return new sennit_work{.owner = comm, .comm = comm->comm, .engine = comm->engine, .work = {}};
 }
 
+// Of a call in stream order.
+sennit_work_t ended_handle(sennit_comm_t comm) {
+  sennit_work_t handle = new_handle(comm);
+  handle->work = std::make_shared<Work>();
+  handle->work->ended = true;
+  return handle;
+}
+
 Status wait_for(sennit_comm_t comm, const Work& work) {
   comm->engine->run_until(*comm->comm, work, Clock::duration::max());
   return work.status;
@@ -67,10 +76,11 @@ Status submit(sennit_comm_t comm,
               const sennit_call_options_t* given) {
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
   SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(given));
-  if (stream != nullptr) {
-    return fail(
-        Code::kUnsupported,
-        "a stream was passed, but this build of Sennit runs on host memory only; pass NULL");
+  if (stream != nullptr && comm->device == nullptr) {
+    return fail(Code::kInvalidUsage,
+                "a stream was passed, but communicator '{}' joins host ranks; pass NULL, or "
+                "set SENNIT_DEVICE=cuda before it is made",
+                comm->config.name);
   }
   const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
   operation.wishes = {.algorithm = text(options.algorithm),
@@ -80,11 +90,18 @@ Status submit(sennit_comm_t comm,
   operation.deadline_s = options.deadline_s;
   if (group().depth > 0) {
     sennit_work_t handle = options.work != nullptr ? new_handle(comm) : nullptr;
-    group().entries.push_back({comm, std::move(operation), handle});
+    group().entries.push_back({comm, std::move(operation), stream, handle});
     if (options.work != nullptr) {
       *options.work = handle;
     }
     return {};
+  }
+  if (comm->device != nullptr) {
+    if (options.work != nullptr) {
+      *options.work = ended_handle(comm);
+    }
+    const DeviceComm::Call device_call{std::move(operation), stream};
+    return comm->device->enqueue({&device_call, 1});
   }
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, post(comm, operation));
   if (options.work == nullptr) {
@@ -172,11 +189,39 @@ Status wait_for_group(const std::vector<Group::Entry>& entries,
   return {};
 }
 
+// The calls of a group that go into streams, communicator by communicator; leaves the others.
+Status enqueue_group(std::vector<Group::Entry>& entries) {
+  const auto is_device = [](const Group::Entry& entry) { return entry.comm->device != nullptr; };
+  std::vector<sennit_comm_t> comms;
+  for (const Group::Entry& entry : entries) {
+    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
+    if (is_device(entry) && std::ranges::find(comms, entry.comm) == comms.end()) {
+      comms.push_back(entry.comm);
+    }
+  }
+  for (const sennit_comm_t comm : comms) {
+    std::vector<DeviceComm::Call> calls;
+    for (Group::Entry& entry : entries) {
+      if (entry.comm == comm) {
+        calls.push_back({entry.operation, entry.stream});
+        if (entry.work != nullptr) {
+          entry.work->work = std::make_shared<Work>();
+          entry.work->work->ended = true;
+        }
+      }
+    }
+    SENNIT_RETURN_IF_ERROR(comm->device->enqueue(calls));
+  }
+  std::erase_if(entries, is_device);
+  return {};
+}
+
 // Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
 // this rank before a peer has seen a part of it.
 Status end_group() {
   std::vector<Group::Entry> entries = std::exchange(group().entries, {});
   SENNIT_RETURN_IF_ERROR(std::exchange(group().failure, {}));
+  SENNIT_RETURN_IF_ERROR(enqueue_group(entries));
   std::vector<std::shared_ptr<Work>> works;
   for (const Group::Entry& entry : entries) {
     SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));

@@ -5,6 +5,7 @@
 #include "comm/progress_engine.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <random>
@@ -31,6 +32,38 @@ Result<sennit_config_t> read_config(const sennit_config_t* config) {
   return full;
 }
 
+// The CUDA device that a config names; -1 for host ranks.
+Result<int> device_of(const CommConfig& config) {
+  if (config.device == "host") {
+    return -1;
+  }
+  if (config.device == "cuda") {
+    SENNIT_ASSIGN_OR_RETURN(CudaDriver * driver, cuda_driver());
+    return driver->current_device();
+  }
+  constexpr std::string_view kPrefix = "cuda:";
+  int device = -1;
+  const std::string_view text = config.device;
+  if (text.starts_with(kPrefix)) {
+    const auto [end, error] =
+        std::from_chars(text.data() + kPrefix.size(), text.data() + text.size(), device);
+    device = error == std::errc() && end == text.data() + text.size() ? device : -1;
+  }
+  if (device < 0) {
+    return fail(Code::kInvalidArgument,
+                "the device is '{}'; it can be \"host\", \"cuda\" or \"cuda:0\"",
+                text);
+  }
+  return device;
+}
+
+Status refuse_device_in_background(const CommConfig& config) {
+  return config.device == "host"
+             ? Status()
+             : fail(Code::kUnsupported,
+                    "a communicator of GPU ranks cannot be made without blocking yet");
+}
+
 // Explicit fields over `base`.
 CommConfig merge(CommConfig base, const sennit_config_t& config) {
   const auto take = [](auto& target, auto value) {
@@ -44,12 +77,51 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   if (config.paths != nullptr) {
     base.paths = config.paths;
   }
+  if (config.device != nullptr) {
+    base.device = config.device;
+  }
   take(base.join_timeout_s, config.join_timeout_s);
   take(base.deadline_s, config.deadline_s);
   take(base.slot_bytes, config.slot_bytes);
   take(base.slots, config.slots);
   take(base.ports, config.ports);
   return base;
+}
+
+// Bytes of every rank to every rank.
+Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_t bytes) {
+  Operation gather;
+  gather.collective = Collective::kAllGather;
+  gather.send = mine;
+  gather.recv = all;
+  gather.count = static_cast<std::int64_t>(bytes);
+  gather.dtype = Dtype::kUint8;
+  return run_on_host(handle, gather);
+}
+
+// Joins the ranks, and their GPUs where the config names some. Run by the thread whose calls the
+// communicator will take, or on its behalf while nobody else knows the handle.
+Status join_ranks(sennit_comm& handle, const Identity& identity) {
+  SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config));
+  SENNIT_ASSIGN_OR_RETURN(handle.comm, Communicator::create(identity, handle.config));
+  if (device < 0) {
+    return {};
+  }
+  handle.engine->attach(handle.comm);
+  auto made =
+      DeviceComm::create(device,
+                         handle.comm->world(),
+                         {.name = handle.config.name, .deadline_s = handle.config.deadline_s},
+                         [&](const void* mine, void* all, std::size_t bytes) {
+                           return gather_bytes(handle, mine, all, bytes);
+                         });
+  handle.engine->detach(*handle.comm);
+  if (!made.ok()) {
+    handle.comm->abort();  // the others need not wait for this rank
+    return made.status();
+  }
+  handle.device = std::move(made).value();
+  return {};
 }
 
 // Joins now, or in the background when the config says so; the handle exists in both cases.
@@ -61,6 +133,7 @@ Status open(sennit_comm_t* result,
   handle->config = config;
   handle->engine = ProgressEngine::of_this_thread();
   if (non_blocking) {
+    SENNIT_RETURN_IF_ERROR(refuse_device_in_background(config));
     // A thread that nobody waits for: destroy() must not have to sit out the others' coming.
     std::promise<Result<std::shared_ptr<Communicator>>> joined;
     handle->joining = joined.get_future();
@@ -70,7 +143,7 @@ Status open(sennit_comm_t* result,
     *result = handle.release();
     return {Code::kInProgress, "the communicator is joining"};
   }
-  SENNIT_ASSIGN_OR_RETURN(handle->comm, Communicator::create(identity, config));
+  SENNIT_RETURN_IF_ERROR(join_ranks(*handle, identity));
   handle->engine->attach(handle->comm);
   *result = handle.release();
   return {};
@@ -115,20 +188,6 @@ void settle(sennit_comm& handle) {
   }
 }
 
-// Runs one call of the library's own to its end.
-Status run(sennit_comm& handle, const Operation& operation) {
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, [&] {
-    const auto guard = handle.engine->lock();
-    auto prepared = handle.comm->prepare(operation);
-    if (prepared.ok()) {
-      handle.comm->post(*prepared);
-    }
-    return prepared;
-  }());
-  handle.engine->run_until(*handle.comm, *work, Clock::duration::max());
-  return work->status;
-}
-
 struct Membership {
   std::int64_t color;
   std::int64_t key;
@@ -156,7 +215,7 @@ Status split(
   gather.recv = all.data();
   gather.count = 2;
   gather.dtype = Dtype::kInt64;
-  SENNIT_RETURN_IF_ERROR(run(handle, gather));
+  SENNIT_RETURN_IF_ERROR(run_on_host(handle, gather));
   std::vector<int> members;
   for (int rank = 0; rank < parent.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)].color == color) {
@@ -231,6 +290,19 @@ Status finalize(sennit_comm& handle) {
 }
 
 }  // namespace
+
+Status run_on_host(sennit_comm& handle, const Operation& operation) {
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, [&] {
+    const auto guard = handle.engine->lock();
+    auto prepared = handle.comm->prepare(operation);
+    if (prepared.ok()) {
+      handle.comm->post(*prepared);
+    }
+    return prepared;
+  }());
+  handle.engine->run_until(*handle.comm, *work, Clock::duration::max());
+  return work->status;
+}
 
 Status check_comm(sennit_comm_t comm) {
   if (comm == nullptr) {
@@ -310,9 +382,6 @@ sennit_status_t sennit_comm_init_all(sennit_comm_t* comms,
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_result(comms));
     SENNIT_RETURN_IF_ERROR(check_size(size, 0));
-    if (devices != nullptr) {
-      return fail(Code::kUnsupported, "this build of Sennit has no CUDA devices; pass NULL");
-    }
     sennit_unique_id_t id;
     std::random_device random;
     std::ranges::generate(id.bytes, [&] { return static_cast<unsigned char>(random()); });
@@ -325,15 +394,15 @@ sennit_status_t sennit_comm_init_all(sennit_comm_t* comms,
     const CommConfig full = merge(base, given);
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < size; ++rank) {
-      threads.emplace_back([&, rank] {
-        const auto at = static_cast<std::size_t>(rank);
-        auto joined = Communicator::create({.rank = rank, .size = size, .key = key_of(id)}, full);
-        handles[at] = std::make_unique<sennit_comm>();
-        handles[at]->config = full;
-        failures[at] = joined.status();
-        if (joined.ok()) {
-          handles[at]->comm = std::move(joined).value();
-        }
+      const auto at = static_cast<std::size_t>(rank);
+      handles[at] = std::make_unique<sennit_comm>();
+      handles[at]->config = full;
+      if (devices != nullptr) {
+        handles[at]->config.device = fmt::format("cuda:{}", devices[rank]);
+      }
+      threads.emplace_back([&, rank, at] {
+        handles[at]->engine = ProgressEngine::of_this_thread();
+        failures[at] = join_ranks(*handles[at], {.rank = rank, .size = size, .key = key_of(id)});
       });
     }
     threads.clear();
@@ -380,6 +449,9 @@ sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
 sennit_status_t sennit_comm_abort(sennit_comm_t comm) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    if (comm->device != nullptr) {
+      comm->device->abort();
+    }
     comm->comm->abort();
     return {};
   });
@@ -402,6 +474,7 @@ sennit_status_t sennit_comm_destroy(sennit_comm_t comm) {
     if (handle->comm == nullptr) {
       return {};
     }
+    handle->device.reset();
     Status status = finalize(*handle);
     handle->engine->detach(*handle->comm);
     return status;
@@ -418,6 +491,9 @@ sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* sta
       comm->engine->poke();
       const auto guard = comm->engine->lock();
       code = comm->comm->failure().code();
+      if (code == Code::kOk && comm->device != nullptr) {
+        code = comm->device->failure().code();
+      }
     } else if (!comm->last_error.ok()) {
       code = comm->last_error.code();
     }
@@ -432,6 +508,9 @@ sennit_status_t sennit_comm_last_error(sennit_comm_t comm, sennit_error_t* error
     if (comm->comm != nullptr) {
       const auto guard = comm->engine->lock();
       comm->last_error = comm->comm->failure();
+      if (comm->last_error.ok() && comm->device != nullptr) {
+        comm->last_error = comm->device->failure();
+      }
     }
     return fill_error(comm->last_error, error) == SENNIT_OK
                ? Status()
@@ -461,7 +540,7 @@ sennit_status_t sennit_comm_device(sennit_comm_t comm, int* device) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
     SENNIT_RETURN_IF_ERROR(check_result(device));
-    *device = -1;
+    *device = comm->device != nullptr ? comm->device->device() : -1;
     return {};
   });
 }

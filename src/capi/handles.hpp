@@ -1,6 +1,7 @@
 // What stands behind the ABI's opaque handles.
 #pragma once
 
+#include "comm/device/device_comm.hpp"
 #include "comm/progress_engine.hpp"
 #include "sennit/sennit.h"
 
@@ -12,12 +13,14 @@
 struct sennit_comm {
   std::shared_ptr<sennit::Communicator> comm;
   std::shared_ptr<sennit::ProgressEngine> engine;
+  std::unique_ptr<sennit::DeviceComm> device;  // null for host ranks; ends before `comm`
   sennit::CommConfig config;
   std::future<sennit::Result<std::shared_ptr<sennit::Communicator>>> joining;
   sennit::Status last_error;  // of this communicator; sennit_comm_last_error hands out its fields
 };
 
-// One call. `work` is null while its group has not ended.
+// One call. `work` is null while its group has not ended, and for calls in stream order, which have
+// ended as far as this library waits for them.
 struct sennit_work {
   sennit_comm_t owner = nullptr;
   std::shared_ptr<sennit::Communicator> comm;
@@ -29,6 +32,9 @@ namespace sennit {
 
 // Ready to be called: not NULL and joined. A failed init is told again.
 Status check_comm(sennit_comm_t comm);
+
+// Runs one call of the library's own on host memory to its end.
+Status run_on_host(sennit_comm& handle, const Operation& operation);
 
 // The ABI's double seconds; negative: for ever.
 Clock::duration to_limit(double timeout_s);

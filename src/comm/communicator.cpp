@@ -66,6 +66,7 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.join_timeout_s, env_seconds("SENNIT_JOIN_TIMEOUT_S"));
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
+  config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
@@ -97,11 +98,12 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                    .slots = static_cast<std::uint32_t>(full.slots),
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
   const JoinOptions options{.timeout_s = full.join_timeout_s,
-                            .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}",
+                            .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\ndevice={}",
                                                     full.slot_bytes,
                                                     full.slots,
                                                     full.ports,
-                                                    full.paths),
+                                                    full.paths,
+                                                    full.device.substr(0, full.device.find(':'))),
                             .segment_bytes = World::segment_bytes(geometry)};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
@@ -152,6 +154,12 @@ Status Communicator::check(const Operation& op) const {
                         "{} on communicator '{}' after finalize",
                         name(op.collective),
                         config_.name);
+  }
+  if (is_reduction(op.collective)) {
+    SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
+  }
+  if (is_reduction(op.collective) && (finishes_sum(op.op) || scales_contributions(op.op))) {
+    return sennit::fail(Code::kUnsupported, "{} is not available yet", name(op.op));
   }
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
     return sennit::fail(

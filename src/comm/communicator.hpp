@@ -29,6 +29,7 @@ struct CommConfig {
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
+  std::string device = "host";  // or "cuda", the calling thread's device, or "cuda:1"
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();

@@ -1,136 +1,137 @@
 #include "types/reduce.hpp"
 
+#include "types/reducer.hpp"
+
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
-#include <limits>
-#include <type_traits>
 
 namespace sennit {
 namespace {
 
-template <typename T>
-using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-
-// IEEE 754 leaves open which operand's payload a NaN result carries, and x86 takes the first's; one
-// canonical NaN makes the operators commutative to the bit.
-template <typename T>
-T canonical(T value) {
-  return value == value ? value : std::numeric_limits<T>::quiet_NaN();
-}
-
-// Of two equal floats only zeros differ in bits: or keeps the sign (-0.0), and drops it (+0.0).
-template <typename T>
-T lesser_of_equal(T a, T b) {
-  return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));
-}
-template <typename T>
-T greater_of_equal(T a, T b) {
-  return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));
-}
-
-struct Sum {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return canonical(a + b);
+// The loops of one operator on one type. Outputs are operands at the same index or not at all, so
+// no iteration depends on another.
+template <typename T, ReduceOp kOp>
+class Loops {
+ public:
+  static void run(const Scaling& scaling, const Fold& fold) {
+    const std::span<const Operand> operands = fold.operands;
+    const bool is_plain = !fold.is_finished && std::ranges::none_of(operands, &Operand::is_scaled);
+    if (is_plain && operands.size() == 1) {
+      std::memmove(fold.out, operands[0].data, static_cast<std::size_t>(fold.elements) * sizeof(T));
+    } else if (is_plain && operands.size() == 2) {
+      reduce_two(static_cast<T*>(fold.out),
+                 static_cast<const T*>(operands[0].data),
+                 static_cast<const T*>(operands[1].data),
+                 fold.elements);
     } else {
-      using Unsigned = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+      reduce_pieces(scaling, fold);
     }
   }
-};
 
-struct Min {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T ordered = a < b ? a : b < a ? b : std::numeric_limits<T>::quiet_NaN();
-      return a == b ? lesser_of_equal(a, b) : ordered;
-    } else {
-      return std::min(a, b);
-    }
-  }
-};
+ private:
+  using R = Reducer<T, kOp>;
+  using Accumulator = typename R::Accumulator;
 
-struct Max {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T ordered = a > b ? a : b > a ? b : std::numeric_limits<T>::quiet_NaN();
-      return a == b ? greater_of_equal(a, b) : ordered;
-    } else {
-      return std::max(a, b);
-    }
-  }
-};
+  // A piece of accumulators stays in the first-level cache.
+  static constexpr std::int64_t kPiece = 4096 / static_cast<std::int64_t>(sizeof(Accumulator));
+  using Sums = std::array<Accumulator, static_cast<std::size_t>(kPiece)>;
+  using Elements = std::array<T, static_cast<std::size_t>(kPiece)>;
 
-template <typename T, typename Op>
-void reduce_two(T* out, const T* a, const T* b, std::int64_t elements) {
-  // `out` may be `a` or `b`: the same index only, so no iteration depends on another.
+  static void reduce_two(T* out, const T* a, const T* b, std::int64_t elements) {
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < elements; ++i) {
-    out[i] = Op::apply(a[i], b[i]);
-  }
-}
-
-// Sums a piece at a time in a buffer of its own, because `out` may be any of the operands.
-template <typename T, typename Op>
-void reduce_many(T* out, std::span<const void* const> operands, std::int64_t elements) {
-  constexpr std::int64_t kPiece = 4096 / static_cast<std::int64_t>(sizeof(T));
-  alignas(64) std::array<T, static_cast<std::size_t>(kPiece)> sum;
-  for (std::int64_t begin = 0; begin < elements; begin += kPiece) {
-    const std::int64_t length = std::min(kPiece, elements - begin);
-    const auto at = [&](std::size_t k) { return static_cast<const T*>(operands[k]) + begin; };
-    reduce_two<T, Op>(sum.data(), at(0), at(1), length);
-    for (std::size_t k = 2; k < operands.size(); ++k) {
-      reduce_two<T, Op>(sum.data(), sum.data(), at(k), length);
+    for (std::int64_t i = 0; i < elements; ++i) {
+      out[i] = R::store(R::combine(R::load(a[i]), R::load(b[i])));
     }
-    std::memcpy(out + begin, sum.data(), static_cast<std::size_t>(length) * sizeof(T));
   }
-}
 
-template <typename T, typename Op>
-void reduce_as(void* out, std::span<const void* const> operands, std::int64_t elements) {
-  auto* typed = static_cast<T*>(out);
-  if (operands.size() == 1) {
-    std::memmove(typed, operands[0], static_cast<std::size_t>(elements) * sizeof(T));
-  } else if (operands.size() == 2) {
-    reduce_two<T, Op>(
-        typed, static_cast<const T*>(operands[0]), static_cast<const T*>(operands[1]), elements);
-  } else {
-    reduce_many<T, Op>(typed, operands, elements);
+  // Sums a piece at a time in a buffer of its own, because `out` may be any of the operands.
+  static void reduce_pieces(const Scaling& scaling, const Fold& fold) {
+    alignas(64) Sums sums;
+    alignas(64) Elements scaled;
+    for (std::int64_t begin = 0; begin < fold.elements; begin += kPiece) {
+      const std::int64_t length = std::min(kPiece, fold.elements - begin);
+      bool is_first = true;
+      for (const Operand& operand : fold.operands) {
+        const T* values = static_cast<const T*>(operand.data) + begin;
+        if (operand.is_scaled) {
+          scale(scaled.data(), values, scaling, length);
+          values = scaled.data();
+        }
+        is_first ? load(sums.data(), values, length) : add(sums.data(), values, length);
+        is_first = false;
+      }
+      if (fold.is_finished) {
+        finish(sums.data(), scaling.ranks, length);
+      }
+      store(static_cast<T*>(fold.out) + begin, sums.data(), length);
+    }
   }
-}
 
-template <typename T>
-void reduce_with(ReduceOp op,
-                 void* out,
-                 std::span<const void* const> operands,
-                 std::int64_t elements) {
+  static void load(Accumulator* sums, const T* values, std::int64_t length) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      sums[i] = R::load(values[i]);
+    }
+  }
+
+  static void add(Accumulator* sums, const T* values, std::int64_t length) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      sums[i] = R::combine(sums[i], R::load(values[i]));
+    }
+  }
+
+  static void store(T* out, const Accumulator* sums, std::int64_t length) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      out[i] = R::store(sums[i]);
+    }
+  }
+
+  static void finish([[maybe_unused]] Accumulator* sums,
+                     [[maybe_unused]] int ranks,
+                     [[maybe_unused]] std::int64_t length) {
+    if constexpr (kOp == ReduceOp::kAvg) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        sums[i] = R::finish(sums[i], ranks);
+      }
+    }
+  }
+
+  static void scale([[maybe_unused]] T* out,
+                    [[maybe_unused]] const T* values,
+                    [[maybe_unused]] const Scaling& scaling,
+                    [[maybe_unused]] std::int64_t length) {
+    if constexpr (kOp == ReduceOp::kPremulSum) {
+      T scalar;
+      std::memcpy(&scalar, scaling.scalar.data(), sizeof(scalar));
+      for (std::int64_t i = 0; i < length; ++i) {
+        out[i] = R::scale(values[i], scalar);
+      }
+    }
+  }
+};
+
+template <Dtype kDtype>
+void reduce_as(ReduceOp op, const Scaling& scaling, const Fold& fold) {
   switch (op) {
-    case ReduceOp::kSum:
-      return reduce_as<T, Sum>(out, operands, elements);
-    case ReduceOp::kMin:
-      return reduce_as<T, Min>(out, operands, elements);
-    case ReduceOp::kMax:
-      return reduce_as<T, Max>(out, operands, elements);
+#define SENNIT_REDUCE_OP(name, value, enumerator, integers, bools, floats, complexes) \
+  case ReduceOp::enumerator:                                                          \
+    if constexpr (has_operator(kDtype, ReduceOp::enumerator)) {                       \
+      return Loops<Element<kDtype>, ReduceOp::enumerator>::run(scaling, fold);        \
+    }                                                                                 \
+    break;
+#include "types/reduce_ops.def"
+#undef SENNIT_REDUCE_OP
   }
+  SENNIT_CHECK(false, "a call with an operator that its type lacks is refused when it is made");
 }
 
 }  // namespace
 
-void reduce(Dtype dtype,
-            ReduceOp op,
-            void* out,
-            std::span<const void* const> operands,
-            std::int64_t elements) {
-  SENNIT_CHECK(!operands.empty(), "a reduction needs an operand");
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold) {
+  SENNIT_CHECK(!fold.operands.empty(), "a reduction needs an operand");
   switch (dtype) {
-#define SENNIT_DTYPE(name, value, enumerator, c_type) \
-  case Dtype::enumerator:                             \
-    return reduce_with<c_type>(op, out, operands, elements);
+#define SENNIT_DTYPE(name, value, enumerator, c_type, kind) \
+  case Dtype::enumerator:                                   \
+    return reduce_as<Dtype::enumerator>(op, scaling, fold);
 #include "types/dtypes.def"
 #undef SENNIT_DTYPE
   }

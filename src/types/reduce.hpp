@@ -1,23 +1,40 @@
-// The arithmetic of reductions on the host.
+// The arithmetic of reductions on the host: loops over Reducer (types/reducer.hpp).
 #pragma once
 
 #include "types/types.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace sennit {
 
-// out[i] = (((a[i] op b[i]) op c[i]) ...) for the operands in their order, i < elements; rounded
-// once, at the end. `out` may be one of the operands; other overlaps are not allowed. At least one
-// operand.
-//
-// NaN results are one canonical quiet NaN; min and max propagate NaN and order -0.0 below +0.0;
-// integer sums wrap.
-void reduce(Dtype dtype,
-            ReduceOp op,
-            void* out,
-            std::span<const void* const> operands,
-            std::int64_t elements);
+// An element has at most so many bytes.
+inline constexpr std::size_t kLargestElementBytes = 16;
+
+// What operators need besides their operands.
+struct Scaling {
+  std::array<std::byte, kLargestElementBytes> scalar{};  // premul_sum: an element, of this rank
+  int ranks = 1;                                         // avg: what the sum is divided by
+};
+
+struct Operand {
+  const void* data = nullptr;
+  bool is_scaled = false;  // a contribution, to be multiplied by the scalar (premul_sum)
+};
+
+// One reduction step: out[i] = (((a[i] op b[i]) op c[i]) ...) for the operands in their order,
+// i < elements; rounded once, at the end. `out` may be one of the operands; other overlaps are not
+// allowed. At least one operand; one alone is copied as it is unless it is scaled or finished.
+struct Fold {
+  void* out = nullptr;
+  std::span<const Operand> operands;
+  std::int64_t elements = 0;
+  bool is_finished = false;  // the result is the sum of all contributions (avg divides it)
+};
+
+// The tables must have the pair (has_operator).
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
 
 }  // namespace sennit

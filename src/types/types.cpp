@@ -37,8 +37,8 @@ Result<Row> row_from_value(const std::array<Row, N>& rows, const char* what, int
 
 std::string_view name(Dtype dtype) {
   switch (dtype) {
-#define SENNIT_DTYPE(name, value, enumerator, c_type) \
-  case Dtype::enumerator:                             \
+#define SENNIT_DTYPE(name, value, enumerator, c_type, kind) \
+  case Dtype::enumerator:                                   \
     return #name;
 #include "types/dtypes.def"
 #undef SENNIT_DTYPE
@@ -48,8 +48,8 @@ std::string_view name(Dtype dtype) {
 
 std::string_view name(ReduceOp op) {
   switch (op) {
-#define SENNIT_REDUCE_OP(name, value, enumerator) \
-  case ReduceOp::enumerator:                      \
+#define SENNIT_REDUCE_OP(name, value, enumerator, integers, bools, floats, complexes) \
+  case ReduceOp::enumerator:                                                          \
     return #name;
 #include "types/reduce_ops.def"
 #undef SENNIT_REDUCE_OP
@@ -70,13 +70,38 @@ std::string_view name(Collective collective) {
 
 std::size_t size_bytes(Dtype dtype) {
   switch (dtype) {
-#define SENNIT_DTYPE(name, value, enumerator, c_type) \
-  case Dtype::enumerator:                             \
+#define SENNIT_DTYPE(name, value, enumerator, c_type, kind) \
+  case Dtype::enumerator:                                   \
     return sizeof(c_type);
 #include "types/dtypes.def"
 #undef SENNIT_DTYPE
   }
   return 0;
+}
+
+Status check_operator(Dtype dtype, ReduceOp op) {
+  if (has_operator(dtype, op)) {
+    return {};
+  }
+  std::vector<std::string_view> names;
+  for (const ReduceOp known : kReduceOps) {
+    if (has_operator(dtype, known)) {
+      names.push_back(name(known));
+    }
+  }
+  return fail(Code::kUnsupported,
+              "there is no {} of {}; there are: {}",
+              name(op),
+              name(dtype),
+              fmt::join(names, ", "));
+}
+
+bool scales_contributions(ReduceOp op) { return op == ReduceOp::kPremulSum; }
+
+bool finishes_sum(ReduceOp op) { return op == ReduceOp::kAvg; }
+
+bool needs_one_step(Dtype dtype, ReduceOp op) {
+  return op == ReduceOp::kAvg && kind_of(dtype) == Kind::kInteger;
 }
 
 bool is_rooted(Collective collective) {
@@ -122,6 +147,10 @@ Result<Collective> parse_collective(std::string_view text) {
 
 Result<Dtype> dtype_from_value(int value) { return row_from_value(kDtypes, "dtype", value); }
 Result<ReduceOp> reduce_op_from_value(int value) {
+  if (value == static_cast<int>(ReduceOp::kPremulSum)) {
+    return fail(Code::kInvalidArgument,
+                "premul_sum needs a scalar; sennit_redop_create_premulsum makes the operator");
+  }
   return row_from_value(kReduceOps, "reduce operator", value);
 }
 

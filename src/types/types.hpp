@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "types/tables.hpp"
 
 #include <array>
 #include <cstddef>
@@ -11,18 +12,6 @@
 
 namespace sennit {
 
-enum class Dtype : std::uint8_t {
-#define SENNIT_DTYPE(name, value, enumerator, c_type) enumerator = (value),
-#include "types/dtypes.def"
-#undef SENNIT_DTYPE
-};
-
-enum class ReduceOp : std::uint8_t {
-#define SENNIT_REDUCE_OP(name, value, enumerator) enumerator = (value),
-#include "types/reduce_ops.def"
-#undef SENNIT_REDUCE_OP
-};
-
 enum class Collective : std::uint8_t {
 #define SENNIT_COLLECTIVE(name, enumerator, rooted, reduces, cut) enumerator,
 #include "types/collectives.def"
@@ -30,12 +19,13 @@ enum class Collective : std::uint8_t {
 };
 
 inline constexpr std::array kDtypes = {
-#define SENNIT_DTYPE(name, value, enumerator, c_type) Dtype::enumerator,
+#define SENNIT_DTYPE(name, value, enumerator, c_type, kind) Dtype::enumerator,
 #include "types/dtypes.def"
 #undef SENNIT_DTYPE
 };
 inline constexpr std::array kReduceOps = {
-#define SENNIT_REDUCE_OP(name, value, enumerator) ReduceOp::enumerator,
+#define SENNIT_REDUCE_OP(name, value, enumerator, integers, bools, floats, complexes) \
+  ReduceOp::enumerator,
 #include "types/reduce_ops.def"
 #undef SENNIT_REDUCE_OP
 };
@@ -52,6 +42,17 @@ std::string_view name(Collective collective);
 // Size of one element in bytes.
 std::size_t size_bytes(Dtype dtype);
 
+// kUnsupported, by name, for a pair that the tables do not have.
+Status check_operator(Dtype dtype, ReduceOp op);
+
+// The operator multiplies each contribution by a scalar of its rank before anything is reduced.
+bool scales_contributions(ReduceOp op);
+// The operator does something to the sum of all contributions.
+bool finishes_sum(ReduceOp op);
+// The result needs all contributions in one step: the sum of an integer avg is exact, and what
+// travels between steps are elements, which cannot hold it.
+bool needs_one_step(Dtype dtype, ReduceOp op);
+
 bool is_rooted(Collective collective);
 bool is_reduction(Collective collective);
 bool is_cut(Collective collective);
@@ -61,7 +62,8 @@ Result<Dtype> parse_dtype(std::string_view text);
 Result<ReduceOp> parse_reduce_op(std::string_view text);
 Result<Collective> parse_collective(std::string_view text);
 
-// The row with this ABI value; kInvalidArgument for a value without a row.
+// The row with this ABI value; kInvalidArgument for a value without a row. premul_sum comes with a
+// scalar, so it has no value of its own there.
 Result<Dtype> dtype_from_value(int value);
 Result<ReduceOp> reduce_op_from_value(int value);
 

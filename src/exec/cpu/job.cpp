@@ -410,13 +410,13 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
 void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
   const std::size_t blocks = step.lengths_of.size();
   const std::size_t local = step.from.size() / blocks;
-  std::vector<const void*> operands(local + step.in.size());
+  std::vector<Operand> operands(local + step.in.size());
   std::size_t offset = 0;
   for (std::size_t block = 0; block < blocks; ++block) {
     for (std::size_t place = 0; place < operands.size(); ++place) {
       const std::size_t operand =
           step.order.empty() ? place : static_cast<std::size_t>(step.order[place]);
-      operands[place] =
+      operands[place].data =
           operand < local
               ? slice(lane, step.from[operand * blocks + block], tile).data
               : payload(lane, step, spot(step.in[operand - local], tile), tile) + offset;
@@ -426,7 +426,8 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
                             : slice(lane, step.to[block], tile).data;
     const std::int64_t elements = slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
-      reduce(call_.dtype, call_.op, result, operands, elements);
+      reduce(
+          call_.dtype, call_.op, {}, {.out = result, .operands = operands, .elements = elements});
     }
     offset += static_cast<std::size_t>(elements * element_bytes_);
   }

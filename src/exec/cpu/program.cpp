@@ -1,5 +1,7 @@
 #include "exec/cpu/program.hpp"
 
+#include "types/reduce.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +11,6 @@ namespace sennit {
 namespace {
 
 constexpr std::int64_t kScratchAlignBytes = 64;
-constexpr std::int64_t kLargestElementBytes = 16;
 
 // Compiles one rank's part of one plan.
 class Compiler {
@@ -32,7 +33,8 @@ class Compiler {
 
  private:
   static std::int64_t block_bytes(const Strand& strand) {
-    const std::int64_t bytes = std::max(strand.tile_bytes, kLargestElementBytes);
+    const std::int64_t bytes =
+        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
     return (bytes + kScratchAlignBytes - 1) / kScratchAlignBytes * kScratchAlignBytes;
   }
 
@@ -87,8 +89,9 @@ class Compiler {
                   name(protocol),
                   name(path));
     }
-    const auto message_bytes = static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
-                               std::max(strand.tile_bytes, kLargestElementBytes);
+    const auto message_bytes =
+        static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
+        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
     if (slots && message_bytes > static_cast<std::int64_t>(limits_.slot_bytes)) {
       return fail(Code::kUnsupported,
                   "messages of {} bytes do not fit slots of {}; use smaller tiles",

@@ -1,0 +1,10 @@
+#include "drivers/cuda/cuda.hpp"
+
+namespace sennit {
+
+Result<CudaDriver*> cuda_driver() {
+  return fail(Code::kUnsupported,
+              "this build of Sennit has no CUDA: configure with -DSENNIT_CUDA=ON where nvcc is");
+}
+
+}  // namespace sennit

@@ -1,0 +1,94 @@
+// Arena: the device memory that each rank owns and all others write into, and the words by which
+// thread blocks of different ranks agree about it. One header for host and device code.
+//
+// All data travels in packets of 1024 bytes that carry their own flags (exec/sm/packet.cuh): a warp
+// writes a packet, a warp of the reader waits until all flags of the packet are those of the round.
+// Every block of a kernel has its own part of the arena and its own round number, so that no block
+// ever waits for another of its own rank.
+//
+//   arena of a rank:  ll     [2 generations][phase][source][block][slot]   packets
+//                     ll128  [2 generations][phase][source][block][slot]   packets
+//                     started[source][block]                               words
+//
+// Round k of a block uses generation k mod 2. A packet of round k may be written once its reader
+// has finished round k - 2. A packet that came from that reader in round k - 1 says so, since a
+// block begins a round only after it has finished the one before; where none came, the reader's
+// `started` word says it (docs/decisions/0014-rounds-and-packets.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit::sm {
+
+inline constexpr int kMaxRanks = 16;
+inline constexpr int kWarps = 16;  // of a block
+inline constexpr int kThreads = kWarps * 32;
+inline constexpr int kGenerations = 2;
+inline constexpr std::size_t kPacketBytes = 1024;
+
+// The protocols of packets. The areas are apart: data of one could look like a flag of the other.
+enum class Packets : std::uint8_t { kLl, kLl128 };
+
+// Bytes of data in a packet.
+constexpr std::int64_t payload_bytes(Packets packets) {
+  return packets == Packets::kLl ? 512 : 960;
+}
+
+// What a block may have in one round, in packets of each of its warps, and the blocks of a kernel.
+struct ArenaShape {
+  int ranks = 1;
+  int phases = 2;
+  int ll_blocks = 32;
+  int ll_depth = 1;
+  int ll128_blocks = 128;
+  int ll128_depth = 2;
+
+  [[nodiscard]] constexpr int blocks(Packets packets) const {
+    return packets == Packets::kLl ? ll_blocks : ll128_blocks;
+  }
+  [[nodiscard]] constexpr int depth(Packets packets) const {
+    return packets == Packets::kLl ? ll_depth : ll128_depth;
+  }
+  [[nodiscard]] constexpr std::size_t area_packets(Packets packets) const {
+    return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
+           static_cast<std::size_t>(ranks) * static_cast<std::size_t>(blocks(packets)) * kWarps *
+           static_cast<std::size_t>(depth(packets));
+  }
+  [[nodiscard]] constexpr std::size_t area_offset(Packets packets) const {
+    return packets == Packets::kLl ? 0 : area_packets(Packets::kLl) * kPacketBytes;
+  }
+  [[nodiscard]] constexpr int most_blocks() const {
+    return ll_blocks > ll128_blocks ? ll_blocks : ll128_blocks;
+  }
+  [[nodiscard]] constexpr std::size_t started_offset() const {
+    return area_offset(Packets::kLl128) + area_packets(Packets::kLl128) * kPacketBytes;
+  }
+  [[nodiscard]] constexpr std::size_t started_bytes() const {
+    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(most_blocks()) *
+           sizeof(std::uint64_t);
+  }
+  [[nodiscard]] constexpr std::size_t bytes() const { return started_offset() + started_bytes(); }
+
+  bool operator==(const ArenaShape&) const = default;
+};
+
+// What a block remembers between kernels; in device memory of its own rank, never seen by others.
+struct BlockState {
+  std::uint64_t round = 0;    // finished
+  std::uint32_t unheard = 0;  // ranks from which no packet came in that round
+  std::uint32_t reserved = 0;
+};
+
+// Why a kernel left early. In pinned host memory, written by the first warps that give up.
+enum class Trouble : std::uint32_t { kNone, kAborted, kDeadline };
+
+struct Board {
+  std::uint32_t abort = 0;  // written by the host: waiting kernels leave
+  Trouble trouble = Trouble::kNone;
+  std::uint32_t peer = 0;  // that was waited for
+  std::uint32_t block = 0;
+  std::uint64_t round = 0;
+};
+
+}  // namespace sennit::sm

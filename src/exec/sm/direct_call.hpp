@@ -1,0 +1,75 @@
+// DirectCall: the whole of one call of the direct family, as the kernel's parameter.
+//
+// A direct schedule has at most two hops and, from one rank to another, at most one message a hop:
+// one-shot and two-shot all-reduce, direct all-gather, reduce-scatter, all-to-all, broadcast,
+// reduce, gather, scatter, and scatter-and-forward broadcast. Phase 0 sends blocks of the input;
+// what a rank got in phase 0 (reduced, or the root's block alone) goes to its output and, in phase
+// 1, to other ranks.
+#pragma once
+
+#include "exec/sm/arena.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit::sm {
+
+// Bytes [begin, begin + length) of the input or output buffer.
+struct ByteRange {
+  std::int64_t begin = 0;
+  std::int64_t length = 0;
+};
+
+enum class Arrival : std::uint8_t {
+  kStore,   // what comes from each source is stored in the output
+  kReduce,  // what comes from all sources and the own input is reduced, in the order of ranks
+};
+
+// Of up to kRanks ranks.
+template <int kRanks>
+struct BasicDirectCall {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  BlockState* states = nullptr;
+  Board* board = nullptr;
+  std::array<std::byte*, kRanks> arenas{};  // of each rank, as this device sees it
+
+  std::array<ByteRange, kRanks> push{};     // phase 0: of the input, to each rank
+  std::array<ByteRange, kRanks> arrive{};   // phase 0: from each rank, where it is stored
+  std::array<ByteRange, kRanks> collect{};  // phase 1: from each rank, where it is stored
+  ByteRange own_from{};  // of the input: copied to own_to, or the own operand of the reduction
+  ByteRange own_to{};    // of the output; where ranges of phase 0 are passed on, that range
+
+  std::uint32_t push_to = 0;  // ranks, as bits
+  std::uint32_t arrive_from = 0;
+  std::uint32_t forward_to = 0;  // phase 1: what arrived goes there
+  std::uint32_t collect_from = 0;
+  Arrival arrival = Arrival::kStore;
+  bool own = false;  // own_from takes part
+
+  std::int8_t rank = 0;
+  std::int8_t ranks = 1;
+  std::int32_t blocks = 1;
+  std::int32_t warps = 1;  // of a block; others that were launched stand by
+  std::int32_t depth = 1;  // packets a warp in one round
+  std::int32_t rounds = 1;
+  std::uint32_t fingerprint = 0;
+  std::uint64_t deadline_ns = 0;                     // of a wait; 0: none
+  alignas(16) std::array<std::byte, 16> scalar{};    // factor of premul_sum
+  ArenaShape shape;
+};
+
+using DirectCall = BasicDirectCall<kMaxRanks>;
+
+// A send or recv: a call of the two ranks 0 (sends) and 1, in an arena of their own.
+using PairCall = BasicDirectCall<2>;
+
+// Sends and recvs that were posted together run together: none may wait for another to end.
+inline constexpr int kMaxPairCalls = 64;
+struct PairCalls {
+  int blocks = 1;  // launched for each call
+  std::array<PairCall, kMaxPairCalls> calls{};
+};
+
+}  // namespace sennit::sm

@@ -1,0 +1,486 @@
+// The kernel of the direct family (exec/sm/direct_call.hpp): one launch a call, every warp on its
+// own packets, no barrier but one a round.
+#pragma once
+
+#include "exec/sm/direct_call.hpp"
+#include "exec/sm/packet.cuh"
+#include "exec/sm/unit_reducer.cuh"
+
+namespace sennit::sm {
+
+// Sources whose packets a warp waits for at once: enough to have the loads of 4 ranks in flight,
+// few enough to hold them in registers.
+inline constexpr int kBatch = 4;
+
+// Polls before a waiting warp looks at the clock and at the host's abort word, which is microseconds
+// away.
+inline constexpr int kPatience = 1 << 12;
+
+__device__ __forceinline__ std::uint64_t now_ns() {
+  std::uint64_t ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+__device__ __forceinline__ std::uint64_t load_acquire_system(const std::uint64_t* word) {
+  std::uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void store_release_system(std::uint64_t* word, std::uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+}
+
+struct Wait {
+  int peer;
+  int block;
+  std::uint64_t round;
+};
+
+// Called now and then by a waiting warp. The time since when it waits; 0 when it has to leave. By
+// value and out of line: a warp whose address is taken would live in memory instead of registers.
+__device__ __noinline__ std::uint64_t look_up(Board* board,
+                                              std::uint64_t deadline_ns,
+                                              std::uint64_t since,
+                                              Wait wait) {
+  const std::uint64_t now = now_ns();
+  since = since == 0 ? now : since;
+  auto trouble = Trouble::kNone;
+  if (*reinterpret_cast<volatile std::uint32_t*>(&board->abort) != 0) {
+    trouble = Trouble::kAborted;
+  } else if (deadline_ns != 0 && now - since > deadline_ns) {
+    trouble = Trouble::kDeadline;
+  }
+  const std::uint32_t troubled = __ballot_sync(~0u, trouble != Trouble::kNone);
+  if (troubled == 0) {
+    return since;
+  }
+  if ((threadIdx.x & 31) == static_cast<unsigned>(__ffs(troubled) - 1)) {
+    board->peer = static_cast<std::uint32_t>(wait.peer);
+    board->block = static_cast<std::uint32_t>(wait.block);
+    board->round = wait.round;
+    __threadfence_system();
+    *reinterpret_cast<volatile std::uint32_t*>(&board->trouble) =
+        static_cast<std::uint32_t>(trouble);
+  }
+  return 0;
+}
+
+// What a warp knows of where it is.
+template <class P, class Call>
+struct Warp {
+  const Call& call;
+  int lane;
+  int warp;
+  int block;
+  std::uint64_t round = 0;      // number of the running round, from 1
+  std::int64_t first_packet = 0;  // of the block in this round
+  Flag flag;
+  std::uint64_t waiting_since = 0;
+  bool alive = true;
+
+  __device__ Warp(const Call& c, int block_index)
+      : call(c),
+        lane(static_cast<int>(threadIdx.x) & 31),
+        warp(static_cast<int>(threadIdx.x) >> 5),
+        block(block_index) {}
+
+  static constexpr std::int64_t kPayload = P::kPacketUnits * 16;
+
+  __device__ void enter(std::uint64_t number, int index) {
+    round = number;
+    flag = flag_of(number, call.fingerprint);
+    first_packet = (static_cast<std::int64_t>(index) * call.blocks + block) * call.warps * call.depth;
+  }
+
+  // Byte of its range at which the warp's `step`-th packet of this round begins.
+  __device__ std::int64_t offset(int step) const {
+    return (first_packet + step * call.warps + warp) * kPayload;
+  }
+
+  // Bytes of a range that all blocks and rounds of the call cover.
+  __device__ std::int64_t span() const {
+    return static_cast<std::int64_t>(call.rounds) * call.blocks * call.warps * call.depth * kPayload;
+  }
+
+  // The block has a packet of a range of this length in this round.
+  __device__ bool has_packet(std::int64_t length) const { return first_packet * kPayload < length; }
+
+  // Where rank `source` leaves the warp's `step`-th packet in the arena of rank `owner`.
+  __device__ std::byte* packet(int owner, int source, int phase, int step) const {
+    constexpr Packets kKind = P::kPacketUnits == 32 ? Packets::kLl : Packets::kLl128;
+    const ArenaShape& shape = call.shape;
+    const int generation = static_cast<int>(round & 1);
+    const std::int64_t lists = (generation * shape.phases + phase) * call.ranks + source;
+    const std::int64_t slots = static_cast<std::int64_t>(kWarps) * shape.depth(kKind);
+    const std::int64_t index =
+        (lists * shape.blocks(kKind) + block) * slots + step * kWarps + warp;
+    return call.arenas[owner] + shape.area_offset(kKind) +
+           index * static_cast<std::int64_t>(kPacketBytes);
+  }
+
+  __device__ std::uint64_t* started_word(int owner, int source) const {
+    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.shape.started_offset()) +
+           source * call.shape.most_blocks() + block;
+  }
+
+  // False when the kernel has to leave, as all lanes then know.
+  __device__ __forceinline__ bool may_go_on(int peer) {
+    waiting_since = look_up(call.board, call.deadline_ns, waiting_since, {peer, block, round});
+    alive = waiting_since != 0;
+    return alive;
+  }
+};
+
+__device__ __forceinline__ bool has(std::uint32_t set, int rank) { return (set >> rank) & 1u; }
+
+// The lane's units of the packet at `base`, of which `left` bytes are the user's; the rest is zero.
+template <class P>
+__device__ __forceinline__ void read_units(const std::byte* base,
+                                           std::int64_t left,
+                                           int lane,
+                                           Unit (&units)[P::kUnits]) {
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(base) & 15) == 0;
+#pragma unroll
+  for (int j = 0; j < P::kUnits; ++j) {
+    const int index = P::unit_index(lane, j);
+    const std::int64_t at = static_cast<std::int64_t>(index) * 16;
+    units[j] = {};
+    if (index < 0 || at >= left) {
+      continue;
+    }
+    if (aligned && at + 16 <= left) {
+      units[j] = *reinterpret_cast<const Unit*>(base + at);
+    } else {
+      alignas(16) std::byte bytes[16] = {};
+      for (int i = 0; i < 16 && at + i < left; ++i) {
+        bytes[i] = base[at + i];
+      }
+      units[j] = *reinterpret_cast<const Unit*>(bytes);
+    }
+  }
+}
+
+template <class P>
+__device__ __forceinline__ void write_units(std::byte* base,
+                                            std::int64_t left,
+                                            int lane,
+                                            const Unit (&units)[P::kUnits]) {
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(base) & 15) == 0;
+#pragma unroll
+  for (int j = 0; j < P::kUnits; ++j) {
+    const int index = P::unit_index(lane, j);
+    const std::int64_t at = static_cast<std::int64_t>(index) * 16;
+    if (index < 0 || at >= left) {
+      continue;
+    }
+    if (aligned && at + 16 <= left) {
+      *reinterpret_cast<Unit*>(base + at) = units[j];
+    } else {
+      alignas(16) std::byte bytes[16];
+      *reinterpret_cast<Unit*>(bytes) = units[j];
+      for (int i = 0; i < 16 && at + i < left; ++i) {
+        base[at + i] = bytes[i];
+      }
+    }
+  }
+}
+
+// Ranks after `rank`, nearest first, so that no two ranks begin with the same receiver.
+template <class Call>
+__device__ __forceinline__ int peer_at(const Call& call, int distance) {
+  const int peer = call.rank + distance;
+  return peer < call.ranks ? peer : peer - call.ranks;
+}
+
+// The slots that this round writes are free: their readers have finished the round before last.
+template <class P, class Call>
+__device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {
+  const Call& call = w.call;
+  const std::uint32_t needed = unheard & (call.push_to | call.forward_to);
+  if (needed == 0 || w.round < 2) {
+    return;
+  }
+  int spins = 0;
+  for (;;) {
+    // Partner: the release of tell_started.
+    const bool free = !has(needed, w.lane) ||
+                      load_acquire_system(w.started_word(call.rank, w.lane)) >= w.round - 1;
+    const std::uint32_t missing = __ballot_sync(~0u, !free);
+    if (missing == 0 || (++spins % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1))) {
+      return;
+    }
+  }
+}
+
+// Tells those who get no packet of this block in this round that it has begun.
+template <class P, class Call>
+__device__ void tell_started(const Warp<P, Call>& w) {
+  const Call& call = w.call;
+  const int peer = static_cast<int>(threadIdx.x);
+  if (peer >= call.ranks || peer == call.rank) {
+    return;
+  }
+  const bool told = (has(call.push_to, peer) && w.has_packet(call.push[peer].length)) ||
+                    (has(call.forward_to, peer) && w.has_packet(call.own_to.length));
+  if (!told) {
+    // Release: this block's reads of earlier rounds come before. Partner: await_free.
+    store_release_system(w.started_word(peer, call.rank), w.round);
+  }
+}
+
+// Ranks that sent this block no packet in this round.
+template <class P, class Call>
+__device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
+  const Call& call = w.call;
+  std::uint32_t unheard = 0;
+  for (int r = 0; r < call.ranks; ++r) {
+    const std::int64_t length =
+        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[r].length;
+    const bool heard = (has(call.arrive_from, r) && w.has_packet(length)) ||
+                       (has(call.collect_from, r) && w.has_packet(call.collect[r].length));
+    if (!heard && r != call.rank) {
+      unheard |= 1u << r;
+    }
+  }
+  return unheard;
+}
+
+template <class P, class R, class Call>
+__device__ __forceinline__ void push(Warp<P, Call>& w, int step) {
+  const Call& call = w.call;
+  const std::int64_t at = w.offset(step);
+  Unit units[P::kUnits];
+  std::int64_t loaded = -1;  // beginning of the range that `units` hold
+  for (int d = 1; d < call.ranks; ++d) {
+    const int peer = peer_at(call, d);
+    const ByteRange range = call.push[peer];
+    if (!has(call.push_to, peer) || at >= range.length) {
+      continue;
+    }
+    if (loaded != range.begin) {
+      read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units);
+      R::prepare(units, call);
+      loaded = range.begin;
+    }
+    P::store(w.packet(peer, call.rank, 0, step), w.lane, units, w.flag);
+  }
+  if (call.own && call.arrival == Arrival::kStore) {
+    // A root's own range may be longer than what it exchanges with any one rank.
+    for (std::int64_t own_at = at; own_at < call.own_from.length; own_at += w.span()) {
+      const std::int64_t left = call.own_from.length - own_at;
+      read_units<P>(call.input + call.own_from.begin + own_at, left, w.lane, units);
+      write_units<P>(call.output + call.own_to.begin + own_at, left, w.lane, units);
+    }
+  }
+}
+
+// Waits for the packets of up to kBatch sources, those in `wanted`.
+template <class P, class Call>
+__device__ __forceinline__ bool await(Warp<P, Call>& w,
+                                      const int (&sources)[kBatch],
+                                      std::uint32_t wanted,
+                                      const std::byte* const (&packets)[kBatch],
+                                      typename P::Raw (&raw)[kBatch]) {
+  int spins = 0;
+  for (;;) {
+    bool here = true;
+    int missing = 0;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (has(wanted, b)) {
+        raw[b] = P::load(packets[b], w.lane);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (has(wanted, b) && !P::is_here(raw[b], w.lane, w.flag)) {
+        here = false;
+        missing = sources[b];
+      }
+    }
+    if (__all_sync(~0u, here)) {
+      return true;
+    }
+    if (++spins % kPatience == 0) {
+      const std::uint32_t late = __ballot_sync(~0u, !here);
+      if (late != 0 && !w.may_go_on(__shfl_sync(~0u, missing, __ffs(late) - 1))) {
+        return false;
+      }
+    }
+  }
+}
+
+template <class P, class Call>
+__device__ __forceinline__ void forward(Warp<P, Call>& w, int step, const Unit (&units)[P::kUnits]) {
+  const Call& call = w.call;
+  if (call.forward_to == 0) {
+    return;
+  }
+  for (int d = 1; d < call.ranks; ++d) {
+    const int peer = peer_at(call, d);
+    if (has(call.forward_to, peer)) {
+      P::store(w.packet(peer, call.rank, 1, step), w.lane, units, w.flag);
+    }
+  }
+}
+
+// Stores what comes from each of `from` in phase `phase`; passes it on after phase 0.
+template <class P, class Call>
+__device__ __forceinline__ void arrive(Warp<P, Call>& w,
+                                       int step,
+                                       int phase,
+                                       std::uint32_t from,
+                                       const decltype(Call::arrive)& ranges) {
+  const Call& call = w.call;
+  const std::int64_t at = w.offset(step);
+  for (int begin = 1; begin < call.ranks && w.alive; begin += kBatch) {
+    int sources[kBatch];
+    const std::byte* packets[kBatch];
+    typename P::Raw raw[kBatch];
+    std::uint32_t wanted = 0;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      // Farthest first: who begins with me as its nearest is farthest from me.
+      const int distance = call.ranks - (begin + b);
+      sources[b] = distance > 0 ? peer_at(call, distance) : 0;
+      packets[b] = w.packet(call.rank, sources[b], phase, step);
+      if (distance > 0 && has(from, sources[b]) && at < ranges[sources[b]].length) {
+        wanted |= 1u << b;
+      }
+    }
+    if (wanted == 0 || !await<P>(w, sources, wanted, packets, raw)) {
+      continue;
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (has(wanted, b)) {
+        Unit units[P::kUnits];
+        P::units(raw[b], w.lane, units);
+        const ByteRange range = ranges[sources[b]];
+        write_units<P>(call.output + range.begin + at, range.length - at, w.lane, units);
+        if (phase == 0) {
+          forward<P>(w, step, units);
+        }
+      }
+    }
+  }
+}
+
+// Reduces what came from all sources and the own input, in the order of ranks: the same order on
+// every rank, so the same bits.
+template <class P, class R, class Call>
+__device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
+  const Call& call = w.call;
+  const std::int64_t at = w.offset(step);
+  const std::int64_t left = call.own_to.length - at;
+  if (left <= 0) {
+    return;
+  }
+  Unit own[P::kUnits] = {};
+  if (call.own) {
+    read_units<P>(call.input + call.own_from.begin + at, left, w.lane, own);
+    R::prepare(own, call);
+  }
+  typename R::Accumulator sum[P::kUnits];
+  bool first = true;
+  for (int begin = 0; begin < call.ranks; begin += kBatch) {
+    int sources[kBatch];
+    const std::byte* packets[kBatch];
+    typename P::Raw raw[kBatch];
+    std::uint32_t wanted = 0;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      sources[b] = begin + b;
+      packets[b] = w.packet(call.rank, sources[b] < call.ranks ? sources[b] : 0, 0, step);
+      wanted |= has(call.arrive_from, sources[b]) ? 1u << b : 0u;
+    }
+    if (wanted != 0 && !await<P>(w, sources, wanted, packets, raw)) {
+      return;
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const bool mine = sources[b] == call.rank && call.own;
+      if (!mine && !has(wanted, b)) {
+        continue;
+      }
+      Unit units[P::kUnits];
+      if (mine) {
+#pragma unroll
+        for (int j = 0; j < P::kUnits; ++j) {
+          units[j] = own[j];
+        }
+      } else {
+        P::units(raw[b], w.lane, units);
+      }
+#pragma unroll
+      for (int j = 0; j < P::kUnits; ++j) {
+        if (first) {
+          R::begin(sum[j], units[j]);
+        } else {
+          R::add(sum[j], units[j]);
+        }
+      }
+      first = false;
+    }
+  }
+  Unit units[P::kUnits];
+#pragma unroll
+  for (int j = 0; j < P::kUnits; ++j) {
+    units[j] = R::finish(sum[j], call);
+  }
+  write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
+  forward<P>(w, step, units);
+}
+
+// One block's part of a call. R: UnitReducer, or NoReduction.
+template <class P, class R, class Call>
+__device__ __forceinline__ void run_block(const Call& call, int block) {
+  Warp<P, Call> w(call, block);
+  const BlockState before = call.states[block];
+  const int depth = w.warp < call.warps ? call.depth : 0;
+  std::uint32_t unheard = before.unheard;
+  for (int i = 0; i < call.rounds && w.alive; ++i) {
+    w.enter(before.round + 1 + static_cast<std::uint64_t>(i), i);
+    tell_started(w);
+    await_free(w, unheard);
+    for (int step = 0; step < depth && w.alive; ++step) {
+      push<P, R>(w, step);
+    }
+    for (int step = 0; step < depth && w.alive; ++step) {
+      if constexpr (R::kReduces) {
+        reduce<P, R>(w, step);
+      } else {
+        arrive<P>(w, step, 0, call.arrive_from, call.arrive);
+      }
+    }
+    if (call.collect_from != 0) {
+      for (int step = 0; step < depth && w.alive; ++step) {
+        arrive<P>(w, step, 1, call.collect_from, call.collect);
+      }
+    }
+    unheard = unheard_of(w);
+    // Warps of a round wait for each other, so that one packet of it speaks for the whole block.
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    call.states[block] = {.round = w.round, .unheard = unheard};
+  }
+}
+
+template <class P, class R>
+__global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant__ DirectCall call) {
+  run_block<P, R>(call, static_cast<int>(blockIdx.x));
+}
+
+template <class P>
+__global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ PairCalls pairs) {
+  const PairCall& call = pairs.calls[static_cast<int>(blockIdx.x) / pairs.blocks];
+  const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
+  if (block < call.blocks) {
+    run_block<P, NoReduction>(call, block);
+  }
+}
+
+}  // namespace sennit::sm

@@ -1,0 +1,37 @@
+// The table of kernels, one element type at a time: each .cu file compiles those of a few types, so
+// that they compile side by side.
+#pragma once
+
+#include "exec/sm/direct_kernel.cuh"
+#include "types/tables.hpp"
+
+namespace sennit::sm {
+
+template <Dtype kDtype, ReduceOp kOp>
+const void* reducing_kernel_of(Packets packets) {
+  if constexpr (has_operator(kDtype, kOp)) {
+    using R = UnitReducer<Element<kDtype>, kOp>;
+    return packets == Packets::kLl ? reinterpret_cast<const void*>(&direct_kernel<Ll, R>)
+                                   : reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <Dtype kDtype>
+const void* reducing_kernel_of(Packets packets, ReduceOp op) {
+  switch (op) {
+#define SENNIT_REDUCE_OP(name, value, enumerator, ...) \
+  case ReduceOp::enumerator:                           \
+    return reducing_kernel_of<kDtype, ReduceOp::enumerator>(packets);
+#include "types/reduce_ops.def"
+#undef SENNIT_REDUCE_OP
+  }
+  return nullptr;
+}
+
+}  // namespace sennit::sm
+
+// Compiles the kernels of one element type.
+#define SENNIT_INSTANTIATE_KERNELS(dtype) \
+  template const void* sennit::sm::reducing_kernel_of<dtype>(sennit::sm::Packets, sennit::ReduceOp)

@@ -1,0 +1,12 @@
+// A build without CUDA has no kernels; nobody asks for them, as there is no driver either.
+#include "exec/sm/direct_kernels.hpp"
+
+namespace sennit::sm {
+
+const void* moving_kernel(Packets /*packets*/) { return nullptr; }
+const void* pairs_kernel(Packets /*packets*/) { return nullptr; }
+const void* reducing_kernel(Packets /*packets*/, Dtype /*dtype*/, ReduceOp /*op*/) {
+  return nullptr;
+}
+
+}  // namespace sennit::sm

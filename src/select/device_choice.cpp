@@ -1,0 +1,98 @@
+#include "select/device_choice.hpp"
+
+namespace sennit {
+namespace {
+
+constexpr std::int64_t kKilo = 1024;
+
+// What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
+// (bench/results, `gpu-h200x4`).
+constexpr std::int64_t kHopBytes = 350 * 1000;
+
+// Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
+constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
+
+std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
+  switch (collective) {
+    case Collective::kAllReduce: {
+      // One-shot sends (n - 1) vectors, two-shot 2 (n - 1) / n and needs a second hop.
+      const std::int64_t more = bytes * (ranks - 1) * (ranks - 2) / ranks;
+      return more <= kHopBytes ? "one_shot" : "two_shot";
+    }
+    case Collective::kBarrier:
+      return "dissemination";
+    case Collective::kReduce:
+    case Collective::kBroadcast:
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kSendRecv:
+      return "direct";
+  }
+  return {};
+}
+
+// Bytes of one message.
+std::int64_t message_bytes(const Algorithm& algorithm, int ranks, std::int64_t bytes) {
+  return algorithm.name == "two_shot" ? bytes / ranks : bytes;
+}
+
+Result<Protocol> choose_protocol(const Wishes& wishes, std::int64_t bytes) {
+  if (wishes.protocol.empty()) {
+    return bytes <= kLlUpToBytes ? Protocol::kLl : Protocol::kLl128;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
+  if (protocol != Protocol::kLl && protocol != Protocol::kLl128) {
+    return fail(Code::kUnsupported,
+                "GPU ranks have no protocol '{}' yet; there are: ll, ll128",
+                wishes.protocol);
+  }
+  return protocol;
+}
+
+}  // namespace
+
+Result<DeviceChoice> choose_for_devices(Collective collective,
+                                        const Shape& shape,
+                                        std::int64_t bytes,
+                                        const Wishes& wishes) {
+  if (!wishes.path.empty() && wishes.path != "nvlink") {
+    return fail(
+        Code::kUnsupported, "GPU ranks have no path '{}' yet; there is: nvlink", wishes.path);
+  }
+  const std::string_view wanted = wishes.algorithm.empty()
+                                      ? default_algorithm(collective, shape.ranks, bytes)
+                                      : std::string_view(wishes.algorithm);
+  DeviceChoice choice;
+  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
+  if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
+    return fail(Code::kUnsupported,
+                "{} {} refuses {} ranks: {}",
+                name(collective),
+                wanted,
+                shape.ranks,
+                why);
+  }
+  SENNIT_ASSIGN_OR_RETURN(
+      choice.protocol,
+      choose_protocol(wishes, message_bytes(*choice.algorithm, shape.ranks, bytes)));
+  return choice;
+}
+
+Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
+                                                     const Shape& shape) {
+  SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+  // Two generations of packets: a message may wait while its successor is written.
+  constexpr int kSlots = 2;
+  auto plan = std::make_shared<Plan>();
+  plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
+                               PathKind::kNvlink,
+                               choice.protocol,
+                               kSlots,
+                               Engine::kSm));
+  return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+}  // namespace sennit
