@@ -19,8 +19,8 @@ struct DeviceChoice {
   auto operator<=>(const DeviceChoice&) const = default;
 };
 
-// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that cannot
-// be met are refused by name (kUnsupported, kInvalidArgument).
+// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
+// cannot be met are refused by name (kUnsupported, kInvalidArgument).
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,

@@ -117,9 +117,8 @@ Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation) 
   const Shape shape{.ranks = world_.size(), .root = root};
   const std::int64_t bytes =
       operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype));
-  SENNIT_ASSIGN_OR_RETURN(
-      const DeviceChoice choice,
-      choose_for_devices(operation.collective, shape, bytes, operation.wishes));
+  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
+                          choose_for_devices(operation.collective, shape, bytes, operation.wishes));
   const Key key{operation.collective, root, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return &known->second;
@@ -129,7 +128,8 @@ Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation) 
   SENNIT_ASSIGN_OR_RETURN(sm::DirectProgram direct,
                           sm::compile_direct(*plan->strands.front().schedule, world_.rank()));
   return &programs_
-              .emplace(key, Program{std::move(direct), plan_hash(*plan), packets_of(choice.protocol)})
+              .emplace(key,
+                       Program{std::move(direct), plan_hash(*plan), packets_of(choice.protocol)})
               .first->second;
 }
 
@@ -153,11 +153,11 @@ Status DeviceComm::collective(const Call& call) {
   for (int rank = 0; rank < world_.size(); ++rank) {
     direct.arenas[static_cast<std::size_t>(rank)] = memory_->arena(rank);
   }
-  const sm::Geometry geometry = sm::geometry_for(
-      sm::longest_range(program->direct.problem, op.count, element_bytes),
-      program->packets,
-      memory_->shape(),
-      memory_->block_limit());
+  const sm::Geometry geometry =
+      sm::geometry_for(sm::longest_range(program->direct.problem, op.count, element_bytes),
+                       program->packets,
+                       memory_->shape(),
+                       memory_->block_limit());
   apply(geometry, direct);
   const void* kernel = is_reduction(op.collective)
                            ? sm::reducing_kernel(program->packets, op.dtype, op.op)
@@ -252,9 +252,8 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
       at->second.push_back(call);
       continue;
     }
-    SENNIT_RETURN_IF_ERROR(call.operation.collective == Collective::kBarrier
-                               ? barrier(call.stream)
-                               : collective(call));
+    SENNIT_RETURN_IF_ERROR(call.operation.collective == Collective::kBarrier ? barrier(call.stream)
+                                                                             : collective(call));
   }
   for (const auto& [stream, sends_and_recvs] : by_stream) {
     SENNIT_RETURN_IF_ERROR(pairs(sends_and_recvs, stream));
@@ -264,44 +263,43 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
 
 Status DeviceComm::failure() {
   const std::scoped_lock lock(mutex_);
-  if (!failure_.ok()) {
-    return failure_;
+  if (failure_.ok()) {
+    const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
+    failure_ = trouble == sm::Trouble::kNone ? Status() : explain(trouble);
   }
-  const sm::Board& board = memory_->board();
-  const auto trouble = std::atomic_ref(const_cast<sm::Trouble&>(board.trouble))
-                           .load(std::memory_order_acquire);
-  if (trouble == sm::Trouble::kNone) {
-    return {};
-  }
-  ErrorDetail detail{.comm = options_.name, .rank = world_.rank(), .size = world_.size()};
-  detail.next = "abort() it, then shrink() to the survivors, or exit";
+  return failure_;
+}
+
+Status DeviceComm::explain(sm::Trouble trouble) const {
+  const std::string where = fmt::format("a GPU call on communicator '{}', rank {} of {}",
+                                        options_.name,
+                                        world_.rank(),
+                                        world_.size());
+  const std::string next = "abort() it, then shrink() to the survivors, or exit";
+  ErrorDetail detail;
+  detail.comm = options_.name;
+  detail.rank = world_.rank();
+  detail.size = world_.size();
+  detail.next = next;
   if (!dead_.empty()) {
     detail.blamed_ranks = dead_;
     detail.evidence = "its process has ended";
-    failure_ = Status(Code::kRankFailed,
-                      fmt::format("a GPU call on communicator '{}', rank {} of {}, failed: {} died",
-                                  options_.name,
-                                  world_.rank(),
-                                  world_.size(),
-                                  world_.describe(dead_.front())),
-                      detail);
-  } else if (trouble == sm::Trouble::kDeadline) {
-    detail.blamed_ranks = {static_cast<int>(board.peer)};
-    detail.evidence = "its data did not come";
-    failure_ = Status(Code::kDeadlineExceeded,
-                      fmt::format("a GPU call on communicator '{}', rank {} of {}, waited for {} "
-                                  "until its deadline",
-                                  options_.name,
-                                  world_.rank(),
-                                  world_.size(),
-                                  world_.describe(static_cast<int>(board.peer))),
-                      detail);
-  } else {
-    failure_ = Status(Code::kAborted,
-                      fmt::format("communicator '{}' was aborted", options_.name),
-                      detail);
+    return {
+        Code::kRankFailed,
+        fmt::format("{}, failed: {} died. Next: {}", where, world_.describe(dead_.front()), next),
+        detail};
   }
-  return failure_;
+  if (trouble == sm::Trouble::kDeadline) {
+    const auto peer = static_cast<int>(memory_->board().peer);
+    detail.blamed_ranks = {peer};
+    detail.evidence = "its data did not come";
+    return {
+        Code::kDeadlineExceeded,
+        fmt::format(
+            "{}, waited for {} until its deadline. Next: {}", where, world_.describe(peer), next),
+        detail};
+  }
+  return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name), detail};
 }
 
 void DeviceComm::abort() {

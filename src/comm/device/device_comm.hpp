@@ -75,6 +75,7 @@ class DeviceComm {
   Status barrier(void* stream);
   Status pairs(std::span<const Call> calls, void* stream);
   [[nodiscard]] sm::PairCall pair_call(const Operation& operation) const;
+  [[nodiscard]] Status explain(sm::Trouble trouble) const;
   void watch(const std::stop_token& stop);
 
   CudaDriver& driver_;

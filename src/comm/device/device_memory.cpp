@@ -117,7 +117,8 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   mine.device = identity.device;
   mine.failed = static_cast<std::int32_t>(status.code());
   SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(mine)));
-  if (status.ok() && std::ranges::all_of(all, [](const Introduction& i) { return i.failed == 0; })) {
+  if (status.ok() &&
+      std::ranges::all_of(all, [](const Introduction& i) { return i.failed == 0; })) {
     status = memory->map(all);
   }
   mine.failed = static_cast<std::int32_t>(status.code());
@@ -125,7 +126,8 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(mine)));
   SENNIT_RETURN_IF_ERROR(status);
   memory->block_limit_ = std::ranges::min(all, {}, &Introduction::block_limit).block_limit;
-  const auto failed = std::ranges::find_if(all, [](const Introduction& i) { return i.failed != 0; });
+  const auto failed =
+      std::ranges::find_if(all, [](const Introduction& i) { return i.failed != 0; });
   if (failed != all.end()) {
     return fail(static_cast<Code>(failed->failed),
                 "rank {} could not set up its GPU ({}); its own error says why",

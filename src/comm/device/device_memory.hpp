@@ -13,7 +13,8 @@
 
 namespace sennit {
 
-// Gives `bytes` bytes of every rank to every rank, in the order of ranks: an all_gather on the host.
+// Gives `bytes` bytes of every rank to every rank, in the order of ranks: an all_gather on the
+// host.
 using Exchange = std::function<Status(const void* mine, void* all, std::size_t bytes)>;
 
 struct DeviceIdentity {
@@ -48,9 +49,12 @@ class DeviceMemory {
   [[nodiscard]] Pair pair(int from, int to) const;
 
   [[nodiscard]] sm::Board& board() const { return *static_cast<sm::Board*>(board_.host); }
-  [[nodiscard]] sm::Board* board_on_device() const { return static_cast<sm::Board*>(board_.device); }
+  [[nodiscard]] sm::Board* board_on_device() const {
+    return static_cast<sm::Board*>(board_.device);
+  }
 
-  // Blocks that a kernel of this rank may have, so that those of all ranks on the device run at once.
+  // Blocks that a kernel of this rank may have, so that those of all ranks on the device run at
+  // once.
   [[nodiscard]] int block_limit() const { return block_limit_; }
   // Device memory that this rank has allocated.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -68,7 +72,7 @@ class DeviceMemory {
   DeviceIdentity identity_;
   sm::ArenaShape shape_;
   sm::ArenaShape pair_shape_;
-  std::vector<std::byte*> bases_;   // by rank
+  std::vector<std::byte*> bases_;  // by rank
   std::vector<void*> imported_;
   sm::BlockState* states_ = nullptr;
   MappedMemory board_;

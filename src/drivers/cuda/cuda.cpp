@@ -75,9 +75,7 @@ class Runtime final : public CudaDriver {
     return memory;
   }
 
-  Status release(void* memory) override {
-    return told(cudaFree(memory), "freeing device memory");
-  }
+  Status release(void* memory) override { return told(cudaFree(memory), "freeing device memory"); }
 
   Result<MappedMemory> allocate_mapped(std::size_t bytes) override {
     MappedMemory memory;

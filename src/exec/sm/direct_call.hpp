@@ -55,8 +55,8 @@ struct BasicDirectCall {
   std::int32_t depth = 1;  // packets a warp in one round
   std::int32_t rounds = 1;
   std::uint32_t fingerprint = 0;
-  std::uint64_t deadline_ns = 0;                     // of a wait; 0: none
-  alignas(16) std::array<std::byte, 16> scalar{};    // factor of premul_sum
+  std::uint64_t deadline_ns = 0;                   // of a wait; 0: none
+  alignas(16) std::array<std::byte, 16> scalar{};  // factor of premul_sum
   ArenaShape shape;
 };
 

@@ -12,8 +12,8 @@ namespace sennit::sm {
 // few enough to hold them in registers.
 inline constexpr int kBatch = 4;
 
-// Polls before a waiting warp looks at the clock and at the host's abort word, which is microseconds
-// away.
+// Polls before a waiting warp looks at the clock and at the host's abort word, which is
+// microseconds away.
 inline constexpr int kPatience = 1 << 12;
 
 __device__ __forceinline__ std::uint64_t now_ns() {
@@ -74,7 +74,7 @@ struct Warp {
   int lane;
   int warp;
   int block;
-  std::uint64_t round = 0;      // number of the running round, from 1
+  std::uint64_t round = 0;        // number of the running round, from 1
   std::int64_t first_packet = 0;  // of the block in this round
   Flag flag;
   std::uint64_t waiting_since = 0;
@@ -91,7 +91,8 @@ struct Warp {
   __device__ void enter(std::uint64_t number, int index) {
     round = number;
     flag = flag_of(number, call.fingerprint);
-    first_packet = (static_cast<std::int64_t>(index) * call.blocks + block) * call.warps * call.depth;
+    first_packet =
+        (static_cast<std::int64_t>(index) * call.blocks + block) * call.warps * call.depth;
   }
 
   // Byte of its range at which the warp's `step`-th packet of this round begins.
@@ -101,7 +102,8 @@ struct Warp {
 
   // Bytes of a range that all blocks and rounds of the call cover.
   __device__ std::int64_t span() const {
-    return static_cast<std::int64_t>(call.rounds) * call.blocks * call.warps * call.depth * kPayload;
+    return static_cast<std::int64_t>(call.rounds) * call.blocks * call.warps * call.depth *
+           kPayload;
   }
 
   // The block has a packet of a range of this length in this round.
@@ -114,8 +116,7 @@ struct Warp {
     const int generation = static_cast<int>(round & 1);
     const std::int64_t lists = (generation * shape.phases + phase) * call.ranks + source;
     const std::int64_t slots = static_cast<std::int64_t>(kWarps) * shape.depth(kKind);
-    const std::int64_t index =
-        (lists * shape.blocks(kKind) + block) * slots + step * kWarps + warp;
+    const std::int64_t index = (lists * shape.blocks(kKind) + block) * slots + step * kWarps + warp;
     return call.arenas[owner] + shape.area_offset(kKind) +
            index * static_cast<std::int64_t>(kPacketBytes);
   }
@@ -313,7 +314,9 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
 }
 
 template <class P, class Call>
-__device__ __forceinline__ void forward(Warp<P, Call>& w, int step, const Unit (&units)[P::kUnits]) {
+__device__ __forceinline__ void forward(Warp<P, Call>& w,
+                                        int step,
+                                        const Unit (&units)[P::kUnits]) {
   const Call& call = w.call;
   if (call.forward_to == 0) {
     return;

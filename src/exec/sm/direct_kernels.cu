@@ -1,6 +1,5 @@
-#include "exec/sm/direct_kernels.hpp"
-
 #include "exec/sm/direct_kernel.cuh"
+#include "exec/sm/direct_kernels.hpp"
 
 namespace sennit::sm {
 

@@ -10,11 +10,10 @@ std::uint32_t bit(int rank) { return std::uint32_t{1} << rank; }
 // The step of the writer that sends the only message of a channel.
 const Step* sender_of(const Schedule& schedule, int channel) {
   const LaneId writer = schedule.channels[static_cast<std::size_t>(channel)].writer;
-  const Lane& lane = schedule.ranks[static_cast<std::size_t>(writer.rank)]
-                                   [static_cast<std::size_t>(writer.lane)];
-  const auto step = std::ranges::find_if(lane.steps, [&](const Step& s) {
-    return std::ranges::find(s.out, channel) != s.out.end();
-  });
+  const Lane& lane =
+      schedule.ranks[static_cast<std::size_t>(writer.rank)][static_cast<std::size_t>(writer.lane)];
+  const auto step = std::ranges::find_if(
+      lane.steps, [&](const Step& s) { return std::ranges::find(s.out, channel) != s.out.end(); });
   return step == lane.steps.end() ? nullptr : &*step;
 }
 
@@ -32,9 +31,8 @@ class Compiler {
 
   Result<DirectProgram> run() {
     if (schedule_.problem.ranks > kMaxRanks) {
-      return refuse(fmt::format("it joins {} ranks; the kernel has room for {}",
-                                schedule_.problem.ranks,
-                                kMaxRanks));
+      return refuse(fmt::format(
+          "it joins {} ranks; the kernel has room for {}", schedule_.problem.ranks, kMaxRanks));
     }
     if (!schedule_.scratch.empty()) {
       return refuse("it uses scratch memory");
@@ -176,9 +174,9 @@ class Compiler {
     const auto arrived = std::ranges::count_if(program_.arrive.of, [](int b) { return b >= 0; });
     const bool reduced =
         program_.arrival == Arrival::kReduce && forwarded_ == program_.own_to && arrived == 0;
-    const bool passed = program_.arrival == Arrival::kStore && arrived == 1 &&
-                        std::ranges::find(program_.arrive.of, forwarded_) !=
-                            program_.arrive.of.end();
+    const bool passed =
+        program_.arrival == Arrival::kStore && arrived == 1 &&
+        std::ranges::find(program_.arrive.of, forwarded_) != program_.arrive.of.end();
     return reduced || passed ? Status() : refuse("it passes on more than what arrived");
   }
 
@@ -220,8 +218,7 @@ void bind(const DirectProgram& program,
     const ElementRange range = block_range(program.problem, count, element_bytes, block);
     return {range.begin * element_bytes, range.length * element_bytes};
   };
-  const auto fill = [&](const DirectProgram::Blocks& blocks,
-                        decltype(DirectCall::push)& ranges) {
+  const auto fill = [&](const DirectProgram::Blocks& blocks, decltype(DirectCall::push)& ranges) {
     std::uint32_t set = 0;
     for (int rank = 0; rank < program.problem.ranks; ++rank) {
       const auto at = static_cast<std::size_t>(rank);

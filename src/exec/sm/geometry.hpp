@@ -10,12 +10,12 @@ namespace sennit::sm {
 struct Geometry {
   int blocks = 1;
   int warps = 1;  // of a block
-  int depth = 1;   // packets of a warp in a round
+  int depth = 1;  // packets of a warp in a round
   int rounds = 1;
 };
 
-// For ranges of up to `longest_bytes`, on at most `block_limit` blocks. Equal on all ranks for equal
-// arguments.
+// For ranges of up to `longest_bytes`, on at most `block_limit` blocks. Equal on all ranks for
+// equal arguments.
 Geometry geometry_for(std::int64_t longest_bytes,
                       Packets packets,
                       const ArenaShape& shape,

@@ -29,8 +29,8 @@ __device__ __forceinline__ Flag flag_of(std::uint64_t round, std::uint32_t finge
           .line = (round << 20) | (fingerprint & 0xfffffu)};
 }
 
-__device__ __forceinline__ void store_16(void* to, std::uint32_t a, std::uint32_t b,
-                                         std::uint32_t c, std::uint32_t d) {
+__device__ __forceinline__ void store_16(
+    void* to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};"
                :
                : "l"(to), "r"(a), "r"(b), "r"(c), "r"(d)
@@ -68,8 +68,7 @@ struct Ll {
     return {load_16(at), load_16(at + 16)};
   }
   __device__ static bool is_here(const Raw& r, int, Flag f) {
-    return r.first.y == f.low && r.first.w == f.high && r.second.y == f.low &&
-           r.second.w == f.high;
+    return r.first.y == f.low && r.first.w == f.high && r.second.y == f.low && r.second.w == f.high;
   }
   __device__ static void units(const Raw& r, int, Unit (&u)[kUnits]) {
     u[0] = {r.first.x, r.first.z, r.second.x, r.second.z};
@@ -114,8 +113,8 @@ struct Ll128 {
   __device__ static bool is_here(const Raw& r, int lane, Flag f) {
     const auto low = static_cast<std::uint32_t>(f.line);
     const auto high = static_cast<std::uint32_t>(f.line >> 32);
-    return !carries_flag(lane) || (r.first.z == low && r.first.w == high && r.second.z == low &&
-                                   r.second.w == high);
+    return !carries_flag(lane) ||
+           (r.first.z == low && r.first.w == high && r.second.z == low && r.second.w == high);
   }
   __device__ static void units(const Raw& r, int lane, Unit (&u)[kUnits]) {
     const bool flag = carries_flag(lane);

@@ -1,0 +1,411 @@
+// compare: times Sennit's collectives on GPU memory against NCCL's, in the same processes, on the
+// same GPUs, sample by sample in turn.
+//
+//   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N] [--collective
+//   C]
+//
+// One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
+// barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
+// the calls. A row is printed as one JSON object a line. NCCL runs twice: as it comes, on memory of
+// cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
+// both.
+#include "nccl.hpp"
+
+#include "sennit/sennit.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cuda_runtime.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kMaxRanks = 16;
+
+void require(bool good, const std::string& what) {
+  if (!good) {
+    std::cerr << "compare: " << what << '\n';
+    std::exit(3);
+  }
+}
+void require(cudaError_t error, const char* what) {
+  require(error == cudaSuccess, std::string(what) + ": " + cudaGetErrorString(error));
+}
+void require(sennit_status_t status, const char* what) {
+  require(status == SENNIT_OK, std::string(what) + ": " + sennit_last_error_message());
+}
+
+struct Options {
+  int ranks = 4;
+  std::string nccl;
+  std::string mode = "graph";
+  std::string collective;  // empty: all
+  std::size_t min_bytes = 256;
+  std::size_t max_bytes = std::size_t{16} << 20;
+  int samples = 21;
+};
+
+// What the processes share: a barrier, the times of one sample, and NCCL's id.
+struct Shared {
+  std::atomic<int> arrived{0};
+  std::atomic<int> round{0};
+  double us[kMaxRanks] = {};
+  std::uint64_t wrong[kMaxRanks] = {};
+  sennit_bench::NcclUniqueId id{};
+
+  void barrier(int ranks) {
+    const int now = round.load();
+    if (arrived.fetch_add(1) + 1 == ranks) {
+      arrived.store(0);
+      round.store(now + 1);
+      return;
+    }
+    while (round.load() == now) {
+    }
+  }
+};
+
+struct Row {
+  std::string collective;
+  std::size_t bytes;
+  std::size_t count;  // as the collective counts
+};
+
+struct Buffers {
+  float* send = nullptr;
+  float* recv = nullptr;
+};
+
+class Rank {
+ public:
+  Rank(const Options& options, Shared& shared, int rank)
+      : options_(options), shared_(shared), rank_(rank), nccl_(options.nccl) {
+    require(cudaSetDevice(rank), "cudaSetDevice");
+    require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    require(cudaEventCreate(&begin_), "event");
+    require(cudaEventCreate(&end_), "event");
+    join();
+    allocate();
+  }
+
+  void run(const Row& row) {
+    const Call ours = [&] { return sennit_call(row, registered_); };
+    const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
+    const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
+    const int calls = calls_per_sample(row.bytes);
+    std::vector<Timed> contestants;
+    contestants.push_back(prepare("sennit", ours, calls));
+    contestants.push_back(prepare("nccl", plain, calls));
+    contestants.push_back(prepare("nccl windows", windows, calls));
+    check(row, ours, plain);
+    for (int sample = -3; sample < options_.samples; ++sample) {
+      for (Timed& contestant : contestants) {
+        const double us = time(contestant, calls);
+        if (sample >= 0) {
+          contestant.us.push_back(us);
+        }
+      }
+    }
+    if (rank_ == 0) {
+      print(row, contestants, calls);
+    }
+    for (const Timed& contestant : contestants) {
+      if (contestant.graph != nullptr) {
+        require(cudaGraphExecDestroy(contestant.graph), "graph");
+      }
+    }
+  }
+
+  void leave() {
+    shared_.barrier(options_.ranks);
+    require(sennit_comm_destroy(comm_), "destroy");
+  }
+
+ private:
+  using Call = std::function<bool()>;
+  struct Timed {
+    std::string name;
+    Call call;
+    cudaGraphExec_t graph = nullptr;
+    std::vector<double> us;
+  };
+
+  void join() {
+    setenv("SENNIT_RANK", std::to_string(rank_).c_str(), 1);
+    setenv("SENNIT_SIZE", std::to_string(options_.ranks).c_str(), 1);
+    sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+    config.device = "cuda";
+    require(sennit_comm_init_env(&comm_, &config), "joining");
+    if (rank_ == 0) {
+      nccl_.unique_id(&shared_.id);
+    }
+    shared_.barrier(options_.ranks);
+    nccl_.join(options_.ranks, rank_, shared_.id, stream_);
+  }
+
+  void allocate() {
+    const std::size_t bytes = options_.max_bytes + 4096;
+    std::vector<float> random(bytes / sizeof(float));
+    std::mt19937 engine(static_cast<unsigned>(rank_ + 1));
+    std::uniform_real_distribution<float> values(-1.0F, 1.0F);
+    std::ranges::generate(random, [&] { return values(engine); });
+    for (float** buffer : {&plain_.send, &plain_.recv}) {
+      require(cudaMalloc(buffer, bytes), "cudaMalloc");
+    }
+    for (float** buffer : {&registered_.send, &registered_.recv}) {
+      *buffer = static_cast<float*>(nccl_.allocate_window(bytes));
+    }
+    for (float* buffer : {plain_.send, registered_.send}) {
+      require(cudaMemcpy(buffer, random.data(), bytes, cudaMemcpyDefault), "cudaMemcpy");
+    }
+  }
+
+  sennit_bench::NcclArgs args(const Row& row, const Buffers& buffers) const {
+    return {.send = buffers.send,
+            .recv = buffers.recv,
+            .count = row.count,
+            .rank = rank_,
+            .ranks = options_.ranks};
+  }
+
+  bool sennit_call(const Row& row, const Buffers& b) {
+    const auto n = row.count;
+    const std::string& c = row.collective;
+    const auto next = (rank_ + 1) % options_.ranks;
+    const auto previous = (rank_ + options_.ranks - 1) % options_.ranks;
+    if (c == "all_reduce") {
+      return sennit_all_reduce(
+                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, nullptr) ==
+             SENNIT_OK;
+    }
+    if (c == "reduce_scatter") {
+      return sennit_reduce_scatter(
+                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, nullptr) ==
+             SENNIT_OK;
+    }
+    if (c == "all_gather") {
+      return sennit_all_gather(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, nullptr) ==
+             SENNIT_OK;
+    }
+    if (c == "all_to_all") {
+      return sennit_all_to_all(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, nullptr) ==
+             SENNIT_OK;
+    }
+    if (c == "broadcast") {
+      return sennit_broadcast(b.send, b.recv, n, SENNIT_FLOAT32, 0, comm_, stream_, nullptr) ==
+             SENNIT_OK;
+    }
+    bool good = sennit_group_start() == SENNIT_OK;
+    good &= sennit_send(b.send, n, SENNIT_FLOAT32, next, comm_, stream_, nullptr) == SENNIT_OK;
+    good &= sennit_recv(b.recv, n, SENNIT_FLOAT32, previous, comm_, stream_, nullptr) == SENNIT_OK;
+    return good & (sennit_group_end() == SENNIT_OK);
+  }
+
+  static int calls_per_sample(std::size_t bytes) {
+    return bytes <= (1U << 20) ? 20 : bytes <= (16U << 20) ? 8 : bytes <= (64U << 20) ? 4 : 2;
+  }
+
+  Timed prepare(const std::string& name, const Call& call, int calls) {
+    Timed timed{.name = name, .call = call, .graph = nullptr, .us = {}};
+    require(call(), name + " failed: " + sennit_last_error_message());
+    require(cudaStreamSynchronize(stream_), "warm-up");
+    shared_.barrier(options_.ranks);
+    if (options_.mode == "graph") {
+      cudaGraph_t graph = nullptr;
+      require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+      for (int i = 0; i < calls; ++i) {
+        require(call(), name + " failed in a capture: " + sennit_last_error_message());
+      }
+      require(cudaStreamEndCapture(stream_, &graph), "capture");
+      require(cudaGraphInstantiate(&timed.graph, graph, 0), "instantiate");
+      require(cudaGraphDestroy(graph), "graph");
+    }
+    return timed;
+  }
+
+  double time(const Timed& timed, int calls) {
+    shared_.barrier(options_.ranks);
+    require(cudaEventRecord(begin_, stream_), "event");
+    if (timed.graph != nullptr) {
+      require(cudaGraphLaunch(timed.graph, stream_), "graph launch");
+    } else {
+      for (int i = 0; i < calls; ++i) {
+        require(timed.call(), timed.name + " failed");
+      }
+    }
+    require(cudaEventRecord(end_, stream_), "event");
+    require(cudaStreamSynchronize(stream_), timed.name.c_str());
+    float ms = 0;
+    require(cudaEventElapsedTime(&ms, begin_, end_), "event");
+    shared_.us[rank_] = static_cast<double>(ms) * 1000 / calls;
+    shared_.barrier(options_.ranks);
+    return *std::max_element(shared_.us, shared_.us + options_.ranks);
+  }
+
+  // Both libraries' outputs of one call on the same input, element by element.
+  void check(const Row& row, const Call& ours, const Call& theirs) {
+    const bool each = row.collective == "all_gather" || row.collective == "all_to_all";
+    const std::size_t n = row.count * (each ? static_cast<std::size_t>(options_.ranks) : 1);
+    std::vector<float> a(n);
+    std::vector<float> b(n);
+    for (float* recv : {registered_.recv, plain_.recv}) {
+      require(cudaMemset(recv, 0xff, n * sizeof(float)), "poison");
+    }
+    require(cudaDeviceSynchronize(), "poison");
+    shared_.barrier(options_.ranks);
+    require(ours() && theirs(), "the checked calls failed");
+    require(cudaStreamSynchronize(stream_), "the checked calls");
+    require(cudaMemcpy(a.data(), registered_.recv, n * sizeof(float), cudaMemcpyDefault), "copy");
+    require(cudaMemcpy(b.data(), plain_.recv, n * sizeof(float), cudaMemcpyDefault), "copy");
+    std::uint64_t wrong = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      // Sums of numbers below one, in different orders; what is only moved must be equal.
+      const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter";
+      const bool near = sums ? std::fabs(a[i] - b[i]) <= 1e-5F : a[i] == b[i];
+      wrong += near ? 0 : 1;
+    }
+    shared_.wrong[rank_] = wrong;
+    shared_.barrier(options_.ranks);
+  }
+
+  void print(const Row& row, std::vector<Timed>& contestants, int calls) const {
+    using Json = nlohmann::ordered_json;
+    Json times;
+    std::vector<double> p50;
+    for (Timed& contestant : contestants) {
+      std::ranges::sort(contestant.us);
+      p50.push_back(contestant.us[contestant.us.size() / 2]);
+      times[contestant.name] = {{"min", contestant.us.front()},
+                                {"p50", p50.back()},
+                                {"p95", contestant.us[contestant.us.size() * 95 / 100]}};
+    }
+    std::uint64_t wrong = 0;
+    for (int r = 0; r < options_.ranks; ++r) {
+      wrong += shared_.wrong[r];
+    }
+    const double rival = std::min(p50[1], p50[2]);
+    std::cout << Json{{"collective", row.collective},
+                      {"ranks", options_.ranks},
+                      {"bytes", row.bytes},
+                      {"mode", options_.mode},
+                      {"calls_per_sample", calls},
+                      {"samples", options_.samples},
+                      {"time_us", times},
+                      {"wrong", wrong},
+                      {"rival_us", rival},
+                      {"ratio", rival / p50[0]}}
+                     .dump()
+              << '\n'
+              << std::flush;
+  }
+
+  const Options& options_;
+  Shared& shared_;
+  int rank_;
+  sennit_bench::Nccl nccl_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+  sennit_comm_t comm_ = nullptr;
+  Buffers plain_;
+  Buffers registered_;
+};
+
+std::vector<Row> rows_of(const Options& options) {
+  std::vector<Row> rows;
+  for (const char* collective :
+       {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"}) {
+    if (!options.collective.empty() && options.collective != collective) {
+      continue;
+    }
+    const std::string name = collective;
+    const bool parts = name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
+    for (std::size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
+      const std::size_t elements = bytes / sizeof(float);
+      rows.push_back(
+          {name, bytes, parts ? elements / static_cast<std::size_t>(options.ranks) : elements});
+    }
+  }
+  return rows;
+}
+
+void run_rank(const Options& options, Shared& shared, int rank) {
+  Rank self(options, shared, rank);
+  for (const Row& row : rows_of(options)) {
+    self.run(row);
+  }
+  self.leave();
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    const std::string value = argv[i + 1];
+    if (flag == "--ranks") {
+      options.ranks = std::stoi(value);
+    } else if (flag == "--nccl") {
+      options.nccl = value;
+    } else if (flag == "--mode") {
+      options.mode = value;
+    } else if (flag == "--collective") {
+      options.collective = value;
+    } else if (flag == "--min-bytes") {
+      options.min_bytes = std::stoull(value);
+    } else if (flag == "--max-bytes") {
+      options.max_bytes = std::stoull(value);
+    } else if (flag == "--samples") {
+      options.samples = std::stoi(value);
+    } else {
+      require(false, "unknown option " + flag);
+    }
+  }
+  require(options.ranks >= 2 && options.ranks <= kMaxRanks, "--ranks is 2 to 16");
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  void* memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  require(memory != MAP_FAILED, "mmap");
+  auto* const shared = new (memory) Shared;
+  setenv("SENNIT_KEY", ("compare-" + std::to_string(getpid())).c_str(), 1);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    const pid_t child = fork();
+    require(child >= 0, "fork");
+    if (child == 0) {
+      run_rank(options, *shared, rank);
+      std::_Exit(0);
+    }
+    children.push_back(child);
+  }
+  int worst = 0;
+  for (std::size_t ended = 0; ended < children.size(); ++ended) {
+    int status = 0;
+    wait(&status);
+    if (status != 0 && worst == 0) {
+      worst = 3;
+      for (const pid_t child : children) {
+        kill(child, SIGKILL);  // they would wait for the one that failed
+      }
+    }
+  }
+  return worst;
+}

@@ -1,0 +1,119 @@
+#include "nccl.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace sennit_bench {
+namespace {
+
+// Values of NCCL's enumerations.
+constexpr int kSuccess = 0;
+constexpr int kFloat32 = 7;
+constexpr int kSum = 0;
+constexpr int kSymmetricWindow = 1;
+
+[[noreturn]] void give_up(const char* what, const char* why) {
+  std::fprintf(stderr, "compare: %s: %s\n", what, why);
+  std::exit(4);
+}
+
+template <typename Function>
+void look_up(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  if (function == nullptr) {
+    give_up(name, "this NCCL does not have it");
+  }
+}
+
+}  // namespace
+
+struct Nccl::Functions {
+  int (*get_unique_id)(NcclUniqueId*);
+  int (*comm_init_rank)(void**, int, NcclUniqueId, int);
+  int (*mem_alloc)(void**, std::size_t);
+  int (*window_register)(void*, void*, std::size_t, void**, int);
+  int (*all_reduce)(const void*, void*, std::size_t, int, int, void*, cudaStream_t);
+  int (*reduce_scatter)(const void*, void*, std::size_t, int, int, void*, cudaStream_t);
+  int (*all_gather)(const void*, void*, std::size_t, int, void*, cudaStream_t);
+  int (*all_to_all)(const void*, void*, std::size_t, int, void*, cudaStream_t);
+  int (*broadcast)(const void*, void*, std::size_t, int, int, void*, cudaStream_t);
+  int (*send)(const void*, std::size_t, int, int, void*, cudaStream_t);
+  int (*recv)(void*, std::size_t, int, int, void*, cudaStream_t);
+  int (*group_start)();
+  int (*group_end)();
+};
+
+Nccl::Nccl(const std::string& path) : functions_(std::make_unique<Functions>()) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    give_up("NCCL", dlerror());
+  }
+  Functions& f = *functions_;
+  look_up(library, "ncclGetUniqueId", f.get_unique_id);
+  look_up(library, "ncclCommInitRank", f.comm_init_rank);
+  look_up(library, "ncclMemAlloc", f.mem_alloc);
+  look_up(library, "ncclCommWindowRegister", f.window_register);
+  look_up(library, "ncclAllReduce", f.all_reduce);
+  look_up(library, "ncclReduceScatter", f.reduce_scatter);
+  look_up(library, "ncclAllGather", f.all_gather);
+  look_up(library, "ncclAlltoAll", f.all_to_all);
+  look_up(library, "ncclBroadcast", f.broadcast);
+  look_up(library, "ncclSend", f.send);
+  look_up(library, "ncclRecv", f.recv);
+  look_up(library, "ncclGroupStart", f.group_start);
+  look_up(library, "ncclGroupEnd", f.group_end);
+}
+
+Nccl::~Nccl() = default;
+
+void Nccl::unique_id(NcclUniqueId* id) {
+  if (functions_->get_unique_id(id) != kSuccess) {
+    give_up("ncclGetUniqueId", "failed");
+  }
+}
+
+void Nccl::join(int ranks, int rank, const NcclUniqueId& id, cudaStream_t stream) {
+  stream_ = stream;
+  if (functions_->comm_init_rank(&comm_, ranks, id, rank) != kSuccess) {
+    give_up("ncclCommInitRank", "failed");
+  }
+}
+
+void* Nccl::allocate_window(std::size_t bytes) {
+  void* memory = nullptr;
+  void* window = nullptr;
+  if (functions_->mem_alloc(&memory, bytes) != kSuccess ||
+      functions_->window_register(comm_, memory, bytes, &window, kSymmetricWindow) != kSuccess) {
+    give_up("ncclMemAlloc, ncclCommWindowRegister", "failed");
+  }
+  return memory;
+}
+
+bool Nccl::call(std::string_view collective, const NcclArgs& a) {
+  const Functions& f = *functions_;
+  if (collective == "all_reduce") {
+    return f.all_reduce(a.send, a.recv, a.count, kFloat32, kSum, comm_, stream_) == kSuccess;
+  }
+  if (collective == "reduce_scatter") {
+    return f.reduce_scatter(a.send, a.recv, a.count, kFloat32, kSum, comm_, stream_) == kSuccess;
+  }
+  if (collective == "all_gather") {
+    return f.all_gather(a.send, a.recv, a.count, kFloat32, comm_, stream_) == kSuccess;
+  }
+  if (collective == "all_to_all") {
+    return f.all_to_all(a.send, a.recv, a.count, kFloat32, comm_, stream_) == kSuccess;
+  }
+  if (collective == "broadcast") {
+    return f.broadcast(a.send, a.recv, a.count, kFloat32, 0, comm_, stream_) == kSuccess;
+  }
+  const int next = (a.rank + 1) % a.ranks;
+  const int previous = (a.rank + a.ranks - 1) % a.ranks;
+  return f.group_start() == kSuccess &&
+         f.send(a.send, a.count, kFloat32, next, comm_, stream_) == kSuccess &&
+         f.recv(a.recv, a.count, kFloat32, previous, comm_, stream_) == kSuccess &&
+         f.group_end() == kSuccess;
+}
+
+}  // namespace sennit_bench

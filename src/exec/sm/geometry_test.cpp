@@ -1,0 +1,33 @@
+#include "exec/sm/geometry.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sennit::sm {
+namespace {
+
+TEST(Geometry, CoversEveryPacketWithinTheArena) {
+  ArenaShape shape{.ranks = 4};
+  for (const Packets packets : {Packets::kLl, Packets::kLl128}) {
+    for (const int limit : {1, 5, 33, 132}) {
+      for (std::int64_t bytes = 0; bytes < (std::int64_t{1} << 31); bytes = bytes * 3 + 1) {
+        const Geometry g = geometry_for(bytes, packets, shape, limit);
+        EXPECT_LE(g.blocks, std::min(limit, shape.blocks(packets)));
+        EXPECT_LE(g.warps, kWarps);
+        EXPECT_LE(g.depth, shape.depth(packets));
+        const std::int64_t a_round =
+            std::int64_t{g.blocks} * g.warps * g.depth * payload_bytes(packets);
+        EXPECT_GE(a_round * g.rounds, bytes) << bytes << " bytes on " << limit << " blocks";
+        EXPECT_LT(a_round * (g.rounds - 1), std::max<std::int64_t>(1, bytes))
+            << "the last round of " << bytes << " bytes is empty";
+      }
+    }
+  }
+}
+
+TEST(Geometry, SmallCallsTakeOneBlock) {
+  EXPECT_EQ(geometry_for(8, Packets::kLl, {.ranks = 4}, 132).blocks, 1);
+  EXPECT_EQ(geometry_for(8, Packets::kLl, {.ranks = 4}, 132).warps, 1);
+}
+
+}  // namespace
+}  // namespace sennit::sm

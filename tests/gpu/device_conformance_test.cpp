@@ -1,0 +1,203 @@
+// Calls on GPU memory, every byte of every output compared with the host's arithmetic. Ranks share
+// a GPU where there are fewer GPUs than ranks: they are threads of one process.
+#include "device_ranks.hpp"
+
+#include <array>
+#include <random>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr std::array kMoving = {Collective::kBroadcast,
+                                Collective::kAllGather,
+                                Collective::kAllToAll,
+                                Collective::kGather,
+                                Collective::kScatter};
+constexpr std::array kReducing = {
+    Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter};
+
+class DeviceConformance : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (device_count() == 0) {
+      GTEST_SKIP() << "gpu1: needs one GPU";
+    }
+  }
+};
+
+std::vector<const char*> algorithms_of(Collective collective) {
+  return collective == Collective::kAllReduce ? std::vector{"one_shot", "two_shot"}
+                                              : std::vector{"direct"};
+}
+
+TEST_P(DeviceConformance, EveryCollectiveAtEverySizeAndAlignment) {
+  DeviceRanks ranks(GetParam());
+  std::vector<Collective> all(kMoving.begin(), kMoving.end());
+  all.insert(all.end(), kReducing.begin(), kReducing.end());
+  for (const Collective collective : all) {
+    for (const char* algorithm : algorithms_of(collective)) {
+      for (const char* protocol : {"ll", "ll128"}) {
+        for (const std::int64_t count : {0, 1, 3, 240, 1000, 70001}) {
+          for (const bool in_place : {false, true}) {
+            for (const std::size_t offset : {0, 1}) {
+              const int root = static_cast<int>(count) % ranks.size();
+              ranks.run({.collective = collective,
+                         .count = count,
+                         .root = is_rooted(collective) ? root : 0,
+                         .in_place = in_place,
+                         .offset = offset,
+                         .algorithm = algorithm,
+                         .protocol = protocol});
+              ASSERT_FALSE(HasFailure());
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DeviceConformance, CallsInFlightDoNotDisturbEachOther) {
+  DeviceRanks ranks(GetParam());
+  std::mt19937 random(7);
+  std::vector<Collective> all(kMoving.begin(), kMoving.end());
+  all.insert(all.end(), kReducing.begin(), kReducing.end());
+  for (int burst = 0; burst < 20; ++burst) {
+    DeviceCase last{.collective = Collective::kAllReduce, .count = 4099};
+    const std::vector<Bytes> inputs = ranks.start(last);
+    for (int i = 0; i < 25; ++i) {
+      // The buffers of the checked call lie where these read and write: in order, or wrong.
+      DeviceCase other{.collective = all[random() % all.size()],
+                       .count = static_cast<std::int64_t>(1 + random() % 500)};
+      other.root = is_rooted(other.collective) ? static_cast<int>(random()) % ranks.size() : 0;
+      other.root = std::abs(other.root);
+      other.protocol = random() % 2 == 0 ? "ll" : "ll128";
+      for (int rank = 0; rank < ranks.size(); ++rank) {
+        ASSERT_EQ(ranks[rank].call(other), SENNIT_OK) << sennit_last_error_message();
+      }
+    }
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      check_cuda(cudaStreamSynchronize(ranks[rank].stream));
+    }
+    ranks.run(last);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DeviceConformance, ::testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST(DeviceTypes, EveryPairOfTheTableHasTheHostsBits) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(4);
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kReduceOps) {
+      if (!has_operator(dtype, op) || op == ReduceOp::kPremulSum) {
+        continue;
+      }
+      for (const char* protocol : {"ll", "ll128"}) {
+        ranks.run({.count = 5003,
+                   .dtype = dtype,
+                   .op = op,
+                   .algorithm = protocol[2] == '\0' ? "one_shot" : "two_shot",
+                   .protocol = protocol});
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
+TEST(DeviceSizes, ManyRounds) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(4);
+  for (const std::int64_t count : {4'000'001, 16 * 1024 * 1024}) {
+    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
+      ranks.run({.collective = collective, .count = count, .root = 0});
+      ASSERT_FALSE(HasFailure());
+    }
+    ranks.run({.collective = Collective::kAllGather, .count = count / 4});
+    ranks.run({.collective = Collective::kReduceScatter, .count = count / 4});
+    ranks.run({.collective = Collective::kAllToAll, .count = count / 4});
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+// Every rank sends to every other, and receives, in one group.
+TEST(DeviceSendRecv, GroupsMeet) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(4);
+  for (const std::int64_t count : {1, 1000, 300001, 3000000}) {
+    const DeviceCase c{.collective = Collective::kAllToAll, .count = count};
+    std::vector<Bytes> inputs;
+    std::mt19937_64 random(3);
+    for (int rank = 0; rank < 4; ++rank) {
+      inputs.push_back(random_elements(c.dtype, 4 * count, random));
+      ranks[rank].prepare(c, inputs.back());
+    }
+    ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+    for (int rank = 0; rank < 4; ++rank) {
+      for (int d = 1; d < 4; ++d) {
+        const int peer = (rank + d) % 4;
+        const auto n = static_cast<std::size_t>(count);
+        float* const send = static_cast<float*>(ranks[rank].send()) + peer * count;
+        float* const recv = static_cast<float*>(ranks[rank].recv()) + peer * count;
+        DeviceRank& r = ranks[rank];
+        ASSERT_EQ(sennit_send(send, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr), SENNIT_OK);
+        ASSERT_EQ(sennit_recv(recv, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr), SENNIT_OK);
+      }
+    }
+    ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+    for (int rank = 0; rank < 4; ++rank) {
+      Bytes output = ranks[rank].output(c);
+      const Bytes expected = expected_output(c, inputs, rank);
+      const auto block = static_cast<std::size_t>(count) * 4;
+      // Nothing was sent to itself.
+      std::memcpy(output.data() + static_cast<std::size_t>(rank) * block,
+                  expected.data() + static_cast<std::size_t>(rank) * block,
+                  block);
+      ASSERT_TRUE(output == expected) << "rank " << rank << ", " << count << " elements";
+    }
+  }
+}
+
+TEST(DeviceGraphs, ReplaysAreCalls) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(4);
+  const DeviceCase c{.count = 5000, .in_place = true};
+  std::mt19937_64 random(3);
+  std::vector<cudaGraphExec_t> graphs(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks[rank].prepare(c, Bytes(input_size(c, rank, 4)));  // zeros: their sum stays zero
+    check_cuda(cudaSetDevice(rank % device_count()));
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    }
+    check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
+    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
+  }
+  for (int replay = 0; replay < 2000; ++replay) {
+    for (int rank = 0; rank < 4; ++rank) {
+      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], ranks[rank].stream));
+    }
+  }
+  // In place, 10 000 times: any sum that took an older call's data would grow out of bounds.
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_TRUE(ranks[rank].output(c) == Bytes(output_size(c, rank, 4)));
+    check_cuda(cudaGraphExecDestroy(graphs[static_cast<std::size_t>(rank)]));
+  }
+  ranks.run({.count = 5000});
+}
+
+}  // namespace
+}  // namespace sennit::tests

@@ -1,0 +1,232 @@
+#include "device_ranks.hpp"
+
+#include "guarded_buffer.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace sennit::tests {
+namespace {
+
+constexpr std::size_t kGuardBytes = 256;
+constexpr std::byte kPoison{0xa5};
+
+Problem problem_of(const DeviceCase& c, int ranks) {
+  return {.collective = c.collective, .ranks = ranks, .root = c.root, .cut = 1};
+}
+
+std::size_t block_bytes(const DeviceCase& c) {
+  return static_cast<std::size_t>(c.count) * size_bytes(c.dtype);
+}
+
+}  // namespace
+
+Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random) {
+  Bytes bytes(static_cast<std::size_t>(count) * size_bytes(dtype));
+  switch (dtype) {
+#define SENNIT_DTYPE(name, value, enumerator, c_type, kind)                             \
+  case Dtype::enumerator: {                                                             \
+    for (std::int64_t i = 0; i < count; ++i) {                                          \
+      const auto element = element_of<c_type>(static_cast<std::int64_t>(random() % 5)); \
+      std::memcpy(bytes.data() + i * static_cast<std::int64_t>(sizeof(element)),        \
+                  &element,                                                             \
+                  sizeof(element));                                                     \
+    }                                                                                   \
+    break;                                                                              \
+  }
+#include "types/dtypes.def"
+#undef SENNIT_DTYPE
+  }
+  if (dtype == Dtype::kFloat32) {
+    // Sums that round: another order of operands would give other bits.
+    std::uniform_real_distribution<float> values(-4.0F, 4.0F);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float value = values(random);
+      std::memcpy(bytes.data() + i * 4, &value, 4);
+    }
+  }
+  return bytes;
+}
+
+std::size_t input_size(const DeviceCase& c, int rank, int ranks) {
+  return block_bytes(c) * static_cast<std::size_t>(problem_of(c, ranks).input_blocks(rank));
+}
+
+std::size_t output_size(const DeviceCase& c, int rank, int ranks) {
+  return block_bytes(c) * static_cast<std::size_t>(problem_of(c, ranks).output_blocks(rank));
+}
+
+Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int rank) {
+  const auto ranks = static_cast<int>(inputs.size());
+  const Problem problem = problem_of(c, ranks);
+  const std::size_t block = block_bytes(c);
+  Bytes output(output_size(c, rank, ranks));
+  for (int b = 0; b < problem.output_blocks(rank) && block > 0; ++b) {
+    const auto from = problem.expected(rank, b);
+    std::vector<Operand> operands;
+    for (const int source : from.ranks) {
+      const Bytes& input = inputs[static_cast<std::size_t>(source)];
+      operands.push_back({.data = input.data() + static_cast<std::size_t>(from.index) * block});
+    }
+    std::byte* const to = output.data() + static_cast<std::size_t>(b) * block;
+    if (!is_reduction(c.collective)) {
+      std::memcpy(to, operands.front().data, block);
+      continue;
+    }
+    reduce(c.dtype,
+           c.op,
+           {.ranks = ranks},
+           {.out = to, .operands = operands, .elements = c.count, .is_finished = true});
+  }
+  return output;
+}
+
+DeviceRank::DeviceRank(int rank, int ranks, int device)
+    : rank_(rank), ranks_(ranks), device_(device) {
+  check_cuda(cudaSetDevice(device));
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+}
+
+DeviceRank::~DeviceRank() {
+  check_cuda(cudaSetDevice(device_));
+  EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
+  check_cuda(cudaFree(memory_));
+  check_cuda(cudaStreamDestroy(stream));
+}
+
+void DeviceRank::reserve(std::size_t bytes) {
+  if (bytes > capacity_) {
+    check_cuda(cudaFree(memory_));
+    check_cuda(cudaMalloc(&memory_, bytes));
+    capacity_ = bytes;
+  }
+}
+
+void DeviceRank::prepare(const DeviceCase& c, const Bytes& input) {
+  check_cuda(cudaSetDevice(device_));
+  const std::size_t shift = c.offset * size_bytes(c.dtype);
+  output_bytes_ = output_size(c, rank_, ranks_);
+  const std::size_t half = (input.size() + 64) / 64 * 64 + kGuardBytes * 2 + 256;
+  const std::size_t total = half + output_bytes_ + kGuardBytes * 2 + 256;
+  reserve(total);
+  check_cuda(cudaMemsetAsync(memory_, static_cast<int>(kPoison), total, stream));
+  send_ = memory_ + kGuardBytes + shift;
+  recv_ = memory_ + half + kGuardBytes + shift;
+  if (c.in_place) {
+    const Problem problem = problem_of(c, ranks_);
+    for (int b = 0; b < problem.output_blocks(rank_); ++b) {
+      if (const auto alias = problem.aliased_input(rank_, b)) {
+        // The smaller of the two lies within the larger.
+        const std::size_t block = block_bytes(c);
+        const auto in = static_cast<std::size_t>(*alias) * block;
+        const auto out = static_cast<std::size_t>(b) * block;
+        if (input.size() > output_bytes_) {
+          recv_ = send_ + in - out;
+        } else {
+          send_ = recv_ + out - in;
+        }
+        break;
+      }
+    }
+  }
+  check_cuda(cudaMemcpyAsync(send_, input.data(), input.size(), cudaMemcpyHostToDevice, stream));
+  check_cuda(cudaStreamSynchronize(stream));
+}
+
+sennit_status_t DeviceRank::call(const DeviceCase& c) {
+  const auto count = static_cast<std::size_t>(c.count);
+  const auto dtype = static_cast<sennit_dtype_t>(c.dtype);
+  const auto op = static_cast<sennit_redop_t>(c.op);
+  sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+  options.algorithm = c.algorithm;
+  options.protocol = c.protocol;
+  switch (c.collective) {
+    case Collective::kAllReduce:
+      return sennit_all_reduce(send_, recv_, count, dtype, op, comm, stream, &options);
+    case Collective::kReduce:
+      return sennit_reduce(send_, recv_, count, dtype, op, c.root, comm, stream, &options);
+    case Collective::kBroadcast:
+      return sennit_broadcast(send_, recv_, count, dtype, c.root, comm, stream, &options);
+    case Collective::kAllGather:
+      return sennit_all_gather(send_, recv_, count, dtype, comm, stream, &options);
+    case Collective::kReduceScatter:
+      return sennit_reduce_scatter(send_, recv_, count, dtype, op, comm, stream, &options);
+    case Collective::kAllToAll:
+      return sennit_all_to_all(send_, recv_, count, dtype, comm, stream, &options);
+    case Collective::kGather:
+      return sennit_gather(send_, recv_, count, dtype, c.root, comm, stream, &options);
+    case Collective::kScatter:
+      return sennit_scatter(send_, recv_, count, dtype, c.root, comm, stream, &options);
+    default:
+      return SENNIT_UNSUPPORTED;
+  }
+}
+
+Bytes DeviceRank::output(const DeviceCase& c) {
+  check_cuda(cudaSetDevice(device_));
+  Bytes all(output_bytes_ + 2 * kGuardBytes);
+  check_cuda(
+      cudaMemcpyAsync(all.data(), recv_ - kGuardBytes, all.size(), cudaMemcpyDeviceToHost, stream));
+  check_cuda(cudaStreamSynchronize(stream));
+  if (!c.in_place) {
+    const auto is_poison = [](std::byte b) { return b == kPoison; };
+    EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kGuardBytes, is_poison))
+        << "something was written before the output";
+    EXPECT_TRUE(std::all_of(all.end() - kGuardBytes, all.end(), is_poison))
+        << "something was written behind the output";
+  }
+  return {all.begin() + kGuardBytes, all.end() - kGuardBytes};
+}
+
+DeviceRanks::DeviceRanks(int ranks) {
+  std::vector<int> devices;
+  std::vector<sennit_comm_t> comms(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    devices.push_back(rank % device_count());
+  }
+  EXPECT_EQ(sennit_comm_init_all(comms.data(), ranks, devices.data(), nullptr), SENNIT_OK)
+      << sennit_last_error_message();
+  for (int rank = 0; rank < ranks; ++rank) {
+    ranks_.push_back(
+        std::make_unique<DeviceRank>(rank, ranks, devices[static_cast<std::size_t>(rank)]));
+    ranks_.back()->comm = comms[static_cast<std::size_t>(rank)];
+  }
+}
+
+DeviceRanks::~DeviceRanks() {
+  for (auto& rank : ranks_) {
+    check_cuda(cudaStreamSynchronize(rank->stream));
+  }
+}
+
+std::vector<Bytes> DeviceRanks::start(const DeviceCase& c) {
+  std::vector<Bytes> inputs;
+  for (int rank = 0; rank < size(); ++rank) {
+    const std::size_t bytes = input_size(c, rank, size());
+    inputs.push_back(
+        random_elements(c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random_));
+    (*this)[rank].prepare(c, inputs.back());
+  }
+  for (int rank = 0; rank < size(); ++rank) {
+    EXPECT_EQ((*this)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+  }
+  return inputs;
+}
+
+void DeviceRanks::finish(const DeviceCase& c, const std::vector<Bytes>& inputs) {
+  for (int rank = 0; rank < size(); ++rank) {
+    const Bytes output = (*this)[rank].output(c);
+    const Bytes expected = expected_output(c, inputs, rank);
+    const auto [at, wanted] = std::ranges::mismatch(output, expected);
+    ASSERT_TRUE(at == output.end())
+        << name(c.collective) << " " << (c.algorithm ? c.algorithm : "") << " "
+        << (c.protocol ? c.protocol : "") << " of " << c.count << " x " << name(c.dtype) << ", "
+        << name(c.op) << ", root " << c.root << (c.in_place ? ", in place" : "") << ", offset "
+        << c.offset << ": rank " << rank << " of " << size() << ": byte " << at - output.begin()
+        << " is " << static_cast<int>(*at) << ", not " << static_cast<int>(*wanted);
+  }
+}
+
+void DeviceRanks::run(const DeviceCase& c) { finish(c, start(c)); }
+
+}  // namespace sennit::tests

@@ -1,0 +1,102 @@
+// For tests: ranks with a GPU each (or sharing those there are), driven by one thread, and the bits
+// that a call must leave in their outputs, computed on the host.
+#pragma once
+
+#include "schedule/problem.hpp"
+#include "sennit/sennit.h"
+#include "types/reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace sennit::tests {
+
+using Bytes = std::vector<std::byte>;
+
+inline void check_cuda(cudaError_t error) {
+  ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
+}
+
+inline int device_count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+struct DeviceCase {
+  Collective collective = Collective::kAllReduce;
+  std::int64_t count = 0;
+  Dtype dtype = Dtype::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+  bool in_place = false;
+  std::size_t offset = 0;  // elements in front of the buffers, to spoil their alignment
+  const char* algorithm = nullptr;
+  const char* protocol = nullptr;
+};
+
+// Small finite numbers: their sums round, and none overflows.
+Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random);
+
+// One rank's buffers on its device, and what they held before and must hold after a call.
+class DeviceRank {
+ public:
+  DeviceRank(int rank, int ranks, int device);
+  ~DeviceRank();
+  DeviceRank(const DeviceRank&) = delete;
+  DeviceRank& operator=(const DeviceRank&) = delete;
+
+  sennit_comm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+
+  // Lays out the buffers of a case: input filled, output poisoned, guard bytes around both.
+  void prepare(const DeviceCase& c, const Bytes& input);
+  sennit_status_t call(const DeviceCase& c);
+  // Output after everything in the stream; checks the guards.
+  Bytes output(const DeviceCase& c);
+
+  [[nodiscard]] void* send() const { return send_; }
+  [[nodiscard]] void* recv() const { return recv_; }
+
+ private:
+  void reserve(std::size_t bytes);
+
+  int rank_;
+  int ranks_;
+  int device_;
+  std::byte* memory_ = nullptr;
+  std::size_t capacity_ = 0;
+  std::byte* send_ = nullptr;
+  std::byte* recv_ = nullptr;
+  std::size_t output_bytes_ = 0;
+};
+
+class DeviceRanks {
+ public:
+  explicit DeviceRanks(int ranks);
+  ~DeviceRanks();
+
+  DeviceRank& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+
+  // Inputs of all ranks at random; makes the call on every rank; compares every byte of every
+  // output.
+  void run(const DeviceCase& c);
+  // The same in two parts, so that many calls can be in flight.
+  std::vector<Bytes> start(const DeviceCase& c);
+  void finish(const DeviceCase& c, const std::vector<Bytes>& inputs);
+
+ private:
+  std::vector<std::unique_ptr<DeviceRank>> ranks_;
+  std::mt19937_64 random_{20261121};
+};
+
+std::size_t input_size(const DeviceCase& c, int rank, int ranks);
+std::size_t output_size(const DeviceCase& c, int rank, int ranks);
+Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int rank);
+
+}  // namespace sennit::tests
