@@ -66,6 +66,7 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.join_timeout_s, env_seconds("SENNIT_JOIN_TIMEOUT_S"));
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
+  config.path_policy = env_text("SENNIT_PATH_POLICY");
   config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
@@ -92,22 +93,28 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
         full.slot_bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(const std::vector<PathKind> paths, parse_paths(full.paths));
+  SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
   // One port more: send and recv have their own.
   const shm::RingGeometry geometry{.ranks = identity.size,
                                    .ports = full.ports + 1,
                                    .slots = static_cast<std::uint32_t>(full.slots),
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
-  const JoinOptions options{.timeout_s = full.join_timeout_s,
-                            .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\ndevice={}",
-                                                    full.slot_bytes,
-                                                    full.slots,
-                                                    full.ports,
-                                                    full.paths,
-                                                    full.device.substr(0, full.device.find(':'))),
-                            .segment_bytes = World::segment_bytes(geometry)};
+  const JoinOptions options{
+      .timeout_s = full.join_timeout_s,
+      .settings =
+          fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\ndevice={}",
+                      full.slot_bytes,
+                      full.slots,
+                      full.ports,
+                      full.paths,
+                      full.path_policy,
+                      full.device.substr(0, full.device.find(':'))),
+      .segment_bytes = World::segment_bytes(geometry)};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));
+  comm->facts_.sharing = path_choice.sharing;
+  comm->path_policy_ = path_choice.policy;
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }
@@ -201,7 +208,8 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                 .count = operation.count,
                 .dtype = operation.dtype,
                 .op = operation.op,
-                .fingerprint = fingerprint_of(work->words)};
+                .fingerprint = fingerprint_of(work->words),
+                .path_policy = path_policy_};
   return work;
 }
 

@@ -67,7 +67,7 @@ std::optional<DynamicPolicy::Issue> DynamicPolicy::next_again() {
   return Issue{.member = member, .type = static_cast<int>(fast), .again = true};
 }
 
-int DynamicPolicy::type_for_scatter(const std::array<int, 2>& load) const {
+int DynamicPolicy::type_for_scatter(const std::array<std::int64_t, 2>& load) const {
   for (const int type : {0, 1}) {
     if (completed(type) == 0 && completed_[other(type)] > 0) {
       return static_cast<int>(other(type));

@@ -52,7 +52,7 @@ class DynamicPolicy {
   }
   // For what the leader sends itself afterwards: the type to use when `load` copies of each are
   // under way. A type that has never completed while the other has is avoided.
-  [[nodiscard]] int type_for_scatter(const std::array<int, 2>& load) const;
+  [[nodiscard]] int type_for_scatter(const std::array<std::int64_t, 2>& load) const;
   // Nothing is pending and nothing will come.
   [[nodiscard]] bool finished() const { return unissued_ == 0 && pending_.empty(); }
 

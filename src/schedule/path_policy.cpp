@@ -17,16 +17,19 @@ std::uint64_t spread(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// (under way + 1) / (taken + 1), without the division: both ones stand for this message.
+bool is_through_sooner(const PathView& a, const PathView& b) {
+  return (a.under_way + 1) * (b.taken + 1) < (b.under_way + 1) * (a.taken + 1);
+}
+
 int least_loaded(std::span<const PathView> paths) {
-  int best = 0;
-  for (int p = 1; p < static_cast<int>(paths.size()); ++p) {
-    const PathView& path = paths[static_cast<std::size_t>(p)];
-    const PathView& other = paths[static_cast<std::size_t>(best)];
-    if (path.free && (!other.free || path.load < other.load)) {
+  std::size_t best = 0;
+  for (std::size_t p = 1; p < paths.size(); ++p) {
+    if (paths[p].free && (!paths[best].free || is_through_sooner(paths[p], paths[best]))) {
       best = p;
     }
   }
-  return best;
+  return static_cast<int>(best);
 }
 
 std::optional<std::uint64_t> number_in(std::string_view text, std::uint64_t largest) {

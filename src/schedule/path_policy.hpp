@@ -14,7 +14,8 @@
 namespace sennit {
 
 enum class PathRule : std::uint8_t {
-  kLeastLoaded,  // the path with the fewest messages under way among those with a free slot
+  kLeastLoaded,  // of the paths with a free slot, the one that would be through with this message
+                 // first if it goes on as fast as it did
   kFixed,        // always the path `path`
   kRoundRobin,   // one path after the other
   kRandom,       // by `seed`
@@ -31,7 +32,10 @@ struct PathPolicy {
 // What the sender of a message sees of one path.
 struct PathView {
   bool free = true;  // has a slot for the message now
-  int load = 0;      // messages of this rank on paths of this kind that nobody has taken yet
+  // On all bundles of this rank in this call: messages under way, and those already taken. At any
+  // moment all paths have had the same time, so what they carried in it says how fast they are.
+  std::int64_t under_way = 0;
+  std::int64_t taken = 0;
 };
 
 // Which message it is: its number on its channel, and a number that tells channels apart.

@@ -30,6 +30,7 @@ struct Config {
   std::int64_t slot_bytes = 0;
   std::int32_t slots = 0;
   std::int32_t ports = 0;
+  std::optional<std::string> path_policy;
 
   [[nodiscard]] sennit_config_t view() const {
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
@@ -40,6 +41,7 @@ struct Config {
     config.slot_bytes = slot_bytes;
     config.slots = slots;
     config.ports = ports;
+    config.path_policy = path_policy ? path_policy->c_str() : nullptr;
     return config;
   }
 };
@@ -187,14 +189,16 @@ void bind_comm(nb::module_& module) {
                     std::optional<std::string>,
                     std::int64_t,
                     std::int32_t,
-                    std::int32_t>(),
+                    std::int32_t,
+                    std::optional<std::string>>(),
            nb::arg("name"),
            nb::arg("join_timeout_s"),
            nb::arg("deadline_s"),
            nb::arg("paths").none(),
            nb::arg("slot_bytes"),
            nb::arg("slots"),
-           nb::arg("ports"));
+           nb::arg("ports"),
+           nb::arg("path_policy").none());
   nb::class_<Comm>(module, "Comm")
       .def_prop_ro("rank", &Comm::rank)
       .def_prop_ro("size", &Comm::size)

@@ -91,6 +91,7 @@ class Config:
         slot_bytes: int,
         slots: int,
         ports: int,
+        path_policy: str | None,
     ) -> None: ...
 
 class Comm:

@@ -29,12 +29,14 @@ class Config:
         slot_bytes: Bytes of a slot of a channel (SENNIT_SLOT_BYTES).
         slots: Slots of a channel (SENNIT_SLOTS).
         ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
+        path_policy: How calls over several paths use them (SENNIT_PATH_POLICY).
     """
 
     paths: str | None = None
     slot_bytes: int | None = None
     slots: int | None = None
     ports: int | None = None
+    path_policy: str | None = None
 
     def core(self, name: str, timeout_s: float, deadline_s: float) -> _core.Config:
         """The settings as the C ABI takes them; a time that is its default yields to a variable."""
@@ -46,6 +48,7 @@ class Config:
             slot_bytes=self.slot_bytes or 0,
             slots=self.slots or 0,
             ports=self.ports or 0,
+            path_policy=self.path_policy,
         )
 
 

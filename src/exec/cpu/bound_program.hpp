@@ -6,6 +6,7 @@
 #include "path/cma/peer_memory.hpp"
 #include "path/shm/ring_pool.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,11 +14,11 @@
 
 namespace sennit {
 
-// For tests: a message of a bundle that took `path` is seen only when it has been looked for
-// `looks` times, as if it took that long to arrive.
+// For tests: a message of a bundle that took `path` is seen only after this time, as if it took so
+// long to arrive.
 struct SlowPath {
   PathKind path = PathKind::kShm;
-  int looks = 0;
+  std::chrono::microseconds delay{};
 };
 
 // What the engine needs of one rank of a communicator; outlives its programs and jobs.

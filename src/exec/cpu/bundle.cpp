@@ -1,8 +1,7 @@
 #include "exec/cpu/bundle.hpp"
 
-#include <array>
+#include <chrono>
 #include <cstring>
-#include <span>
 #include <utility>
 
 namespace sennit {
@@ -22,7 +21,7 @@ Bundle::Bundle(const BoundProgram& bound, const ProgramBundle& ends, std::uint32
     : bound_(bound), ends_(ends), fingerprint_(fingerprint) {
   for (int p = 0; p < ends_.paths; ++p) {
     channel::add_path(counts_, p, *link(p).position);
-    untaken_[p] = counts_.position[p];
+    begin_[p] = untaken_[p] = counts_.position[p];
   }
   first_ = counts_.sequence;
   if (by_reader()) {
@@ -55,28 +54,28 @@ bool Bundle::has_slot(int path) const {
 }
 
 // Slots of a path are returned in order, so looking on from the oldest is enough.
-int Bundle::load(int path) {
+void Bundle::add_load(int path, PathView& view) {
   std::uint64_t& oldest = untaken_[path];
   while (oldest < counts_.position[path] &&
          channel::is_released(link(path).ring.free(oldest), oldest)) {
     ++oldest;
   }
-  return static_cast<int>(counts_.position[path] - oldest);
+  const int now = published_ && path == path_ ? 1 : 0;
+  view.under_way += static_cast<std::int64_t>(counts_.position[path] - oldest) + now;
+  view.taken += static_cast<std::int64_t>(oldest - begin_[path]);
 }
 
-bool Bundle::pick(const PathPolicy& policy, const int* loads) {
-  std::array<PathView, channel::kMaxPaths> views;
+bool Bundle::pick(const PathPolicy& policy, std::span<PathView> views) {
   for (int p = 0; p < ends_.paths; ++p) {
     const std::uint64_t position = counts_.position[p];
     if (position > 0 && channel::has_rested_too_long(link(p).ring.full(position - 1), counts_)) {
       return use(p);
     }
-    views[static_cast<std::size_t>(p)] = {.free = has_slot(p), .load = loads[p]};
+    views[static_cast<std::size_t>(p)].free = has_slot(p);
   }
   const MessageId id{.number = counts_.sequence,
                      .channel = static_cast<std::uint64_t>(ends_.first_link)};
-  return use(
-      sennit::pick(policy, id, std::span(views).first(static_cast<std::size_t>(ends_.paths))));
+  return use(sennit::pick(policy, id, views.first(static_cast<std::size_t>(ends_.paths))));
 }
 
 bool Bundle::use(int path) {
@@ -90,7 +89,7 @@ void Bundle::sent() {
   }
   channel::pass(counts_, path_);
   again_ = -1;
-  asked_ = has_path_ = ended_ = false;
+  published_ = asked_ = has_path_ = ended_ = false;
 }
 
 bool Bundle::ask() {
@@ -140,8 +139,12 @@ bool Bundle::is_visible(int path, std::uint64_t sequence) {
   if (!slow || slow->path != link(path).path) {
     return true;
   }
-  looks_ = ++looks_ >= slow->looks ? 0 : looks_;
-  return looks_ == 0;
+  const auto now = std::chrono::steady_clock::now();
+  if (seen_ != sequence + 1) {
+    seen_ = sequence + 1;
+    seen_since_ = now;
+  }
+  return now >= seen_since_ + slow->delay;
 }
 
 bool Bundle::find() {

@@ -11,9 +11,11 @@
 #include "exec/cpu/bound_program.hpp"
 #include "schedule/path_policy.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 
 namespace sennit {
 
@@ -51,13 +53,15 @@ class Bundle {
 
   // ---- The sending end ----
 
-  // Messages on path `path` that the reader has not taken yet.
-  int load(int path);
-  // Picks a path; false when the message must wait. `loads`: on all bundles of this rank, by path.
-  bool pick(const PathPolicy& policy, const int* loads);
+  // Adds what this bundle has under way, and has brought through in this call, to `view`.
+  void add_load(int path, PathView& view);
+  // Picks a path; false when the message must wait. `views`: of all bundles of this rank, by path.
+  bool pick(const PathPolicy& policy, std::span<PathView> views);
   // The same, where another rule has picked already.
   bool use(int path);
-  // The message has gone and its step has ended.
+  // The message lies there for its reader.
+  void published() { published_ = true; }
+  // Its step has ended.
   void sent();
 
   // What the reader answers, if it chooses.
@@ -110,7 +114,11 @@ class Bundle {
   channel::BundleCounts counts_;
   std::uint64_t first_ = 0;
   int path_ = 0;
-  std::uint64_t untaken_[channel::kMaxPaths] = {};  // the oldest position not known to be taken
+  // The first position of this call, and the oldest that is not known to be taken.
+  std::uint64_t begin_[channel::kMaxPaths] = {};
+  std::uint64_t untaken_[channel::kMaxPaths] = {};
+
+  bool published_ = false;
 
   // Of a reader's choice.
   std::uint64_t asks_ = 0;
@@ -124,7 +132,9 @@ class Bundle {
   int late_ = -1;       // the path of a second copy that has still to come
   std::uint64_t late_sequence_ = 0;
   std::deque<Order> ordered_;  // and not written yet
-  int looks_ = 0;              // see SlowPath
+  // See SlowPath: the last message that was there, and since when.
+  std::uint64_t seen_ = 0;
+  std::chrono::steady_clock::time_point seen_since_;
 };
 
 }  // namespace sennit

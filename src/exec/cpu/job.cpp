@@ -447,8 +447,9 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
   }
   for (const MessageRef& out : step.out) {
     if (out.bundle >= 0) [[unlikely]] {
-      const Bundle& bundle = bundles_[static_cast<std::size_t>(out.bundle)];
+      Bundle& bundle = bundles_[static_cast<std::size_t>(out.bundle)];
       record(bundle, TraceMessage::Event::kSent, bundle.path());
+      bundle.published();
     }
     publish_spot(spot(out, tile));
   }

@@ -88,9 +88,9 @@ class Job {
   void publish_spot(const Spot& spot);
   void begin_choices();
   bool advance_choices();
-  [[nodiscard]] bool wants_grain(std::size_t strand);
+  [[nodiscard]] bool wants_grain(int strand);
   bool take_claims();
-  void add_grain(int strand);
+  void add_grain(int strand, std::uint64_t tick);
   void end_lane();
   bool arrived(const MessageRef& ref, std::int64_t tile);
   bool has_slot(const MessageRef& ref, std::int64_t tile);

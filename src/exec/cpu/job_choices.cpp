@@ -54,16 +54,18 @@ bool Job::take_claims() {
         status_ = strand.status();
         return true;
       }
-      add_grain(*strand);
+      add_grain(*strand, trace_ != nullptr ? trace_->tick() : 0);
       moved = true;
     }
     return moved;
   }
+  const int strands = static_cast<int>(strands_.size());
   for (bool claimed = true; claimed;) {
     claimed = false;
-    for (std::size_t s = 0; s < strands_.size() && !claims_->is_complete(); ++s) {
-      if (wants_grain(s) && claims_->append(static_cast<int>(s))) {
-        add_grain(static_cast<int>(s));
+    for (int s = 0; s < strands && !claims_->is_complete(); ++s) {
+      const std::uint64_t tick = trace_ != nullptr ? trace_->tick() : 0;
+      if (wants_grain(s) && claims_->append(s)) {
+        add_grain(s, tick);
         claimed = true;
       }
     }
@@ -72,34 +74,37 @@ bool Job::take_claims() {
   return moved;
 }
 
-// A strand is claimed when its first lane here has credit, one grain ahead of the one that it works
-// on, so that the others hear of a grain before they need it.
-bool Job::wants_grain(std::size_t strand) {
+// A strand is claimed when its lanes here have credit and none of them is more than a grain behind.
+// So the others hear of a grain before they need it, and a strand whose path is slow holds two.
+bool Job::wants_grain(int strand) {
+  const StrandView& view = strands_[static_cast<std::size_t>(strand)];
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes[l];
-    if (lane.strand != static_cast<int>(strand) || lane.steps.empty()) {
+    if (lane.strand != strand || lane.steps.empty()) {
       continue;
     }
     const LaneState& state = lanes_[l];
-    const std::int64_t begun = lane.copy + state.unit * program_.plan->strands[strand].width;
-    if (strands_[strand].tiles - begun > strands_[strand].grain_tiles || state.posted) {
+    const int width = program_.plan->strands[static_cast<std::size_t>(strand)].width;
+    const std::int64_t begun = lane.copy + state.unit * width;
+    const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
+    const bool has_credit =
+        !state.posted && std::ranges::all_of(step.out, [&](const MessageRef& out) {
+          return has_slot(out, state.unit);
+        });
+    if (view.tiles - begun > view.grain_tiles || !has_credit) {
       return false;
     }
-    const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
-    return std::ranges::all_of(step.out,
-                               [&](const MessageRef& out) { return has_slot(out, state.unit); });
   }
   return true;
 }
 
-void Job::add_grain(int strand) {
+void Job::add_grain(int strand, std::uint64_t tick) {
   StrandView& view = strands_[static_cast<std::size_t>(strand)];
   const std::int64_t grain = claims_->known() - 1;
   // The last grain of a message may be short.
   view.tiles += std::min(view.grain_tiles, view.all_tiles - grain * view.grain_tiles);
   if (trace_ != nullptr) {
-    trace_->add(TraceClaim{
-        .rank = program_.rank, .grain = grain, .strand = strand, .tick = trace_->tick()});
+    trace_->add(TraceClaim{.rank = program_.rank, .grain = grain, .strand = strand, .tick = tick});
   }
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes[l];
@@ -128,18 +133,19 @@ bool Job::pick_path(Bundle& bundle) {
     }
     return goes;
   }
-  std::array<int, channel::kMaxPaths> loads{};
+  std::array<PathView, channel::kMaxPaths> views;
   for (int p = 0; p < bundle.ends().paths; ++p) {
     for (Bundle& other : bundles_) {
       if (other.ends().outgoing && p < other.ends().paths) {
-        loads[static_cast<std::size_t>(p)] += other.load(p);
+        other.add_load(p, views[static_cast<std::size_t>(p)]);
       }
     }
   }
   if (assigner_) {
-    return bundle.use(assigner_->policy().type_for_scatter({loads[0], loads[1]}));
+    return bundle.use(
+        assigner_->policy().type_for_scatter({views[0].under_way, views[1].under_way}));
   }
-  return bundle.pick(call_.path_policy, loads.data());
+  return bundle.pick(call_.path_policy, views);
 }
 
 // The same for one message of a bundle; sends it again if its reader says so.
