@@ -140,9 +140,6 @@ TEST(Bundles, AreProvedForEveryAlgorithmWhereBothPathsAre) {
         }
         const Result<Proof> proof = verify(bound_to(bundle(Protocol::kDirectGet)));
         EXPECT_TRUE(proof.ok()) << algorithm.name << ": " << proof.status().message();
-        ChannelBinding by_reader = bundle(Protocol::kDirectGet);
-        by_reader.chooser = Chooser::kReader;
-        EXPECT_TRUE(verify(bound_to(by_reader)).ok()) << algorithm.name;
         ++proved;
       }
     }
@@ -279,6 +276,49 @@ TEST(Bundles, KeepTheirSourceUntilTheReaderEndsTheStep) {
   EXPECT_TRUE(verify(with_bundles(schedule, {data}, binding)).ok());
   binding.chooser = Chooser::kReader;
   expect_refused(with_bundles(schedule, {data}, binding), "race: ");
+}
+
+// A reader answers when its step lacks nothing but the message. So two ranks that send first and
+// take afterwards, which any sender's choice allows, wait for each other.
+TEST(Bundles, WhoseReadersChooseWaitForTheirReaders) {
+  ChannelBinding binding = bundle(Protocol::kDirectGet);
+  const Schedule swap = exchange(2, First::kSend, /*by_round=*/true);
+  EXPECT_TRUE(verify(with_bundles(swap, {0}, binding)).ok());
+  binding.chooser = Chooser::kReader;
+  EXPECT_TRUE(verify(with_bundles(swap, {0}, binding)).ok() !=
+              verify(with_bundles(swap, {0, 1}, binding)).ok())
+      << "one of two readers may choose, not both";
+  expect_refused(with_bundles(swap, {0, 1}, binding), "which chooses a path only after");
+  for (const std::string_view algorithm : {"direct", "binomial"}) {
+    Shape shape;
+    shape.ranks = 5;
+    const Schedule gather =
+        make_schedule(**find_algorithm(Collective::kGather, algorithm), shape).value();
+    std::vector<int> to_root;
+    for (std::size_t c = 0; c < gather.channels.size(); ++c) {
+      if (gather.channels[c].readers.front().rank == 0) {
+        to_root.push_back(static_cast<int>(c));
+      }
+    }
+    const Result<Proof> proof = verify(with_bundles(gather, to_root, binding));
+    EXPECT_TRUE(proof.ok()) << algorithm << ": " << proof.status().message();
+  }
+}
+
+TEST(Bundles, AskOneReaderAtATime) {
+  Builder b("two_readers", {.collective = Collective::kBroadcast, .ranks = 3});
+  const auto lanes = b.lane_on_every_rank(Need::kMove);
+  const int first = b.channel(lanes[0], lanes[1]);
+  const int second = b.channel(lanes[0], lanes[2]);
+  b.copy(lanes[0], {input_block(0)}, {output_block(0)});
+  b.step(lanes[0], {.kind = StepKind::kSend, .from = {input_block(0)}, .out = {first, second}});
+  b.recv(lanes[1], first, {output_block(0)});
+  b.recv(lanes[2], second, {output_block(0)});
+  const Schedule schedule = std::move(b).finish();
+  ChannelBinding binding = bundle(Protocol::kDirectGet);
+  binding.chooser = Chooser::kReader;
+  EXPECT_TRUE(verify(with_bundles(schedule, {first}, binding)).ok());
+  expect_refused(with_bundles(schedule, {first, second}, binding), "ask 2 readers at once");
 }
 
 TEST(Bundles, DoNotMixPutsWithSlots) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -55,6 +56,8 @@ Result<Graph> Graph::build(const FlatStrand& program, Coupling coupling) {
   }
   if (coupling == Coupling::kLoosest) {
     graph.add_fetches();
+  } else {
+    graph.add_ready();
   }
   return graph;
 }
@@ -243,6 +246,36 @@ Status Graph::add_channel(int channel) {
     }
   }
   return {};
+}
+
+void Graph::add_ready() {
+  // Senders that wait for a node, by the node of their reader: both are steps of the same tile.
+  std::multimap<int, std::pair<int, int>> senders;  // reader -> (sender, channel)
+  for (const FlatStrand::Message& message : program_->messages()) {
+    if (program_->binding(message).chooser != Chooser::kReader) {
+      continue;
+    }
+    for (const int recipient : program_->recipients(message)) {
+      for (int tile = 0; tile < period_; ++tile) {
+        senders.emplace(node(recipient, tile),
+                        std::pair(node(message.sender, tile), message.channel));
+      }
+    }
+  }
+  for (std::size_t e = 0, edges = edges_.size(); e < edges && !senders.empty(); ++e) {
+    const Edge edge = edges_[e];
+    const auto [first, last] = senders.equal_range(edge.to);
+    for (auto waiting = first; waiting != last; ++waiting) {
+      const auto [sender, channel] = waiting->second;
+      if (edge.kind != EdgeKind::kMessage || edge.subject != channel) {
+        edges_.push_back({.from = edge.from,
+                          .to = sender,
+                          .delay = edge.delay,
+                          .kind = EdgeKind::kReady,
+                          .subject = channel});
+      }
+    }
+  }
 }
 
 void Graph::add_fetches() {

@@ -11,13 +11,16 @@
 //   message  sender -> recipient (0)
 //   credit   the recipient of global message g - slots -> the sender of g
 //   release  where there is such an end: recipient -> end of the sending step
+//   ready    where the reader of a bundle chooses: all that its step waits for -> the sender,
+//   because
+//            it answers only when nothing but the message is missing
 //
 // A step that sends by direct_get, or on a bundle whose reader chooses, has two nodes. At the first
 // its inputs are consumed (`in` slots are free again) and its blocks are offered; at the second
 // every reader has taken them. Lane successors and `after` steps wait for the second.
 //
 // Who waits for whom on a bundle depends on the paths that its sender picks. Two graphs enclose all
-// of it (docs/decisions/0011-bundles.md has the proofs):
+// of it (docs/decisions/0011-choices-at-run-time.md has the proofs):
 //   kTightest  credit by the slots of one path, release edges wherever a message may be lent. Every
 //              wait of every choice follows from its edges, and a sender that always picks one path
 //              waits for exactly that; so what is live here is live with every choice. A
@@ -41,7 +44,15 @@
 
 namespace sennit {
 
-enum class EdgeKind : std::uint8_t { kOrder, kAfter, kScratch, kMessage, kCredit, kRelease };
+enum class EdgeKind : std::uint8_t {
+  kOrder,
+  kAfter,
+  kScratch,
+  kMessage,
+  kCredit,
+  kRelease,
+  kReady
+};
 
 struct Edge {
   int from = 0;
@@ -93,6 +104,7 @@ class Graph {
   void add_scratch();
   void add_scratch_uses(int scratch, std::span<const int> users);
   Status add_channel(int channel);
+  void add_ready();
   void add_fetches();
   void add_fetch(int message, int recipient, int tile);
   [[nodiscard]] std::vector<int> run_order(int channel, int lane, int reader) const;

@@ -38,6 +38,29 @@ Status check_recipient(const FlatStrand& program,
               message.channel);
 }
 
+// Two readers that both choose could each answer a sender that waits for the other's answer.
+Status check_asks(const FlatStrand& program) {
+  for (std::size_t s = 0; s < program.steps().size(); ++s) {
+    const auto by_reader = [&](int message) {
+      return program.binding(program.messages()[static_cast<std::size_t>(message)]).chooser ==
+             Chooser::kReader;
+    };
+    const auto sent = program.sent_by(static_cast<int>(s));
+    int asks = 0;
+    for (const int message : sent) {
+      const auto number = static_cast<std::size_t>(message);
+      asks += by_reader(message) ? program.messages()[number].recipients : 0;
+    }
+    if (asks > 1) {
+      return fail(Code::kNotProved,
+                  "protocol: {} would have to ask {} readers at once for paths",
+                  program.describe(static_cast<int>(s)),
+                  asks);
+    }
+  }
+  return {};
+}
+
 // A put changes the recipient's block before its step, a slot does not; nobody has proved yet that
 // a schedule cannot tell the two apart.
 Status check_puts_alone(const ChannelBinding& binding, const FlatStrand::Message& message) {
@@ -51,6 +74,7 @@ Status check_puts_alone(const ChannelBinding& binding, const FlatStrand::Message
 }  // namespace
 
 Status check_protocols(const FlatStrand& program) {
+  SENNIT_RETURN_IF_ERROR(check_asks(program));
   for (const FlatStrand::Message& message : program.messages()) {
     const ChannelBinding& binding = program.binding(message);
     if (may_use(binding, Protocol::kDirectGet)) {

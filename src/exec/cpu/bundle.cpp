@@ -177,6 +177,7 @@ bool Bundle::is_foreign() const {
 }
 
 void Bundle::taken() {
+  awaited_ = false;
   if (again_ >= 0) {
     late_ = path_ == again_ ? first_path_ : again_;
     late_sequence_ = counts_.sequence;
@@ -187,9 +188,10 @@ void Bundle::taken() {
 
 bool Bundle::is_asked() {
   const BoundProgram::BoundLink& asks = control(ends_.ask);
-  if (!channel::is_full(asks.ring.full(asks_), asks_, fingerprint_)) {
+  if (!awaited_ || !channel::is_full(asks.ring.full(asks_), asks_, fingerprint_)) {
     return false;
   }
+  awaited_ = false;
   channel::release_slot(asks.ring.free(asks_), asks_);
   ++asks_;
   return true;

@@ -89,7 +89,11 @@ class Bundle {
   // The slot of the message found is free again.
   void taken();
 
-  // Whether the sender has asked since the last order.
+  // The step that takes the next message lacks nothing else. Only then may a path be chosen: a copy
+  // that was issued must complete by itself, or those who wait for its completion might wait for
+  // ever.
+  void await() { awaited_ = true; }
+  // Whether the message is awaited, and its sender has asked for it since the last order.
   bool is_asked();
   void order(Answer answer, int path);
   // Writes what was ordered, as far as there are free slots; true when all of it.
@@ -124,6 +128,7 @@ class Bundle {
   std::uint64_t asks_ = 0;
   std::uint64_t orders_ = 0;
   bool asked_ = false;
+  bool awaited_ = false;
   bool has_path_ = false;
   bool ended_ = false;
   bool corrupt_ = false;

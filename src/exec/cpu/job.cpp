@@ -256,16 +256,29 @@ bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) 
   for (std::int64_t tile = first; tile <= last; ++tile) {
     for (const MessageRef& in : step.in) {
       if (!arrived(in, tile)) {
+        await(step, in, tile);
         return false;
       }
     }
-    for (const MessageRef& out : step.out) {
-      if (!has_slot(out, tile)) {
-        return false;
-      }
+    if (!has_slots(step, tile)) {
+      return false;
     }
   }
   return true;
+}
+
+bool Job::has_slots(const ProgramStep& step, std::int64_t tile) {
+  const MessageRef* to_ask = nullptr;
+  for (const MessageRef& out : step.out) {
+    if (out.bundle >= 0 && bundles_[static_cast<std::size_t>(out.bundle)].by_reader())
+        [[unlikely]] {
+      to_ask = &out;
+    } else if (!has_slot(out, tile)) {
+      return false;
+    }
+  }
+  // The reader is asked last: once it has answered, nothing may keep the step from running.
+  return to_ask == nullptr || has_slot(*to_ask, tile);
 }
 
 // Whether nothing that the step sent can be wanted of our own buffers any more. Messages by

@@ -36,6 +36,8 @@ class Job {
  public:
   // `trace` may be null. `bound` must outlive the job.
   Job(const BoundProgram& bound, const Call& call, Trace* trace = nullptr);
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
 
   // Lets every lane try; true when anything moved.
   bool advance();
@@ -94,6 +96,8 @@ class Job {
   void end_lane();
   bool arrived(const MessageRef& ref, std::int64_t tile);
   bool has_slot(const MessageRef& ref, std::int64_t tile);
+  bool has_slots(const ProgramStep& step, std::int64_t tile);
+  void await(const ProgramStep& step, const MessageRef& in, std::int64_t tile);
   bool pick_path(Bundle& bundle);
   bool bundle_ended(const ProgramLane& lane,
                     const ProgramStep& step,

@@ -124,6 +124,17 @@ void Job::record(const Bundle& bundle, TraceMessage::Event event, int path) {
   }
 }
 
+// Nothing but `in` is missing for the step: if this rank chooses its path, it may do so now.
+void Job::await(const ProgramStep& step, const MessageRef& in, std::int64_t tile) {
+  if (in.bundle < 0) [[likely]] {
+    return;
+  }
+  Bundle& bundle = bundles_[static_cast<std::size_t>(in.bundle)];
+  if (bundle.by_reader() && has_slots(step, tile)) {
+    bundle.await();
+  }
+}
+
 // Picks the path of the next message; true when it has a slot there.
 bool Job::pick_path(Bundle& bundle) {
   if (bundle.by_reader()) {
