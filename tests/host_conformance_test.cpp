@@ -154,18 +154,23 @@ std::vector<Case> in_random_order(std::vector<Case> cases, unsigned seed) {
 // read, ranks that all send to a neighbour before they receive wait for each other in a circle.
 bool carries_direct(const Case& c) {
   static const std::set<std::pair<Collective, std::string_view>> kRefused = {
+      {Collective::kAllReduce, "halving_doubling"},
       {Collective::kAllReduce, "one_shot"},
       {Collective::kAllReduce, "ring"},
+      {Collective::kReduce, "chain"},
       {Collective::kReduce, "direct"},
       {Collective::kReduce, "k_nomial"},
+      {Collective::kAllGather, "bruck"},
+      {Collective::kAllGather, "recursive_doubling"},
       {Collective::kAllGather, "ring"},
       {Collective::kReduceScatter, "direct"},
       {Collective::kReduceScatter, "ring"},
+      {Collective::kAllToAll, "bruck"},
       {Collective::kAllToAll, "pairwise"},
       {Collective::kBarrier, "dissemination"},
       {Collective::kBarrier, "tree"},
   };
-  if (c.collective() == Collective::kAllReduce && c.algorithm->name == "recursive_doubling") {
+  if (is_reduction(c.collective()) && c.algorithm->name.starts_with("recursive_")) {
     // Only what is handed back to folded ranks is kept; a power of two folds none.
     return c.ranks == 1 || !std::has_single_bit(static_cast<unsigned>(c.ranks));
   }
@@ -472,7 +477,7 @@ TEST(HostConformanceCases, WhatIsAskedToBeDirectIsCarriedDirectly) {
       cases.push_back(c);
     }
   }
-  ASSERT_EQ(cases.size(), 11U);
+  ASSERT_EQ(cases.size(), 20U);
   sennit_unique_id_t id;
   ASSERT_EQ(sennit_unique_id_create(&id), SENNIT_OK);
   std::vector<std::jthread> threads;

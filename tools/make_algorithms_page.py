@@ -25,12 +25,16 @@ every number of ranks, or refused by name. Where none is given, `src/select/sele
 collective and size.
 
 In place: "proved" means that the schedule itself is right when a rank's output is its input;
-"by copy" means that a rank which works in place runs on a copy of its input.
+"by copy" means that a rank which works in place may have to run on a copy of its input.
+
+Takes: the radix of a tree (2 if not given), or the division of the ranks into groups. Groups may
+have any sizes and any members. Where none are given they are the ranks in order, in floor(sqrt(n))
+groups whose sizes differ by one at most; `sennit show --groups` shows others.
 """
 
 COLUMNS = """\
-| name | what it does | in place | source |
-|---|---|---|---|
+| name | what it does | takes | in place | source |
+|---|---|---|---|---|
 """
 
 
@@ -50,7 +54,9 @@ def page(rows: list[dict[str, Any]]) -> str:
         text += f"\n## {collective}\n\n{COLUMNS}"
         for row in group:
             in_place = "proved" if row["in_place"] else "by copy"
-            text += f"| `{row['name']}` | {row['summary']} | {in_place} | {row['source']} |\n"
+            takes = ", ".join(what for what in ("radix", "groups") if row[f"takes_{what}"])
+            text += f"| `{row['name']}` | {row['summary']} | {takes} | {in_place} | "
+            text += f"{row['source']} |\n"
     return text
 
 

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -46,6 +47,16 @@ void require(cudaError_t error, const char* what) {
 }
 void require(sennit_status_t status, const char* what) {
   require(status == SENNIT_OK, std::string(what) + ": " + sennit_last_error_message());
+}
+
+// A row that takes so long has come to a stand; say which, and by whose call.
+constexpr unsigned kRowSeconds = 40;
+std::string doing;
+void give_up(int /*signal*/) {
+  const std::string line = "compare: stuck in " + doing + "\n";
+  if (write(STDERR_FILENO, line.data(), line.size()) >= 0) {
+    std::_Exit(3);
+  }
 }
 
 struct Options {
@@ -102,6 +113,8 @@ class Rank {
   }
 
   void run(const Row& row) {
+    doing = row.collective + " of " + std::to_string(row.bytes) + " bytes";
+    alarm(kRowSeconds);
     const Call ours = [&] { return sennit_call(row, registered_); };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
@@ -113,6 +126,7 @@ class Rank {
     check(row, ours, plain);
     for (int sample = -3; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
+        doing = row.collective + " of " + std::to_string(row.bytes) + " bytes, " + contestant.name;
         const double us = time(contestant, calls);
         if (sample >= 0) {
           contestant.us.push_back(us);
@@ -148,6 +162,7 @@ class Rank {
     setenv("SENNIT_SIZE", std::to_string(options_.ranks).c_str(), 1);
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
     config.device = "cuda";
+    config.deadline_s = 10;
     require(sennit_comm_init_env(&comm_, &config), "joining");
     if (rank_ == 0) {
       nccl_.unique_id(&shared_.id);
@@ -220,6 +235,7 @@ class Rank {
 
   Timed prepare(const std::string& name, const Call& call, int calls) {
     Timed timed{.name = name, .call = call, .graph = nullptr, .us = {}};
+    doing += ", first call of " + name;
     require(call(), name + " failed: " + sennit_last_error_message());
     require(cudaStreamSynchronize(stream_), "warm-up");
     shared_.barrier(options_.ranks);
@@ -343,6 +359,7 @@ std::vector<Row> rows_of(const Options& options) {
 }
 
 void run_rank(const Options& options, Shared& shared, int rank) {
+  std::signal(SIGALRM, give_up);
   Rank self(options, shared, rank);
   for (const Row& row : rows_of(options)) {
     self.run(row);
@@ -403,7 +420,7 @@ int main(int argc, char** argv) {
     if (status != 0 && worst == 0) {
       worst = 3;
       for (const pid_t child : children) {
-        kill(child, SIGKILL);  // they would wait for the one that failed
+        kill(child, SIGKILL);  // they would wait for the one that failed; it has said why
       }
     }
   }

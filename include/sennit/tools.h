@@ -19,7 +19,9 @@
 extern "C" {
 #endif
 
-/* {"collective"?} -> {"algorithms": [{"collective", "name", "summary", "source", "in_place"}]} */
+/* {"collective"?}
+ * -> {"algorithms": [{"collective", "name", "summary", "source", "in_place", "takes_radix",
+ *                     "takes_groups"}]} */
 SENNIT_API sennit_status_t sennit_tool_algorithms(const char* request, char** answer);
 
 /* Proves schedules:
@@ -28,7 +30,7 @@ SENNIT_API sennit_status_t sennit_tool_algorithms(const char* request, char** an
  *     "failures": [{"collective", "algorithm", "ranks", "root", "why"}]} */
 SENNIT_API sennit_status_t sennit_tool_verify(const char* request, char** answer);
 
-/* {"collective", "algorithm"?, "ranks", "root"?, "radix"?}
+/* {"collective", "algorithm"?, "ranks", "root"?, "radix"?, "groups"?: [[0, 1], [2, 3]]}
  * -> {"text", "json", "svg", "proof": {...}}
  * "svg" is null for schedules of more than 4096 steps; "ranks" is at most 512. */
 SENNIT_API sennit_status_t sennit_tool_show(const char* request, char** answer);

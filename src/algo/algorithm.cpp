@@ -6,6 +6,7 @@
 #include "algo/barrier/barrier.hpp"
 #include "algo/broadcast/broadcast.hpp"
 #include "algo/gather/gather.hpp"
+#include "algo/groups.hpp"
 #include "algo/reduce/reduce.hpp"
 #include "algo/reduce_scatter/reduce_scatter.hpp"
 #include "algo/scatter/scatter.hpp"
@@ -33,6 +34,9 @@ Status check_shape(const Algorithm& algorithm, const Shape& shape) {
   }
   if (shape.root < 0 || shape.root >= shape.ranks) {
     return wrong("the root must be one of the ranks");
+  }
+  if (const std::string defect = algo::defect_of_groups(shape); !defect.empty()) {
+    return wrong(defect);
   }
   return {};
 }

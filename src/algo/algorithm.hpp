@@ -30,8 +30,13 @@ struct Algorithm {
   // Messages in the longest dependent chain of one tile (rounds of the algorithm).
   std::int64_t (*rounds)(const Shape& shape);
 
-  // Proved in place as well. Otherwise a rank that is in place works on a copy of its input.
+  // Proved in place as well, for every shape. Otherwise a rank that is in place may have to work on
+  // a copy of its input.
   bool in_place;
+
+  // Which other parts of the shape it looks at.
+  bool takes_radix = false;
+  bool takes_groups = false;
 };
 
 // The rows of one collective; the first is the default where nothing better is known.

@@ -8,6 +8,7 @@
 
 #include "schedule/problem.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,10 @@ std::string_view refuses_radix(const Shape& shape);
 
 // Whether rank `parent` is the parent of rank `child`.
 bool is_k_nomial_edge(const Shape& shape, int radix, int parent, int child);
+
+// Nodes of the subtree of the virtual number `v` > 0, itself included, for radix 2: the numbers
+// that agree with v above its lowest bit.
+constexpr int binomial_subtree(int ranks, int v) { return std::min(v & -v, ranks - v); }
 
 // Edges between the root and its deepest node: the most non-zero digits of a number below `ranks`.
 std::int64_t k_nomial_depth(int ranks, int radix);

@@ -2,7 +2,17 @@
 
 #include "algo/ranks.hpp"
 
+#include <utility>
+
 namespace sennit::algo {
+
+std::vector<LaneId> lanes_on(Builder& b, const std::vector<int>& ranks, Need need) {
+  std::vector<LaneId> lanes;
+  for (const int rank : ranks) {
+    lanes.push_back(b.lane(rank, need));
+  }
+  return lanes;
+}
 
 std::vector<int> ring_channels(Builder& b, const std::vector<LaneId>& lanes) {
   const int ranks = b.problem().ranks;
@@ -26,18 +36,17 @@ PairChannels pair_channels(Builder& b,
   return channels;
 }
 
-Step reduce_in_rank_order(const PairChannels& channels,
-                          int rank,
-                          const Block& from,
-                          const Block& to) {
+Step reduce_in_order(const PairChannels& channels, int place, Blocks from, Blocks to) {
   const int ranks = static_cast<int>(channels.size());
   if (ranks == 1) {
-    return {.kind = StepKind::kCopy, .from = {from}, .to = {to}};
+    return {.kind = StepKind::kCopy, .from = std::move(from), .to = std::move(to)};
   }
-  Step step{
-      .kind = StepKind::kRecvReduce, .from = {from}, .to = {to}, .order = rank_order(rank, ranks)};
-  for (const int peer : others(rank, ranks)) {
-    step.in.push_back(at(at(channels, peer), rank));
+  Step step{.kind = StepKind::kRecvReduce,
+            .from = std::move(from),
+            .to = std::move(to),
+            .order = rank_order(place, ranks)};
+  for (const int peer : others(place, ranks)) {
+    step.in.push_back(at(at(channels, peer), place));
   }
   return step;
 }

@@ -111,13 +111,14 @@ Status join_ranks(sennit_comm& handle, const Identity& identity) {
     return {};
   }
   handle.engine->attach(handle.comm);
-  auto made =
-      DeviceComm::create(device,
-                         handle.comm->world(),
-                         {.name = handle.config.name, .deadline_s = handle.config.deadline_s},
-                         [&](const void* mine, void* all, std::size_t bytes) {
-                           return gather_bytes(handle, mine, all, bytes);
-                         });
+  auto made = DeviceComm::create(device,
+                                 handle.comm->world(),
+                                 {.name = handle.config.name,
+                                  .deadline_s = handle.config.deadline_s,
+                                  .blocks = handle.config.device_blocks},
+                                 [&](const void* mine, void* all, std::size_t bytes) {
+                                   return gather_bytes(handle, mine, all, bytes);
+                                 });
   handle.engine->detach(*handle.comm);
   if (!made.ok()) {
     handle.comm->abort();  // the others need not wait for this rank

@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace sennit {
 namespace {
@@ -80,7 +81,9 @@ Result<Json> list_algorithms(const JsonObject& request) {
                       {"name", algorithm.name},
                       {"summary", algorithm.summary},
                       {"source", algorithm.source},
-                      {"in_place", algorithm.in_place}});
+                      {"in_place", algorithm.in_place},
+                      {"takes_radix", algorithm.takes_radix},
+                      {"takes_groups", algorithm.takes_groups}});
     }
   }
   return Json{{"algorithms", std::move(rows)}};
@@ -207,6 +210,23 @@ std::size_t step_count(const Schedule& schedule) {
   return count;
 }
 
+// [[0, 1], [2, 3]]
+Result<std::vector<std::vector<int>>> read_groups(const JsonObject& request, int ranks) {
+  SENNIT_ASSIGN_OR_RETURN(const Json* lists, request.list("groups"));
+  std::vector<std::vector<int>> groups;
+  for (const Json& list : *lists) {
+    const std::string where = fmt::format("{}[{}]", request.where("groups"), groups.size());
+    SENNIT_RETURN_IF_ERROR(expect_json_list(list, where));
+    std::vector<int>& members = groups.emplace_back();
+    for (const Json& value : list) {
+      const std::string member = fmt::format("{}[{}]", where, members.size());
+      SENNIT_ASSIGN_OR_RETURN(const std::int64_t rank, json_integer(value, member, 0, ranks - 1));
+      members.push_back(static_cast<int>(rank));
+    }
+  }
+  return groups;
+}
+
 Result<Shape> read_shape(const JsonObject& request, Collective collective) {
   Shape shape;
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ranks, request.integer("ranks", 1, kMaxShownRanks));
@@ -219,6 +239,9 @@ Result<Shape> read_shape(const JsonObject& request, Collective collective) {
   if (request.has("radix")) {
     SENNIT_ASSIGN_OR_RETURN(const std::int64_t radix, request.integer("radix", 2, kMaxShownRanks));
     shape.radix = static_cast<int>(radix);
+  }
+  if (request.has("groups")) {
+    SENNIT_ASSIGN_OR_RETURN(shape.groups, read_groups(request, shape.ranks));
   }
   return shape;
 }
@@ -316,7 +339,7 @@ sennit_status_t sennit_tool_verify(const char* request, char** answer) {
 sennit_status_t sennit_tool_show(const char* request, char** answer) {
   return sennit::respond_to(request,
                             answer,
-                            {"collective", "algorithm", "ranks", "root", "radix"},
+                            {"collective", "algorithm", "ranks", "root", "radix", "groups"},
                             sennit::show_schedule);
 }
 

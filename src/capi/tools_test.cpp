@@ -105,6 +105,24 @@ TEST(Tools, ShowRefusesShapesThatAreNone) {
                  "request.root is 1, expected 0 to 0");
 }
 
+TEST(Tools, ShowTakesGroups) {
+  const std::string request =
+      R"({"collective": "all_reduce", "algorithm": "hierarchical", "ranks": 4, "groups": )";
+  const Json pairs = answer_of(sennit_tool_show, (request + "[[0, 2], [3, 1]]}").c_str());
+  EXPECT_EQ(pairs["proof"]["proved"], true);
+  // The leaders 0 and 3 exchange.
+  EXPECT_NE(pairs["text"].get_ref<const std::string&>().find(" 0.0 -> 3.0"), std::string::npos);
+  expect_refused(
+      sennit_tool_show,
+      (request + "[[0, 2], [3]]}").c_str(),
+      "all_reduce hierarchical: 4 ranks and root 0 make no shape: rank 1 is in 0 groups");
+  expect_refused(sennit_tool_show,
+                 (request + "[[0, 4]]}").c_str(),
+                 "request.groups[0][1] is 4, expected 0 to 3");
+  expect_refused(
+      sennit_tool_show, (request + "[0]}").c_str(), "request.groups[0] is of type number");
+}
+
 TEST(Tools, AlgorithmsListsTheRowsOfOneCollective) {
   const Json answer = answer_of(sennit_tool_algorithms, R"({"collective": "all_reduce"})");
   ASSERT_FALSE(answer["algorithms"].empty());

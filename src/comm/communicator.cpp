@@ -68,6 +68,8 @@ Result<CommConfig> CommConfig::from_environment() {
   config.paths = env_text("SENNIT_PATHS");
   config.path_policy = env_text("SENNIT_PATH_POLICY");
   config.device = env_text("SENNIT_DEVICE");
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
+  config.device_blocks = static_cast<int>(blocks);
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
@@ -102,13 +104,15 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   const JoinOptions options{
       .timeout_s = full.join_timeout_s,
       .settings =
-          fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\ndevice={}",
+          fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\ndevice={}\n"
+                      "device_blocks={}",
                       full.slot_bytes,
                       full.slots,
                       full.ports,
                       full.paths,
                       full.path_policy,
-                      full.device.substr(0, full.device.find(':'))),
+                      full.device.substr(0, full.device.find(':')),
+                      full.device_blocks),
       .segment_bytes = World::segment_bytes(geometry)};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(

@@ -30,6 +30,7 @@ struct CommConfig {
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
+  int device_blocks = 64;       // of a call on a GPU, at most
   std::string device = "host";  // or "cuda", the calling thread's device, or "cuda:1"
 
   // The environment's values over the defaults.

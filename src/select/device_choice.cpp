@@ -1,5 +1,7 @@
 #include "select/device_choice.hpp"
 
+#include <algorithm>
+
 namespace sennit {
 namespace {
 
@@ -21,8 +23,12 @@ std::string_view default_algorithm(Collective collective, int ranks, std::int64_
     }
     case Collective::kBarrier:
       return "dissemination";
+    case Collective::kBroadcast: {
+      // Direct sends (n - 1) vectors from the root, in two hops it sends one.
+      const std::int64_t more = bytes * (ranks - 2);
+      return more <= kHopBytes ? "direct" : "scatter_forward";
+    }
     case Collective::kReduce:
-    case Collective::kBroadcast:
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
@@ -36,7 +42,9 @@ std::string_view default_algorithm(Collective collective, int ranks, std::int64_
 
 // Bytes of one message.
 std::int64_t message_bytes(const Algorithm& algorithm, int ranks, std::int64_t bytes) {
-  return algorithm.name == "two_shot" ? bytes / ranks : bytes;
+  return algorithm.name == "two_shot"          ? bytes / ranks
+         : algorithm.name == "scatter_forward" ? bytes / std::max(1, ranks - 1)
+                                               : bytes;
 }
 
 Result<Protocol> choose_protocol(const Wishes& wishes, std::int64_t bytes) {

@@ -1,6 +1,9 @@
 #include "verify/sweep.hpp"
 
+#include "rotation.hpp"
+
 #include "algo/algorithm.hpp"
+#include "algo/shapes.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>
@@ -13,10 +16,16 @@
 namespace sennit {
 namespace {
 
+// Shapes of one row that differ in their root alone, so that they are looked at together.
 struct Instance {
   const Algorithm* algorithm = nullptr;
-  Shape shape;
+  std::vector<Shape> shapes;
 };
+
+bool differ_in_root_alone(Shape shape, const Shape& other) {
+  shape.root = other.root;
+  return shape == other;
+}
 
 std::vector<Instance> list_instances(const SweepRequest& request) {
   std::vector<Instance> instances;
@@ -29,19 +38,20 @@ std::vector<Instance> list_instances(const SweepRequest& request) {
         continue;
       }
       for (int ranks = request.ranks_first; ranks <= request.ranks_last; ++ranks) {
-        const int roots = is_rooted(collective) ? ranks : 1;
-        for (int root = 0; root < roots; ++root) {
-          Shape shape;
-          shape.ranks = ranks;
-          shape.root = root;
-          instances.push_back({&algorithm, std::move(shape)});
+        for (Shape& shape : algo::shapes_to_try(algorithm, ranks)) {
+          const bool joins = !instances.empty() && instances.back().algorithm == &algorithm &&
+                             differ_in_root_alone(shape, instances.back().shapes.back());
+          if (!joins) {
+            instances.push_back({&algorithm, {}});
+          }
+          instances.back().shapes.push_back(std::move(shape));
         }
       }
     }
   }
   // The largest first, so that no thread is left alone with them in the end.
   std::ranges::stable_sort(instances, std::ranges::greater{}, [](const Instance& instance) {
-    return instance.shape.ranks;
+    return instance.shapes.front().ranks;
   });
   return instances;
 }
@@ -82,79 +92,116 @@ bool holds_directly(Plan plan, Protocol protocol) {
   return any && verify(plan).ok();
 }
 
+enum class Outcome : std::uint8_t { kProved, kProvedDirect, kRefused, kFailed };
+
+// One shape, its schedule, and what was found of it.
+struct Finding {
+  Outcome outcome = Outcome::kFailed;
+  std::string why{};  // it failed
+  std::shared_ptr<const Schedule> schedule{};
+  std::vector<std::int64_t> links{};
+  std::int64_t rounds = 0;
+};
+
 // What the row claims of links and rounds against what the schedule does; empty when they agree.
-std::string check_closed_forms(const Instance& instance, const Schedule& schedule) {
-  const int ranks = instance.shape.ranks;
-  const std::vector<std::int64_t> blocks = link_blocks(schedule);
-  std::size_t link = 0;  // from * ranks + to
-  for (int from = 0; from < ranks; ++from) {
-    for (int to = 0; to < ranks; ++to, ++link) {
-      const std::int64_t claimed = instance.algorithm->blocks_on_link(instance.shape, from, to);
-      const std::int64_t found = blocks[link];
-      if (claimed != found) {
+// `found` may speak of a root that is `shift` ranks lower.
+std::string check_closed_forms(const Algorithm& algorithm,
+                               const Shape& shape,
+                               const Finding& found,
+                               int shift) {
+  const int n = shape.ranks;
+  std::size_t link = 0;  // from * n + to
+  for (int from = 0; from < n; ++from) {
+    for (int to = 0; to < n; ++to) {
+      const std::int64_t claimed =
+          algorithm.blocks_on_link(shape, (from + shift) % n, (to + shift) % n);
+      const std::int64_t blocks = found.links[link++];
+      if (claimed != blocks) {
         return fmt::format("rank {} sends {} blocks to rank {}, and the table claims {}",
-                           from,
-                           found,
-                           to,
+                           (from + shift) % n,
+                           blocks,
+                           (to + shift) % n,
                            claimed);
       }
     }
   }
-  const std::int64_t claimed = instance.algorithm->rounds(instance.shape);
-  const std::int64_t found = longest_chain(schedule);
-  return claimed == found ? std::string()
-                          : fmt::format("has {} rounds, and the table claims {}", found, claimed);
+  const std::int64_t claimed = algorithm.rounds(shape);
+  return claimed == found.rounds
+             ? std::string()
+             : fmt::format("has {} rounds, and the table claims {}", found.rounds, claimed);
 }
 
-std::string check_in_place(const Instance& instance, const Proof& proof) {
-  if (instance.algorithm->in_place && !proof.in_place) {
-    return fmt::format("does not hold in place as the table claims: {}", proof.why_not_in_place);
-  }
-  // One or two ranks leave little that could go wrong; they do not contradict a row.
-  return !instance.algorithm->in_place && proof.in_place && instance.shape.ranks > 2
-             ? "holds in place, and the table claims that it does not"
+std::string check_in_place(const Algorithm& algorithm, const Proof& proof) {
+  return algorithm.in_place && !proof.in_place
+             ? fmt::format("does not hold in place as the table claims: {}", proof.why_not_in_place)
              : "";
 }
 
-enum class Outcome : std::uint8_t { kProved, kProvedDirect, kRefused, kFailed };
-
-Outcome look_at(const Instance& instance, const SweepRequest& request, std::string& why) {
-  if (!instance.algorithm->refuses(instance.shape).empty()) {
-    return Outcome::kRefused;
+Finding look_at(const Algorithm& algorithm, const Shape& shape, const SweepRequest& request) {
+  Finding found;
+  if (!algorithm.refuses(shape).empty()) {
+    found.outcome = Outcome::kRefused;
+    return found;
   }
-  const Result<Schedule> made = make_schedule(*instance.algorithm, instance.shape);
+  Result<Schedule> made = make_schedule(algorithm, shape);
   if (!made.ok()) {
-    why = made.status().message();
-    return Outcome::kFailed;
+    found.why = made.status().message();
+    return found;
   }
-  const auto schedule = std::make_shared<const Schedule>(*made);
-  why = check_closed_forms(instance, *schedule);
-  if (!why.empty()) {
-    return Outcome::kFailed;
+  found.schedule = std::make_shared<const Schedule>(std::move(*made));
+  found.links = link_blocks(*found.schedule);
+  found.rounds = longest_chain(*found.schedule);
+  found.why = check_closed_forms(algorithm, shape, found, 0);
+  if (!found.why.empty()) {
+    return found;
   }
-  const Plan plan = plan_of(schedule, request.slots);
+  const Plan plan = plan_of(found.schedule, request.slots);
   if (request.protocol != Protocol::kSlots && holds_directly(plan, request.protocol)) {
-    return Outcome::kProvedDirect;
+    found.outcome = Outcome::kProvedDirect;
+    return found;
   }
   const Result<Proof> proof = verify(plan);
-  why = proof.ok() ? check_in_place(instance, *proof) : proof.status().message();
-  return why.empty() ? Outcome::kProved : Outcome::kFailed;
+  found.why = proof.ok() ? check_in_place(algorithm, *proof) : proof.status().message();
+  found.outcome = found.why.empty() ? Outcome::kProved : Outcome::kFailed;
+  return found;
 }
 
-void count(const Instance& instance, Outcome outcome, std::string why, SweepResult& result) {
-  if (outcome == Outcome::kRefused) {
+// Roots after the first are as a rule the first one's schedule under other names, which is much
+// faster to see than to prove.
+Finding look_at_other_root(const Algorithm& algorithm,
+                           const Shape& shape,
+                           const Finding& first,
+                           const SweepRequest& request) {
+  if (first.outcome == Outcome::kProved || first.outcome == Outcome::kProvedDirect) {
+    const int shift = shape.root - first.schedule->problem.root;
+    const Result<Schedule> made = make_schedule(algorithm, shape);
+    if (made.ok() && is_rotated(*first.schedule, *made, shift)) {
+      Finding found{.outcome = first.outcome,
+                    .why = check_closed_forms(algorithm, shape, first, shift)};
+      found.outcome = found.why.empty() ? first.outcome : Outcome::kFailed;
+      return found;
+    }
+  }
+  return look_at(algorithm, shape, request);
+}
+
+void count(const Algorithm& algorithm,
+           const Shape& shape,
+           const Finding& found,
+           SweepResult& result) {
+  if (found.outcome == Outcome::kRefused) {
     ++result.refused;
     return;
   }
   ++result.instances;
-  result.direct += outcome == Outcome::kProvedDirect ? 1 : 0;
-  if (outcome == Outcome::kFailed) {
+  result.direct += found.outcome == Outcome::kProvedDirect ? 1 : 0;
+  if (found.outcome == Outcome::kFailed) {
     ++result.failed;
-    result.failures.push_back({.collective = instance.algorithm->collective,
-                               .algorithm = instance.algorithm->name,
-                               .ranks = instance.shape.ranks,
-                               .root = instance.shape.root,
-                               .why = std::move(why)});
+    result.failures.push_back({.collective = algorithm.collective,
+                               .algorithm = algorithm.name,
+                               .ranks = shape.ranks,
+                               .root = shape.root,
+                               .why = fmt::format("{}: {}", algo::in_words(shape), found.why)});
   }
 }
 
@@ -165,16 +212,24 @@ SweepResult sweep(const SweepRequest& request, const SweepProgress& progress) {
   SweepResult result;
   std::mutex mutex;  // guards `result` and `done`
   std::int64_t done = 0;
+  std::int64_t total = 0;
+  for (const Instance& instance : instances) {
+    total += static_cast<std::int64_t>(instance.shapes.size());
+  }
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < instances.size(); i = next++) {
-      std::string why;
-      const Outcome outcome = look_at(instances[i], request, why);
-      const std::scoped_lock lock(mutex);
-      count(instances[i], outcome, std::move(why), result);
-      ++done;
-      if (progress) {
-        progress(done, static_cast<std::int64_t>(instances.size()));
+      const auto& [algorithm, shapes] = instances[i];
+      const Finding first = look_at(*algorithm, shapes.front(), request);
+      for (std::size_t s = 0; s < shapes.size(); ++s) {
+        const Finding other =
+            s == 0 ? Finding{} : look_at_other_root(*algorithm, shapes[s], first, request);
+        const std::scoped_lock lock(mutex);
+        count(*algorithm, shapes[s], s == 0 ? first : other, result);
+        ++done;
+        if (progress) {
+          progress(done, total);
+        }
       }
     }
   };

@@ -43,8 +43,8 @@ struct SweepResult {
 // Calls `progress` with the number of instances done and to do, from one thread at a time.
 using SweepProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-// Every row, every number of ranks and, for rooted collectives, every root. Works on as many
-// threads as the machine has.
+// Every row, every number of ranks, and every shape of them that algo::shapes_to_try lists. Works
+// on as many threads as the machine has.
 SweepResult sweep(const SweepRequest& request, const SweepProgress& progress = {});
 
 }  // namespace sennit

@@ -27,8 +27,9 @@ class DeviceConformance : public ::testing::TestWithParam<int> {
 };
 
 std::vector<const char*> algorithms_of(Collective collective) {
-  return collective == Collective::kAllReduce ? std::vector{"one_shot", "two_shot"}
-                                              : std::vector{"direct"};
+  return collective == Collective::kAllReduce   ? std::vector{"one_shot", "two_shot"}
+         : collective == Collective::kBroadcast ? std::vector{"direct", "scatter_forward"}
+                                                : std::vector{"direct"};
 }
 
 TEST_P(DeviceConformance, EveryCollectiveAtEverySizeAndAlignment) {
@@ -123,6 +124,28 @@ TEST(DeviceSizes, ManyRounds) {
     ranks.run({.collective = Collective::kReduceScatter, .count = count / 4});
     ranks.run({.collective = Collective::kAllToAll, .count = count / 4});
     ASSERT_FALSE(HasFailure());
+  }
+}
+
+// A root needs nothing from the others, so it may run ahead of them, but not too far.
+TEST(DeviceSizes, RootsRunAhead) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(4);
+  for (const std::int64_t count : {300'000, 1'048'576, 2'000'001}) {
+    for (const char* algorithm : {"direct", "scatter_forward"}) {
+      const DeviceCase c{
+          .collective = Collective::kBroadcast, .count = count, .algorithm = algorithm};
+      const std::vector<Bytes> inputs = ranks.start(c);
+      for (int i = 0; i < 30; ++i) {
+        for (int rank = 0; rank < ranks.size(); ++rank) {
+          ASSERT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+        }
+      }
+      ranks.finish(c, inputs);
+      ASSERT_FALSE(HasFailure());
+    }
   }
 }
 

@@ -112,6 +112,17 @@ def test_show_prints_and_draws(sennit_command: Command, tmp_path: Path) -> None:
     assert picture.read_text().lstrip().startswith(("<svg", "<?xml"))
 
 
+def test_show_takes_groups(sennit_command: Command) -> None:
+    show = ("show", "all_gather", "--algorithm", "multi_rail", "--ranks", "4", "--groups")
+    pairs = sennit_command(*show, "0,1/2,3")
+    assert pairs.returncode == 0, pairs.stderr
+    assert pairs.stdout != sennit_command(*show, "0,1,2,3").stdout
+    for wrong, words in (("0,1;2,3", "is not like 0,1/2,3"), ("0,1/2", "rank 3 is in 0 groups")):
+        answer = sennit_command(*show, wrong)
+        assert answer.returncode == 2, wrong
+        assert words in answer.stderr
+
+
 def test_show_without_a_place_for_the_picture_is_bad_usage(
     sennit_command: Command, tmp_path: Path
 ) -> None:

@@ -5,7 +5,8 @@
 namespace sennit::algo::all_gather {
 
 std::span<const Algorithm> table() {
-  static const std::array kRows = {ring(), direct()};
+  static const std::array kRows = {
+      ring(), direct(), recursive_doubling(), bruck(), multi_rail(), hub()};
   return kRows;
 }
 

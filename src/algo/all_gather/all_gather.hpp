@@ -8,6 +8,10 @@ namespace sennit::algo::all_gather {
 
 Algorithm ring();
 Algorithm direct();
+Algorithm recursive_doubling();
+Algorithm bruck();
+Algorithm multi_rail();
+Algorithm hub();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

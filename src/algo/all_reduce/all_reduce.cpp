@@ -5,7 +5,14 @@
 namespace sennit::algo::all_reduce {
 
 std::span<const Algorithm> table() {
-  static const std::array kRows = {ring(), recursive_doubling(), two_shot(), one_shot()};
+  static const std::array kRows = {ring(),
+                                   recursive_doubling(),
+                                   halving_doubling(),
+                                   two_shot(),
+                                   one_shot(),
+                                   hierarchical(),
+                                   hierarchical_sliced(),
+                                   shared_buffer()};
   return kRows;
 }
 

@@ -9,8 +9,15 @@ Algorithm ring();
 Algorithm recursive_doubling();
 Algorithm two_shot();
 Algorithm one_shot();
+Algorithm halving_doubling();
+Algorithm hierarchical();
+Algorithm hierarchical_sliced();
+Algorithm shared_buffer();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();
+
+// Closed form of both hierarchical rows.
+std::int64_t hierarchical_rounds(const Shape& shape);
 
 }  // namespace sennit::algo::all_reduce

@@ -15,7 +15,7 @@ Schedule build(const Shape& shape) {
     for (const int peer : successors(lane.rank, n)) {
       b.send(lane, {input_block(0)}, at(at(channels, lane.rank), peer));
     }
-    b.step(lane, reduce_in_rank_order(channels, lane.rank, input_block(0), output_block(0)));
+    b.step(lane, reduce_in_order(channels, lane.rank, {input_block(0)}, {output_block(0)}));
   }
   return std::move(b).finish();
 }

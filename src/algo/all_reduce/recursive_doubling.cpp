@@ -1,24 +1,12 @@
 #include "algo/all_reduce/all_reduce.hpp"
+#include "algo/fold.hpp"
 #include "algo/ranks.hpp"
 #include "schedule/builder.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace sennit::algo::all_reduce {
 namespace {
-
-// The ranks that double: the largest power of two of them. Of the first 2 * extra ranks only the
-// even ones do, each for itself and the odd rank after it.
-struct Fold {
-  explicit Fold(int ranks) : doubling(1 << floor_log2(ranks)), extra(ranks - doubling) {}
-
-  // The rank that has number `v` among those that double.
-  [[nodiscard]] int rank(int v) const { return v < extra ? 2 * v : v + extra; }
-
-  int doubling;
-  int extra;
-};
 
 // The lower number's sum is the first operand on both sides, so all ranks form one expression.
 void exchange(Builder& b, LaneId low, LaneId high, const Block& low_held, const Block& high_held) {
@@ -43,17 +31,17 @@ Schedule build(const Shape& shape) {
     return std::move(b).finish();
   }
   const Fold fold(shape.ranks);
-  std::vector<Block> held(static_cast<std::size_t>(fold.doubling), input_block(0));
-  for (int v = 0; v < fold.extra; ++v) {
-    const LaneId even = at(lanes, 2 * v);
-    const LaneId odd = at(lanes, 2 * v + 1);
+  std::vector<Block> held(static_cast<std::size_t>(fold.size()), input_block(0));
+  for (int v = 0; v < fold.extra(); ++v) {
+    const LaneId even = at(lanes, fold.rank(v));
+    const LaneId odd = at(lanes, fold.absent(v));
     const int channel = b.channel(odd, even);
     b.send(odd, {input_block(0)}, channel);
     b.recv_reduce(even, channel, {input_block(0)}, {output_block(0)});
     held[static_cast<std::size_t>(v)] = output_block(0);
   }
-  for (int distance = 1; distance < fold.doubling; distance *= 2) {
-    for (int v = 0; v < fold.doubling; ++v) {
+  for (int distance = 1; distance < fold.size(); distance *= 2) {
+    for (int v = 0; v < fold.size(); ++v) {
       if ((v & distance) == 0) {
         exchange(b,
                  at(lanes, fold.rank(v)),
@@ -64,9 +52,9 @@ Schedule build(const Shape& shape) {
     }
     std::ranges::fill(held, output_block(0));
   }
-  for (int v = 0; v < fold.extra; ++v) {
-    const LaneId even = at(lanes, 2 * v);
-    const LaneId odd = at(lanes, 2 * v + 1);
+  for (int v = 0; v < fold.extra(); ++v) {
+    const LaneId even = at(lanes, fold.rank(v));
+    const LaneId odd = at(lanes, fold.absent(v));
     const int channel = b.channel(even, odd);
     b.send(even, {output_block(0)}, channel);
     b.recv(odd, channel, {output_block(0)});
@@ -75,26 +63,10 @@ Schedule build(const Shape& shape) {
 }
 
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
-  const int folded =
-      2 * (shape.ranks - static_cast<int>(std::bit_floor(static_cast<unsigned>(shape.ranks))));
-  const auto number = [&](int rank) { return rank < folded ? rank / 2 : rank - folded / 2; };
-  const auto idle = [&](int rank) { return rank < folded && rank % 2 == 1; };
-  if (number(from) == number(to)) {
-    return from == to ? 0 : 1;  // a folded pair: the vector there, the result back
-  }
-  const int differing = number(from) ^ number(to);
-  return !idle(from) && !idle(to) && std::has_single_bit(static_cast<unsigned>(differing)) ? 1 : 0;
+  return folded_link(shape.ranks, from, to).kind == FoldedLink::Kind::kNone ? 0 : 1;
 }
 
-// A chain of one message in each doubling round ends at the rank whose number has all bits flipped.
-// So it can be preceded and followed by a folding message only if two folded pairs have such
-// numbers, which takes more than half of the doubling ranks to be folded; else it has one of the
-// two.
-std::int64_t rounds(const Shape& shape) {
-  const int doubling = 1 << floor_log2(shape.ranks);
-  const int folded = shape.ranks - doubling;
-  return floor_log2(shape.ranks) + (folded == 0 ? 0 : 2 * folded > doubling ? 2 : 1);
-}
+std::int64_t rounds(const Shape& shape) { return folded_rounds(shape.ranks); }
 
 }  // namespace
 

@@ -19,7 +19,7 @@ Schedule build(const Shape& shape) {
     for (const int peer : successors(rank, n)) {
       b.send(at(sends, rank), {input_block(peer)}, at(at(inputs, rank), peer));
     }
-    Step sum = reduce_in_rank_order(inputs, rank, input_block(rank), output_block(rank));
+    Step sum = reduce_in_order(inputs, rank, {input_block(rank)}, {output_block(rank)});
     for (const int peer : successors(rank, n)) {
       sum.out.push_back(at(at(sum_channels, rank), peer));
     }

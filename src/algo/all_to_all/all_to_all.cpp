@@ -5,7 +5,7 @@
 namespace sennit::algo::all_to_all {
 
 std::span<const Algorithm> table() {
-  static const std::array kRows = {direct(), pairwise()};
+  static const std::array kRows = {direct(), pairwise(), bruck(), multi_rail()};
   return kRows;
 }
 

@@ -7,6 +7,8 @@ namespace sennit::algo::all_to_all {
 
 Algorithm direct();
 Algorithm pairwise();
+Algorithm bruck();
+Algorithm multi_rail();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

@@ -5,13 +5,15 @@
 namespace sennit::algo::broadcast {
 
 std::span<const Algorithm> table() {
-  static const std::array kRows = {chain(), direct(), k_nomial()};
+  static const std::array kRows = {
+      chain(), direct(), k_nomial(), scatter_ring(), scatter_forward(), staged_k_nomial()};
   return kRows;
 }
 
 void copy_at_root(Builder& b) {
   const LaneId lane = b.lane(b.problem().root, Need::kMove);
-  b.copy(lane, {input_block(0)}, {output_block(0)});
+  const int cut = b.problem().cut;
+  b.copy(lane, input_blocks(cut), output_blocks(cut));
 }
 
 }  // namespace sennit::algo::broadcast

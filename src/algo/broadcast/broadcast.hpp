@@ -9,6 +9,9 @@ namespace sennit::algo::broadcast {
 Algorithm chain();
 Algorithm direct();
 Algorithm k_nomial();
+Algorithm scatter_ring();
+Algorithm scatter_forward();
+Algorithm staged_k_nomial();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

@@ -1,31 +1,22 @@
 #include "algo/gather/gather.hpp"
-#include "algo/k_nomial_tree.hpp"
-#include "algo/ranks.hpp"
-#include "schedule/builder.hpp"
-
-#include <algorithm>
+#include "algo/subtree_blocks.hpp"
 
 namespace sennit::algo::gather {
 namespace {
 
-// An inner node lays its children's blocks side by side in scratch, in the order of their virtual
-// numbers, and sends the whole subtree as one message. Two instances of the scratch let the
-// children of a node fill one while the other travels on.
-constexpr int kScratchDepth = 2;
-
+// An inner node collects its children's subtrees beside its own block and sends all of it as one
+// message.
 class Build {
  public:
   explicit Build(const Shape& shape)
       : tree_(shape.ranks, shape.root, /*radix=*/2),
         b_("binomial",
-           {.collective = Collective::kGather, .ranks = shape.ranks, .root = shape.root}) {}
+           {.collective = Collective::kGather, .ranks = shape.ranks, .root = shape.root}),
+        blocks_(b_, tree_, output_block, input_block) {}
 
   Schedule run() {
     const int root = b_.problem().root;
     b_.copy(b_.lane(root, Need::kMove), {input_block(0)}, {output_block(root)});
-    if (tree_.largest_inner_subtree() > 1) {
-      scratch_ = b_.scratch("subtree", tree_.largest_inner_subtree() - 1, kScratchDepth);
-    }
     for (const int child : tree_.children(0)) {
       collect(child, 0, b_.lane(root, Need::kMove));
     }
@@ -40,42 +31,23 @@ class Build {
     for (const int child : tree_.children(v)) {
       arrivals.push_back(collect(child, v, b_.lane(tree_.rank(v), Need::kMove)));
     }
-    Blocks from{input_block(0)};
-    for (int offset = 1; offset < tree_.subtree(v); ++offset) {
-      from.push_back(scratch_block(scratch_, offset - 1));
-    }
     const int channel = b_.channel(sender, receiver);
-    b_.send(sender, std::move(from), channel);
+    b_.send(sender, blocks_.at_node(v), channel);
     for (const StepRef arrival : arrivals) {
       b_.after(sender, {arrival});
     }
-    return b_.recv(receiver, channel, place_at(parent, v));
-  }
-
-  // Where `parent` keeps the blocks of the subtree of its child `v`.
-  [[nodiscard]] Blocks place_at(int parent, int v) const {
-    Blocks to;
-    for (int node = v; node < v + tree_.subtree(v); ++node) {
-      to.push_back(parent == 0 ? output_block(tree_.rank(node))
-                               : scratch_block(scratch_, node - parent - 1));
-    }
-    return to;
+    return b_.recv(receiver, channel, blocks_.at_parent(parent, v));
   }
 
   KNomialTree tree_;
   Builder b_;
-  int scratch_ = 0;
+  SubtreeBlocks blocks_;
 };
 
 Schedule build(const Shape& shape) { return Build(shape).run(); }
 
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
-  if (!is_k_nomial_edge(shape, /*radix=*/2, to, from)) {
-    return 0;
-  }
-  // The subtree of v holds the numbers that agree with v above its lowest bit.
-  const int v = wrap(from - shape.root, shape.ranks);
-  return std::min(v & -v, shape.ranks - v);
+  return blocks_on_binomial_edge(shape, to, from);
 }
 
 std::int64_t rounds(const Shape& shape) { return k_nomial_depth(shape.ranks, /*radix=*/2); }

@@ -17,7 +17,7 @@ Schedule build(const Shape& shape) {
     channels[static_cast<std::size_t>(peer)][static_cast<std::size_t>(shape.root)] = channel;
     b.send(lane, {input_block(0)}, channel);
   }
-  b.step(sum, reduce_in_rank_order(channels, shape.root, input_block(0), output_block(0)));
+  b.step(sum, reduce_in_order(channels, shape.root, {input_block(0)}, {output_block(0)}));
   return std::move(b).finish();
 }
 

@@ -54,7 +54,8 @@ Algorithm k_nomial() {
           .refuses = refuses_radix,
           .blocks_on_link = blocks_on_link,
           .rounds = rounds,
-          .in_place = true};
+          .in_place = true,
+          .takes_radix = true};
 }
 
 }  // namespace sennit::algo::reduce

@@ -7,6 +7,7 @@ namespace sennit::algo::reduce {
 
 Algorithm k_nomial();
 Algorithm direct();
+Algorithm chain();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

@@ -16,8 +16,7 @@ Schedule build(const Shape& shape) {
     for (const int peer : successors(rank, n)) {
       b.send(at(sends, rank), {input_block(peer)}, at(at(channels, rank), peer));
     }
-    b.step(at(sums, rank),
-           reduce_in_rank_order(channels, rank, input_block(rank), output_block(0)));
+    b.step(at(sums, rank), reduce_in_order(channels, rank, {input_block(rank)}, {output_block(0)}));
   }
   return std::move(b).finish();
 }

@@ -5,7 +5,7 @@
 namespace sennit::algo::reduce_scatter {
 
 std::span<const Algorithm> table() {
-  static const std::array kRows = {ring(), direct()};
+  static const std::array kRows = {ring(), direct(), recursive_halving()};
   return kRows;
 }
 

@@ -7,6 +7,7 @@ namespace sennit::algo::reduce_scatter {
 
 Algorithm ring();
 Algorithm direct();
+Algorithm recursive_halving();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

@@ -23,6 +23,11 @@ std::uint64_t deadline_ns(const Operation& operation, double default_s) {
   return seconds > 0 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }
 
+// Byte of a range at which the last packets of the last block begin.
+std::int64_t last_block(const sm::Geometry& g, sm::Packets packets) {
+  return (std::int64_t{g.rounds} * g.blocks - 1) * g.warps * g.depth * payload_bytes(packets);
+}
+
 template <int kRanks>
 void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
   call.blocks = geometry.blocks;
@@ -47,7 +52,9 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(int device,
   SENNIT_ASSIGN_OR_RETURN(
       comm->memory_,
       DeviceMemory::create(
-          *driver, {.device = device, .rank = world.rank(), .ranks = world.size()}, exchange));
+          *driver,
+          {.device = device, .rank = world.rank(), .ranks = world.size(), .blocks = options.blocks},
+          exchange));
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver->allocate(static_cast<std::size_t>(world.size()) * 16));
@@ -159,6 +166,7 @@ Status DeviceComm::collective(const Call& call) {
                        memory_->shape(),
                        memory_->block_limit());
   apply(geometry, direct);
+  direct.all_heard = sm::hears_all(direct, last_block(geometry, program->packets));
   const void* kernel = is_reduction(op.collective)
                            ? sm::reducing_kernel(program->packets, op.dtype, op.op)
                            : sm::moving_kernel(program->packets);

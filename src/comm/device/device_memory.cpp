@@ -32,7 +32,12 @@ struct DeviceMemory::Introduction {
 
 DeviceMemory::DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity)
     : driver_(driver), identity_(identity), bases_(static_cast<std::size_t>(identity.ranks)) {
-  shape_.ranks = identity.ranks;
+  // Fewer blocks get more packets each: a round moves as much.
+  constexpr int kWarpPackets = 256;
+  shape_ = {.ranks = identity.ranks,
+            .ll_blocks = std::min(32, identity.blocks),
+            .ll128_blocks = identity.blocks,
+            .ll128_depth = std::max(1, kWarpPackets / identity.blocks)};
   // A sender and a receiver, one hop.
   pair_shape_ = {.ranks = 2, .phases = 1, .ll_blocks = 4, .ll128_blocks = 32};
 }

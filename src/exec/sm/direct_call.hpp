@@ -46,7 +46,10 @@ struct BasicDirectCall {
   std::uint32_t forward_to = 0;  // phase 1: what arrived goes there
   std::uint32_t collect_from = 0;
   Arrival arrival = Arrival::kStore;
-  bool own = false;  // own_from takes part
+  bool own = false;           // own_from takes part
+  bool same_for_all = false;  // phase 0 sends one range to all other ranks
+  // Every block exchanges a packet with every other rank in every round: nothing else need be told.
+  bool all_heard = false;
 
   std::int8_t rank = 0;
   std::int8_t ranks = 1;

@@ -40,10 +40,10 @@ struct Wait {
 
 // Called now and then by a waiting warp. The time since when it waits; 0 when it has to leave. By
 // value and out of line: a warp whose address is taken would live in memory instead of registers.
-__device__ __noinline__ std::uint64_t look_up(Board* board,
-                                              std::uint64_t deadline_ns,
-                                              std::uint64_t since,
-                                              Wait wait) {
+inline __device__ __noinline__ std::uint64_t look_up(Board* board,
+                                                     std::uint64_t deadline_ns,
+                                                     std::uint64_t since,
+                                                     Wait wait) {
   const std::uint64_t now = now_ns();
   since = since == 0 ? now : since;
   auto trouble = Trouble::kNone;
@@ -63,6 +63,8 @@ __device__ __noinline__ std::uint64_t look_up(Board* board,
     __threadfence_system();
     *reinterpret_cast<volatile std::uint32_t*>(&board->trouble) =
         static_cast<std::uint32_t>(trouble);
+    // Kernels behind this one would wait for as long again.
+    *reinterpret_cast<volatile std::uint32_t*>(&board->abort) = 1;
   }
   return 0;
 }
@@ -109,16 +111,21 @@ struct Warp {
   // The block has a packet of a range of this length in this round.
   __device__ bool has_packet(std::int64_t length) const { return first_packet * kPayload < length; }
 
-  // Where rank `source` leaves the warp's `step`-th packet in the arena of rank `owner`.
-  __device__ std::byte* packet(int owner, int source, int phase, int step) const {
-    constexpr Packets kKind = P::kPacketUnits == 32 ? Packets::kLl : Packets::kLl128;
+  static constexpr Packets kKind = P::kPacketUnits == 32 ? Packets::kLl : Packets::kLl128;
+
+  // Where rank `source` leaves the warp's `step`-th packet in any arena, in bytes from its begin.
+  // 32 bits, because many of these are held at once.
+  __device__ std::uint32_t place(int source, int phase, int step) const {
     const ArenaShape& shape = call.shape;
     const int generation = static_cast<int>(round & 1);
-    const std::int64_t lists = (generation * shape.phases + phase) * call.ranks + source;
-    const std::int64_t slots = static_cast<std::int64_t>(kWarps) * shape.depth(kKind);
-    const std::int64_t index = (lists * shape.blocks(kKind) + block) * slots + step * kWarps + warp;
-    return call.arenas[owner] + shape.area_offset(kKind) +
-           index * static_cast<std::int64_t>(kPacketBytes);
+    const int list = (generation * shape.phases + phase) * shape.ranks + source;
+    const int slots = kWarps * shape.depth(kKind);
+    const int index = (list * shape.blocks(kKind) + block) * slots + step * kWarps + warp;
+    return static_cast<std::uint32_t>(shape.area_offset(kKind)) +
+           static_cast<std::uint32_t>(index) * static_cast<std::uint32_t>(kPacketBytes);
+  }
+  __device__ std::byte* packet_at(int peer, int phase, int step) const {
+    return call.arenas[peer] + place(call.rank, phase, step);
   }
 
   __device__ std::uint64_t* started_word(int owner, int source) const {
@@ -248,32 +255,59 @@ __device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
   return unheard;
 }
 
+// Blocks for up to kBatch ranks are loaded before the first is stored: a store may alias a load, so
+// the compiler would wait for each load in turn.
 template <class P, class R, class Call>
 __device__ __forceinline__ void push(Warp<P, Call>& w, int step) {
   const Call& call = w.call;
   const std::int64_t at = w.offset(step);
-  Unit units[P::kUnits];
-  std::int64_t loaded = -1;  // beginning of the range that `units` hold
-  for (int d = 1; d < call.ranks; ++d) {
-    const int peer = peer_at(call, d);
-    const ByteRange range = call.push[peer];
-    if (!has(call.push_to, peer) || at >= range.length) {
-      continue;
+  if (call.same_for_all) {
+    const int first = peer_at(call, 1);
+    if (call.push_to == 0 || at >= call.push[first].length) {
+      return;
     }
-    if (loaded != range.begin) {
-      read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units);
-      R::prepare(units, call);
-      loaded = range.begin;
+    Unit units[P::kUnits];
+    const ByteRange range = call.push[first];
+    read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units);
+    R::prepare(units, call);
+    for (int d = 1; d < call.ranks; ++d) {
+      P::store(w.packet_at(peer_at(call, d), 0, step), w.lane, units, w.flag);
     }
-    P::store(w.packet(peer, call.rank, 0, step), w.lane, units, w.flag);
+    return;
   }
-  if (call.own && call.arrival == Arrival::kStore) {
-    // A root's own range may be longer than what it exchanges with any one rank.
-    for (std::int64_t own_at = at; own_at < call.own_from.length; own_at += w.span()) {
-      const std::int64_t left = call.own_from.length - own_at;
-      read_units<P>(call.input + call.own_from.begin + own_at, left, w.lane, units);
-      write_units<P>(call.output + call.own_to.begin + own_at, left, w.lane, units);
+  for (int begin = 1; begin < call.ranks; begin += kBatch) {
+    Unit units[kBatch][P::kUnits];
+    int peers[kBatch];
+    std::uint32_t wanted = 0;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      peers[b] = begin + b < call.ranks ? peer_at(call, begin + b) : 0;
+      const ByteRange range = call.push[peers[b]];
+      if (begin + b < call.ranks && has(call.push_to, peers[b]) && at < range.length) {
+        wanted |= 1u << b;
+        read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units[b]);
+      }
     }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (has(wanted, b)) {
+        R::prepare(units[b], call);
+        P::store(w.packet_at(peers[b], 0, step), w.lane, units[b], w.flag);
+      }
+    }
+  }
+}
+
+// The own block goes to the output. Last of all: nobody waits for it.
+template <class P, class Call>
+__device__ __forceinline__ void copy_own(const Warp<P, Call>& w, int step) {
+  const Call& call = w.call;
+  // A root's own range may be longer than what it exchanges with any one rank.
+  for (std::int64_t at = w.offset(step); at < call.own_from.length; at += w.span()) {
+    Unit units[P::kUnits];
+    const std::int64_t left = call.own_from.length - at;
+    read_units<P>(call.input + call.own_from.begin + at, left, w.lane, units);
+    write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
   }
 }
 
@@ -282,8 +316,10 @@ template <class P, class Call>
 __device__ __forceinline__ bool await(Warp<P, Call>& w,
                                       const int (&sources)[kBatch],
                                       std::uint32_t wanted,
-                                      const std::byte* const (&packets)[kBatch],
+                                      int phase,
+                                      int step,
                                       typename P::Raw (&raw)[kBatch]) {
+  const std::byte* const mine = w.call.arenas[w.call.rank];
   int spins = 0;
   for (;;) {
     bool here = true;
@@ -291,7 +327,7 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
-        raw[b] = P::load(packets[b], w.lane);
+        raw[b] = P::load(mine + w.place(sources[b], phase, step), w.lane);
       }
     }
 #pragma unroll
@@ -324,7 +360,7 @@ __device__ __forceinline__ void forward(Warp<P, Call>& w,
   for (int d = 1; d < call.ranks; ++d) {
     const int peer = peer_at(call, d);
     if (has(call.forward_to, peer)) {
-      P::store(w.packet(peer, call.rank, 1, step), w.lane, units, w.flag);
+      P::store(w.packet_at(peer, 1, step), w.lane, units, w.flag);
     }
   }
 }
@@ -340,7 +376,6 @@ __device__ __forceinline__ void arrive(Warp<P, Call>& w,
   const std::int64_t at = w.offset(step);
   for (int begin = 1; begin < call.ranks && w.alive; begin += kBatch) {
     int sources[kBatch];
-    const std::byte* packets[kBatch];
     typename P::Raw raw[kBatch];
     std::uint32_t wanted = 0;
 #pragma unroll
@@ -348,12 +383,11 @@ __device__ __forceinline__ void arrive(Warp<P, Call>& w,
       // Farthest first: who begins with me as its nearest is farthest from me.
       const int distance = call.ranks - (begin + b);
       sources[b] = distance > 0 ? peer_at(call, distance) : 0;
-      packets[b] = w.packet(call.rank, sources[b], phase, step);
       if (distance > 0 && has(from, sources[b]) && at < ranges[sources[b]].length) {
         wanted |= 1u << b;
       }
     }
-    if (wanted == 0 || !await<P>(w, sources, wanted, packets, raw)) {
+    if (wanted == 0 || !await<P>(w, sources, wanted, phase, step, raw)) {
       continue;
     }
 #pragma unroll
@@ -390,16 +424,14 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
   bool first = true;
   for (int begin = 0; begin < call.ranks; begin += kBatch) {
     int sources[kBatch];
-    const std::byte* packets[kBatch];
     typename P::Raw raw[kBatch];
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       sources[b] = begin + b;
-      packets[b] = w.packet(call.rank, sources[b] < call.ranks ? sources[b] : 0, 0, step);
       wanted |= has(call.arrive_from, sources[b]) ? 1u << b : 0u;
     }
-    if (wanted != 0 && !await<P>(w, sources, wanted, packets, raw)) {
+    if (wanted != 0 && !await<P>(w, sources, wanted, 0, step, raw)) {
       return;
     }
 #pragma unroll
@@ -446,8 +478,10 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
   std::uint32_t unheard = before.unheard;
   for (int i = 0; i < call.rounds && w.alive; ++i) {
     w.enter(before.round + 1 + static_cast<std::uint64_t>(i), i);
-    tell_started(w);
-    await_free(w, unheard);
+    if (!call.all_heard || unheard != 0) {
+      tell_started(w);
+      await_free(w, unheard);
+    }
     for (int step = 0; step < depth && w.alive; ++step) {
       push<P, R>(w, step);
     }
@@ -463,7 +497,12 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
         arrive<P>(w, step, 1, call.collect_from, call.collect);
       }
     }
-    unheard = unheard_of(w);
+    if (!R::kReduces && call.own) {
+      for (int step = 0; step < depth; ++step) {
+        copy_own<P>(w, step);
+      }
+    }
+    unheard = call.all_heard ? 0 : unheard_of(w);
     // Warps of a round wait for each other, so that one packet of it speaks for the whole block.
     __syncthreads();
   }

@@ -252,8 +252,28 @@ void bind(const DirectProgram& program,
       }
     }
   }
+  const std::uint32_t others = (bit(program.problem.ranks) - 1) & ~bit(program.rank);
+  call.same_for_all =
+      call.push_to == others && std::ranges::all_of(program.push.of, [&](int block) {
+        return block < 0 ||
+               block == program.push.of[static_cast<std::size_t>(program.rank == 0 ? 1 : 0)];
+      });
   call.rank = static_cast<std::int8_t>(program.rank);
   call.ranks = static_cast<std::int8_t>(program.problem.ranks);
+}
+
+bool hears_all(const DirectCall& call, std::int64_t last_block) {
+  for (int peer = 0; peer < call.ranks; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    const bool sends = (call.push_to & bit(peer)) != 0 && call.push[at].length > last_block;
+    const std::int64_t arrives =
+        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[at].length;
+    const bool hears = (call.arrive_from & bit(peer)) != 0 && arrives > last_block;
+    if (peer != call.rank && !(sends && hears)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::int64_t longest_range(const Problem& problem, std::int64_t count, std::int64_t element_bytes) {

@@ -44,6 +44,10 @@ void bind(const DirectProgram& program,
           std::int64_t element_bytes,
           DirectCall& call);
 
+// Every block of every rank gets a packet from every other rank in every round, when the last
+// begins at byte `last_block` of its range. Asked once the ranges are bound.
+bool hears_all(const DirectCall& call, std::int64_t last_block);
+
 // Bytes of the longest range that any two ranks exchange: equal on all ranks, as the number of
 // rounds must be.
 std::int64_t longest_range(const Problem& problem, std::int64_t count, std::int64_t element_bytes);

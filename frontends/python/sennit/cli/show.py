@@ -13,12 +13,31 @@ from sennit.cli.output import Output, json_option
 from sennit.cli.tools import ask
 
 
+def _parse_groups(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> list[list[int]] | None:
+    """Read 0,1/2,3 as [[0, 1], [2, 3]]."""
+    if value is None:
+        return None
+    try:
+        return [[int(rank) for rank in group.split(",")] for group in value.split("/")]
+    except ValueError:
+        message = f"{value!r} is not like 0,1/2,3: ranks by group"
+        raise click.BadParameter(message, ctx, param) from None
+
+
 @click.command("show")
 @click.argument("collective", type=click.Choice(COLLECTIVES), metavar="COLLECTIVE")
 @click.option("--algorithm", help="By name (see `sennit algorithms`); default: the first.")
 @click.option("--ranks", type=click.IntRange(min=1), default=4, show_default=True)
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
+@click.option(
+    "--groups",
+    callback=_parse_groups,
+    metavar="0,1/2,3",
+    help="Ranks by group, for hierarchical algorithms; default: balanced.",
+)
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -33,6 +52,7 @@ def command(
     ranks: int,
     root: int | None,
     radix: int | None,
+    groups: list[list[int]] | None,
     picture: Path | None,
 ) -> int:
     """Print the schedule of COLLECTIVE.
@@ -47,6 +67,7 @@ def command(
         ranks=ranks,
         root=root,
         radix=radix,
+        groups=groups,
     )
     output.console.print(answer["text"], markup=False)
     if picture is not None:
