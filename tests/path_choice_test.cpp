@@ -20,9 +20,14 @@ constexpr std::int64_t kTileElements = 16;
 constexpr int kSlots = 2;
 
 struct Wish {
-  Chooser chooser = Chooser::kSender;
+  bool rank_0_chooses = false;  // the paths of what is sent to it
   int width = 1;
 };
+
+bool is_read_by_rank_0(const Schedule& schedule, std::size_t channel) {
+  const std::vector<LaneId>& readers = schedule.channels[channel].readers;
+  return readers.size() == 1 && readers.front().rank == 0;
+}
 
 // Every channel whose messages are stored whole is a bundle, where the proof holds with it.
 std::optional<Made> bundled(const Algorithm& algorithm, const Shape& shape, const Wish& wish = {}) {
@@ -36,7 +41,9 @@ std::optional<Made> bundled(const Algorithm& algorithm, const Shape& shape, cons
       strand.channels[c] = {.paths = {PathKind::kShm, PathKind::kCma},
                             .protocol = Protocol::kDirectGet,
                             .slots = kSlots,
-                            .chooser = wish.chooser};
+                            .chooser = wish.rank_0_chooses && is_read_by_rank_0(*schedule, c)
+                                           ? Chooser::kReader
+                                           : Chooser::kSender};
       any = true;
     }
   }
@@ -149,9 +156,10 @@ TEST(PathChoice, ASlowPathGetsFewerMessages) {
 TEST(PathChoice, AReaderThatChoosesGetsEverythingOnce) {
   constexpr std::int64_t kCount = kTileElements * 9 + 1;
   for (const int ranks : {2, 3, 4, 6}) {
-    for (const auto& [collective, name] :
-         {std::pair(Collective::kGather, "direct"), std::pair(Collective::kAllGather, "direct")}) {
-      const Made made = bundled(collective, name, ranks, {.chooser = Chooser::kReader});
+    for (const auto& [collective, name] : {std::pair(Collective::kGather, "direct"),
+                                           std::pair(Collective::kAllGather, "direct"),
+                                           std::pair(Collective::kAllReduce, "shared_buffer")}) {
+      const Made made = bundled(collective, name, ranks, {.rank_0_chooses = true});
       SCOPED_TRACE(made.name);
       Runner runner(made, kCount);
       expect_right(runner, made, kCount);
@@ -159,29 +167,36 @@ TEST(PathChoice, AReaderThatChoosesGetsEverythingOnce) {
   }
 }
 
+// Of the two members one gets each path, and the one on the slow path sends again. What rank 0
+// sends back in the all_reduce takes the other path, too, since the slow one had nothing to show.
 TEST(PathChoice, ALateLastCopyIsSentAgain) {
-  const Made made = bundled(Collective::kGather, "direct", 3, {.chooser = Chooser::kReader});
-  const Proof proof = verify(*made.plan).value();
-  for (const int slow : {0, 1}) {
-    SCOPED_TRACE(slow);
-    Runner runner(made, kTileElements);  // one copy a member: one on each path
-    runner.set_slow_path({.path = slow == 0 ? PathKind::kShm : PathKind::kCma,
-                          .delay = std::chrono::milliseconds(40)});
-    for (int call = 0; call < 2; ++call) {
-      const Execution run = runner.run(proof);
-      ASSERT_EQ(run.defect, "");
-      EXPECT_EQ(find_wrong_output(made.plan->problem(), kTileElements, run), "");
-      EXPECT_EQ(find_defect_of_trace(*made.plan, run), "");
-      EXPECT_EQ(messages(run, 1 - slow, Event::kSentAgain), 1);
-      EXPECT_EQ(messages(run, 1 - slow, Event::kTaken), 2);
-      EXPECT_EQ(messages(run, slow, Event::kLate), 1);
+  for (const auto& [collective, name] : {std::pair(Collective::kGather, "direct"),
+                                         std::pair(Collective::kAllReduce, "shared_buffer")}) {
+    const Made made = bundled(collective, name, 3, {.rank_0_chooses = true});
+    const Proof proof = verify(*made.plan).value();
+    for (const int slow : {0, 1}) {
+      SCOPED_TRACE(fmt::format("{}, slow path {}", made.name, slow));
+      Runner runner(made, kTileElements);  // one copy a member
+      runner.set_slow_path({.path = slow == 0 ? PathKind::kShm : PathKind::kCma,
+                            .delay = std::chrono::milliseconds(150)});
+      for (int call = 0; call < 2; ++call) {
+        const Execution run = runner.run(proof);
+        ASSERT_EQ(run.defect, "");
+        EXPECT_EQ(find_wrong_output(made.plan->problem(), kTileElements, run), "");
+        EXPECT_EQ(find_defect_of_trace(*made.plan, run), "");
+        EXPECT_EQ(messages(run, 1 - slow, Event::kSentAgain), 1);
+        EXPECT_EQ(messages(run, slow, Event::kLate), 1);
+        EXPECT_EQ(messages(run, slow, Event::kTaken), 0);
+        EXPECT_EQ(messages(run, 1 - slow, Event::kTaken),
+                  collective == Collective::kGather ? 2 : 4);
+      }
     }
   }
 }
 
 TEST(PathChoice, ASlowPathGetsFewerCopiesFromTheDynamicRule) {
   constexpr std::int64_t kCount = kTileElements * 24;
-  const Made made = bundled(Collective::kGather, "direct", 5, {.chooser = Chooser::kReader});
+  const Made made = bundled(Collective::kGather, "direct", 5, {.rank_0_chooses = true});
   Runner runner(made, kCount);
   runner.set_slow_path({.path = PathKind::kShm, .delay = std::chrono::milliseconds(150)});
   const Execution run = runner.run(verify(*made.plan).value());
@@ -282,7 +297,7 @@ TEST(ClaimedGrains, ASlowStrandTakesFewer) {
 
 // Spoils one record of a legal trace in every way that there is, and wants each to be seen.
 TEST(PathChoice, WrongRecordsOfMessagesAreFound) {
-  const Made gather = bundled(Collective::kGather, "direct", 3, {.chooser = Chooser::kReader});
+  const Made gather = bundled(Collective::kGather, "direct", 3, {.rank_0_chooses = true});
   Runner runner(gather, kTileElements);
   runner.set_slow_path({.path = PathKind::kShm, .delay = std::chrono::milliseconds(20)});
   const Execution run = runner.run(verify(*gather.plan).value());

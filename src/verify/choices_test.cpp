@@ -6,6 +6,7 @@
 #include "sample_schedules.hpp"
 
 #include "algo/algorithm.hpp"
+#include "schedule/passes.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>
@@ -318,7 +319,17 @@ TEST(Bundles, AskOneReaderAtATime) {
   ChannelBinding binding = bundle(Protocol::kDirectGet);
   binding.chooser = Chooser::kReader;
   EXPECT_TRUE(verify(with_bundles(schedule, {first}, binding)).ok());
-  expect_refused(with_bundles(schedule, {first, second}, binding), "ask 2 readers at once");
+  expect_refused(with_bundles(schedule, {first, second}, binding),
+                 "the answers of 2 readers that choose at once");
+}
+
+TEST(Bundles, PassNothingOnFromOneReaderThatChoosesToAnother) {
+  const Schedule schedule = fuse(chain(3));
+  ChannelBinding binding = bundle(Protocol::kDirectGet);
+  binding.chooser = Chooser::kReader;
+  EXPECT_TRUE(verify(with_bundles(schedule, {0}, binding)).ok());
+  EXPECT_TRUE(verify(with_bundles(schedule, {1}, binding)).ok());
+  expect_refused(with_bundles(schedule, {0, 1}, binding), "readers that choose at once");
 }
 
 TEST(Bundles, DoNotMixPutsWithSlots) {

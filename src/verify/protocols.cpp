@@ -1,5 +1,7 @@
 #include "protocols.hpp"
 
+#include <span>
+
 namespace sennit {
 namespace {
 
@@ -38,24 +40,28 @@ Status check_recipient(const FlatStrand& program,
               message.channel);
 }
 
-// Two readers that both choose could each answer a sender that waits for the other's answer.
+// A reader that chooses may hold an answer back until the copies that it let go have completed. So
+// such a copy must not wait for another reader's answer, which may wait in turn: neither side of
+// its step, the sender's others or what its taker passes on.
 Status check_asks(const FlatStrand& program) {
   for (std::size_t s = 0; s < program.steps().size(); ++s) {
-    const auto by_reader = [&](int message) {
-      return program.binding(program.messages()[static_cast<std::size_t>(message)]).chooser ==
-             Chooser::kReader;
+    const auto answers = [&](std::span<const int> messages, bool each_recipient) {
+      int count = 0;
+      for (const int number : messages) {
+        const FlatStrand::Message& message = program.messages()[static_cast<std::size_t>(number)];
+        if (program.binding(message).chooser == Chooser::kReader) {
+          count += each_recipient ? message.recipients : 1;
+        }
+      }
+      return count;
     };
-    const auto sent = program.sent_by(static_cast<int>(s));
-    int asks = 0;
-    for (const int message : sent) {
-      const auto number = static_cast<std::size_t>(message);
-      asks += by_reader(message) ? program.messages()[number].recipients : 0;
-    }
-    if (asks > 1) {
+    const int asked = answers(program.sent_by(static_cast<int>(s)), true);
+    const int given = asked > 0 ? answers(program.taken_by(static_cast<int>(s)), false) : 0;
+    if (asked + given > 1) {
       return fail(Code::kNotProved,
-                  "protocol: {} would have to ask {} readers at once for paths",
+                  "protocol: {} depends on the answers of {} readers that choose at once",
                   program.describe(static_cast<int>(s)),
-                  asks);
+                  asked + given);
     }
   }
   return {};

@@ -33,8 +33,8 @@ Bundle::Bundle(const BoundProgram& bound, const ProgramBundle& ends, std::uint32
 Spot Bundle::spot_on(int path) const {
   return {.link = &link(path),
           .position = counts_.position[path],
-          .sequence = counts_.sequence,
-          .protocol = link(path).protocol};
+          .protocol = link(path).protocol,
+          .tag = counts_.sequence};
 }
 
 void Bundle::finish() const {
@@ -67,10 +67,6 @@ void Bundle::add_load(int path, PathView& view) {
 
 bool Bundle::pick(const PathPolicy& policy, std::span<PathView> views) {
   for (int p = 0; p < ends_.paths; ++p) {
-    const std::uint64_t position = counts_.position[p];
-    if (position > 0 && channel::has_rested_too_long(link(p).ring.full(position - 1), counts_)) {
-      return use(p);
-    }
     views[static_cast<std::size_t>(p)].free = has_slot(p);
   }
   const MessageId id{.number = counts_.sequence,
@@ -130,9 +126,15 @@ std::optional<Bundle::Order> Bundle::next_order() {
                                         .path = static_cast<int>(form.path)});
 }
 
-bool Bundle::is_visible(int path, std::uint64_t sequence) {
+bool Bundle::holds(int path, std::uint64_t sequence) const {
   const std::uint64_t position = counts_.position[path];
-  if (!channel::is_full(link(path).ring.full(position), sequence, fingerprint_)) {
+  const shm::Ring& ring = link(path).ring;
+  return channel::is_full(ring.full(position), position, fingerprint_) &&
+         ring.tag(position) == sequence;
+}
+
+bool Bundle::is_visible(int path, std::uint64_t sequence) {
+  if (!holds(path, sequence)) {
     return false;
   }
   const std::optional<SlowPath>& slow = bound_.rank().slow_path;
@@ -159,7 +161,7 @@ bool Bundle::find() {
 
 bool Bundle::is_there() const {
   for (int p = 0; p < ends_.paths; ++p) {
-    if (channel::is_full(link(p).ring.full(counts_.position[p]), counts_.sequence, fingerprint_)) {
+    if (holds(p, counts_.sequence)) {
       return true;
     }
   }
@@ -169,7 +171,7 @@ bool Bundle::is_there() const {
 bool Bundle::is_foreign() const {
   for (int p = 0; p < ends_.paths; ++p) {
     const std::uint64_t position = counts_.position[p];
-    if (channel::is_foreign(link(p).ring.full(position), counts_.sequence, fingerprint_)) {
+    if (channel::is_foreign(link(p).ring.full(position), position, fingerprint_)) {
       return true;
     }
   }

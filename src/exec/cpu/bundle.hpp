@@ -19,12 +19,12 @@
 
 namespace sennit {
 
-// Where a message lies: on a single ring its position is its sequence number, too.
+// Where a message lies; `tag` is its number on its bundle, if it is one's.
 struct Spot {
   const BoundProgram::BoundLink* link = nullptr;
   std::uint64_t position = 0;
-  std::uint64_t sequence = 0;
   Protocol protocol = Protocol::kSlots;
+  std::optional<std::uint64_t> tag{};
 
   [[nodiscard]] channel::Word& full() const { return link->ring.full(position); }
   [[nodiscard]] channel::Word& free() const { return link->ring.free(position); }
@@ -110,6 +110,7 @@ class Bundle {
     return bound_.links()[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] bool has_slot(int path) const;
+  [[nodiscard]] bool holds(int path, std::uint64_t sequence) const;
   bool is_visible(int path, std::uint64_t sequence);
 
   const BoundProgram& bound_;

@@ -135,7 +135,7 @@ Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
   const BoundProgram::BoundLink& bound = bound_.links()[link];
   const std::uint64_t g =
       base_[link] + static_cast<std::uint64_t>(tile * bound.messages_per_tile + ref.index);
-  return {.link = &bound, .position = g, .sequence = g, .protocol = ref.protocol};
+  return {.link = &bound, .position = g, .protocol = ref.protocol};
 }
 
 std::byte* Job::payload(const ProgramLane& lane,
@@ -238,7 +238,7 @@ bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
     return bundles_[static_cast<std::size_t>(ref.bundle)].find();
   }
   const Spot at = spot(ref, tile);
-  return channel::is_full(at.full(), at.sequence, call_.fingerprint);
+  return channel::is_full(at.full(), at.position, call_.fingerprint);
 }
 
 bool Job::has_slot(const MessageRef& ref, std::int64_t tile) {
@@ -469,7 +469,10 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
 }
 
 void Job::publish_spot(const Spot& spot) {
-  channel::publish(spot.full(), spot.sequence, call_.fingerprint);
+  if (spot.tag) {
+    spot.link->ring.tag(spot.position) = *spot.tag;
+  }
+  channel::publish(spot.full(), spot.position, call_.fingerprint);
   wake(*spot.link->bell);
 }
 

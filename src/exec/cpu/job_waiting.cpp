@@ -43,9 +43,9 @@ bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) cons
       return true;
     }
     const Spot at = spot(in, waiting.tile);
-    if (!channel::is_full(at.full(), at.sequence, call_.fingerprint)) {
+    if (!channel::is_full(at.full(), at.position, call_.fingerprint)) {
       waiting.peer = at.link->peer;
-      waiting.foreign = channel::is_foreign(at.full(), at.sequence, call_.fingerprint);
+      waiting.foreign = channel::is_foreign(at.full(), at.position, call_.fingerprint);
       return true;
     }
   }
