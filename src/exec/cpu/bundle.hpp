@@ -104,7 +104,8 @@ class Bundle {
 
  private:
   [[nodiscard]] const BoundProgram::BoundLink& link(int path) const {
-    return bound_.links()[static_cast<std::size_t>(ends_.first_link + path)];
+    return bound_
+        .links()[static_cast<std::size_t>(ends_.first_link) + static_cast<std::size_t>(path)];
   }
   [[nodiscard]] const BoundProgram::BoundLink& control(int index) const {
     return bound_.links()[static_cast<std::size_t>(index)];

@@ -189,13 +189,6 @@ bool Job::try_lane(std::size_t index) {
   return true;
 }
 
-// A job ends with its last lane, unless it must see late copies of messages come.
-void Job::end_lane() {
-  if (--lanes_left_ == 0 && (!assigner_ || assigner_->finished())) {
-    finish();
-  }
-}
-
 // The tiles of a burst are one unit, as the proof has it: nothing of it is visible before all of it
 // has run.
 void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last) {
@@ -487,23 +480,6 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     }
     channel::release_slot(at.free(), at.position);
     wake(*at.link->bell);
-  }
-}
-
-// The next call goes on where this one's messages end.
-void Job::finish() {
-  finished_ = true;
-  for (std::size_t l = 0; l < program_.links.size(); ++l) {
-    const ProgramLink& link = program_.links[l];
-    *bound_.links()[l].position =
-        base_[l] +
-        static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) * link.messages_per_tile);
-  }
-  for (const Bundle& bundle : bundles_) {
-    bundle.finish();
-  }
-  if (claims_) {
-    claims_->finish();
   }
 }
 

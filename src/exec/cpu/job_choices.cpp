@@ -1,4 +1,5 @@
-// What a job decides at run time: the paths of bundles, and the strands of a claimed plan's grains.
+// What a job decides at run time: the paths of bundles, the strands of a claimed plan's grains, and
+// with them when it has ended.
 #include "exec/cpu/job.hpp"
 
 #include <algorithm>
@@ -26,6 +27,30 @@ void Job::begin_choices() {
     }
     const std::int64_t grain = strands_.front().grain_tiles;
     claims_.emplace(bound_, (strands_.front().all_tiles + grain - 1) / grain, call_.fingerprint);
+  }
+}
+
+// A job ends with its last lane, unless it must see late copies of messages come.
+void Job::end_lane() {
+  if (--lanes_left_ == 0 && (!assigner_ || assigner_->finished())) {
+    finish();
+  }
+}
+
+// The next call goes on where this one's messages end.
+void Job::finish() {
+  finished_ = true;
+  for (std::size_t l = 0; l < program_.links.size(); ++l) {
+    const ProgramLink& link = program_.links[l];
+    *bound_.links()[l].position =
+        base_[l] +
+        static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) * link.messages_per_tile);
+  }
+  for (const Bundle& bundle : bundles_) {
+    bundle.finish();
+  }
+  if (claims_) {
+    claims_->finish();
   }
 }
 
