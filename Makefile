@@ -16,10 +16,11 @@ endif
 
 PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake src include frontends bench tests/CMakeLists.txt -type f \
-      ! -name '*_test.cpp' ! -path 'bench/results/*' ! -path '*/__pycache__/*' 2>/dev/null)
+      ! -name '*_test.cpp' ! -name '*_fuzz.cpp' ! -path 'bench/results/*' \
+      ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples)
 
-.PHONY: help deps build bench test format lint tidy clean
+.PHONY: help deps build bench test fuzz failures format lint tidy clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -36,6 +37,15 @@ bench: build  ## the main job on this machine; table, JSON and plot into out/
 test: build  ## all tests: C++, processes, Python
 	cmake --build $(BUILD) --target sennit_test_programs
 	$(VENV)/bin/python tools/run_tests.py --build $(BUILD) --pytest tests frontends
+
+fuzz: $(STAMPS)/deps  ## every fuzz target for a minute, with sanitizers
+	cmake --preset asan
+	cmake --build --preset asan --target sennit_fuzz_programs
+	tools/fuzz.sh build/asan 60
+
+failures: build  ## the whole failure matrix: kill and stop at every step, minutes
+	cmake --build $(BUILD) --target sennit_failure_matrix
+	$(BUILD)/tests/sennit_failure_matrix
 
 format: $(STAMPS)/lint  ## rewrite the sources in the house format
 	git ls-files '*.hpp' '*.cpp' '*.h' | xargs clang-format -i

@@ -22,6 +22,9 @@ if(SENNIT_SANITIZE)
                              -fno-sanitize-recover=all)
   target_link_options(sennit_options INTERFACE -fsanitize=${SENNIT_SANITIZE})
 endif()
+if(SENNIT_LIBFUZZER)
+  target_compile_options(sennit_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(SENNIT_COVERAGE)
   # Ranks are threads in many tests. Counters that are not atomic may lose counts there, which the
   # report does without: it says whether a line ran. Atomic ones make these tests ten times slower.

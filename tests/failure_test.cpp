@@ -1,5 +1,6 @@
-// What ranks that are processes learn when others die, stop, abort, or make other calls, and when.
+// What ranks that are processes learn when others die, stop or abort, and when.
 // The bounds are what docs/errors.md promises.
+#include "leaves_nothing.hpp"
 #include "rank_processes.hpp"
 
 #include <gtest/gtest.h>
@@ -7,13 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
-#include <set>
 #include <thread>
 
 namespace sennit::tests {
@@ -23,50 +23,7 @@ constexpr double kAfterDeath = 2.0;
 constexpr double kAfterLastCaller = 1.0;
 constexpr double kDestroy = 5.0;
 
-unsigned seed_of_this_run() {
-  const char* text = std::getenv("SENNIT_TEST_SEED");
-  return text == nullptr ? 4711 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-}
-
-// Names in a folder, and names of Unix sockets, that the library could have left behind.
-std::set<std::string> traces_of_sennit() {
-  std::set<std::string> names;
-  for (const char* folder : {"/dev/shm", "/tmp"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().filename().string().find("sennit") != std::string::npos) {
-        names.insert(entry.path());
-      }
-    }
-  }
-  std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);) {
-    if (const auto at = line.find("@sennit-"); at != std::string::npos) {
-      names.insert(line.substr(at));
-    }
-  }
-  return names;
-}
-
-// Each test must leave no name, no socket and no child behind.
-class Failure : public testing::Test {
- protected:
-  void SetUp() override { before_ = traces_of_sennit(); }
-
-  void TearDown() override {
-    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
-    // Programs that run beside this one come and go; what one of ours left behind would stay.
-    std::set<std::string> left = traces_of_sennit();
-    std::erase_if(left, [&](const std::string& name) { return before_.contains(name); });
-    for (const double until = now() + 5; !left.empty() && now() < until; sleep_s(0.05)) {
-      const std::set<std::string> current = traces_of_sennit();
-      std::erase_if(left, [&](const std::string& name) { return !current.contains(name); });
-    }
-    EXPECT_TRUE(left.empty()) << *left.begin();
-  }
-
- private:
-  std::set<std::string> before_;
-};
+class Failure : public LeavesNothing {};
 
 sennit_status_t all_reduce_ones(sennit_comm_t comm, float* sum) {
   const float one = 1;
@@ -140,103 +97,40 @@ TEST_F(Failure, EverySurvivorOfAKillNamesTheVictimInTime) {
   }
 }
 
-// ---- Calls that differ ----
-
-struct Difference {
-  const char* name;
-  std::function<sennit_status_t(int rank, sennit_comm_t comm)> call;
-};
-
-// Rank 1 differs from the others.
-std::vector<Difference> differences() {
-  static std::vector<float> in(100'000, 1.0F);
-  static std::vector<float> out(100'000);
-  const auto all_reduce = [](sennit_comm_t comm,
-                             std::size_t count,
-                             sennit_dtype_t dtype = SENNIT_FLOAT32,
-                             sennit_redop_t op = SENNIT_SUM) {
-    return sennit_all_reduce(in.data(), out.data(), count, dtype, op, comm, nullptr, nullptr);
-  };
-  const auto broadcast = [](sennit_comm_t comm, std::size_t count, int root) {
-    return sennit_broadcast(
-        in.data(), out.data(), count, SENNIT_FLOAT32, root, comm, nullptr, nullptr);
-  };
-  return {
-      {"collective",
-       [=](int rank, sennit_comm_t comm) {
-         return rank == 1 ? sennit_barrier(comm, nullptr, nullptr) : all_reduce(comm, 10);
-       }},
-      {"count",
-       [=](int rank, sennit_comm_t comm) { return all_reduce(comm, rank == 1 ? 11 : 10); }},
-      {"small against large count",
-       [=](int rank, sennit_comm_t comm) { return all_reduce(comm, rank == 1 ? 100'000 : 10); }},
-      {"dtype",
-       [=](int rank, sennit_comm_t comm) {
-         return all_reduce(comm, 10, rank == 1 ? SENNIT_INT32 : SENNIT_FLOAT32);
-       }},
-      {"operator",
-       [=](int rank, sennit_comm_t comm) {
-         return all_reduce(comm, 10, SENNIT_FLOAT32, rank == 1 ? SENNIT_MAX : SENNIT_SUM);
-       }},
-      {"root of a small broadcast",
-       [=](int rank, sennit_comm_t comm) { return broadcast(comm, 10, rank == 1 ? 1 : 0); }},
-      {"root of a large broadcast",
-       [=](int rank, sennit_comm_t comm) { return broadcast(comm, 100'000, rank == 1 ? 1 : 0); }},
-      {"nothing against something",
-       [=](int rank, sennit_comm_t comm) { return broadcast(comm, rank == 1 ? 10 : 0, 0); }},
-  };
-}
-
-TEST_F(Failure, CallsThatDifferAreToldToEveryRankInTime) {
-  constexpr int kRanks = 4;
-  for (const Difference& difference : differences()) {
-    SCOPED_TRACE(difference.name);
-    const std::string name = fresh_name();
-    RankProcesses ranks(kRanks, [&](int rank) {
-      const sennit_comm_t comm = join_ranks(name, kRanks, rank);
-      sennit_barrier(comm, nullptr, nullptr);
-      sleep_s(rank == 2 ? 0.1 : 0.0);
-      const Report report = report_of([&] {
-        // A rank whose part of the call needs nobody hears of it in its next one.
-        const sennit_status_t status = difference.call(rank, comm);
-        return status != SENNIT_OK ? status : sennit_barrier(comm, nullptr, nullptr);
-      });
-      sennit_comm_destroy(comm);
-      return report;
-    });
-    const auto reports = ranks.reports();
-    double last_call = 0;
-    for (const auto& report : reports) {
-      ASSERT_TRUE(report);
-      last_call = std::max(last_call, report->called_at);
-    }
-    for (const auto& report : reports) {
-      EXPECT_EQ(report->status, SENNIT_MISMATCH) << report->message;
-      EXPECT_LT(report->ended_at - last_call, kAfterLastCaller) << report->message;
-    }
-  }
-}
-
-TEST_F(Failure, ACallThatAFinalizedRankNeverMakesIsAMismatch) {
+// A message is a call of two ranks only, without a number and without a line.
+TEST_F(Failure, AKillIsToldToThoseWhoSendToTheVictimOrReceiveFromIt) {
+  constexpr std::size_t kCount = 2'000'000;
   const std::string name = fresh_name();
   RankProcesses ranks(3, [&](int rank) {
     const sennit_comm_t comm = join_ranks(name, 3, rank);
-    float sum = 0;
-    const Report report = report_of(
-        [&] { return rank == 1 ? sennit_comm_finalize(comm) : all_reduce_ones(comm, &sum); });
+    std::vector<float> data(kCount);
+    const auto f32 = SENNIT_FLOAT32;
+    Report report;
+    if (rank == 1) {
+      sennit_recv(data.data(), kCount, f32, 2, comm, nullptr, nullptr);
+      static_cast<void>(::raise(SIGKILL));
+    } else if (rank == 2) {
+      sennit_send(data.data(), kCount, f32, 1, comm, nullptr, nullptr);
+      report = report_of(
+          [&] { return sennit_send(data.data(), kCount, f32, 1, comm, nullptr, nullptr); });
+    } else {
+      report = report_of(
+          [&] { return sennit_recv(data.data(), kCount, f32, 1, comm, nullptr, nullptr); });
+    }
     sennit_comm_destroy(comm);
     return report;
   });
   const auto reports = ranks.reports();
-  ASSERT_TRUE(reports[0] && reports[1] && reports[2]);
-  EXPECT_EQ(reports[1]->status, SENNIT_OK);
   for (const int rank : {0, 2}) {
-    const Report& report = *reports[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(report.status, SENNIT_MISMATCH) << report.message;
-    EXPECT_EQ(report.blamed_ranks(), std::vector{1}) << report.message;
-    EXPECT_LT(report.ended_at - std::max(report.called_at, reports[1]->ended_at), kAfterLastCaller);
+    const auto& report = reports[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_RANK_FAILED) << report->message;
+    EXPECT_EQ(report->blamed_ranks(), std::vector{1}) << report->message;
+    EXPECT_LT(report->ended_at - report->called_at, kAfterDeath) << report->message;
   }
 }
+
+// ---- Deadlines ----
 
 TEST_F(Failure, TheDeadlineNamesTheRankThatDoesNotCall) {
   const std::string name = fresh_name();
@@ -407,12 +301,25 @@ std::vector<std::optional<Report>> stop_rank_2(double deadline_s, double stop_s)
   return ranks.reports();
 }
 
-TEST_F(Failure, ARankThatStopsForAWhileHarmsNothing) {
-  for (const auto& report : stop_rank_2(/*deadline_s=*/30, /*stop_s=*/1.5)) {
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(Failure, ARankThatStopsForAWhileIsWarnedOfAndHarmsNothing) {
+  const std::string log = testing::TempDir() + fresh_name() + ".log";
+  ::setenv("SENNIT_DEBUG_FILE", log.c_str(), 1);
+  for (const auto& report : stop_rank_2(/*deadline_s=*/30, /*stop_s=*/5.6)) {
     ASSERT_TRUE(report);
     EXPECT_EQ(report->status, SENNIT_OK) << report->message;
     EXPECT_EQ(report->value, 0) << "wrong elements";
   }
+  ::unsetenv("SENNIT_DEBUG_FILE");
+  const std::string warnings = read_file(log);
+  std::filesystem::remove(log);
+  EXPECT_NE(warnings.find("waits for 5 s: stopped by a signal or a debugger: rank 2 ("),
+            std::string::npos)
+      << warnings;
 }
 
 TEST_F(Failure, TheDeadlineSaysThatARankIsStopped) {

@@ -1,6 +1,6 @@
 // Choices between paths at run time: whatever is chosen, the data are right and the trace is legal;
 // and what is chosen follows from what the paths do.
-#include "plan_runner.hpp"
+#include "threaded_run.hpp"
 #include "trace_replay.hpp"
 
 #include "algo/algorithm.hpp"

@@ -35,12 +35,12 @@ void sleep_s(double seconds);
 Report report_of(const std::function<sennit_status_t()>& call);
 
 // The ranks of one test. A body runs in the child and ends with its report; a child that dies, or
-// takes longer than a minute, has none.
+// takes longer than `longest_s`, has none.
 class RankProcesses {
  public:
   using Body = std::function<Report(int rank)>;
 
-  RankProcesses(int ranks, const Body& body);
+  RankProcesses(int ranks, const Body& body, double longest_s = 60.0);
   ~RankProcesses();
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
@@ -59,11 +59,15 @@ class RankProcesses {
     pid_t pid;
     int pipe;
   };
+  double longest_s_;
   std::vector<Child> children_;
 };
 
 // Joins `ranks` ranks under a name that this process and its children share.
 sennit_comm_t join_ranks(const std::string& name, int ranks, int rank, double deadline_s = 30);
+
+// SENNIT_TEST_SEED, else a fixed number.
+unsigned seed_of_this_run();
 
 // A name that no other test and no other process uses.
 std::string fresh_name();

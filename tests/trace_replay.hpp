@@ -2,7 +2,7 @@
 // about, and where something is chosen at run time, exactly the consequences of what was chosen.
 #pragma once
 
-#include "plan_runner.hpp"
+#include "threaded_run.hpp"
 
 #include "verify/graph.hpp"
 

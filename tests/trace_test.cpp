@@ -1,6 +1,6 @@
 // The proved object is the executed object: jobs of the cpu engine run on threads, and every step
 // they record must respect the graph that the proof is about.
-#include "plan_runner.hpp"
+#include "threaded_run.hpp"
 #include "trace_replay.hpp"
 
 #include "algo/algorithm.hpp"

@@ -1,4 +1,7 @@
-"""Writes the results table of README.md from bench/results: python tools/make_results_table.py."""
+"""Writes the results tables of README.md and docs/performance.md from bench/results.
+
+python tools/make_results_table.py
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
+PERFORMANCE = ROOT / "docs/performance.md"
+GPU_BEGIN, GPU_END = "<!-- gpu results -->\n", "<!-- /gpu results -->"
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 LARGEST_ELEMENT = 8
@@ -63,9 +68,48 @@ def readme(text: str) -> str:
     return before + BEGIN + "\n".join(tables) + END + rest.split(END)[1]
 
 
+def size_name(size: int) -> str:
+    """4096 as 4 KB."""
+    for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def gpu_table(document: dict[str, Any], file: str) -> str:
+    """One machine: a line a size, a column a collective: our time, and the ratio."""
+    machine = document["machine"]
+    cells = {(row["collective"], row["bytes"]): row for row in document["rows"]}
+    sizes = sorted({size for _, size in cells})
+    lines = [
+        f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
+        f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "
+        f"([file](../bench/results/{file})). Our us, and NCCL's time over ours:\n",
+        "| bytes | " + " | ".join(COLLECTIVES) + " |",
+        "|---|" + "---|" * len(COLLECTIVES),
+    ]
+    for size in sizes:
+        row = [cells.get((collective, size)) for collective in COLLECTIVES]
+        texts = [
+            f"{cell['time_us']['p50']:.1f} (**{cell['ratio']:.2f}**)" if cell else ""
+            for cell in row
+        ]
+        lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def performance(text: str) -> str:
+    """The page on performance, with the table of the file that index.json names for it."""
+    file = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))["gpu-h200x4"]
+    document = json.loads((RESULTS / file).read_text(encoding="utf-8"))
+    before, rest = text.split(GPU_BEGIN)
+    return before + GPU_BEGIN + gpu_table(document, file) + GPU_END + rest.split(GPU_END)[1]
+
+
 def main() -> None:
-    """Rewrites the table."""
+    """Rewrites the tables."""
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PERFORMANCE.write_text(performance(PERFORMANCE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,11 @@
 #include "buffers.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace sennit::bench {
 namespace {
 
 constexpr unsigned char kPoison = 0xA5;
-
-// Element `index` of rank's input is of_rank + of_index: sums, minima and maxima over ranks have
-// closed forms, and all values fit every dtype exactly (uint8 sums wrap, as they must).
-std::int64_t of_rank(int rank, std::uint64_t seed) {
-  return static_cast<std::int64_t>((static_cast<std::uint64_t>(rank) * 37 + seed) % 97);
-}
-std::int64_t of_index(std::size_t index) {
-  return static_cast<std::int64_t>((index * 29 + index / 97) % 101);
-}
 
 }  // namespace
 
@@ -31,19 +21,13 @@ Buffers::Buffers(const WorkOrder& order, int rank, int ranks, std::size_t larges
       rank_(rank),
       ranks_(ranks),
       send_(order.in_place ? nullptr : allocate(largest_bytes)),
-      recv_(allocate(largest_bytes)) {
-  std::int64_t sum = 0;
-  std::int64_t least = of_rank(0, order.seed);
-  std::int64_t most = least;
+      recv_(allocate(largest_bytes)),
+      elements_(element_type(order.dtype), order.op, ranks, order.seed) {
   for (int r = 0; r < ranks; ++r) {
-    const std::int64_t value = of_rank(r, order.seed);
-    sum += value;
-    least = std::min(least, value);
-    most = std::max(most, value);
+    for (std::size_t variety = 0; variety < Elements::kVarieties; ++variety) {
+      inputs_.push_back(elements_.input(r, variety));
+    }
   }
-  reduction_ = order.op == SENNIT_SUM   ? Reduction{sum, ranks}
-               : order.op == SENNIT_MIN ? Reduction{least, 1}
-                                        : Reduction{most, 1};
 }
 
 std::size_t Buffers::input_elements(int root) const {
@@ -99,87 +83,54 @@ void* Buffers::recv(int root) const {
                             : 0);
 }
 
-template <typename T>
-void Buffers::fill_as(int root) {
-  std::memset(recv(root), kPoison, output_elements(root) * sizeof(T));
-  auto* values = static_cast<T*>(const_cast<void*>(send(root)));
+void Buffers::fill(int root) {
+  std::memset(recv(root), kPoison, output_elements(root) * order_.element_bytes);
+  auto* at = static_cast<std::byte*>(const_cast<void*>(send(root)));
   const std::size_t elements = input_elements(root);
-  for (std::size_t i = 0; i < elements; ++i) {
-    values[i] = static_cast<T>(of_rank(rank_, order_.seed) + of_index(i));
+  for (std::size_t i = 0; i < elements; ++i, at += order_.element_bytes) {
+    std::memcpy(at, input_of(rank_, i), order_.element_bytes);
   }
 }
 
-std::int64_t Buffers::expected(std::size_t index, int root) const {
+bool Buffers::is_right(const std::byte* element, std::size_t index, int root) const {
   const auto own = static_cast<std::size_t>(rank_) * count_;
-  const auto from = [&](int rank, std::size_t at) {
-    return of_rank(rank, order_.seed) + of_index(at);
+  const auto is_from = [&](int rank, std::size_t at) {
+    return std::memcmp(element, input_of(rank, at), order_.element_bytes) == 0;
   };
   switch (order_.kind) {
     case Kind::kAllReduce:
     case Kind::kReduce:
-      return reduction_.base + reduction_.factor * of_index(index);
+      return elements_.is_reduced(element, Elements::variety(index));
     case Kind::kReduceScatter:
-      return reduction_.base + reduction_.factor * of_index(own + index);
+      return elements_.is_reduced(element, Elements::variety(own + index));
     case Kind::kBroadcast:
-      return from(root, index);
+      return is_from(root, index);
     case Kind::kAllGather:
     case Kind::kGather:
-      return from(static_cast<int>(index / count_), index % count_);
+      return is_from(static_cast<int>(index / count_), index % count_);
     case Kind::kAllToAll:
-      return from(static_cast<int>(index / count_), own + index % count_);
+      return is_from(static_cast<int>(index / count_), own + index % count_);
     case Kind::kScatter:
-      return from(root, own + index);
+      return is_from(root, own + index);
     case Kind::kSendRecv:
-      return from(order_.pair
-                      ? (rank_ == order_.pair->second ? order_.pair->first : order_.pair->second)
-                      : (rank_ + ranks_ - 1) % ranks_,
-                  index);
+      return is_from(order_.pair
+                         ? (rank_ == order_.pair->second ? order_.pair->first : order_.pair->second)
+                         : (rank_ + ranks_ - 1) % ranks_,
+                     index);
     case Kind::kBarrier:
-      return 0;
+      return true;
   }
-  return 0;
-}
-
-template <typename T>
-std::uint64_t Buffers::count_wrong_as(int root) const {
-  const auto* values = static_cast<const T*>(recv(root));
-  std::uint64_t wrong = 0;
-  const std::size_t elements = output_elements(root);
-  for (std::size_t i = 0; i < elements; ++i) {
-    wrong += values[i] != static_cast<T>(expected(i, root)) ? 1 : 0;
-  }
-  return wrong;
-}
-
-namespace {
-
-// Calls `function` with a null pointer of the element type.
-template <typename Function>
-auto with_type(sennit_dtype_t dtype, Function&& function) {
-  switch (dtype) {
-    case SENNIT_FLOAT32:
-      return function(static_cast<float*>(nullptr));
-    case SENNIT_FLOAT64:
-      return function(static_cast<double*>(nullptr));
-    case SENNIT_INT32:
-      return function(static_cast<std::int32_t*>(nullptr));
-    case SENNIT_INT64:
-      return function(static_cast<std::int64_t*>(nullptr));
-    case SENNIT_UINT8:
-    case SENNIT_DTYPE_MAX_:
-      return function(static_cast<std::uint8_t*>(nullptr));
-  }
-  return function(static_cast<std::uint8_t*>(nullptr));
-}
-
-}  // namespace
-
-void Buffers::fill(int root) {
-  with_type(order_.dtype, [&]<typename T>(T*) { fill_as<T>(root); });
+  return false;
 }
 
 std::uint64_t Buffers::count_wrong(int root) const {
-  return with_type(order_.dtype, [&]<typename T>(T*) { return count_wrong_as<T>(root); });
+  const auto* at = static_cast<const std::byte*>(recv(root));
+  std::uint64_t wrong = 0;
+  const std::size_t elements = output_elements(root);
+  for (std::size_t i = 0; i < elements; ++i, at += order_.element_bytes) {
+    wrong += is_right(at, i, root) ? 0 : 1;
+  }
+  return wrong;
 }
 
 }  // namespace sennit::bench

@@ -2,11 +2,13 @@
 // closed formulas, so that no second implementation has to be right.
 #pragma once
 
+#include "elements.hpp"
 #include "work_order.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace sennit::bench {
 
@@ -36,19 +38,12 @@ class Buffers {
 
   [[nodiscard]] std::size_t input_elements(int root) const;
   [[nodiscard]] std::size_t output_elements(int root) const;
-  // What element `index` of the output must be.
-  [[nodiscard]] std::int64_t expected(std::size_t index, int root) const;
-
-  template <typename T>
-  void fill_as(int root);
-  template <typename T>
-  [[nodiscard]] std::uint64_t count_wrong_as(int root) const;
-
-  // The reduction over all ranks of element `index` is base + factor * of_index(index).
-  struct Reduction {
-    std::int64_t base = 0;
-    std::int64_t factor = 1;
-  };
+  [[nodiscard]] const std::byte* input_of(int rank, std::size_t index) const {
+    return inputs_[static_cast<std::size_t>(rank) * Elements::kVarieties + Elements::variety(index)]
+        .data();
+  }
+  // Whether `element` is what element `index` of the output must be.
+  [[nodiscard]] bool is_right(const std::byte* element, std::size_t index, int root) const;
 
   const WorkOrder& order_;
   int rank_;
@@ -56,7 +51,8 @@ class Buffers {
   std::size_t count_ = 0;
   Memory send_;
   Memory recv_;
-  Reduction reduction_;
+  Elements elements_;
+  std::vector<ElementBytes> inputs_;  // by rank and variety
 };
 
 }  // namespace sennit::bench

@@ -1,5 +1,7 @@
 #include "work_order.hpp"
 
+#include "elements.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -31,23 +33,21 @@ constexpr std::array kKinds = {KindRow{"all_reduce", Kind::kAllReduce},
                                KindRow{"barrier", Kind::kBarrier},
                                KindRow{"send_recv", Kind::kSendRecv}};
 
-struct DtypeRow {
-  const char* name;
-  sennit_dtype_t dtype;
-  std::size_t bytes;
-};
-constexpr std::array kDtypes = {DtypeRow{"float32", SENNIT_FLOAT32, 4},
-                                DtypeRow{"float64", SENNIT_FLOAT64, 8},
-                                DtypeRow{"int32", SENNIT_INT32, 4},
-                                DtypeRow{"int64", SENNIT_INT64, 8},
-                                DtypeRow{"uint8", SENNIT_UINT8, 1}};
-
 struct OpRow {
   const char* name;
   sennit_redop_t op;
 };
-constexpr std::array kOps = {
-    OpRow{"sum", SENNIT_SUM}, OpRow{"min", SENNIT_MIN}, OpRow{"max", SENNIT_MAX}};
+constexpr std::array kOps = {OpRow{"sum", SENNIT_SUM},
+                             OpRow{"prod", SENNIT_PROD},
+                             OpRow{"min", SENNIT_MIN},
+                             OpRow{"max", SENNIT_MAX},
+                             OpRow{"avg", SENNIT_AVG},
+                             OpRow{"logical_and", SENNIT_LOGICAL_AND},
+                             OpRow{"logical_or", SENNIT_LOGICAL_OR},
+                             OpRow{"logical_xor", SENNIT_LOGICAL_XOR},
+                             OpRow{"bitwise_and", SENNIT_BITWISE_AND},
+                             OpRow{"bitwise_or", SENNIT_BITWISE_OR},
+                             OpRow{"bitwise_xor", SENNIT_BITWISE_XOR}};
 
 template <typename Rows>
 const auto& row_named(const Rows& rows, const char* what, const std::string& name) {
@@ -112,9 +112,14 @@ WorkOrder parse(const Json& object) {
   reader.read("protocol", order.protocol);
   reader.read("tile_bytes", order.tile_bytes);
   reader.read("dtype", order.dtype_name);
-  const DtypeRow& dtype = row_named(kDtypes, "dtype", order.dtype_name);
-  order.dtype = dtype.dtype;
-  order.element_bytes = dtype.bytes;
+  const ElementType* dtype = find_element_type(order.dtype_name);
+  if (dtype == nullptr) {
+    exit_with_error(
+        kBadUsage,
+        "there is no dtype '" + order.dtype_name + "'; there are: " + element_type_names());
+  }
+  order.dtype = dtype->dtype;
+  order.element_bytes = dtype->bytes;
   reader.read("op", order.op_name);
   order.op = row_named(kOps, "reduce operator", order.op_name).op;
   read_root(reader, order);

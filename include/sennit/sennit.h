@@ -19,6 +19,7 @@
  * has been waited for. In place: all_reduce, reduce and broadcast with recv == send; all_gather and
  * gather with send == recv + rank * count elements; reduce_scatter and scatter with
  * recv == send + rank * count elements; all_to_all with recv == send. Other overlaps are errors.
+ * The v-forms are told below.
  *
  * `count` is in elements: of the whole vector for all_reduce, reduce, broadcast, send and recv; of
  * one rank's part for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.
@@ -102,14 +103,36 @@ typedef enum sennit_dtype_t {
   SENNIT_INT32 = 2,
   SENNIT_INT64 = 3,
   SENNIT_UINT8 = 4,
+  SENNIT_INT8 = 5,
+  SENNIT_INT16 = 6,
+  SENNIT_UINT16 = 7,
+  SENNIT_UINT32 = 8,
+  SENNIT_UINT64 = 9,
+  SENNIT_BOOL = 10, /* a byte; any but zero is true */
+  SENNIT_FLOAT16 = 11,
+  SENNIT_BFLOAT16 = 12,
+  SENNIT_FLOAT8_E4M3FN = 13,
+  SENNIT_FLOAT8_E5M2 = 14,
+  SENNIT_COMPLEX64 = 15, /* two float32: real, imaginary */
+  SENNIT_COMPLEX128 = 16,
   SENNIT_DTYPE_MAX_ = 0x7fffffff
 } sennit_dtype_t;
 
-/* Operators made by sennit_redop_create_premulsum have values from SENNIT_REDOP_CUSTOM_FIRST on. */
+/* docs/numerics.md says which operators there are for which types, and what each computes; other
+ * pairs are refused with SENNIT_UNSUPPORTED. Operators made by sennit_redop_create_premulsum have
+ * values from SENNIT_REDOP_CUSTOM_FIRST on. */
 typedef enum sennit_redop_t {
   SENNIT_SUM = 0,
+  SENNIT_PROD = 1,
   SENNIT_MIN = 2,
   SENNIT_MAX = 3,
+  SENNIT_AVG = 4,
+  SENNIT_LOGICAL_AND = 5,
+  SENNIT_LOGICAL_OR = 6,
+  SENNIT_LOGICAL_XOR = 7,
+  SENNIT_BITWISE_AND = 8,
+  SENNIT_BITWISE_OR = 9,
+  SENNIT_BITWISE_XOR = 10,
   SENNIT_REDOP_CUSTOM_FIRST = 1024,
   SENNIT_REDOP_MAX_ = 0x7fffffff
 } sennit_redop_t;
@@ -135,11 +158,12 @@ typedef struct sennit_config_t {
   int32_t slots;         /* SENNIT_SLOTS, by the number of ranks */
   int32_t ports;         /* SENNIT_PORTS, 4: channels between two ranks that one plan may have */
   int32_t
-      non_blocking;   /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
-  const char* device; /* SENNIT_DEVICE, "host"; "cuda": the thread's current device; "cuda:1" */
+      non_blocking; /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
+  int32_t reproducible; /* SENNIT_REPRODUCIBLE, 0. 1: all calls, see sennit_call_options_t */
+  const char* device;   /* SENNIT_DEVICE, "host"; "cuda": the thread's current device; "cuda:1" */
   const char* path_policy; /* SENNIT_PATH_POLICY, "least_loaded": how calls use several paths */
 } sennit_config_t;
-#define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* A fresh id; made by one rank and carried to the others by the program. */
 SENNIT_API sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id);
@@ -197,7 +221,9 @@ SENNIT_API sennit_status_t sennit_comm_deregister(sennit_comm_t comm, void* hand
 
 /* ---- Operators ------------------------------------------------------------------------------ */
 
-/* Sum of contributions, each first multiplied by *scalar of type dtype. Not available yet. */
+/* The sum of contributions, each first multiplied by the *scalar of its rank and rounded to dtype.
+ * *scalar lies in host memory and is copied. The operator serves calls of this communicator and
+ * dtype; calls that have been made do not need it any more. */
 SENNIT_API sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* op,
                                                          const void* scalar,
                                                          sennit_dtype_t dtype,
@@ -215,8 +241,11 @@ typedef struct sennit_call_options_t {
   int64_t tile_bytes;
   double deadline_s;   /* of this call; negative: none */
   sennit_work_t* work; /* not NULL: the call returns at once; wait for *work, then destroy it */
+  int32_t
+      reproducible; /* 1: reductions in the order of ranks, so that the bits of the result do not
+                       depend on size, algorithm or path; refused for algorithms that cannot */
 } sennit_call_options_t;
-#define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0}
+#define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0}
 
 SENNIT_API sennit_status_t sennit_all_reduce(const void* send,
                                              void* recv,
@@ -305,7 +334,17 @@ SENNIT_API sennit_status_t sennit_recv(void* recv,
                                        void* stream,
                                        const sennit_call_options_t* options);
 
-/* Variable lengths, in elements by rank, with displacements. Not available yet. */
+/* The v-forms: lengths in elements by rank, each block at its displacement in elements; NULL
+ * displacements: one block after the other. Any length may be zero. A length is given at both ends
+ * (in all_gather_v on all ranks) and must be the same there, else SENNIT_MISMATCH names the two
+ * ranks and both numbers. Counts and displacements are read before the call returns, also inside
+ * groups and with a work. gather_v uses recv and its table at the root only, scatter_v send and its
+ * table.
+ * In place: all_gather_v and gather_v with send == recv + recv_displacements[rank] elements,
+ * scatter_v with recv == send + send_displacements[rank] elements; never all_to_all_v. Other
+ * overlaps of the two buffers, each from first to last block, and of recv blocks are errors.
+ * Algorithms that pass on blocks whose lengths a rank does not know (gather binomial) are refused
+ * by name. */
 SENNIT_API sennit_status_t sennit_all_gather_v(const void* send,
                                                size_t send_count,
                                                void* recv,

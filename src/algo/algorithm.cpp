@@ -11,6 +11,7 @@
 #include "algo/reduce_scatter/reduce_scatter.hpp"
 #include "algo/scatter/scatter.hpp"
 #include "algo/send_recv/send_recv.hpp"
+#include "schedule/known_lengths.hpp"
 #include "schedule/passes.hpp"
 
 #include <algorithm>
@@ -97,7 +98,19 @@ Result<Schedule> make_schedule(const Algorithm& algorithm, const Shape& shape) {
                 shape.ranks,
                 reason);
   }
-  return fuse(algorithm.build(shape));
+  Schedule schedule = fuse(algorithm.build(shape));
+  if (!shape.varying) {
+    return schedule;
+  }
+  schedule.problem.varying = true;
+  if (const Status known = check_known_lengths(schedule); !known.ok()) {
+    return fail(Code::kUnsupported,
+                "{} {} cannot run where the lengths of blocks vary: {}",
+                name(algorithm.collective),
+                algorithm.name,
+                known.message());
+  }
+  return schedule;
 }
 
 }  // namespace sennit

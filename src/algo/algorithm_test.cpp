@@ -169,34 +169,37 @@ TEST(Algorithms, WhatIsNotProvedInPlaceIsIndeedWrongThereForSomeRanksInSomeOrder
   }
 }
 
-// What a rank does, whatever its lanes and channels are called: a lane is its steps in words, with
-// the other end of a channel instead of the channel.
+// With the rank at the other end of a channel instead of the channel.
+std::string in_words(const Schedule& schedule, const Step& step) {
+  std::string words(name(step.kind));
+  for (const auto* blocks : {&step.from, &step.to}) {
+    for (const Block& block : *blocks) {
+      words += fmt::format(" {}{}", name(block.space), block.index);
+    }
+    words += '|';
+  }
+  for (const int channel : step.in) {
+    words += fmt::format(" <{}", schedule.channels[static_cast<std::size_t>(channel)].writer.rank);
+  }
+  for (const int channel : step.out) {
+    for (const LaneId reader : schedule.channels[static_cast<std::size_t>(channel)].readers) {
+      words += fmt::format(" >{}", reader.rank);
+    }
+  }
+  return words + '\n';
+}
+
+// What each rank does, whatever its lanes and channels are called.
 std::vector<std::multiset<std::string>> in_words(const Schedule& schedule) {
   std::vector<std::multiset<std::string>> ranks;
-  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
-    std::multiset<std::string>& lanes = ranks.emplace_back();
-    for (const Lane& lane : schedule.ranks[rank]) {
+  for (const auto& lanes : schedule.ranks) {
+    std::multiset<std::string>& of_rank = ranks.emplace_back();
+    for (const Lane& lane : lanes) {
       std::string words;
       for (const Step& step : lane.steps) {
-        words += fmt::format("{}", name(step.kind));
-        for (const auto* blocks : {&step.from, &step.to}) {
-          for (const Block& block : *blocks) {
-            words += fmt::format(" {}{}", name(block.space), block.index);
-          }
-          words += " |";
-        }
-        for (const int channel : step.in) {
-          words +=
-              fmt::format(" <{}", schedule.channels[static_cast<std::size_t>(channel)].writer.rank);
-        }
-        for (const int channel : step.out) {
-          for (const LaneId reader : schedule.channels[static_cast<std::size_t>(channel)].readers) {
-            words += fmt::format(" >{}", reader.rank);
-          }
-        }
-        words += "\n";
+        words += in_words(schedule, step);
       }
-      lanes.insert(std::move(words));
+      of_rank.insert(std::move(words));
     }
   }
   return ranks;

@@ -216,8 +216,8 @@ TEST(Counts, OfRoundsForAnyNumberOfRanks) {
     return one_tile::longest_chain(make_schedule(algorithm, {.ranks = n}).value());
   };
   for (int n = 2; n <= 33; ++n) {
-    const int up = std::bit_width(static_cast<unsigned>(n - 1));
-    const int down = std::bit_width(static_cast<unsigned>(n)) - 1;
+    const int up = static_cast<int>(std::bit_width(static_cast<unsigned>(n - 1)));
+    const int down = static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1;
     EXPECT_EQ(rounds(Collective::kAllGather, "bruck", n), up) << n;
     EXPECT_EQ(rounds(Collective::kAllToAll, "bruck", n), up) << n;
     EXPECT_EQ(rounds(Collective::kBarrier, "dissemination", n), up) << n;

@@ -24,7 +24,7 @@ class Exchange {
       // A rank alone in its node neither gives nor takes there.
       const std::vector<int> peers = members.size() == 1 ? std::vector<int>{} : members;
       const auto arrivals = lanes_on(b_, peers, Need::kMove);
-      exchange_within(members, arrivals);
+      exchange_within(peers, arrivals);
       if (groups_.count() > 1) {
         hand_on(node, arrivals);
       }
@@ -47,8 +47,8 @@ class Exchange {
   }
 
   void exchange_within(const std::vector<int>& members, const std::vector<LaneId>& arrivals) {
-    const int size = static_cast<int>(arrivals.size());
-    const auto sends = lanes_on(b_, arrivals.empty() ? std::vector<int>{} : members, Need::kMove);
+    const int size = static_cast<int>(members.size());
+    const auto sends = lanes_on(b_, members, Need::kMove);
     const auto channels = pair_channels(b_, sends, arrivals);
     for (int place = 0; place < size; ++place) {
       for (const int peer : successors(place, size)) {

@@ -5,7 +5,9 @@
 // for its own node goes there directly. In round d node j sends to node j + d.
 //
 // A rank has four lanes: one sends to its node and runs ahead, one sends by rail, one takes from
-// the rail and hands on, and one takes what its node hands over.
+// the rail and hands on, and one takes what its node hands over. Suresh et al. finish the exchange
+// within nodes before anything is handed on; here a member takes tile t of both before tile t + 1
+// of either, so the exchange within the node is ahead by as many tiles as channels have slots.
 #pragma once
 
 #include "algo/groups.hpp"

@@ -23,9 +23,11 @@ struct Message {
   std::set<int> entered;  // ranks whose first step is known to have begun
 };
 
-Value sum(const Value& left, const Value& right) {
-  Value result{.expression = "(" + left.expression + "+" + right.expression + ")",
-               .contributions = left.contributions};
+Value sum(const Value& left, const Value& right, bool commutative) {
+  const bool exchanged = commutative && right.expression < left.expression;
+  const std::string& first = exchanged ? right.expression : left.expression;
+  const std::string& second = exchanged ? left.expression : right.expression;
+  Value result{.expression = "(" + first + "+" + second + ")", .contributions = left.contributions};
   result.contributions.insert(
       result.contributions.end(), right.contributions.begin(), right.contributions.end());
   return result;
@@ -90,12 +92,16 @@ class Tile {
 
   [[nodiscard]] int longest_chain() const { return longest_chain_; }
 
+  // A rank leaves when all its lanes have ended; then it knows what any of them knows.
   [[nodiscard]] bool all_entered_before_last_steps() const {
     return std::ranges::all_of(done_, [&](const auto& lanes) {
-      return std::ranges::all_of(lanes, [&](const std::vector<Knowledge>& steps) {
-        return std::cmp_equal(steps.empty() ? 0 : steps.back().entered.size(),
-                              steps.empty() ? 0 : schedule_.problem.ranks);
-      });
+      std::set<int> entered;
+      for (const std::vector<Knowledge>& steps : lanes) {
+        if (!steps.empty()) {
+          entered.insert(steps.back().entered.begin(), steps.back().entered.end());
+        }
+      }
+      return entered.empty() || std::cmp_equal(entered.size(), schedule_.problem.ranks);
     });
   }
 
@@ -222,7 +228,10 @@ class Tile {
             fmt::format("rank {} reduces {} with {} blocks", id.rank, total.size(), operand.size());
         return {};
       }
-      std::ranges::transform(total, operand, total.begin(), sum);
+      std::ranges::transform(
+          total, operand, total.begin(), [this](const Value& left, const Value& right) {
+            return sum(left, right, options_.commutative);
+          });
     }
     return total;
   }

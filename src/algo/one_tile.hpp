@@ -13,7 +13,8 @@ namespace sennit::one_tile {
 struct Options {
   bool in_place = false;  // on every rank
   int slots = 2;
-  unsigned seed = 0;  // of the order in which lanes are tried
+  unsigned seed = 0;         // of the order in which lanes are tried
+  bool commutative = false;  // a + b and b + a count as one expression
 };
 
 // The first defect: a dead schedule, a message of the wrong length, a read of what nobody wrote, an

@@ -1,4 +1,6 @@
 // Calls, groups and works in the C ABI.
+#include "capi/calls.hpp"
+
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
 
@@ -86,7 +88,8 @@ Status submit(sennit_comm_t comm,
   operation.wishes = {.algorithm = text(options.algorithm),
                       .path = text(options.path),
                       .protocol = text(options.protocol),
-                      .tile_bytes = options.tile_bytes};
+                      .tile_bytes = options.tile_bytes,
+                      .rank_order = options.reproducible != 0};
   operation.deadline_s = options.deadline_s;
   if (group().depth > 0) {
     sennit_work_t handle = options.work != nullptr ? new_handle(comm) : nullptr;
@@ -113,13 +116,6 @@ Status submit(sennit_comm_t comm,
   return {};
 }
 
-Status note_group_failure(Status status) {
-  if (!status.ok() && group().depth > 0 && group().failure.ok()) {
-    group().failure = status;
-  }
-  return status;
-}
-
 // Converts the ABI's types; everything that depends on the communicator is checked later.
 struct Arguments {
   Collective collective = Collective::kBarrier;
@@ -133,7 +129,7 @@ struct Arguments {
   bool is_send = false;
 };
 
-Result<Operation> to_operation(const Arguments& a) {
+Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
   Operation operation;
   operation.collective = a.collective;
   operation.send = a.send;
@@ -144,7 +140,7 @@ Result<Operation> to_operation(const Arguments& a) {
   operation.count = static_cast<std::int64_t>(a.count);
   SENNIT_ASSIGN_OR_RETURN(operation.dtype, dtype_from_value(a.dtype));
   if (is_reduction(a.collective)) {
-    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(a.op));
+    SENNIT_RETURN_IF_ERROR(set_operator(a.op, comm, operation));
   }
   operation.root = a.root;
   operation.peer = a.peer;
@@ -156,12 +152,7 @@ sennit_status_t call(const Arguments& arguments,
                      sennit_comm_t comm,
                      void* stream,
                      const sennit_call_options_t* options) {
-  return guard([&]() -> Status {
-    auto operation = to_operation(arguments);
-    return note_group_failure(operation.ok()
-                                  ? submit(comm, std::move(operation).value(), stream, options)
-                                  : operation.status());
-  });
+  return guard([&] { return make_call(to_operation(arguments, comm), comm, stream, options); });
 }
 
 // Waiting drives the communicators of one engine. Where a group spans several, they take turns:
@@ -250,6 +241,18 @@ Status check_work(sennit_work_t work) {
 }
 
 }  // namespace
+
+Status make_call(Result<Operation> operation,
+                 sennit_comm_t comm,
+                 void* stream,
+                 const sennit_call_options_t* options) {
+  Status status = operation.ok() ? submit(comm, std::move(operation).value(), stream, options)
+                                 : operation.status();
+  if (!status.ok() && group().depth > 0 && group().failure.ok()) {
+    group().failure = status;
+  }
+  return status;
+}
 }  // namespace sennit
 
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each

@@ -2,14 +2,17 @@
 #include "base/sha256.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
+#include "comm/derive.hpp"
 #include "comm/progress_engine.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sennit {
@@ -88,8 +91,11 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   take(base.slot_bytes, config.slot_bytes);
   take(base.slots, config.slots);
   take(base.ports, config.ports);
+  base.reproducible = base.reproducible || config.reproducible != 0;
   return base;
 }
+
+using Joining = std::function<Result<std::shared_ptr<Communicator>>()>;
 
 // Bytes of every rank to every rank.
 Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_t bytes) {
@@ -104,9 +110,9 @@ Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_
 
 // Joins the ranks, and their GPUs where the config names some. Run by the thread whose calls the
 // communicator will take, or on its behalf while nobody else knows the handle.
-Status join_ranks(sennit_comm& handle, const Identity& identity) {
+Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config));
-  SENNIT_ASSIGN_OR_RETURN(handle.comm, Communicator::create(identity, handle.config));
+  SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
   if (device < 0) {
     return {};
   }
@@ -130,9 +136,9 @@ Status join_ranks(sennit_comm& handle, const Identity& identity) {
 
 // Joins now, or in the background when the config says so; the handle exists in both cases.
 Status open(sennit_comm_t* result,
-            const Identity& identity,
             const CommConfig& config,
-            bool non_blocking) {
+            bool non_blocking,
+            const Joining& join_host_ranks) {
   auto handle = std::make_unique<sennit_comm>();
   handle->config = config;
   handle->engine = ProgressEngine::of_this_thread();
@@ -141,13 +147,13 @@ Status open(sennit_comm_t* result,
     // A thread that nobody waits for: destroy() must not have to sit out the others' coming.
     std::promise<Result<std::shared_ptr<Communicator>>> joined;
     handle->joining = joined.get_future();
-    std::thread([identity, config, promise = std::move(joined)]() mutable {
-      promise.set_value(Communicator::create(identity, config));
+    std::thread([join_host_ranks, promise = std::move(joined)]() mutable {
+      promise.set_value(join_host_ranks());
     }).detach();
     *result = handle.release();
     return {Code::kInProgress, "the communicator is joining"};
   }
-  SENNIT_RETURN_IF_ERROR(join_ranks(*handle, identity));
+  SENNIT_RETURN_IF_ERROR(join_ranks(*handle, join_host_ranks));
   handle->engine->attach(handle->comm);
   *result = handle.release();
   return {};
@@ -158,7 +164,10 @@ Status open_with_config(sennit_comm_t* result,
                         const sennit_config_t* config) {
   SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
   SENNIT_ASSIGN_OR_RETURN(const CommConfig base, CommConfig::from_environment());
-  return open(result, identity, merge(base, given), given.non_blocking != 0);
+  const CommConfig full = merge(base, given);
+  return open(result, full, given.non_blocking != 0, [identity, full] {
+    return Communicator::create(identity, full);
+  });
 }
 
 template <typename T>
@@ -204,7 +213,9 @@ struct Derivation {
 
 Result<Derivation> derivation(const Communicator& parent, const sennit_config_t* config) {
   SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
-  return Derivation{.config = merge(parent.config(), given),
+  CommConfig base = parent.config();
+  base.die_at.reset();  // it counts the calls of the world alone
+  return Derivation{.config = merge(std::move(base), given),
                     .non_blocking = given.non_blocking != 0};
 }
 
@@ -228,40 +239,30 @@ Status split(
   }
   std::ranges::stable_sort(
       members, {}, [&](int rank) { return all[static_cast<std::size_t>(rank)].key; });
-  const auto place = std::ranges::find(members, parent.rank()) - members.begin();
-  const Identity identity = parent.derive(
-      "split", static_cast<int>(place), static_cast<int>(members.size()), std::to_string(color));
+  const std::string what = parent.derive("split");
   if (color < 0) {
     *result = nullptr;
     return {};
   }
-  return open(result, identity, how.config, how.non_blocking);
+  return open(result,
+              how.config,
+              how.non_blocking,
+              [comm = handle.comm, what, members, config = how.config] {
+                return join_members(comm, what, members, config);
+              });
 }
 
 Status shrink(const sennit_comm& handle,
-              std::vector<int> excluded,
+              const std::vector<int>& excluded,
               sennit_comm_t* result,
               const Derivation& how) {
-  Communicator& parent = *handle.comm;
-  std::vector<int> members;
-  std::string names;
-  const std::vector<int> dead = parent.world().dead_ranks();
-  excluded.insert(excluded.end(), dead.begin(), dead.end());
-  for (int rank = 0; rank < parent.size(); ++rank) {
-    if (std::ranges::find(excluded, rank) == excluded.end()) {
-      members.push_back(rank);
-      names += fmt::format("{},", rank);
-    }
-  }
-  const auto place = std::ranges::find(members, parent.rank());
-  if (place == members.end()) {
-    return fail(Code::kInvalidArgument,
-                "rank {} is among the excluded ranks; only the others call shrink",
-                parent.rank());
-  }
-  const Identity identity = parent.derive(
-      "shrink", static_cast<int>(place - members.begin()), static_cast<int>(members.size()), names);
-  return open(result, identity, how.config, how.non_blocking);
+  const std::string what = handle.comm->derive("shrink");
+  return open(result,
+              how.config,
+              how.non_blocking,
+              [comm = handle.comm, what, excluded, config = how.config] {
+                return join_survivors(comm, what, excluded, config);
+              });
 }
 
 // Waits for what this rank has outstanding, a bounded time, and says that no more calls come.
@@ -406,7 +407,10 @@ sennit_status_t sennit_comm_init_all(sennit_comm_t* comms,
       }
       threads.emplace_back([&, rank, at] {
         handles[at]->engine = ProgressEngine::of_this_thread();
-        failures[at] = join_ranks(*handles[at], {.rank = rank, .size = size, .key = key_of(id)});
+        failures[at] = join_ranks(*handles[at], [&] {
+          return Communicator::create({.rank = rank, .size = size, .key = key_of(id)},
+                                      handles[at]->config);
+        });
       });
     }
     threads.clear();
@@ -445,8 +449,7 @@ sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
       return fail(Code::kInvalidArgument, "{} excluded ranks, but no list", excluded_count);
     }
     SENNIT_ASSIGN_OR_RETURN(const Derivation how, derivation(*comm->comm, config));
-    std::vector<int> list(excluded, excluded + excluded_count);
-    return shrink(*comm, std::move(list), result, how);
+    return shrink(*comm, {excluded, excluded + excluded_count}, result, how);
   });
 }
 

@@ -36,6 +36,10 @@ Status check_comm(sennit_comm_t comm);
 // Runs one call of the library's own on host memory to its end.
 Status run_on_host(sennit_comm& handle, const Operation& operation);
 
+// Gives the operation the operator with this ABI value: one of the table, or one that was made with
+// a scalar of the operation's dtype for this communicator.
+Status set_operator(int value, sennit_comm_t comm, Operation& operation);
+
 // The ABI's double seconds; negative: for ever.
 Clock::duration to_limit(double timeout_s);
 

@@ -270,6 +270,22 @@ Result<Json> describe_machine(const JsonObject&) {
   return to_json(machine);
 }
 
+// The element types, and which operators each has; premul_sum comes with a scalar.
+Json describe_dtypes() {
+  Json dtypes = Json::array();
+  for (const Dtype dtype : kDtypes) {
+    Json operators = Json::array();
+    for (const ReduceOp op : kReduceOps) {
+      if (has_operator(dtype, op)) {
+        operators.push_back(name(op));
+      }
+    }
+    dtypes.push_back(
+        {{"name", name(dtype)}, {"bytes", size_bytes(dtype)}, {"operators", std::move(operators)}});
+  }
+  return dtypes;
+}
+
 Result<Json> describe_build(const JsonObject&) {
   Json variables = Json::array();
   for (const EnvVariable& variable : all_variables()) {
@@ -281,6 +297,7 @@ Result<Json> describe_build(const JsonObject&) {
   }
   return Json{{"version", sennit_version_string()},
               {"build", {{"compiler", __VERSION__}, {"cplusplus", __cplusplus}, {"cuda", false}}},
+              {"dtypes", describe_dtypes()},
               {"variables", std::move(variables)},
               {"unknown_variables", unknown_variables()}};
 }

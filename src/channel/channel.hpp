@@ -38,6 +38,17 @@ SENNIT_CHANNEL_FUNCTION constexpr std::uint32_t fingerprint_of(std::uint64_t wor
   return static_cast<std::uint32_t>(word);
 }
 
+// The fingerprint of a channel whose blocks have a length that only its two ends know, such as
+// those of all_to_all_v; taken block by block. Ends that disagree never take each other's messages.
+SENNIT_CHANNEL_FUNCTION constexpr std::uint32_t with_length(std::uint32_t fingerprint,
+                                                            std::uint64_t length) {
+  // The finalizer of MurmurHash3: any change of any bit changes about half of the bits.
+  std::uint64_t hash = length + 0x9e3779b97f4a7c15ULL + (std::uint64_t{fingerprint} << 32);
+  hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdULL;
+  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return static_cast<std::uint32_t>(hash ^ (hash >> 33));
+}
+
 // The slot of `message` may be filled: message - slots has been consumed, or there was none.
 SENNIT_CHANNEL_FUNCTION inline bool may_write(const Word& free,
                                               std::uint64_t message,

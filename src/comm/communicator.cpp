@@ -2,7 +2,6 @@
 
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "base/sha256.hpp"
 #include "comm/error_contract.hpp"
 
 #include <algorithm>
@@ -55,6 +54,10 @@ Result<std::vector<PathKind>> parse_paths(std::string_view text) {
   return paths;
 }
 
+const PairCounts* counts_of(const Work& work) {
+  return work.operation.varying ? &work.counts : nullptr;
+}
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -76,19 +79,25 @@ Result<CommConfig> CommConfig::from_environment() {
   config.slot_bytes = static_cast<std::int64_t>(slot_bytes);
   config.slots = static_cast<int>(slots);
   config.ports = static_cast<int>(ports);
+  SENNIT_ASSIGN_OR_RETURN(config.die_at, DieAt::from_environment());
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t reproducible,
+                          env_integer("SENNIT_REPRODUCIBLE", {0, 1}));
+  config.reproducible = reproducible != 0;
   return config;
 }
 
-Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& identity,
-                                                           const CommConfig& config) {
+Result<std::shared_ptr<Communicator>> Communicator::create(
+    const Identity& identity,
+    const CommConfig& config,
+    const std::function<Status()>& interruption) {
   CommConfig full = config;
   full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
   full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
-  if (full.ports < 1 || full.ports > 1024 || full.slots < 2 || full.slots > 4096 ||
+  if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
     return sennit::fail(
         Code::kInvalidArgument,
-        "ports must lie in 1..1024, slots in 2..4096 and slot_bytes in 1K..1G; they are "
+        "ports must lie in 1..1024, slots in 1..4096 and slot_bytes in 1K..1G; they are "
         "{}, {} and {}",
         full.ports,
         full.slots,
@@ -103,17 +112,18 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
   const JoinOptions options{
       .timeout_s = full.join_timeout_s,
-      .settings =
-          fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\ndevice={}\n"
-                      "device_blocks={}",
-                      full.slot_bytes,
-                      full.slots,
-                      full.ports,
-                      full.paths,
-                      full.path_policy,
-                      full.device.substr(0, full.device.find(':')),
-                      full.device_blocks),
-      .segment_bytes = World::segment_bytes(geometry)};
+      .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
+                              "reproducible={}\ndevice={}\ndevice_blocks={}",
+                              full.slot_bytes,
+                              full.slots,
+                              full.ports,
+                              full.paths,
+                              full.path_policy,
+                              full.reproducible,
+                              full.device.substr(0, full.device.find(':')),
+                              full.device_blocks),
+      .segment_bytes = World::segment_bytes(geometry),
+      .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));
@@ -161,16 +171,11 @@ Status Communicator::check(const Operation& op) const {
     return failure_;
   }
   if (finalized_) {
-    return sennit::fail(Code::kInvalidUsage,
-                        "{} on communicator '{}' after finalize",
-                        name(op.collective),
-                        config_.name);
+    return sennit::fail(
+        Code::kInvalidUsage, "{} on communicator '{}' after finalize", name_of(op), config_.name);
   }
   if (is_reduction(op.collective)) {
     SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
-  }
-  if (is_reduction(op.collective) && (finishes_sum(op.op) || scales_contributions(op.op))) {
-    return sennit::fail(Code::kUnsupported, "{} is not available yet", name(op.op));
   }
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
     return sennit::fail(
@@ -189,19 +194,29 @@ Status Communicator::check(const Operation& op) const {
   if (op.count < 0 || op.count > largest) {
     return sennit::fail(Code::kInvalidArgument, "a count of {} is out of range", op.count);
   }
+  if (op.varying) {
+    SENNIT_RETURN_IF_ERROR(check_lengths(op, rank(), size()));
+  }
   return check_buffers(op, rank(), size());
 }
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
   SENNIT_RETURN_IF_ERROR(check(operation));
   const bool pair = operation.collective == Collective::kSendRecv;
-  const PlanRequest request{
-      .collective = operation.collective,
-      .root = is_rooted(operation.collective) ? operation.root : 0,
-      .bytes = operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
-      .peer = pair ? operation.peer : -1,
-      .role = pair ? (operation.is_send ? 0 : 1) : -1,
-      .wishes = operation.wishes};
+  const bool reduces = is_reduction(operation.collective);
+  Wishes wishes = operation.wishes;
+  wishes.rank_order = reduces && (wishes.rank_order || config_.reproducible ||
+                                  needs_one_step(operation.dtype, operation.op));
+  const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
+                           .sums = reduces && finishes_sum(operation.op)};
+  const PlanRequest request{.collective = operation.collective,
+                            .root = is_rooted(operation.collective) ? operation.root : 0,
+                            .bytes = known_bytes(operation),
+                            .peer = pair ? operation.peer : -1,
+                            .role = pair ? (operation.is_send ? 0 : 1) : -1,
+                            .varying = operation.varying,
+                            .wishes = wishes,
+                            .scaled = scaled};
   auto work = std::make_shared<Work>();
   work->operation = operation;
   SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(request));
@@ -212,8 +227,14 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                 .count = operation.count,
                 .dtype = operation.dtype,
                 .op = operation.op,
+                .scaling = {.scalar = operation.scaling.scalar, .ranks = size()},
                 .fingerprint = fingerprint_of(work->words),
-                .path_policy = path_policy_};
+                .path_policy = path_policy_,
+                .inputs = work->operation.inputs,
+                .outputs = work->operation.outputs};
+  if (operation.varying) {
+    work->counts = pair_counts(operation, rank(), size());
+  }
   return work;
 }
 
@@ -257,13 +278,17 @@ void Communicator::start(Work& work) {
   if (work.sequence != 0 && !work.program->program().proof.in_place && operation.count > 0 &&
       is_in_place(operation, rank(), size())) {
     // Not before the calls ahead of it have ended: they may write this input.
-    const auto bytes = static_cast<std::size_t>(input_bytes(operation, rank(), size()));
-    work.input_copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::copy_n(static_cast<const std::byte*>(operation.send), bytes, work.input_copy.get());
+    work.input_copy = copy_of_input(operation, rank(), size());
     work.call.input = work.input_copy.get();
   }
   if (work.sequence != 0) {
+    if (operation.varying) {
+      world_.counts().publish(rank(), work.sequence, work.counts);
+    }
     world_.my_line().enter(work.sequence, work.words);
+  }
+  if (config_.die_at && config_.die_at->is_in(rank(), work.sequence)) {
+    work.call.die_at = &*config_.die_at;
   }
   work.job.emplace(*work.program, work.call);
 }
@@ -293,6 +318,14 @@ bool Communicator::advance_front(Queue& queue) {
   const std::shared_ptr<Work> work = queue.front();
   const bool moved = !work->job->finished() && work->job->advance();
   if (work->job->finished()) {
+    // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
+    // end. Whichever of the two is the later to announce its counts finds the other's here.
+    const CallView view{
+        .sequence = work->sequence, .words = work->words, .counts = counts_of(*work)};
+    if (const auto verdict = find_different_counts(world_, view)) {
+      fail(*work, *verdict);
+      return true;
+    }
     queue.pop_front();
     end(*work, {});
     if (!queue.empty()) {
@@ -314,7 +347,7 @@ void Communicator::end(Work& work, Status status) {
 }
 
 CallView Communicator::view_of(const Work& work) const {
-  CallView view{.sequence = work.sequence, .words = work.words, .waiting = {}};
+  CallView view{.sequence = work.sequence, .words = work.words, .counts = counts_of(work)};
   if (work.job) {
     view.waiting = work.job->waiting();
   }
@@ -396,7 +429,9 @@ std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point n
   if (now < work.broken_since + kDyingTime) {
     return std::nullopt;
   }
-  return Verdict{.code = status.code(), .blamed_ranks = {}, .evidence = status.message()};
+  return Verdict{.code = status.code(),
+                 .blamed_ranks = status.detail().blamed_ranks,
+                 .evidence = status.message()};
 }
 
 // At 5 s and at each doubling, who is here and who is not.
@@ -459,13 +494,30 @@ void Communicator::finalize() {
   }
 }
 
-Identity Communicator::derive(std::string_view what,
-                              int new_rank,
-                              int new_size,
-                              std::string_view members) {
-  return {.rank = new_rank,
-          .size = new_size,
-          .key = sha256_hex(fmt::format("{}/{}/{}/{}", world_.key(), what, ++derived_, members))};
+int Communicator::create_op(const ScaledOp& op) {
+  ops_.emplace(next_op_, op);
+  return next_op_++;
+}
+
+Result<Communicator::ScaledOp> Communicator::find_op(int number) const {
+  const auto op = ops_.find(number);
+  if (op == ops_.end()) {
+    return sennit::fail(Code::kInvalidArgument,
+                        "communicator '{}' has no operator {}: it was not made here, or destroyed",
+                        config_.name,
+                        number);
+  }
+  return op->second;
+}
+
+Status Communicator::destroy_op(int number) {
+  SENNIT_RETURN_IF_ERROR(find_op(number).status());
+  ops_.erase(number);
+  return {};
+}
+
+std::string Communicator::derive(std::string_view what) {
+  return fmt::format("{}/{}/{}", world_.key(), what, ++derived_);
 }
 
 }  // namespace sennit

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,8 +31,10 @@ struct CommConfig {
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
-  int device_blocks = 64;       // of a call on a GPU, at most
-  std::string device = "host";  // or "cuda", the calling thread's device, or "cuda:1"
+  int device_blocks = 128;        // of a call on a GPU, at most
+  std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
+  std::optional<DieAt> die_at{};  // for tests
+  bool reproducible = false;      // every call
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
@@ -39,9 +42,12 @@ struct CommConfig {
 
 class Communicator {
  public:
-  // Joins the other ranks of `identity`; blocks until all are there.
-  static Result<std::shared_ptr<Communicator>> create(const Identity& identity,
-                                                      const CommConfig& config);
+  // Joins the other ranks of `identity`; blocks until all are there, or `interruption`, asked now
+  // and then, says why it cannot come to that.
+  static Result<std::shared_ptr<Communicator>> create(
+      const Identity& identity,
+      const CommConfig& config,
+      const std::function<Status()>& interruption = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -79,8 +85,17 @@ class Communicator {
   // This rank makes no more calls. Outstanding works must have ended.
   void finalize();
 
-  // Identity of a communicator derived from this one by a call that all its ranks make.
-  Identity derive(std::string_view what, int rank, int size, std::string_view members);
+  // Names what the ranks now derive from this communicator by a call that all of them make.
+  std::string derive(std::string_view what);
+  // Operators with a scalar of this rank (premul_sum), by the numbers that programs know them by.
+  static constexpr int kFirstScaledOp = 1024;
+  struct ScaledOp {
+    Dtype dtype = Dtype::kFloat32;
+    Scaling scaling;
+  };
+  int create_op(const ScaledOp& op);
+  Result<ScaledOp> find_op(int number) const;
+  Status destroy_op(int number);
 
  private:
   Communicator(Membership membership, CommConfig config, const shm::RingGeometry& geometry);
@@ -113,6 +128,8 @@ class Communicator {
   std::uint64_t derived_ = 0;  // splits and shrinks so far
   const BoundProgram* last_program_ = nullptr;
   std::uint32_t alarms_seen_ = 0;
+  std::map<int, ScaledOp> ops_;
+  int next_op_ = kFirstScaledOp;
   Clock::time_point next_process_look_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;

@@ -11,9 +11,7 @@ Status error_contract(const Work& work,
   const Operation& op = work.operation;
   ErrorDetail detail;
   detail.comm = comm_name;
-  detail.op = op.collective != Collective::kSendRecv ? name(op.collective)
-              : op.is_send                           ? "send"
-                                                     : "recv";
+  detail.op = name_of(op);
   detail.sequence = work.sequence;
   detail.count = static_cast<std::uint64_t>(op.count);
   detail.dtype = name(op.dtype);

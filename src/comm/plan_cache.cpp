@@ -30,11 +30,31 @@ PlanCache::PlanCache(HostRank& rank, const HostFacts& facts, int ports)
     : rank_(rank), facts_(facts), ports_(ports) {}
 
 Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
+  SENNIT_ASSIGN_OR_RETURN(const BoundProgram* found, find_any(request));
+  const Proof& proof = found->program().proof;
+  SENNIT_CHECK(proof.scaled == request.scaled, "what the operator scales is what the plan scales");
+  if (request.wishes.rank_order && !proof.reproducible) {
+    const Schedule& schedule = *found->program().plan->strands.front().schedule;
+    return fail(Code::kUnsupported,
+                "{} {} on {} ranks does not reduce all contributions in one step in the order of "
+                "ranks, which `reproducible` and the avg of integers need",
+                name(request.collective),
+                schedule.algorithm,
+                schedule.problem.ranks);
+  }
+  return found;
+}
+
+Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& request) {
   const bool pair = request.collective == Collective::kSendRecv;
-  const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks, .root = request.root};
+  const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks,
+                    .root = request.root,
+                    .varying = request.varying};
   SENNIT_ASSIGN_OR_RETURN(Choice choice,
                           choose(request.collective, shape, request.bytes, request.wishes, facts_));
-  const Key key{request.collective, request.root, request.peer, request.role, choice};
+  choice.scaled = request.scaled;
+  const Key key{
+      request.collective, request.root, request.peer, request.role, request.varying, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return known->second.get();
   }

@@ -16,7 +16,9 @@ struct PlanRequest {
   std::int64_t bytes = 0;  // of the vector, or of one rank's part
   int peer = -1;           // of a send (role 0) or recv (role 1)
   int role = -1;
+  bool varying = false;
   Wishes wishes;
+  ScaledParts scaled;  // by the call's operator
 };
 
 class PlanCache {
@@ -25,7 +27,8 @@ class PlanCache {
   // send_recv.
   PlanCache(HostRank& rank, const HostFacts& facts, int ports);
 
-  // The program of a call, valid as long as the cache. kNotProved for a plan without proof; where
+  // The program of a call, valid as long as the cache. kNotProved for a plan without proof;
+  // kUnsupported where rank order is wished and the proof did not find it in the algorithm; where
   // nobody asked for one copy by name and it cannot be carried or proved, slots are used instead.
   Result<const BoundProgram*> find(const PlanRequest& request);
 
@@ -35,11 +38,13 @@ class PlanCache {
     int root;
     int peer;
     int role;
+    bool varying;
     Choice choice;
 
     auto operator<=>(const Key&) const = default;
   };
 
+  Result<const BoundProgram*> find_any(const PlanRequest& request);
   Result<std::unique_ptr<const BoundProgram>> make(const PlanRequest& request,
                                                    const Shape& shape,
                                                    const Choice& choice);

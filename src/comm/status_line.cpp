@@ -4,14 +4,16 @@ namespace sennit {
 
 void StatusLine::enter(std::uint64_t call, const CallWords& words) {
   Words& line = calls[call % calls.size()];
-  line.what.store(
-      (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) | words.op,
-      std::memory_order_release);
+  line.what.store((std::uint64_t{words.varying} << 56) | (std::uint64_t{words.collective} << 40) |
+                      (std::uint64_t{words.dtype} << 32) | words.op,
+                  std::memory_order_release);
   line.root.store(words.root, std::memory_order_release);
   line.count.store(words.count, std::memory_order_release);
   line.plan_hash.store(words.plan_hash, std::memory_order_release);
   waits_for.store(-1, std::memory_order_relaxed);
-  entered.store(call, std::memory_order_release);
+  // Where lengths vary, each rank announces its counts and then looks for the others': of two ranks
+  // one at least must see the other's.
+  entered.store(call, words.varying ? std::memory_order_seq_cst : std::memory_order_release);
 }
 
 void StatusLine::fail(Code code, int blamed_rank) {
@@ -23,7 +25,7 @@ void StatusLine::fail(Code code, int blamed_rank) {
 
 bool StatusLine::read(std::uint64_t call, CallWords& words) const {
   const auto still_there = [&] {
-    const std::uint64_t last = entered.load(std::memory_order_acquire);
+    const std::uint64_t last = entered.load(std::memory_order_seq_cst);
     return last >= call && last <= call + 2;
   };
   if (!still_there()) {
@@ -31,7 +33,8 @@ bool StatusLine::read(std::uint64_t call, CallWords& words) const {
   }
   const Words& line = calls[call % calls.size()];
   const std::uint64_t what = line.what.load(std::memory_order_acquire);
-  words.collective = static_cast<std::uint32_t>(what >> 40);
+  words.varying = (what >> 56) != 0;
+  words.collective = static_cast<std::uint32_t>((what >> 40) & 0xffff);
   words.dtype = static_cast<std::uint32_t>((what >> 32) & 0xff);
   words.op = static_cast<std::uint32_t>(what);
   words.root = static_cast<std::int32_t>(line.root.load(std::memory_order_acquire));

@@ -35,13 +35,14 @@ struct CallWords {
   std::int32_t root = 0;
   std::uint64_t count = 0;
   std::uint64_t plan_hash = 0;
+  bool varying = false;  // lengths differ by block; `count` is 0 then (see comm/pair_counts.hpp)
 
   bool operator==(const CallWords&) const = default;
 };
 
 struct alignas(128) StatusLine {
   struct Words {
-    std::atomic<std::uint64_t> what{0};  // collective, dtype, op
+    std::atomic<std::uint64_t> what{0};  // varying, collective, dtype, op
     std::atomic<std::int64_t> root{0};
     std::atomic<std::uint64_t> count{0};
     std::atomic<std::uint64_t> plan_hash{0};

@@ -34,27 +34,25 @@ bool has_left(const World& world, int rank, const CallView& view) {
   return world.line(rank).left.load(std::memory_order_acquire) >= view.sequence;
 }
 
-// The other ranks whose call has our number, and another meaning.
-bool anyone_differs(const World& world, const CallView& view) {
-  CallWords words;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    if (rank != world.rank() && world.line(rank).read(view.sequence, words) &&
-        words != view.words) {
-      return true;
-    }
+// What a rank has called under a number, if that can still be read.
+bool read_call(
+    const World& world, int rank, std::uint64_t sequence, const CallView& view, CallWords& words) {
+  if (rank == world.rank() && sequence == view.sequence) {
+    words = view.words;
+    return true;
   }
-  return false;
+  return world.line(rank).read(sequence, words);
 }
 
-std::optional<Verdict> find_different_call(const World& world, const CallView& view) {
-  if (view.sequence == 0 || !anyone_differs(world, view)) {
-    return std::nullopt;
-  }
+// The verdict when ranks have made different calls under one number.
+std::optional<Verdict> find_disagreement(const World& world,
+                                         const CallView& view,
+                                         std::uint64_t sequence) {
   // The call of most ranks counts as the meant one; of equally many, that of the lowest rank.
   std::vector<std::pair<CallWords, std::vector<int>>> calls;
   for (int rank = 0; rank < world.size(); ++rank) {
-    CallWords words = view.words;
-    if (rank != world.rank() && !world.line(rank).read(view.sequence, words)) {
+    CallWords words;
+    if (!read_call(world, rank, sequence, view, words)) {
       continue;
     }
     const auto same = std::ranges::find_if(calls, [&](const auto& c) { return c.first == words; });
@@ -78,8 +76,35 @@ std::optional<Verdict> find_different_call(const World& world, const CallView& v
     }
   }
   std::ranges::sort(verdict.blamed_ranks);
-  verdict.evidence = fmt::format("the ranks disagree: {}", fmt::join(clauses, "; "));
+  verdict.evidence =
+      fmt::format("the ranks disagree on call {}: {}", sequence, fmt::join(clauses, "; "));
   return verdict;
+}
+
+// Whether another rank has made another call under the number than this one.
+bool anyone_differs(const World& world, const CallView& view, std::uint64_t sequence) {
+  CallWords mine;
+  CallWords theirs;
+  if (!read_call(world, world.rank(), sequence, view, mine)) {
+    return false;
+  }
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && world.line(rank).read(sequence, theirs) && theirs != mine) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Of this call, and of the two before it, as far as lines reach back: calls that differ may all
+// have ended well, such as two scatters with two roots, and have left what stops this one.
+std::optional<Verdict> find_different_call(const World& world, const CallView& view) {
+  for (std::uint64_t back = std::min<std::uint64_t>(3, view.sequence); back-- > 0;) {
+    if (anyone_differs(world, view, view.sequence - back)) {
+      return find_disagreement(world, view, view.sequence - back);
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Verdict> find_dead(const World& world, const CallView& view) {
@@ -107,45 +132,71 @@ std::string about(const World& world, int rank) {
                      world.is_stopped(rank) ? ", stopped by a signal or a debugger" : "");
 }
 
+// Why a rank gave up that says in its line that it did. What made it is the cause; the rank itself
+// is only the messenger.
+Verdict retell(const World& world, const CallView& view, int rank) {
+  const StatusLine& line = world.line(rank);
+  const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
+  if (code == Code::kMismatch) {
+    const std::uint64_t sequence = line.entered.load(std::memory_order_acquire);
+    if (auto verdict = find_disagreement(world, view, sequence)) {
+      return *verdict;
+    }
+  }
+  const int blamed = line.blamed.load(std::memory_order_acquire);
+  const bool known = blamed >= 0 && blamed < world.size();
+  return {
+      .code = code == Code::kMismatch || code == Code::kAborted || code == Code::kDeadlineExceeded
+                  ? code
+                  : Code::kRankFailed,
+      .blamed_ranks = {known ? blamed : rank},
+      .evidence = fmt::format("{} gave up ({}{})",
+                              world.describe(rank),
+                              code_text(code),
+                              known && blamed != rank ? about(world, blamed) : std::string())};
+}
+
+// The verdict when ranks have finalized that our call needs.
+std::optional<Verdict> find_finalized(const World& world, const CallView& view) {
+  std::vector<int> finalized;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && state_of(world, rank) == RankState::kFinalized &&
+        !has_left(world, rank, view)) {
+      finalized.push_back(rank);
+    }
+  }
+  if (finalized.empty()) {
+    return std::nullopt;
+  }
+  const auto last_call = world.line(finalized.front()).left.load(std::memory_order_acquire);
+  return Verdict{
+      .code = Code::kMismatch,
+      .blamed_ranks = finalized,
+      .evidence = fmt::format("{} finalized the communicator after call {}; this rank called {}",
+                              describe_ranks(world, finalized),
+                              last_call,
+                              describe(view.words))};
+}
+
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
   for (int rank = 0; rank < world.size(); ++rank) {
     if (rank == world.rank()) {
       continue;
     }
-    const StatusLine& line = world.line(rank);
     switch (state_of(world, rank)) {
       case RankState::kJoining:
       case RankState::kActive:
+      case RankState::kFinalized:
         break;
       case RankState::kAborted:
         return Verdict{
             .code = Code::kAborted,
             .blamed_ranks = {rank},
             .evidence = fmt::format("{} aborted the communicator", world.describe(rank))};
-      case RankState::kFailed: {
-        // What made that rank give up is the cause; the rank itself is only its messenger.
-        const int blamed = line.blamed.load(std::memory_order_acquire);
-        const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
-        const bool known = blamed >= 0 && blamed < world.size();
-        return Verdict{.code = code == Code::kMismatch || code == Code::kAborted ||
-                                       code == Code::kDeadlineExceeded
-                                   ? code
-                                   : Code::kRankFailed,
-                       .blamed_ranks = {known ? blamed : rank},
-                       .evidence = fmt::format(
-                           "{} gave up ({}{})",
-                           world.describe(rank),
-                           code_text(code),
-                           known && blamed != rank ? about(world, blamed) : std::string())};
-      }
-      case RankState::kFinalized:
-        if (!has_left(world, rank, view)) {
-          return Verdict{.code = Code::kMismatch,
-                         .blamed_ranks = {rank},
-                         .evidence = fmt::format(
-                             "{} has finalized the communicator after call {} and makes no more",
-                             world.describe(rank),
-                             line.left.load(std::memory_order_acquire))};
+      case RankState::kFailed:
+        // One that failed in a later call has done its part of ours, which can still end well.
+        if (view.sequence == 0 || !has_left(world, rank, view)) {
+          return retell(world, view, rank);
         }
         break;
     }
@@ -173,10 +224,10 @@ std::string describe(const CallWords& words) {
     return "barrier";
   }
   const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
-  std::string text = fmt::format("{} of {} x {}",
-                                 name(collective),
-                                 words.count,
-                                 dtype.ok() ? name(dtype.value()) : "an unknown dtype");
+  const std::string_view type = dtype.ok() ? name(dtype.value()) : "an unknown dtype";
+  std::string text = words.varying
+                         ? fmt::format("{}_v of {}", name(collective), type)
+                         : fmt::format("{} of {} x {}", name(collective), words.count, type);
   if (is_reduction(collective)) {
     const auto op = reduce_op_from_value(static_cast<int>(words.op));
     text += fmt::format(", {}", op.ok() ? name(op.value()) : "an unknown operator");
@@ -187,9 +238,50 @@ std::string describe(const CallWords& words) {
   return text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
 }
 
+std::optional<Verdict> find_different_counts(const World& world, const CallView& view) {
+  if (view.counts == nullptr) {
+    return std::nullopt;
+  }
+  for (int peer = 0; peer < world.size(); ++peer) {
+    // Unequal counts may have led to unequal plans; then they are the cause.
+    CallWords words;
+    const auto is_in_it = [&] {
+      words.plan_hash = view.words.plan_hash;
+      return words == view.words;
+    };
+    if (peer == world.rank() || !world.line(peer).read(view.sequence, words) || !is_in_it()) {
+      continue;
+    }
+    const PairCountBoard::Pair theirs = world.counts().read(peer, view.sequence, world.rank());
+    if (!world.line(peer).read(view.sequence, words)) {
+      continue;  // overwritten meanwhile, perhaps
+    }
+    const auto p = static_cast<std::size_t>(peer);
+    const auto verdict = [&](int from, std::uint64_t sent, int to, std::uint64_t expected) {
+      return Verdict{.code = Code::kMismatch,
+                     .blamed_ranks = {std::min(from, to), std::max(from, to)},
+                     .evidence = fmt::format("{} sends {} elements to {}, which expects {}",
+                                             world.describe(from),
+                                             sent,
+                                             world.describe(to),
+                                             expected)};
+    };
+    if (theirs.sent != view.counts->expected[p]) {
+      return verdict(peer, theirs.sent, world.rank(), view.counts->expected[p]);
+    }
+    if (theirs.expected != view.counts->sent[p]) {
+      return verdict(world.rank(), view.counts->sent[p], peer, theirs.expected);
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth) {
-  // In the order of how much each explains: a different call and a death are causes, a rank that
-  // gave up is often only their first witness.
+  // In the order of how much each explains: different counts, a different call and a death are
+  // causes, a rank that gave up is often only their first witness.
+  if (auto verdict = find_different_counts(world, view)) {
+    return verdict;
+  }
   if (auto verdict = find_different_call(world, view)) {
     return verdict;
   }
@@ -199,7 +291,10 @@ std::optional<Verdict> find_failure(const World& world, const CallView& view, De
                    .evidence = fmt::format("{} sends the data of a different call",
                                            world.describe(view.waiting.peer))};
   }
-  auto given_up = find_given_up(world, view);
+  auto given_up = find_finalized(world, view);
+  if (!given_up) {
+    given_up = find_given_up(world, view);
+  }
   if (depth == Depth::kLinesAndProcesses || given_up) {
     if (auto verdict = find_dead(world, view)) {
       return verdict;

@@ -15,7 +15,8 @@ namespace sennit {
 struct CallView {
   std::uint64_t sequence = 0;  // 0: a send or recv, which only two ranks make
   CallWords words;
-  Job::Waiting waiting;
+  Job::Waiting waiting{};
+  const PairCounts* counts = nullptr;  // where lengths vary
 };
 
 struct Verdict {
@@ -31,6 +32,10 @@ enum class Depth { kLines, kLinesAndProcesses };
 // Why the call can never end, if that can be known now: a rank died, gave up, aborted, has
 // finalized, or is in a different call with the same number.
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth);
+
+// Of a call whose lengths vary: a rank that is in it and means another number of elements between
+// itself and this rank.
+std::optional<Verdict> find_different_counts(const World& world, const CallView& view);
 
 // The verdict when the deadline has passed: who has not made the call, is stopped, or waits for
 // whom.

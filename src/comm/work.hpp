@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/operation.hpp"
+#include "comm/pair_counts.hpp"
 #include "comm/world.hpp"
 #include "exec/cpu/job.hpp"
 
@@ -17,6 +18,7 @@ struct Work {
   Operation operation;
   std::uint64_t sequence = 0;  // 0: send or recv
   CallWords words;
+  PairCounts counts;  // where lengths vary
   Call call;
   const BoundProgram* program = nullptr;
   std::unique_ptr<std::byte[]> input_copy;  // for plans that are not proved in place

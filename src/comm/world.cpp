@@ -15,8 +15,11 @@ std::size_t lines_offset() { return sizeof(ControlHeader); }
 std::size_t bells_offset(int ranks) {
   return lines_offset() + static_cast<std::size_t>(ranks) * sizeof(StatusLine);
 }
+std::size_t counts_offset(int ranks) {
+  return bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
+}
 std::size_t rings_offset(int ranks) {
-  const std::size_t end = bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
+  const std::size_t end = counts_offset(ranks) + PairCountBoard::bytes(ranks);
   return (end + kPage - 1) / kPage * kPage;
 }
 
@@ -34,6 +37,7 @@ World::World(Membership membership, const shm::RingGeometry& geometry)
       lines_(reinterpret_cast<StatusLine*>(membership_.segment->data() + lines_offset())),
       bells_(
           reinterpret_cast<Doorbell*>(membership_.segment->data() + bells_offset(geometry.ranks))),
+      counts_(membership_.segment->data() + counts_offset(geometry.ranks), geometry.ranks),
       host_rank_(
           membership_.identity.rank,
           shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
@@ -49,7 +53,8 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
   for (int peer = 0; peer < size(); ++peer) {
     const auto there = [&] { return line(peer).probe.load(std::memory_order_seq_cst) >= state; };
     while (!there()) {
-      if (is_dead(peer)) {
+      // Asked again, so that its last word counts the same for all who wait for it.
+      if (is_dead(peer) && !there()) {
         return fail(Code::kRankFailed, "{} died while the ranks joined", describe(peer));
       }
       if (Clock::now() > deadline) {

@@ -1,7 +1,8 @@
 // World: the shared segment of one communicator as this rank sees it: status lines, doorbells and
-// rings, and what it takes to know whether the other ranks live.
+// rings, counts, and what it takes to know whether the other ranks live.
 #pragma once
 
+#include "comm/pair_counts.hpp"
 #include "comm/rendezvous/rendezvous.hpp"
 #include "comm/status_line.hpp"
 #include "exec/cpu/job.hpp"
@@ -33,6 +34,7 @@ class World {
   [[nodiscard]] HostRank& host_rank() { return host_rank_; }
   [[nodiscard]] StatusLine& line(int rank) const { return lines_[rank]; }
   [[nodiscard]] StatusLine& my_line() const { return lines_[rank()]; }
+  [[nodiscard]] const PairCountBoard& counts() const { return counts_; }
   [[nodiscard]] Doorbell& bell(int rank) const { return bells_[rank]; }
   [[nodiscard]] std::uint32_t alarms() const {
     return header_->alarms.load(std::memory_order_acquire);
@@ -62,6 +64,7 @@ class World {
   ControlHeader* header_;
   StatusLine* lines_;
   Doorbell* bells_;
+  PairCountBoard counts_;
   HostRank host_rank_;
 };
 

@@ -95,16 +95,20 @@ Json strand_form(const Strand& strand) {
 Json to_json(const Schedule& schedule) {
   const Problem& p = schedule.problem;
   const auto lane = [&](const Lane& l) { return lane_form(schedule, l); };
-  return {{"schema", kScheduleSchema},
-          {"collective", name(p.collective)},
-          {"algorithm", schedule.algorithm},
-          {"ranks", p.ranks},
-          {"root", p.root},
-          {"cut", p.cut},
-          {"scratch", list_of(schedule.scratch, scratch_form)},
-          {"channels", list_of(schedule.channels, channel_form)},
-          {"programs",
-           list_of(schedule.ranks, [&](const auto& lanes) { return list_of(lanes, lane); })}};
+  Json json = {{"schema", kScheduleSchema},
+               {"collective", name(p.collective)},
+               {"algorithm", schedule.algorithm},
+               {"ranks", p.ranks},
+               {"root", p.root},
+               {"cut", p.cut},
+               {"scratch", list_of(schedule.scratch, scratch_form)},
+               {"channels", list_of(schedule.channels, channel_form)},
+               {"programs",
+                list_of(schedule.ranks, [&](const auto& lanes) { return list_of(lanes, lane); })}};
+  if (p.varying) {
+    json["varying"] = true;
+  }
+  return json;
 }
 
 Json to_json(const Plan& plan) {

@@ -13,8 +13,8 @@
 //                              "tile_bytes": 65536, "width": 1, "share": 1}]}
 //
 // programs[rank][lane]; writer, readers: [rank, lane]; blocks: [buffer, index]; after: [lane,
-// step]. Fields of a step, and single_hop of a channel, may be missing when they are empty or
-// false.
+// step]. Fields of a step, single_hop of a channel, and varying of a schedule may be missing when
+// they are empty or false.
 #pragma once
 
 #include "base/json.hpp"

@@ -216,6 +216,7 @@ Result<Schedule> schedule_from(const Json& json, const std::string& where) {
                                             "ranks",
                                             "root",
                                             "cut",
+                                            "varying",
                                             "scratch",
                                             "channels",
                                             "programs"}));
@@ -227,6 +228,7 @@ Result<Schedule> schedule_from(const Json& json, const std::string& where) {
   SENNIT_RETURN_IF_ERROR(read_int(object, "ranks", 1, kMaxTextRanks, p.ranks));
   SENNIT_RETURN_IF_ERROR(read_int(object, "root", 0, p.ranks - 1, p.root));
   SENNIT_RETURN_IF_ERROR(read_int(object, "cut", 1, kMaxTextBlocks, p.cut));
+  SENNIT_RETURN_IF_ERROR(read_optional_flag(object, "varying", p.varying));
   SENNIT_RETURN_IF_ERROR(read_field_list(object, "scratch", schedule.scratch, scratch_from));
   SENNIT_RETURN_IF_ERROR(read_field_list(object, "channels", schedule.channels, channel_from));
   const ProgramReader reader(schedule.scratch);

@@ -93,6 +93,7 @@ class PlanHasher {
     add(p.ranks);
     add(p.root);
     add(p.cut);
+    add(p.varying);
     add_list(schedule.scratch);
     add_list(schedule.channels);
     add_list(schedule.ranks);
@@ -178,6 +179,20 @@ Status check_bindings(const Strand& strand, std::size_t s) {
     SENNIT_RETURN_IF_ERROR(check_paths(channel, s));
   }
   return {};
+}
+
+// Ranks that know different lengths do not agree on how many grains or messages there are.
+Status check_choices(const Plan& plan) {
+  const auto chooses = [](const Strand& strand) {
+    return std::ranges::any_of(
+        strand.channels, [](const ChannelBinding& channel) { return channel.paths.size() > 1; });
+  };
+  const bool any =
+      plan.division == Division::kClaimed || std::ranges::any_of(plan.strands, chooses);
+  return plan.problem().varying && any
+             ? fail(Code::kUnsupported,
+                    "where lengths vary, no path or strand can be chosen at run time")
+             : Status();
 }
 
 // A grain is the same elements for every strand only if they cut the vector alike.
@@ -296,6 +311,7 @@ Status check_structure(const Plan& plan) {
                   strand.share);
     }
   }
+  SENNIT_RETURN_IF_ERROR(check_choices(plan));
   return plan.division == Division::kClaimed ? check_claimed(plan) : Status();
 }
 

@@ -58,6 +58,7 @@ std::vector<Change> structural_changes() {
       of_schedule("ranks", [](Schedule& s) { s.problem.ranks = 3; }),
       of_schedule("root", [](Schedule& s) { s.problem.root = 1; }),
       of_schedule("cut", [](Schedule& s) { s.problem.cut = 3; }),
+      of_schedule("varying", [](Schedule& s) { s.problem.varying = true; }),
       of_schedule("scratch name", [](Schedule& s) { s.scratch[0].name = "store"; }),
       of_schedule("scratch blocks", [](Schedule& s) { s.scratch[0].blocks = 3; }),
       of_schedule("scratch depth", [](Schedule& s) { s.scratch[0].depth = 3; }),

@@ -61,8 +61,9 @@ int Problem::output_blocks(int rank) const {
 std::optional<int> Problem::aliased_input(int rank, int output_index) const {
   switch (collective) {
     case Collective::kAllReduce:
-    case Collective::kAllToAll:
       return output_index;
+    case Collective::kAllToAll:
+      return varying ? std::nullopt : std::optional(output_index);
     case Collective::kReduce:
     case Collective::kBroadcast:
       return rank == root ? std::optional(output_index) : std::nullopt;
@@ -105,6 +106,11 @@ Problem::Contributions Problem::expected(int rank, int output_index) const {
       return {};
   }
   return {};
+}
+
+bool has_varying_form(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kAllToAll ||
+         collective == Collective::kGather || collective == Collective::kScatter;
 }
 
 ElementRange block_range(const Problem& problem,

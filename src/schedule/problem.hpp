@@ -16,6 +16,9 @@
 //
 // `cut` is chosen by the schedule: 1 for algorithms that move the vector whole, n for those that
 // work on slices. Block lengths follow from count and cut (see block_range).
+//
+// Where the lengths vary (all_gather_v, all_to_all_v, gather_v, scatter_v), a rank knows those of
+// its own blocks from the call. The blocks that hold one contribution have one length on all ranks.
 #pragma once
 
 #include "types/types.hpp"
@@ -33,6 +36,7 @@ struct Shape {
   int root = 0;
   int radix = 0;                           // 0: the algorithm's own choice
   std::vector<std::vector<int>> groups{};  // ranks by group, for hierarchical algorithms
+  bool varying = false;                    // blocks differ in length: the v-form of the collective
 
   bool operator==(const Shape&) const = default;
 };
@@ -41,12 +45,17 @@ struct Problem {
   Collective collective = Collective::kBarrier;
   int ranks = 1;
   int root = 0;
-  int cut = 1;  // blocks of a cut collective; ignored by the others
+  int cut = 1;           // blocks of a cut collective; ignored by the others
+  bool varying = false;  // blocks differ in length
 
   [[nodiscard]] int input_blocks(int rank) const;
   [[nodiscard]] int output_blocks(int rank) const;
 
+  // Whether blocks may differ in length: the last ones of a cut vector are short or empty.
+  [[nodiscard]] bool blocks_differ() const { return varying || (is_cut(collective) && cut > 1); }
+
   // The input block whose memory is also output block `output_index` when `rank` works in place.
+  // None in all_to_all where lengths vary: the two may differ in length.
   [[nodiscard]] std::optional<int> aliased_input(int rank, int output_index) const;
 
   // What output block `output_index` of `rank` must hold in the end: the block `index` of the
@@ -66,9 +75,13 @@ struct ElementRange {
   std::int64_t length = 0;
 };
 
-// The elements of block `index`, for a call on `count` elements of `element_bytes`. `count` is the
-// whole vector for cut collectives and one rank's part otherwise. Blocks of a cut vector are
-// ceil(count / cut) elements rounded up to 128 bytes; the last one is short, those after it empty.
+// The collectives that have a v-form: all that move the parts of ranks as they are.
+bool has_varying_form(Collective collective);
+
+// The elements of block `index`, where lengths do not vary, for a call on `count` elements of
+// `element_bytes`. `count` is the whole vector for cut collectives and one rank's part otherwise.
+// Blocks of a cut vector are ceil(count / cut) elements rounded up to 128 bytes; the last one is
+// short, those after it empty.
 ElementRange block_range(const Problem& problem,
                          std::int64_t count,
                          std::int64_t element_bytes,

@@ -44,6 +44,9 @@ class StructureCheck {
     if (p.collective == Collective::kSendRecv && p.ranks != 2) {
       return wrong("send_recv has two roles, not {}", p.ranks);
     }
+    if (p.varying && !has_varying_form(p.collective)) {
+      return wrong("its blocks cannot vary in length");
+    }
     if (schedule_.ranks.size() != static_cast<std::size_t>(p.ranks)) {
       return wrong("{} rank programs for {} ranks", schedule_.ranks.size(), p.ranks);
     }
@@ -302,7 +305,7 @@ bool is_stored_whole(const Schedule& schedule, int channel) {
     return std::ranges::find(list, channel) != list.end();
   };
   const auto sent_whole = [&](const Step& step) {
-    return !uses(step.out) || step.kind == StepKind::kSend || !step.to.empty();
+    return !uses(step.out) || (step.kind == StepKind::kSend ? !step.pre : !step.to.empty());
   };
   const auto stored = [&](const Step& step) {
     return !uses(step.in) || (step.kind == StepKind::kRecv && !step.to.empty());

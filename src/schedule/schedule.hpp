@@ -43,7 +43,8 @@ inline Block scratch_block(int scratch, int index) { return {Space::kScratch, sc
 
 enum class Place : std::uint8_t { kDevice, kHost };
 
-// Memory that every rank has for the duration of a call. Tile t uses instance t mod depth.
+// Memory that every rank has for the duration of a call. Tile t uses instance t mod depth. Of a cut
+// vector, scratch block i is as long as block i and holds no other.
 struct Scratch {
   std::string name;
   int blocks = 1;
@@ -87,8 +88,8 @@ struct Step {
   std::vector<int> in{};     // channels, indices into Schedule::channels
   std::vector<int> out{};    // channels
   std::vector<int> order{};  // operands of a reduction, first to last; empty: as they stand
-  bool pre = false;          // each raw input operand is scaled before it is reduced
-  bool post = false;         // the result is the finished sum, and is scaled
+  bool pre = false;          // what is read out of input blocks is scaled, and rounded, first
+  bool post = false;         // the result is the finished sum, and is scaled before it is rounded
   std::vector<StepRef> after{};
 
   bool operator==(const Step&) const = default;
@@ -117,8 +118,8 @@ struct LaneId {
 struct Channel {
   LaneId writer;
   std::vector<LaneId> readers;
-  // Every block goes straight from its owner to its final place, so both ends know its length and
-  // skip tiles beyond it (lengths that differ by block).
+  // Every block goes straight from its owner to its final place, so both ends know its length.
+  // Where lengths vary, tiles beyond the longest block of a message are without that message.
   bool single_hop = false;
 
   bool operator==(const Channel&) const = default;

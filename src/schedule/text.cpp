@@ -26,12 +26,13 @@ class Printer {
 
   std::string print() && {
     const Problem& p = schedule_.problem;
-    add("schedule {} {} ranks={} root={} cut={}\n",
+    add("schedule {} {} ranks={} root={} cut={}{}\n",
         name(p.collective),
         schedule_.algorithm,
         p.ranks,
         p.root,
-        p.cut);
+        p.cut,
+        p.varying ? " varying" : "");
     for (const Scratch& s : schedule_.scratch) {
       add("scratch {} blocks={} depth={} place={}\n", s.name, s.blocks, s.depth, name(s.place));
     }

@@ -1,6 +1,6 @@
 // The text form of a schedule: what `sennit show` prints, what people diff, and what tests compare.
 //
-//   schedule all_reduce ring ranks=3 root=0 cut=3
+//   schedule all_reduce ring ranks=3 root=0 cut=3      and ` varying` where blocks differ in length
 //   scratch stage blocks=3 depth=2 place=host
 //   channel c0 0.0 -> 1.0                      lane 0 of rank 0 writes, lane 0 of rank 1 reads
 //   channel c1 1.0 -> 2.0, 2.1 single_hop      several readers

@@ -180,6 +180,7 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(field("ranks", 1, kMaxTextRanks, p.ranks));
     SENNIT_RETURN_IF_ERROR(field("root", 0, p.ranks - 1, p.root));
     SENNIT_RETURN_IF_ERROR(field("cut", 1, kMaxTextBlocks, p.cut));
+    p.varying = skip_if("varying");
     schedule_line_ = line_;
     return {};
   }

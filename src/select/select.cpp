@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace sennit {
 namespace {
@@ -31,6 +32,21 @@ constexpr std::array kRules = {
     Rule{Collective::kBarrier, kAny, "dissemination"},
     Rule{Collective::kSendRecv, kAny, "direct"},
 };
+
+// The same among schedules that reduce in rank order.
+constexpr std::array kRankOrderRules = {
+    Rule{Collective::kAllReduce, 16 * kKilo, "one_shot"},
+    Rule{Collective::kAllReduce, kAny, "two_shot"},
+    Rule{Collective::kReduce, kAny, "direct"},
+    Rule{Collective::kReduceScatter, kAny, "direct"},
+};
+
+std::string_view rule_for(std::span<const Rule> rules, Collective collective, std::int64_t bytes) {
+  const auto rule = std::ranges::find_if(
+      rules, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
+  SENNIT_CHECK(rule != rules.end(), "every collective has a rule without limit");
+  return rule->algorithm;
+}
 
 // Below this a system call costs more than the second copy.
 constexpr std::int64_t kDirectFromBytes = 64 * kKilo;
@@ -164,12 +180,14 @@ Result<Choice> choose(Collective collective,
                       const HostFacts& facts) {
   Choice choice;
   std::string_view wanted = wishes.algorithm;
+  if (wanted.empty() && shape.varying) {
+    // It runs every v-form: nobody passes on blocks whose lengths only others know.
+    wanted = "direct";
+  }
   if (wanted.empty()) {
-    const auto rule = std::ranges::find_if(kRules, [&](const Rule& r) {
-      return r.collective == collective && bytes <= r.up_to_bytes;
-    });
-    SENNIT_CHECK(rule != kRules.end(), "every collective has a rule without limit");
-    wanted = rule->algorithm;
+    const bool rank_order = wishes.rank_order && is_reduction(collective);
+    wanted =
+        rule_for(rank_order ? std::span<const Rule>(kRankOrderRules) : kRules, collective, bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
   if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
@@ -181,6 +199,11 @@ Result<Choice> choose(Collective collective,
                 why);
   }
   SENNIT_RETURN_IF_ERROR(choose_ways(wishes, bytes, facts, choice));
+  if (shape.varying && choice.slots_too) {
+    return fail(Code::kUnsupported,
+                "a call whose lengths vary takes one path, shm or cma, not '{}'",
+                wishes.path);
+  }
   choice.tile_bytes = wishes.tile_bytes > 0 ? wishes.tile_bytes
                       : choice.direct       ? kDirectTileBytes
                                             : static_cast<std::int64_t>(facts.slot_bytes);
@@ -191,6 +214,14 @@ Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
                                               const Shape& shape,
                                               const HostFacts& facts) {
   SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+  if (choice.scaled != ScaledParts{}) {
+    Result<Schedule> marked = mark_scaling(std::move(made), choice.scaled);
+    if (!marked.ok()) {
+      return marked.status().in(
+          fmt::format("{} {}", name(choice.algorithm->collective), choice.algorithm->name));
+    }
+    made = std::move(marked).value();
+  }
   const auto schedule = std::make_shared<const Schedule>(std::move(made));
   if (choice.direct && !has_stored_messages(*schedule)) {
     return fail(Code::kUnsupported,

@@ -5,6 +5,7 @@
 #include "algo/algorithm.hpp"
 #include "schedule/path_policy.hpp"
 #include "schedule/plan.hpp"
+#include "schedule/scaling.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,10 @@ struct Wishes {
   std::string path;      // "shm", "cma", or both: "shm+cma", "cma+shm"
   std::string protocol;  // "slots", "direct"
   std::int64_t tile_bytes = 0;
+  // Of schedules that reduce, only those that reduce all contributions in one step in the order of
+  // ranks: what `reproducible` and some operators need. Whether a schedule does is the proof's
+  // word.
+  bool rank_order = false;
 };
 
 // How a call that asks for two paths uses them.
@@ -51,13 +56,15 @@ struct Choice {
   bool slots_too = false;   // shared with slots over shm, as the facts say
   bool slots_first = true;  // in the order of the two paths
   std::int64_t tile_bytes = 0;
+  ScaledParts scaled;  // what the operator scales
 
   bool operator==(const Choice&) const = default;
   auto operator<=>(const Choice&) const = default;
 };
 
-// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
-// cannot be met are refused by name (kUnsupported, kInvalidArgument).
+// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise; where lengths
+// vary, of the longest part if every rank knows all of them, else 0. Wishes that cannot be met are
+// refused by name (kUnsupported, kInvalidArgument).
 Result<Choice> choose(Collective collective,
                       const Shape& shape,
                       std::int64_t bytes,

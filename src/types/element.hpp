@@ -114,7 +114,18 @@ SENNIT_HOST_DEVICE constexpr float float_of_bits(std::uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
-// Both directions compute every case and select, so that compilers make vectors of them.
+// Without a branch, whatever the compiler makes of one: loops over elements must become vectors.
+// Where integers of 64 bits have no vectors to compare them in, the plain form is faster.
+template <typename Bits>
+SENNIT_HOST_DEVICE constexpr Bits select(bool condition, Bits yes, Bits no) {
+  if constexpr (sizeof(Bits) == 8) {
+    return condition ? yes : no;
+  }
+  const auto mask = static_cast<Bits>(-static_cast<Bits>(condition));
+  return static_cast<Bits>((yes & mask) | (no & ~mask));
+}
+
+// Both directions compute every case and select.
 template <typename Format>
 SENNIT_HOST_DEVICE inline float widen_bits(std::uint32_t bits) {
   constexpr int kShift = kFloatMantissaBits - Format::kMantissaBits;
@@ -128,9 +139,9 @@ SENNIT_HOST_DEVICE inline float widen_bits(std::uint32_t bits) {
   // A subnormal number m * 2^e is (1 + m) * 2^e - 2^e for an m below 1.
   const std::uint32_t subnormal = float_bits(
       rounded::add(float_of_bits(normal + kExponentOne), -float_of_bits(kRebias + kExponentOne)));
-  const std::uint32_t finite = aligned < kExponentOne ? subnormal : normal;
-  const std::uint32_t special = magnitude > Format::kLastNumber ? kFloatNan : kFloatInfinity;
-  return float_of_bits((magnitude > Format::kLargestFinite ? special : finite) | sign);
+  const std::uint32_t finite = select(aligned < kExponentOne, subnormal, normal);
+  const std::uint32_t special = select(magnitude > Format::kLastNumber, kFloatNan, kFloatInfinity);
+  return float_of_bits(select(magnitude > Format::kLargestFinite, special, finite) | sign);
 }
 
 // To the nearest, ties to even. NaN becomes the canonical one.
@@ -153,9 +164,10 @@ SENNIT_HOST_DEVICE inline std::uint32_t narrow_bits(float value) {
   const std::uint32_t is_odd = (magnitude >> kShift) & 1;
   const std::uint32_t normal =
       (magnitude - kRebias + ((1U << (kShift - 1)) - 1) + is_odd) >> kShift;
-  const std::uint32_t nearest = magnitude < kSmallestNormal ? subnormal : normal;
-  const std::uint32_t bounded = nearest > Format::kLargestFinite ? Format::kOverflow : nearest;
-  return magnitude > kFloatInfinity ? Format::kNan : bounded | sign;
+  const std::uint32_t nearest = select(magnitude < kSmallestNormal, subnormal, normal);
+  const std::uint32_t bounded =
+      select(nearest > Format::kLargestFinite, Format::kOverflow, nearest);
+  return select(magnitude > kFloatInfinity, Format::kNan, bounded | sign);
 }
 
 SENNIT_HOST_DEVICE inline float widen(Float16 value) {

@@ -65,12 +65,14 @@ __extension__ using Uint128 = unsigned __int128;
 
 // Integers are added and multiplied without a sign: they wrap, and nothing is undefined. Those of
 // less than 32 bits would be promoted to int, whose product overflows.
-template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+template <typename T>
+  requires std::is_integral_v<T>
 SENNIT_HOST_DEVICE constexpr T add(T a, T b) {
   using Wrapping = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
   return static_cast<T>(static_cast<Wrapping>(a) + static_cast<Wrapping>(b));
 }
-template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+template <typename T>
+  requires std::is_integral_v<T>
 SENNIT_HOST_DEVICE constexpr T multiply(T a, T b) {
   using Wrapping = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
   return static_cast<T>(static_cast<Wrapping>(a) * static_cast<Wrapping>(b));
@@ -199,13 +201,14 @@ struct Reducer<T, kOp> {
 
   SENNIT_HOST_DEVICE static Accumulator load(T value) {
     const auto bits = __builtin_bit_cast(Accumulator, value);
-    return (bits & kMagnitude) > kLastNumber ? kNanKey : turn(bits);
+    const auto magnitude = static_cast<Accumulator>(bits & kMagnitude);
+    return select(magnitude > kLastNumber, kNanKey, turn(bits));
   }
   SENNIT_HOST_DEVICE static Accumulator combine(Accumulator a, Accumulator b) {
     return kOp == ReduceOp::kMin ? (a < b ? a : b) : (a > b ? a : b);
   }
   SENNIT_HOST_DEVICE static T store(Accumulator key) {
-    return __builtin_bit_cast(T, key == kNanKey ? kNan : turn(key));
+    return __builtin_bit_cast(T, select(key == kNanKey, kNan, turn(key)));
   }
 
  private:

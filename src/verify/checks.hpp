@@ -17,6 +17,8 @@ struct Checks {
   bool contributions = true;  // each contribution exactly once, where it belongs
   bool equal_trees = true;    // one expression tree on all ranks
   bool scaling = true;        // pre and post exactly once
+  bool known_lengths = true;  // where blocks differ in length, they hold what they are named for
+  bool skips = true;          // where lengths vary, messages that may be missing order nothing
   bool same_on_all_paths = true;  // what a bundle carries does not depend on the path
   bool equal_strands = true;      // strands that are claimed at run time compute the same trees
   bool single_hop = true;         // what is marked so goes straight from owner to final place

@@ -89,14 +89,14 @@ TEST(Bundles, AreLiveForEveryChoiceExactlyIfTheTightestGraphHasNoCircle) {
     ++(is_live ? live : dead);
     constexpr int kTiles = 6;
     const auto always_lent = [](int, int) { return 1; };
-    ASSERT_EQ(Execution(strand, kTiles, always_lent).run(random), is_live) << "seed " << seed;
+    ASSERT_EQ(Execution(strand, kTiles, {}, always_lent).run(random), is_live) << "seed " << seed;
     for (unsigned salt = 0; salt < 4 && is_live; ++salt) {
       const auto any = [&](int channel, int message) {
         const unsigned mixed = (salt + 1) * 2654435761U ^ static_cast<unsigned>(channel * 7919) ^
                                static_cast<unsigned>(message * 104729);
         return static_cast<int>(mixed >> 7 & 1U);
       };
-      ASSERT_TRUE(Execution(strand, kTiles, any).run(random)) << "seed " << seed;
+      ASSERT_TRUE(Execution(strand, kTiles, {}, any).run(random)) << "seed " << seed;
     }
   }
   EXPECT_GT(live, 200);

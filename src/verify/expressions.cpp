@@ -23,9 +23,9 @@ int Expressions::leaf(int rank, int block) {
   return find_or_add({.kind = Kind::kLeaf, .block = block}, operands);
 }
 
-int Expressions::scaled(Kind kind, int operand, bool finished) {
+int Expressions::scaled(int operand, bool finished) {
   Node scaled = node(operand);
-  scaled.kind = kind;
+  scaled.kind = Kind::kScaled;
   (finished ? scaled.post_scaled : scaled.pre_scaled) = true;
   return find_or_add(scaled, std::array{operand});
 }
@@ -106,9 +106,9 @@ bool Expressions::disjoint(int a, int b) const {
   return true;
 }
 
-// The rank of a leaf, scaled on its way or not; -1 for anything else.
+// The rank of a leaf, scaled or not; -1 for anything else.
 int Expressions::leaf_rank(int id) const {
-  if (node(id).kind == Kind::kScaledOperand) {
+  if (node(id).kind == Kind::kScaled) {
     id = operands(id)[0];
   }
   return node(id).kind == Kind::kLeaf ? operands(id)[0] : -1;

@@ -20,9 +20,8 @@ class Expressions {
   static constexpr int kNothing = -1;
 
   enum class Kind : std::uint8_t {
-    kLeaf,           // operands: rank, index of the input block
-    kScaled,         // scaled and rounded by a step of its own
-    kScaledOperand,  // scaled on its way into a fold, which rounds it
+    kLeaf,    // operands: rank, index of the input block
+    kScaled,  // scaled and rounded: a contribution, or a sum by a step of its own
     kFold,
     kFinishedFold,  // a fold whose result is scaled before it is rounded
   };
@@ -39,9 +38,8 @@ class Expressions {
   explicit Expressions(int ranks) : words_((static_cast<std::size_t>(ranks) + 63) / 64) {}
 
   int leaf(int rank, int block);
-  // `kind` is kScaled or kScaledOperand. `finished`: it is the sum that is scaled, not a
-  // contribution.
-  int scaled(Kind kind, int operand, bool finished);
+  // `finished`: it is the sum that is scaled, not a contribution.
+  int scaled(int operand, bool finished);
   // `kind` is kFold or kFinishedFold; two operands or more.
   int fold(Kind kind, std::span<const int> operands);
 
@@ -53,7 +51,7 @@ class Expressions {
   [[nodiscard]] int contributions(int id) const;
   [[nodiscard]] bool disjoint(int a, int b) const;
 
-  // Whether it is one fold of the leaves of ranks 0 ... ranks - 1, in this order.
+  // Whether it is one fold of the leaves, scaled or not, of ranks 0 ... ranks - 1, in this order.
   [[nodiscard]] bool is_canonical(int id, int ranks) const;
 
  private:

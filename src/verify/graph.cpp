@@ -62,6 +62,17 @@ Result<Graph> Graph::build(const FlatStrand& program, Coupling coupling) {
   return graph;
 }
 
+Graph Graph::without_single_hop() const {
+  Graph rest = *this;
+  std::erase_if(rest.edges_, [this](const Edge& edge) {
+    const bool of_channel = edge.kind == EdgeKind::kMessage || edge.kind == EdgeKind::kCredit ||
+                            edge.kind == EdgeKind::kRelease;
+    return of_channel &&
+           program_->schedule().channels[static_cast<std::size_t>(edge.subject)].single_hop;
+  });
+  return rest;
+}
+
 int Graph::node(int step, int tile) const {
   const auto lane =
       static_cast<std::size_t>(program_->steps()[static_cast<std::size_t>(step)].lane);

@@ -71,6 +71,10 @@ class Graph {
   // of fetches, which only the loosest one has.
   static Result<Graph> build(const FlatStrand& program, Coupling coupling = Coupling::kTightest);
 
+  // The waits that remain when no message of a single_hop channel is sent: where lengths vary, any
+  // of them may be missing in a tile.
+  [[nodiscard]] Graph without_single_hop() const;
+
   [[nodiscard]] const FlatStrand& program() const { return *program_; }
   [[nodiscard]] int period() const { return period_; }
   [[nodiscard]] int size() const { return static_cast<int>(step_of_.size()); }

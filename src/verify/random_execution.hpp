@@ -30,9 +30,16 @@ using PickPath = std::function<int(int channel, int message)>;
 // schedule.hpp and nothing else.
 class Execution {
  public:
+  // Where lengths vary: the channels' tiles that have messages, the rest is left out at both ends.
   explicit Execution(
-      const Strand& strand, int tiles, PickPath pick_path = [](int, int) { return 0; })
-      : strand_(strand), tiles_(tiles), pick_path_(std::move(pick_path)) {
+      const Strand& strand,
+      int tiles,
+      std::vector<int> tiles_of_channel = {},
+      PickPath pick_path = [](int, int) { return 0; })
+      : strand_(strand),
+        tiles_(tiles),
+        tiles_of_channel_(std::move(tiles_of_channel)),
+        pick_path_(std::move(pick_path)) {
     const Schedule& schedule = *strand.schedule;
     for (int rank = 0; rank < schedule.problem.ranks; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
@@ -116,7 +123,6 @@ class Execution {
   [[nodiscard]] bool may_start(const LaneState& lane) const {
     const Step& step = step_of(lane);
     const Schedule& schedule = *strand_.schedule;
-    const int tiles = end_tile(lane) - lane.tile;
     for (int tile = lane.tile; tile < end_tile(lane); ++tile) {
       for (const StepRef ref : step.after) {
         if (!is_finished(lane.rank, ref, tile)) {
@@ -134,12 +140,14 @@ class Execution {
     for (const int channel : step.in) {
       const auto c = static_cast<std::size_t>(channel);
       if (sent_[c] - taken_[c][reader_of(channel, lane.rank)] <
-          std::ranges::count(step.in, channel) * tiles) {
+          std::ranges::count(step.in, channel) * tiles_with(channel, lane)) {
         return false;
       }
     }
     for (const int channel : step.out) {
-      if (!has_slots(channel, static_cast<int>(std::ranges::count(step.out, channel)) * tiles)) {
+      const auto more =
+          static_cast<int>(std::ranges::count(step.out, channel)) * tiles_with(channel, lane);
+      if (more > 0 && !has_slots(channel, more)) {
         return false;
       }
     }
@@ -162,6 +170,15 @@ class Execution {
     return protocol_on(binding, binding.paths[path]) == Protocol::kDirectGet;
   }
 
+  // Of the lane's burst, the tiles in which the channel has messages.
+  [[nodiscard]] int tiles_with(int channel, const LaneState& lane) const {
+    const int end =
+        tiles_of_channel_.empty()
+            ? end_tile(lane)
+            : std::min(end_tile(lane), tiles_of_channel_[static_cast<std::size_t>(channel)]);
+    return std::max(0, end - lane.tile);
+  }
+
   [[nodiscard]] std::size_t reader_of(int channel, int rank) const {
     const auto& readers = strand_.schedule->channels[static_cast<std::size_t>(channel)].readers;
     return static_cast<std::size_t>(std::ranges::find(readers, rank, &LaneId::rank) -
@@ -182,12 +199,12 @@ class Execution {
 
   void advance(LaneState& lane) {
     if (!lane.lending) {
-      const int tiles = end_tile(lane) - lane.tile;
       for (const int channel : step_of(lane).in) {
-        taken_[static_cast<std::size_t>(channel)][reader_of(channel, lane.rank)] += tiles;
+        taken_[static_cast<std::size_t>(channel)][reader_of(channel, lane.rank)] +=
+            tiles_with(channel, lane);
       }
       for (const int channel : step_of(lane).out) {
-        sent_[static_cast<std::size_t>(channel)] += tiles;
+        sent_[static_cast<std::size_t>(channel)] += tiles_with(channel, lane);
       }
       lane.lending = !is_released(lane);
       if (lane.lending) {
@@ -206,6 +223,7 @@ class Execution {
 
   const Strand& strand_;
   int tiles_;
+  std::vector<int> tiles_of_channel_;
   PickPath pick_path_;
   std::vector<LaneState> lanes_;
   std::vector<int> sent_;

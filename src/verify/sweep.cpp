@@ -50,7 +50,7 @@ std::vector<Instance> list_instances(const SweepRequest& request) {
     }
   }
   // The largest first, so that no thread is left alone with them in the end.
-  std::ranges::stable_sort(instances, std::ranges::greater{}, [](const Instance& instance) {
+  std::ranges::sort(instances, std::ranges::greater{}, [](const Instance& instance) {
     return instance.shapes.front().ranks;
   });
   return instances;

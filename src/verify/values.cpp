@@ -45,7 +45,8 @@ class SymbolicRun {
   }
 
   ValueProof proof() && {
-    return {.reproducible = reproducible_,
+    return {.scaled = {.contributions = any_pre_, .sums = any_post_},
+            .reproducible = reproducible_,
             .messages = std::move(contents_),
             .outputs = std::move(outputs_)};
   }
@@ -134,7 +135,6 @@ class SymbolicRun {
     const std::size_t lists =
         step.kind == StepKind::kReduce ? step.from.size() / step.to.size() : 1;
     const std::size_t blocks = step.from.size() / lists;
-    const bool folds = lists + step.in.size() > 1;
     for (std::size_t i = 0; i < step.from.size(); ++i) {
       if (i % blocks == 0) {
         operands.emplace_back();
@@ -142,20 +142,20 @@ class SymbolicRun {
       Values& values = operands.back();
       SENNIT_RETURN_IF_ERROR(read(index, info.rank, step.from[i], values));
       if (step.pre && step.from[i].space == Space::kInput) {
-        SENNIT_RETURN_IF_ERROR(scale_contribution(index, step.from[i], folds, values.back()));
+        SENNIT_RETURN_IF_ERROR(scale_contribution(index, step.from[i], values.back()));
       }
     }
     return {};
   }
 
-  Status scale_contribution(int index, const Block& block, bool folds, int& value) {
+  Status scale_contribution(int index, const Block& block, int& value) {
     if (value == kNothing || expressions_.node(value).kind != Kind::kLeaf) {
       return checks_.scaling ? wrong(index,
                                      "scales {} as a contribution, but it was overwritten before",
                                      describe(program_.schedule(), block))
                              : Status();
     }
-    value = expressions_.scaled(folds ? Kind::kScaledOperand : Kind::kScaled, value, false);
+    value = expressions_.scaled(value, false);
     return {};
   }
 
@@ -234,7 +234,7 @@ class SymbolicRun {
     if (values.size() > 1) {
       return expressions_.fold(step.post ? Kind::kFinishedFold : Kind::kFold, values);
     }
-    return step.post ? expressions_.scaled(Kind::kScaled, values[0], true) : values[0];
+    return step.post ? expressions_.scaled(values[0], true) : values[0];
   }
 
   Status check_operands(int index, const Values& values) const {
@@ -322,10 +322,40 @@ class SymbolicRun {
     if (!to.empty() && to.size() != values.size() && checks_.lengths) {
       return wrong(index, "has {} blocks for the {} blocks of `to`", values.size(), to.size());
     }
+    if (problem_.blocks_differ() && checks_.known_lengths) {
+      SENNIT_RETURN_IF_ERROR(check_named_for(index, info.rank, to, values));
+    }
     for (std::size_t j = 0; j < to.size(); ++j) {
       cell(info.rank, to[j]) = j < values.size() ? values[j] : kNothing;
     }
     return {};
+  }
+
+  // Where blocks differ in length, a block is as long as what it is named for, and so may never
+  // hold anything else. Inputs are never written: they keep what they are named for.
+  Status check_named_for(int index,
+                         int owner,
+                         const std::vector<Block>& to,
+                         const Values& values) const {
+    for (std::size_t j = 0; j < std::min(to.size(), values.size()); ++j) {
+      if (values[j] != kNothing && !is_named_for(owner, to[j], values[j])) {
+        return wrong(index,
+                     "stores in {} of rank {} what may have another length",
+                     describe(program_.schedule(), to[j]),
+                     owner);
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool is_named_for(int owner, const Block& block, int value) const {
+    const Expressions::Node& node = expressions_.node(value);
+    if (!problem_.varying) {
+      return node.block == block.index;  // of a cut vector, also in scratch
+    }
+    const Problem::Contributions wanted = problem_.expected(owner, block.index);
+    return node.kind == Kind::kLeaf && node.block == wanted.index &&
+           expressions_.operands(value)[0] == wanted.ranks.front();
   }
 
   Status check_first_hop(int index, int rank, int channel, const Values& values) const {

@@ -7,11 +7,14 @@
 #include "expressions.hpp"
 #include "graph.hpp"
 
+#include "schedule/scaling.hpp"
+
 #include <vector>
 
 namespace sennit {
 
 struct ValueProof {
+  ScaledParts scaled;         // what every output block was scaled in, exactly once
   bool reproducible = false;  // all outputs have the canonical expression tree
   // What the ranks told each other, message after message: when sent and, if lent, when read.
   // Comparable between proofs with the same `order` and `expressions`.

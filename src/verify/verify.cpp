@@ -8,6 +8,8 @@
 #include "races.hpp"
 #include "values.hpp"
 
+#include "schedule/known_lengths.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -19,6 +21,7 @@ namespace {
 struct StrandProof {
   bool in_place = false;
   std::string why_not_in_place;
+  ScaledParts scaled;
   bool reproducible = false;
   std::vector<int> outputs;  // see ValueProof
 };
@@ -31,7 +34,8 @@ struct Waits {
   Order order;
 };
 
-// What encloses every choice of paths (see Coupling); one and the same where there is none.
+// What orders the steps whatever is chosen (see Coupling), and whatever messages are missing where
+// lengths vary; one and the same where there is no choice and all messages are there.
 struct Enclosure {
   const Waits& tightest;
   const Waits& loosest;
@@ -66,6 +70,12 @@ Result<StrandProof> prove_strand(const Strand& strand,
                                  const Checks& checks,
                                  Expressions& expressions) {
   const FlatStrand program(strand);
+  const bool varying = strand.schedule->problem.varying;
+  if (varying && checks.known_lengths) {
+    if (const Status known = check_known_lengths(*strand.schedule); !known.ok()) {
+      return fail(Code::kNotProved, "lengths: {}", known.message());
+    }
+  }
   if (checks.protocols) {
     SENNIT_RETURN_IF_ERROR(check_protocols(program));
   }
@@ -81,6 +91,8 @@ Result<StrandProof> prove_strand(const Strand& strand,
   if (has_bundle(strand)) {
     SENNIT_ASSIGN_OR_RETURN(Graph loose, Graph::build(program, Coupling::kLoosest));
     loosest.emplace(std::move(loose));
+  } else if (varying && checks.skips) {
+    loosest.emplace(tightest.graph.without_single_hop());
   }
   const Enclosure waits{.tightest = tightest, .loosest = loosest ? *loosest : tightest};
   if (strand.schedule->problem.collective == Collective::kBarrier && checks.contributions) {
@@ -89,6 +101,7 @@ Result<StrandProof> prove_strand(const Strand& strand,
   StrandProof proof;
   SENNIT_ASSIGN_OR_RETURN(ValueProof apart, prove_memory(waits, false, checks, expressions));
   const Result<ValueProof> in_place = prove_memory(waits, true, checks, expressions);
+  proof.scaled = apart.scaled;
   proof.reproducible = apart.reproducible;
   proof.outputs = std::move(apart.outputs);
   // Ranks may differ in whether they are in place. A rank's values follow from its own memory and
@@ -151,6 +164,10 @@ Result<Proof> verify_with(const Plan& plan, const Checks& checks) {
         return fail_in(equal);
       }
     }
+    if (s > 0 && strand->scaled != proof.scaled) {
+      return fail(Code::kNotProved, "values: strand {} scales other values than strand 0", s);
+    }
+    proof.scaled = strand->scaled;
     if (proof.in_place && !strand->in_place) {
       proof.in_place = false;
       proof.why_not_in_place = strand->why_not_in_place;

@@ -23,13 +23,16 @@
 //    (direct_get) is picked only with the consequence above;
 //  - a message sent by direct_put is written when the sender runs, whether or not the recipient has
 //    come to its step;
-//  - `pre` scales the operands that a step reads out of input blocks, and no others;
+//  - `pre` scales what a step reads out of input blocks, and nothing else, and rounds it before it
+//  is
+//    reduced: contributions that are sent and those that are reduced at home are the same bits;
 //  - a lane with burst b runs each step for b tiles at once: all messages in, all slots free.
 //
 // Thread-safe; nothing is shared between calls.
 #pragma once
 
 #include "schedule/plan.hpp"
+#include "schedule/scaling.hpp"
 
 #include <cstdint>
 #include <string>
@@ -48,6 +51,7 @@ struct Proof {
   std::uint64_t structure_hash = 0;
   bool in_place = false;         // holds as well when any of the ranks, or all, work in place
   std::string why_not_in_place;  // the first defect found when not
+  ScaledParts scaled;            // in every output: its contributions, its sum, exactly once
   bool reproducible = false;     // all outputs have one expression tree, the canonical one of n
 };
 

@@ -32,11 +32,13 @@ IS(offsetof(sennit_config_t, name), 8);
 IS(offsetof(sennit_config_t, deadline_s), 24);
 IS(offsetof(sennit_config_t, slot_bytes), 40);
 IS(offsetof(sennit_config_t, non_blocking), 56);
+IS(offsetof(sennit_config_t, reproducible), 60);
 
-IS(sizeof(sennit_call_options_t), 56);
+IS(sizeof(sennit_call_options_t), 64);
 IS(offsetof(sennit_call_options_t, algorithm), 8);
 IS(offsetof(sennit_call_options_t, tile_bytes), 32);
 IS(offsetof(sennit_call_options_t, work), 48);
+IS(offsetof(sennit_call_options_t, reproducible), 56);
 
 IS(SENNIT_OK, 0);
 IS(SENNIT_IN_PROGRESS, 1);

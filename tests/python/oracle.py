@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+DTYPES = ("float32", "float64", "int32", "int64", "uint8", "int8", "uint64")
+"""Types in which these inputs and their sums are exact or wrap; test_elements.py has the others."""
+
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
@@ -24,6 +27,6 @@ def contributions(size: int, count: int, dtype: str) -> Array:
 
 
 def reduced(size: int, count: int, dtype: str, op: str) -> Array:
-    """The element-wise reduction of all ranks' inputs; unsigned bytes wrap."""
+    """The element-wise reduction of all ranks' inputs; integers wrap."""
     result: Array = REDUCTIONS[op].reduce(contributions(size, count, dtype), axis=0, dtype=dtype)
     return result

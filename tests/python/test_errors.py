@@ -117,3 +117,13 @@ def test_arguments_that_are_wrong_by_themselves_are_refused_by_name(
 ) -> None:
     with pytest.raises(sennit.Error, match=words):
         sennit.spawn(call, 2, threads=True)  # type: ignore[arg-type]
+
+
+def test_a_time_that_is_given_goes_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in [("RANK", "0"), ("SIZE", "1"), ("KEY", "a time that is given")]:
+        monkeypatch.setenv(f"SENNIT_{name}", value)
+    monkeypatch.setenv("SENNIT_JOIN_TIMEOUT_S", "-1")
+    with pytest.raises(sennit.InvalidArgument, match="join timeout of -1"):
+        sennit.init()
+    with sennit.init(timeout_s=60.0) as comm:  # the value that the variable would have by default
+        assert comm.size == 1

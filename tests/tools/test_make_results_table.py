@@ -10,6 +10,8 @@ import make_results_table
 def test_the_committed_table_is_current() -> None:
     text = make_results_table.README.read_text(encoding="utf-8")
     assert text == make_results_table.readme(text), "run: python tools/make_results_table.py"
+    page = make_results_table.PERFORMANCE.read_text(encoding="utf-8")
+    assert page == make_results_table.performance(page), "run: python tools/make_results_table.py"
 
 
 def test_the_index_names_files_that_are_there() -> None:

@@ -55,6 +55,12 @@ def test_present_hardware_expects_no_skip() -> None:
     assert run_tests.read_expected_skips(lines, ["gpu1"]) == Counter(gpu2=2)
 
 
+def test_a_label_that_depends_on_the_system_expects_no_number() -> None:
+    lines = ["# comment", "gpu1 4", "namespaces any  # why"]
+    assert run_tests.read_expected_skips(lines, []) == Counter(gpu1=4)
+    assert run_tests.read_free_labels(lines) == {"namespaces"}
+
+
 def test_summary_names_the_labels() -> None:
     assert run_tests.describe(Counter(gpu1=2, slow=1)) == "3 skipped (gpu1 2, slow 1)"
     assert run_tests.describe(Counter()) == "0 skipped"

@@ -2,6 +2,7 @@
 
 #include "errors.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <utility>
@@ -24,6 +25,18 @@ constexpr DtypeRow kDtypes[] = {
     {"int32", SENNIT_INT32, nb::dlpack::dtype_code::Int, 32},
     {"int64", SENNIT_INT64, nb::dlpack::dtype_code::Int, 64},
     {"uint8", SENNIT_UINT8, nb::dlpack::dtype_code::UInt, 8},
+    {"int8", SENNIT_INT8, nb::dlpack::dtype_code::Int, 8},
+    {"int16", SENNIT_INT16, nb::dlpack::dtype_code::Int, 16},
+    {"uint16", SENNIT_UINT16, nb::dlpack::dtype_code::UInt, 16},
+    {"uint32", SENNIT_UINT32, nb::dlpack::dtype_code::UInt, 32},
+    {"uint64", SENNIT_UINT64, nb::dlpack::dtype_code::UInt, 64},
+    {"bool", SENNIT_BOOL, nb::dlpack::dtype_code::Bool, 8},
+    {"float16", SENNIT_FLOAT16, nb::dlpack::dtype_code::Float, 16},
+    {"bfloat16", SENNIT_BFLOAT16, nb::dlpack::dtype_code::Bfloat, 16},
+    {"float8_e4m3fn", SENNIT_FLOAT8_E4M3FN, nb::dlpack::dtype_code::Float8_E4M3FN, 8},
+    {"float8_e5m2", SENNIT_FLOAT8_E5M2, nb::dlpack::dtype_code::Float8_E5M2, 8},
+    {"complex64", SENNIT_COMPLEX64, nb::dlpack::dtype_code::Complex, 64},
+    {"complex128", SENNIT_COMPLEX128, nb::dlpack::dtype_code::Complex, 128},
 };
 
 std::string describe(nb::dlpack::dtype dtype) {
@@ -45,7 +58,7 @@ std::string describe(nb::dlpack::dtype dtype) {
       kind = "complex";
       break;
     case nb::dlpack::dtype_code::Bool:
-      return "bool";
+      return "bool of " + std::to_string(dtype.bits) + " bits";
     default:  // DLPack's own enumeration, which grows without us
       break;
   }
@@ -63,6 +76,23 @@ sennit_dtype_t dtype_of(nb::dlpack::dtype dtype, const std::string& name) {
   }
   raise(SENNIT_UNSUPPORTED,
         name + " has elements of type " + describe(dtype) + "; this build knows " + known);
+}
+
+// Bits of one type that lie in an array of another: what NumPy has no type for.
+sennit_dtype_t dtype_named(const std::string& wanted,
+                           nb::dlpack::dtype carrier,
+                           const std::string& name) {
+  for (const DtypeRow& row : kDtypes) {
+    if (row.name == wanted) {
+      if (carrier.bits != row.bits || carrier.lanes != 1) {
+        raise(SENNIT_INVALID_ARGUMENT,
+              name + " is to hold " + wanted + ", but its elements have " +
+                  std::to_string(carrier.bits) + " bits");
+      }
+      return row.dtype;
+    }
+  }
+  raise(SENNIT_INVALID_ARGUMENT, "there is no element type '" + wanted + "'");
 }
 
 bool is_c_contiguous(const nb::ndarray<nb::ro>& array) {
@@ -103,12 +133,15 @@ nb::ndarray<nb::ro> import_array(nb::handle object, const std::string& name, boo
 
 }  // namespace
 
-Buffer::Buffer(nb::handle object, std::string name, bool writable)
+Buffer::Buffer(nb::handle object,
+               std::string name,
+               bool writable,
+               const std::optional<std::string>& dtype)
     : array_(import_array(object, name, writable)), name_(std::move(name)), dtype_(SENNIT_UINT8) {
   if (array_.device_type() != nb::device::cpu::value) {
     raise(SENNIT_UNSUPPORTED, name_ + " lies in device memory; this build moves host memory only");
   }
-  dtype_ = dtype_of(array_.dtype(), name_);
+  dtype_ = dtype ? dtype_named(*dtype, array_.dtype(), name_) : dtype_of(array_.dtype(), name_);
   if (!is_c_contiguous(array_)) {
     raise(SENNIT_INVALID_ARGUMENT,
           name_ + " is not C-contiguous; pass numpy.ascontiguousarray(" + name_ + ")");
@@ -134,10 +167,11 @@ nb::tuple Buffer::shape() const {
 
 void bind_buffer(nb::module_& module) {
   nb::class_<Buffer>(module, "Buffer")
-      .def(nb::init<nb::handle, std::string, bool>(),
+      .def(nb::init<nb::handle, std::string, bool, std::optional<std::string>>(),
            nb::arg("object"),
            nb::arg("name"),
-           nb::arg("writable"))
+           nb::arg("writable"),
+           nb::arg("dtype") = nb::none())
       .def_prop_ro("shape", &Buffer::shape)
       .def_prop_ro("dtype", &Buffer::dtype_name)
       .def_prop_ro("count", &Buffer::count)

@@ -7,6 +7,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace sennit::python {
@@ -15,8 +16,12 @@ namespace sennit::python {
 // protocol and anything with DLPack; never copies.
 class Buffer {
  public:
-  // `name` is the argument's name in messages. Raises InvalidArgument or Unsupported.
-  Buffer(nanobind::handle object, std::string name, bool writable);
+  // `name` is the argument's name in messages; `dtype`, where given, says of what type the bits
+  // are, whatever the object calls them. Raises InvalidArgument or Unsupported.
+  Buffer(nanobind::handle object,
+         std::string name,
+         bool writable,
+         const std::optional<std::string>& dtype = std::nullopt);
 
   [[nodiscard]] void* data() const { return const_cast<void*>(array_.data()); }
   [[nodiscard]] std::size_t count() const { return array_.size(); }

@@ -30,6 +30,7 @@ struct Config {
   std::int64_t slot_bytes = 0;
   std::int32_t slots = 0;
   std::int32_t ports = 0;
+  bool reproducible = false;
   std::optional<std::string> path_policy;
 
   [[nodiscard]] sennit_config_t view() const {
@@ -41,6 +42,7 @@ struct Config {
     config.slot_bytes = slot_bytes;
     config.slots = slots;
     config.ports = ports;
+    config.reproducible = reproducible ? 1 : 0;
     config.path_policy = path_policy ? path_policy->c_str() : nullptr;
     return config;
   }
@@ -190,6 +192,7 @@ void bind_comm(nb::module_& module) {
                     std::int64_t,
                     std::int32_t,
                     std::int32_t,
+                    bool,
                     std::optional<std::string>>(),
            nb::arg("name"),
            nb::arg("join_timeout_s"),
@@ -198,6 +201,7 @@ void bind_comm(nb::module_& module) {
            nb::arg("slot_bytes"),
            nb::arg("slots"),
            nb::arg("ports"),
+           nb::arg("reproducible"),
            nb::arg("path_policy").none());
   nb::class_<Comm>(module, "Comm")
       .def_prop_ro("rank", &Comm::rank)

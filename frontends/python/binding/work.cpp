@@ -82,12 +82,28 @@ Work::~Work() {
 }
 
 sennit_status_t Work::post() {
+  auto op = static_cast<sennit_redop_t>(arguments_.op);
+  if (arguments_.scalar.empty()) {
+    return post_with(op);
+  }
+  const sennit_status_t made =
+      sennit_redop_create_premulsum(&op, arguments_.scalar.data(), dtype_, handle_);
+  if (made != SENNIT_OK) {
+    return made;
+  }
+  const sennit_status_t status = post_with(op);
+  // The call has what it needs of the operator.
+  sennit_redop_destroy(op, handle_);
+  return status;
+}
+
+sennit_status_t Work::post_with(sennit_redop_t op) {
   sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
   options.algorithm = arguments_.algorithm ? arguments_.algorithm->c_str() : nullptr;
   options.deadline_s = arguments_.deadline_s;
   options.work = &work_;
+  options.reproducible = arguments_.reproducible ? 1 : 0;
   const std::size_t count = arguments_.count;
-  const auto op = static_cast<sennit_redop_t>(arguments_.op);
   const int root = arguments_.root;
   switch (arguments_.collective) {
     case Collective::kAllReduce:
@@ -112,8 +128,58 @@ sennit_status_t Work::post() {
       return sennit_send(send_, count, dtype_, root, handle_, nullptr, &options);
     case Collective::kRecv:
       return sennit_recv(recv_, count, dtype_, root, handle_, nullptr, &options);
+    case Collective::kAllGatherV:
+    case Collective::kAllToAllV:
+    case Collective::kGatherV:
+    case Collective::kScatterV:
+      return post_varying(options);
   }
   return SENNIT_INTERNAL_ERROR;
+}
+
+sennit_status_t Work::post_varying(const sennit_call_options_t& options) {
+  const Blocks& in = arguments_.input;
+  const Blocks& out = arguments_.output;
+  const std::size_t count = arguments_.count;
+  const int root = arguments_.root;
+  switch (arguments_.collective) {
+    case Collective::kAllGatherV:
+      return sennit_all_gather_v(
+          send_, count, recv_, out.counts.data(), out.places(), dtype_, handle_, nullptr, &options);
+    case Collective::kAllToAllV:
+      return sennit_all_to_all_v(send_,
+                                 in.counts.data(),
+                                 in.places(),
+                                 recv_,
+                                 out.counts.data(),
+                                 out.places(),
+                                 dtype_,
+                                 handle_,
+                                 nullptr,
+                                 &options);
+    case Collective::kGatherV:
+      return sennit_gather_v(send_,
+                             count,
+                             recv_,
+                             out.counts.data(),
+                             out.places(),
+                             dtype_,
+                             root,
+                             handle_,
+                             nullptr,
+                             &options);
+    default:
+      return sennit_scatter_v(send_,
+                              in.counts.data(),
+                              in.places(),
+                              recv_,
+                              count,
+                              dtype_,
+                              root,
+                              handle_,
+                              nullptr,
+                              &options);
+  }
 }
 
 void Work::start() {
@@ -222,7 +288,15 @@ void bind_work(nb::module_& module) {
       .value("SCATTER", Collective::kScatter)
       .value("BARRIER", Collective::kBarrier)
       .value("SEND", Collective::kSend)
-      .value("RECV", Collective::kRecv);
+      .value("RECV", Collective::kRecv)
+      .value("ALL_GATHER_V", Collective::kAllGatherV)
+      .value("ALL_TO_ALL_V", Collective::kAllToAllV)
+      .value("GATHER_V", Collective::kGatherV)
+      .value("SCATTER_V", Collective::kScatterV);
+  nb::class_<Blocks>(module, "Blocks")
+      .def(nb::init<std::vector<std::size_t>, std::vector<std::size_t>>(),
+           nb::arg("counts"),
+           nb::arg("displacements"));
   nb::class_<Work>(module, "Work")
       .def(
           "__init__",
@@ -235,11 +309,24 @@ void bind_work(nb::module_& module) {
              int op,
              int root,
              std::optional<std::string> algorithm,
-             double deadline_s) {
+             double deadline_s,
+             const nb::bytes& scalar,
+             bool reproducible,
+             Blocks input,
+             Blocks output) {
             new (self) Work(std::move(comm),
                             std::move(send),
                             std::move(recv),
-                            {collective, count, op, root, std::move(algorithm), deadline_s});
+                            {collective,
+                             count,
+                             op,
+                             root,
+                             std::move(algorithm),
+                             deadline_s,
+                             std::string(scalar.c_str(), scalar.size()),
+                             reproducible,
+                             std::move(input),
+                             std::move(output)});
           },
           nb::arg("comm"),
           nb::arg("collective"),
@@ -249,7 +336,11 @@ void bind_work(nb::module_& module) {
           nb::arg("op"),
           nb::arg("root"),
           nb::arg("algorithm").none(),
-          nb::arg("deadline_s"))
+          nb::arg("deadline_s"),
+          nb::arg("scalar"),
+          nb::arg("reproducible"),
+          nb::arg("input") = Blocks(),
+          nb::arg("output") = Blocks())
       .def("start", &Work::start)
       .def("run", &Work::run)
       .def("wait", &Work::wait, nb::arg("timeout_s"))
@@ -257,8 +348,16 @@ void bind_work(nb::module_& module) {
   module.def("start_group", &start_group, nb::arg("works"));
   nb::dict ops;
   ops["sum"] = static_cast<int>(SENNIT_SUM);
+  ops["prod"] = static_cast<int>(SENNIT_PROD);
   ops["min"] = static_cast<int>(SENNIT_MIN);
   ops["max"] = static_cast<int>(SENNIT_MAX);
+  ops["avg"] = static_cast<int>(SENNIT_AVG);
+  ops["logical_and"] = static_cast<int>(SENNIT_LOGICAL_AND);
+  ops["logical_or"] = static_cast<int>(SENNIT_LOGICAL_OR);
+  ops["logical_xor"] = static_cast<int>(SENNIT_LOGICAL_XOR);
+  ops["bitwise_and"] = static_cast<int>(SENNIT_BITWISE_AND);
+  ops["bitwise_or"] = static_cast<int>(SENNIT_BITWISE_OR);
+  ops["bitwise_xor"] = static_cast<int>(SENNIT_BITWISE_XOR);
   module.attr("REDUCE_OPS") = ops;
 }
 

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sennit::python {
 
@@ -27,6 +28,20 @@ enum class Collective {
   kBarrier,
   kSend,
   kRecv,
+  kAllGatherV,
+  kAllToAllV,
+  kGatherV,
+  kScatterV,
+};
+
+// The blocks of one buffer where lengths vary; empty: not used, or one after the other.
+struct Blocks {
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> displacements;
+
+  [[nodiscard]] const std::size_t* places() const {
+    return displacements.empty() ? nullptr : displacements.data();
+  }
 };
 
 // What a C function of the ABI takes, besides buffers and communicator.
@@ -36,7 +51,11 @@ struct CallArguments {
   int op;    // sennit_redop_t; ignored where nothing is reduced
   int root;  // or the peer of a send or recv; ignored elsewhere
   std::optional<std::string> algorithm;
-  double deadline_s;  // 0: the communicator's; negative: none
+  double deadline_s;   // 0: the communicator's; negative: none
+  std::string scalar;  // not empty: the operator is a premultiplied sum with this element
+  bool reproducible;
+  Blocks input{};
+  Blocks output{};
 };
 
 // Keeps communicator and buffers alive until the call has ended.
@@ -63,6 +82,8 @@ class Work {
   sennit_status_t post();
 
  private:
+  sennit_status_t post_with(sennit_redop_t op);
+  sennit_status_t post_varying(const sennit_call_options_t& options);
   bool end_with(sennit_status_t status);
   void interrupt_if_asked();
 

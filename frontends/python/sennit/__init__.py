@@ -34,7 +34,9 @@ from sennit._core import (
     Unsupported,
     version_string,
 )
-from sennit.communicator import Communicator, Config, Registration, init
+from sennit.communicator import Communicator, Config, init
+from sennit.elements import PremulSum, Typed, premulsum, typed
+from sennit.registration import Registration
 from sennit.spawning import spawn
 from sennit.work import Work, group
 
@@ -53,13 +55,17 @@ __all__ = [
     "JoinTimeout",
     "Mismatch",
     "NotProved",
+    "PremulSum",
     "RankFailed",
     "Registration",
     "SystemFailure",
+    "Typed",
     "Unsupported",
     "Work",
     "__version__",
     "group",
     "init",
+    "premulsum",
     "spawn",
+    "typed",
 ]

@@ -69,9 +69,18 @@ class Collective(enum.Enum):
     BARRIER = 8
     SEND = 9
     RECV = 10
+    ALL_GATHER_V = 11
+    ALL_TO_ALL_V = 12
+    GATHER_V = 13
+    SCATTER_V = 14
+
+class Blocks:
+    def __init__(self, counts: list[int], displacements: list[int]) -> None: ...
 
 class Buffer:
-    def __init__(self, object: object, name: str, writable: bool) -> None: ...
+    def __init__(
+        self, object: object, name: str, writable: bool, dtype: str | None = None
+    ) -> None: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -91,6 +100,7 @@ class Config:
         slot_bytes: int,
         slots: int,
         ports: int,
+        reproducible: bool,
         path_policy: str | None,
     ) -> None: ...
 
@@ -120,6 +130,10 @@ class Work:
         root: int,
         algorithm: str | None,
         deadline_s: float,
+        scalar: bytes,
+        reproducible: bool,
+        input: Blocks = ...,
+        output: Blocks = ...,
     ) -> None: ...
     def start(self) -> None: ...
     def run(self) -> None: ...

@@ -6,15 +6,15 @@ caller decides whether it is run, started or put into a group.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from sennit import _core
+from sennit import _core, elements
 from sennit._core import Buffer, Collective, InvalidArgument
+from sennit.elements import PremulSum
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class Options(NamedTuple):
@@ -22,6 +22,10 @@ class Options(NamedTuple):
 
     algorithm: str | None = None
     deadline_s: float | None = None
+    reproducible: bool = False
+
+
+Operator = str | PremulSum
 
 
 class Group(NamedTuple):
@@ -32,7 +36,16 @@ class Group(NamedTuple):
     size: int
 
 
+class Table(NamedTuple):
+    """The blocks of a buffer whose lengths vary: elements and places, one a rank."""
+
+    counts: Iterable[int] | None
+    displacements: Iterable[int] | None = None
+
+
 Prepared = tuple[_core.Work, Any]
+
+_NO_BLOCKS = _core.Blocks([], [])
 
 
 def deadline_field(deadline_s: float | None) -> float:
@@ -42,43 +55,43 @@ def deadline_field(deadline_s: float | None) -> float:
     return deadline_s if deadline_s > 0 else -1.0
 
 
-def all_reduce(group: Group, x: Any, out: Any, op: str, options: Options) -> Prepared:
+def all_reduce(group: Group, x: Any, out: Any, op: Operator, options: Options) -> Prepared:
     """Prepare `Communicator.all_reduce`."""
     send, recv, out = _equal_buffers(x, out)
     return _prepare(group, Collective.ALL_REDUCE, send, recv, send.count, options, op=op), out
 
 
-def reduce(group: Group, x: Any, out: Any, op: str, root: int, options: Options) -> Prepared:
+def reduce(group: Group, x: Any, out: Any, op: Operator, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.reduce`."""
     recv = None
     if group.rank == root:
         send, recv, out = _equal_buffers(x, out)
     else:
-        send, out = Buffer(x, "x", writable=False), None
+        send, out = _buffer(x, "x", writable=False), None
     work = _prepare(group, Collective.REDUCE, send, recv, send.count, options, op=op, root=root)
     return work, out
 
 
 def broadcast(group: Group, x: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.broadcast`."""
-    buffer = Buffer(x, "x", writable=group.rank != root)
+    buffer = _buffer(x, "x", writable=group.rank != root)
     work = _prepare(group, Collective.BROADCAST, buffer, buffer, buffer.count, options, root=root)
     return work, x
 
 
 def all_gather(group: Group, x: Any, out: Any, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather`."""
-    send = Buffer(x, "x", writable=False)
-    out = _allocated(out, (group.size, *send.shape), send)
+    send = _buffer(x, "x", writable=False)
+    out = _allocated(out, (group.size, *send.shape), send, x)
     recv = _output(out, send.count * group.size, f"{group.size} times as many as x")
     return _prepare(group, Collective.ALL_GATHER, send, recv, send.count, options), out
 
 
-def reduce_scatter(group: Group, x: Any, out: Any, op: str, options: Options) -> Prepared:
+def reduce_scatter(group: Group, x: Any, out: Any, op: Operator, options: Options) -> Prepared:
     """Prepare `Communicator.reduce_scatter`."""
-    send = Buffer(x, "x", writable=False)
+    send = _buffer(x, "x", writable=False)
     shape = _part_shape(send, group.size)
-    out = _allocated(out, shape, send)
+    out = _allocated(out, shape, send, x)
     count = send.count // group.size
     recv = _output(out, count, f"1/{group.size} of those of x")
     return _prepare(group, Collective.REDUCE_SCATTER, send, recv, count, options, op=op), out
@@ -94,10 +107,10 @@ def all_to_all(group: Group, x: Any, out: Any, options: Options) -> Prepared:
 
 def gather(group: Group, x: Any, out: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather`."""
-    send = Buffer(x, "x", writable=False)
+    send = _buffer(x, "x", writable=False)
     recv = None
     if group.rank == root:
-        out = _allocated(out, (group.size, *send.shape), send)
+        out = _allocated(out, (group.size, *send.shape), send, x)
         recv = _output(out, send.count * group.size, f"{group.size} times as many as x")
     else:
         out = None
@@ -111,26 +124,100 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
             raise InvalidArgument(
                 f"scatter needs out on rank {group.rank}: only the root {root} knows shape and type"
             )
-        recv = Buffer(out, "out", writable=True)
+        recv = _buffer(out, "out", writable=True)
         return _prepare(group, Collective.SCATTER, None, recv, recv.count, options, root=root), out
     if x is None:
         raise InvalidArgument(f"scatter needs x on its root, rank {root}")
-    send = Buffer(x, "x", writable=False)
-    out = _allocated(out, _part_shape(send, group.size), send)
+    send = _buffer(x, "x", writable=False)
+    out = _allocated(out, _part_shape(send, group.size), send, x)
     count = send.count // group.size
     recv = _output(out, count, f"1/{group.size} of those of x")
     return _prepare(group, Collective.SCATTER, send, recv, count, options, root=root), out
 
 
+def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options) -> Prepared:
+    """Prepare `Communicator.all_gather_v`."""
+    send = _buffer(x, "x", writable=False)
+    blocks = _blocks(group, table)
+    out = _allocated(out, (blocks.end,), send, x)
+    recv = _holding(_buffer(out, "out", writable=True), "out", blocks.end)
+    work = _prepare(
+        group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks.core
+    )
+    return work, out
+
+
+def gather_v(group: Group, x: Any, out: Any, table: Table, root: int, options: Options) -> Prepared:
+    """Prepare `Communicator.gather_v`."""
+    send = _buffer(x, "x", writable=False)
+    recv, core = None, _NO_BLOCKS
+    if group.rank == root:
+        blocks = _blocks(group, table)
+        core = blocks.core
+        out = _allocated(out, (blocks.end,), send, x)
+        recv = _holding(_buffer(out, "out", writable=True), "out", blocks.end)
+    else:
+        out = None
+    work = _prepare(
+        group, Collective.GATHER_V, send, recv, send.count, options, root=root, output=core
+    )
+    return work, out
+
+
+def scatter_v(
+    group: Group, x: Any, out: Any, table: Table, root: int, options: Options
+) -> Prepared:
+    """Prepare `Communicator.scatter_v`."""
+    send, core = None, _NO_BLOCKS
+    if group.rank == root:
+        if x is None:
+            raise InvalidArgument(f"scatter_v needs x on its root, rank {root}")
+        blocks = _blocks(group, table)
+        core = blocks.core
+        send = _holding(_buffer(x, "x", writable=False), "x", blocks.end)
+        out = _allocated(out, (blocks.counts[group.rank],), send, x)
+    elif out is None:
+        raise InvalidArgument(
+            f"scatter_v needs out on rank {group.rank}: only the root {root} knows length and type"
+        )
+    recv = _buffer(out, "out", writable=True)
+    work = _prepare(
+        group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=core
+    )
+    return work, out
+
+
+def all_to_all_v(
+    group: Group, x: Any, out: Any, sent: Table, received: Table, options: Options
+) -> Prepared:
+    """Prepare `Communicator.all_to_all_v`."""
+    inputs = _blocks(group, sent)
+    outputs = _blocks(group, received)
+    send = _holding(_buffer(x, "x", writable=False), "x", inputs.end)
+    out = _allocated(out, (outputs.end,), send, x)
+    recv = _holding(_buffer(out, "out", writable=True), "out", outputs.end)
+    work = _prepare(
+        group,
+        Collective.ALL_TO_ALL_V,
+        send,
+        recv,
+        0,
+        options,
+        input=inputs.core,
+        output=outputs.core,
+    )
+    return work, out
+
+
 def send(group: Group, x: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.send`."""
-    buffer = Buffer(x, "x", writable=False)
+    buffer = _buffer(x, "x", writable=False)
     return _prepare(group, Collective.SEND, buffer, None, buffer.count, options, root=peer), None
 
 
 def recv(group: Group, out: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.recv`."""
-    buffer = Buffer(out, "out", writable=True)
+    buffer = _buffer(out, "out", writable=True)
     return _prepare(group, Collective.RECV, None, buffer, buffer.count, options, root=peer), out
 
 
@@ -147,11 +234,20 @@ def _prepare(
     count: int,
     options: Options,
     *,
-    op: str = "sum",
+    op: Operator = "sum",
     root: int = 0,
+    input: _core.Blocks = _NO_BLOCKS,
+    output: _core.Blocks = _NO_BLOCKS,
 ) -> _core.Work:
+    scalar = b""
+    if isinstance(op, PremulSum):
+        buffer = send if send is not None else recv
+        assert buffer is not None
+        scalar, op = op.element(buffer.dtype), "sum"
     if op not in _core.REDUCE_OPS:
-        raise InvalidArgument(f"no reduce operator {op!r}; there are {', '.join(_core.REDUCE_OPS)}")
+        raise InvalidArgument(
+            f"no reduce operator {op!r}; there are {', '.join(_core.REDUCE_OPS)} and premulsum(x)"
+        )
     return _core.Work(
         group.handle,
         collective,
@@ -162,25 +258,71 @@ def _prepare(
         root,
         options.algorithm,
         deadline_field(options.deadline_s),
+        scalar,
+        options.reproducible,
+        input,
+        output,
     )
 
 
 def _equal_buffers(x: Any, out: Any) -> tuple[Buffer, Buffer, Any]:
     """Input and output of the same count; one buffer where the call is in place."""
     if out is x:
-        both = Buffer(x, "x", writable=True)
+        both = _buffer(x, "x", writable=True)
         return both, both, out
-    send = Buffer(x, "x", writable=False)
-    out = _allocated(out, send.shape, send)
+    send = _buffer(x, "x", writable=False)
+    out = _allocated(out, send.shape, send, x)
     return send, _output(out, send.count, "as many as x"), out
 
 
-def _allocated(out: Any, shape: Sequence[int], like: Buffer) -> Any:
-    return np.empty(shape, dtype=like.dtype) if out is None else out
+def _buffer(x: Any, name: str, *, writable: bool) -> Buffer:
+    bits = elements.bits_of(x)
+    if bits is None:
+        return Buffer(x, name, writable=writable)
+    return Buffer(bits.array, name, writable=writable, dtype=bits.dtype)
+
+
+def _allocated(out: Any, shape: Sequence[int], like: Buffer, x: Any) -> Any:
+    return elements.empty(shape, like.dtype, x) if out is None else out
+def _numbers(values: Iterable[int]) -> list[int]:
+    numbers = [operator.index(value) for value in values]
+    if any(number < 0 for number in numbers):
+        raise InvalidArgument(f"counts and displacements cannot be negative: {numbers}")
+    return numbers
+
+
+class _Blocks(NamedTuple):
+    """The blocks as the C ABI takes them, and the element behind the last of them."""
+
+    core: _core.Blocks
+    counts: list[int]
+    end: int
+
+
+def _blocks(group: Group, table: Table) -> _Blocks:
+    if table.counts is None:
+        raise InvalidArgument("this call needs counts, one for each rank")
+    counts = _numbers(table.counts)
+    places = [] if table.displacements is None else _numbers(table.displacements)
+    for numbers, what in ((counts, "counts"), (places, "displacements")):
+        if len(numbers) != group.size and (numbers or what == "counts"):
+            raise InvalidArgument(f"{len(numbers)} {what} for {group.size} ranks")
+    if not places:
+        return _Blocks(_core.Blocks(counts, places), counts, sum(counts))
+    ends = [place + count for place, count in zip(places, counts, strict=True) if count > 0]
+    return _Blocks(_core.Blocks(counts, places), counts, max(ends, default=0))
+
+
+def _holding(buffer: Buffer, name: str, elements: int) -> Buffer:
+    if buffer.count < elements:
+        raise InvalidArgument(
+            f"{name} has {buffer.count} elements, but its blocks end at {elements}"
+        )
+    return buffer
 
 
 def _output(out: Any, count: int, rule: str) -> Buffer:
-    buffer = Buffer(out, "out", writable=True)
+    buffer = _buffer(out, "out", writable=True)
     if buffer.count != count:
         raise InvalidArgument(
             f"out has {buffer.count} elements, but the call writes {count} ({rule})"

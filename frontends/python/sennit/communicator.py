@@ -6,7 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from sennit import _core, calls
-from sennit.calls import Options
+from sennit.calls import Options, Table
+from sennit.elements import PremulSum
+from sennit.registration import Registration
 from sennit.starter import Starter
 from sennit.work import group, run
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-_JOIN_TIMEOUT_S = 60.0
-_DEADLINE_S = 30.0
 _SETTLED_STATES = (0, 1)  # success, and still in progress: a communicator that has not failed
 
 
@@ -29,6 +29,7 @@ class Config:
         slot_bytes: Bytes of a slot of a channel (SENNIT_SLOT_BYTES).
         slots: Slots of a channel (SENNIT_SLOTS).
         ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
+        reproducible: Make every reduction in the order of ranks (SENNIT_REPRODUCIBLE).
         path_policy: How calls over several paths use them (SENNIT_PATH_POLICY).
     """
 
@@ -36,26 +37,30 @@ class Config:
     slot_bytes: int | None = None
     slots: int | None = None
     ports: int | None = None
+    reproducible: bool | None = None
     path_policy: str | None = None
 
-    def core(self, name: str, timeout_s: float, deadline_s: float) -> _core.Config:
-        """The settings as the C ABI takes them; a time that is its default yields to a variable."""
+    def core(
+        self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
+    ) -> _core.Config:
+        """The settings as the C ABI takes them, where zero is what None is here."""
         return _core.Config(
             name=name,
-            join_timeout_s=0.0 if timeout_s == _JOIN_TIMEOUT_S else timeout_s,
-            deadline_s=0.0 if deadline_s == _DEADLINE_S else calls.deadline_field(deadline_s),
+            join_timeout_s=timeout_s or 0.0,
+            deadline_s=calls.deadline_field(deadline_s),
             paths=self.paths,
             slot_bytes=self.slot_bytes or 0,
             slots=self.slots or 0,
             ports=self.ports or 0,
+            reproducible=bool(self.reproducible),
             path_policy=self.path_policy,
         )
 
 
 def init(
     *,
-    timeout_s: float = _JOIN_TIMEOUT_S,
-    deadline_s: float = _DEADLINE_S,
+    timeout_s: float | None = None,
+    deadline_s: float | None = None,
     name: str = "world",
     config: Config | None = None,
 ) -> Communicator:
@@ -65,8 +70,9 @@ def init(
     SENNIT_SIZE, SENNIT_KEY; torchrun's; Open MPI's; MPICH's; Slurm's.
 
     Args:
-        timeout_s: Seconds in which all ranks must join; 60 yields to SENNIT_JOIN_TIMEOUT_S.
-        deadline_s: Seconds that one call may take, 0 for no limit; 30 yields to SENNIT_DEADLINE_S.
+        timeout_s: Seconds in which all ranks must join; None: SENNIT_JOIN_TIMEOUT_S, else 60.
+        deadline_s: Seconds that one call may take, 0 for no limit; None: SENNIT_DEADLINE_S, else
+            30.
         name: Name of the communicator in messages.
         config: Further settings, the same on all ranks.
 
@@ -82,36 +88,19 @@ def init(
     return Communicator(_core.init_env(core_config), name, core_config)
 
 
-class Registration:
-    """A buffer that a communicator knows; ends with `close()` or the end of a `with` block."""
-
-    def __init__(self, handle: _core.Comm, buffer: _core.Buffer) -> None:
-        """Register the buffer."""
-        self._comm = handle
-        self._buffer: _core.Buffer | None = buffer
-        self._registration = handle.register(buffer)
-
-    def close(self) -> None:
-        """End the registration; more than once is allowed."""
-        if self._buffer is not None:
-            self._buffer = None
-            self._comm.deregister(self._registration)
-
-    def __enter__(self) -> Registration:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the registration."""
-        self.close()
-
-
 class Communicator:
     """Ranks that have joined. Made by `init`, `spawn`, `split` and `shrink`.
 
     Buffers are NumPy arrays, objects with the buffer protocol (bytearray, memoryview, array) or
-    with DLPack (tensors of PyTorch in host memory): C-contiguous, float32, float64, int32, int64 or
-    uint8. They are used in place, never copied. An output that is not given is a new NumPy array.
+    with DLPack (tensors of PyTorch in host memory), C-contiguous: integers of 8 to 64 bits, bool,
+    float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, complex64, complex128. Arrays
+    of ml_dtypes are taken, too, and bits that `sennit.typed` names. They are used in place, never
+    copied. An output that is not given is a new NumPy array.
+
+    Operators are "sum", "prod", "min", "max", "avg", "logical_and", "logical_or", "logical_xor",
+    "bitwise_and", "bitwise_or", "bitwise_xor" and `sennit.premulsum(factor)`. Not every type has
+    all of them; docs/numerics.md has the table, and what each computes. `reproducible` reduces in
+    the order of ranks, so that the bits of the result depend on nothing but the inputs.
 
     Every call is made by all ranks in the same order, with the same count, type, operator and root.
     While it waits, the GIL is free and Ctrl-C works: it aborts the communicator and raises
@@ -153,48 +142,58 @@ class Communicator:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, and give the result to all.
 
         Args:
             x: This rank's contribution, any shape.
             out: As many elements as x; `out is x` is in place.
-            op: "sum", "min" or "max".
+            op: See the class.
             algorithm: See the class.
             deadline_s: See the class.
+            reproducible: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given.
         """
-        return _run(calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+        )
 
     def reduce(
         self,
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, at the root.
 
         Args:
             x: This rank's contribution, any shape.
             out: At the root, as many elements as x; `out is x` is in place. Ignored elsewhere.
-            op: "sum", "min" or "max".
+            op: See the class.
             root: The rank that gets the result.
             algorithm: See the class.
             deadline_s: See the class.
+            reproducible: See the class.
 
         Returns:
             `out` at the root, None elsewhere.
         """
-        return _run(calls.reduce(self._group, x, out, op, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.reduce(
+                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def broadcast(
         self,
@@ -233,24 +232,30 @@ class Communicator:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Any:
         """Combine the arrays of all ranks, and give each rank its part of the result.
 
         Args:
             x: Contributions to all parts; its first axis is a multiple of size.
             out: 1/size of the elements of x; this rank's part of x itself is in place.
-            op: "sum", "min" or "max".
+            op: See the class.
             algorithm: See the class.
             deadline_s: See the class.
+            reproducible: See the class.
 
         Returns:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
             shape of x with the first axis divided by size.
         """
-        return _run(calls.reduce_scatter(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _run(
+            calls.reduce_scatter(
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def all_to_all(
         self,
@@ -320,6 +325,122 @@ class Communicator:
         """
         return _run(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
 
+    def all_gather_v(
+        self,
+        x: Any,
+        counts: Iterable[int],
+        out: Any = None,
+        *,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give the arrays of all ranks to all; their lengths may differ.
+
+        Args:
+            x: This rank's part, of `counts[rank]` elements; its block of out itself is in place.
+            counts: Elements of each rank's part, the same on all ranks.
+            out: Holds the blocks; flat where it was not given.
+            displacements: Where each block begins in out; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`: block r is the x of rank r.
+        """
+        table = Table(counts, displacements)
+        return _run(calls.all_gather_v(self._group, x, out, table, Options(algorithm, deadline_s)))
+
+    def all_to_all_v(
+        self,
+        x: Any,
+        send_counts: Iterable[int],
+        recv_counts: Iterable[int],
+        out: Any = None,
+        *,
+        send_displacements: Iterable[int] | None = None,
+        recv_displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give block r of x to rank r, and get a block from every rank; lengths may differ.
+
+        Args:
+            x: Holds the blocks to send.
+            send_counts: Elements for each rank, which expects as many from this one.
+            recv_counts: Elements from each rank.
+            out: Holds the blocks that arrive; flat where it was not given. Never in place.
+            send_displacements: Where each block begins in x; None: one after the other.
+            recv_displacements: Where each block begins in out; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`: block r comes from rank r.
+        """
+        sent = Table(send_counts, send_displacements)
+        received = Table(recv_counts, recv_displacements)
+        options = Options(algorithm, deadline_s)
+        return _run(calls.all_to_all_v(self._group, x, out, sent, received, options))
+
+    def gather_v(
+        self,
+        x: Any,
+        counts: Iterable[int] | None = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give the arrays of all ranks to the root; their lengths may differ.
+
+        Args:
+            x: This rank's part.
+            counts: At the root, elements of each rank's part. Ignored elsewhere.
+            out: At the root, holds the blocks. Ignored elsewhere.
+            root: The rank that gets the parts.
+            displacements: At the root, where each block begins in out; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            At the root `out`, flat where it was not given; None elsewhere.
+        """
+        table = Table(counts, displacements)
+        options = Options(algorithm, deadline_s)
+        return _run(calls.gather_v(self._group, x, out, table, root, options))
+
+    def scatter_v(
+        self,
+        x: Any = None,
+        counts: Iterable[int] | None = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Give block r of the root's x to rank r; lengths may differ.
+
+        Args:
+            x: At the root, holds the blocks. Ignored elsewhere.
+            counts: At the root, elements of each rank's block. Ignored elsewhere.
+            out: As many elements as the rank's block. Needed on every rank but the root.
+            root: The rank that has x.
+            displacements: At the root, where each block begins in x; None: one after the other.
+            algorithm: See the class.
+            deadline_s: See the class.
+
+        Returns:
+            `out`; flat where it was not given.
+        """
+        table = Table(counts, displacements)
+        options = Options(algorithm, deadline_s)
+        return _run(calls.scatter_v(self._group, x, out, table, root, options))
+
     def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
         _run(calls.send(self._group, x, peer, Options(None, deadline_s)))
@@ -348,7 +469,7 @@ class Communicator:
             The new communicator, None where color is None.
         """
         name = name or f"{self.name}.{color}"
-        config = Config().core(name, _JOIN_TIMEOUT_S, _DEADLINE_S)
+        config = Config().core(name)
         handle = self._handle.split(-1 if color is None else color, key, config)
         return None if handle is None else Communicator(handle, name, config)
 
@@ -361,7 +482,7 @@ class Communicator:
             excluded: Ranks to leave out.
         """
         name = f"{self.name}.shrunk"
-        config = Config().core(name, _JOIN_TIMEOUT_S, _DEADLINE_S)
+        config = Config().core(name)
         return Communicator(self._handle.shrink(list(excluded), config), name, config)
 
     def register(self, buffer: Any) -> Registration:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sennit import calls
-from sennit.calls import Options
+from sennit.calls import Options, Table
+from sennit.elements import PremulSum
 from sennit.work import Work, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Starter:
@@ -25,25 +29,33 @@ class Starter:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Work:
         """Start an all_reduce."""
-        return _start(calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _start(
+            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+        )
 
     def reduce(
         self,
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Work:
         """Start a reduce."""
-        return _start(calls.reduce(self._group, x, out, op, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.reduce(
+                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def broadcast(
         self,
@@ -72,12 +84,17 @@ class Starter:
         x: Any,
         out: Any = None,
         *,
-        op: str = "sum",
+        op: str | PremulSum = "sum",
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        reproducible: bool = False,
     ) -> Work:
         """Start a reduce_scatter."""
-        return _start(calls.reduce_scatter(self._group, x, out, op, Options(algorithm, deadline_s)))
+        return _start(
+            calls.reduce_scatter(
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+            )
+        )
 
     def all_to_all(
         self,
@@ -113,6 +130,72 @@ class Starter:
     ) -> Work:
         """Start a scatter."""
         return _start(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+
+    def all_gather_v(
+        self,
+        x: Any,
+        counts: Iterable[int],
+        out: Any = None,
+        *,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start an all_gather_v."""
+        table = Table(counts, displacements)
+        return _start(
+            calls.all_gather_v(self._group, x, out, table, Options(algorithm, deadline_s))
+        )
+
+    def all_to_all_v(
+        self,
+        x: Any,
+        send_counts: Iterable[int],
+        recv_counts: Iterable[int],
+        out: Any = None,
+        *,
+        send_displacements: Iterable[int] | None = None,
+        recv_displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start an all_to_all_v."""
+        sent = Table(send_counts, send_displacements)
+        received = Table(recv_counts, recv_displacements)
+        options = Options(algorithm, deadline_s)
+        return _start(calls.all_to_all_v(self._group, x, out, sent, received, options))
+
+    def gather_v(
+        self,
+        x: Any,
+        counts: Iterable[int] | None = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start a gather_v."""
+        table = Table(counts, displacements)
+        options = Options(algorithm, deadline_s)
+        return _start(calls.gather_v(self._group, x, out, table, root, options))
+
+    def scatter_v(
+        self,
+        x: Any = None,
+        counts: Iterable[int] | None = None,
+        out: Any = None,
+        *,
+        root: int = 0,
+        displacements: Iterable[int] | None = None,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
+        """Start a scatter_v."""
+        table = Table(counts, displacements)
+        options = Options(algorithm, deadline_s)
+        return _start(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> Work:
         """Start a send."""

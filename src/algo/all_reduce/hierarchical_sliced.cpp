@@ -100,21 +100,26 @@ class Build {
       }
       const auto channels = pair_channels(b_, senders, summers);
       for (int group = 0; group < groups_.count(); ++group) {
-        const int leader = at(senders, group).rank;
-        StepRef sent;
-        for (const int peer : successors(group, groups_.count())) {
-          sent =
-              b_.send(at(senders, group), {partial(group, slice)}, at(at(channels, group), peer));
-          if (groups_.size(group) > 1) {
-            b_.after(at(senders, group), {at(collected_, leader)});
-          }
-        }
-        finished_[static_cast<std::size_t>(leader)] = b_.step(
-            at(summers, group),
-            reduce_in_order(channels, group, {partial(group, slice)}, {output_block(slice)}));
-        b_.after(at(summers, group), {sent});
+        cross_slice(slice, at(senders, group), at(summers, group), channels);
       }
     }
+  }
+
+  // `channels` between the leaders of the slice, by group.
+  void cross_slice(int slice, LaneId sender, LaneId summer, const PairChannels& channels) {
+    const int group = groups_.group_of(sender.rank);
+    const Block own = partial(group, slice);
+    StepRef sent;
+    for (const int peer : successors(group, groups_.count())) {
+      sent = b_.send(sender, {own}, at(at(channels, group), peer));
+      if (groups_.size(group) > 1) {
+        b_.after(sender, {at(collected_, sender.rank)});
+      }
+    }
+    const StepRef total =
+        b_.step(summer, reduce_in_order(channels, group, {own}, {output_block(slice)}));
+    b_.after(summer, {sent});
+    finished_[static_cast<std::size_t>(sender.rank)] = total;
   }
 
   // Stage 3: an all-gather in the group. The last total of a rank stands behind its others.

@@ -94,6 +94,12 @@ Status DeviceComm::preload() {
 }
 
 Status DeviceComm::check(const Operation& operation) const {
+  if (is_reduction(operation.collective)) {
+    SENNIT_RETURN_IF_ERROR(check_operator(operation.dtype, operation.op));
+  }
+  if (operation.varying) {
+    return fail(Code::kUnsupported, "{} runs on host ranks so far", name_of(operation));
+  }
   SENNIT_RETURN_IF_ERROR(check_buffers(operation, world_.rank(), world_.size()));
   for (const void* pointer : {operation.send, static_cast<const void*>(operation.recv)}) {
     if (pointer == nullptr || operation.count == 0) {
@@ -151,6 +157,7 @@ Status DeviceComm::collective(const Call& call) {
   sm::DirectCall direct;
   direct.input = static_cast<const std::byte*>(op.send);
   direct.output = static_cast<std::byte*>(op.recv);
+  direct.scalar = op.scaling.scalar;
   sm::bind(program->direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
@@ -298,14 +305,18 @@ Status DeviceComm::explain(sm::Trouble trouble) const {
         detail};
   }
   if (trouble == sm::Trouble::kDeadline) {
-    const auto peer = static_cast<int>(memory_->board().peer);
+    const sm::Board& board = memory_->board();
+    const auto peer = static_cast<int>(board.peer);
     detail.blamed_ranks = {peer};
-    detail.evidence = "its data did not come";
-    return {
-        Code::kDeadlineExceeded,
-        fmt::format(
-            "{}, waited for {} until its deadline. Next: {}", where, world_.describe(peer), next),
-        detail};
+    detail.evidence = fmt::format(
+        "its part of round {} of thread block {} did not come", board.round, board.block);
+    return {Code::kDeadlineExceeded,
+            fmt::format("{}, waited for {} until its deadline: {}. Next: {}",
+                        where,
+                        world_.describe(peer),
+                        detail.evidence,
+                        next),
+            detail};
   }
   return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name), detail};
 }

@@ -27,7 +27,7 @@ class DeviceComm {
   struct Options {
     std::string name = "world";
     double deadline_s = 30.0;  // negative: none
-    int blocks = 64;           // of a call, at most
+    int blocks = 128;          // of a call, at most
   };
 
   // All ranks together. `world` outlives the result.

@@ -33,7 +33,7 @@ struct DeviceMemory::Introduction {
 DeviceMemory::DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity)
     : driver_(driver), identity_(identity), bases_(static_cast<std::size_t>(identity.ranks)) {
   // Fewer blocks get more packets each: a round moves as much.
-  constexpr int kWarpPackets = 256;
+  constexpr int kWarpPackets = 512;
   shape_ = {.ranks = identity.ranks,
             .ll_blocks = std::min(32, identity.blocks),
             .ll128_blocks = identity.blocks,

@@ -21,7 +21,7 @@ struct DeviceIdentity {
   int device = 0;
   int rank = 0;
   int ranks = 1;
-  int blocks = 64;  // of a call, at most; the same on all ranks
+  int blocks = 128;  // of a call, at most; the same on all ranks
 };
 
 class DeviceMemory {

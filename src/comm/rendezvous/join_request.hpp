@@ -7,6 +7,9 @@
 #include "comm/rendezvous/frame.hpp"
 #include "comm/rendezvous/unix_socket.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,17 @@ struct JoinRequest {
   SocketAddress address;
   UniqueFd own_pidfd;
   Deadline deadline;
+  std::function<Status()> interruption;  // may be empty
+
+  // Why the join is to end before its time; ok: it is not.
+  [[nodiscard]] Status check_interruption() const {
+    return interruption ? interruption() : Status();
+  }
+  // When to ask, at the latest.
+  [[nodiscard]] Deadline::Clock::time_point next_check() const {
+    const auto soon = Deadline::Clock::now() + std::chrono::milliseconds(20);
+    return interruption ? std::min(soon, deadline.end()) : deadline.end();
+  }
 };
 
 // A failure as it travels to all ranks; join() puts rank and time in front of it.

@@ -83,7 +83,8 @@ Result<Membership> join_others(const Identity& identity,
                             digest_key(identity.key),
                             std::move(address),
                             std::move(own_pidfd),
-                            deadline};
+                            deadline,
+                            options.interruption};
   return identity.rank == 0 ? RendezvousHost(request).run() : RendezvousGuest(request).run();
 }
 

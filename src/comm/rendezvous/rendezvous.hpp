@@ -41,6 +41,8 @@ struct JoinOptions {
   // What all ranks must agree on, as "name=value" lines; a difference is refused and listed.
   std::string settings;
   std::size_t segment_bytes = 0;  // at least 1; the same on all ranks
+  // Asked now and then while this rank waits for others; a failure ends the join. May be empty.
+  std::function<Status()> interruption{};
 };
 
 // Memory that all ranks of a set share, zeroed at first. One mapping a process, however many of the

@@ -35,7 +35,13 @@ Result<Membership> RendezvousGuest::run() {
   Talk state = Talk::kLost;
   while (state == Talk::kLost) {
     SENNIT_RETURN_IF_ERROR(connect());
-    SENNIT_ASSIGN_OR_RETURN(state, talk());
+    Result<Talk> talked = talk();
+    if (!talked.ok()) {
+      socket_.reset();
+      remove_what_is_left(request_.address);
+      return talked.status();
+    }
+    state = *talked;
     if (state == Talk::kLost) {
       std::this_thread::sleep_for(kFirstRetry);
     }
@@ -54,7 +60,9 @@ Status RendezvousGuest::connect() {
       host_pid_ = peer_of(socket_.get()).pid;
       return {};
     }
+    SENNIT_RETURN_IF_ERROR(request_.check_interruption());
     if (request_.deadline.passed()) {
+      remove_what_is_left(request_.address);
       return host_not_found();
     }
     if (const double elapsed_s = request_.deadline.elapsed_s(); patience_.due(elapsed_s)) {
@@ -74,10 +82,17 @@ Result<RendezvousGuest::Talk> RendezvousGuest::talk() {
     return said;
   }
   while (state == Talk::kGoesOn) {
-    if (!wait_readable(socket_.get(), request_.deadline.end())) {
+    if (wait_readable(socket_.get(), request_.next_check())) {
+      SENNIT_ASSIGN_OR_RETURN(state, take_message());
+    } else if (request_.deadline.passed()) {
       return await_verdict();
+    } else if (segment_ == nullptr) {
+      // A rank that has said it is ready leaves only when rank 0 says so: rank 0 may just have told
+      // the others that all are there.
+      if (Status why = request_.check_interruption(); !why.ok()) {
+        return give_up(std::move(why));
+      }
     }
-    SENNIT_ASSIGN_OR_RETURN(state, take_message());
   }
   return state;
 }

@@ -46,6 +46,8 @@ Result<Membership> RendezvousHost::run() {
     const bool waiting = phase_ == Phase::kGathering || phase_ == Phase::kHandingOut;
     if (waiting && request_.deadline.passed()) {
       fail_all(timed_out());
+    } else if (Status why = request_.check_interruption(); waiting && !why.ok()) {
+      fail_all(std::move(why));
     }
   }
   if (failure_) {
@@ -70,6 +72,7 @@ Status RendezvousHost::open_listener() {
       listener_ = std::move(attempt.listener);
       return {};
     }
+    SENNIT_RETURN_IF_ERROR(request_.check_interruption());
     if (request_.deadline.passed()) {
       return join_failure(
           Code::kJoinTimeout,
@@ -115,7 +118,7 @@ int RendezvousHost::poll_timeout_ms() const {
   const auto now = Deadline::Clock::now();
   TimePoint wake = now + seconds(1);  // for the warnings of a long wait
   if (phase_ != Phase::kFailing) {
-    wake = std::min(wake, request_.deadline.end());
+    wake = std::min(wake, request_.next_check());
   } else {
     wake = std::min(wake, all_sent() ? farewell_until_ : flush_until_);
   }
@@ -152,10 +155,7 @@ void RendezvousHost::accept_guest(UniqueFd socket) {
     SENNIT_INFO("comm", "dropped a connection from pid {} of uid {}", peer.pid, peer.uid);
     return;
   }
-  const auto silent = std::count_if(guests_.begin(), guests_.end(), [](const Guest& guest) {
-    return guest.state == GuestState::kSilent;
-  });
-  if (silent >= kMaxSilentGuests) {
+  if (std::ranges::count(guests_, GuestState::kSilent, &Guest::state) >= kMaxSilentGuests) {
     drop_oldest_silent_guest();
   }
   Guest& guest = guests_.emplace_back();
@@ -165,9 +165,7 @@ void RendezvousHost::accept_guest(UniqueFd socket) {
 }
 
 void RendezvousHost::drop_oldest_silent_guest() {
-  const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest& guest) {
-    return guest.state == GuestState::kSilent;
-  });
+  const auto oldest = std::ranges::find(guests_, GuestState::kSilent, &Guest::state);
   if (oldest != guests_.end()) {
     guests_.erase(oldest);
   }
@@ -406,7 +404,9 @@ void RendezvousHost::fail_all(Status failure) {
     return;
   }
   const auto now = Deadline::Clock::now();
-  farewell_until_ = std::min(now + kFarewellTime, request_.deadline.end());
+  // Ranks that know when to give up need nobody to wait for them, and may never come.
+  farewell_until_ =
+      request_.interruption ? now : std::min(now + kFarewellTime, request_.deadline.end());
   flush_until_ = std::max<TimePoint>(farewell_until_, now + kFlushTime);
   phase_ = Phase::kFailing;
   failure_ = std::move(failure);
@@ -431,8 +431,7 @@ Status RendezvousHost::timed_out() const {
                   request_.address.text,
                   request_.hello.host),
       "look at the output of the missing ranks; all ranks need the same key and size, and this "
-      "machine's "
-      "network namespace or a common SENNIT_SOCKET_DIR");
+      "machine's network namespace or a common SENNIT_SOCKET_DIR");
 }
 
 void RendezvousHost::warn_if_slow() {
@@ -461,8 +460,7 @@ std::vector<int> RendezvousHost::missing_ranks() const {
 }
 
 bool RendezvousHost::all_sent() const {
-  return std::all_of(
-      guests_.begin(), guests_.end(), [](const Guest& guest) { return guest.outgoing.empty(); });
+  return std::ranges::all_of(guests_, [](const auto& guest) { return guest.outgoing.empty(); });
 }
 
 bool RendezvousHost::finished() const {

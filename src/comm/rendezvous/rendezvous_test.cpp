@@ -351,6 +351,41 @@ TEST_F(RendezvousFolder, ASocketThatAKilledRankLeftIsReplaced) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
+TEST_F(RendezvousFolder, ASocketOfAnotherJobThatWasKilledIsRemoved) {
+  const Result<SocketAddress> other = rendezvous_address(key_ + " of another job", folder_);
+  const Result<SocketAddress> live = rendezvous_address(key_ + " of a job that lives", folder_);
+  ASSERT_TRUE(other.ok() && live.ok());
+  const Result<ListenAttempt> listens = try_listen(*live);
+  ASSERT_TRUE(listens.ok() && listens->listener.valid());
+  {
+    const UniqueFd dead(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(bind(dead.get(), reinterpret_cast<const sockaddr*>(&other->address), other->length),
+              0);
+  }
+  expect_joined(join_ranks({0, 1}, 2, some_options()));
+  EXPECT_FALSE(std::filesystem::exists(other->text));
+  EXPECT_TRUE(std::filesystem::exists(live->text));
+}
+
+TEST_F(RendezvousFolder, TheOthersRemoveTheSocketOfAKilledRankZero) {
+  const pid_t rank0 = fork();
+  ASSERT_GE(rank0, 0);
+  if (rank0 == 0) {
+    _exit(join(identity(0, 3), some_options()).ok() ? 0 : 1);
+  }
+  Result<Membership> rank1 = Status(Code::kInternalError, "not run");
+  std::thread guest([&] { rank1 = join(identity(1, 3), some_options(1.0)); });
+  while (std::filesystem::is_empty(folder_)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill(rank0, SIGKILL);
+  waitpid(rank0, nullptr, 0);
+  guest.join();
+  EXPECT_EQ(rank1.status().detail().blamed_ranks, std::vector{0}) << rank1.status().message();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
 TEST_F(RendezvousFolder, IsRefusedWhenOthersCouldReachIt) {
   for (const mode_t mode : {mode_t{0755}, mode_t{0710}, mode_t{0701}, mode_t{0777}}) {
     ASSERT_EQ(chmod(folder_.c_str(), mode), 0);

@@ -13,6 +13,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -77,6 +81,37 @@ Result<bool> remove_if_stale(const SocketAddress& address) {
   return unlink(address.address.sun_path) == 0 || errno == ENOENT;
 }
 
+// The socket file that `text` names; nothing when the name is too long.
+std::optional<SocketAddress> path_address(const std::string& folder, std::string text) {
+  SocketAddress result;
+  result.folder = folder;
+  result.text = std::move(text);
+  result.address.sun_family = AF_UNIX;
+  if (result.text.size() >= sizeof result.address.sun_path) {
+    return std::nullopt;
+  }
+  std::memcpy(result.address.sun_path, result.text.data(), result.text.size());
+  // A path ends with a zero, an abstract name does not.
+  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + result.text.size() + 1);
+  return result;
+}
+
+// Removes what killed ranks of this user's other jobs have left in the folder, whose lock the
+// caller holds. What cannot be removed now stays for the next.
+void sweep(const SocketAddress& address) {
+  const std::string prefix = fmt::format("sennit-{}-", geteuid());
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(address.folder, error)) {
+    const std::string path = entry.path();
+    const bool ours = entry.path().filename().string().starts_with(prefix);
+    if (ours && path != address.text && entry.is_socket(error)) {
+      if (const auto other = path_address(address.folder, path); other) {
+        static_cast<void>(remove_if_stale(*other).ok());
+      }
+    }
+  }
+}
+
 bool bind_to(const UniqueFd& socket, const SocketAddress& address) {
   return bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) ==
          0;
@@ -125,26 +160,20 @@ void Listener::reset() {
 
 Result<SocketAddress> rendezvous_address(std::string_view key, const std::string& folder) {
   const std::string name = fmt::format("sennit-{}-{}", geteuid(), sha256_hex(key).substr(0, 16));
-  SocketAddress result;
-  result.folder = folder;
-  result.text = folder.empty() ? "@" + name : folder + "/" + name;
-  result.address.sun_family = AF_UNIX;
-  constexpr std::size_t kRoom = sizeof result.address.sun_path;
-  if (result.text.size() >= kRoom) {
+  auto result = path_address(folder, folder.empty() ? "@" + name : folder + "/" + name);
+  if (!result) {
     return fail(Code::kInvalidArgument,
                 "SENNIT_SOCKET_DIR='{}' is too long; allowed: at most {} bytes",
                 folder,
-                kRoom - name.size() - 2);
+                sizeof result->address.sun_path - name.size() - 2);
   }
-  std::memcpy(result.address.sun_path, result.text.data(), result.text.size());
-  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + result.text.size());
   if (folder.empty()) {
-    result.address.sun_path[0] = '\0';
+    result->address.sun_path[0] = '\0';
+    --result->length;
   } else {
     SENNIT_RETURN_IF_ERROR(open_private_folder(folder).status());
-    ++result.length;  // a path ends with a zero, an abstract name does not
   }
-  return result;
+  return *std::move(result);
 }
 
 Result<ListenAttempt> try_listen(const SocketAddress& address) {
@@ -154,6 +183,7 @@ Result<ListenAttempt> try_listen(const SocketAddress& address) {
     if (flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
       return ListenAttempt{};  // another rank 0 is just looking at the folder
     }
+    sweep(address);
   }
   UniqueFd socket = open_socket();
   if (!socket.valid()) {
@@ -177,6 +207,16 @@ Result<ListenAttempt> try_listen(const SocketAddress& address) {
     return socket_failure("listen", address);
   }
   return ListenAttempt{std::move(listener), 0};
+}
+
+void remove_what_is_left(const SocketAddress& address) {
+  if (address.folder.empty()) {
+    return;
+  }
+  const Result<UniqueFd> folder = open_private_folder(address.folder);
+  if (folder.ok() && flock(folder->get(), LOCK_EX | LOCK_NB) == 0) {
+    static_cast<void>(remove_if_stale(address).ok());
+  }
 }
 
 Result<UniqueFd> try_connect(const SocketAddress& address) {

@@ -57,6 +57,9 @@ struct ListenAttempt {
 };
 Result<ListenAttempt> try_listen(const SocketAddress& address);
 
+// Removes the file of a rank 0 that was killed; for ranks that gave up waiting for it.
+void remove_what_is_left(const SocketAddress& address);
+
 // An invalid descriptor: nobody listens now, or more connections wait than the system keeps. The
 // other end belongs to this user, else it is an error.
 Result<UniqueFd> try_connect(const SocketAddress& address);

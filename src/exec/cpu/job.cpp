@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sennit {
 
@@ -13,11 +14,9 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
       call_(call),
       element_bytes_(static_cast<std::int64_t>(size_bytes(call.dtype))),
       trace_(trace) {
+  reach_moment();
   lay_out();
-  base_.reserve(bound_.links().size());
-  for (const BoundProgram::BoundLink& link : bound_.links()) {
-    base_.push_back(*link.position);
-  }
+  open_links();
   begin_choices();
   lanes_.resize(program_.lanes.size());
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
@@ -33,119 +32,6 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
   if (lanes_left_ == 0) {
     finish();
   }
-}
-
-void Job::lay_out() {
-  const Plan& plan = *program_.plan;
-  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
-    const Strand& strand = plan.strands[s];
-    const Problem& problem = strand.schedule->problem;
-    const auto part = [&](int block) {
-      const ElementRange whole = block_range(problem, call_.count, element_bytes_, block);
-      const ElementRange ours =
-          strand_range(plan, static_cast<int>(s), whole.length, element_bytes_);
-      return ElementRange{.begin = whole.begin + ours.begin, .length = ours.length};
-    };
-    StrandView view;
-    view.tile_elements = std::max<std::int64_t>(1, strand.tile_bytes / element_bytes_);
-    std::int64_t longest = 0;
-    if (is_cut(problem.collective)) {
-      for (int block = 0; block < problem.cut; ++block) {
-        view.parts.push_back(part(block));
-        longest = std::max(longest, view.parts.back().length);
-      }
-    } else {
-      view.part = part(0);
-      longest = view.part.length;
-    }
-    // A barrier has no blocks; its program runs once.
-    view.all_tiles = problem.collective == Collective::kBarrier
-                         ? 1
-                         : (longest + view.tile_elements - 1) / view.tile_elements;
-    view.tiles = view.all_tiles;
-    view.grain_tiles =
-        plan.division == Division::kClaimed ? grain_bytes(plan) / strand.tile_bytes : 0;
-    strands_.push_back(std::move(view));
-  }
-}
-
-// Tiles copy, copy + width, ... below the strand's number of tiles.
-std::int64_t Job::tiles_of_copy(int strand, int copy) const {
-  const auto index = static_cast<std::size_t>(strand);
-  const std::int64_t width = program_.plan->strands[index].width;
-  return (strands_[index].tiles - copy + width - 1) / width;
-}
-
-ElementRange Job::part_of(const StrandView& view, int block) const {
-  if (!view.parts.empty()) {
-    return view.parts[static_cast<std::size_t>(block)];
-  }
-  return {.begin = block * call_.count + view.part.begin, .length = view.part.length};
-}
-
-// Where tile `tile` of a strand copy begins in every block.
-std::int64_t Job::tile_begin(const ProgramLane& lane, std::int64_t tile) const {
-  const auto strand = static_cast<std::size_t>(lane.strand);
-  const StrandView& view = strands_[strand];
-  const std::int64_t index = lane.copy + tile * program_.plan->strands[strand].width;
-  if (!claims_) {
-    return index * view.tile_elements;
-  }
-  const auto grain = static_cast<std::size_t>(index / view.grain_tiles);
-  return (claims_->grains_of(lane.strand)[grain] * view.grain_tiles + index % view.grain_tiles) *
-         view.tile_elements;
-}
-
-std::int64_t Job::slice_elements(const ProgramLane& lane, int length_of, std::int64_t tile) const {
-  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
-  return std::clamp<std::int64_t>(
-      part_of(view, length_of).length - tile_begin(lane, tile), 0, view.tile_elements);
-}
-
-Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
-  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
-  Slice out{.data = nullptr, .elements = slice_elements(lane, piece.length_of, tile)};
-  if (piece.space == Space::kScratch) {
-    out.data = scratch_.get() + piece.offset + (tile % piece.depth) * piece.instance_bytes;
-    return out;
-  }
-  const std::int64_t begin = part_of(view, piece.index).begin + tile_begin(lane, tile);
-  auto* base = piece.space == Space::kInput
-                   ? static_cast<std::byte*>(const_cast<void*>(call_.input))
-                   : static_cast<std::byte*>(call_.output);
-  out.data = base + begin * element_bytes_;
-  return out;
-}
-
-std::size_t Job::message_bytes(const ProgramLane& lane,
-                               const ProgramStep& step,
-                               std::int64_t tile) const {
-  std::int64_t elements = 0;
-  for (const int block : step.lengths_of) {
-    elements += slice_elements(lane, block, tile);
-  }
-  return static_cast<std::size_t>(elements * element_bytes_);
-}
-
-Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
-  if (ref.bundle >= 0) [[unlikely]] {
-    return bundles_[static_cast<std::size_t>(ref.bundle)].spot();
-  }
-  const auto link = static_cast<std::size_t>(ref.link);
-  const BoundProgram::BoundLink& bound = bound_.links()[link];
-  const std::uint64_t g =
-      base_[link] + static_cast<std::uint64_t>(tile * bound.messages_per_tile + ref.index);
-  return {.link = &bound, .position = g, .protocol = ref.protocol};
-}
-
-std::byte* Job::payload(const ProgramLane& lane,
-                        const ProgramStep& step,
-                        const Spot& spot,
-                        std::int64_t tile) const {
-  const std::size_t bytes = spot.protocol == Protocol::kDirectGet
-                                ? step.lengths_of.size() * sizeof(cma::Descriptor)
-                                : message_bytes(lane, step, tile);
-  return spot.link->ring.payload(spot.position, bytes);
 }
 
 bool Job::advance() {
@@ -171,6 +57,9 @@ bool Job::try_lane(std::size_t index) {
       return false;
     }
     run_unit(lane, state.step, first, last);
+    if (!status_.ok()) {
+      return false;  // the step has not done its work, so nothing may come after it
+    }
     state.posted = true;
   }
   if (!ended(lane, step, first, last)) {
@@ -197,6 +86,7 @@ void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::
   for (std::int64_t tile = first; tile <= last; ++tile) {
     run(lane, step, tile);
   }
+  reach_moment();
   const std::uint64_t end = trace_ != nullptr ? trace_->tick() : 0;
   for (std::int64_t tile = first; tile <= last; ++tile) {
     if (trace_ != nullptr) {
@@ -212,6 +102,7 @@ void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::
     publish(step, tile);
     release(step, tile);
   }
+  reach_moment();
 }
 
 bool Job::waits_over(const ProgramStep& step, std::int64_t last) const {
@@ -231,7 +122,7 @@ bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
     return bundles_[static_cast<std::size_t>(ref.bundle)].find();
   }
   const Spot at = spot(ref, tile);
-  return channel::is_full(at.full(), at.position, call_.fingerprint);
+  return channel::is_full(at.full(), at.position, fingerprint(ref));
 }
 
 bool Job::has_slot(const MessageRef& ref, std::int64_t tile) {
@@ -248,7 +139,7 @@ bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) 
   }
   for (std::int64_t tile = first; tile <= last; ++tile) {
     for (const MessageRef& in : step.in) {
-      if (!arrived(in, tile)) {
+      if (exists(in, tile) && !arrived(in, tile)) {
         await(step, in, tile);
         return false;
       }
@@ -266,7 +157,7 @@ bool Job::has_slots(const ProgramStep& step, std::int64_t tile) {
     if (out.bundle >= 0 && bundles_[static_cast<std::size_t>(out.bundle)].by_reader())
         [[unlikely]] {
       to_ask = &out;
-    } else if (!has_slot(out, tile)) {
+    } else if (exists(out, tile) && !has_slot(out, tile)) {
       return false;
     }
   }
@@ -288,6 +179,9 @@ bool Job::ended(const ProgramLane& lane,
       return true;
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
+      if (!exists(out, tile)) {
+        continue;
+      }
       const Spot at = spot(out, tile);
       if (!channel::is_released(at.free(), at.position)) {
         return false;
@@ -310,14 +204,35 @@ void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t til
       for (std::size_t k = 0; k < step.from.size(); ++k) {
         const Slice from = slice(lane, step.from[k], tile);
         const Slice to = slice(lane, step.to[k], tile);
-        // In place these are the same memory, and memcpy forbids that.
-        if (from.data != to.data && from.elements > 0) {
-          std::memcpy(to.data, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
-        }
+        move(step, step.from[k], from, to.data);
       }
       return;
     case StepKind::kToken:
       return;
+  }
+}
+
+// Copies what a send or copy step reads; scales a contribution and finishes a sum on the way.
+void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, std::byte* to) {
+  if (from.elements == 0) {
+    return;
+  }
+  // What other steps pass on has been scaled already.
+  const bool reads_own = step.kind == StepKind::kSend || step.kind == StepKind::kCopy;
+  const bool is_scaled = reads_own && step.pre && piece.space == Space::kInput;
+  const bool is_finished = reads_own && step.post;
+  if (is_scaled || is_finished) {
+    const Operand operand{.data = from.data, .is_scaled = is_scaled};
+    reduce(call_.dtype,
+           call_.op,
+           call_.scaling,
+           {.out = to,
+            .operands = std::span(&operand, 1),
+            .elements = from.elements,
+            .is_finished = is_finished});
+  } else if (from.data != to) {
+    // In place these are the same memory, and memcpy forbids that.
+    std::memcpy(to, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
   }
 }
 
@@ -327,7 +242,9 @@ void Job::fill(const ProgramLane& lane,
                const std::vector<Piece>& from,
                std::int64_t tile) {
   for (const MessageRef& out : step.out) {
-    fill_slot(lane, step, spot(out, tile), from, tile);
+    if (exists(out, tile)) {
+      fill_slot(lane, step, spot(out, tile), from, tile);
+    }
   }
 }
 
@@ -344,14 +261,17 @@ void Job::fill_slot(const ProgramLane& lane,
       const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
       std::memcpy(at, &descriptor, sizeof(descriptor));
       at += sizeof(descriptor);
-    } else if (bytes > 0) {
-      std::memcpy(at, source.data, bytes);
+    } else {
+      move(step, piece, source, at);
       at += bytes;
     }
   }
 }
 
 void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  if (!exists(step.in.front(), tile)) {
+    return;  // a message of a single_hop channel goes no further either
+  }
   const Spot from = spot(step.in.front(), tile);
   if (from.protocol == Protocol::kDirectGet) {
     fetch(lane, step, tile);
@@ -383,15 +303,17 @@ void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t t
     std::memcpy(&descriptor, at, sizeof(descriptor));
     at += sizeof(descriptor);
     const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
-    Status status = descriptor.bytes == bytes
-                        ? link.memory->read(target.data, descriptor.address, bytes)
-                        : fail(Code::kMismatch,
-                               "rank {} offers {} bytes where {} are due",
-                               link.peer,
-                               descriptor.bytes,
-                               bytes);
+    const Status status = descriptor.bytes == bytes
+                              ? link.memory->read(target.data, descriptor.address, bytes)
+                              : fail(Code::kMismatch,
+                                     "rank {} offers {} bytes where {} are due",
+                                     link.peer,
+                                     descriptor.bytes,
+                                     bytes);
     if (!status.ok()) {
-      status_ = std::move(status);
+      ErrorDetail detail;
+      detail.blamed_ranks = {link.peer};
+      status_ = Status(status.code(), status.message(), std::move(detail));
       return;
     }
   }
@@ -411,6 +333,14 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   }
 }
 
+Operand Job::own_operand(const ProgramLane& lane,
+                         const ProgramStep& step,
+                         const Piece& piece,
+                         std::int64_t tile) const {
+  return {.data = slice(lane, piece, tile).data,
+          .is_scaled = step.pre && piece.space == Space::kInput};
+}
+
 // Reduces block by block into the stored blocks, else into the first outgoing slot; the other
 // messages are copies of that.
 void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
@@ -422,18 +352,21 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     for (std::size_t place = 0; place < operands.size(); ++place) {
       const std::size_t operand =
           step.order.empty() ? place : static_cast<std::size_t>(step.order[place]);
-      operands[place].data =
+      operands[place] =
           operand < local
-              ? slice(lane, step.from[operand * blocks + block], tile).data
-              : payload(lane, step, spot(step.in[operand - local], tile), tile) + offset;
+              ? own_operand(lane, step, step.from[operand * blocks + block], tile)
+              : Operand{.data = payload(lane, step, spot(step.in[operand - local], tile), tile) +
+                                offset};
     }
     std::byte* result = step.to.empty()
                             ? payload(lane, step, spot(step.out.front(), tile), tile) + offset
                             : slice(lane, step.to[block], tile).data;
     const std::int64_t elements = slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
-      reduce(
-          call_.dtype, call_.op, {}, {.out = result, .operands = operands, .elements = elements});
+      reduce(call_.dtype,
+             call_.op,
+             call_.scaling,
+             {.out = result, .operands = operands, .elements = elements, .is_finished = step.post});
     }
     offset += static_cast<std::size_t>(elements * element_bytes_);
   }
@@ -452,20 +385,23 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& out : step.out) {
+    if (!exists(out, tile)) {
+      continue;
+    }
     if (out.bundle >= 0) [[unlikely]] {
       Bundle& bundle = bundles_[static_cast<std::size_t>(out.bundle)];
       record(bundle, TraceMessage::Event::kSent, bundle.path());
       bundle.published();
     }
-    publish_spot(spot(out, tile));
+    publish_spot(spot(out, tile), fingerprint(out));
   }
 }
 
-void Job::publish_spot(const Spot& spot) {
+void Job::publish_spot(const Spot& spot, std::uint32_t fingerprint) {
   if (spot.tag) {
     spot.link->ring.tag(spot.position) = *spot.tag;
   }
-  channel::publish(spot.full(), spot.position, call_.fingerprint);
+  channel::publish(spot.full(), spot.position, fingerprint);
   wake(*spot.link->bell);
 }
 
@@ -474,6 +410,9 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& in : step.in) {
+    if (!exists(in, tile)) {
+      continue;
+    }
     const Spot at = spot(in, tile);
     if (in.bundle >= 0) [[unlikely]] {
       pass_taken(static_cast<std::size_t>(in.bundle));

@@ -11,12 +11,15 @@
 #include "exec/cpu/bound_program.hpp"
 #include "exec/cpu/bundle.hpp"
 #include "exec/cpu/claim_log.hpp"
+#include "exec/cpu/die_at.hpp"
 #include "exec/cpu/trace.hpp"
 #include "schedule/path_policy.hpp"
+#include "types/reduce.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sennit {
@@ -28,8 +31,13 @@ struct Call {
   std::int64_t count = 0;
   Dtype dtype = Dtype::kUint8;
   ReduceOp op = ReduceOp::kSum;
+  Scaling scaling{};
   std::uint32_t fingerprint = 0;
   PathPolicy path_policy{};  // of the bundles whose sender chooses
+  DieAt* die_at = nullptr;   // for tests: where this rank ends in the call
+  // Where lengths vary: this rank's blocks, instead of `count`. They must outlive the job.
+  std::span<const ElementRange> inputs{};
+  std::span<const ElementRange> outputs{};
 };
 
 class Job {
@@ -67,8 +75,15 @@ class Job {
     std::int64_t tiles = 0;           // of a claimed plan: as far as they are claimed
     std::int64_t all_tiles = 0;       // of the message
     std::int64_t grain_tiles = 0;     // of a claimed plan
-    std::vector<ElementRange> parts;  // of the user's buffer, by block of a cut vector
-    ElementRange part;                // of one rank's part otherwise
+    std::vector<ElementRange> parts;  // of the user's buffer, by block of a cut vector; or by input
+    std::vector<ElementRange> output_parts;  // block, and by output block, where lengths vary
+    ElementRange part;                       // of one rank's part otherwise
+  };
+  // A link during this call.
+  struct LinkState {
+    std::uint64_t base = 0;           // messages before it
+    std::uint32_t fingerprint = 0;    // of its full words
+    std::vector<std::int64_t> tiles;  // that have message i; empty: all tiles have all messages
   };
   struct Slice {
     std::byte* data = nullptr;
@@ -76,18 +91,24 @@ class Job {
   };
 
   void lay_out();
+  [[nodiscard]] StrandView view_of(int strand) const;
+  void open_links();
+  [[nodiscard]] int width_of(int strand) const;
   [[nodiscard]] std::int64_t tiles_of_copy(int strand, int copy) const;
-  [[nodiscard]] ElementRange part_of(const StrandView& view, int block) const;
+  [[nodiscard]] ElementRange part_of(const StrandView& view, LengthOf block) const;
   [[nodiscard]] std::int64_t tile_begin(const ProgramLane& lane, std::int64_t tile) const;
   [[nodiscard]] std::int64_t slice_elements(const ProgramLane& lane,
-                                            int length_of,
+                                            LengthOf block,
                                             std::int64_t tile) const;
   [[nodiscard]] Slice slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const;
   [[nodiscard]] std::size_t message_bytes(const ProgramLane& lane,
                                           const ProgramStep& step,
                                           std::int64_t tile) const;
+  // Whether the tile has the message; where lengths vary, it may be left out at both ends. Only a
+  // message that exists has a spot.
+  [[nodiscard]] bool exists(const MessageRef& ref, std::int64_t tile) const;
   [[nodiscard]] Spot spot(const MessageRef& ref, std::int64_t tile) const;
-  void publish_spot(const Spot& spot);
+  void publish_spot(const Spot& spot, std::uint32_t fingerprint);
   void begin_choices();
   bool advance_choices();
   [[nodiscard]] bool wants_grain(int strand);
@@ -108,6 +129,11 @@ class Job {
   void record(const Bundle& bundle, TraceMessage::Event event, int path);
 
   bool try_lane(std::size_t index);
+  void reach_moment() const {
+    if (call_.die_at != nullptr) {
+      call_.die_at->pass();
+    }
+  }
   void run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last);
   [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last);
   [[nodiscard]] bool waits_over(const ProgramStep& step, std::int64_t last) const;
@@ -116,6 +142,11 @@ class Job {
                            std::int64_t first,
                            std::int64_t last);
   void run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
+  [[nodiscard]] Operand own_operand(const ProgramLane& lane,
+                                    const ProgramStep& step,
+                                    const Piece& piece,
+                                    std::int64_t tile) const;
+  void move(const ProgramStep& step, const Piece& piece, const Slice& from, std::byte* to);
   void take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
@@ -131,6 +162,9 @@ class Job {
   void forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void publish(const ProgramStep& step, std::int64_t tile);
   void release(const ProgramStep& step, std::int64_t tile);
+  [[nodiscard]] std::uint32_t fingerprint(const MessageRef& ref) const {
+    return links_[static_cast<std::size_t>(ref.link)].fingerprint;
+  }
   [[nodiscard]] std::byte* payload(const ProgramLane& lane,
                                    const ProgramStep& step,
                                    const Spot& spot,
@@ -145,7 +179,7 @@ class Job {
   Trace* trace_;
   std::vector<StrandView> strands_;
   std::vector<LaneState> lanes_;
-  std::vector<std::uint64_t> base_;  // of each link: messages before this call
+  std::vector<LinkState> links_;
   std::unique_ptr<std::byte[]> scratch_;
   std::vector<Bundle> bundles_;
   std::optional<Assigner> assigner_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace sennit {
 
@@ -42,9 +43,11 @@ void Job::finish() {
   finished_ = true;
   for (std::size_t l = 0; l < program_.links.size(); ++l) {
     const ProgramLink& link = program_.links[l];
-    *bound_.links()[l].position =
-        base_[l] +
-        static_cast<std::uint64_t>(tiles_of_copy(link.strand, link.copy) * link.messages_per_tile);
+    const std::vector<std::int64_t>& tiles = links_[l].tiles;
+    const std::int64_t messages =
+        tiles.empty() ? tiles_of_copy(link.strand, link.copy) * link.messages_per_tile
+                      : std::accumulate(tiles.begin(), tiles.end(), std::int64_t{0});
+    *bound_.links()[l].position = links_[l].base + static_cast<std::uint64_t>(messages);
   }
   for (const Bundle& bundle : bundles_) {
     bundle.finish();
@@ -114,7 +117,7 @@ bool Job::wants_grain(int strand) {
     const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
     const bool has_credit =
         !state.posted && std::ranges::all_of(step.out, [&](const MessageRef& out) {
-          return has_slot(out, state.unit);
+          return !exists(out, state.unit) || has_slot(out, state.unit);
         });
     if (view.tiles - begun > view.grain_tiles || !has_credit) {
       return false;
@@ -201,7 +204,7 @@ bool Job::bundle_ended(const ProgramLane& lane,
       const Spot again = bundle.spot_on(order->path);
       fill_slot(lane, step, again, step.kind == StepKind::kSend ? step.from : step.to, tile);
       record(bundle, TraceMessage::Event::kSentAgain, order->path);
-      publish_spot(again);
+      publish_spot(again, call_.fingerprint);
       bundle.also_sent_on(order->path);
     }
   }

@@ -42,14 +42,20 @@ bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) cons
       waiting.foreign = bundle.is_foreign();
       return true;
     }
+    if (!exists(in, waiting.tile)) {
+      continue;
+    }
     const Spot at = spot(in, waiting.tile);
-    if (!channel::is_full(at.full(), at.position, call_.fingerprint)) {
+    if (!channel::is_full(at.full(), at.position, fingerprint(in))) {
       waiting.peer = at.link->peer;
-      waiting.foreign = channel::is_foreign(at.full(), at.position, call_.fingerprint);
+      waiting.foreign = channel::is_foreign(at.full(), at.position, fingerprint(in));
       return true;
     }
   }
   for (const MessageRef& out : step.out) {
+    if (!exists(out, waiting.tile)) {
+      continue;
+    }
     // The path of a bundle's message may not be picked yet; what is missing is the peer's, anyway.
     const Spot at = spot(out, waiting.tile);
     const bool blocked =

@@ -46,6 +46,7 @@ class Compiler {
         plan_.division == Division::kClaimed ||
         std::ranges::any_of(strand.channels,
                             [](const ChannelBinding& channel) { return channel.paths.size() > 1; });
+    SENNIT_RETURN_IF_ERROR(check_scaling(*strand.schedule));
     for (const auto& lanes : strand.lanes) {
       for (const LaneBinding& lane : lanes) {
         if (lane.engine != Engine::kCpu) {
@@ -122,9 +123,23 @@ class Compiler {
     return {};
   }
 
+  // A received message that is stored has been scaled where it came from.
+  static Status check_scaling(const Schedule& schedule) {
+    for (const auto& lanes : schedule.ranks) {
+      for (const Lane& lane : lanes) {
+        for (const Step& step : lane.steps) {
+          if (step.kind == StepKind::kRecv && step.post) {
+            return fail(Code::kUnsupported, "the cpu engine does not scale what a recv stores");
+          }
+        }
+      }
+    }
+    return {};
+  }
+
   // Where the blocks of message `index` of `channel` come from, as blocks of the writer.
   // A message that only passes through is what the writer received.
-  std::vector<int> lengths_of_message(const Schedule& schedule, int channel, int index) const {
+  std::vector<LengthOf> lengths_of_message(const Schedule& schedule, int channel, int index) const {
     const LaneId writer = schedule.channels[static_cast<std::size_t>(channel)].writer;
     int seen = 0;
     for (const Step& step : steps_of(schedule, writer)) {
@@ -137,12 +152,14 @@ class Compiler {
     return {};
   }
 
-  std::vector<int> lengths_of_step(const Schedule& schedule, LaneId lane, const Step& step) const {
+  std::vector<LengthOf> lengths_of_step(const Schedule& schedule,
+                                        LaneId lane,
+                                        const Step& step) const {
     const std::vector<Block>& named = step.to.empty() ? step.from : step.to;
     if (!named.empty()) {
-      std::vector<int> lengths;
+      std::vector<LengthOf> lengths;
       for (const Block& block : named) {
-        lengths.push_back(block.index);
+        lengths.push_back({block.space, block.index});
       }
       return lengths;
     }
@@ -214,7 +231,8 @@ class Compiler {
                         .strand = strand_index,
                         .copy = copy,
                         .path = path,
-                        .protocol = protocol_on(binding, path)}));
+                        .protocol = protocol_on(binding, path),
+                        .skips = schedule.problem.varying && channel.single_hop}));
         }
         MessageRef end{.link = first_link, .protocol = protocol_on(binding, binding.paths.front())};
         ProgramBundle bundle{.first_link = first_link,
@@ -285,6 +303,8 @@ class Compiler {
     ProgramStep out;
     out.kind = step.kind;
     out.order = step.order;
+    out.pre = step.pre;
+    out.post = step.post;
     for (const Block& block : step.from) {
       out.from.push_back(piece(strand, block, scratch_begin));
     }
@@ -300,6 +320,9 @@ class Compiler {
         for (MessageRef ref : ends_of_[channel]) {
           ref.index = index;
           refs.push_back(ref);
+          if (schedule.problem.varying) {
+            program_.links[static_cast<std::size_t>(ref.link)].messages.push_back(out.lengths_of);
+          }
         }
       }
     };
@@ -311,7 +334,7 @@ class Compiler {
   Piece piece(const Strand& strand,
               const Block& block,
               const std::vector<std::int64_t>& scratch_begin) const {
-    Piece out{.space = block.space, .index = block.index, .length_of = block.index};
+    Piece out{.space = block.space, .index = block.index};
     if (block.space == Space::kScratch) {
       const Scratch& scratch = strand.schedule->scratch[static_cast<std::size_t>(block.scratch)];
       out.offset = scratch_begin[static_cast<std::size_t>(block.scratch)] +

@@ -11,11 +11,16 @@
 
 namespace sennit {
 
-// A block, which block of the problem tells its length, and where it lies if it is scratch.
+// The block of the problem that tells a length; a space of its own matters only where lengths vary.
+struct LengthOf {
+  Space space = Space::kInput;
+  int index = 0;
+};
+
+// A block, and where it lies if it is scratch.
 struct Piece {
   Space space = Space::kInput;
   int index = 0;
-  int length_of = 0;
   // Scratch: tile t of a strand copy lies at offset + (t mod depth) * instance_bytes.
   std::int64_t offset = 0;
   std::int64_t instance_bytes = 0;
@@ -33,6 +38,10 @@ struct ProgramLink {
   int copy = 0;
   PathKind path = PathKind::kShm;
   Protocol protocol = Protocol::kSlots;
+  // Where lengths vary: the blocks of each message of a tile, as this rank knows them, and whether
+  // a message is left out of the tiles beyond its longest block.
+  std::vector<std::vector<LengthOf>> messages{};
+  bool skips = false;
 };
 
 // This rank's end of a bundle.
@@ -67,10 +76,12 @@ struct ProgramStep {
   StepKind kind = StepKind::kToken;
   std::vector<Piece> from;
   std::vector<Piece> to;
-  std::vector<int> lengths_of;  // of the step's messages, block by block
+  std::vector<LengthOf> lengths_of;  // of the step's messages, block by block
   std::vector<MessageRef> in;
   std::vector<MessageRef> out;
   std::vector<int> order;
+  bool pre = false;
+  bool post = false;
   std::vector<Wait> waits;
 };
 

@@ -143,6 +143,24 @@ struct Warp {
 
 __device__ __forceinline__ bool has(std::uint32_t set, int rank) { return (set >> rank) & 1u; }
 
+// The unit at `from`, of which `left` bytes are the user's, wherever it lies. Out of line: kernels
+// of a few microseconds wait for every line of their own code.
+inline __device__ __noinline__ Unit read_bytes(const std::byte* from, std::int64_t left) {
+  alignas(16) std::byte bytes[16] = {};
+  for (int i = 0; i < 16 && i < left; ++i) {
+    bytes[i] = from[i];
+  }
+  return *reinterpret_cast<const Unit*>(bytes);
+}
+
+inline __device__ __noinline__ void write_bytes(std::byte* to, std::int64_t left, Unit unit) {
+  alignas(16) std::byte bytes[16];
+  *reinterpret_cast<Unit*>(bytes) = unit;
+  for (int i = 0; i < 16 && i < left; ++i) {
+    to[i] = bytes[i];
+  }
+}
+
 // The lane's units of the packet at `base`, of which `left` bytes are the user's; the rest is zero.
 template <class P>
 __device__ __forceinline__ void read_units(const std::byte* base,
@@ -161,11 +179,7 @@ __device__ __forceinline__ void read_units(const std::byte* base,
     if (aligned && at + 16 <= left) {
       units[j] = *reinterpret_cast<const Unit*>(base + at);
     } else {
-      alignas(16) std::byte bytes[16] = {};
-      for (int i = 0; i < 16 && at + i < left; ++i) {
-        bytes[i] = base[at + i];
-      }
-      units[j] = *reinterpret_cast<const Unit*>(bytes);
+      units[j] = read_bytes(base + at, left - at);
     }
   }
 }
@@ -186,11 +200,7 @@ __device__ __forceinline__ void write_units(std::byte* base,
     if (aligned && at + 16 <= left) {
       *reinterpret_cast<Unit*>(base + at) = units[j];
     } else {
-      alignas(16) std::byte bytes[16];
-      *reinterpret_cast<Unit*>(bytes) = units[j];
-      for (int i = 0; i < 16 && at + i < left; ++i) {
-        base[at + i] = bytes[i];
-      }
+      write_bytes(base + at, left - at, units[j]);
     }
   }
 }
@@ -210,6 +220,7 @@ __device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {
   if (needed == 0 || w.round < 2) {
     return;
   }
+  w.waiting_since = 0;
   int spins = 0;
   for (;;) {
     // Partner: the release of tell_started.
@@ -320,6 +331,7 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
                                       int step,
                                       typename P::Raw (&raw)[kBatch]) {
   const std::byte* const mine = w.call.arenas[w.call.rank];
+  w.waiting_since = 0;
   int spins = 0;
   for (;;) {
     bool here = true;

@@ -62,7 +62,7 @@ class Compiler {
 
   Status take(const Step& step) {
     const std::size_t data_blocks = std::max(step.from.size(), step.to.size());
-    if (data_blocks > 1) {
+    if (data_blocks > 1 && step.kind != StepKind::kCopy) {
       return refuse("a message of it has several blocks");
     }
     switch (step.kind) {
@@ -140,13 +140,18 @@ class Compiler {
     return forward(step.out, program_.own_to);
   }
 
-  // A root's copies of neighbouring blocks are one range.
   Status copy(const Step& step) {
-    if (step.from.front().space != Space::kInput || step.to.front().space != Space::kOutput) {
-      return refuse("it copies other things than the input to the output");
+    for (std::size_t k = 0; k < step.from.size(); ++k) {
+      if (step.from[k].space != Space::kInput || step.to[k].space != Space::kOutput) {
+        return refuse("it copies other things than the input to the output");
+      }
+      SENNIT_RETURN_IF_ERROR(copy(step.from[k].index, step.to[k].index));
     }
-    const int from = step.from.front().index;
-    const int to = step.to.front().index;
+    return {};
+  }
+
+  // A root's copies of neighbouring blocks are one range.
+  Status copy(int from, int to) {
     if (program_.own_from < 0) {
       program_.own_from = from;
       program_.own_to = to;

@@ -138,6 +138,15 @@ void expect_outputs(const Emulation& emulation, const Problem& problem, std::int
   }
 }
 
+bool is_direct(const Schedule& schedule) {
+  for (int rank = 0; rank < schedule.problem.ranks; ++rank) {
+    if (!compile_direct(schedule, rank).ok()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 TEST(DirectProgram, EveryDirectScheduleGivesTheRightResult) {
   int programs = 0;
   for (const Collective collective : kCollectives) {
@@ -149,7 +158,7 @@ TEST(DirectProgram, EveryDirectScheduleGivesTheRightResult) {
         for (int root = 0; root < (is_rooted(collective) ? ranks : 1); ++root) {
           const Shape shape{.ranks = ranks, .root = root};
           const auto schedule = make_schedule(algorithm, shape);
-          if (!schedule.ok() || !compile_direct(*schedule, 0).ok()) {
+          if (!schedule.ok() || !is_direct(*schedule)) {
             continue;
           }
           SCOPED_TRACE(std::string(name(collective)) + "/" + std::string(algorithm.name) + " on " +
@@ -175,6 +184,7 @@ TEST(DirectProgram, TheFamilyIsTaken) {
                 {Collective::kReduceScatter, "direct"},
                 {Collective::kAllToAll, "direct"},
                 {Collective::kBroadcast, "direct"},
+                {Collective::kBroadcast, "scatter_forward"},
                 {Collective::kReduce, "direct"},
                 {Collective::kGather, "direct"},
                 {Collective::kScatter, "direct"}};

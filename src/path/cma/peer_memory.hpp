@@ -22,8 +22,9 @@ class PeerMemory {
   PeerMemory() = default;
   PeerMemory(pid_t pid, bool same_process) : pid_(pid), same_process_(same_process) {}
 
-  // Copies `bytes` from `address` in the peer's memory. kSystemError says what the system said:
-  // ESRCH when the peer is gone, EPERM where the system forbids it.
+  // Copies `bytes` from `address` in the peer's memory. kRankFailed when the peer has no memory any
+  // more, because it is dying; kSystemError with what the system said, such as EPERM where the
+  // system forbids it.
   Status read(void* to, std::uint64_t address, std::size_t bytes) const;
 
  private:

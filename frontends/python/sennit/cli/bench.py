@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sennit.cli import bench_document, launcher, names, plot
@@ -57,6 +56,8 @@ def command(
     rows: list[dict[str, Any]] = []
     for one_dtype in names.DTYPES if dtype == "all" else (dtype,):
         for one_op in names.REDUCE_OPS if op == "all" else (op,):
+            if "all" in (dtype, op) and not names.has_operator(one_dtype, one_op):
+                continue
             order = _work_order(options, ranks, one_dtype, one_op)
             rows += _measure(order, ranks, environments, output if is_reporting else None)
     if is_reporting:
@@ -97,7 +98,7 @@ def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:
 def _work_order(options: Mapping[str, Any], ranks: int, dtype: str, op: str) -> dict[str, Any]:
     collective = options["collective"]
     # A whole element for every rank.
-    quantum = np.dtype(dtype).itemsize * (ranks if collective in names.PER_RANK else 1)
+    quantum = names.element_bytes(dtype) * (ranks if collective in names.PER_RANK else 1)
     sizes = sweep(options["begin"], options["end"], options["factor"], quantum)
     check = options["check"] if options["check_count"] is None else options["check_count"] > 0
     passed_on = (

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.text import Text
 
-from sennit.cli.names import REDUCING, ROOTED
+from sennit.cli.names import REDUCING, ROOTED, element_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +61,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     collective = row["collective"]
     return [
         str(row["bytes"]),
-        str(row["bytes"] // np.dtype(row["dtype"]).itemsize),
+        str(row["bytes"] // element_bytes(row["dtype"])),
         row["dtype"],
         row["op"] if collective in REDUCING else "-",
         str(row["root"]) if collective in ROOTED else "-",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sennit import _core
+from sennit.cli.tools import ask
 
 COLLECTIVES = (
     "all_reduce",
@@ -26,7 +27,26 @@ ROOTED = ("reduce", "broadcast", "gather", "scatter")
 DTYPES = _core.DTYPES
 REDUCE_OPS = tuple(_core.REDUCE_OPS)
 
-_DTYPE_ALIASES = {"float": "float32", "double": "float64", "int": "int32"}
+_DTYPE_ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int32",
+    "uint": "uint32",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
+}
+_DTYPE_ROWS = {row["name"]: row for row in ask(_core.tool_info)["dtypes"]}
+
+
+def element_bytes(dtype: str) -> int:
+    """Size of an element."""
+    return int(_DTYPE_ROWS[dtype]["bytes"])
+
+
+def has_operator(dtype: str, op: str) -> bool:
+    """Whether elements of this type can be reduced so."""
+    return op in _DTYPE_ROWS[dtype]["operators"]
 
 
 def parse_dtype(ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -1,0 +1,101 @@
+"""Puts the rows of sennit-compare into one result file and prints them as a table.
+
+    python3 bench/gpu/collect.py --out FILE ROWS.jsonl...
+
+Times are medians in us; the ratio is that of the faster NCCL's time to ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+MODES = ("nccl", "nccl windows")
+
+
+def answer(*command: str) -> str:
+    """What a command prints; empty where it cannot be run."""
+    try:
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+def machine() -> dict[str, Any]:
+    """The GPUs of this machine, and their driver."""
+    query = answer("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    gpus = [line.split(", ") for line in query.splitlines()]
+    return {
+        "name": answer("hostname"),
+        "gpus": [gpu[0] for gpu in gpus],
+        "driver": gpus[0][1] if gpus else None,
+    }
+
+
+def row(measured: dict[str, Any]) -> dict[str, Any]:
+    """A row as all result files have it."""
+    times = measured["time_us"]
+    rivals = [{"name": mode, "p50_us": times[mode]["p50"]} for mode in MODES]
+    return {
+        "collective": measured["collective"],
+        "executor": "cuda",
+        "ranks": measured["ranks"],
+        "dtype": "float32",
+        "op": "sum",
+        "bytes": measured["bytes"],
+        "mode": measured["mode"],
+        "in_place": False,
+        "samples": measured["samples"],
+        "calls_per_sample": measured["calls_per_sample"],
+        "time_us": times["sennit"],
+        "wrong": measured["wrong"],
+        "rivals": rivals,
+        "rival": min(rivals, key=lambda rival: rival["p50_us"]),
+        "ratio": measured["ratio"],
+    }
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Prints a line a row."""
+    print(
+        f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'nccl':>9}{'windows':>9}{'ratio':>7}"
+    )
+    for measured in rows:
+        nccl, windows = (rival["p50_us"] for rival in measured["rivals"])
+        wrong = f"  {measured['wrong']} WRONG" if measured["wrong"] else ""
+        print(
+            f"{measured['collective']:15}{measured['bytes']:>11} {measured['mode']:7}"
+            f"{measured['time_us']['p50']:>9.1f}{nccl:>9.1f}{windows:>9.1f}"
+            f"{measured['ratio']:>7.2f}{wrong}"
+        )
+
+
+def main() -> None:
+    """Collects and writes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--nccl-version", default=None)
+    parser.add_argument("rows", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    lines = [line for file in arguments.rows for line in file.read_text().splitlines()]
+    rows = [row(json.loads(line)) for line in lines]
+    document = {
+        "schema": 1,
+        "machine": machine(),
+        "version": "0.1.0",
+        "nccl": arguments.nccl_version,
+        "commit": answer("git", "rev-parse", "HEAD") or None,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "rows": rows,
+    }
+    arguments.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    show(rows)
+
+
+if __name__ == "__main__":
+    main()

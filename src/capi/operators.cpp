@@ -1,0 +1,63 @@
+// Operators with a scalar in the C ABI.
+#include "capi/guard.hpp"
+#include "capi/handles.hpp"
+
+#include <cstring>
+
+namespace sennit {
+
+Status set_operator(int value, sennit_comm_t comm, Operation& operation) {
+  if (value < SENNIT_REDOP_CUSTOM_FIRST) {
+    SENNIT_ASSIGN_OR_RETURN(operation.op, reduce_op_from_value(value));
+    return {};
+  }
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  const auto guard = comm->engine->lock();
+  SENNIT_ASSIGN_OR_RETURN(const Communicator::ScaledOp made, comm->comm->find_op(value));
+  if (made.dtype != operation.dtype) {
+    return fail(Code::kInvalidArgument,
+                "the operator was made with a scalar of {}, but the call is of {}",
+                name(made.dtype),
+                name(operation.dtype));
+  }
+  operation.op = ReduceOp::kPremulSum;
+  operation.scaling = made.scaling;
+  return {};
+}
+
+}  // namespace sennit
+
+using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each
+
+static_assert(Communicator::kFirstScaledOp == SENNIT_REDOP_CUSTOM_FIRST);
+
+extern "C" {
+
+sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* op,
+                                              const void* scalar,
+                                              sennit_dtype_t dtype,
+                                              sennit_comm_t comm) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    if (op == nullptr || scalar == nullptr) {
+      return fail(Code::kInvalidArgument, "the {} is NULL", op == nullptr ? "operator" : "scalar");
+    }
+    Communicator::ScaledOp made;
+    SENNIT_ASSIGN_OR_RETURN(made.dtype, dtype_from_value(dtype));
+    SENNIT_RETURN_IF_ERROR(check_operator(made.dtype, ReduceOp::kPremulSum));
+    std::memcpy(made.scaling.scalar.data(), scalar, size_bytes(made.dtype));
+    const auto guard = comm->engine->lock();
+    *op = static_cast<sennit_redop_t>(comm->comm->create_op(made));
+    return {};
+  });
+}
+
+sennit_status_t sennit_redop_destroy(sennit_redop_t op, sennit_comm_t comm) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    const auto guard = comm->engine->lock();
+    return comm->comm->destroy_op(op);
+  });
+}
+
+}  // extern "C"

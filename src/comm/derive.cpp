@@ -1,0 +1,83 @@
+#include "comm/derive.hpp"
+
+#include "base/sha256.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace sennit {
+namespace {
+
+// For the death of a rank that its connection has told, and its pidfd not yet.
+constexpr auto kRetry = std::chrono::milliseconds(5);
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::ranges::find(ranks, rank) != ranks.end();
+}
+
+// The failure of a join that waits for a dead rank; ok while all members live.
+Status check_alive(const World& world, const std::vector<int>& members) {
+  for (const int rank : world.dead_ranks()) {
+    const auto place = std::ranges::find(members, rank);
+    if (place != members.end()) {
+      ErrorDetail detail;
+      detail.blamed_ranks = {static_cast<int>(place - members.begin())};
+      detail.evidence = fmt::format("it was {} of the parent", world.describe(rank));
+      detail.next = "shrink() the parent to the survivors, or exit";
+      return {Code::kRankFailed,
+              fmt::format("rank {} died while joining", detail.blamed_ranks.front()),
+              detail};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communicator>& parent,
+                                                   const std::string& what,
+                                                   const std::vector<int>& members,
+                                                   const CommConfig& config) {
+  const auto place = std::ranges::find(members, parent->rank()) - members.begin();
+  const Identity identity{.rank = static_cast<int>(place),
+                          .size = static_cast<int>(members.size()),
+                          .key = sha256_hex(fmt::format("{}/{}", what, fmt::join(members, ",")))};
+  return Communicator::create(
+      identity, config, [&] { return check_alive(parent->world(), members); });
+}
+
+// Ranks learn of a death at different times, so two of them may begin with different members and
+// keys; each then waits for one that has died, finds that, and begins again until all have the
+// same.
+Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Communicator>& parent,
+                                                     const std::string& what,
+                                                     const std::vector<int>& excluded,
+                                                     const CommConfig& config) {
+  if (contains(excluded, parent->rank())) {
+    return fail(Code::kInvalidArgument,
+                "rank {} is among the excluded ranks; only the others call shrink",
+                parent->rank());
+  }
+  const Clock::time_point begin = Clock::now();
+  CommConfig rest = config;
+  while (true) {
+    const std::vector<int> dead = parent->world().dead_ranks();
+    std::vector<int> members;
+    for (int rank = 0; rank < parent->size(); ++rank) {
+      if (!contains(excluded, rank) && !contains(dead, rank)) {
+        members.push_back(rank);
+      }
+    }
+    auto joined = join_members(parent, what, members, rest);
+    const double elapsed_s = std::chrono::duration<double>(Clock::now() - begin).count();
+    rest.join_timeout_s = config.join_timeout_s - elapsed_s;
+    if (joined.ok() || joined.status().code() != Code::kRankFailed || rest.join_timeout_s <= 0) {
+      return joined;
+    }
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+}  // namespace sennit

@@ -1,0 +1,28 @@
+// Derive: communicators made from another one. Its ranks know of each other's deaths, so a join of
+// some of them never waits for one that has died.
+#pragma once
+
+#include "comm/communicator.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sennit {
+
+// Joins `members`, ranks of `parent` in the order of their new numbers, among them this rank.
+// `what` names the set on all of them, as parent.derive() gave it. kRankFailed when a member dies
+// before all have joined.
+Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communicator>& parent,
+                                                   const std::string& what,
+                                                   const std::vector<int>& members,
+                                                   const CommConfig& config);
+
+// Joins all ranks that are alive but the excluded ones. When one dies meanwhile, begins again
+// without it.
+Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Communicator>& parent,
+                                                     const std::string& what,
+                                                     const std::vector<int>& excluded,
+                                                     const CommConfig& config);
+
+}  // namespace sennit

@@ -1,0 +1,178 @@
+// Where the parts of a call lie: blocks in the user's buffers, tiles in the blocks, messages in the
+// rings.
+#include "exec/cpu/job.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// Of `tiles` tiles, those that copy `copy` of `width` runs: copy, copy + width, ...
+std::int64_t in_copy(std::int64_t tiles, int copy, int width) {
+  return (tiles - copy + width - 1) / width;
+}
+
+}  // namespace
+
+void Job::lay_out() {
+  for (std::size_t s = 0; s < program_.plan->strands.size(); ++s) {
+    strands_.push_back(view_of(static_cast<int>(s)));
+  }
+}
+
+// What of each block the strand carries, and how many tiles that makes.
+Job::StrandView Job::view_of(int strand_index) const {
+  const Plan& plan = *program_.plan;
+  const Strand& strand = plan.strands[static_cast<std::size_t>(strand_index)];
+  const Problem& problem = strand.schedule->problem;
+  StrandView view;
+  view.tile_elements = std::max<std::int64_t>(1, strand.tile_bytes / element_bytes_);
+  std::int64_t longest = 0;
+  const auto part = [&](const ElementRange& whole) {
+    const ElementRange ours = strand_range(plan, strand_index, whole.length, element_bytes_);
+    longest = std::max(longest, ours.length);
+    return ElementRange{.begin = whole.begin + ours.begin, .length = ours.length};
+  };
+  if (problem.varying) {
+    std::ranges::transform(call_.inputs, std::back_inserter(view.parts), part);
+    std::ranges::transform(call_.outputs, std::back_inserter(view.output_parts), part);
+  } else if (is_cut(problem.collective)) {
+    for (int block = 0; block < problem.cut; ++block) {
+      view.parts.push_back(part(block_range(problem, call_.count, element_bytes_, block)));
+    }
+  } else {
+    view.part = part(block_range(problem, call_.count, element_bytes_, 0));
+  }
+  // A barrier has no blocks; its program runs once.
+  view.all_tiles = problem.collective == Collective::kBarrier
+                       ? 1
+                       : (longest + view.tile_elements - 1) / view.tile_elements;
+  view.tiles = view.all_tiles;
+  view.grain_tiles =
+      plan.division == Division::kClaimed ? grain_bytes(plan) / strand.tile_bytes : 0;
+  return view;
+}
+
+void Job::open_links() {
+  links_.resize(program_.links.size());
+  for (std::size_t l = 0; l < links_.size(); ++l) {
+    const ProgramLink& link = program_.links[l];
+    LinkState& state = links_[l];
+    state.base = *bound_.links()[l].position;
+    state.fingerprint = call_.fingerprint;
+    const StrandView& view = strands_[static_cast<std::size_t>(link.strand)];
+    for (const std::vector<LengthOf>& message : link.messages) {
+      std::int64_t longest = 0;
+      for (const LengthOf block : message) {
+        const std::int64_t length = part_of(view, block).length;
+        longest = std::max(longest, length);
+        state.fingerprint =
+            channel::with_length(state.fingerprint, static_cast<std::uint64_t>(length));
+      }
+      if (link.skips) {
+        const std::int64_t tiles = (longest + view.tile_elements - 1) / view.tile_elements;
+        state.tiles.push_back(in_copy(tiles, link.copy, width_of(link.strand)));
+      }
+    }
+  }
+}
+
+int Job::width_of(int strand) const {
+  return program_.plan->strands[static_cast<std::size_t>(strand)].width;
+}
+
+std::int64_t Job::tiles_of_copy(int strand, int copy) const {
+  return in_copy(strands_[static_cast<std::size_t>(strand)].tiles, copy, width_of(strand));
+}
+
+ElementRange Job::part_of(const StrandView& view, LengthOf block) const {
+  const bool by_output = block.space == Space::kOutput && !view.output_parts.empty();
+  const std::vector<ElementRange>& parts = by_output ? view.output_parts : view.parts;
+  if (!parts.empty()) {
+    return parts[static_cast<std::size_t>(block.index)];
+  }
+  return {.begin = block.index * call_.count + view.part.begin, .length = view.part.length};
+}
+
+// Where tile `tile` of a strand copy begins in every block.
+std::int64_t Job::tile_begin(const ProgramLane& lane, std::int64_t tile) const {
+  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
+  const std::int64_t index = lane.copy + tile * width_of(lane.strand);
+  if (!claims_) {
+    return index * view.tile_elements;
+  }
+  const auto grain = static_cast<std::size_t>(index / view.grain_tiles);
+  return (claims_->grains_of(lane.strand)[grain] * view.grain_tiles + index % view.grain_tiles) *
+         view.tile_elements;
+}
+
+std::int64_t Job::slice_elements(const ProgramLane& lane, LengthOf block, std::int64_t tile) const {
+  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
+  return std::clamp<std::int64_t>(
+      part_of(view, block).length - tile_begin(lane, tile), 0, view.tile_elements);
+}
+
+Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
+  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
+  const LengthOf block{piece.space, piece.index};
+  Slice out{.data = nullptr, .elements = slice_elements(lane, block, tile)};
+  if (piece.space == Space::kScratch) {
+    out.data = scratch_.get() + piece.offset + (tile % piece.depth) * piece.instance_bytes;
+    return out;
+  }
+  const std::int64_t begin = part_of(view, block).begin + tile_begin(lane, tile);
+  auto* base = piece.space == Space::kInput
+                   ? static_cast<std::byte*>(const_cast<void*>(call_.input))
+                   : static_cast<std::byte*>(call_.output);
+  out.data = base + begin * element_bytes_;
+  return out;
+}
+
+std::size_t Job::message_bytes(const ProgramLane& lane,
+                               const ProgramStep& step,
+                               std::int64_t tile) const {
+  std::int64_t elements = 0;
+  for (const LengthOf block : step.lengths_of) {
+    elements += slice_elements(lane, block, tile);
+  }
+  return static_cast<std::size_t>(elements * element_bytes_);
+}
+
+bool Job::exists(const MessageRef& ref, std::int64_t tile) const {
+  const std::vector<std::int64_t>& tiles = links_[static_cast<std::size_t>(ref.link)].tiles;
+  return tiles.empty() || tile < tiles[static_cast<std::size_t>(ref.index)];
+}
+
+Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
+  if (ref.bundle >= 0) [[unlikely]] {
+    return bundles_[static_cast<std::size_t>(ref.bundle)].spot();
+  }
+  const auto link = static_cast<std::size_t>(ref.link);
+  const BoundProgram::BoundLink& bound = bound_.links()[link];
+  const LinkState& state = links_[link];
+  std::int64_t before = tile * bound.messages_per_tile + ref.index;
+  if (!state.tiles.empty()) {
+    // Those of earlier tiles, and the earlier ones of this tile.
+    before = 0;
+    for (std::size_t m = 0; m < state.tiles.size(); ++m) {
+      before += std::min(tile + (std::cmp_less(m, ref.index) ? 1 : 0), state.tiles[m]);
+    }
+  }
+  return {.link = &bound,
+          .position = state.base + static_cast<std::uint64_t>(before),
+          .protocol = ref.protocol};
+}
+
+std::byte* Job::payload(const ProgramLane& lane,
+                        const ProgramStep& step,
+                        const Spot& spot,
+                        std::int64_t tile) const {
+  const std::size_t bytes = spot.protocol == Protocol::kDirectGet
+                                ? step.lengths_of.size() * sizeof(cma::Descriptor)
+                                : message_bytes(lane, step, tile);
+  return spot.link->ring.payload(spot.position, bytes);
+}
+
+}  // namespace sennit
