@@ -6,6 +6,8 @@ BUILD := build/release
 WERROR ?= OFF
 BIN := $(CURDIR)/$(VENV)/bin
 
+# What tests may need and this machine has (docs/building.md).
+PRESENT = $(if $(wildcard /usr/include/simgrid/s4u.hpp),simgrid)
 # Ubuntu 22.04's g++ is too old; g++-12 stands beside it. Asked for late: `deps` may install it.
 COMPILER = $(shell tools/deps.sh --compiler)
 export PYTHON PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -36,7 +38,8 @@ bench: build  ## the main job on this machine; table, JSON and plot into out/
 
 test: build  ## all tests: C++, processes, Python
 	cmake --build $(BUILD) --target sennit_test_programs
-	$(VENV)/bin/python tools/run_tests.py --build $(BUILD) --pytest tests frontends
+	$(VENV)/bin/python tools/run_tests.py --build $(BUILD) --present '$(PRESENT)' \
+		--pytest tests frontends
 
 fuzz: $(STAMPS)/deps  ## every fuzz target for a minute, with sanitizers
 	cmake --preset asan
@@ -57,7 +60,7 @@ lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
 	ruff format --check --quiet $(PYTHON_DIRS)
 	ruff check --quiet $(PYTHON_DIRS)
 	mypy
-	shellcheck .ci/run tools/*.sh tests/install/*.sh
+	shellcheck .ci/run bench/gpu/run tools/*.sh tests/install/*.sh
 	$(VENV)/bin/python tools/check_layers.py
 	$(VENV)/bin/python tools/check_files.py
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sets up what the build needs from the system: compiler, Python, C++ header packages.
 #
-#   tools/deps.sh [COMMAND...]   also installs the packages of the same name as these commands
+#   tools/deps.sh [NAME...]      also installs these packages, where there is no command of the name
 #   tools/deps.sh --compiler     prints the C++ compiler that the build shall use
 #
 # Does nothing, and needs no network, when all is there. Missing system packages are installed where
@@ -63,7 +63,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
 CHECK
   fi
   for name in "$@"; do
-    command -v "$name" >/dev/null 2>&1 || echo "$name"
+    command -v "$name" >/dev/null 2>&1 || dpkg -s "$name" >/dev/null 2>&1 || echo "$name"
   done
 }
 

@@ -142,7 +142,7 @@ Number Elements::number_of(int rank, std::size_t variety) const {
     // Signed bytes stay positive, so that minima and maxima are those of the bits.
     return {.bits = type_.kind == kBool ? sum % 2 : sum % 128};
   }
-  const double number = static_cast<double>(type_.mantissa_bits >= 10 ? sum : sum % 8);
+  const auto number = static_cast<double>(type_.mantissa_bits >= 10 ? sum : sum % 8);
   if (op_ == SENNIT_PROD) {
     const double factor = sum % 4 == 0 ? 2 : sum % 4 == 1 ? 0.5 : 1;
     return type_.kind == kComplex && sum % 3 == 0 ? Number{.imaginary = factor}

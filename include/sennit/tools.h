@@ -47,9 +47,36 @@ SENNIT_API sennit_status_t sennit_tool_info(const char* request, char** answer);
  * SENNIT_INVALID_USAGE before the first call. */
 SENNIT_API sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer);
 
-/* Not available yet: SENNIT_UNSUPPORTED. */
+/* {} -> {"machines": [{"name", "title", "devices", "cluster", "text"}]}: the machines that are known
+ * by name, each with its description in the text form of docs/machines.md. */
+SENNIT_API sennit_status_t sennit_tool_machines(const char* request, char** answer);
+
+/* One of them, or one of yours: {"machine", or "machine_text" and "machine_file"?}
+ * -> {"name", "title", "devices", "cluster", "text", "svg"} */
+SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answer);
+
+/* Predicts how long a collective takes on a machine that need not be here:
+ * {"collective", "algorithm"?, "machine": a name, or "machine_text" and "machine_file"?, "bytes",
+ *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "tile_bytes"?, "path"?, "timeline"?: false}
+ * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths", "seconds",
+ *     "steps", "flows", "simulation_seconds",
+ *     "links": [{"name", "bandwidth_gbps", "bytes", "busy"}], the busiest 200,
+ *     "trace": null, or with "timeline" a document for Perfetto, "svg": null or a picture of it}
+ * "bytes" is the whole vector of broadcast, reduce and all_reduce, one rank's part otherwise. */
 SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answer);
+
+/* The algorithms of a collective on a described machine, best first, by what is predicted:
+ * {"collective", "machine" or "machine_text", "bytes", "ranks"?, "ranks_per_gpu"?, "root"?}
+ * -> {"machine", "collective", "ranks", "bytes", "choice", "reason",
+ *     "candidates": [{"algorithm", "tile_bytes", "predicted_seconds", "busiest_link",
+ *                     "busiest_use"}],
+ *     "refused": [{"algorithm", "why"}]} */
 SENNIT_API sennit_status_t sennit_tool_explain(const char* request, char** answer);
+
+/* What five papers print, beside what is simulated or modelled here: {"paper"?: 1 to 5}
+ * -> {"rows": [{"paper", "figure", "quantity", "unit", "paper_value", "ours", "ratio", "tolerance",
+ *               "how", "machine", "verdict", "why"}]} */
+SENNIT_API sennit_status_t sennit_tool_reproduce(const char* request, char** answer);
 
 SENNIT_API void sennit_tool_free(char* answer);
 

@@ -192,7 +192,7 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
   }
   for (const sennit_comm_t comm : comms) {
     std::vector<DeviceComm::Call> calls;
-    for (Group::Entry& entry : entries) {
+    for (const Group::Entry& entry : entries) {
       if (entry.comm == comm) {
         calls.push_back({entry.operation, entry.stream});
         if (entry.work != nullptr) {

@@ -54,7 +54,7 @@ Result<int> device_of(const CommConfig& config) {
   }
   if (device < 0) {
     return fail(Code::kInvalidArgument,
-                "the device is '{}'; it can be \"host\", \"cuda\" or \"cuda:0\"",
+                R"(the device is '{}'; it can be "host", "cuda" or "cuda:0")",
                 text);
   }
   return device;

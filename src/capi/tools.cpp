@@ -4,8 +4,8 @@
 #include "algo/algorithm.hpp"
 #include "base/env.hpp"
 #include "base/json.hpp"
-#include "capi/guard.hpp"
 #include "capi/handles.hpp"
+#include "capi/respond.hpp"
 #include "discover/discover.hpp"
 #include "schedule/json_form.hpp"
 #include "schedule/picture.hpp"
@@ -18,7 +18,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,30 +34,6 @@ constexpr std::size_t kMaxDrawnSteps = 4096;
 
 // Slots of a channel in the plans that are proved for `show`; what executors take at least.
 constexpr int kShownSlots = 2;
-
-using Keys = std::initializer_list<std::string_view>;
-
-// Reads the request, lets `respond` make the answer and copies it to where the caller frees it.
-template <typename Respond>
-sennit_status_t respond_to(const char* request, char** answer, Keys keys, Respond respond) {
-  return guard([&]() -> Status {
-    if (answer == nullptr) {
-      return fail(Code::kInvalidArgument, "answer is NULL, expected where to put the answer");
-    }
-    *answer = nullptr;
-    const std::string_view text = request == nullptr ? "" : request;
-    SENNIT_ASSIGN_OR_RETURN(const Json json, parse_json(text.empty() ? "{}" : text, "request"));
-    SENNIT_ASSIGN_OR_RETURN(const JsonObject object, JsonObject::open(json, "request", keys));
-    SENNIT_ASSIGN_OR_RETURN(const Json result, respond(object));
-    const std::string form = dump_json(result);
-    *answer = static_cast<char*>(std::malloc(form.size() + 1));
-    if (*answer == nullptr) {
-      return fail(Code::kSystemError, "no memory for an answer of {} bytes", form.size());
-    }
-    std::memcpy(*answer, form.c_str(), form.size() + 1);
-    return {};
-  });
-}
 
 Result<std::optional<Collective>> read_collective(const JsonObject& request) {
   if (!request.has("collective")) {
@@ -302,15 +277,6 @@ Result<Json> describe_build(const JsonObject&) {
               {"unknown_variables", unknown_variables()}};
 }
 
-sennit_status_t not_available(char** answer, std::string_view function) {
-  return guard([&]() -> Status {
-    if (answer != nullptr) {
-      *answer = nullptr;
-    }
-    return fail(Code::kUnsupported, "{} is not available yet", function);
-  });
-}
-
 // What the last posted call of a communicator ran as.
 Result<Json> last_plan(sennit_comm_t comm) {
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
@@ -371,14 +337,6 @@ sennit_status_t sennit_tool_info(const char* request, char** answer) {
 sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer) {
   return sennit::respond_to(
       nullptr, answer, {}, [&](const sennit::JsonObject&) { return sennit::last_plan(comm); });
-}
-
-sennit_status_t sennit_tool_simulate(const char* /*request*/, char** answer) {
-  return sennit::not_available(answer, "sennit_tool_simulate");
-}
-
-sennit_status_t sennit_tool_explain(const char* /*request*/, char** answer) {
-  return sennit::not_available(answer, "sennit_tool_explain");
 }
 
 void sennit_tool_free(char* answer) { std::free(answer); }

@@ -1,10 +1,10 @@
 #include "schedule/picture.hpp"
 
 #include "schedule/logical_time.hpp"
+#include "schedule/step_looks.hpp"
 #include "schedule/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <utility>
 
@@ -26,45 +26,6 @@ constexpr int kLegendItem = 126;
 
 // Characters of one list of blocks; two lists and an arrow fit a box at its font size.
 constexpr std::size_t kLabelCharacters = 10;
-
-struct Look {
-  StepKind kind;
-  std::string_view colour;
-  std::string_view pattern;  // drawn in black over the colour, in a tile of 6 x 6
-};
-
-// Colours of Okabe and Ito, "Color Universal Design" (2008).
-constexpr std::array kLooks = {
-    Look{StepKind::kSend, "#56B4E9", ""},
-    Look{StepKind::kRecv, "#009E73", "M0 3H6"},
-    Look{StepKind::kRecvReduce, "#E69F00", "M0 6L6 0"},
-    Look{StepKind::kCopy, "#F0E442", "M3 0V6"},
-    Look{StepKind::kReduce, "#D55E00", "M0 0L6 6M0 6L6 0"},
-    Look{StepKind::kToken, "#CC79A7", "M3 2V4M2 3H4"},
-};
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 struct Point {
   double x = 0;
@@ -111,7 +72,7 @@ class Picture {
         width_,
         height);
     const std::string root = is_rooted(p.collective) ? fmt::format(", root {}", p.root) : "";
-    const std::string title = escaped(fmt::format("{} {}, {} {}{}: one tile",
+    const std::string title = svg_escaped(fmt::format("{} {}, {} {}{}: one tile",
                                                   name(p.collective),
                                                   schedule_.algorithm,
                                                   p.ranks,
@@ -120,13 +81,7 @@ class Picture {
     add("<title>{}</title>", title);
     add(R"(<rect width="{}" height="{}" fill="#fff"/>)", width_, height);
     svg_ += "<defs>\n";
-    for (const Look& look : kLooks) {
-      add(R"(<pattern id="{0}" width="6" height="6" patternUnits="userSpaceOnUse">)"
-          R"(<rect width="6" height="6" fill="{1}"/><path d="{2}" stroke="#000"/></pattern>)",
-          name(look.kind),
-          look.colour,
-          look.pattern.empty() ? "M0 0" : look.pattern);
-    }
+    svg_ += step_patterns();
     add(R"(<marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" )"
         R"(orient="auto"><path d="M0 0L8 4L0 8Z"/></marker>)");
     svg_ += "</defs>\n";
@@ -199,7 +154,7 @@ class Picture {
     const Step& step = step_of(node);
     const Point at = corner(node);
     const bool forwards = !step.out.empty() && step.kind != StepKind::kSend;
-    const std::string title = escaped(fmt::format(
+    const std::string title = svg_escaped(fmt::format(
         "rank {} lane {} step {}: {}", node.rank, node.lane, node.step, to_text(schedule_, step)));
     add(R"(<g><title>{}</title>)"
         R"(<rect x="{}" y="{}" width="{}" height="{}" fill="#fff" stroke="#000"/>)",
@@ -222,7 +177,7 @@ class Picture {
     add(R"(<text x="{}" y="{}" font-size="10">{}</text></g>)",
         at.x + kStripeWidth + 5,
         at.y + 28,
-        escaped(blocks_label(step)));
+        svg_escaped(blocks_label(step)));
   }
 
   void add_arrows() {
@@ -283,7 +238,7 @@ class Picture {
         y += 22;
       }
     };
-    for (const Look& look : kLooks) {
+    for (const StepLook& look : kStepLooks) {
       const bool used = std::ranges::any_of(
           time_.nodes, [&](const StepNode& node) { return step_of(node).kind == look.kind; });
       if (used) {

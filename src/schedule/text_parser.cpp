@@ -125,8 +125,8 @@ class Parser {
   }
 
   // One of the enumerators in `rows`, by its name.
-  template <typename Enum, std::size_t N>
-  Status one_of(const std::array<Enum, N>& rows, Enum& value) {
+  template <typename Enum, std::size_t kSize>
+  Status one_of(const std::array<Enum, kSize>& rows, Enum& value) {
     std::string names;
     for (const Enum row : rows) {
       if (skip_if(name(row))) {

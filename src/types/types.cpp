@@ -7,8 +7,8 @@
 namespace sennit {
 namespace {
 
-template <typename Row, std::size_t N>
-Result<Row> parse_row(const std::array<Row, N>& rows, const char* what, std::string_view text) {
+template <typename Row, std::size_t kSize>
+Result<Row> parse_row(const std::array<Row, kSize>& rows, const char* what, std::string_view text) {
   std::vector<std::string_view> names;
   for (const Row row : rows) {
     if (name(row) == text) {
@@ -23,8 +23,8 @@ Result<Row> parse_row(const std::array<Row, N>& rows, const char* what, std::str
               fmt::join(names, ", "));
 }
 
-template <typename Row, std::size_t N>
-Result<Row> row_from_value(const std::array<Row, N>& rows, const char* what, int value) {
+template <typename Row, std::size_t kSize>
+Result<Row> row_from_value(const std::array<Row, kSize>& rows, const char* what, int value) {
   for (const Row row : rows) {
     if (static_cast<int>(row) == value) {
       return row;

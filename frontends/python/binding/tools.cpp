@@ -41,6 +41,11 @@ void bind_tools(nb::module_& module) {
   bind_tool<&sennit_tool_verify>(module, "tool_verify");
   bind_tool<&sennit_tool_show>(module, "tool_show");
   bind_tool<&sennit_tool_machine>(module, "tool_machine");
+  bind_tool<&sennit_tool_machines>(module, "tool_machines");
+  bind_tool<&sennit_tool_topology>(module, "tool_topology");
+  bind_tool<&sennit_tool_simulate>(module, "tool_simulate");
+  bind_tool<&sennit_tool_explain>(module, "tool_explain");
+  bind_tool<&sennit_tool_reproduce>(module, "tool_reproduce");
   bind_tool<&sennit_tool_info>(module, "tool_info");
 }
 

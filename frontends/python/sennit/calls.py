@@ -284,6 +284,8 @@ def _buffer(x: Any, name: str, *, writable: bool) -> Buffer:
 
 def _allocated(out: Any, shape: Sequence[int], like: Buffer, x: Any) -> Any:
     return elements.empty(shape, like.dtype, x) if out is None else out
+
+
 def _numbers(values: Iterable[int]) -> list[int]:
     numbers = [operator.index(value) for value in values]
     if any(number < 0 for number in numbers):

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -38,8 +39,8 @@ void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
 
 }  // namespace
 
-DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, const Options& options)
-    : driver_(driver), device_(device), world_(world), options_(options) {}
+DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
+    : driver_(driver), device_(device), world_(world), options_(std::move(options)) {}
 
 Result<std::unique_ptr<DeviceComm>> DeviceComm::create(int device,
                                                        World& world,
@@ -138,11 +139,9 @@ Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation) 
   }
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, make_device_plan(choice, shape));
   SENNIT_ASSIGN_OR_RETURN(const Proof proof, verify(*plan));
-  SENNIT_ASSIGN_OR_RETURN(sm::DirectProgram direct,
+  SENNIT_ASSIGN_OR_RETURN(const sm::DirectProgram direct,
                           sm::compile_direct(*plan->strands.front().schedule, world_.rank()));
-  return &programs_
-              .emplace(key,
-                       Program{std::move(direct), plan_hash(*plan), packets_of(choice.protocol)})
+  return &programs_.emplace(key, Program{direct, plan_hash(*plan), packets_of(choice.protocol)})
               .first->second;
 }
 

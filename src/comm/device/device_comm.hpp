@@ -67,7 +67,7 @@ class DeviceComm {
     sm::Packets packets = sm::Packets::kLl;
   };
 
-  DeviceComm(CudaDriver& driver, int device, World& world, const Options& options);
+  DeviceComm(CudaDriver& driver, int device, World& world, Options options);
 
   Status preload();
   Status check(const Operation& operation) const;

@@ -10,11 +10,11 @@ namespace {
 
 // Tells the processes of a machine apart, also those with the same pid in different containers.
 std::uint64_t process_token() {
-  static const std::uint64_t token = [] {
+  static const std::uint64_t kToken = [] {
     std::random_device random;
     return (std::uint64_t{random()} << 32) | random();
   }();
-  return token;
+  return kToken;
 }
 
 }  // namespace
@@ -66,15 +66,15 @@ Status DeviceMemory::allocate() {
 
 Status DeviceMemory::map(const std::vector<Introduction>& all) {
   const Introduction& mine = all[static_cast<std::size_t>(identity_.rank)];
-  int sharing = 0;
+  int sharing = 1;  // the device of this rank
   for (int rank = 0; rank < identity_.ranks; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];
     const bool same_process = other.process == mine.process;
     const bool same_device = other.uuid == mine.uuid;
-    sharing += same_device ? 1 : 0;
     if (rank == identity_.rank) {
       continue;
     }
+    sharing += same_device ? 1 : 0;
     if (same_process) {
       if (!same_device) {
         SENNIT_RETURN_IF_ERROR(driver_.enable_peer(other.device));

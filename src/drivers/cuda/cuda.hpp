@@ -94,16 +94,8 @@ Result<CudaDriver*> cuda_driver();
 // Sets the calling thread's device for a scope and sets it back.
 class DeviceScope {
  public:
-  DeviceScope(CudaDriver& driver, int device) : driver_(driver) {
-    const Result<int> before = driver.current_device();
-    before_ = before.ok() ? before.value() : -1;
-    status_ = before_ == device ? Status() : driver.use_device(device);
-  }
-  ~DeviceScope() {
-    if (before_ >= 0) {
-      (void)driver_.use_device(before_);
-    }
-  }
+  DeviceScope(CudaDriver& driver, int device);
+  ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 

@@ -23,7 +23,7 @@ class Emulation {
       auto program = compile_direct(schedule, rank);
       EXPECT_TRUE(program.ok()) << program.status().message();
       inputs_.push_back(make_input(rank, count));
-      outputs_.push_back(Buffer(size_of(problem_.output_blocks(rank), count), 0xee));
+      outputs_.emplace_back(size_of(problem_.output_blocks(rank), count), 0xee);
       DirectCall call;
       call.input = reinterpret_cast<const std::byte*>(inputs_.back().data());
       call.output = reinterpret_cast<std::byte*>(outputs_.back().data());

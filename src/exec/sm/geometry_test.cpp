@@ -6,7 +6,7 @@ namespace sennit::sm {
 namespace {
 
 TEST(Geometry, CoversEveryPacketWithinTheArena) {
-  ArenaShape shape{.ranks = 4};
+  const ArenaShape shape{.ranks = 4};
   for (const Packets packets : {Packets::kLl, Packets::kLl128}) {
     for (const int limit : {1, 5, 33, 132}) {
       for (std::int64_t bytes = 0; bytes < (std::int64_t{1} << 31); bytes = bytes * 3 + 1) {

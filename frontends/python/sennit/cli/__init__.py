@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 import sennit
-from sennit.cli import algorithms, bench, doctor, info, machine, show, verify
+from sennit.cli import (
+    algorithms,
+    bench,
+    doctor,
+    explain,
+    info,
+    machine,
+    reproduce,
+    show,
+    simulate,
+    verify,
+)
 from sennit.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure, exit_code_of
 
 if TYPE_CHECKING:
@@ -29,7 +40,18 @@ def command_line() -> None:
     """
 
 
-for _module in (bench, verify, algorithms, show, machine, info, doctor):
+for _module in (
+    bench,
+    verify,
+    algorithms,
+    show,
+    simulate,
+    explain,
+    reproduce,
+    machine,
+    info,
+    doctor,
+):
     command_line.add_command(_module.command)
 
 

@@ -1,0 +1,119 @@
+"""`sennit simulate`: how long a collective would take on a machine that need not be here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from sennit import _core
+from sennit.cli.failure import EXIT_DONE
+from sennit.cli.machine_choice import machine_arguments
+from sennit.cli.names import COLLECTIVES
+from sennit.cli.output import Output, json_option
+from sennit.cli.sizes import human, parse_size
+from sennit.cli.tools import ask
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SHOWN_LINKS = 12
+
+
+@click.command("simulate")
+@click.argument("collective", type=click.Choice(COLLECTIVES), metavar="COLLECTIVE")
+@click.option("--machine", required=True, metavar="NAME|FILE", help="See `sennit machine --list`.")
+@click.option(
+    "--bytes",
+    "size",
+    required=True,
+    callback=parse_size,
+    help="Of the vector of broadcast, reduce and all_reduce; of one rank's part otherwise.",
+)
+@click.option("--algorithm", help="By name (see `sennit algorithms`); default: the first.")
+@click.option("--ranks", type=click.IntRange(min=1), help="Default: one for each GPU of a node.")
+@click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
+@click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
+@click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
+@click.option("--tile", callback=parse_size, help="Bytes of a tile; default: by model.")
+@click.option("--path", help="For every channel that can take it: nvlink, pcie, host, rail, ...")
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.json",
+    help="Write a timeline for ui.perfetto.dev.",
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.svg",
+    help="Draw the timeline and the use of links.",
+)
+@json_option
+def command(
+    json_file: str | None,
+    collective: str,
+    machine: str,
+    size: int,
+    tile: int | None,
+    trace: Path | None,
+    picture: Path | None,
+    **options: Any,
+) -> int:
+    """Predict how long COLLECTIVE takes on a machine that need not be here."""
+    output = Output(json_file)
+    wanted = trace is not None or picture is not None
+    answer = ask(
+        _core.tool_simulate,
+        collective=collective,
+        bytes=size,
+        tile_bytes=tile,
+        timeline=wanted or None,
+        **machine_arguments(machine),
+        **options,
+    )
+    timeline, svg = answer.pop("trace"), answer.pop("svg")
+    if trace is not None:
+        _write(trace, json.dumps(timeline))
+    if picture is not None:
+        if svg is None:
+            raise click.BadParameter(
+                f"{answer['steps']} steps are too many to draw; take fewer ranks or larger tiles"
+            )
+        _write(picture, svg)
+    _print(output.console, answer)
+    output.write_json(answer)
+    return EXIT_DONE
+
+
+def _print(console: Console, answer: dict[str, Any]) -> None:
+    console.print(
+        f"{answer['collective']} {answer['algorithm']} of {human(answer['bytes'])} on "
+        f"{answer['ranks']} ranks of {answer['machine']}, tile {human(answer['tile_bytes'])}, "
+        f"paths {', '.join(answer['paths']) or 'none'}",
+        markup=False,
+    )
+    console.print(f"predicted: {answer['seconds'] * 1e6:.2f} us")
+    table = Table(title="busiest links")
+    table.add_column("link")
+    table.add_column("GB/s", justify="right")
+    table.add_column("bytes", justify="right")
+    table.add_column("busy", justify="right")
+    for link in answer["links"][:_SHOWN_LINKS]:
+        table.add_row(
+            link["name"],
+            f"{link['bandwidth_gbps']:g}",
+            f"{link['bytes']:.0f}",
+            f"{link['busy'] * 100:.1f} %",
+        )
+    console.print(table)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"cannot write {file}: {error.strerror}") from error

@@ -1,0 +1,274 @@
+// The functions of tools.h that speak of machines that need not be here.
+#include "algo/algorithm.hpp"
+#include "capi/respond.hpp"
+#include "machine/catalogue.hpp"
+#include "machine/topology_picture.hpp"
+#include "select/candidates.hpp"
+#include "select/machine_plan.hpp"
+#include "select/reproduce/reproduce.hpp"
+#include "sennit/tools.h"
+#include "sim/fabric.hpp"
+#include "sim/simulate.hpp"
+#include "sim/timeline.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace sennit {
+namespace {
+
+// Above it a trace is too large for its viewers.
+constexpr std::int64_t kMaxTracedSteps = 2'000'000;
+constexpr std::int64_t kMaxDrawnSteps = 20'000;
+constexpr int kMaxSimulatedRanks = 4096;
+constexpr std::size_t kMaxLinksTold = 200;
+
+// "machine": a name of the catalogue, or "machine_text": the text form.
+Result<Topology> read_machine(const JsonObject& request) {
+  if (request.has("machine_text")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string text, request.text("machine_text"));
+    std::string file = "machine";
+    if (request.has("machine_file")) {
+      SENNIT_ASSIGN_OR_RETURN(file, request.text("machine_file"));
+    }
+    return topology_from_text(text, file);
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::string machine, request.text("machine"));
+  return find_machine(machine);
+}
+
+Result<int> read_count(const JsonObject& request, std::string_view key, int min, int otherwise) {
+  if (!request.has(key)) {
+    return otherwise;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t value, request.integer(key, min, kMaxSimulatedRanks));
+  return static_cast<int>(value);
+}
+
+Result<MachinePlanRequest> read_plan_request(const JsonObject& request, const Topology& machine) {
+  MachinePlanRequest plan;
+  SENNIT_ASSIGN_OR_RETURN(const std::string collective_name, request.text("collective"));
+  SENNIT_ASSIGN_OR_RETURN(const Collective collective, parse_collective(collective_name));
+  SENNIT_ASSIGN_OR_RETURN(plan.ranks_per_device, read_count(request, "ranks_per_gpu", 1, 1));
+  const auto devices = static_cast<int>(machine.devices().size());
+  SENNIT_ASSIGN_OR_RETURN(
+      plan.shape.ranks,
+      read_count(request, "ranks", 1, std::max(2, devices * plan.ranks_per_device)));
+  SENNIT_ASSIGN_OR_RETURN(plan.shape.root, read_count(request, "root", 0, 0));
+  SENNIT_ASSIGN_OR_RETURN(plan.shape.radix, read_count(request, "radix", 2, 0));
+  plan.shape = grouped(plan.shape, machine, plan.ranks_per_device);
+  plan.algorithm = &algorithms(collective).front();
+  if (request.has("algorithm")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string algorithm, request.text("algorithm"));
+    SENNIT_ASSIGN_OR_RETURN(plan.algorithm, find_algorithm(collective, algorithm));
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  SENNIT_ASSIGN_OR_RETURN(plan.bytes, request.integer("bytes", 0, kMost));
+  if (request.has("tile_bytes")) {
+    SENNIT_ASSIGN_OR_RETURN(plan.tile_bytes, request.integer("tile_bytes", 1, kMost));
+  }
+  if (request.has("path")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string path, request.text("path"));
+    SENNIT_ASSIGN_OR_RETURN(plan.path, parse_path_kind(path));
+  }
+  return plan;
+}
+
+Json links_form(const Simulation& run) {
+  std::vector<ResourceUse> links = run.resources;
+  std::ranges::stable_sort(links, std::greater<>(), &ResourceUse::busy);
+  links.resize(std::min(links.size(), kMaxLinksTold));
+  Json rows = Json::array();
+  for (const ResourceUse& link : links) {
+    rows.push_back({{"name", link.name},
+                    {"bandwidth_gbps", link.gbps},
+                    {"bytes", link.bytes},
+                    {"busy", link.busy}});
+  }
+  return rows;
+}
+
+Json paths_form(const Plan& plan) {
+  std::set<std::string_view> paths;
+  for (const Strand& strand : plan.strands) {
+    for (const ChannelBinding& channel : strand.channels) {
+      for (const PathKind path : channel.paths) {
+        paths.insert(name(path));
+      }
+    }
+  }
+  return paths;
+}
+
+Result<Json> simulate_collective(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
+  SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
+  bool timeline = false;
+  if (request.has("timeline")) {
+    SENNIT_ASSIGN_OR_RETURN(timeline, request.flag("timeline"));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  SENNIT_ASSIGN_OR_RETURN(const Plan plan, plan_on_machine(wanted, machine));
+  SENNIT_ASSIGN_OR_RETURN(const Simulation run,
+                          simulate(plan,
+                                   machine,
+                                   {.count = wanted.bytes,
+                                    .element_bytes = 1,
+                                    .ranks_per_device = wanted.ranks_per_device,
+                                    .timeline = timeline}));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (timeline && run.steps > kMaxTracedSteps) {
+    return fail(Code::kInvalidArgument,
+                "a trace of {} steps is too large to look at; take fewer ranks or larger tiles",
+                run.steps);
+  }
+  const bool drawn = timeline && run.steps <= kMaxDrawnSteps;
+  return Json{{"machine", machine.name},
+              {"collective", name(wanted.algorithm->collective)},
+              {"algorithm", wanted.algorithm->name},
+              {"ranks", wanted.shape.ranks},
+              {"bytes", wanted.bytes},
+              {"tile_bytes", plan.strands.front().tile_bytes},
+              {"paths", paths_form(plan)},
+              {"seconds", run.seconds},
+              {"steps", run.steps},
+              {"flows", run.flows},
+              {"simulation_seconds", took.count()},
+              {"links", links_form(run)},
+              {"trace", timeline ? trace_json(plan, run) : Json()},
+              {"svg", drawn ? Json(timeline_svg(plan, run)) : Json()}};
+}
+
+Result<Json> draw_machine(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
+  return Json{{"name", machine.name},
+              {"title", machine.title},
+              {"devices", machine.devices().size()},
+              {"cluster", machine.has_fabric()},
+              {"text", to_text(machine)},
+              {"svg", topology_svg(machine)}};
+}
+
+Result<Json> list_machines(const JsonObject&) {
+  Json rows = Json::array();
+  for (const CatalogueEntry& entry : catalogue()) {
+    SENNIT_ASSIGN_OR_RETURN(const Topology machine, find_machine(entry.name));
+    rows.push_back({{"name", entry.name},
+                    {"title", machine.title},
+                    {"devices", machine.devices().size()},
+                    {"cluster", machine.has_fabric()},
+                    {"text", entry.text}});
+  }
+  return Json{{"machines", std::move(rows)}};
+}
+
+Result<Json> explain_choice(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
+  SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
+  const Candidates candidates = rank_candidates({.collective = wanted.algorithm->collective,
+                                                 .ranks = wanted.shape.ranks,
+                                                 .root = wanted.shape.root,
+                                                 .ranks_per_device = wanted.ranks_per_device,
+                                                 .bytes = wanted.bytes},
+                                                machine);
+  Json ranked = Json::array();
+  for (const Candidate& candidate : candidates.ranked) {
+    ranked.push_back({{"algorithm", candidate.algorithm->name},
+                      {"tile_bytes", candidate.tile_bytes},
+                      {"predicted_seconds", candidate.seconds},
+                      {"busiest_link", candidate.busiest_link},
+                      {"busiest_use", candidate.busiest_use}});
+  }
+  Json refused = Json::array();
+  for (const Candidate& candidate : candidates.refused) {
+    refused.push_back({{"algorithm", candidate.algorithm->name}, {"why", candidate.refused}});
+  }
+  return Json{
+      {"machine", machine.name},
+      {"collective", name(wanted.algorithm->collective)},
+      {"ranks", wanted.shape.ranks},
+      {"bytes", wanted.bytes},
+      {"choice",
+       candidates.ranked.empty() ? Json() : Json(candidates.ranked.front().algorithm->name)},
+      {"reason", candidates.reason()},
+      {"candidates", std::move(ranked)},
+      {"refused", std::move(refused)}};
+}
+
+Result<Json> reproduce_papers(const JsonObject& request) {
+  std::optional<int> paper;
+  if (request.has("paper")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::int64_t number, request.integer("paper", 1, kPapers));
+    paper = static_cast<int>(number);
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<Reproduction> reproductions,
+                          reproduce(paper, find_machine));
+  Json rows = Json::array();
+  for (const Reproduction& row : reproductions) {
+    rows.push_back({{"paper", row.paper},
+                    {"figure", row.figure},
+                    {"quantity", row.quantity},
+                    {"unit", row.unit},
+                    {"paper_value", row.paper_value ? Json(*row.paper_value) : Json()},
+                    {"ours", row.ours},
+                    {"ratio", row.paper_value ? Json(row.ours / *row.paper_value) : Json()},
+                    {"tolerance", row.paper_value ? Json(row.tolerance) : Json()},
+                    {"how", name(row.how)},
+                    {"machine", row.machine},
+                    {"verdict", name(row.verdict)},
+                    {"why", row.why}});
+  }
+  return Json{{"rows", std::move(rows)}};
+}
+
+}  // namespace
+}  // namespace sennit
+
+sennit_status_t sennit_tool_explain(const char* request, char** answer) {
+  return sennit::respond_to(request,
+                            answer,
+                            {"collective",
+                             "machine",
+                             "machine_text",
+                             "machine_file",
+                             "ranks",
+                             "ranks_per_gpu",
+                             "root",
+                             "bytes"},
+                            sennit::explain_choice);
+}
+
+sennit_status_t sennit_tool_reproduce(const char* request, char** answer) {
+  return sennit::respond_to(request, answer, {"paper"}, sennit::reproduce_papers);
+}
+
+sennit_status_t sennit_tool_simulate(const char* request, char** answer) {
+  return sennit::respond_to(request,
+                            answer,
+                            {"collective",
+                             "algorithm",
+                             "machine",
+                             "machine_text",
+                             "machine_file",
+                             "ranks",
+                             "ranks_per_gpu",
+                             "root",
+                             "radix",
+                             "bytes",
+                             "tile_bytes",
+                             "path",
+                             "timeline"},
+                            sennit::simulate_collective);
+}
+
+sennit_status_t sennit_tool_topology(const char* request, char** answer) {
+  return sennit::respond_to(
+      request, answer, {"machine", "machine_text", "machine_file"}, sennit::draw_machine);
+}
+
+sennit_status_t sennit_tool_machines(const char* request, char** answer) {
+  return sennit::respond_to(request, answer, {}, sennit::list_machines);
+}

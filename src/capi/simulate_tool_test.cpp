@@ -1,0 +1,106 @@
+#include "base/json.hpp"
+#include "sennit/tools.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+namespace sennit {
+namespace {
+
+using Tool = sennit_status_t (*)(const char*, char**);
+
+Json answer_of(const std::string& request, Tool tool = sennit_tool_simulate) {
+  char* answer = nullptr;
+  EXPECT_EQ(tool(request.c_str(), &answer), SENNIT_OK) << sennit_last_error_message();
+  const Result<Json> json = parse_json(answer == nullptr ? "null" : answer, "answer");
+  sennit_tool_free(answer);
+  return json.ok() ? *json : Json();
+}
+
+TEST(SimulateTool, PredictsOnAMachineOfTheCatalogue) {
+  const Json run = answer_of(
+      R"({"collective": "all_reduce", "algorithm": "ring", "machine": "ac922", "bytes": 67108864})");
+  EXPECT_EQ(run["ranks"], 4);
+  EXPECT_EQ(run["paths"], Json::array({"nvlink", "pcie"}));
+  // Six rounds of a quarter, two of four hops over the X-bus: 56 GB/s both ways, one each.
+  const double bus = 6 * (10e-6 + 16777216 / 28e9);
+  EXPECT_LT(run["seconds"], bus * 1.02);
+  EXPECT_GT(run["seconds"], bus * 0.5);
+  EXPECT_TRUE(run["trace"].is_null());
+  EXPECT_EQ(run["links"][0]["name"], "cpu0<>cpu1 bus");
+}
+
+TEST(SimulateTool, GivesATraceAndAPicture) {
+  const Json run = answer_of(
+      R"({"collective": "broadcast", "machine": "h200-x4", "bytes": 1048576, "tile_bytes": 262144,)"
+      R"( "timeline": true})");
+  const Json& events = run["trace"]["traceEvents"];
+  int bars = 0;
+  for (const Json& event : events) {
+    if (event["ph"] == "X") {
+      ++bars;
+      EXPECT_GE(event["dur"], 0.0);
+      EXPECT_LE(event["ts"].get<double>() + event["dur"].get<double>(),
+                run["seconds"].get<double>() * 1e6 * (1 + 1e-9));
+    }
+  }
+  EXPECT_EQ(bars, run["steps"]);
+  const std::string svg = run["svg"];
+  EXPECT_TRUE(svg.starts_with("<svg"));
+  EXPECT_NE(svg.find("time in us"), std::string::npos);
+}
+
+TEST(SimulateTool, ReadsAMachineFromText) {
+  const Json run = answer_of(
+      R"({"collective": "send_recv", "bytes": 1000000, "machine_text": "machine m t\nsource s x\n)"
+      R"(gpu 0..1\nlink gpu0 gpu1 nvlink 10 GB/s from s\n"})");
+  EXPECT_NEAR(run["seconds"], 100e-6, 1e-9);
+}
+
+TEST(SimulateTool, SaysWhatIsWrongWithARequest) {
+  const auto refused = [](const char* request) {
+    char* answer = nullptr;
+    EXPECT_EQ(sennit_tool_simulate(request, &answer), SENNIT_INVALID_ARGUMENT) << request;
+    return std::string(sennit_last_error_message());
+  };
+  EXPECT_EQ(refused(R"({"collective": "barrier"})"), "request lacks the key 'machine'");
+  EXPECT_TRUE(refused(R"({"machine": "abacus"})").starts_with("there is no machine 'abacus'"));
+  EXPECT_TRUE(refused(R"({"machine_text": "gpu x", "machine_file": "my.machine"})")
+                  .starts_with("my.machine:1: "));
+  EXPECT_EQ(
+      refused(R"({"machine": "h200-x2", "collective": "all_reduce", "ranks": 3, "bytes": 8})"),
+      "3 ranks need 2 nodes of machine h200-x2, which has no fabric to join them");
+}
+
+TEST(MachinesTool, ListsTheCatalogue) {
+  const Json answer = answer_of("", sennit_tool_machines);
+  EXPECT_GE(answer["machines"].size(), 12U);
+  EXPECT_EQ(answer["machines"][0]["name"], "ac922");
+  EXPECT_EQ(answer["machines"][0]["devices"], 4);
+}
+
+TEST(ExplainTool, RanksTheCandidatesAndSaysWhy) {
+  const Json answer = answer_of(
+      R"({"collective": "broadcast", "machine": "kesch", "bytes": 67108864})", sennit_tool_explain);
+  EXPECT_EQ(answer["ranks"], 16);
+  EXPECT_EQ(answer["choice"], answer["candidates"][0]["algorithm"]);
+  EXPECT_LE(answer["candidates"][0]["predicted_seconds"],
+            answer["candidates"][1]["predicted_seconds"]);
+  EXPECT_NE(answer["reason"].get<std::string>().find(answer["choice"].get<std::string>()),
+            std::string::npos);
+}
+
+TEST(ReproduceTool, GivesTheRowsOfOnePaper) {
+  const Json answer = answer_of(R"({"paper": 5})", sennit_tool_reproduce);
+  EXPECT_GE(answer["rows"].size(), 5U);
+  for (const Json& row : answer["rows"]) {
+    EXPECT_EQ(row["paper"], 5);
+    EXPECT_EQ(row["machine"], "k20m");
+    EXPECT_NEAR(row["ratio"], row["ours"].get<double>() / row["paper_value"].get<double>(), 1e-12);
+  }
+}
+
+}  // namespace
+}  // namespace sennit

@@ -1,0 +1,203 @@
+// Warp: what a warp of the direct kernel knows of where it is, how it waits, and how it reads and
+// writes the user's memory.
+#pragma once
+
+#include "exec/sm/direct_call.hpp"
+#include "exec/sm/packet.cuh"
+
+namespace sennit::sm {
+
+// Polls before a waiting warp looks at the clock and at the host's abort word, which is
+// microseconds away.
+inline constexpr int kPatience = 1 << 12;
+
+__device__ __forceinline__ std::uint64_t now_ns() {
+  std::uint64_t ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+__device__ __forceinline__ std::uint64_t load_acquire_system(const std::uint64_t* word) {
+  std::uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void store_release_system(std::uint64_t* word, std::uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+}
+
+struct Wait {
+  int peer;
+  int block;
+  std::uint64_t round;
+};
+
+// Called now and then by a waiting warp. The time since when it waits; 0 when it has to leave. By
+// value and out of line: a warp whose address is taken would live in memory instead of registers.
+inline __device__ __noinline__ std::uint64_t look_up(Board* board,
+                                                     std::uint64_t deadline_ns,
+                                                     std::uint64_t since,
+                                                     Wait wait) {
+  const std::uint64_t now = now_ns();
+  since = since == 0 ? now : since;
+  auto trouble = Trouble::kNone;
+  if (*reinterpret_cast<volatile std::uint32_t*>(&board->abort) != 0) {
+    trouble = Trouble::kAborted;
+  } else if (deadline_ns != 0 && now - since > deadline_ns) {
+    trouble = Trouble::kDeadline;
+  }
+  const std::uint32_t troubled = __ballot_sync(~0u, trouble != Trouble::kNone);
+  if (troubled == 0) {
+    return since;
+  }
+  if ((threadIdx.x & 31) == static_cast<unsigned>(__ffs(troubled) - 1)) {
+    board->peer = static_cast<std::uint32_t>(wait.peer);
+    board->block = static_cast<std::uint32_t>(wait.block);
+    board->round = wait.round;
+    __threadfence_system();
+    *reinterpret_cast<volatile std::uint32_t*>(&board->trouble) =
+        static_cast<std::uint32_t>(trouble);
+    // Kernels behind this one would wait for as long again.
+    *reinterpret_cast<volatile std::uint32_t*>(&board->abort) = 1;
+  }
+  return 0;
+}
+
+// What a warp knows of where it is.
+template <class P, class Call>
+struct Warp {
+  const Call& call;
+  int lane;
+  int warp;
+  int block;
+  std::uint64_t round = 0;        // number of the running round, from 1
+  std::int64_t first_packet = 0;  // of the block in this round
+  Flag flag;
+  std::uint64_t waiting_since = 0;
+  bool alive = true;
+
+  __device__ Warp(const Call& c, int block_index)
+      : call(c),
+        lane(static_cast<int>(threadIdx.x) & 31),
+        warp(static_cast<int>(threadIdx.x) >> 5),
+        block(block_index) {}
+
+  static constexpr std::int64_t kPayload = P::kPacketUnits * 16;
+
+  __device__ void enter(std::uint64_t number, int index) {
+    round = number;
+    flag = flag_of(number, call.fingerprint);
+    first_packet =
+        (static_cast<std::int64_t>(index) * call.blocks + block) * call.warps * call.depth;
+  }
+
+  // Byte of its range at which the warp's `step`-th packet of this round begins.
+  __device__ std::int64_t offset(int step) const {
+    return (first_packet + step * call.warps + warp) * kPayload;
+  }
+
+  // Bytes of a range that all blocks and rounds of the call cover.
+  __device__ std::int64_t span() const {
+    return static_cast<std::int64_t>(call.rounds) * call.blocks * call.warps * call.depth *
+           kPayload;
+  }
+
+  // The block has a packet of a range of this length in this round.
+  __device__ bool has_packet(std::int64_t length) const { return first_packet * kPayload < length; }
+
+  static constexpr Packets kKind = P::kPacketUnits == 32 ? Packets::kLl : Packets::kLl128;
+
+  // Where rank `source` leaves the warp's `step`-th packet in any arena, in bytes from its begin.
+  // 32 bits, because many of these are held at once.
+  __device__ std::uint32_t place(int source, int phase, int step) const {
+    const ArenaShape& shape = call.shape;
+    const int generation = static_cast<int>(round & 1);
+    const int list = (generation * shape.phases + phase) * shape.ranks + source;
+    const int slots = kWarps * shape.depth(kKind);
+    const int index = (list * shape.blocks(kKind) + block) * slots + step * kWarps + warp;
+    return static_cast<std::uint32_t>(shape.area_offset(kKind)) +
+           static_cast<std::uint32_t>(index) * static_cast<std::uint32_t>(kPacketBytes);
+  }
+  __device__ std::byte* packet_at(int peer, int phase, int step) const {
+    return call.arenas[peer] + place(call.rank, phase, step);
+  }
+
+  __device__ std::uint64_t* started_word(int owner, int source) const {
+    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.shape.started_offset()) +
+           source * call.shape.most_blocks() + block;
+  }
+
+  // False when the kernel has to leave, as all lanes then know.
+  __device__ __forceinline__ bool may_go_on(int peer) {
+    waiting_since = look_up(call.board, call.deadline_ns, waiting_since, {peer, block, round});
+    alive = waiting_since != 0;
+    return alive;
+  }
+};
+
+__device__ __forceinline__ bool has(std::uint32_t set, int rank) { return (set >> rank) & 1u; }
+
+// The unit at `from`, of which `left` bytes are the user's, wherever it lies. Out of line: kernels
+// of a few microseconds wait for every line of their own code.
+inline __device__ __noinline__ Unit read_bytes(const std::byte* from, std::int64_t left) {
+  alignas(16) std::byte bytes[16] = {};
+  for (int i = 0; i < 16 && i < left; ++i) {
+    bytes[i] = from[i];
+  }
+  return *reinterpret_cast<const Unit*>(bytes);
+}
+
+inline __device__ __noinline__ void write_bytes(std::byte* to, std::int64_t left, Unit unit) {
+  alignas(16) std::byte bytes[16];
+  *reinterpret_cast<Unit*>(bytes) = unit;
+  for (int i = 0; i < 16 && i < left; ++i) {
+    to[i] = bytes[i];
+  }
+}
+
+// The lane's units of the packet at `base`, of which `left` bytes are the user's; the rest is zero.
+template <class P>
+__device__ __forceinline__ void read_units(const std::byte* base,
+                                           std::int64_t left,
+                                           int lane,
+                                           Unit (&units)[P::kUnits]) {
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(base) & 15) == 0;
+#pragma unroll
+  for (int j = 0; j < P::kUnits; ++j) {
+    const int index = P::unit_index(lane, j);
+    const std::int64_t at = static_cast<std::int64_t>(index) * 16;
+    units[j] = {};
+    if (index < 0 || at >= left) {
+      continue;
+    }
+    if (aligned && at + 16 <= left) {
+      units[j] = *reinterpret_cast<const Unit*>(base + at);
+    } else {
+      units[j] = read_bytes(base + at, left - at);
+    }
+  }
+}
+
+template <class P>
+__device__ __forceinline__ void write_units(std::byte* base,
+                                            std::int64_t left,
+                                            int lane,
+                                            const Unit (&units)[P::kUnits]) {
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(base) & 15) == 0;
+#pragma unroll
+  for (int j = 0; j < P::kUnits; ++j) {
+    const int index = P::unit_index(lane, j);
+    const std::int64_t at = static_cast<std::int64_t>(index) * 16;
+    if (index < 0 || at >= left) {
+      continue;
+    }
+    if (aligned && at + 16 <= left) {
+      *reinterpret_cast<Unit*>(base + at) = units[j];
+    } else {
+      write_bytes(base + at, left - at, units[j]);
+    }
+  }
+}
+
+}  // namespace sennit::sm

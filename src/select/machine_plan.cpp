@@ -1,0 +1,201 @@
+#include "select/machine_plan.hpp"
+
+#include "schedule/logical_time.hpp"
+#include "select/pipeline_model.hpp"
+#include "sim/fabric.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+namespace sennit {
+namespace {
+
+// The first that leads from writer to reader is taken.
+constexpr std::array kByPreference = {PathKind::kDevice,
+                                      PathKind::kNvlink,
+                                      PathKind::kPcie,
+                                      PathKind::kHost,
+                                      PathKind::kRail,
+                                      PathKind::kShm};
+
+// Enough for the two halves of a staged path to overlap, with one in reserve for each.
+constexpr int kSlots = 4;
+constexpr std::int64_t kTileAlignBytes = 4096;
+
+// A put into scratch would need a free word of its own: the slots of the channel do not tell when
+// the instance was last read. Output cells of different tiles are different memory.
+bool lands_in_output(const Schedule& schedule, const Channel& channel, int number) {
+  return std::ranges::all_of(channel.readers, [&](const LaneId& reader) {
+    const Lane& lane =
+        schedule
+            .ranks[static_cast<std::size_t>(reader.rank)][static_cast<std::size_t>(reader.lane)];
+    return std::ranges::all_of(lane.steps, [&](const Step& step) {
+      return std::ranges::find(step.in, number) == step.in.end() ||
+             std::ranges::all_of(step.to,
+                                 [](const Block& block) { return block.space == Space::kOutput; });
+    });
+  });
+}
+
+// Steps that send: the others take no time where bytes are put straight into place.
+int sends(const Step& step) { return step.out.empty() ? 0 : 1; }
+
+int busiest_lane(const Schedule& schedule) {
+  int busiest = 1;
+  for (const auto& lanes : schedule.ranks) {
+    for (const Lane& lane : lanes) {
+      int count = 0;
+      for (const Step& step : lane.steps) {
+        count += sends(step);
+      }
+      busiest = std::max(busiest, count);
+    }
+  }
+  return busiest;
+}
+
+// The most sends of one tile that wait for each other.
+int longest_chain(const Schedule& schedule) {
+  const LogicalTime time = logical_time(schedule);
+  std::vector<std::size_t> by_tick(time.nodes.size());
+  std::iota(by_tick.begin(), by_tick.end(), 0);
+  std::ranges::stable_sort(by_tick, {}, [&](std::size_t node) { return time.nodes[node].tick; });
+  std::vector<std::vector<std::size_t>> before(time.nodes.size());
+  for (const StepEdge& edge : time.edges) {
+    before[edge.to].push_back(edge.from);
+  }
+  std::vector<int> chain(time.nodes.size(), 0);
+  int longest = 1;
+  for (const std::size_t node : by_tick) {
+    const StepNode& at = time.nodes[node];
+    for (const std::size_t earlier : before[node]) {
+      chain[node] = std::max(chain[node], chain[earlier]);
+    }
+    chain[node] +=
+        sends(schedule.ranks[static_cast<std::size_t>(at.rank)][static_cast<std::size_t>(at.lane)]
+                  .steps[static_cast<std::size_t>(at.step)]);
+    longest = std::max(longest, chain[node]);
+  }
+  return longest;
+}
+
+class Binder {
+ public:
+  Binder(const MachinePlanRequest& request, sim::Fabric fabric)
+      : request_(request), fabric_(std::move(fabric)) {}
+
+  Result<Plan> run(std::shared_ptr<const Schedule> schedule) {
+    const bool on_gpus =
+        fabric_.topology()
+            .vertices[static_cast<std::size_t>(fabric_.topology().devices().front())]
+            .kind == VertexKind::kGpu;
+    Strand strand = bind(schedule,
+                         PathKind::kShm,
+                         Protocol::kSlots,
+                         kSlots,
+                         on_gpus ? Engine::kStream : Engine::kCpu);
+    for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+      SENNIT_RETURN_IF_ERROR(bind_channel(*schedule, static_cast<int>(c), strand.channels[c]));
+    }
+    strand.tile_bytes = request_.tile_bytes > 0 ? request_.tile_bytes : best_tile(*schedule);
+    return Plan{{std::move(strand)}};
+  }
+
+ private:
+  // The slowest start and the narrowest wire that some reader of the channel is reached by.
+  Status bind_channel(const Schedule& schedule, int number, ChannelBinding& binding) {
+    const Channel& channel = schedule.channels[static_cast<std::size_t>(number)];
+    const auto path = common_path(channel);
+    if (!path) {
+      return fail(Code::kInvalidArgument,
+                  "machine {} has no path from rank {} to rank {}",
+                  fabric_.topology().name,
+                  channel.writer.rank,
+                  channel.readers.front().rank);
+    }
+    binding.paths = {*path};
+    const sim::Route* route =
+        fabric_.route(channel.writer.rank, channel.readers.front().rank, *path);
+    if (!route->staged && is_stored_whole(schedule, number) &&
+        lands_in_output(schedule, channel, number)) {
+      binding.protocol = Protocol::kDirectPut;
+    }
+    const double start_s = fabric_.topology().cost(*path).start_us * 1e-6;
+    model_.start_s = std::max(model_.start_s, start_s);
+    for (const sim::Leg* leg : {&route->put, &route->fetch}) {
+      for (const sim::Use& use : leg->uses) {
+        constexpr double kPicosecondsPerSecond = 1e12;
+        narrowest_ = std::min(narrowest_,
+                              fabric_.capacities()[static_cast<std::size_t>(use.resource)] /
+                                  use.weight * kPicosecondsPerSecond);
+      }
+    }
+    return {};
+  }
+
+  std::optional<PathKind> common_path(const Channel& channel) {
+    const auto serves = [&](PathKind path) {
+      return std::ranges::all_of(channel.readers, [&](const LaneId& reader) {
+        return fabric_.route(channel.writer.rank, reader.rank, path) != nullptr;
+      });
+    };
+    if (request_.path && serves(*request_.path)) {
+      return request_.path;
+    }
+    const auto found = std::ranges::find_if(kByPreference, serves);
+    return found == kByPreference.end() ? std::nullopt : std::optional(*found);
+  }
+
+  std::int64_t best_tile(const Schedule& schedule) {
+    model_.bytes_per_s = std::isfinite(narrowest_) ? narrowest_ : 1;
+    model_.lane_steps = busiest_lane(schedule);
+    model_.rounds = longest_chain(schedule);
+    model_.message_blocks = std::max(1, largest_message_blocks(schedule));
+    const std::int64_t block = block_range(schedule.problem, request_.bytes, 1, 0).length;
+    const double best = model_.best_tile_bytes(static_cast<double>(block));
+    const auto units = static_cast<std::int64_t>(std::ceil(best / kTileAlignBytes));
+    return std::max<std::int64_t>(1, units) * kTileAlignBytes;
+  }
+
+  const MachinePlanRequest& request_;
+  sim::Fabric fabric_;
+  PipelineModel model_;
+  double narrowest_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+Shape grouped(const Shape& shape, const Topology& machine, int ranks_per_device) {
+  const std::vector<int> islands = machine.islands();
+  const auto devices = static_cast<int>(islands.size());
+  const bool one_node = shape.ranks <= devices * ranks_per_device;
+  std::map<int, std::vector<int>> groups;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const int device = rank / ranks_per_device;
+    groups[one_node ? islands[static_cast<std::size_t>(device)] : device / devices].push_back(rank);
+  }
+  Shape result = shape;
+  result.groups.clear();
+  if (groups.size() > 1) {
+    for (auto& [island, ranks] : groups) {
+      result.groups.push_back(std::move(ranks));
+    }
+  }
+  return result;
+}
+
+Result<Plan> plan_on_machine(const MachinePlanRequest& request, const Topology& machine) {
+  SENNIT_ASSIGN_OR_RETURN(
+      sim::Fabric fabric,
+      sim::Fabric::build(
+          machine, {.ranks = request.shape.ranks, .ranks_per_device = request.ranks_per_device}));
+  SENNIT_ASSIGN_OR_RETURN(Schedule schedule, make_schedule(*request.algorithm, request.shape));
+  return Binder(request, std::move(fabric))
+      .run(std::make_shared<const Schedule>(std::move(schedule)));
+}
+
+}  // namespace sennit

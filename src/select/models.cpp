@@ -1,0 +1,225 @@
+#include "select/models.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sennit::models {
+namespace {
+
+// ceil(log_k n), counted: a quotient of logarithms may fall to the wrong side of a whole number.
+int rounds_of_tree(int ranks, int radix) {
+  int rounds = 0;
+  for (long long reached = 1; reached < ranks; reached *= radix) {
+    ++rounds;
+  }
+  return rounds;
+}
+
+// Peers among `count`, oneself included as the paper has it or not.
+int peers(const MultiRailModel& model, int count) { return model.corrected ? count - 1 : count; }
+
+}  // namespace
+
+double broadcast_direct_as_printed(const LinkModel& link, int ranks, double bytes) {
+  return ranks * link.message(bytes);
+}
+
+double broadcast_direct(const LinkModel& link, int ranks, double bytes) {
+  return (ranks - 1) * link.message(bytes);
+}
+
+double broadcast_chain(const LinkModel& link, int ranks, double bytes) {
+  return (ranks - 1) * link.message(bytes);
+}
+
+double broadcast_k_nomial_as_printed(const LinkModel& link, int ranks, int radix, double bytes) {
+  return rounds_of_tree(ranks, radix) * link.message(bytes);
+}
+
+double broadcast_k_nomial(const LinkModel& link, int ranks, int radix, double bytes) {
+  return (radix - 1) * broadcast_k_nomial_as_printed(link, ranks, radix, bytes);
+}
+
+double broadcast_scatter_all_gather(const LinkModel& link, int ranks, double bytes) {
+  return (rounds_of_tree(ranks, 2) + ranks - 1) * link.start_s +
+         2.0 * (ranks - 1) / ranks * bytes / link.bytes_per_s;
+}
+
+double broadcast_pipelined_chain(const LinkModel& link, int ranks, double bytes, double chunk) {
+  return (bytes / chunk + ranks - 2) * link.message(chunk);
+}
+
+double broadcast_best_chunk(const LinkModel& link, int ranks, double bytes) {
+  return ranks <= 2
+             ? bytes
+             : std::min(bytes, std::sqrt(bytes * link.start_s * link.bytes_per_s / (ranks - 2)));
+}
+
+double broadcast_staged_k_nomial(
+    const LinkModel& link, int ranks, int radix, double bytes, double pcie_bytes_per_s) {
+  return bytes / pcie_bytes_per_s + broadcast_k_nomial_as_printed(link, ranks, radix, bytes);
+}
+
+double multi_path_best_share(const MultiPathModel& model) {
+  return model.host_bytes_per_s / (model.direct_bytes_per_s + model.host_bytes_per_s);
+}
+
+double multi_path_host_time(const MultiPathModel& model, double host_bytes, double chunk) {
+  return (host_bytes / chunk + 1) * (model.host_start_s + chunk / model.host_bytes_per_s);
+}
+
+double multi_path_best_chunk(const MultiPathModel& model, double host_bytes) {
+  return std::min(host_bytes, std::sqrt(host_bytes * model.host_start_s * model.host_bytes_per_s));
+}
+
+double multi_path_time(const MultiPathModel& model, double bytes, double host_share) {
+  const double direct = (1 - host_share) * bytes / model.direct_bytes_per_s;
+  const double host_bytes = host_share * bytes;
+  if (host_bytes == 0) {
+    return direct;
+  }
+  // Without a start-up the best chunk is infinitely small, and the pipeline full at once.
+  const double chunk = multi_path_best_chunk(model, host_bytes);
+  const double host = chunk > 0 ? multi_path_host_time(model, host_bytes, chunk)
+                                : host_bytes / model.host_bytes_per_s;
+  return std::max(direct, host);
+}
+
+double multi_rail_inter(const MultiRailModel& model, double bytes) {
+  return peers(model, model.nodes) * model.network.message(bytes);
+}
+
+double multi_rail_intra(const MultiRailModel& model, double bytes) {
+  return model.nodes * peers(model, model.gpus_per_node) * model.gpu.message(bytes);
+}
+
+double multi_rail_basic(const MultiRailModel& model, double bytes) {
+  return multi_rail_inter(model, bytes) + multi_rail_intra(model, bytes);
+}
+
+double multi_rail_local(const MultiRailModel& model, double bytes) {
+  return peers(model, model.gpus_per_node) * model.gpu.message(bytes);
+}
+
+double multi_rail_inter_single(const MultiRailModel& model, double bytes) {
+  return peers(model, model.nodes) * model.network.message(bytes);
+}
+
+double multi_rail_intra_single(const MultiRailModel& model, double bytes) {
+  return (model.nodes - 1) * peers(model, model.gpus_per_node) * model.gpu.message(bytes);
+}
+
+double multi_rail_optimized(const MultiRailModel& model, double bytes, int segments) {
+  const double segment = bytes / segments;
+  const double inter = multi_rail_inter_single(model, segment);
+  const double intra = multi_rail_intra_single(model, segment);
+  return std::max(multi_rail_local(model, bytes), inter) + (segments - 1) * std::max(inter, intra) +
+         intra;
+}
+
+int multi_rail_best_segments(const MultiRailModel& model, double bytes, int most) {
+  int best = 1;
+  for (int segments = 2; segments <= most; ++segments) {
+    if (multi_rail_optimized(model, bytes, segments) < multi_rail_optimized(model, bytes, best)) {
+      best = segments;
+    }
+  }
+  return best;
+}
+
+double compressed_message(const CompressionModel& model, double bytes, int streams) {
+  constexpr double kPlainBits = 32;
+  const double part = bytes / streams;
+  const double wire = part * model.rate / kPlainBits;
+  const double codec = model.rate < kPlainBits ? part / model.codec_bytes_per_s : 0;
+  const double pcie = model.pcie.message(wire);
+  const double network = model.network.message(wire);
+  // The first part passes all stages; then the slowest stage decides.
+  return 2 * codec + 2 * pcie + network + (streams - 1) * std::max({codec, pcie, network});
+}
+
+namespace {
+
+// `device` and `host` copies under way at once. Copies of one kind share what carries it, and their
+// start-ups overlap; without MPS one process has the GPU at a time.
+double shared_gpu_copies(const SharedGpuModel& model, double bytes, int device, int host) {
+  const auto kind = [&](const LinkModel& link, int count) {
+    return count == 0 ? 0 : link.start_s + count * bytes / link.bytes_per_s;
+  };
+  if (model.switch_s == 0) {
+    return std::max(kind(model.device, device), kind(model.host, host));
+  }
+  return (device + host) * model.switch_s + device * model.device.message(bytes) +
+         host * model.host.message(bytes);
+}
+
+double shared_gpu_reduction(const SharedGpuModel& model, double bytes) {
+  return (model.ranks + 1) * bytes / model.memory_bytes_per_s;
+}
+
+// The gather as the leader drives it.
+struct DynamicGather {
+  double seconds = 0;
+  int device_ended = 0;
+  int host_ended = 0;
+};
+
+DynamicGather dynamic_gather(const SharedGpuModel& model, double bytes) {
+  DynamicGather result;
+  int waiting = model.ranks - 1;
+  int device = std::min(waiting, 1);
+  waiting -= device;
+  int host = std::min(waiting, 1);
+  waiting -= host;
+  double device_free = 0;
+  double host_free = 0;
+  while (device + host > 0) {
+    const double lost = device > 0 && host > 0 ? model.switch_s : model.switch_s / 2;
+    const double device_end = device_free + model.device.message(bytes) + lost;
+    const double host_end = host_free + model.host.message(bytes) + lost;
+    const bool device_first = host == 0 || (device > 0 && device_end <= host_end);
+    int& under_way = device_first ? device : host;
+    int& ended = device_first ? result.device_ended : result.host_ended;
+    (device_first ? device_free : host_free) = device_first ? device_end : host_end;
+    --under_way;
+    ++ended;
+    const int ahead = ended - (device_first ? result.host_ended : result.device_ended);
+    const int more = std::min(waiting, 1 << std::clamp(ahead, 0, 16));
+    under_way += more;
+    waiting -= more;
+    result.seconds = std::max(device_free, host_free);
+  }
+  return result;
+}
+
+}  // namespace
+
+double shared_gpu_static(const SharedGpuModel& model, double bytes) {
+  const int copies = model.ranks - 1;
+  double least = shared_gpu_copies(model, bytes, copies, 0);
+  for (int host = 1; host <= copies; ++host) {
+    least = std::min(least, shared_gpu_copies(model, bytes, copies - host, host));
+  }
+  return 2 * least + shared_gpu_reduction(model, bytes);
+}
+
+double shared_gpu_dynamic(const SharedGpuModel& model, double bytes) {
+  const DynamicGather gather = dynamic_gather(model, bytes);
+  const int copies = model.ranks - 1;
+  const bool by_device = gather.device_ended >= gather.host_ended;
+  const double scatter =
+      shared_gpu_copies(model, bytes, by_device ? copies : 0, by_device ? 0 : copies);
+  return gather.seconds + shared_gpu_reduction(model, bytes) + scatter;
+}
+
+double bound_all_reduce(double port_bytes_per_s, int ranks, double bytes) {
+  return 2.0 * (ranks - 1) / ranks * bytes / port_bytes_per_s;
+}
+
+double bound_exchange(double port_bytes_per_s, int ranks, double bytes) {
+  return 1.0 * (ranks - 1) / ranks * bytes / port_bytes_per_s;
+}
+
+double bound_broadcast(double port_bytes_per_s, double bytes) { return bytes / port_bytes_per_s; }
+
+}  // namespace sennit::models

@@ -1,0 +1,174 @@
+// The papers' equations: against numbers worked out by hand, at their optima, and against the
+// simulator where their assumptions hold.
+#include "select/models.hpp"
+
+#include "select/machine_plan.hpp"
+#include "sim/simulate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace sennit::models {
+namespace {
+
+constexpr LinkModel kLink{.start_s = 10e-6, .bytes_per_s = 10e9};
+constexpr double kBytes = 64e6;  // 6.4 ms on the link
+
+TEST(Models, BroadcastEquationsGiveTheNumbersWorkedOutByHand) {
+  EXPECT_DOUBLE_EQ(broadcast_direct_as_printed(kLink, 8, kBytes), 8 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_direct(kLink, 8, kBytes), 7 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_chain(kLink, 8, kBytes), 7 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_k_nomial_as_printed(kLink, 8, 2, kBytes), 3 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_k_nomial_as_printed(kLink, 9, 2, kBytes), 4 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_k_nomial_as_printed(kLink, 125, 5, kBytes), 3 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_k_nomial(kLink, 64, 4, kBytes), 3 * 3 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_scatter_all_gather(kLink, 8, kBytes), 10 * 10e-6 + 2 * 0.875 * 6.4e-3);
+  EXPECT_DOUBLE_EQ(broadcast_pipelined_chain(kLink, 8, kBytes, 1e6), (64 + 6) * 110e-6);
+  EXPECT_DOUBLE_EQ(broadcast_staged_k_nomial(kLink, 8, 2, kBytes, 20e9), 3.2e-3 + 3 * 6.41e-3);
+}
+
+TEST(Models, ThePipelinedChainIsLeastAtItsOptimum) {
+  for (const int ranks : {3, 8, 128}) {
+    const double best = broadcast_best_chunk(kLink, ranks, kBytes);
+    const double least = broadcast_pipelined_chain(kLink, ranks, kBytes, best);
+    EXPECT_LT(least, broadcast_pipelined_chain(kLink, ranks, kBytes, best * 1.1));
+    EXPECT_LT(least, broadcast_pipelined_chain(kLink, ranks, kBytes, best / 1.1));
+    const double root =
+        std::sqrt(kBytes / kLink.bytes_per_s) + std::sqrt((ranks - 2) * kLink.start_s);
+    EXPECT_NEAR(least / (root * root), 1, 1e-12);
+  }
+  EXPECT_EQ(broadcast_best_chunk(kLink, 2, kBytes), kBytes);
+}
+
+TEST(Models, BothPathsEndTogetherAtTheBestShare) {
+  const MultiPathModel free{.direct_bytes_per_s = 72e9, .host_bytes_per_s = 53e9};
+  const double share = multi_path_best_share(free);
+  EXPECT_DOUBLE_EQ(share, 53.0 / 125);
+  EXPECT_DOUBLE_EQ(multi_path_time(free, 1e9, share), 1e9 / 125e9);
+  EXPECT_DOUBLE_EQ(multi_path_time(free, 1e9, 0), 1e9 / 72e9);
+  EXPECT_GT(multi_path_time(free, 1e9, share * 1.1), 1e9 / 125e9);
+  EXPECT_GT(multi_path_time(free, 1e9, share * 0.9), 1e9 / 125e9);
+}
+
+TEST(Models, TheHostPathIsLeastAtItsBestChunk) {
+  const MultiPathModel model{
+      .direct_bytes_per_s = 72e9, .host_bytes_per_s = 53e9, .host_start_s = 10e-6};
+  const double bytes = 20e6;
+  const double best = multi_path_best_chunk(model, bytes);
+  EXPECT_DOUBLE_EQ(best, std::sqrt(20e6 * 10e-6 * 53e9));
+  EXPECT_LT(multi_path_host_time(model, bytes, best),
+            multi_path_host_time(model, bytes, best * 1.2));
+  EXPECT_LT(multi_path_host_time(model, bytes, best),
+            multi_path_host_time(model, bytes, best / 1.2));
+}
+
+constexpr MultiRailModel kRails{.network = {.start_s = 10e-6, .bytes_per_s = 25e9},
+                                .gpu = {.start_s = 10e-6, .bytes_per_s = 250e9},
+                                .nodes = 4,
+                                .gpus_per_node = 8};
+
+TEST(Models, MultiRailEquationsGiveTheNumbersWorkedOutByHand) {
+  const double bytes = 25e6;  // 1 ms on the network, 0.1 ms between GPUs
+  EXPECT_DOUBLE_EQ(multi_rail_inter(kRails, bytes), 4 * 1.01e-3);
+  EXPECT_DOUBLE_EQ(multi_rail_intra(kRails, bytes), 32 * 0.11e-3);
+  EXPECT_DOUBLE_EQ(multi_rail_basic(kRails, bytes), 4 * 1.01e-3 + 32 * 0.11e-3);
+  EXPECT_DOUBLE_EQ(multi_rail_local(kRails, bytes), 8 * 0.11e-3);
+  EXPECT_DOUBLE_EQ(multi_rail_intra_single(kRails, bytes), 24 * 0.11e-3);
+  EXPECT_DOUBLE_EQ(multi_rail_optimized(kRails, bytes, 1), 4 * 1.01e-3 + 24 * 0.11e-3);
+  EXPECT_DOUBLE_EQ(multi_rail_optimized(kRails, bytes, 2), 2 * 4 * 0.51e-3 + 24 * 0.06e-3);
+  MultiRailModel corrected = kRails;
+  corrected.corrected = true;
+  EXPECT_DOUBLE_EQ(multi_rail_basic(corrected, bytes), 3 * 1.01e-3 + 28 * 0.11e-3);
+  EXPECT_DOUBLE_EQ(multi_rail_intra_single(corrected, bytes), 21 * 0.11e-3);
+}
+
+// Start-ups grow with the segments and the part that does not overlap shrinks.
+TEST(Models, MoreSegmentsPayUntilTheirStartUpsDo) {
+  EXPECT_GT(multi_rail_best_segments(kRails, 25e6, 64), 1);
+  EXPECT_LT(multi_rail_best_segments(kRails, 25e6, 64), 64);
+  EXPECT_EQ(multi_rail_best_segments(kRails, 1e3, 64), 1);
+}
+
+TEST(Models, CompressionShrinksTheWireAndCostsTheCodec) {
+  CompressionModel model{.pcie = {.start_s = 0, .bytes_per_s = 10e9},
+                         .network = {.start_s = 0, .bytes_per_s = 5e9},
+                         .codec_bytes_per_s = 100e9,
+                         .rate = 32};
+  EXPECT_DOUBLE_EQ(compressed_message(model, 10e6, 1), 2e-3 + 2e-3);
+  model.rate = 8;
+  EXPECT_DOUBLE_EQ(compressed_message(model, 10e6, 1), 0.2e-3 + 0.5e-3 + 0.5e-3);
+  // With many streams the slowest stage is all that is left.
+  EXPECT_NEAR(compressed_message(model, 10e6, 1000), 0.5e-3, 2e-6);
+}
+
+TEST(Models, BoundsAreThoseOfThePorts) {
+  EXPECT_DOUBLE_EQ(bound_all_reduce(100e9, 4, 1e9), 15e-3);
+  EXPECT_DOUBLE_EQ(bound_exchange(100e9, 4, 1e9), 7.5e-3);
+  EXPECT_DOUBLE_EQ(bound_broadcast(100e9, 1e9), 10e-3);
+}
+
+// The simulator does not know these forms; where what they assume holds, it must agree.
+double simulated(Collective collective,
+                 std::string_view algorithm,
+                 int ranks,
+                 int radix,
+                 std::int64_t bytes,
+                 std::int64_t tile) {
+  const std::string text = fmt::format(R"(machine crossbar GPUs on an ideal switch
+source test chosen for round numbers
+gpu 0..{0}
+switch crossbar
+link gpu0..{0} crossbar nvlink 10 GB/s from test
+path nvlink start 10 us from test
+)",
+                                       ranks - 1);
+  const Topology machine = *topology_from_text(text, "crossbar.machine");
+  const auto plan = plan_on_machine({.algorithm = *find_algorithm(collective, algorithm),
+                                     .shape = {.ranks = ranks, .radix = radix},
+                                     .bytes = bytes,
+                                     .tile_bytes = tile},
+                                    machine);
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  return simulate(*plan, machine, {.count = bytes, .element_bytes = 1})->seconds;
+}
+
+TEST(Models, TheSimulatorAgreesWhereTheirAssumptionsHold) {
+  constexpr double kTolerance = 0.02;
+  constexpr std::int64_t kMessage = 64 << 20;
+  const auto message = static_cast<double>(kMessage);
+  for (const int ranks : {2, 4, 8, 16}) {
+    const double chain = simulated(Collective::kBroadcast, "chain", ranks, 0, kMessage, kMessage);
+    EXPECT_NEAR(chain / broadcast_chain(kLink, ranks, message), 1, kTolerance) << ranks;
+    for (const std::int64_t chunk : {kMessage / 256, kMessage / 32, kMessage / 4}) {
+      const double pipelined =
+          simulated(Collective::kBroadcast, "chain", ranks, 0, kMessage, chunk);
+      EXPECT_NEAR(
+          pipelined / broadcast_pipelined_chain(kLink, ranks, message, static_cast<double>(chunk)),
+          1,
+          kTolerance)
+          << ranks << " ranks, chunks of " << chunk;
+    }
+    // The root's port is what (1) counts; its n - 1 start-ups overlap here.
+    const double direct = simulated(Collective::kBroadcast, "direct", ranks, 0, kMessage, kMessage);
+    EXPECT_NEAR(direct / broadcast_direct(kLink, ranks, message), 1, kTolerance) << ranks;
+  }
+}
+
+// A ring is paced by its slowest link, and no all_reduce beats what its ports can carry.
+TEST(Models, NoSimulatedAllReduceBeatsTheBound) {
+  constexpr std::int64_t kMessage = 64 << 20;
+  for (const int ranks : {2, 4, 7, 8}) {
+    for (const Algorithm& row : algorithms(Collective::kAllReduce)) {
+      if (!row.refuses({.ranks = ranks}).empty()) {
+        continue;
+      }
+      const double time = simulated(Collective::kAllReduce, row.name, ranks, 0, kMessage, 1 << 20);
+      EXPECT_GE(time, bound_all_reduce(10e9, ranks, static_cast<double>(kMessage)) * (1 - 1e-9))
+          << row.name << " on " << ranks;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sennit::models

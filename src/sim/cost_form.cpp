@@ -1,0 +1,248 @@
+#include "sim/cost_form.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sennit::sim {
+namespace {
+
+constexpr double kPicosecondsPerMicrosecond = 1e6;
+constexpr double kBytesPerPicosecond = 1e-3;  // of 10^9 bytes a second
+
+// Bytes on the wire for each byte of data.
+double wire_factor(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kLl:
+      return 2;  // 4 bytes of flag for 4 of data
+    case Protocol::kLl128:
+      return 128.0 / 120;  // 8 bytes of flag in a line of 128
+    case Protocol::kSlots:
+    case Protocol::kDirectGet:
+    case Protocol::kDirectPut:
+      return 1;
+  }
+  return 1;
+}
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+CostForm::CostForm(const Strand& strand, Fabric& fabric)
+    : flat_(strand), fabric_(&fabric), lanes_of_(strand.schedule->ranks.size()) {
+  for (std::size_t l = 0; l < flat_.lanes().size(); ++l) {
+    lanes_of_[at(flat_.lanes()[l].rank)].push_back(static_cast<int>(l));
+  }
+}
+
+Result<CostForm> CostForm::build(const Strand& strand, Fabric& fabric) {
+  CostForm form(strand, fabric);
+  const auto count = static_cast<int>(form.flat_.steps().size());
+  for (int s = 0; s < count; ++s) {
+    form.scratches_.push_back(form.scratches_of(s));
+  }
+  form.steps_.resize(at(count));
+  for (int s = 0; s < count; ++s) {
+    SENNIT_RETURN_IF_ERROR(form.add_step(s));
+  }
+  return form;
+}
+
+Status CostForm::add_step(int number) {
+  CostStep& out = steps_[at(number)];
+  find_lengths(number, out);
+  SENNIT_RETURN_IF_ERROR(add_sends(number, out));
+  SENNIT_RETURN_IF_ERROR(add_takes(number, out));
+  add_local(number, out);
+  add_waits(number, out);
+  return {};
+}
+
+// The blocks that tell how long the step's messages are. A message that only passes through is as
+// long as it was when it was sent.
+void CostForm::find_lengths(int number, CostStep& out) const {
+  const Step* step = flat_.steps()[at(number)].step;
+  while (step->to.empty() && step->from.empty() && !step->in.empty()) {
+    number = flat_.messages()[at(flat_.taken_by(number).front())].sender;
+    step = flat_.steps()[at(number)].step;
+  }
+  out.lengths = step->to.empty() ? &step->from : &step->to;
+  out.length_count = static_cast<int>(out.lengths->size());
+}
+
+Part CostForm::part(int number, PathKind path, const std::vector<Use>& uses) const {
+  const FlatStrand::StepInfo& info = flat_.steps()[at(number)];
+  const FlatStrand::LaneInfo& lane = flat_.lanes()[at(info.lane)];
+  const Engine engine = flat_.strand().lanes[at(lane.rank)][at(lane.lane)].engine;
+  const PathCost cost = fabric_->topology().cost(path);
+  const double start_us =
+      engine == Engine::kSm && cost.sm_start_us > 0 ? cost.sm_start_us : cost.start_us;
+  return {.uses = &uses,
+          // A copy engine drives the whole link by itself.
+          .limit = engine == Engine::kStream ? 0 : cost.lane_gbps * kBytesPerPicosecond,
+          .start = std::llround(start_us * kPicosecondsPerMicrosecond)};
+}
+
+Status CostForm::add_sends(int number, CostStep& out) {
+  for (const int channel : flat_.steps()[at(number)].step->out) {
+    const auto known = std::ranges::find(out.sent, channel, &Sent::channel);
+    if (known == out.sent.end()) {
+      out.sent.push_back({.channel = channel});
+    } else {
+      ++known->count;
+    }
+    const ChannelBinding& binding = flat_.strand().channels[at(channel)];
+    if (binding.protocol == Protocol::kDirectGet) {
+      out.lends = true;
+      continue;
+    }
+    const std::vector<LaneId>& readers = flat_.schedule().channels[at(channel)].readers;
+    // What a hub's writer puts into host memory serves all readers.
+    const bool once = info(binding.paths.front()).hub;
+    for (std::size_t r = 0; r < (once ? std::size_t{1} : readers.size()); ++r) {
+      SENNIT_RETURN_IF_ERROR(add_message(number, channel, readers[r], out));
+    }
+  }
+  return {};
+}
+
+Status CostForm::add_takes(int number, CostStep& out) {
+  const FlatStrand::StepInfo& info = flat_.steps()[at(number)];
+  for (const int channel : info.step->in) {
+    const Channel& ends = flat_.schedule().channels[at(channel)];
+    const auto reader =
+        std::ranges::find(ends.readers, info.rank, &LaneId::rank) - ends.readers.begin();
+    const auto known = std::ranges::find(out.taken, channel, &Taken::channel);
+    if (known == out.taken.end()) {
+      out.taken.push_back({.channel = channel, .reader = static_cast<int>(reader)});
+    } else {
+      ++known->count;
+    }
+    SENNIT_RETURN_IF_ERROR(add_message(number, channel, ends.writer, out));
+  }
+  return {};
+}
+
+// Whether the bytes of `channel` lie in a slot of the reader's device when `number` takes them, and
+// have to be stored from there.
+bool CostForm::arrives_unstored(int number, int channel) const {
+  const Step& step = *flat_.steps()[at(number)].step;
+  const bool put = flat_.strand().channels[at(channel)].protocol == Protocol::kDirectPut;
+  return step.kind == StepKind::kRecv && !step.to.empty() && !put;
+}
+
+// The flows of one message at the step `number`, which sends it to or takes it from `peer`; one for
+// each path of a bundle.
+Status CostForm::add_message(int number, int channel, LaneId peer, CostStep& out) {
+  const int rank = flat_.steps()[at(number)].rank;
+  const LaneId writer = flat_.schedule().channels[at(channel)].writer;
+  const bool sends = writer.rank == rank;
+  const ChannelBinding& binding = flat_.strand().channels[at(channel)];
+  const bool get = binding.protocol == Protocol::kDirectGet;
+  for (std::size_t p = 0; p < binding.paths.size(); ++p) {
+    const PathKind path = binding.paths[p];
+    const Route* route = fabric_->route(writer.rank, sends ? peer.rank : rank, path);
+    if (route == nullptr) {
+      return fail(Code::kInvalidArgument,
+                  "machine {} has no path {} from rank {} to rank {}",
+                  fabric_->topology().name,
+                  name(path),
+                  writer.rank,
+                  sends ? peer.rank : rank);
+    }
+    Part flow;
+    if (sends || get) {
+      flow = part(number, path, route->put.uses);
+      flow.factor = wire_factor(binding.protocol);
+    } else if (route->staged) {
+      flow = part(number, path, route->fetch.uses);
+    } else if (arrives_unstored(number, channel)) {
+      flow = part(number, path, memory_uses(rank, 2, 0));
+      flow.start = 0;
+    } else {
+      continue;
+    }
+    if (binding.paths.size() > 1) {
+      flow.channel = channel;
+      flow.alternative = static_cast<int>(p);
+    }
+    out.parts.push_back(flow);
+  }
+  return {};
+}
+
+// What the step does in its own memory: `touches` reads and writes of each byte, `combined` pairs
+// of operands.
+const std::vector<Use>& CostForm::memory_uses(int rank, double touches, double combined) {
+  const int memory = fabric_->memory_of(rank);
+  const int reducer = fabric_->reducer_of(rank);
+  std::vector<Use>& uses = local_uses_[{memory, reducer, touches, combined}];
+  if (uses.empty()) {
+    if (memory >= 0) {
+      uses.push_back({.resource = memory, .weight = touches});
+    }
+    if (reducer >= 0 && combined > 0) {
+      uses.push_back({.resource = reducer, .weight = combined});
+    }
+  }
+  return uses;
+}
+
+void CostForm::add_local(int number, CostStep& out) {
+  const FlatStrand::StepInfo& info = flat_.steps()[at(number)];
+  const Step& step = *info.step;
+  const std::size_t blocks = std::max<std::size_t>(out.lengths->size(), 1);
+  double operands = 0;
+  if (step.kind == StepKind::kCopy) {
+    operands = 1;
+  } else if (step.kind == StepKind::kReduce) {
+    operands = static_cast<double>(step.from.size()) / static_cast<double>(blocks);
+  } else if (step.kind == StepKind::kRecvReduce) {
+    operands = static_cast<double>(step.in.size() + (step.from.empty() ? 0 : 1));
+  }
+  if (operands > 0) {
+    out.parts.push_back({.uses = &memory_uses(info.rank, operands + 1, operands - 1)});
+  }
+}
+
+std::vector<int> CostForm::scratches_of(int step) const {
+  std::vector<int> used;
+  for (const auto* list :
+       {&flat_.steps()[at(step)].step->from, &flat_.steps()[at(step)].step->to}) {
+    for (const Block& block : *list) {
+      if (block.space == Space::kScratch && std::ranges::find(used, block.scratch) == used.end()) {
+        used.push_back(block.scratch);
+      }
+    }
+  }
+  return used;
+}
+
+// `after`, and for each scratch the last step of every other lane that uses the same instance.
+void CostForm::add_waits(int number, CostStep& out) {
+  const FlatStrand::StepInfo& info = flat_.steps()[at(number)];
+  for (const StepRef ref : info.step->after) {
+    steps_[at(flat_.step_index(info.rank, ref))].awaited = true;
+    out.waits.push_back(
+        {.lane = flat_.lane_index(info.rank, ref.lane), .step = ref.step, .delay = 0});
+  }
+  for (const int scratch : scratches_[at(number)]) {
+    for (const int other : lanes_of_[at(info.rank)]) {
+      const FlatStrand::LaneInfo& lane = flat_.lanes()[at(other)];
+      if (other == info.lane) {
+        continue;
+      }
+      for (int last = lane.steps; last-- > 0;) {
+        const int step = lane.first_step + last;
+        if (std::ranges::find(scratches_[at(step)], scratch) != scratches_[at(step)].end()) {
+          steps_[at(step)].awaited = true;
+          out.waits.push_back(
+              {.lane = other, .step = last, .delay = flat_.schedule().scratch[at(scratch)].depth});
+          break;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace sennit::sim

@@ -1,0 +1,84 @@
+// CostForm: a strand with everything looked up that tells how long its steps take: the legs their
+// bytes move on, start-ups, what they wait for.
+#pragma once
+
+#include "sim/fabric.hpp"
+#include "verify/flat_strand.hpp"
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace sennit::sim {
+
+// Bytes of a step that move as one flow.
+struct Part {
+  const std::vector<Use>* uses = nullptr;
+  double limit = 0;   // bytes a picosecond, 0: none
+  double factor = 1;  // bytes moved for each byte of the message
+  Time start = 0;     // before they move
+  int channel = -1;   // of a bundle: only if the message takes `alternative`
+  int alternative = -1;
+};
+
+struct Taken {
+  int channel = 0;
+  int reader = 0;  // which of the channel's readers
+  int count = 1;   // messages a tile
+};
+
+struct Sent {
+  int channel = 0;
+  int count = 1;
+};
+
+// Step `step` of `lane` (of the same strand copy) must have finished tile t - delay.
+struct Wait {
+  int lane = 0;
+  int step = 0;
+  int delay = 0;
+};
+
+struct CostStep {
+  std::vector<Part> parts;
+  std::vector<Taken> taken;
+  std::vector<Sent> sent;
+  std::vector<Wait> waits;
+  const std::vector<Block>* lengths = nullptr;  // one message holds the tile of these blocks
+  int length_count = 0;                         // of them, from the first on
+  bool lends = false;                           // ends when its readers have taken (direct_get)
+  bool awaited = false;                         // some step of this rank waits for it
+};
+
+class CostForm {
+ public:
+  // Refuses paths that the machine does not have.
+  static Result<CostForm> build(const Strand& strand, Fabric& fabric);
+
+  [[nodiscard]] const FlatStrand& flat() const { return flat_; }
+  [[nodiscard]] const std::vector<CostStep>& steps() const { return steps_; }
+
+ private:
+  CostForm(const Strand& strand, Fabric& fabric);
+
+  Status add_step(int number);
+  Status add_sends(int number, CostStep& out);
+  Status add_takes(int number, CostStep& out);
+  Status add_message(int number, int channel, LaneId peer, CostStep& out);
+  void add_local(int number, CostStep& out);
+  void add_waits(int number, CostStep& out);
+  void find_lengths(int number, CostStep& out) const;
+  [[nodiscard]] bool arrives_unstored(int number, int channel) const;
+  [[nodiscard]] Part part(int number, PathKind path, const std::vector<Use>& uses) const;
+  const std::vector<Use>& memory_uses(int rank, double touches, double combined);
+  [[nodiscard]] std::vector<int> scratches_of(int step) const;
+
+  FlatStrand flat_;
+  Fabric* fabric_;
+  std::vector<CostStep> steps_;
+  std::vector<std::vector<int>> scratches_;  // that a step touches, by step
+  std::vector<std::vector<int>> lanes_of_;   // by rank
+  std::map<std::tuple<int, int, double, double>, std::vector<Use>> local_uses_;
+};
+
+}  // namespace sennit::sim
