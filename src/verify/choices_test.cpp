@@ -393,5 +393,25 @@ TEST(Claimed, GrainsAreWholeTilesOfEveryStrand) {
   expect_refused(plan, "multiples of 64 bytes");
 }
 
+// ---- Lengths that vary ----
+
+TEST(Choices, AreRefusedWhereLengthsVary) {
+  Shape shape;
+  shape.ranks = 3;
+  shape.varying = true;
+  Plan plan;
+  plan.strands.push_back(
+      on_shm(shared(*make_schedule(**find_algorithm(Collective::kAllGather, "direct"), shape))));
+  ASSERT_TRUE(verify(plan).ok());
+
+  Plan bundled = plan;
+  bundled.strands.front().channels.front() = bundle(Protocol::kSlots);
+  expect_refused(bundled, "where lengths vary, no path or strand can be chosen at run time");
+
+  plan.strands.push_back(plan.strands.front());
+  plan.division = Division::kClaimed;
+  expect_refused(plan, "where lengths vary, no path or strand can be chosen at run time");
+}
+
 }  // namespace
 }  // namespace sennit
