@@ -80,6 +80,9 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   if (config.paths != nullptr) {
     base.paths = config.paths;
   }
+  if (config.path_policy != nullptr) {
+    base.path_policy = config.path_policy;
+  }
   if (config.device != nullptr) {
     base.device = config.device;
   }

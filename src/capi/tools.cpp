@@ -289,13 +289,15 @@ Result<Json> last_plan(sennit_comm_t comm) {
   const Strand& strand = program.plan->strands.front();
   Json paths = Json::array();
   Protocol protocol = Protocol::kSlots;
-  for (const ChannelBinding& channel : strand.channels) {
-    for (const PathKind path : channel.paths) {
-      if (std::find(paths.begin(), paths.end(), name(path)) == paths.end()) {
-        paths.push_back(name(path));
+  for (const Strand& each : program.plan->strands) {
+    for (const ChannelBinding& channel : each.channels) {
+      for (const PathKind path : channel.paths) {
+        if (std::find(paths.begin(), paths.end(), name(path)) == paths.end()) {
+          paths.push_back(name(path));
+        }
       }
+      protocol = channel.protocol == Protocol::kSlots ? protocol : channel.protocol;
     }
-    protocol = channel.protocol == Protocol::kSlots ? protocol : channel.protocol;
   }
   return Json{{"algorithm", strand.schedule->algorithm},
               {"protocol", name(protocol)},

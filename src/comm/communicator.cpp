@@ -69,6 +69,7 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.join_timeout_s, env_seconds("SENNIT_JOIN_TIMEOUT_S"));
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
+  config.path_policy = env_text("SENNIT_PATH_POLICY");
   config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
   config.device_blocks = static_cast<int>(blocks);
@@ -103,6 +104,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
         full.slot_bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(const std::vector<PathKind> paths, parse_paths(full.paths));
+  SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
   // One port more: send and recv have their own.
   const shm::RingGeometry geometry{.ranks = identity.size,
                                    .ports = full.ports + 1,
@@ -110,12 +112,13 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
   const JoinOptions options{
       .timeout_s = full.join_timeout_s,
-      .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\nreproducible={}\n"
-                              "device={}\ndevice_blocks={}",
+      .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
+                              "reproducible={}\ndevice={}\ndevice_blocks={}",
                               full.slot_bytes,
                               full.slots,
                               full.ports,
                               full.paths,
+                              full.path_policy,
                               full.reproducible,
                               full.device.substr(0, full.device.find(':')),
                               full.device_blocks),
@@ -124,6 +127,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));
+  comm->facts_.sharing = path_choice.sharing;
+  comm->path_policy_ = path_choice.policy;
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }
@@ -224,6 +229,7 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
                 .op = operation.op,
                 .scaling = {.scalar = operation.scaling.scalar, .ranks = size()},
                 .fingerprint = fingerprint_of(work->words),
+                .path_policy = path_policy_,
                 .inputs = work->operation.inputs,
                 .outputs = work->operation.outputs};
   if (operation.varying) {

@@ -27,6 +27,7 @@ struct CommConfig {
   double join_timeout_s = 60.0;
   double deadline_s = 30.0;  // negative: none
   std::string paths = "shm,cma";
+  std::string path_policy = "least_loaded";
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
@@ -118,6 +119,7 @@ class Communicator {
   std::uint64_t generation_ = fork_generation();
   World world_;
   HostFacts facts_;
+  PathPolicy path_policy_;
   std::unique_ptr<PlanCache> plans_;
   Status failure_;
   std::atomic<bool> aborted_{false};

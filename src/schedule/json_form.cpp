@@ -71,7 +71,8 @@ Json lane_form(const Schedule& schedule, const Lane& lane) {
 Json channel_binding_form(const ChannelBinding& binding) {
   return {{"paths", list_of(binding.paths, [](PathKind kind) { return name(kind); })},
           {"protocol", name(binding.protocol)},
-          {"slots", binding.slots}};
+          {"slots", binding.slots},
+          {"chooser", name(binding.chooser)}};
 }
 
 Json lane_binding_form(const LaneBinding& binding) {
@@ -111,7 +112,9 @@ Json to_json(const Schedule& schedule) {
 }
 
 Json to_json(const Plan& plan) {
-  return {{"schema", kScheduleSchema}, {"strands", list_of(plan.strands, strand_form)}};
+  return {{"schema", kScheduleSchema},
+          {"division", name(plan.division)},
+          {"strands", list_of(plan.strands, strand_form)}};
 }
 
 }  // namespace sennit

@@ -7,7 +7,7 @@
 //    "programs": [[{"need": "reduce",
 //                   "steps": [{"kind": "send", "from": [["input", 0]], "out": [0]}]}]]}
 //
-//   {"schema": 1, "strands": [{"schedule": {...},
+//   {"schema": 1, "division": "static", "strands": [{"schedule": {...},
 //                              "channels": [{"paths": ["shm"], "protocol": "slots", "slots": 2}],
 //                              "lanes": [[{"engine": "cpu", "burst": 1}]],
 //                              "tile_bytes": 65536, "width": 1, "share": 1}]}

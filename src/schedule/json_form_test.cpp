@@ -18,13 +18,15 @@ Plan plan_with_everything() {
                        3,
                        Engine::kCpu);
   Strand other = strand;
-  other.channels[1] = {
-      .paths = {PathKind::kNvlink, PathKind::kHost}, .protocol = Protocol::kLl128, .slots = 8};
+  other.channels[1] = {.paths = {PathKind::kNvlink, PathKind::kHost},
+                       .protocol = Protocol::kLl128,
+                       .slots = 8,
+                       .chooser = Chooser::kReader};
   other.lanes[1][0] = {.engine = Engine::kStream, .burst = 4};
   other.tile_bytes = std::int64_t{1} << 40;
   other.width = 16;
   other.share = 0;
-  return {{strand, other}};
+  return {.strands = {strand, other}, .division = Division::kClaimed};
 }
 
 TEST(JsonForm, ReadsBackASchedule) {

@@ -248,12 +248,13 @@ Result<PathKind> path_from(const Json& json, const std::string& where) {
 
 Result<ChannelBinding> channel_binding_from(const Json& json, const std::string& where) {
   SENNIT_ASSIGN_OR_RETURN(const JsonObject object,
-                          JsonObject::open(json, where, {"paths", "protocol", "slots"}));
+                          JsonObject::open(json, where, {"paths", "protocol", "slots", "chooser"}));
   ChannelBinding binding;
   binding.paths.clear();
   SENNIT_RETURN_IF_ERROR(read_field_list(object, "paths", binding.paths, path_from));
   SENNIT_RETURN_IF_ERROR(read_enum(object, "protocol", kProtocols, binding.protocol));
   SENNIT_RETURN_IF_ERROR(read_int(object, "slots", 1, kMaxInt, binding.slots));
+  SENNIT_RETURN_IF_ERROR(read_enum(object, "chooser", kChoosers, binding.chooser));
   return binding;
 }
 
@@ -302,10 +303,11 @@ Result<Plan> plan_from_json(std::string_view text, std::string_view file_name) {
   SENNIT_ASSIGN_OR_RETURN(const Json json, parse_json(text, file_name));
   const std::string where(file_name);
   SENNIT_ASSIGN_OR_RETURN(const JsonObject object,
-                          JsonObject::open(json, where, {"schema", "strands"}));
+                          JsonObject::open(json, where, {"schema", "strands", "division"}));
   SENNIT_RETURN_IF_ERROR(check_schema(object));
   Plan plan;
   SENNIT_RETURN_IF_ERROR(read_field_list(object, "strands", plan.strands, strand_from));
+  SENNIT_RETURN_IF_ERROR(read_enum(object, "division", kDivisions, plan.division));
   const Status structure = check_structure(plan);
   return structure.ok() ? Result(std::move(plan)) : structure.in(where);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 
 namespace sennit {
 namespace {
@@ -102,6 +103,7 @@ class PlanHasher {
     add_list(binding.paths);
     add(binding.protocol);
     add(binding.slots);
+    add(binding.chooser);
   }
 
   void add(const LaneBinding& binding) {
@@ -129,6 +131,33 @@ class PlanHasher {
 };
 
 constexpr std::int64_t kShareAlignBytes = 128;
+// Elements of every size fill a tile of so many bytes, so tiles of all strands end together.
+constexpr std::int64_t kClaimedTileAlignBytes = 64;
+// Beyond it no message has a second grain to give out, and products of tiles stay far from
+// overflow.
+constexpr std::int64_t kMaxGrainBytes = std::int64_t{1} << 40;
+
+Status check_paths(const ChannelBinding& channel, std::size_t s) {
+  if (channel.slots < 1 || channel.paths.empty()) {
+    return fail(Code::kInvalidArgument, "strand {}: a channel needs a path and a slot", s);
+  }
+  if (channel.paths.size() > kMaxBundlePaths) {
+    return fail(Code::kInvalidArgument, "strand {}: a bundle has too many paths", s);
+  }
+  // Two, because the reader's rule (schedule/dynamic_policy.hpp) compares one with the other.
+  if (channel.chooser == Chooser::kReader && channel.paths.size() != 2) {
+    return fail(Code::kInvalidArgument, "strand {}: a reader chooses between two paths", s);
+  }
+  for (std::size_t p = 0; p < channel.paths.size(); ++p) {
+    if (std::ranges::count(channel.paths, channel.paths[p]) > 1) {
+      return fail(Code::kInvalidArgument,
+                  "strand {}: a bundle names path {} twice",
+                  s,
+                  name(channel.paths[p]));
+    }
+  }
+  return {};
+}
 
 // `s` is the number of the strand in its plan.
 Status check_bindings(const Strand& strand, std::size_t s) {
@@ -147,9 +176,44 @@ Status check_bindings(const Strand& strand, std::size_t s) {
     }
   }
   for (const ChannelBinding& channel : strand.channels) {
-    if (channel.slots < 1 || channel.paths.empty()) {
-      return fail(Code::kInvalidArgument, "strand {}: a channel needs a path and a slot", s);
+    SENNIT_RETURN_IF_ERROR(check_paths(channel, s));
+  }
+  return {};
+}
+
+// Ranks that know different lengths do not agree on how many grains or messages there are.
+Status check_choices(const Plan& plan) {
+  const auto chooses = [](const Strand& strand) {
+    return std::ranges::any_of(
+        strand.channels, [](const ChannelBinding& channel) { return channel.paths.size() > 1; });
+  };
+  const bool any =
+      plan.division == Division::kClaimed || std::ranges::any_of(plan.strands, chooses);
+  return plan.problem().varying && any
+             ? fail(Code::kUnsupported,
+                    "where lengths vary, no path or strand can be chosen at run time")
+             : Status();
+}
+
+// A grain is the same elements for every strand only if they cut the vector alike.
+Status check_claimed(const Plan& plan) {
+  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
+    const Strand& strand = plan.strands[s];
+    if (strand.schedule->problem != plan.problem()) {
+      return fail(
+          Code::kInvalidArgument, "strand {} cuts the vector in another way than strand 0", s);
     }
+    if (strand.tile_bytes % kClaimedTileAlignBytes != 0) {
+      return fail(Code::kInvalidArgument,
+                  "strand {}: the tiles of a claimed plan are multiples of {} bytes, not {}",
+                  s,
+                  kClaimedTileAlignBytes,
+                  strand.tile_bytes);
+    }
+  }
+  if (grain_bytes(plan) > kMaxGrainBytes) {
+    return fail(Code::kInvalidArgument,
+                "the tiles of the strands have no common multiple in reach");
   }
   return {};
 }
@@ -174,6 +238,51 @@ Strand bind(std::shared_ptr<const Schedule> schedule,
   }
   strand.schedule = std::move(schedule);
   return strand;
+}
+
+Protocol protocol_on(const ChannelBinding& binding, PathKind path) {
+  const bool direct =
+      binding.protocol == Protocol::kDirectGet || binding.protocol == Protocol::kDirectPut;
+  return direct && binding.paths.size() > 1 && !info(path).single_copy ? Protocol::kSlots
+                                                                       : binding.protocol;
+}
+
+bool may_use(const ChannelBinding& binding, Protocol protocol) {
+  return std::ranges::any_of(binding.paths,
+                             [&](PathKind path) { return protocol_on(binding, path) == protocol; });
+}
+
+bool always_uses(const ChannelBinding& binding, Protocol protocol) {
+  return std::ranges::all_of(binding.paths,
+                             [&](PathKind path) { return protocol_on(binding, path) == protocol; });
+}
+
+bool holds(const ChannelBinding& binding) {
+  return always_uses(binding, Protocol::kDirectGet) || binding.chooser == Chooser::kReader;
+}
+
+bool may_hold(const ChannelBinding& binding) {
+  return may_use(binding, Protocol::kDirectGet) || binding.chooser == Chooser::kReader;
+}
+
+int capacity(const ChannelBinding& binding) {
+  return binding.slots * static_cast<int>(binding.paths.size());
+}
+
+int leader(const Plan& plan) {
+  return is_rooted(plan.problem().collective) ? plan.problem().root : 0;
+}
+
+std::int64_t grain_bytes(const Plan& plan) {
+  std::int64_t grain = 1;
+  for (const Strand& strand : plan.strands) {
+    const std::int64_t factor = strand.tile_bytes / std::gcd(grain, strand.tile_bytes);
+    if (factor > kMaxGrainBytes / grain) {
+      return kMaxGrainBytes + 1;
+    }
+    grain *= factor;
+  }
+  return grain;
 }
 
 Status check_structure(const Plan& plan) {
@@ -202,11 +311,13 @@ Status check_structure(const Plan& plan) {
                   strand.share);
     }
   }
-  return {};
+  SENNIT_RETURN_IF_ERROR(check_choices(plan));
+  return plan.division == Division::kClaimed ? check_claimed(plan) : Status();
 }
 
 std::uint64_t structure_hash(const Plan& plan) {
   PlanHasher hasher;
+  hasher.add(plan.division);
   hasher.add(static_cast<std::int64_t>(plan.strands.size()));
   for (const Strand& strand : plan.strands) {
     hasher.add_structure(strand);
@@ -216,6 +327,7 @@ std::uint64_t structure_hash(const Plan& plan) {
 
 std::uint64_t plan_hash(const Plan& plan) {
   PlanHasher hasher;
+  hasher.add(plan.division);
   hasher.add(static_cast<std::int64_t>(plan.strands.size()));
   for (const Strand& strand : plan.strands) {
     hasher.add_structure(strand);
@@ -230,6 +342,9 @@ ElementRange strand_range(const Plan& plan,
                           int index,
                           std::int64_t length,
                           std::int64_t element_bytes) {
+  if (plan.division == Division::kClaimed) {
+    return {.begin = 0, .length = length};
+  }
   std::int64_t before = 0;
   std::int64_t total = 0;
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
@@ -269,6 +384,26 @@ std::string_view name(Engine engine) {
       return "sm";
     case Engine::kStream:
       return "stream";
+  }
+  return "?";
+}
+
+std::string_view name(Chooser chooser) {
+  switch (chooser) {
+    case Chooser::kSender:
+      return "sender";
+    case Chooser::kReader:
+      return "reader";
+  }
+  return "?";
+}
+
+std::string_view name(Division division) {
+  switch (division) {
+    case Division::kStatic:
+      return "static";
+    case Division::kClaimed:
+      return "claimed";
   }
   return "?";
 }

@@ -24,14 +24,39 @@ enum class Protocol : std::uint8_t {
 
 enum class Engine : std::uint8_t { kCpu, kSm, kStream };
 
-// How the messages of one channel travel.
+inline constexpr std::size_t kMaxBundlePaths = 4;
+
+// Who picks the path of a bundle's message.
+enum class Chooser : std::uint8_t {
+  kSender,
+  // The sender asks, and the reader answers with a path; it may have the message sent again on the
+  // other one of two. The sending step ends when the reader says so.
+  kReader,
+};
+
+// How the messages of one channel travel. Several paths are a bundle: each message takes one of
+// them, and the order of messages is that of their sequence numbers, whatever their paths.
 struct ChannelBinding {
-  std::vector<PathKind> paths{PathKind::kShm};  // several: a bundle, the sender picks per message
-  Protocol protocol = Protocol::kSlots;
-  int slots = 2;
+  std::vector<PathKind> paths{PathKind::kShm};  // at most kMaxBundlePaths, no two the same
+  Protocol protocol = Protocol::kSlots;         // see protocol_on
+  int slots = 2;                                // of each path
+  Chooser chooser = Chooser::kSender;           // of a bundle
 
   bool operator==(const ChannelBinding&) const = default;
 };
+
+// The protocol of the messages that take `path`. It is the binding's own; in a bundle, paths that
+// do not reach into the peer's buffers (PathKindInfo::single_copy) carry slots where it is a direct
+// one.
+Protocol protocol_on(const ChannelBinding& binding, PathKind path);
+// Whether some message may use, or every message uses, this protocol.
+bool may_use(const ChannelBinding& binding, Protocol protocol);
+bool always_uses(const ChannelBinding& binding, Protocol protocol);
+// Whether a sending step lasts until its message has been taken: always, or on some of its paths.
+bool holds(const ChannelBinding& binding);
+bool may_hold(const ChannelBinding& binding);
+// Messages that can lie in the slots of all paths together.
+int capacity(const ChannelBinding& binding);
 
 struct LaneBinding {
   Engine engine = Engine::kCpu;
@@ -51,8 +76,17 @@ struct Strand {
   bool operator==(const Strand& other) const;
 };
 
+// How the strands of a plan share the message.
+enum class Division : std::uint8_t {
+  kStatic,  // each carries a contiguous part of every block, by its share
+  // A leader gives one grain after the other to the strand that has credit. Only strands that
+  // compute the same expression trees may be chosen so; the verifier decides.
+  kClaimed,
+};
+
 struct Plan {
   std::vector<Strand> strands;
+  Division division = Division::kStatic;
 
   [[nodiscard]] const Problem& problem() const { return strands.front().schedule->problem; }
   bool operator==(const Plan&) const = default;
@@ -68,6 +102,11 @@ Strand bind(std::shared_ptr<const Schedule> schedule,
 // Structure of schedules and bindings alone; see check_structure(const Schedule&).
 Status check_structure(const Plan& plan);
 
+// The rank that gives out the grains of a claimed plan.
+int leader(const Plan& plan);
+// The unit of a claim, in bytes of every block: the least common multiple of the strands' tiles.
+std::int64_t grain_bytes(const Plan& plan);
+
 // Everything that the proof depends on: all but tile sizes, shares and width, which change neither
 // order nor values (copies share nothing, tiles are any number).
 std::uint64_t structure_hash(const Plan& plan);
@@ -75,7 +114,8 @@ std::uint64_t structure_hash(const Plan& plan);
 std::uint64_t plan_hash(const Plan& plan);
 
 // The part of a block of `length` elements that strand `index` carries: contiguous, begun on
-// 128-byte boundaries, in proportion to the shares.
+// 128-byte boundaries, in proportion to the shares. In a claimed plan it may be any of its grains,
+// so the part is the whole.
 ElementRange strand_range(const Plan& plan,
                           int index,
                           std::int64_t length,
@@ -84,9 +124,13 @@ ElementRange strand_range(const Plan& plan,
 inline constexpr std::array kProtocols = {
     Protocol::kSlots, Protocol::kDirectGet, Protocol::kDirectPut, Protocol::kLl, Protocol::kLl128};
 inline constexpr std::array kEngines = {Engine::kCpu, Engine::kSm, Engine::kStream};
+inline constexpr std::array kChoosers = {Chooser::kSender, Chooser::kReader};
+inline constexpr std::array kDivisions = {Division::kStatic, Division::kClaimed};
 
 std::string_view name(Protocol protocol);
 std::string_view name(Engine engine);
+std::string_view name(Chooser chooser);
+std::string_view name(Division division);
 Result<Protocol> parse_protocol(std::string_view text);
 
 }  // namespace sennit

@@ -87,6 +87,7 @@ std::vector<Change> structural_changes() {
       {"bundle", nullptr, [](Strand& s) { s.channels[0].paths.push_back(PathKind::kCma); }},
       {"protocol", nullptr, [](Strand& s) { s.channels[0].protocol = Protocol::kDirectGet; }},
       {"slots", nullptr, [](Strand& s) { s.channels[1].slots = 3; }},
+      {"chooser", nullptr, [](Strand& s) { s.channels[1].chooser = Chooser::kReader; }},
       {"engine", nullptr, [](Strand& s) { s.lanes[0][0].engine = Engine::kSm; }},
       {"burst", nullptr, [](Strand& s) { s.lanes[1][0].burst = 2; }},
   };
@@ -126,6 +127,10 @@ TEST(PlanHash, ChangesWithEveryField) {
     EXPECT_NE(changed(change), plan) << change.field;
   }
   EXPECT_NE(plan_hash(plan_of(small_schedule(), {1, 1})), plan_hash(plan));
+  Plan claimed = plan;
+  claimed.division = Division::kClaimed;
+  EXPECT_NE(structure_hash(claimed), structure_hash(plan));
+  EXPECT_NE(plan_hash(claimed), plan_hash(plan));
 }
 
 TEST(PlanHash, IsTheSameForEqualPlans) {

@@ -53,37 +53,125 @@ constexpr std::int64_t kDirectFromBytes = 64 * kKilo;
 // A fetch of a tile is one system call, so tiles are large; still several, so that ranks overlap.
 constexpr std::int64_t kDirectTileBytes = 1024 * kKilo;
 
-Result<bool> wants_direct(const Wishes& wishes, std::int64_t bytes, const HostFacts& facts) {
-  if (wishes.path != "" && wishes.path != "shm" && wishes.path != "cma") {
-    return fail(
-        Code::kInvalidArgument, "host ranks have no path '{}'; there are: shm, cma", wishes.path);
+// What is asked for by path and protocol.
+struct Ways {
+  bool direct = false;
+  bool slots = false;
+};
+
+Result<Ways> ways_of(const Wishes& wishes) {
+  const bool both = wishes.path == "shm+cma" || wishes.path == "cma+shm";
+  if (wishes.path != "" && wishes.path != "shm" && wishes.path != "cma" && !both) {
+    return fail(Code::kInvalidArgument,
+                "host ranks have no path '{}'; there are: shm, cma, shm+cma, cma+shm",
+                wishes.path);
   }
   if (wishes.protocol != "" && wishes.protocol != "slots" && wishes.protocol != "direct") {
     return fail(Code::kInvalidArgument,
                 "host ranks have no protocol '{}'; there are: slots (over shm), direct (over cma)",
                 wishes.protocol);
   }
-  const bool direct = wishes.path == "cma" || wishes.protocol == "direct";
-  const bool slots = wishes.path == "shm" || wishes.protocol == "slots";
-  if (direct && slots) {
+  const Ways ways{
+      .direct = both || wishes.path == "cma" || wishes.protocol == "direct",
+      .slots = both || wishes.path == "shm" || wishes.protocol == "slots",
+  };
+  if (ways.direct && ways.slots && (!both || wishes.protocol != "")) {
     return fail(Code::kInvalidArgument,
                 "protocol slots runs over path shm and direct over cma; '{}' over '{}' is neither",
                 wishes.protocol,
                 wishes.path);
   }
-  if (direct && !facts.cma) {
+  return ways;
+}
+
+Status choose_ways(const Wishes& wishes,
+                   std::int64_t bytes,
+                   const HostFacts& facts,
+                   Choice& choice) {
+  SENNIT_ASSIGN_OR_RETURN(const Ways ways, ways_of(wishes));
+  if (ways.direct && !facts.cma) {
     return fail(Code::kUnsupported,
                 "path cma is not available: SENNIT_PATHS leaves it out, or the system forbids "
                 "process_vm_readv between these ranks (see `sennit doctor`)");
   }
-  if ((slots || !direct) && !facts.shm) {
-    return facts.cma ? Result<bool>(true)
-                     : Result<bool>(fail(Code::kUnsupported, "SENNIT_PATHS leaves no path"));
+  choice.slots_too = ways.direct && ways.slots;
+  choice.slots_first = !wishes.path.starts_with("cma");
+  if ((ways.slots || !ways.direct) && !facts.shm) {
+    choice.direct = facts.cma;
+    return facts.cma && !choice.slots_too
+               ? Status()
+               : fail(Code::kUnsupported, "SENNIT_PATHS leaves no path, or not both");
   }
-  return direct || (!slots && facts.cma && bytes >= kDirectFromBytes);
+  choice.direct = ways.direct || (!ways.slots && facts.cma && bytes >= kDirectFromBytes);
+  return {};
+}
+
+// One strand of a choice: stored messages by slots, directly, or by both.
+Result<Strand> bind_strand(const Choice& choice,
+                           const std::shared_ptr<const Schedule>& schedule,
+                           const Ways& ways,
+                           const HostFacts& facts) {
+  Strand strand =
+      bind(schedule, PathKind::kShm, Protocol::kSlots, static_cast<int>(facts.slots), Engine::kCpu);
+  bool slots_anywhere = ways.slots;
+  const int leader = is_rooted(schedule->problem.collective) ? schedule->problem.root : 0;
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    ChannelBinding& channel = strand.channels[c];
+    if (!ways.direct || !is_stored_whole(*schedule, static_cast<int>(c))) {
+      slots_anywhere = true;
+      continue;
+    }
+    channel.protocol = Protocol::kDirectGet;
+    channel.paths = {PathKind::kCma};
+    if (ways.slots) {
+      channel.paths.insert(choice.slots_first ? channel.paths.begin() : channel.paths.end(),
+                           PathKind::kShm);
+      const std::vector<LaneId>& readers = schedule->channels[c].readers;
+      if (facts.sharing == Sharing::kDynamic && readers.size() == 1 &&
+          readers.front().rank == leader) {
+        channel.chooser = Chooser::kReader;
+      }
+    }
+  }
+  // A message of several blocks lies in one slot.
+  const std::int64_t slot_tile = static_cast<std::int64_t>(facts.slot_bytes) /
+                                 std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
+  strand.tile_bytes = slots_anywhere ? std::min(choice.tile_bytes, slot_tile) : choice.tile_bytes;
+  if (strand.tile_bytes < 64) {
+    return fail(Code::kUnsupported,
+                "{} {} on {} ranks sends {} blocks a message, which do not fit a slot of {} bytes; "
+                "raise SENNIT_SLOT_BYTES",
+                name(choice.algorithm->collective),
+                choice.algorithm->name,
+                schedule->problem.ranks,
+                largest_message_blocks(*schedule),
+                facts.slot_bytes);
+  }
+  return strand;
+}
+
+bool has_stored_messages(const Schedule& schedule) {
+  for (std::size_t c = 0; c < schedule.channels.size(); ++c) {
+    if (is_stored_whole(schedule, static_cast<int>(c))) {
+      return true;
+    }
+  }
+  return schedule.channels.empty();
 }
 
 }  // namespace
+
+Result<PathChoice> parse_path_choice(std::string_view text) {
+  if (text == "claimed" || text == "dynamic") {
+    return PathChoice{.sharing = text == "claimed" ? Sharing::kClaimed : Sharing::kDynamic,
+                      .policy = {}};
+  }
+  const Result<PathPolicy> policy = parse_path_policy(text);
+  return policy.ok()
+             ? Result(PathChoice{.policy = *policy})
+             : Result<PathChoice>(fail(
+                   policy.status().code(), "{}; or claimed, dynamic", policy.status().message()));
+}
 
 Result<Choice> choose(Collective collective,
                       const Shape& shape,
@@ -110,7 +198,12 @@ Result<Choice> choose(Collective collective,
                 shape.ranks,
                 why);
   }
-  SENNIT_ASSIGN_OR_RETURN(choice.direct, wants_direct(wishes, bytes, facts));
+  SENNIT_RETURN_IF_ERROR(choose_ways(wishes, bytes, facts, choice));
+  if (shape.varying && choice.slots_too) {
+    return fail(Code::kUnsupported,
+                "a call whose lengths vary takes one path, shm or cma, not '{}'",
+                wishes.path);
+  }
   choice.tile_bytes = wishes.tile_bytes > 0 ? wishes.tile_bytes
                       : choice.direct       ? kDirectTileBytes
                                             : static_cast<std::int64_t>(facts.slot_bytes);
@@ -130,17 +223,7 @@ Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
     made = std::move(marked).value();
   }
   const auto schedule = std::make_shared<const Schedule>(std::move(made));
-  Strand strand =
-      bind(schedule, PathKind::kShm, Protocol::kSlots, static_cast<int>(facts.slots), Engine::kCpu);
-  std::size_t direct_channels = 0;
-  for (std::size_t c = 0; choice.direct && c < strand.channels.size(); ++c) {
-    if (is_stored_whole(*schedule, static_cast<int>(c))) {
-      strand.channels[c].paths = {PathKind::kCma};
-      strand.channels[c].protocol = Protocol::kDirectGet;
-      ++direct_channels;
-    }
-  }
-  if (choice.direct && direct_channels == 0 && !strand.channels.empty()) {
+  if (choice.direct && !has_stored_messages(*schedule)) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks has no message that its sender holds and its receiver keeps, so "
                 "protocol direct cannot carry it; use slots",
@@ -148,23 +231,23 @@ Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
                 choice.algorithm->name,
                 shape.ranks);
   }
-  const bool all_direct = choice.direct && direct_channels == strand.channels.size();
-  // A message of several blocks lies in one slot.
-  const std::int64_t slot_tile = static_cast<std::int64_t>(facts.slot_bytes) /
-                                 std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
-  strand.tile_bytes = all_direct ? choice.tile_bytes : std::min(choice.tile_bytes, slot_tile);
-  if (strand.tile_bytes < 64) {
-    return fail(Code::kUnsupported,
-                "{} {} on {} ranks sends {} blocks a message, which do not fit a slot of {} bytes; "
-                "raise SENNIT_SLOT_BYTES",
-                name(choice.algorithm->collective),
-                choice.algorithm->name,
-                shape.ranks,
-                largest_message_blocks(*schedule),
-                facts.slot_bytes);
+  const bool claims = choice.slots_too && facts.sharing == Sharing::kClaimed;
+  std::vector<Ways> strands{{.direct = choice.direct, .slots = !choice.direct || choice.slots_too}};
+  if (claims) {
+    strands = {{.slots = true}, {.direct = true}};
+    if (!choice.slots_first) {
+      std::ranges::reverse(strands);
+    }
   }
   auto plan = std::make_shared<Plan>();
-  plan->strands.push_back(std::move(strand));
+  plan->division = claims ? Division::kClaimed : Division::kStatic;
+  for (const Ways& ways : strands) {
+    SENNIT_ASSIGN_OR_RETURN(Strand strand, bind_strand(choice, schedule, ways, facts));
+    if (claims) {
+      strand.tile_bytes = (strand.tile_bytes + 63) / 64 * 64;
+    }
+    plan->strands.push_back(std::move(strand));
+  }
   return std::shared_ptr<const Plan>(std::move(plan));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algo/algorithm.hpp"
+#include "schedule/path_policy.hpp"
 #include "schedule/plan.hpp"
 #include "schedule/scaling.hpp"
 
@@ -15,7 +16,7 @@ namespace sennit {
 // What the user asked for by name; empty or zero: Sennit's choice.
 struct Wishes {
   std::string algorithm;
-  std::string path;      // "shm", "cma"
+  std::string path;      // "shm", "cma", or both: "shm+cma", "cma+shm"
   std::string protocol;  // "slots", "direct"
   std::int64_t tile_bytes = 0;
   // Of schedules that reduce, only those that reduce all contributions in one step in the order of
@@ -24,8 +25,23 @@ struct Wishes {
   bool rank_order = false;
 };
 
+// How a call that asks for two paths uses them.
+enum class Sharing : std::uint8_t {
+  kBundle,   // each message takes the path that its sender picks
+  kDynamic,  // the same, but rank 0 or the root picks for all that send to it
+  kClaimed,  // two strands, one a path; rank 0 or the root gives out the grains
+};
+
+// "claimed", "dynamic", or a path policy (schedule/path_policy.hpp) for bundles.
+struct PathChoice {
+  Sharing sharing = Sharing::kBundle;
+  PathPolicy policy;
+};
+Result<PathChoice> parse_path_choice(std::string_view text);
+
 // What the ranks of a communicator share.
 struct HostFacts {
+  Sharing sharing = Sharing::kBundle;
   bool shm = true;
   bool cma = false;  // every rank can read every other's memory
   std::uint32_t slots = 4;
@@ -36,7 +52,9 @@ struct HostFacts {
 
 struct Choice {
   const Algorithm* algorithm = nullptr;
-  bool direct = false;  // one copy between the users' buffers, over cma
+  bool direct = false;      // one copy between the users' buffers, over cma
+  bool slots_too = false;   // shared with slots over shm, as the facts say
+  bool slots_first = true;  // in the order of the two paths
   std::int64_t tile_bytes = 0;
   ScaledParts scaled;  // what the operator scales
 

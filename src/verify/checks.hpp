@@ -19,7 +19,9 @@ struct Checks {
   bool scaling = true;        // pre and post exactly once
   bool known_lengths = true;  // where blocks differ in length, they hold what they are named for
   bool skips = true;          // where lengths vary, messages that may be missing order nothing
-  bool single_hop = true;     // what is marked so goes straight from owner to final place
+  bool same_on_all_paths = true;  // what a bundle carries does not depend on the path
+  bool equal_strands = true;      // strands that are claimed at run time compute the same trees
+  bool single_hop = true;         // what is marked so goes straight from owner to final place
 };
 
 Result<Proof> verify_with(const Plan& plan, const Checks& checks);

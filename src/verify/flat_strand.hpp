@@ -68,21 +68,30 @@ class FlatStrand {
     return first_message(channel + 1) - first_message(channel);
   }
 
-  [[nodiscard]] Protocol protocol(const Message& message) const {
-    return strand_->channels[static_cast<std::size_t>(message.channel)].protocol;
+  [[nodiscard]] const ChannelBinding& binding(const Message& message) const {
+    return strand_->channels[static_cast<std::size_t>(message.channel)];
   }
 
   // The sender's own blocks that hold the message. Empty when the message only passes through.
   [[nodiscard]] const std::vector<Block>& source_blocks(const Message& message) const;
 
-  // Whether the recipient takes the message out of the sender's own blocks (direct_get).
+  // Whether the recipient takes the message out of the sender's own blocks (direct_get): always, or
+  // only if the sender of a bundle picks such a path.
   [[nodiscard]] bool is_lent(const Message& message) const {
-    return protocol(message) == Protocol::kDirectGet && !source_blocks(message).empty();
+    return always_uses(binding(message), Protocol::kDirectGet) && !source_blocks(message).empty();
+  }
+  [[nodiscard]] bool is_perhaps_lent(const Message& message) const {
+    return may_use(binding(message), Protocol::kDirectGet) && !is_lent(message) &&
+           !source_blocks(message).empty();
+  }
+  // Whether the sender may have to send the message again until its step ends.
+  [[nodiscard]] bool is_kept(const Message& message) const {
+    return binding(message).chooser == Chooser::kReader && !source_blocks(message).empty();
   }
   // Whether the sender puts the message into the `to` blocks of `recipient` (direct_put).
   [[nodiscard]] bool is_put(const Message& message, int recipient) const {
     const Step& step = *steps_[static_cast<std::size_t>(recipient)].step;
-    return protocol(message) == Protocol::kDirectPut && step.kind == StepKind::kRecv &&
+    return always_uses(binding(message), Protocol::kDirectPut) && step.kind == StepKind::kRecv &&
            !step.to.empty();
   }
 

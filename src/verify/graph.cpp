@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -43,15 +44,20 @@ bool touches(const Step& step, int scratch) {
 
 }  // namespace
 
-Result<Graph> Graph::build(const FlatStrand& program) {
+Result<Graph> Graph::build(const FlatStrand& program, Coupling coupling) {
   SENNIT_ASSIGN_OR_RETURN(const int period, common_period(program));
-  Graph graph(program, period);
+  Graph graph(program, period, coupling);
   graph.add_steps();
   graph.add_lane_order();
   graph.add_after();
   graph.add_scratch();
   for (std::size_t c = 0; c < program.schedule().channels.size(); ++c) {
     SENNIT_RETURN_IF_ERROR(graph.add_channel(static_cast<int>(c)));
+  }
+  if (coupling == Coupling::kLoosest) {
+    graph.add_fetches();
+  } else {
+    graph.add_ready();
   }
   return graph;
 }
@@ -89,8 +95,7 @@ void Graph::add_steps() {
   for (std::size_t v = 0; v < runs; ++v) {
     const auto sent = program_->sent_by(step_of_[v]);
     const bool lends = std::ranges::any_of(sent, [this](int message) {
-      return program_->protocol(program_->messages()[static_cast<std::size_t>(message)]) ==
-             Protocol::kDirectGet;
+      return may_hold(program_->binding(program_->messages()[static_cast<std::size_t>(message)]));
     });
     if (lends) {
       const int end = static_cast<int>(step_of_.size());
@@ -212,6 +217,9 @@ Status Graph::add_channel(int channel) {
   if (total == 0) {
     return {};
   }
+  const bool tightest = coupling_ == Coupling::kTightest;
+  const int slots = tightest ? binding.slots : capacity(binding);
+  const bool releases = tightest ? may_hold(binding) : holds(binding);
   const int writer = program_->lane_index(ends.writer.rank, ends.writer.lane);
   const std::vector<int> sent = run_order(channel, writer, -1);
   const auto node_of = [&](int entry, int reader) {
@@ -236,19 +244,78 @@ Status Graph::add_channel(int channel) {
       const int taker = node_of(sent[static_cast<std::size_t>(g)], r);
       edges_.push_back(
           {.from = sender, .to = taker, .kind = EdgeKind::kMessage, .subject = channel});
-      const Split freed = split(g - binding.slots, total);
+      const Split freed = split(g - slots, total);
       edges_.push_back({.from = node_of(sent[static_cast<std::size_t>(freed.tile)], r),
                         .to = sender,
                         .delay = -freed.period,
                         .kind = EdgeKind::kCredit,
                         .subject = channel});
-      if (binding.protocol == Protocol::kDirectGet) {
+      if (releases) {
         edges_.push_back(
             {.from = taker, .to = finish(sender), .kind = EdgeKind::kRelease, .subject = channel});
       }
     }
   }
   return {};
+}
+
+void Graph::add_ready() {
+  // Senders that wait for a node, by the node of their reader: both are steps of the same tile.
+  std::multimap<int, std::pair<int, int>> senders;  // reader -> (sender, channel)
+  for (const FlatStrand::Message& message : program_->messages()) {
+    if (program_->binding(message).chooser != Chooser::kReader) {
+      continue;
+    }
+    for (const int recipient : program_->recipients(message)) {
+      for (int tile = 0; tile < period_; ++tile) {
+        senders.emplace(node(recipient, tile),
+                        std::pair(node(message.sender, tile), message.channel));
+      }
+    }
+  }
+  for (std::size_t e = 0, edges = edges_.size(); e < edges && !senders.empty(); ++e) {
+    const Edge edge = edges_[e];
+    const auto [first, last] = senders.equal_range(edge.to);
+    for (auto waiting = first; waiting != last; ++waiting) {
+      const auto [sender, channel] = waiting->second;
+      if (edge.kind != EdgeKind::kMessage || edge.subject != channel) {
+        edges_.push_back({.from = edge.from,
+                          .to = sender,
+                          .delay = edge.delay,
+                          .kind = EdgeKind::kReady,
+                          .subject = channel});
+      }
+    }
+  }
+}
+
+void Graph::add_fetches() {
+  for (std::size_t m = 0; m < program_->messages().size(); ++m) {
+    const FlatStrand::Message& message = program_->messages()[m];
+    if (!program_->is_perhaps_lent(message)) {
+      continue;
+    }
+    for (const int recipient : program_->recipients(message)) {
+      for (int tile = 0; tile < period_; ++tile) {
+        add_fetch(static_cast<int>(m), recipient, tile);
+      }
+    }
+  }
+}
+
+void Graph::add_fetch(int message, int recipient, int tile) {
+  const int taker = node(recipient, tile);
+  const int sender = program_->messages()[static_cast<std::size_t>(message)].sender;
+  const Fetch fetch{.before = size(), .after = size() + 1};
+  for (const int added : {fetch.before, fetch.after}) {
+    step_of_.push_back(recipient);
+    finish_.push_back(added);
+  }
+  edges_.push_back({.from = fetch.before, .to = taker, .kind = EdgeKind::kOrder});
+  edges_.push_back(
+      {.from = fetch.before, .to = finish(node(sender, tile)), .kind = EdgeKind::kRelease});
+  edges_.push_back({.from = taker, .to = fetch.after, .kind = EdgeKind::kOrder});
+  fetches_[{message, recipient, tile}] = fetch;
 }
 
 }  // namespace sennit

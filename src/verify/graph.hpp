@@ -10,23 +10,49 @@
 //            "instance free", which keeps the number of edges linear
 //   message  sender -> recipient (0)
 //   credit   the recipient of global message g - slots -> the sender of g
-//   release  direct_get only: recipient -> end of the sending step
+//   release  where there is such an end: recipient -> end of the sending step
+//   ready    where the reader of a bundle chooses: all that its step waits for -> the sender,
+//   because
+//            it answers only when nothing but the message is missing
 //
-// A step that sends by direct_get has two nodes. At the first its inputs are consumed (`in` slots
-// are free again) and its blocks are offered; at the second every reader has read them. Lane
-// successors and `after` steps wait for the second.
+// A step that sends by direct_get, or on a bundle whose reader chooses, has two nodes. At the first
+// its inputs are consumed (`in` slots are free again) and its blocks are offered; at the second
+// every reader has taken them. Lane successors and `after` steps wait for the second.
+//
+// Who waits for whom on a bundle depends on the paths that its sender picks. Two graphs enclose all
+// of it (docs/decisions/0011-choices-at-run-time.md has the proofs):
+//   kTightest  credit by the slots of one path, release edges wherever a message may be lent. Every
+//              wait of every choice follows from its edges, and a sender that always picks one path
+//              waits for exactly that; so what is live here is live with every choice. A
+//              topological order of it is an execution that every choice allows.
+//   kLoosest   credit by the slots of all paths, no release edge unless all paths lend. Its order
+//              holds with every choice, so races are looked for here. A message that is lent only
+//              by choice is read at a pair of nodes of its own: what follows the fetch follows the
+//              first, because the sender ends after it; what the fetch follows, the second follows.
+//              No path leads through either, so no other order rests on that choice.
+// Without bundles the two are equal.
 #pragma once
 
 #include "flat_strand.hpp"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace sennit {
 
-enum class EdgeKind : std::uint8_t { kOrder, kAfter, kScratch, kMessage, kCredit, kRelease };
+enum class EdgeKind : std::uint8_t {
+  kOrder,
+  kAfter,
+  kScratch,
+  kMessage,
+  kCredit,
+  kRelease,
+  kReady
+};
 
 struct Edge {
   int from = 0;
@@ -36,11 +62,14 @@ struct Edge {
   int subject = 0;  // the channel, or the scratch
 };
 
+enum class Coupling : std::uint8_t { kTightest, kLoosest };
+
 class Graph {
  public:
   // kNotProved when bursts make the two ends of a channel disagree on the order of its messages.
-  // `program` outlives the graph.
-  static Result<Graph> build(const FlatStrand& program);
+  // `program` outlives the graph. Nodes have the same numbers whatever the coupling, but for those
+  // of fetches, which only the loosest one has.
+  static Result<Graph> build(const FlatStrand& program, Coupling coupling = Coupling::kTightest);
 
   // The waits that remain when no message of a single_hop channel is sent: where lengths vary, any
   // of them may be missing in a tile.
@@ -56,11 +85,22 @@ class Graph {
   // The node at which it has finished: another one only when it sends by direct_get.
   [[nodiscard]] int finish(int node) const { return finish_[static_cast<std::size_t>(node)]; }
 
+  // Where `recipient` fetches a message that is lent by choice, in the loosest graph: a read that
+  // comes before all that the first node comes before, and after all that the second comes after.
+  struct Fetch {
+    int before = 0;
+    int after = 0;
+  };
+  [[nodiscard]] Fetch fetch(int message, int recipient, int tile) const {
+    return fetches_.at({message, recipient, tile});
+  }
+
   // The step of a node, -1 for "instance free".
   [[nodiscard]] int step_of(int node) const { return step_of_[static_cast<std::size_t>(node)]; }
 
  private:
-  explicit Graph(const FlatStrand& program, int period) : program_(&program), period_(period) {}
+  Graph(const FlatStrand& program, int period, Coupling coupling)
+      : program_(&program), period_(period), coupling_(coupling) {}
 
   void add_steps();
   void add_lane_order();
@@ -68,15 +108,20 @@ class Graph {
   void add_scratch();
   void add_scratch_uses(int scratch, std::span<const int> users);
   Status add_channel(int channel);
+  void add_ready();
+  void add_fetches();
+  void add_fetch(int message, int recipient, int tile);
   [[nodiscard]] std::vector<int> run_order(int channel, int lane, int reader) const;
   [[nodiscard]] int step_at(int message, int reader) const;
 
   const FlatStrand* program_;
   int period_;
+  Coupling coupling_;
   std::vector<int> first_node_;  // of each lane
   std::vector<int> step_of_;
   std::vector<int> finish_;
   std::vector<Edge> edges_;
+  std::map<std::tuple<int, int, int>, Fetch> fetches_;  // by message, recipient, tile
 };
 
 // The edges of delay zero of a graph, put in order: every node stands behind all that it waits for.

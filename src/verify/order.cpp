@@ -39,6 +39,11 @@ std::string wait_in_words(const Graph& graph, const Edge& edge) {
       return fmt::format("ends only when its blocks on channel {} (direct_get) were read by {}",
                          edge.subject,
                          earlier());
+    case EdgeKind::kReady:
+      return fmt::format(
+          "waits for the reader of channel {}, which chooses a path only after {}",
+          edge.subject,
+          graph.step_of(edge.from) < 0 ? "its scratch of an earlier tile is free" : earlier());
   }
   return {};
 }

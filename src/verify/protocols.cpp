@@ -1,5 +1,7 @@
 #include "protocols.hpp"
 
+#include <span>
+
 namespace sennit {
 namespace {
 
@@ -38,14 +40,54 @@ Status check_recipient(const FlatStrand& program,
               message.channel);
 }
 
+// A reader that chooses may hold an answer back until the copies that it let go have completed. So
+// such a copy must not wait for another reader's answer, which may wait in turn: neither side of
+// its step, the sender's others or what its taker passes on.
+Status check_asks(const FlatStrand& program) {
+  for (std::size_t s = 0; s < program.steps().size(); ++s) {
+    const auto answers = [&](std::span<const int> messages, bool each_recipient) {
+      int count = 0;
+      for (const int number : messages) {
+        const FlatStrand::Message& message = program.messages()[static_cast<std::size_t>(number)];
+        if (program.binding(message).chooser == Chooser::kReader) {
+          count += each_recipient ? message.recipients : 1;
+        }
+      }
+      return count;
+    };
+    const int asked = answers(program.sent_by(static_cast<int>(s)), true);
+    const int given = asked > 0 ? answers(program.taken_by(static_cast<int>(s)), false) : 0;
+    if (asked + given > 1) {
+      return fail(Code::kNotProved,
+                  "protocol: {} depends on the answers of {} readers that choose at once",
+                  program.describe(static_cast<int>(s)),
+                  asked + given);
+    }
+  }
+  return {};
+}
+
+// A put changes the recipient's block before its step, a slot does not; nobody has proved yet that
+// a schedule cannot tell the two apart.
+Status check_puts_alone(const ChannelBinding& binding, const FlatStrand::Message& message) {
+  return always_uses(binding, Protocol::kDirectPut)
+             ? Status()
+             : fail(Code::kNotProved,
+                    "protocol: the bundle of channel {} mixes direct_put with another protocol",
+                    message.channel);
+}
+
 }  // namespace
 
 Status check_protocols(const FlatStrand& program) {
+  SENNIT_RETURN_IF_ERROR(check_asks(program));
   for (const FlatStrand::Message& message : program.messages()) {
-    if (program.protocol(message) == Protocol::kDirectGet) {
+    const ChannelBinding& binding = program.binding(message);
+    if (may_use(binding, Protocol::kDirectGet)) {
       SENNIT_RETURN_IF_ERROR(check_lender(program, message));
     }
-    if (program.protocol(message) == Protocol::kDirectPut) {
+    if (may_use(binding, Protocol::kDirectPut)) {
+      SENNIT_RETURN_IF_ERROR(check_puts_alone(binding, message));
       for (const int recipient : program.recipients(message)) {
         SENNIT_RETURN_IF_ERROR(check_recipient(program, message, recipient));
       }

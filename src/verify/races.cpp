@@ -25,6 +25,14 @@ class Accesses {
 
   std::vector<Access>& all() { return accesses_; }
 
+  // The reads of messages that are lent only if the sender of a bundle picks such a path.
+  struct PerhapsRead {
+    int cell = 0;
+    int node = 0;  // of the recipient
+    Graph::Fetch fetch;
+  };
+  [[nodiscard]] const std::vector<PerhapsRead>& perhaps() const { return perhaps_; }
+
  private:
   void add(int step, int rank, const Block& block, bool write) {
     accesses_.push_back({cells_.of(rank, block), graph_.node(step, tile_), write});
@@ -41,10 +49,16 @@ class Accesses {
     for (const int number : program_.taken_by(index)) {
       const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
       put = put || program_.is_put(message, index);
+      const int lender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
       if (program_.is_lent(message)) {
-        const int lender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
         for (const Block& block : program_.source_blocks(message)) {
           add(index, lender, block, false);
+        }
+      } else if (program_.is_perhaps_lent(message)) {
+        for (const Block& block : program_.source_blocks(message)) {
+          perhaps_.push_back({.cell = cells_.of(lender, block),
+                              .node = graph_.node(index, tile_),
+                              .fetch = graph_.fetch(number, index, tile_)});
         }
       }
     }
@@ -65,6 +79,21 @@ class Accesses {
       }
     }
     add_puts(index);
+    add_kept(index);
+  }
+
+  // What may have to be sent again is read until the step ends.
+  void add_kept(int index) {
+    const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
+    for (const int number : program_.sent_by(index)) {
+      const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
+      if (program_.is_kept(message)) {
+        for (const Block& block : program_.source_blocks(message)) {
+          accesses_.push_back({.cell = cells_.of(info.rank, block),
+                               .node = graph_.finish(graph_.node(index, tile_))});
+        }
+      }
+    }
   }
 
   // Copying a cell onto itself, as some algorithms do in place, is nothing.
@@ -99,6 +128,7 @@ class Accesses {
   const Cells& cells_;
   int tile_;
   std::vector<Access> accesses_;
+  std::vector<PerhapsRead> perhaps_;
 };
 
 struct Conflict {
@@ -130,8 +160,31 @@ class Conflicts {
     }
   }
 
+  // A read by choice against all writes of its cell, the way round in which `execution` has them.
+  void add_perhaps(const Accesses::PerhapsRead& read,
+                   std::span<const Access> of_cell,
+                   const Order& execution) {
+    for (const Access& write : of_cell) {
+      if (!write.write) {
+        continue;
+      }
+      const Access reading{.cell = read.cell, .node = read.node};
+      if (execution.position(read.node) < execution.position(write.node)) {
+        pairs_.push_back({order_.position(read.fetch.before), order_.position(write.node)});
+        conflicts_.push_back({reading, write});
+      } else {
+        pairs_.push_back({order_.position(write.node), order_.position(read.fetch.after)});
+        conflicts_.push_back({write, reading});
+      }
+    }
+  }
+
   Status check(const Cells& cells) const {
-    const int bad = order_.first_unordered(pairs_);
+    // A pair that stands the wrong way round cannot be ordered the right way.
+    const auto reversed =
+        std::ranges::find_if(pairs_, [](const Order::Pair& pair) { return pair.from >= pair.to; });
+    const int bad = reversed != pairs_.end() ? static_cast<int>(reversed - pairs_.begin())
+                                             : order_.first_unordered(pairs_);
     if (bad < 0) {
       return {};
     }
@@ -221,7 +274,10 @@ std::vector<int> depth_of_cells(const Cells& cells) {
 
 }  // namespace
 
-Status check_races(const Graph& graph, const Order& order, const Cells& cells) {
+Status check_races(const Graph& graph,
+                   const Order& order,
+                   const Order& execution,
+                   const Cells& cells) {
   for (int tile = 0; tile < graph.period(); ++tile) {
     Accesses events(graph, cells, tile);
     std::vector<Access> accesses = written_cells_only(events.all(), cells.count());
@@ -231,6 +287,10 @@ Status check_races(const Graph& graph, const Order& order, const Cells& cells) {
     });
     Conflicts conflicts(graph, order);
     for_each_cell(accesses, [&](std::span<const Access> cell) { conflicts.add_cell(cell); });
+    for (const Accesses::PerhapsRead& read : events.perhaps()) {
+      conflicts.add_perhaps(
+          read, std::ranges::equal_range(accesses, read.cell, {}, &Access::cell), execution);
+    }
     SENNIT_RETURN_IF_ERROR(conflicts.check(cells));
   }
   return {};

@@ -6,8 +6,13 @@
 
 namespace sennit {
 
-// Accesses of one tile. `order` is complete.
-Status check_races(const Graph& graph, const Order& order, const Cells& cells);
+// Accesses of one tile. `graph` is the loosest and `order` its order; `execution` is the order of
+// the tightest one, which tells for each pair of accesses the only way round in which they can
+// come.
+Status check_races(const Graph& graph,
+                   const Order& order,
+                   const Order& execution,
+                   const Cells& cells);
 
 // A step whose `to` overlaps a block that it reads at another place of its lists, or names one
 // block twice: whether it works depends on how the step is executed.

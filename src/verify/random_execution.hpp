@@ -4,6 +4,7 @@
 #include "schedule/plan.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 #include <tuple>
@@ -22,13 +23,23 @@ inline bool chance(Random& random, double probability) {
   return std::bernoulli_distribution(probability)(random);
 }
 
+// The path, an index into the channel's paths, of each message of a bundle.
+using PickPath = std::function<int(int channel, int message)>;
+
 // Runs a strand for a number of tiles, one step at a time in a random order, by the rules of
 // schedule.hpp and nothing else.
 class Execution {
  public:
   // Where lengths vary: the channels' tiles that have messages, the rest is left out at both ends.
-  Execution(const Strand& strand, int tiles, std::vector<int> tiles_of_channel = {})
-      : strand_(strand), tiles_(tiles), tiles_of_channel_(std::move(tiles_of_channel)) {
+  explicit Execution(
+      const Strand& strand,
+      int tiles,
+      std::vector<int> tiles_of_channel = {},
+      PickPath pick_path = [](int, int) { return 0; })
+      : strand_(strand),
+        tiles_(tiles),
+        tiles_of_channel_(std::move(tiles_of_channel)),
+        pick_path_(std::move(pick_path)) {
     const Schedule& schedule = *strand.schedule;
     for (int rank = 0; rank < schedule.problem.ranks; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
@@ -134,13 +145,29 @@ class Execution {
       }
     }
     for (const int channel : step.out) {
-      const auto c = static_cast<std::size_t>(channel);
-      const auto more = std::ranges::count(step.out, channel) * tiles_with(channel, lane);
-      if (more > 0 && sent_[c] + more - std::ranges::min(taken_[c]) > strand_.channels[c].slots) {
+      const auto more =
+          static_cast<int>(std::ranges::count(step.out, channel)) * tiles_with(channel, lane);
+      if (more > 0 && !has_slots(channel, more)) {
         return false;
       }
     }
     return true;
+  }
+
+  // Whether the next `count` messages find free slots on the paths that are picked for them.
+  [[nodiscard]] bool has_slots(int channel, int count) const {
+    const auto c = static_cast<std::size_t>(channel);
+    std::vector<int> held(strand_.channels[c].paths.size(), 0);
+    for (int m = std::ranges::min(taken_[c]); m < sent_[c] + count; ++m) {
+      ++held[static_cast<std::size_t>(pick_path_(channel, m))];
+    }
+    return std::ranges::max(held) <= strand_.channels[c].slots;
+  }
+
+  [[nodiscard]] bool is_lent(int channel, int message) const {
+    const ChannelBinding& binding = strand_.channels[static_cast<std::size_t>(channel)];
+    const auto path = static_cast<std::size_t>(pick_path_(channel, message));
+    return protocol_on(binding, binding.paths[path]) == Protocol::kDirectGet;
   }
 
   // Of the lane's burst, the tiles in which the channel has messages.
@@ -161,8 +188,12 @@ class Execution {
   [[nodiscard]] bool is_released(const LaneState& lane) const {
     return std::ranges::all_of(step_of(lane).out, [this](int channel) {
       const auto c = static_cast<std::size_t>(channel);
-      return strand_.channels[c].protocol != Protocol::kDirectGet ||
-             std::ranges::min(taken_[c]) == sent_[c];
+      for (int m = std::ranges::min(taken_[c]); m < sent_[c]; ++m) {
+        if (is_lent(channel, m)) {
+          return false;
+        }
+      }
+      return true;
     });
   }
 
@@ -193,6 +224,7 @@ class Execution {
   const Strand& strand_;
   int tiles_;
   std::vector<int> tiles_of_channel_;
+  PickPath pick_path_;
   std::vector<LaneState> lanes_;
   std::vector<int> sent_;
   std::vector<std::vector<int>> taken_;  // [channel][reader]

@@ -47,7 +47,8 @@ class SymbolicRun {
   ValueProof proof() && {
     return {.scaled = {.contributions = any_pre_, .sums = any_post_},
             .reproducible = reproducible_,
-            .messages = std::move(contents_)};
+            .messages = std::move(contents_),
+            .outputs = std::move(outputs_)};
   }
 
  private:
@@ -195,7 +196,25 @@ class SymbolicRun {
     }
     const auto first = contents_.begin() + first_content_[static_cast<std::size_t>(number)];
     values.assign(first, first + content_count_[static_cast<std::size_t>(number)]);
-    return {};
+    return program_.is_perhaps_lent(message) ? check_same_on_all_paths(index, message, values)
+                                             : Status();
+  }
+
+  // The order in which this runs is one that every choice of paths allows, so a message that is
+  // lent is read now, and must be what a slot was filled with when it was sent.
+  Status check_same_on_all_paths(int index,
+                                 const FlatStrand::Message& message,
+                                 const Values& in_slot) {
+    const int lender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
+    Values lent;
+    for (const Block& block : program_.source_blocks(message)) {
+      lent.push_back(cell(lender, block));
+    }
+    return lent == in_slot || !checks_.same_on_all_paths
+               ? Status()
+               : wrong(index,
+                       "takes from channel {} what depends on the path that its sender picks",
+                       message.channel);
   }
 
   // Position `j` of the result.
@@ -362,9 +381,11 @@ class SymbolicRun {
   }
 
   Status check_outputs() {
+    outputs_.clear();
     for (int rank = 0; rank < problem_.ranks; ++rank) {
       for (int i = 0; i < problem_.output_blocks(rank); ++i) {
         const int value = cell(rank, output_block(i));
+        outputs_.push_back(value);
         if (checks_.contributions) {
           SENNIT_RETURN_IF_ERROR(check_contributions(rank, i, value));
         }
@@ -445,6 +466,7 @@ class SymbolicRun {
   bool any_pre_ = false;
   bool any_post_ = false;
   bool reproducible_ = true;
+  Values outputs_;
   Values memory_;         // what each cell holds
   Values contents_;       // what the messages hold, end to end
   Values first_content_;  // of each message

@@ -19,6 +19,9 @@ struct ValueProof {
   // What the ranks told each other, message after message: when sent and, if lent, when read.
   // Comparable between proofs with the same `order` and `expressions`.
   std::vector<int> messages;
+  // The expression tree of every output block, rank after rank. Comparable between proofs with the
+  // same `expressions`.
+  std::vector<int> outputs;
 };
 
 // kNotProved when the outputs are wrong. The memory events of a step follow the protocols:

@@ -11,11 +11,16 @@
 //    on all ranks (bit identity);
 //  - races: any two accesses to one cell, one of them a write, are ordered by the same graph;
 //    out of place, and in place on every rank;
-//  - scratch: every read of a scratch cell is preceded by a write of the same tile.
+//  - scratch: every read of a scratch cell is preceded by a write of the same tile;
+//  - choices at run time: all of this for every choice of paths that the senders of bundles may
+//    make, and what a message carries does not depend on it; strands that are claimed compute the
+//    same expression trees.
 //
 // What the proof takes for granted of whoever executes the plan, beyond schedule.hpp:
 //  - a step that sends by direct_get frees its `in` slots once it has consumed them, and ends, for
 //    lane successors and `after`, only when every reader has read its blocks;
+//  - the messages of a bundle are taken in the order in which they were sent, and a path that lends
+//    (direct_get) is picked only with the consequence above;
 //  - a message sent by direct_put is written when the sender runs, whether or not the recipient has
 //    come to its step;
 //  - `pre` scales what a step reads out of input blocks, and nothing else, and rounds it before it

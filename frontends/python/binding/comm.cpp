@@ -31,6 +31,7 @@ struct Config {
   std::int32_t slots = 0;
   std::int32_t ports = 0;
   bool reproducible = false;
+  std::optional<std::string> path_policy;
 
   [[nodiscard]] sennit_config_t view() const {
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
@@ -42,6 +43,7 @@ struct Config {
     config.slots = slots;
     config.ports = ports;
     config.reproducible = reproducible ? 1 : 0;
+    config.path_policy = path_policy ? path_policy->c_str() : nullptr;
     return config;
   }
 };
@@ -190,7 +192,8 @@ void bind_comm(nb::module_& module) {
                     std::int64_t,
                     std::int32_t,
                     std::int32_t,
-                    bool>(),
+                    bool,
+                    std::optional<std::string>>(),
            nb::arg("name"),
            nb::arg("join_timeout_s"),
            nb::arg("deadline_s"),
@@ -198,7 +201,8 @@ void bind_comm(nb::module_& module) {
            nb::arg("slot_bytes"),
            nb::arg("slots"),
            nb::arg("ports"),
-           nb::arg("reproducible"));
+           nb::arg("reproducible"),
+           nb::arg("path_policy").none());
   nb::class_<Comm>(module, "Comm")
       .def_prop_ro("rank", &Comm::rank)
       .def_prop_ro("size", &Comm::size)

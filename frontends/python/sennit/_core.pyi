@@ -101,6 +101,7 @@ class Config:
         slots: int,
         ports: int,
         reproducible: bool,
+        path_policy: str | None,
     ) -> None: ...
 
 class Comm:

@@ -30,6 +30,7 @@ class Config:
         slots: Slots of a channel (SENNIT_SLOTS).
         ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
         reproducible: Make every reduction in the order of ranks (SENNIT_REPRODUCIBLE).
+        path_policy: How calls over several paths use them (SENNIT_PATH_POLICY).
     """
 
     paths: str | None = None
@@ -37,6 +38,7 @@ class Config:
     slots: int | None = None
     ports: int | None = None
     reproducible: bool | None = None
+    path_policy: str | None = None
 
     def core(
         self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
@@ -51,6 +53,7 @@ class Config:
             slots=self.slots or 0,
             ports=self.ports or 0,
             reproducible=bool(self.reproducible),
+            path_policy=self.path_policy,
         )
 
 

@@ -1,5 +1,4 @@
-// A rank's rings and memory, and programs bound to them.
-#include "exec/cpu/job.hpp"
+#include "exec/cpu/bound_program.hpp"
 
 #include <utility>
 
@@ -14,7 +13,7 @@ HostRank::HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells)
       received_(sent_) {}
 
 BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role)
-    : program_(std::move(program)) {
+    : program_(std::move(program)), rank_(&rank) {
   links_.reserve(program_.links.size());
   for (const ProgramLink& link : program_.links) {
     const int peer =
@@ -26,7 +25,9 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
          .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
          .memory = &rank.peers[static_cast<std::size_t>(peer)],
          .peer = peer,
-         .messages_per_tile = link.messages_per_tile});
+         .messages_per_tile = link.messages_per_tile,
+         .path = link.path,
+         .protocol = link.protocol});
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 namespace sennit {
@@ -18,23 +17,25 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
   reach_moment();
   lay_out();
   open_links();
+  begin_choices();
   lanes_.resize(program_.lanes.size());
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes[l];
     lanes_[l].units = (tiles_of_copy(lane.strand, lane.copy) + lane.burst - 1) / lane.burst;
-    lanes_left_ += lanes_[l].units > 0 && !lane.steps.empty() ? 1 : 0;
+    const bool runs = lanes_[l].units > 0 || (claims_ && !claims_->is_complete());
+    lanes_left_ += runs && !lane.steps.empty() ? 1 : 0;
   }
   if (program_.scratch_bytes > 0 && lanes_left_ > 0) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(
         static_cast<std::size_t>(program_.scratch_bytes));
   }
-  if (finished()) {
+  if (lanes_left_ == 0) {
     finish();
   }
 }
 
 bool Job::advance() {
-  bool moved = false;
+  bool moved = (assigner_ || claims_) && advance_choices();
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     moved = try_lane(l) || moved;
   }
@@ -61,14 +62,17 @@ bool Job::try_lane(std::size_t index) {
     }
     state.posted = true;
   }
-  if (!fetched(step, first, last)) {
+  if (!ended(lane, step, first, last)) {
     return !was_posted;
   }
   state.posted = false;
+  if (!bundles_.empty()) {
+    pass_sent(step);
+  }
   if (++state.step == static_cast<int>(lane.steps.size())) {
     state.step = 0;
-    if (++state.unit == state.units && --lanes_left_ == 0) {
-      finish();
+    if (++state.unit == state.units && (!claims_ || claims_->is_complete())) {
+      end_lane();
     }
   }
   return true;
@@ -113,38 +117,64 @@ bool Job::waits_over(const ProgramStep& step, std::int64_t last) const {
   });
 }
 
-bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const {
+bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
+  if (ref.bundle >= 0) [[unlikely]] {
+    return bundles_[static_cast<std::size_t>(ref.bundle)].find();
+  }
+  const Spot at = spot(ref, tile);
+  return channel::is_full(at.full(), at.position, fingerprint(ref));
+}
+
+bool Job::has_slot(const MessageRef& ref, std::int64_t tile) {
+  if (ref.bundle >= 0) [[unlikely]] {
+    return pick_path(bundles_[static_cast<std::size_t>(ref.bundle)]);
+  }
+  const Spot at = spot(ref, tile);
+  return channel::may_write(at.free(), at.position, at.link->ring.slots());
+}
+
+bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) {
   if (!waits_over(step, last)) {
     return false;
   }
   for (std::int64_t tile = first; tile <= last; ++tile) {
-    const auto is_there = [&](const MessageRef& in) {
-      const std::uint64_t g = number(in, tile);
-      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(in.link)].ring;
-      return channel::is_full(ring.full(g), g, fingerprint(in));
-    };
-    const auto has_slot = [&](const MessageRef& out) {
-      const std::uint64_t g = number(out, tile);
-      const shm::Ring& ring = bound_.links()[static_cast<std::size_t>(out.link)].ring;
-      return channel::may_write(ring.free(g), g, ring.slots());
-    };
     for (const MessageRef& in : step.in) {
-      if (exists(in, tile) && !is_there(in)) {
+      if (exists(in, tile) && !arrived(in, tile)) {
+        await(step, in, tile);
         return false;
       }
     }
-    for (const MessageRef& out : step.out) {
-      if (exists(out, tile) && !has_slot(out)) {
-        return false;
-      }
+    if (!has_slots(step, tile)) {
+      return false;
     }
   }
   return true;
 }
 
-// Messages by direct_get lie in our own buffers until their reader returns the slot.
-bool Job::fetched(const ProgramStep& step, std::int64_t first, std::int64_t last) const {
+bool Job::has_slots(const ProgramStep& step, std::int64_t tile) {
+  const MessageRef* to_ask = nullptr;
+  for (const MessageRef& out : step.out) {
+    if (out.bundle >= 0 && bundles_[static_cast<std::size_t>(out.bundle)].by_reader())
+        [[unlikely]] {
+      to_ask = &out;
+    } else if (exists(out, tile) && !has_slot(out, tile)) {
+      return false;
+    }
+  }
+  // The reader is asked last: once it has answered, nothing may keep the step from running.
+  return to_ask == nullptr || has_slot(*to_ask, tile);
+}
+
+// Whether nothing that the step sent can be wanted of our own buffers any more. Messages by
+// direct_get lie there until their reader returns the slot.
+bool Job::ended(const ProgramLane& lane,
+                const ProgramStep& step,
+                std::int64_t first,
+                std::int64_t last) {
   return std::ranges::all_of(step.out, [&](const MessageRef& out) {
+    if (out.bundle >= 0) [[unlikely]] {
+      return bundle_ended(lane, step, out, first);
+    }
     if (out.protocol != Protocol::kDirectGet) {
       return true;
     }
@@ -152,9 +182,8 @@ bool Job::fetched(const ProgramStep& step, std::int64_t first, std::int64_t last
       if (!exists(out, tile)) {
         continue;
       }
-      const std::uint64_t g = number(out, tile);
-      if (!channel::is_released(bound_.links()[static_cast<std::size_t>(out.link)].ring.free(g),
-                                g)) {
+      const Spot at = spot(out, tile);
+      if (!channel::is_released(at.free(), at.position)) {
         return false;
       }
     }
@@ -213,21 +242,28 @@ void Job::fill(const ProgramLane& lane,
                const std::vector<Piece>& from,
                std::int64_t tile) {
   for (const MessageRef& out : step.out) {
-    if (!exists(out, tile)) {
-      continue;
+    if (exists(out, tile)) {
+      fill_slot(lane, step, spot(out, tile), from, tile);
     }
-    std::byte* at = payload(lane, step, out, tile);
-    for (const Piece& piece : from) {
-      const Slice source = slice(lane, piece, tile);
-      const auto bytes = static_cast<std::size_t>(source.elements * element_bytes_);
-      if (out.protocol == Protocol::kDirectGet) {
-        const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
-        std::memcpy(at, &descriptor, sizeof(descriptor));
-        at += sizeof(descriptor);
-      } else {
-        move(step, piece, source, at);
-        at += bytes;
-      }
+  }
+}
+
+void Job::fill_slot(const ProgramLane& lane,
+                    const ProgramStep& step,
+                    const Spot& spot,
+                    const std::vector<Piece>& from,
+                    std::int64_t tile) {
+  std::byte* at = payload(lane, step, spot, tile);
+  for (const Piece& piece : from) {
+    const Slice source = slice(lane, piece, tile);
+    const auto bytes = static_cast<std::size_t>(source.elements * element_bytes_);
+    if (spot.protocol == Protocol::kDirectGet) {
+      const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
+      std::memcpy(at, &descriptor, sizeof(descriptor));
+      at += sizeof(descriptor);
+    } else {
+      move(step, piece, source, at);
+      at += bytes;
     }
   }
 }
@@ -236,10 +272,11 @@ void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t ti
   if (!exists(step.in.front(), tile)) {
     return;  // a message of a single_hop channel goes no further either
   }
-  if (step.in.front().protocol == Protocol::kDirectGet) {
+  const Spot from = spot(step.in.front(), tile);
+  if (from.protocol == Protocol::kDirectGet) {
     fetch(lane, step, tile);
   } else {
-    const std::byte* at = payload(lane, step, step.in.front(), tile);
+    const std::byte* at = payload(lane, step, from, tile);
     for (const Piece& piece : step.to) {
       const Slice target = slice(lane, piece, tile);
       const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
@@ -257,9 +294,9 @@ void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t ti
 // Copies the blocks straight out of the writer's memory. Their lengths are ours: what the peer
 // wrote is compared, never obeyed.
 void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
-  const MessageRef& in = step.in.front();
-  const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
-  const std::byte* at = payload(lane, step, in, tile);
+  const Spot from = spot(step.in.front(), tile);
+  const BoundProgram::BoundLink& link = *from.link;
+  const std::byte* at = payload(lane, step, from, tile);
   for (const Piece& piece : step.to) {
     const Slice target = slice(lane, piece, tile);
     cma::Descriptor descriptor;
@@ -288,10 +325,10 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return fill(lane, step, step.to, tile);
   }
   const std::size_t bytes = message_bytes(lane, step, tile);
-  const std::byte* from = payload(lane, step, step.in.front(), tile);
+  const std::byte* from = payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
     if (bytes > 0) {
-      std::memcpy(payload(lane, step, out, tile), from, bytes);
+      std::memcpy(payload(lane, step, spot(out, tile), tile), from, bytes);
     }
   }
 }
@@ -318,10 +355,12 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
       operands[place] =
           operand < local
               ? own_operand(lane, step, step.from[operand * blocks + block], tile)
-              : Operand{.data = payload(lane, step, step.in[operand - local], tile) + offset};
+              : Operand{.data = payload(lane, step, spot(step.in[operand - local], tile), tile) +
+                                offset};
     }
-    std::byte* result = step.to.empty() ? payload(lane, step, step.out.front(), tile) + offset
-                                        : slice(lane, step.to[block], tile).data;
+    std::byte* result = step.to.empty()
+                            ? payload(lane, step, spot(step.out.front(), tile), tile) + offset
+                            : slice(lane, step.to[block], tile).data;
     const std::int64_t elements = slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
       reduce(call_.dtype,
@@ -335,8 +374,8 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return fill(lane, step, step.to, tile);
   }
   for (std::size_t o = 1; o < step.out.size() && offset > 0; ++o) {
-    std::memcpy(payload(lane, step, step.out[o], tile),
-                payload(lane, step, step.out.front(), tile),
+    std::memcpy(payload(lane, step, spot(step.out[o], tile), tile),
+                payload(lane, step, spot(step.out.front(), tile), tile),
                 offset);
   }
 }
@@ -346,13 +385,24 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& out : step.out) {
-    if (exists(out, tile)) {
-      const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
-      const std::uint64_t g = number(out, tile);
-      channel::publish(link.ring.full(g), g, fingerprint(out));
-      wake(*link.bell);
+    if (!exists(out, tile)) {
+      continue;
     }
+    if (out.bundle >= 0) [[unlikely]] {
+      Bundle& bundle = bundles_[static_cast<std::size_t>(out.bundle)];
+      record(bundle, TraceMessage::Event::kSent, bundle.path());
+      bundle.published();
+    }
+    publish_spot(spot(out, tile), fingerprint(out));
   }
+}
+
+void Job::publish_spot(const Spot& spot, std::uint32_t fingerprint) {
+  if (spot.tag) {
+    spot.link->ring.tag(spot.position) = *spot.tag;
+  }
+  channel::publish(spot.full(), spot.position, fingerprint);
+  wake(*spot.link->bell);
 }
 
 void Job::release(const ProgramStep& step, std::int64_t tile) {
@@ -360,75 +410,16 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& in : step.in) {
-    if (exists(in, tile)) {
-      const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
-      const std::uint64_t g = number(in, tile);
-      channel::release_slot(link.ring.free(g), g);
-      wake(*link.bell);
-    }
-  }
-}
-
-// The next call goes on where this one's messages end.
-void Job::finish() {
-  for (std::size_t l = 0; l < program_.links.size(); ++l) {
-    const ProgramLink& link = program_.links[l];
-    const std::vector<std::int64_t>& tiles = links_[l].tiles;
-    const std::int64_t messages =
-        tiles.empty() ? tiles_of_copy(link.strand, link.copy) * link.messages_per_tile
-                      : std::accumulate(tiles.begin(), tiles.end(), std::int64_t{0});
-    *bound_.links()[l].position = links_[l].base + static_cast<std::uint64_t>(messages);
-  }
-}
-
-Job::Waiting Job::waiting() const {
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const LaneState& state = lanes_[l];
-    const ProgramLane& lane = program_.lanes[l];
-    if (state.unit >= state.units || lane.steps.empty()) {
+    if (!exists(in, tile)) {
       continue;
     }
-    const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
-    Waiting waiting{
-        .lane = lane.schedule_lane, .step = state.step, .tile = state.unit * lane.burst};
-    if (find_peer(step, state.posted, waiting)) {
-      return waiting;
+    const Spot at = spot(in, tile);
+    if (in.bundle >= 0) [[unlikely]] {
+      pass_taken(static_cast<std::size_t>(in.bundle));
     }
+    channel::release_slot(at.free(), at.position);
+    wake(*at.link->bell);
   }
-  return {};
-}
-
-// The peer whose word is missing for the first tile of the lane's unit; false when only this rank's
-// own lanes are.
-bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) const {
-  for (const MessageRef& in : step.in) {
-    if (posted || !exists(in, waiting.tile)) {
-      continue;
-    }
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(in.link)];
-    const std::uint64_t g = number(in, waiting.tile);
-    if (!channel::is_full(link.ring.full(g), g, fingerprint(in))) {
-      waiting.peer = link.peer;
-      waiting.foreign = channel::is_foreign(link.ring.full(g), g, fingerprint(in));
-      return true;
-    }
-  }
-  for (const MessageRef& out : step.out) {
-    if (!exists(out, waiting.tile)) {
-      continue;
-    }
-    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
-    const std::uint64_t g = number(out, waiting.tile);
-    const channel::Word& word = link.ring.free(g);
-    const bool blocked =
-        posted ? out.protocol == Protocol::kDirectGet && !channel::is_released(word, g)
-               : !channel::may_write(word, g, link.ring.slots());
-    if (blocked) {
-      waiting.peer = link.peer;
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace sennit

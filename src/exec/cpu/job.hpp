@@ -7,66 +7,22 @@
 //   }
 #pragma once
 
+#include "exec/cpu/assigner.hpp"
+#include "exec/cpu/bound_program.hpp"
+#include "exec/cpu/bundle.hpp"
+#include "exec/cpu/claim_log.hpp"
 #include "exec/cpu/die_at.hpp"
-#include "exec/cpu/doorbell.hpp"
-#include "exec/cpu/program.hpp"
-#include "path/cma/peer_memory.hpp"
-#include "path/shm/ring_pool.hpp"
+#include "exec/cpu/trace.hpp"
+#include "schedule/path_policy.hpp"
 #include "types/reduce.hpp"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace sennit {
-
-// What the engine needs of one rank of a communicator; outlives its programs and jobs.
-struct HostRank {
-  HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells);
-
-  // Messages so far on the ring to (from) `peer` at `port`.
-  std::uint64_t& sent(int peer, int port) { return sent_[at(peer, port)]; }
-  std::uint64_t& received(int peer, int port) { return received_[at(peer, port)]; }
-
-  int rank;
-  shm::RingPool rings;
-  Doorbell* bells;  // by rank
-  std::vector<cma::PeerMemory> peers;
-
- private:
-  [[nodiscard]] std::size_t at(int peer, int port) const {
-    return static_cast<std::size_t>(peer) * static_cast<std::size_t>(rings.geometry().ports) +
-           static_cast<std::size_t>(port);
-  }
-
-  std::vector<std::uint64_t> sent_;
-  std::vector<std::uint64_t> received_;
-};
-
-// A program with its rings looked up. `rank_of_role` maps the plan's ranks to the communicator's;
-// empty when they are the same (all but send_recv).
-class BoundProgram {
- public:
-  struct BoundLink {
-    shm::Ring ring;
-    Doorbell* bell;           // of the peer
-    std::uint64_t* position;  // messages so far, of the rank
-    const cma::PeerMemory* memory;
-    int peer;
-    int messages_per_tile;
-  };
-
-  BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role);
-
-  [[nodiscard]] const Program& program() const { return program_; }
-  [[nodiscard]] const std::vector<BoundLink>& links() const { return links_; }
-
- private:
-  Program program_;
-  std::vector<BoundLink> links_;
-};
 
 // What one call works on.
 struct Call {
@@ -77,44 +33,23 @@ struct Call {
   ReduceOp op = ReduceOp::kSum;
   Scaling scaling{};
   std::uint32_t fingerprint = 0;
-  DieAt* die_at = nullptr;  // for tests: where this rank ends in the call
+  PathPolicy path_policy{};  // of the bundles whose sender chooses
+  DieAt* die_at = nullptr;   // for tests: where this rank ends in the call
   // Where lengths vary: this rank's blocks, instead of `count`. They must outlive the job.
   std::span<const ElementRange> inputs{};
   std::span<const ElementRange> outputs{};
-};
-
-// A step as it ran; a test replays these against the proof's graph.
-struct TraceEvent {
-  int rank = 0;
-  int strand = 0;
-  int copy = 0;
-  int lane = 0;
-  int step = 0;
-  std::int64_t tile = 0;    // of the strand copy, from 0
-  std::uint64_t begin = 0;  // ticks of one clock that all ranks share
-  std::uint64_t end = 0;
-};
-
-class Trace {
- public:
-  explicit Trace(std::atomic<std::uint64_t>& clock) : clock_(clock) {}
-  std::uint64_t tick() { return clock_.fetch_add(1, std::memory_order_acq_rel); }
-  void add(const TraceEvent& event) { events_.push_back(event); }
-  [[nodiscard]] const std::vector<TraceEvent>& events() const { return events_; }
-
- private:
-  std::atomic<std::uint64_t>& clock_;
-  std::vector<TraceEvent> events_;
 };
 
 class Job {
  public:
   // `trace` may be null. `bound` must outlive the job.
   Job(const BoundProgram& bound, const Call& call, Trace* trace = nullptr);
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
 
   // Lets every lane try; true when anything moved.
   bool advance();
-  [[nodiscard]] bool finished() const { return lanes_left_ == 0; }
+  [[nodiscard]] bool finished() const { return finished_; }
   // Not ok when a copy out of a peer's memory failed; the job cannot go on then.
   [[nodiscard]] const Status& status() const { return status_; }
 
@@ -137,7 +72,9 @@ class Job {
   };
   struct StrandView {
     std::int64_t tile_elements = 0;
-    std::int64_t tiles = 0;
+    std::int64_t tiles = 0;           // of a claimed plan: as far as they are claimed
+    std::int64_t all_tiles = 0;       // of the message
+    std::int64_t grain_tiles = 0;     // of a claimed plan
     std::vector<ElementRange> parts;  // of the user's buffer, by block of a cut vector; or by input
     std::vector<ElementRange> output_parts;  // block, and by output block, where lengths vary
     ElementRange part;                       // of one rank's part otherwise
@@ -159,6 +96,7 @@ class Job {
   [[nodiscard]] int width_of(int strand) const;
   [[nodiscard]] std::int64_t tiles_of_copy(int strand, int copy) const;
   [[nodiscard]] ElementRange part_of(const StrandView& view, LengthOf block) const;
+  [[nodiscard]] std::int64_t tile_begin(const ProgramLane& lane, std::int64_t tile) const;
   [[nodiscard]] std::int64_t slice_elements(const ProgramLane& lane,
                                             LengthOf block,
                                             std::int64_t tile) const;
@@ -166,9 +104,29 @@ class Job {
   [[nodiscard]] std::size_t message_bytes(const ProgramLane& lane,
                                           const ProgramStep& step,
                                           std::int64_t tile) const;
-  // Whether the tile has the message; where lengths vary, it may be left out at both ends.
+  // Whether the tile has the message; where lengths vary, it may be left out at both ends. Only a
+  // message that exists has a spot.
   [[nodiscard]] bool exists(const MessageRef& ref, std::int64_t tile) const;
-  [[nodiscard]] std::uint64_t number(const MessageRef& ref, std::int64_t tile) const;
+  [[nodiscard]] Spot spot(const MessageRef& ref, std::int64_t tile) const;
+  void publish_spot(const Spot& spot, std::uint32_t fingerprint);
+  void begin_choices();
+  bool advance_choices();
+  [[nodiscard]] bool wants_grain(int strand);
+  bool take_claims();
+  void add_grain(int strand, std::uint64_t tick);
+  void end_lane();
+  bool arrived(const MessageRef& ref, std::int64_t tile);
+  bool has_slot(const MessageRef& ref, std::int64_t tile);
+  bool has_slots(const ProgramStep& step, std::int64_t tile);
+  void await(const ProgramStep& step, const MessageRef& in, std::int64_t tile);
+  bool pick_path(Bundle& bundle);
+  bool bundle_ended(const ProgramLane& lane,
+                    const ProgramStep& step,
+                    const MessageRef& out,
+                    std::int64_t tile);
+  void pass_sent(const ProgramStep& step);
+  void pass_taken(std::size_t bundle);
+  void record(const Bundle& bundle, TraceMessage::Event event, int path);
 
   bool try_lane(std::size_t index);
   void reach_moment() const {
@@ -177,9 +135,12 @@ class Job {
     }
   }
   void run_unit(const ProgramLane& lane, int index, std::int64_t first, std::int64_t last);
-  [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
+  [[nodiscard]] bool ready(const ProgramStep& step, std::int64_t first, std::int64_t last);
   [[nodiscard]] bool waits_over(const ProgramStep& step, std::int64_t last) const;
-  [[nodiscard]] bool fetched(const ProgramStep& step, std::int64_t first, std::int64_t last) const;
+  [[nodiscard]] bool ended(const ProgramLane& lane,
+                           const ProgramStep& step,
+                           std::int64_t first,
+                           std::int64_t last);
   void run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   [[nodiscard]] Operand own_operand(const ProgramLane& lane,
                                     const ProgramStep& step,
@@ -193,6 +154,11 @@ class Job {
             const ProgramStep& step,
             const std::vector<Piece>& from,
             std::int64_t tile);
+  void fill_slot(const ProgramLane& lane,
+                 const ProgramStep& step,
+                 const Spot& spot,
+                 const std::vector<Piece>& from,
+                 std::int64_t tile);
   void forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void publish(const ProgramStep& step, std::int64_t tile);
   void release(const ProgramStep& step, std::int64_t tile);
@@ -201,7 +167,7 @@ class Job {
   }
   [[nodiscard]] std::byte* payload(const ProgramLane& lane,
                                    const ProgramStep& step,
-                                   const MessageRef& ref,
+                                   const Spot& spot,
                                    std::int64_t tile) const;
   void finish();
   bool find_peer(const ProgramStep& step, bool posted, Waiting& waiting) const;
@@ -215,7 +181,11 @@ class Job {
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
   std::unique_ptr<std::byte[]> scratch_;
+  std::vector<Bundle> bundles_;
+  std::optional<Assigner> assigner_;
+  std::optional<ClaimLog> claims_;
   std::size_t lanes_left_ = 0;
+  bool finished_ = false;
   Status status_;
 };
 

@@ -46,9 +46,12 @@ Job::StrandView Job::view_of(int strand_index) const {
     view.part = part(block_range(problem, call_.count, element_bytes_, 0));
   }
   // A barrier has no blocks; its program runs once.
-  view.tiles = problem.collective == Collective::kBarrier
-                   ? 1
-                   : (longest + view.tile_elements - 1) / view.tile_elements;
+  view.all_tiles = problem.collective == Collective::kBarrier
+                       ? 1
+                       : (longest + view.tile_elements - 1) / view.tile_elements;
+  view.tiles = view.all_tiles;
+  view.grain_tiles =
+      plan.division == Division::kClaimed ? grain_bytes(plan) / strand.tile_bytes : 0;
   return view;
 }
 
@@ -93,10 +96,22 @@ ElementRange Job::part_of(const StrandView& view, LengthOf block) const {
   return {.begin = block.index * call_.count + view.part.begin, .length = view.part.length};
 }
 
+// Where tile `tile` of a strand copy begins in every block.
+std::int64_t Job::tile_begin(const ProgramLane& lane, std::int64_t tile) const {
+  const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
+  const std::int64_t index = lane.copy + tile * width_of(lane.strand);
+  if (!claims_) {
+    return index * view.tile_elements;
+  }
+  const auto grain = static_cast<std::size_t>(index / view.grain_tiles);
+  return (claims_->grains_of(lane.strand)[grain] * view.grain_tiles + index % view.grain_tiles) *
+         view.tile_elements;
+}
+
 std::int64_t Job::slice_elements(const ProgramLane& lane, LengthOf block, std::int64_t tile) const {
   const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
-  const std::int64_t begin = (lane.copy + tile * width_of(lane.strand)) * view.tile_elements;
-  return std::clamp<std::int64_t>(part_of(view, block).length - begin, 0, view.tile_elements);
+  return std::clamp<std::int64_t>(
+      part_of(view, block).length - tile_begin(lane, tile), 0, view.tile_elements);
 }
 
 Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
@@ -107,8 +122,7 @@ Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t 
     out.data = scratch_.get() + piece.offset + (tile % piece.depth) * piece.instance_bytes;
     return out;
   }
-  const std::int64_t begin =
-      part_of(view, block).begin + (lane.copy + tile * width_of(lane.strand)) * view.tile_elements;
+  const std::int64_t begin = part_of(view, block).begin + tile_begin(lane, tile);
   auto* base = piece.space == Space::kInput
                    ? static_cast<std::byte*>(const_cast<void*>(call_.input))
                    : static_cast<std::byte*>(call_.output);
@@ -131,10 +145,14 @@ bool Job::exists(const MessageRef& ref, std::int64_t tile) const {
   return tiles.empty() || tile < tiles[static_cast<std::size_t>(ref.index)];
 }
 
-std::uint64_t Job::number(const MessageRef& ref, std::int64_t tile) const {
+Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
+  if (ref.bundle >= 0) [[unlikely]] {
+    return bundles_[static_cast<std::size_t>(ref.bundle)].spot();
+  }
   const auto link = static_cast<std::size_t>(ref.link);
+  const BoundProgram::BoundLink& bound = bound_.links()[link];
   const LinkState& state = links_[link];
-  std::int64_t before = tile * bound_.links()[link].messages_per_tile + ref.index;
+  std::int64_t before = tile * bound.messages_per_tile + ref.index;
   if (!state.tiles.empty()) {
     // Those of earlier tiles, and the earlier ones of this tile.
     before = 0;
@@ -142,17 +160,19 @@ std::uint64_t Job::number(const MessageRef& ref, std::int64_t tile) const {
       before += std::min(tile + (std::cmp_less(m, ref.index) ? 1 : 0), state.tiles[m]);
     }
   }
-  return state.base + static_cast<std::uint64_t>(before);
+  return {.link = &bound,
+          .position = state.base + static_cast<std::uint64_t>(before),
+          .protocol = ref.protocol};
 }
 
 std::byte* Job::payload(const ProgramLane& lane,
                         const ProgramStep& step,
-                        const MessageRef& ref,
+                        const Spot& spot,
                         std::int64_t tile) const {
-  const std::size_t bytes = ref.protocol == Protocol::kDirectGet
+  const std::size_t bytes = spot.protocol == Protocol::kDirectGet
                                 ? step.lengths_of.size() * sizeof(cma::Descriptor)
                                 : message_bytes(lane, step, tile);
-  return bound_.links()[static_cast<std::size_t>(ref.link)].ring.payload(number(ref, tile), bytes);
+  return spot.link->ring.payload(spot.position, bytes);
 }
 
 }  // namespace sennit

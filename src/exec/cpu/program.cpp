@@ -25,6 +25,9 @@ class Compiler {
         SENNIT_RETURN_IF_ERROR(compile_copy(static_cast<int>(s), copy));
       }
     }
+    if (plan_.division == Division::kClaimed) {
+      SENNIT_RETURN_IF_ERROR(make_log_links());
+    }
     return std::move(program_);
   }
 
@@ -36,47 +39,84 @@ class Compiler {
   }
 
   Status check_strand(const Strand& strand) const {
-    const auto message_bytes =
-        static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
-        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
     for (std::size_t c = 0; c < strand.channels.size(); ++c) {
-      const ChannelBinding& channel = strand.channels[c];
-      if (channel.paths.size() != 1) {
-        return fail(Code::kUnsupported, "the cpu engine takes one path a channel, not a bundle");
-      }
-      const bool get = channel.protocol == Protocol::kDirectGet;
-      if (!(channel.protocol == Protocol::kSlots && channel.paths[0] == PathKind::kShm) &&
-          !(get && channel.paths[0] == PathKind::kCma)) {
-        return fail(Code::kUnsupported,
-                    "the cpu engine runs slots over shm and direct_get over cma, not {} over {}",
-                    name(channel.protocol),
-                    name(channel.paths[0]));
-      }
-      // Fewer slots may lock up, and more order less than what the proof of no races relies on.
-      if (static_cast<std::uint32_t>(channel.slots) != limits_.slots) {
-        return fail(Code::kUnsupported,
-                    "the plan was proved with {} slots a channel, but the rings have {}",
-                    channel.slots,
-                    limits_.slots);
-      }
-      if (get && !is_stored_whole(*strand.schedule, static_cast<int>(c))) {
-        return fail(Code::kUnsupported,
-                    "channel {} carries messages that are not stored whole at both ends, so they "
-                    "cannot be fetched by direct_get",
-                    c);
-      }
-      if (!get && message_bytes > static_cast<std::int64_t>(limits_.slot_bytes)) {
-        return fail(Code::kUnsupported,
-                    "messages of {} bytes do not fit slots of {}; use smaller tiles",
-                    message_bytes,
-                    limits_.slot_bytes);
-      }
+      SENNIT_RETURN_IF_ERROR(check_channel(strand, static_cast<int>(c)));
     }
+    const bool single_tiles =
+        plan_.division == Division::kClaimed ||
+        std::ranges::any_of(strand.channels,
+                            [](const ChannelBinding& channel) { return channel.paths.size() > 1; });
     SENNIT_RETURN_IF_ERROR(check_scaling(*strand.schedule));
     for (const auto& lanes : strand.lanes) {
       for (const LaneBinding& lane : lanes) {
         if (lane.engine != Engine::kCpu) {
           return fail(Code::kUnsupported, "a lane is bound to the {} engine", name(lane.engine));
+        }
+        if (single_tiles && lane.burst != 1) {
+          return fail(Code::kUnsupported,
+                      "the cpu engine runs bundles and claimed plans tile by tile, not in bursts");
+        }
+      }
+    }
+    return {};
+  }
+
+  Status check_channel(const Strand& strand, int index) const {
+    const ChannelBinding& channel = strand.channels[static_cast<std::size_t>(index)];
+    // Fewer slots may lock up, and more order less than what the proof of no races relies on.
+    if (static_cast<std::uint32_t>(channel.slots) != limits_.slots) {
+      return fail(Code::kUnsupported,
+                  "the plan was proved with {} slots a channel, but the rings have {}",
+                  channel.slots,
+                  limits_.slots);
+    }
+    if (may_use(channel, Protocol::kDirectGet) && !is_stored_whole(*strand.schedule, index)) {
+      return fail(Code::kUnsupported,
+                  "channel {} carries messages that are not stored whole at both ends, so they "
+                  "cannot be fetched by direct_get",
+                  index);
+    }
+    for (const PathKind path : channel.paths) {
+      SENNIT_RETURN_IF_ERROR(check_path(strand, path, protocol_on(channel, path)));
+    }
+    return channel.paths.size() > 1 ? check_bundle(strand, index) : Status();
+  }
+
+  Status check_path(const Strand& strand, PathKind path, Protocol protocol) const {
+    const bool slots = protocol == Protocol::kSlots && path == PathKind::kShm;
+    if (!slots && !(protocol == Protocol::kDirectGet && path == PathKind::kCma)) {
+      return fail(Code::kUnsupported,
+                  "the cpu engine runs slots over shm and direct_get over cma, not {} over {}",
+                  name(protocol),
+                  name(path));
+    }
+    const auto message_bytes =
+        static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
+        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
+    if (slots && message_bytes > static_cast<std::int64_t>(limits_.slot_bytes)) {
+      return fail(Code::kUnsupported,
+                  "messages of {} bytes do not fit slots of {}; use smaller tiles",
+                  message_bytes,
+                  limits_.slot_bytes);
+    }
+    return {};
+  }
+
+  Status check_bundle(const Strand& strand, int index) const {
+    if (strand.channels[static_cast<std::size_t>(index)].chooser == Chooser::kReader &&
+        plan_.division == Division::kClaimed) {
+      return fail(Code::kUnsupported,
+                  "a reader that chooses must know how many messages will come, which it does not "
+                  "in a claimed plan");
+    }
+    for (const auto& lanes : strand.schedule->ranks) {
+      for (const Lane& lane : lanes) {
+        for (const Step& step : lane.steps) {
+          if (std::ranges::count(step.in, index) > 1 || std::ranges::count(step.out, index) > 1) {
+            return fail(Code::kUnsupported,
+                        "a step names bundle {} twice; the cpu engine takes one message at a time",
+                        index);
+          }
         }
       }
     }
@@ -169,35 +209,86 @@ class Compiler {
     return {};
   }
 
-  // Gives every channel between two ranks its port, in the order in which all ranks walk the plan.
-  // A channel with several readers is a ring to each of them, which couples less than one hub.
-  Status make_links(int strand, int copy) {
-    const Schedule& schedule = *plan_.strands[static_cast<std::size_t>(strand)].schedule;
-    link_of_.clear();
+  // Gives every channel between two ranks its ports, in the order in which all ranks walk the plan:
+  // one a path, and two more where the reader chooses. A channel with several readers is a ring to
+  // each of them, which couples less than one hub.
+  Status make_links(int strand_index, int copy) {
+    const Strand& strand = plan_.strands[static_cast<std::size_t>(strand_index)];
+    const Schedule& schedule = *strand.schedule;
+    ends_of_.clear();
     for (std::size_t c = 0; c < schedule.channels.size(); ++c) {
       const Channel& channel = schedule.channels[c];
+      const ChannelBinding& binding = strand.channels[c];
       const int per_tile = messages_per_tile(schedule, static_cast<int>(c));
       for (const LaneId reader : channel.readers) {
-        const int port = limits_.first_port + ports_[{channel.writer.rank, reader.rank}]++;
-        if (port >= limits_.first_port + limits_.ports) {
-          return fail(Code::kUnsupported,
-                      "the plan has more than {} channels from rank {} to rank {}; raise "
-                      "SENNIT_PORTS",
-                      limits_.ports,
-                      channel.writer.rank,
-                      reader.rank);
-        }
         const bool writes = channel.writer.rank == rank_;
-        if (writes || reader.rank == rank_) {
-          link_of_[static_cast<int>(c)].push_back(static_cast<int>(program_.links.size()));
-          program_.links.push_back({.peer = writes ? reader.rank : channel.writer.rank,
-                                    .port = port,
-                                    .outgoing = writes,
-                                    .messages_per_tile = per_tile,
-                                    .strand = strand,
-                                    .copy = copy,
-                                    .skips = schedule.problem.varying && channel.single_hop});
+        const int first_link = static_cast<int>(program_.links.size());
+        for (const PathKind path : binding.paths) {
+          SENNIT_RETURN_IF_ERROR(
+              add_link(channel.writer.rank,
+                       reader.rank,
+                       {.messages_per_tile = binding.paths.size() == 1 ? per_tile : 0,
+                        .strand = strand_index,
+                        .copy = copy,
+                        .path = path,
+                        .protocol = protocol_on(binding, path),
+                        .skips = schedule.problem.varying && channel.single_hop}));
         }
+        MessageRef end{.link = first_link, .protocol = protocol_on(binding, binding.paths.front())};
+        ProgramBundle bundle{.first_link = first_link,
+                             .paths = static_cast<int>(binding.paths.size()),
+                             .outgoing = writes,
+                             .messages_per_tile = per_tile,
+                             .channel = static_cast<int>(c),
+                             .strand = strand_index,
+                             .copy = copy};
+        if (binding.chooser == Chooser::kReader && bundle.paths > 1) {
+          bundle.ask = static_cast<int>(program_.links.size());
+          bundle.order = bundle.ask + 1;
+          SENNIT_RETURN_IF_ERROR(add_link(channel.writer.rank, reader.rank, {}));
+          SENNIT_RETURN_IF_ERROR(add_link(reader.rank, channel.writer.rank, {}));
+        }
+        if (!writes && reader.rank != rank_) {
+          continue;
+        }
+        if (bundle.paths > 1) {
+          end.bundle = static_cast<int>(program_.bundles.size());
+          program_.bundles.push_back(bundle);
+        }
+        ends_of_[static_cast<int>(c)].push_back(end);
+      }
+    }
+    return {};
+  }
+
+  // The next port from one rank to another, and a link where this rank is one of them.
+  Status add_link(int writer, int reader, ProgramLink link) {
+    link.port = limits_.first_port + ports_[{writer, reader}]++;
+    if (link.port >= limits_.first_port + limits_.ports) {
+      return fail(Code::kUnsupported,
+                  "the plan has more than {} channels from rank {} to rank {}; raise "
+                  "SENNIT_PORTS",
+                  limits_.ports,
+                  writer,
+                  reader);
+    }
+    if (writer == rank_ || reader == rank_) {
+      link.outgoing = writer == rank_;
+      link.peer = link.outgoing ? reader : writer;
+      program_.links.push_back(link);
+    }
+    return {};
+  }
+
+  // The rings on which the leader of a claimed plan tells the others its claims.
+  Status make_log_links() {
+    const int from = leader(plan_);
+    for (int rank = 0; rank < plan_.problem().ranks; ++rank) {
+      if (rank != from) {
+        if (rank_ == from || rank_ == rank) {
+          program_.log_links.push_back(static_cast<int>(program_.links.size()));
+        }
+        SENNIT_RETURN_IF_ERROR(add_link(from, rank, {}));
       }
     }
     return {};
@@ -226,12 +317,11 @@ class Compiler {
     const auto refer = [&](const std::vector<int>& channels, std::vector<MessageRef>& refs) {
       for (const int channel : channels) {
         const int index = next[channel]++;
-        for (const int link : link_of_[channel]) {
-          refs.push_back({.link = link,
-                          .index = index,
-                          .protocol = strand.channels[static_cast<std::size_t>(channel)].protocol});
+        for (MessageRef ref : ends_of_[channel]) {
+          ref.index = index;
+          refs.push_back(ref);
           if (schedule.problem.varying) {
-            program_.links[static_cast<std::size_t>(link)].messages.push_back(out.lengths_of);
+            program_.links[static_cast<std::size_t>(ref.link)].messages.push_back(out.lengths_of);
           }
         }
       }
@@ -301,7 +391,8 @@ class Compiler {
   ProgramLimits limits_;
   Program program_;
   std::map<std::pair<int, int>, int> ports_;  // channels so far from writer to reader
-  std::map<int, std::vector<int>> link_of_;   // channel -> links of this rank, in this copy
+  std::map<int, std::vector<MessageRef>>
+      ends_of_;  // this rank's ends of each channel, in this copy
 };
 
 }  // namespace

@@ -27,18 +27,34 @@ struct Piece {
   int depth = 1;
 };
 
-// One direction of one channel between this rank and a peer.
+// One ring between this rank and a peer, as a rule one direction of one channel.
 struct ProgramLink {
   int peer = 0;
   int port = 0;  // of the rings from writer to reader
   bool outgoing = false;
+  // 0 where the plan does not say: on the paths of a bundle, and on rings of orders and claims.
   int messages_per_tile = 0;
   int strand = 0;
   int copy = 0;
+  PathKind path = PathKind::kShm;
+  Protocol protocol = Protocol::kSlots;
   // Where lengths vary: the blocks of each message of a tile, as this rank knows them, and whether
   // a message is left out of the tiles beyond its longest block.
   std::vector<std::vector<LengthOf>> messages{};
   bool skips = false;
+};
+
+// This rank's end of a bundle.
+struct ProgramBundle {
+  int first_link = 0;  // one link a path, in the order of the channel's paths
+  int paths = 0;
+  bool outgoing = false;
+  int messages_per_tile = 0;
+  int channel = 0;
+  int strand = 0;
+  int copy = 0;
+  int ask = -1;  // links of the reader's choice, see exec/cpu/bundle.hpp; -1: the sender chooses
+  int order = -1;
 };
 
 // A message of a step.
@@ -46,6 +62,7 @@ struct MessageRef {
   int link = 0;   // index into Program::links
   int index = 0;  // among the link's messages of one tile
   Protocol protocol = Protocol::kSlots;
+  int bundle = -1;  // index into Program::bundles, which then tells link and protocol
 };
 
 // Step `step` of lane `lane` (of the same strand copy) must have finished tile t - delay.
@@ -82,6 +99,8 @@ struct Program {
   Proof proof;
   int rank = 0;
   std::vector<ProgramLink> links;
+  std::vector<ProgramBundle> bundles;
+  std::vector<int> log_links;  // of a claimed plan: the leader's to all others, or the one from it
   std::vector<ProgramLane> lanes;
   std::int64_t scratch_bytes = 0;
 };

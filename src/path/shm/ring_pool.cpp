@@ -10,8 +10,11 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// heads | free words, in lines of their own because the other end writes them | slots
-std::size_t free_offset(const RingGeometry& g) { return g.slots * sizeof(SlotHead); }
+// heads | tags | free words, in lines of their own because the other end writes them | slots
+std::size_t tags_offset(const RingGeometry& g) { return g.slots * sizeof(SlotHead); }
+std::size_t free_offset(const RingGeometry& g) {
+  return tags_offset(g) + round_up(g.slots * sizeof(std::uint64_t), kLine);
+}
 std::size_t data_offset(const RingGeometry& g) {
   return free_offset(g) + round_up(g.slots * sizeof(channel::Word), kLine);
 }
@@ -24,6 +27,7 @@ std::size_t ring_bytes(const RingGeometry& g) {
 
 Ring::Ring(std::byte* base, const RingGeometry& geometry)
     : heads_(reinterpret_cast<SlotHead*>(base)),
+      tags_(reinterpret_cast<std::uint64_t*>(base + tags_offset(geometry))),
       free_(reinterpret_cast<channel::Word*>(base + free_offset(geometry))),
       data_(base + data_offset(geometry)),
       slots_(geometry.slots),

@@ -42,6 +42,8 @@ class Ring {
     return heads_[message % slots_].full;
   }
   [[nodiscard]] channel::Word& free(std::uint64_t message) const { return free_[message % slots_]; }
+  // The number of a message on its bundle; written before its full word, read after it.
+  [[nodiscard]] std::uint64_t& tag(std::uint64_t message) const { return tags_[message % slots_]; }
   // Where a message of `bytes` lies; both ends know its length.
   [[nodiscard]] std::byte* payload(std::uint64_t message, std::size_t bytes) const {
     const std::uint64_t slot = message % slots_;
@@ -50,6 +52,7 @@ class Ring {
 
  private:
   SlotHead* heads_;
+  std::uint64_t* tags_;
   channel::Word* free_;
   std::byte* data_;
   std::uint32_t slots_;

@@ -119,7 +119,7 @@ def _work_order(options: Mapping[str, Any], ranks: int, dtype: str, op: str) -> 
     )
     return {
         "collective": collective,
-        "path": options["paths"],
+        "path": options["paths"].replace(",", "+") if options["paths"] else None,
         "dtype": dtype,
         "op": op,
         "sizes": [0] if collective == "barrier" else sizes,

@@ -140,7 +140,11 @@ _OPTIONS = (
     click.option(
         "--algorithm", metavar="NAME", help="By name (see `sennit algorithms`); default: chosen."
     ),
-    click.option("--paths", metavar="NAME", help="Only this path: shm or cma."),
+    click.option(
+        "--paths",
+        metavar="NAMES",
+        help="Only this path: shm or cma; or both: shm,cma (see SENNIT_PATH_POLICY).",
+    ),
     click.option("--protocol", type=click.Choice(["slots", "direct"]), help="Default: chosen."),
     click.option(
         "--tile-bytes",

@@ -1,0 +1,237 @@
+#include "exec/cpu/bundle.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+static_assert(kMaxBundlePaths == channel::kMaxPaths);
+
+// An order as it lies in a slot.
+struct OrderForm {
+  std::uint32_t answer = 0;
+  std::uint32_t path = 0;
+};
+
+}  // namespace
+
+Bundle::Bundle(const BoundProgram& bound, const ProgramBundle& ends, std::uint32_t fingerprint)
+    : bound_(bound), ends_(ends), fingerprint_(fingerprint) {
+  for (int p = 0; p < ends_.paths; ++p) {
+    channel::add_path(counts_, p, *link(p).position);
+    begin_[p] = untaken_[p] = counts_.position[p];
+  }
+  first_ = counts_.sequence;
+  if (by_reader()) {
+    asks_ = *control(ends_.ask).position;
+    orders_ = *control(ends_.order).position;
+  }
+}
+
+Spot Bundle::spot_on(int path) const {
+  return {.link = &link(path),
+          .position = counts_.position[path],
+          .protocol = link(path).protocol,
+          .tag = counts_.sequence};
+}
+
+void Bundle::finish() const {
+  for (int p = 0; p < ends_.paths; ++p) {
+    *link(p).position = counts_.position[p];
+  }
+  if (by_reader()) {
+    *control(ends_.ask).position = asks_;
+    *control(ends_.order).position = orders_;
+  }
+}
+
+bool Bundle::has_slot(int path) const {
+  const std::uint64_t position = counts_.position[path];
+  const shm::Ring& ring = link(path).ring;
+  return channel::may_write(ring.free(position), position, ring.slots());
+}
+
+// Slots of a path are returned in order, so looking on from the oldest is enough.
+void Bundle::add_load(int path, PathView& view) {
+  std::uint64_t& oldest = untaken_[path];
+  while (oldest < counts_.position[path] &&
+         channel::is_released(link(path).ring.free(oldest), oldest)) {
+    ++oldest;
+  }
+  const int now = published_ && path == path_ ? 1 : 0;
+  view.under_way += static_cast<std::int64_t>(counts_.position[path] - oldest) + now;
+  view.taken += static_cast<std::int64_t>(oldest - begin_[path]);
+}
+
+bool Bundle::pick(const PathPolicy& policy, std::span<PathView> views) {
+  for (int p = 0; p < ends_.paths; ++p) {
+    views[static_cast<std::size_t>(p)].free = has_slot(p);
+  }
+  const MessageId id{.number = counts_.sequence,
+                     .channel = static_cast<std::uint64_t>(ends_.first_link)};
+  return use(sennit::pick(policy, id, views.first(static_cast<std::size_t>(ends_.paths))));
+}
+
+bool Bundle::use(int path) {
+  path_ = path;
+  return has_slot(path);
+}
+
+void Bundle::sent() {
+  if (again_ >= 0) {
+    ++counts_.position[again_];
+  }
+  channel::pass(counts_, path_);
+  again_ = -1;
+  published_ = asked_ = has_path_ = ended_ = false;
+}
+
+bool Bundle::ask() {
+  if (!asked_) {
+    const BoundProgram::BoundLink& asks = control(ends_.ask);
+    channel::publish(asks.ring.full(asks_), asks_, fingerprint_);
+    wake(*asks.bell);
+    ++asks_;
+    asked_ = true;
+  }
+  if (!has_path_) {
+    const std::optional<Order> order = next_order();
+    if (!order || order->answer != Answer::kGo) {
+      corrupt_ = corrupt_ || order.has_value();
+      return false;
+    }
+    path_ = order->path;
+    has_path_ = true;
+  }
+  return has_slot(path_);
+}
+
+std::optional<Bundle::Order> Bundle::next_order() {
+  const BoundProgram::BoundLink& orders = control(ends_.order);
+  if (corrupt_ || !channel::is_full(orders.ring.full(orders_), orders_, fingerprint_)) {
+    return std::nullopt;
+  }
+  OrderForm form;
+  std::memcpy(&form, orders.ring.payload(orders_, sizeof(form)), sizeof(form));
+  channel::release_slot(orders.ring.free(orders_), orders_);
+  wake(*orders.bell);
+  ++orders_;
+  // What a peer wrote is compared before it is used.
+  corrupt_ = form.answer > static_cast<std::uint32_t>(Answer::kEnd) ||
+             form.path >= static_cast<std::uint32_t>(ends_.paths);
+  return corrupt_ ? std::nullopt
+                  : std::optional(Order{.answer = static_cast<Answer>(form.answer),
+                                        .path = static_cast<int>(form.path)});
+}
+
+bool Bundle::holds(int path, std::uint64_t sequence) const {
+  const std::uint64_t position = counts_.position[path];
+  const shm::Ring& ring = link(path).ring;
+  return channel::is_full(ring.full(position), position, fingerprint_) &&
+         ring.tag(position) == sequence;
+}
+
+bool Bundle::is_visible(int path, std::uint64_t sequence) {
+  if (!holds(path, sequence)) {
+    return false;
+  }
+  const std::optional<SlowPath>& slow = bound_.rank().slow_path;
+  if (!slow || slow->path != link(path).path) {
+    return true;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (seen_ != sequence + 1) {
+    seen_ = sequence + 1;
+    seen_since_ = now;
+  }
+  return now >= seen_since_ + slow->delay;
+}
+
+bool Bundle::find() {
+  for (int p = 0; p < ends_.paths; ++p) {
+    if (is_visible(p, counts_.sequence)) {
+      path_ = p;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Bundle::is_there() const {
+  for (int p = 0; p < ends_.paths; ++p) {
+    if (holds(p, counts_.sequence)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Bundle::is_foreign() const {
+  for (int p = 0; p < ends_.paths; ++p) {
+    const std::uint64_t position = counts_.position[p];
+    if (channel::is_foreign(link(p).ring.full(position), position, fingerprint_)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Bundle::taken() {
+  awaited_ = false;
+  if (again_ >= 0) {
+    late_ = path_ == again_ ? first_path_ : again_;
+    late_sequence_ = counts_.sequence;
+    again_ = -1;
+  }
+  channel::pass(counts_, path_);
+}
+
+bool Bundle::is_asked() {
+  const BoundProgram::BoundLink& asks = control(ends_.ask);
+  if (!awaited_ || !channel::is_full(asks.ring.full(asks_), asks_, fingerprint_)) {
+    return false;
+  }
+  awaited_ = false;
+  channel::release_slot(asks.ring.free(asks_), asks_);
+  ++asks_;
+  return true;
+}
+
+void Bundle::order(Answer answer, int path) {
+  ordered_.push_back({.answer = answer, .path = path});
+  if (answer == Answer::kGo) {
+    first_path_ = path;
+  } else if (answer == Answer::kAgain) {
+    again_ = path;
+  }
+}
+
+bool Bundle::write_orders() {
+  const BoundProgram::BoundLink& orders = control(ends_.order);
+  while (!ordered_.empty() &&
+         channel::may_write(orders.ring.free(orders_), orders_, orders.ring.slots())) {
+    const OrderForm form{.answer = static_cast<std::uint32_t>(ordered_.front().answer),
+                         .path = static_cast<std::uint32_t>(ordered_.front().path)};
+    std::memcpy(orders.ring.payload(orders_, sizeof(form)), &form, sizeof(form));
+    channel::publish(orders.ring.full(orders_), orders_, fingerprint_);
+    wake(*orders.bell);
+    ++orders_;
+    ordered_.pop_front();
+  }
+  return ordered_.empty();
+}
+
+std::optional<int> Bundle::drop_late() {
+  if (late_ < 0 || !is_visible(late_, late_sequence_)) {
+    return std::nullopt;
+  }
+  const int path = std::exchange(late_, -1);
+  const std::uint64_t position = counts_.position[path]++;
+  channel::release_slot(link(path).ring.free(position), position);
+  wake(*link(path).bell);
+  return path;
+}
+
+}  // namespace sennit

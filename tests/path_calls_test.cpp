@@ -1,0 +1,181 @@
+// Calls that ask for two paths, as users make them: the same bits as on one path, for every
+// algorithm that can be carried so and every way of choosing.
+#include "algo/algorithm.hpp"
+#include "sennit/sennit.h"
+#include "sennit/tools.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace sennit {
+namespace {
+
+// Several tiles of a slot in every block, and a rest.
+constexpr std::size_t kCount = 100'003;
+
+struct CallOnce {
+  Collective collective;
+  const float* send;
+  float* recv;
+  sennit_comm_t comm;
+};
+
+sennit_status_t run(const CallOnce& call, const sennit_call_options_t& options) {
+  constexpr auto kType = SENNIT_FLOAT32;
+  constexpr auto kSum = SENNIT_SUM;
+  const auto& [collective, send, recv, comm] = call;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return sennit_all_reduce(send, recv, kCount, kType, kSum, comm, nullptr, &options);
+    case Collective::kReduce:
+      return sennit_reduce(send, recv, kCount, kType, kSum, 0, comm, nullptr, &options);
+    case Collective::kBroadcast:
+      return sennit_broadcast(send, recv, kCount, kType, 0, comm, nullptr, &options);
+    case Collective::kAllGather:
+      return sennit_all_gather(send, recv, kCount, kType, comm, nullptr, &options);
+    case Collective::kReduceScatter:
+      return sennit_reduce_scatter(send, recv, kCount, kType, kSum, comm, nullptr, &options);
+    case Collective::kAllToAll:
+      return sennit_all_to_all(send, recv, kCount, kType, comm, nullptr, &options);
+    case Collective::kGather:
+      return sennit_gather(send, recv, kCount, kType, 0, comm, nullptr, &options);
+    case Collective::kScatter:
+      return sennit_scatter(send, recv, kCount, kType, 0, comm, nullptr, &options);
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+      break;
+  }
+  return SENNIT_INVALID_ARGUMENT;
+}
+
+struct Tally {
+  int carried = 0;
+  int refused = 0;
+  std::string defect;
+};
+
+bool uses_both_paths(sennit_comm_t comm) {
+  char* answer = nullptr;
+  const bool told = sennit_tool_last_plan(comm, &answer) == SENNIT_OK;
+  const std::string_view text = told ? answer : "";
+  const bool both = text.find("\"shm\"") != std::string_view::npos &&
+                    text.find("\"cma\"") != std::string_view::npos;
+  sennit_tool_free(answer);
+  return both;
+}
+
+void compare_paths(
+    const Algorithm& algorithm, int rank, int ranks, sennit_comm_t comm, Tally& tally) {
+  const auto all = kCount * static_cast<std::size_t>(ranks);
+  std::vector<float> input(all);
+  for (std::size_t i = 0; i < all; ++i) {
+    input[i] = static_cast<float>((i * 37 + static_cast<std::size_t>(rank) * 1013) % 9973) * 0.1F;
+  }
+  std::map<std::string_view, std::vector<float>> outputs;
+  for (const char* path : {"shm", "shm+cma", "cma+shm"}) {
+    std::vector<float>& output = outputs[path];
+    output.assign(all, -1.0F);
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    const std::string name(algorithm.name);
+    options.algorithm = name.c_str();
+    options.path = path;
+    const sennit_status_t status =
+        run({algorithm.collective, input.data(), output.data(), comm}, options);
+    const bool may_be_refused = std::string_view(path) != "shm";
+    if (may_be_refused && (status == SENNIT_NOT_PROVED || status == SENNIT_UNSUPPORTED)) {
+      ++tally.refused;
+      continue;
+    }
+    if (status != SENNIT_OK) {
+      tally.defect = sennit_last_error_message();
+    } else if (may_be_refused && !uses_both_paths(comm)) {
+      tally.defect = name + " was not carried over both paths";
+    } else if (std::memcmp(output.data(), outputs["shm"].data(), all * sizeof(float)) != 0) {
+      tally.defect = name + " has other bits over " + path;
+    }
+    tally.carried += may_be_refused ? 1 : 0;
+  }
+}
+
+class TwoPaths : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(TwoPaths, CarryTheSameBitsAsOne) {
+  for (const int ranks : {2, 3, 5}) {
+    SCOPED_TRACE(ranks);
+    sennit_unique_id_t id;
+    ASSERT_EQ(sennit_unique_id_create(&id), SENNIT_OK);
+    std::vector<Tally> tallies(static_cast<std::size_t>(ranks));
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < ranks; ++rank) {
+        threads.emplace_back([&, rank] {
+          const std::string policy(GetParam());
+          sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+          config.path_policy = policy.c_str();
+          config.ports = 8;
+          sennit_comm_t comm = nullptr;
+          ASSERT_EQ(sennit_comm_init_rank(&comm, ranks, &id, rank, &config), SENNIT_OK);
+          Tally& tally = tallies[static_cast<std::size_t>(rank)];
+          for (const Collective collective : kCollectives) {
+            const bool plain =
+                collective != Collective::kBarrier && collective != Collective::kSendRecv;
+            for (const Algorithm& algorithm : algorithms(collective)) {
+              Shape shape;
+              shape.ranks = ranks;
+              if (plain && algorithm.refuses(shape).empty() && tally.defect.empty()) {
+                compare_paths(algorithm, rank, ranks, comm, tally);
+              }
+            }
+          }
+          EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
+        });
+      }
+    }
+    for (const Tally& tally : tallies) {
+      EXPECT_EQ(tally.defect, "");
+      EXPECT_EQ(tally.carried, tallies.front().carried);
+      EXPECT_EQ(tally.refused, tallies.front().refused);
+      EXPECT_GT(tally.carried, 10);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies,
+    TwoPaths,
+    testing::Values("least_loaded", "fixed:1", "round_robin", "random:1", "dynamic", "claimed"));
+
+TEST(TwoPathsAsked, AreRefusedByNameWhereTheyCannotBe) {
+  sennit_unique_id_t id;
+  ASSERT_EQ(sennit_unique_id_create(&id), SENNIT_OK);
+  sennit_comm_t comm = nullptr;
+  sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+  config.path_policy = "best";
+  EXPECT_EQ(sennit_comm_init_rank(&comm, 1, &id, 0, &config), SENNIT_INVALID_ARGUMENT);
+  EXPECT_NE(std::string_view(sennit_last_error_message()).find("least_loaded"),
+            std::string_view::npos);
+  config.path_policy = nullptr;
+  config.paths = "shm";
+  ASSERT_EQ(sennit_comm_init_rank(&comm, 1, &id, 0, &config), SENNIT_OK);
+  sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+  float value = 1.0F;
+  options.path = "shm+cma";
+  EXPECT_EQ(
+      sennit_all_reduce(&value, &value, 1, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, &options),
+      SENNIT_UNSUPPORTED);
+  options.path = "shm+shm";
+  EXPECT_EQ(
+      sennit_all_reduce(&value, &value, 1, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, &options),
+      SENNIT_INVALID_ARGUMENT);
+  EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
+}
+
+}  // namespace
+}  // namespace sennit
