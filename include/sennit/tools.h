@@ -47,8 +47,8 @@ SENNIT_API sennit_status_t sennit_tool_info(const char* request, char** answer);
  * SENNIT_INVALID_USAGE before the first call. */
 SENNIT_API sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer);
 
-/* {} -> {"machines": [{"name", "title", "devices", "cluster", "text"}]}: the machines that are known
- * by name, each with its description in the text form of docs/machines.md. */
+/* {} -> {"machines": [{"name", "title", "devices", "cluster", "text"}]}: the machines that are
+ * known by name, each with its description in the text form of docs/machines.md. */
 SENNIT_API sennit_status_t sennit_tool_machines(const char* request, char** answer);
 
 /* One of them, or one of yours: {"machine", or "machine_text" and "machine_file"?}

@@ -58,12 +58,11 @@ sennit_work_t new_handle(sennit_comm_t comm) {
   return new sennit_work{.owner = comm, .comm = comm->comm, .engine = comm->engine, .work = {}};
 }
 
-// Of a call in stream order.
-sennit_work_t ended_handle(sennit_comm_t comm) {
-  sennit_work_t handle = new_handle(comm);
-  handle->work = std::make_shared<Work>();
-  handle->work->ended = true;
-  return handle;
+// Of a call in stream order, which this library does not wait for.
+std::shared_ptr<Work> ended_work() {
+  auto work = std::make_shared<Work>();
+  work->ended = true;
+  return work;
 }
 
 Status wait_for(sennit_comm_t comm, const Work& work) {
@@ -101,7 +100,8 @@ Status submit(sennit_comm_t comm,
   }
   if (comm->device != nullptr) {
     if (options.work != nullptr) {
-      *options.work = ended_handle(comm);
+      *options.work = new_handle(comm);
+      (*options.work)->work = ended_work();
     }
     const DeviceComm::Call device_call{std::move(operation), stream};
     return comm->device->enqueue({&device_call, 1});
@@ -196,8 +196,7 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
       if (entry.comm == comm) {
         calls.push_back({entry.operation, entry.stream});
         if (entry.work != nullptr) {
-          entry.work->work = std::make_shared<Work>();
-          entry.work->work->ended = true;
+          entry.work->work = ended_work();
         }
       }
     }

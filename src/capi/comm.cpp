@@ -2,14 +2,13 @@
 #include "base/sha256.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
+#include "capi/joining.hpp"
 #include "comm/derive.hpp"
 #include "comm/progress_engine.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -20,144 +19,6 @@ namespace {
 
 // finalize and destroy need no peer: outstanding works get this long, then they are abandoned.
 constexpr std::chrono::seconds kFinalizeTime{4};
-
-// A caller built against an older header has a shorter struct: what it lacks is zero.
-Result<sennit_config_t> read_config(const sennit_config_t* config) {
-  sennit_config_t full = SENNIT_CONFIG_INITIALIZER;
-  if (config == nullptr) {
-    return full;
-  }
-  if (config->struct_size < sizeof(std::size_t)) {
-    return fail(Code::kInvalidArgument, "the config was not set by SENNIT_CONFIG_INITIALIZER");
-  }
-  std::memcpy(&full, config, std::min(config->struct_size, sizeof(full)));
-  full.struct_size = sizeof(full);
-  return full;
-}
-
-// The CUDA device that a config names; -1 for host ranks.
-Result<int> device_of(const CommConfig& config) {
-  if (config.device == "host") {
-    return -1;
-  }
-  if (config.device == "cuda") {
-    SENNIT_ASSIGN_OR_RETURN(CudaDriver * driver, cuda_driver());
-    return driver->current_device();
-  }
-  constexpr std::string_view kPrefix = "cuda:";
-  int device = -1;
-  const std::string_view text = config.device;
-  if (text.starts_with(kPrefix)) {
-    const auto [end, error] =
-        std::from_chars(text.data() + kPrefix.size(), text.data() + text.size(), device);
-    device = error == std::errc() && end == text.data() + text.size() ? device : -1;
-  }
-  if (device < 0) {
-    return fail(Code::kInvalidArgument,
-                R"(the device is '{}'; it can be "host", "cuda" or "cuda:0")",
-                text);
-  }
-  return device;
-}
-
-Status refuse_device_in_background(const CommConfig& config) {
-  return config.device == "host"
-             ? Status()
-             : fail(Code::kUnsupported,
-                    "a communicator of GPU ranks cannot be made without blocking yet");
-}
-
-// Explicit fields over `base`.
-CommConfig merge(CommConfig base, const sennit_config_t& config) {
-  const auto take = [](auto& target, auto value) {
-    if (value != 0) {
-      target = value;
-    }
-  };
-  if (config.name != nullptr) {
-    base.name = config.name;
-  }
-  if (config.paths != nullptr) {
-    base.paths = config.paths;
-  }
-  if (config.path_policy != nullptr) {
-    base.path_policy = config.path_policy;
-  }
-  if (config.device != nullptr) {
-    base.device = config.device;
-  }
-  take(base.join_timeout_s, config.join_timeout_s);
-  take(base.deadline_s, config.deadline_s);
-  take(base.slot_bytes, config.slot_bytes);
-  take(base.slots, config.slots);
-  take(base.ports, config.ports);
-  base.reproducible = base.reproducible || config.reproducible != 0;
-  return base;
-}
-
-using Joining = std::function<Result<std::shared_ptr<Communicator>>()>;
-
-// Bytes of every rank to every rank.
-Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_t bytes) {
-  Operation gather;
-  gather.collective = Collective::kAllGather;
-  gather.send = mine;
-  gather.recv = all;
-  gather.count = static_cast<std::int64_t>(bytes);
-  gather.dtype = Dtype::kUint8;
-  return run_on_host(handle, gather);
-}
-
-// Joins the ranks, and their GPUs where the config names some. Run by the thread whose calls the
-// communicator will take, or on its behalf while nobody else knows the handle.
-Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
-  SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config));
-  SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
-  if (device < 0) {
-    return {};
-  }
-  handle.engine->attach(handle.comm);
-  auto made = DeviceComm::create(device,
-                                 handle.comm->world(),
-                                 {.name = handle.config.name,
-                                  .deadline_s = handle.config.deadline_s,
-                                  .blocks = handle.config.device_blocks},
-                                 [&](const void* mine, void* all, std::size_t bytes) {
-                                   return gather_bytes(handle, mine, all, bytes);
-                                 });
-  handle.engine->detach(*handle.comm);
-  if (!made.ok()) {
-    handle.comm->abort();  // the others need not wait for this rank
-    return made.status();
-  }
-  handle.device = std::move(made).value();
-  return {};
-}
-
-// Joins now, or in the background when the config says so; the handle exists in both cases.
-Status open(sennit_comm_t* result,
-            const CommConfig& config,
-            bool non_blocking,
-            const Joining& join_host_ranks) {
-  auto handle = std::make_unique<sennit_comm>();
-  handle->config = config;
-  handle->engine = ProgressEngine::of_this_thread();
-  if (non_blocking) {
-    SENNIT_RETURN_IF_ERROR(refuse_device_in_background(config));
-    // A thread that nobody waits for: destroy() must not have to sit out the others' coming.
-    std::promise<Result<std::shared_ptr<Communicator>>> joined;
-    handle->joining = joined.get_future();
-    std::thread([join_host_ranks, promise = std::move(joined)]() mutable {
-      promise.set_value(join_host_ranks());
-    }).detach();
-    *result = handle.release();
-    return {Code::kInProgress, "the communicator is joining"};
-  }
-  SENNIT_RETURN_IF_ERROR(join_ranks(*handle, join_host_ranks));
-  handle->engine->attach(handle->comm);
-  *result = handle.release();
-  return {};
-}
 
 Status open_with_config(sennit_comm_t* result,
                         const Identity& identity,

@@ -20,8 +20,9 @@ Json answer_of(const std::string& request, Tool tool = sennit_tool_simulate) {
 }
 
 TEST(SimulateTool, PredictsOnAMachineOfTheCatalogue) {
-  const Json run = answer_of(
-      R"({"collective": "all_reduce", "algorithm": "ring", "machine": "ac922", "bytes": 67108864})");
+  const Json run =
+      answer_of(R"({"collective": "all_reduce", "algorithm": "ring", "machine": "ac922", )"
+                R"("bytes": 67108864})");
   EXPECT_EQ(run["ranks"], 4);
   EXPECT_EQ(run["paths"], Json::array({"nvlink", "pcie"}));
   // Six rounds of a quarter, two of four hops over the X-bus: 56 GB/s both ways, one each.

@@ -73,11 +73,11 @@ class Picture {
         height);
     const std::string root = is_rooted(p.collective) ? fmt::format(", root {}", p.root) : "";
     const std::string title = svg_escaped(fmt::format("{} {}, {} {}{}: one tile",
-                                                  name(p.collective),
-                                                  schedule_.algorithm,
-                                                  p.ranks,
-                                                  p.ranks == 1 ? "rank" : "ranks",
-                                                  root));
+                                                      name(p.collective),
+                                                      schedule_.algorithm,
+                                                      p.ranks,
+                                                      p.ranks == 1 ? "rank" : "ranks",
+                                                      root));
     add("<title>{}</title>", title);
     add(R"(<rect width="{}" height="{}" fill="#fff"/>)", width_, height);
     svg_ += "<defs>\n";

@@ -34,7 +34,8 @@ from sennit._core import (
     Unsupported,
     version_string,
 )
-from sennit.communicator import Communicator, Config, init
+from sennit.communicator import Communicator, init
+from sennit.config import Config
 from sennit.elements import PremulSum, Typed, premulsum, typed
 from sennit.registration import Registration
 from sennit.spawning import spawn

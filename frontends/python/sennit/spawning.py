@@ -14,7 +14,8 @@ import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sennit import _core
-from sennit.communicator import Communicator, Config
+from sennit.communicator import Communicator
+from sennit.config import Config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -30,9 +30,7 @@ from sennit.cli.tools import ask
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @json_option
-def command(
-    json_file: str | None, collective: str, machine: str, size: int, **options: Any
-) -> int:
+def command(json_file: str | None, collective: str, machine: str, size: int, **options: Any) -> int:
     """Rank the algorithms of COLLECTIVE by what is predicted, and say why the first one wins."""
     output = Output(json_file)
     answer = ask(

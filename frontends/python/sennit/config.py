@@ -1,0 +1,44 @@
+"""Settings of a communicator."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sennit import _core, calls
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Settings of a communicator; what is None takes its variable, else its default.
+
+    Attributes:
+        paths: Paths that may be used, comma-separated, such as "shm,cma" (SENNIT_PATHS).
+        slot_bytes: Bytes of a slot of a channel (SENNIT_SLOT_BYTES).
+        slots: Slots of a channel (SENNIT_SLOTS).
+        ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
+        reproducible: Make every reduction in the order of ranks (SENNIT_REPRODUCIBLE).
+        path_policy: How calls over several paths use them (SENNIT_PATH_POLICY).
+    """
+
+    paths: str | None = None
+    slot_bytes: int | None = None
+    slots: int | None = None
+    ports: int | None = None
+    reproducible: bool | None = None
+    path_policy: str | None = None
+
+    def core(
+        self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
+    ) -> _core.Config:
+        """The settings as the C ABI takes them, where zero is what None is here."""
+        return _core.Config(
+            name=name,
+            join_timeout_s=timeout_s or 0.0,
+            deadline_s=calls.deadline_field(deadline_s),
+            paths=self.paths,
+            slot_bytes=self.slot_bytes or 0,
+            slots=self.slots or 0,
+            ports=self.ports or 0,
+            reproducible=bool(self.reproducible),
+            path_policy=self.path_policy,
+        )

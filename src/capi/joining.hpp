@@ -1,0 +1,31 @@
+// Joining: how a communicator's handle comes to be, now or in the background, on host memory or on
+// GPUs.
+#pragma once
+
+#include "capi/handles.hpp"
+#include "sennit/sennit.h"
+
+#include <functional>
+#include <memory>
+
+namespace sennit {
+
+// A caller built against an older header has a shorter struct: what it lacks is zero.
+Result<sennit_config_t> read_config(const sennit_config_t* config);
+
+// Explicit fields over `base`.
+CommConfig merge(CommConfig base, const sennit_config_t& config);
+
+using Joining = std::function<Result<std::shared_ptr<Communicator>>()>;
+
+// Joins the ranks, and their GPUs where the config names some. Run by the thread whose calls the
+// communicator will take, or on its behalf while nobody else knows the handle.
+Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks);
+
+// Joins now, or in the background when the config says so; the handle exists in both cases.
+Status open(sennit_comm_t* result,
+            const CommConfig& config,
+            bool non_blocking,
+            const Joining& join_host_ranks);
+
+}  // namespace sennit

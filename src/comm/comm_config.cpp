@@ -1,0 +1,29 @@
+#include "comm/comm_config.hpp"
+
+#include "base/env.hpp"
+
+namespace sennit {
+
+Result<CommConfig> CommConfig::from_environment() {
+  CommConfig config;
+  SENNIT_ASSIGN_OR_RETURN(config.join_timeout_s, env_seconds("SENNIT_JOIN_TIMEOUT_S"));
+  SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
+  config.paths = env_text("SENNIT_PATHS");
+  config.path_policy = env_text("SENNIT_PATH_POLICY");
+  config.device = env_text("SENNIT_DEVICE");
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
+  config.device_blocks = static_cast<int>(blocks);
+  SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
+  config.slot_bytes = static_cast<std::int64_t>(slot_bytes);
+  config.slots = static_cast<int>(slots);
+  config.ports = static_cast<int>(ports);
+  SENNIT_ASSIGN_OR_RETURN(config.die_at, DieAt::from_environment());
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t reproducible,
+                          env_integer("SENNIT_REPRODUCIBLE", {0, 1}));
+  config.reproducible = reproducible != 0;
+  return config;
+}
+
+}  // namespace sennit

@@ -1,0 +1,31 @@
+// CommConfig: the settings of a communicator. All ranks must have the same; the handshake compares.
+#pragma once
+
+#include "base/status.hpp"
+#include "exec/cpu/die_at.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sennit {
+
+struct CommConfig {
+  std::string name = "world";
+  double join_timeout_s = 60.0;
+  double deadline_s = 30.0;  // negative: none
+  std::string paths = "shm,cma";
+  std::string path_policy = "least_loaded";
+  std::int64_t slot_bytes = 0;  // 0: by the number of ranks
+  int slots = 0;                // 0: by the number of ranks
+  int ports = 4;
+  int device_blocks = 128;        // of a call on a GPU, at most
+  std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
+  std::optional<DieAt> die_at{};  // for tests
+  bool reproducible = false;      // every call
+
+  // The environment's values over the defaults.
+  static Result<CommConfig> from_environment();
+};
+
+}  // namespace sennit
