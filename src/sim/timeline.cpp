@@ -143,7 +143,8 @@ class Picture {
       const double begin = event.begin_us / end_us_ * kPlotWidth;
       const double width = (event.end_us - event.begin_us) / end_us_ * kPlotWidth;
       add(R"svg(<rect x="{:.2f}" y="{}" width="{:.2f}" height="{}" fill="url(#{})" )svg"
-          R"(stroke="#000" stroke-width="0.5"><title>tile {}: {}, {:.2f} to {:.2f} us</title></rect>)",
+          R"(stroke="#000" stroke-width="0.5"><title>tile {}: {}, )"
+          R"({:.2f} to {:.2f} us</title></rect>)",
           kLeft + begin,
           kTop + row->second * kRowHeight,
           std::max(width, 0.5),
