@@ -13,7 +13,10 @@ import pytest
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SNAPSHOTS = Path(__file__).resolve().parent / "snapshots"
-COMMANDS = ("bench", "verify", "algorithms", "show", "machine", "info", "doctor")
+COMMANDS = (
+    *("bench", "verify", "algorithms", "show", "simulate", "explain", "reproduce"),
+    *("machine", "info", "doctor"),
+)
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
