@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,8 +38,11 @@ class Tally:
 
 
 def skip_label(reason: str) -> str:
-    """The word before the first colon of a reason, or "other"."""
-    label = reason.strip().partition(":")[0]
+    """The word before the first colon of a reason, or "other".
+
+    GoogleTest puts a line with file and line number in front of a reason.
+    """
+    label = re.sub(r"^\S+:\d+\n", "", reason.strip()).partition(":")[0]
     return label if label.isidentifier() else "other"
 
 

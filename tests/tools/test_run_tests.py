@@ -64,3 +64,10 @@ def test_a_label_that_depends_on_the_system_expects_no_number() -> None:
 def test_summary_names_the_labels() -> None:
     assert run_tests.describe(Counter(gpu1=2, slow=1)) == "3 skipped (gpu1 2, slow 1)"
     assert run_tests.describe(Counter()) == "0 skipped"
+
+
+def test_a_label_stands_behind_googletests_line_of_the_place() -> None:
+    reason = "/somewhere/large_counts_test.cpp:51\nslow: needs 5 GiB of memory"
+    assert run_tests.skip_label(reason) == "slow"
+    assert run_tests.skip_label("ml_dtypes: not installed") == "ml_dtypes"
+    assert run_tests.skip_label("no reason to name") == "other"
