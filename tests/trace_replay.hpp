@@ -164,7 +164,7 @@ class BundleReplay {
           taken[k]->message != sent[k]->message) {
         return fmt::format("message {} is not sent or not taken in its turn", k);
       }
-      if (std::string defect = find_defect_of(*sent[k], *taken[k]); !defect.empty()) {
+      if (const std::string_view defect = find_defect_of(*sent[k], *taken[k]); !defect.empty()) {
         return fmt::format("message {}: {}", k, defect);
       }
     }
@@ -185,7 +185,7 @@ class BundleReplay {
     return found == list.end() ? nullptr : *found;
   }
 
-  std::string find_defect_of(const TraceMessage& sent, const TraceMessage& taken) {
+  std::string_view find_defect_of(const TraceMessage& sent, const TraceMessage& taken) {
     const TraceMessage* again = of_message(Event::kSentAgain, sent.message);
     const TraceMessage* late = of_message(Event::kLate, sent.message);
     if (again != nullptr && binding_.chooser != Chooser::kReader) {
@@ -341,6 +341,27 @@ inline std::string find_defect_of_claims(const Plan& plan, const Execution& run)
   return {};
 }
 
+// A job ends only when its blocks have been read, the last ones too. Empty when that holds.
+inline std::string find_early_end(const FlatStrand& flat,
+                                  const Graph& graph,
+                                  Replay& replay,
+                                  const Execution& run) {
+  for (const Edge& edge : graph.edges()) {
+    if (edge.kind != EdgeKind::kRelease) {
+      continue;
+    }
+    const auto owner = static_cast<std::size_t>(
+        flat.steps()[static_cast<std::size_t>(std::max(0, graph.step_of(edge.to)))].rank);
+    for (int p = 0; p * graph.period() < replay.tiles(); ++p) {
+      const Replay::Span* reader = replay.find(edge.from, p);
+      if (reader != nullptr && reader->end >= run.job_ends[owner]) {
+        return fmt::format("the job of rank {} ended before its blocks were read", owner);
+      }
+    }
+  }
+  return {};
+}
+
 // What the trace of a whole plan does against the graph; empty when nothing.
 inline std::string find_defect_of_trace(const Plan& plan, const Execution& run) {
   const bool claimed = plan.division == Division::kClaimed;
@@ -364,17 +385,8 @@ inline std::string find_defect_of_trace(const Plan& plan, const Execution& run) 
       if (const Edge* edge = replay.find_violation(edges); edge != nullptr) {
         return describe(flat, graph, *edge);
       }
-      // A job ends only when its blocks have been read, the last ones too.
-      for (const Edge& edge : graph.edges()) {
-        const auto owner = static_cast<std::size_t>(
-            flat.steps()[static_cast<std::size_t>(std::max(0, graph.step_of(edge.to)))].rank);
-        for (int p = 0; edge.kind == EdgeKind::kRelease && p * graph.period() < replay.tiles();
-             ++p) {
-          const Replay::Span* reader = replay.find(edge.from, p);
-          if (reader != nullptr && reader->end >= run.job_ends[owner]) {
-            return fmt::format("the job of rank {} ended before its blocks were read", owner);
-          }
-        }
+      if (std::string defect = find_early_end(flat, graph, replay, run); !defect.empty()) {
+        return defect;
       }
     }
   }

@@ -96,6 +96,20 @@ void expect_max_min_fair(const FlowNetwork& network,
   }
 }
 
+// A few different resources, in their order.
+template <typename Pick>
+Uses random_route(int resources, Pick&& pick) {
+  Uses route;
+  const int length = 1 + pick(3);
+  for (int hop = 0; hop < length; ++hop) {
+    route.push_back({.resource = (pick(resources)), .weight = 1});
+  }
+  std::ranges::sort(route, {}, &Use::resource);
+  const auto repeated = std::ranges::unique(route, {}, &Use::resource);
+  route.erase(repeated.begin(), repeated.end());
+  return route;
+}
+
 TEST(FlowNetwork, RandomFlowsAreMaxMinFairAtAllTimes) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
@@ -108,13 +122,7 @@ TEST(FlowNetwork, RandomFlowsAreMaxMinFairAtAllTimes) {
     FlowNetwork network(capacities);
     std::vector<Uses> routes(30);
     for (Uses& route : routes) {
-      const int length = 1 + pick(3);
-      for (int hop = 0; hop < length; ++hop) {
-        route.push_back({.resource = (pick(resources)), .weight = 1});
-      }
-      std::ranges::sort(route, {}, &Use::resource);
-      const auto repeated = std::ranges::unique(route, {}, &Use::resource);
-      route.erase(repeated.begin(), repeated.end());
+      route = random_route(resources, pick);
     }
     Alive alive;
     Time now = 0;

@@ -114,6 +114,16 @@ Plan with_bundles(Schedule schedule, const std::vector<int>& channels, const Cha
   return plan;
 }
 
+std::vector<int> channels_stored_whole(const Schedule& schedule) {
+  std::vector<int> stored;
+  for (int c = 0; c < static_cast<int>(schedule.channels.size()); ++c) {
+    if (is_stored_whole(schedule, c)) {
+      stored.push_back(c);
+    }
+  }
+  return stored;
+}
+
 TEST(Bundles, AreProvedForEveryAlgorithmWhereBothPathsAre) {
   int proved = 0;
   for (const Collective collective : kCollectives) {
@@ -125,12 +135,7 @@ TEST(Bundles, AreProvedForEveryAlgorithmWhereBothPathsAre) {
           continue;
         }
         const Schedule schedule = make_schedule(algorithm, shape).value();
-        std::vector<int> stored;
-        for (int c = 0; c < static_cast<int>(schedule.channels.size()); ++c) {
-          if (is_stored_whole(schedule, c)) {
-            stored.push_back(c);
-          }
-        }
+        const std::vector<int> stored = channels_stored_whole(schedule);
         const auto bound_to = [&](const ChannelBinding& to) {
           return with_bundles(schedule, stored, to);
         };
