@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PROGRAM_TIMEOUT_S = 600
+PROGRAM_TIMEOUT_S = 1500
 
 
 @dataclass
