@@ -3,7 +3,6 @@
 #include "select/models.hpp"
 #include "select/reproduce/claims.hpp"
 
-
 namespace sennit {
 namespace {
 
