@@ -66,7 +66,8 @@ lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
 
 # Tests go without the analyzer, which takes most of the time. fmt.cpp is none of our code.
 tidy: $(STAMPS)/lint build  ## clang-tidy over the core and its tests
-	run-clang-tidy.py -quiet -p $(BUILD) '^$(CURDIR)/(src|bench)/(?!base/fmt)(?!.*_test\.cpp)'
+	run-clang-tidy.py -quiet -p $(BUILD) \
+	  '^$(CURDIR)/(src|bench|frontends/nccl)/(?!base/fmt)(?!.*_test\.cpp)'
 	run-clang-tidy.py -quiet -p $(BUILD) -checks=-clang-analyzer-* '^$(CURDIR)/.*_test\.cpp'
 
 clean:  ## remove what was built; .venv and .deps/ stay

@@ -7,6 +7,7 @@ install(
   TARGETS sennit
   EXPORT sennitTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sennit_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/nccl)
 install(EXPORT sennitTargets NAMESPACE sennit:: DESTINATION ${package_dir})
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/sennitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -40,7 +41,7 @@ if(SKBUILD)
 endif()
 
 # All that an installation needs, and no test.
-add_custom_target(sennit_installation DEPENDS sennit)
+add_custom_target(sennit_installation DEPENDS sennit sennit_nccl)
 foreach(target IN ITEMS sennit-rank sennit_python)
   if(TARGET ${target})
     add_dependencies(sennit_installation ${target})
