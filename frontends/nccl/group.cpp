@@ -38,11 +38,10 @@ ncclResult_t worse(ncclResult_t first, ncclResult_t second) {
 
 // How the joining of one communicator ended; of one that does not block, how far it is.
 ncclResult_t await(ncclComm_t comm) {
-  using namespace std::chrono_literals;
   sennit_status_t state = SENNIT_IN_PROGRESS;
   while (sennit_comm_async_error(comm->comm, &state) == SENNIT_OK && state == SENNIT_IN_PROGRESS &&
          comm->blocking) {
-    std::this_thread::sleep_for(100us);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return result_of(state);
 }

@@ -104,7 +104,7 @@ TEST(NcclCalls, ComputeWhatTheyAreNamedFor) {
 TEST(NcclCalls, EveryTypeIsTheOneOfItsName) {
   run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
     // 64 in each type: its sum over two ranks tells the types apart, float8 included.
-    const std::vector<std::pair<ncclDataType_t, std::vector<unsigned char>>> kSixtyFour = {
+    const std::vector<std::pair<ncclDataType_t, std::vector<unsigned char>>> sixty_four = {
         {ncclInt8, {63}},
         {ncclUint8, {64}},
         {ncclInt32, {64, 0, 0, 0}},
@@ -117,30 +117,30 @@ TEST(NcclCalls, EveryTypeIsTheOneOfItsName) {
         {ncclBfloat16, {0x80, 0x42}},
         {ncclFloat8e4m3, {0x68}},
         {ncclFloat8e5m2, {0x54}}};
-    const std::vector<std::vector<unsigned char>> kTwice = {{126},
-                                                            {128},
-                                                            {128, 0, 0, 0},
-                                                            {128, 0, 0, 0},
-                                                            {128, 0, 0, 0, 0, 0, 0, 0},
-                                                            {128, 0, 0, 0, 0, 0, 0, 0},
-                                                            {0x00, 0x58},
-                                                            {0, 0, 0, 0x43},
-                                                            {0, 0, 0, 0, 0, 0, 0x60, 0x40},
-                                                            {0x00, 0x43},
-                                                            {0x70},
-                                                            {0x58}};
-    for (std::size_t i = 0; i < kSixtyFour.size(); ++i) {
-      std::vector<unsigned char> x = kSixtyFour[i].second;
+    const std::vector<std::vector<unsigned char>> twice = {{126},
+                                                           {128},
+                                                           {128, 0, 0, 0},
+                                                           {128, 0, 0, 0},
+                                                           {128, 0, 0, 0, 0, 0, 0, 0},
+                                                           {128, 0, 0, 0, 0, 0, 0, 0},
+                                                           {0x00, 0x58},
+                                                           {0, 0, 0, 0x43},
+                                                           {0, 0, 0, 0, 0, 0, 0x60, 0x40},
+                                                           {0x00, 0x43},
+                                                           {0x70},
+                                                           {0x58}};
+    for (std::size_t i = 0; i < sixty_four.size(); ++i) {
+      std::vector<unsigned char> x = sixty_four[i].second;
       EXPECT_DONE(
-          ncclAllReduce(x.data(), x.data(), 1, kSixtyFour[i].first, ncclSum, comm, nullptr));
-      EXPECT_EQ(x, kTwice[i]) << kSixtyFour[i].first;
+          ncclAllReduce(x.data(), x.data(), 1, sixty_four[i].first, ncclSum, comm, nullptr));
+      EXPECT_EQ(x, twice[i]) << sixty_four[i].first;
     }
   });
 }
 
 TEST(NcclCalls, AScaledSumIsMadeOfTheScalarsOfTheRanks) {
   run_ranks(kRanks, [](int rank, ncclComm_t comm) {
-    float scalar = static_cast<float>(rank);
+    auto scalar = static_cast<float>(rank);
     ncclRedOp_t op = ncclSum;
     ASSERT_DONE(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarHostImmediate, comm));
     EXPECT_GE(op, ncclNumOps);
@@ -350,7 +350,7 @@ TEST(NcclCommunicators, TakeConfigsOfAnyAge) {
     EXPECT_DONE(ncclCommDestroy(comm));
   }
   newer.known.magic = 1;
-  ncclUniqueId id;
+  const ncclUniqueId id{};
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &newer.known), ncclInvalidArgument);
   EXPECT_EQ(comm, nullptr);
