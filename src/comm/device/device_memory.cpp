@@ -2,23 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 #include <type_traits>
 
 namespace sennit {
-namespace {
-
-// Tells the processes of a machine apart, also those with the same pid in different containers.
-std::uint64_t process_token() {
-  static const std::uint64_t kToken = [] {
-    std::random_device random;
-    return (std::uint64_t{random()} << 32) | random();
-  }();
-  return kToken;
-}
-
-}  // namespace
-
 // What a rank tells the others of its arena. Plain bytes: it travels.
 struct DeviceMemory::Introduction {
   std::uint64_t process = 0;
@@ -118,7 +104,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
       mine.uuid = device->uuid;
     }
   }
-  mine.process = process_token();
+  mine.process = driver.process();
   mine.device = identity.device;
   mine.failed = static_cast<std::int32_t>(status.code());
   SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(mine)));
