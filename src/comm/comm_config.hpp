@@ -20,6 +20,7 @@ struct CommConfig {
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
   int device_blocks = 128;        // of a call on a GPU, at most
+  std::string copy_engines = "auto";  // of GPUs: auto, on, off
   std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
   std::optional<DieAt> die_at{};  // for tests
   bool reproducible = false;      // every call

@@ -90,7 +90,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
   const JoinOptions options{
       .timeout_s = full.join_timeout_s,
       .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
-                              "reproducible={}\ndevice={}\ndevice_blocks={}",
+                              "reproducible={}\ndevice={}\ndevice_blocks={}\ncopy_engines={}",
                               full.slot_bytes,
                               full.slots,
                               full.ports,
@@ -98,7 +98,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
                               full.path_policy,
                               full.reproducible,
                               full.device.substr(0, full.device.find(':')),
-                              full.device_blocks),
+                              full.device_blocks,
+                              full.copy_engines),
       .segment_bytes = World::segment_bytes(geometry),
       .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));

@@ -1,7 +1,7 @@
 #include "comm/device/device_memory.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <type_traits>
 
 namespace sennit {
@@ -24,8 +24,8 @@ DeviceMemory::DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity)
             .ll_blocks = std::min(32, identity.blocks),
             .ll128_blocks = identity.blocks,
             .ll128_depth = std::max(1, kWarpPackets / identity.blocks)};
-  // A sender and a receiver, one hop.
-  pair_shape_ = {.ranks = 2, .phases = 1, .ll_blocks = 4, .ll128_blocks = 32};
+  // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
+  pair_shape_ = {.ranks = 2, .phases = 1, .ll_blocks = 4, .ll128_blocks = 64};
 }
 
 std::size_t DeviceMemory::pair_bytes() const {
@@ -52,6 +52,7 @@ Status DeviceMemory::allocate() {
 
 Status DeviceMemory::map(const std::vector<Introduction>& all) {
   const Introduction& mine = all[static_cast<std::size_t>(identity_.rank)];
+  std::ranges::transform(all, std::back_inserter(processes_), &Introduction::process);
   int sharing = 1;  // the device of this rank
   for (int rank = 0; rank < identity_.ranks; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];
@@ -126,6 +127,12 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
                 code_name(static_cast<Code>(failed->failed)));
   }
   return memory;
+}
+
+bool DeviceMemory::has_a_process_each() const {
+  std::vector<std::uint64_t> sorted = processes_;
+  std::ranges::sort(sorted);
+  return std::ranges::adjacent_find(sorted) == sorted.end();
 }
 
 DeviceMemory::~DeviceMemory() {
