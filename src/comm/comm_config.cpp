@@ -27,4 +27,19 @@ Result<CommConfig> CommConfig::from_environment() {
   return config;
 }
 
+std::string settings_of(const CommConfig& config) {
+  return fmt::format(
+      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
+      "reproducible={}\ndevice={}\ndevice_blocks={}\ncopy_engines={}",
+      config.slot_bytes,
+      config.slots,
+      config.ports,
+      config.paths,
+      config.path_policy,
+      config.reproducible,
+      config.device.substr(0, config.device.find(':')),
+      config.device_blocks,
+      config.copy_engines);
+}
+
 }  // namespace sennit

@@ -1,6 +1,5 @@
 #include "comm/device/copy_engines.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 

@@ -8,11 +8,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <tuple>
-#include <utility>
 
 namespace sennit {
 namespace {
@@ -23,12 +20,6 @@ std::size_t whole_pages(std::size_t bytes) {
   return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
 }
 
-// The device of a thread, for each fake that it uses.
-int& device_of_thread(const FakeCuda* cuda) {
-  thread_local std::map<const FakeCuda*, int> devices;
-  return devices[cuda];
-}
-
 // What travels as a handle. The file is opened again through its owner's descriptor.
 struct FakeHandle {
   pid_t owner = 0;
@@ -37,34 +28,18 @@ struct FakeHandle {
   int device = -1;
 };
 
-FakeStream* to_stream(void* stream) { return static_cast<FakeStream*>(stream); }
-FakeEvent* to_event(void* event) { return static_cast<FakeEvent*>(event); }
-
-void walk(const std::vector<WordStep>& steps, const std::stop_token& stopped) {
-  for (const WordStep& step : steps) {
-    const std::atomic_ref word(*step.word);
-    if (step.kind == WordStep::Kind::kStore) {
-      word.store(step.value, std::memory_order_release);
-      continue;
-    }
-    while (word.load(std::memory_order_acquire) != step.value && !stopped.stop_requested()) {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-  }
-}
-
 }  // namespace
 
-void FakeGraph::launch(void* stream) const {
-  for (const Entry& entry : entries_) {
-    entry.submit(entry.stream == origin_ ? *to_stream(stream) : *entry.stream);
-  }
+int& FakeCuda::device_of_thread() const {
+  thread_local std::map<std::uint64_t, int> devices;
+  return devices[number_];
 }
 
 FakeCuda::FakeCuda(const Options& options) : options_(options) {
-  static std::atomic<std::uint64_t> processes{1U << 16};
+  static std::atomic<std::uint64_t> made{0};
+  number_ = ++made;
   if (options_.process == 0) {
-    options_.process = (static_cast<std::uint64_t>(::getpid()) << 32) + ++processes;
+    options_.process = (static_cast<std::uint64_t>(::getpid()) << 32) + number_;
   }
 }
 
@@ -129,7 +104,7 @@ Result<CudaDevice> FakeCuda::describe(int device) {
 
 Result<int> FakeCuda::current_device() {
   SENNIT_RETURN_IF_ERROR(enter("current_device"));
-  return device_of_thread(this);
+  return device_of_thread();
 }
 
 Status FakeCuda::use_device(int device) {
@@ -137,13 +112,13 @@ Status FakeCuda::use_device(int device) {
   if (device < 0 || device >= options_.devices) {
     return sennit::fail(Code::kSystemError, "there is no fake device {}", device);
   }
-  device_of_thread(this) = device;
+  device_of_thread() = device;
   return {};
 }
 
 Result<bool> FakeCuda::reaches_peer(int peer) {
   SENNIT_RETURN_IF_ERROR(enter("reaches_peer"));
-  return options_.has_peers && peer != device_of_thread(this);
+  return options_.has_peers && peer != device_of_thread();
 }
 
 Status FakeCuda::enable_peer(int peer) {
@@ -152,7 +127,7 @@ Status FakeCuda::enable_peer(int peer) {
     return sennit::fail(Code::kSystemError, "no wires join the fake devices");
   }
   const std::scoped_lock lock(mutex_);
-  peers_.emplace_back(device_of_thread(this), peer);
+  peers_.emplace_back(device_of_thread(), peer);
   return {};
 }
 
@@ -169,7 +144,7 @@ Result<void*> FakeCuda::allocate_region(std::size_t bytes, bool can_be_exported)
   auto* const base = static_cast<std::byte*>(memory);
   regions_[base] = {.base = base,
                     .bytes = bytes,
-                    .device = device_of_thread(this),
+                    .device = device_of_thread(),
                     .id = next_id_++,
                     .file = file,
                     .can_be_exported = can_be_exported};
@@ -319,199 +294,6 @@ Result<void*> FakeCuda::import_memory(const CudaIpcHandle& handle) {
 Status FakeCuda::close_imported(void* memory) {
   SENNIT_RETURN_IF_ERROR(enter("close_imported"));
   return drop(memory, "a close", true);
-}
-
-Status FakeCuda::preload(const void* /*kernel*/) { return enter("preload"); }
-
-void FakeCuda::put(FakeStream& stream, std::function<void(FakeStream&)> submit) {
-  if (stream.capture == nullptr) {
-    submit(stream);
-    return;
-  }
-  stream.has_unjoined_work = true;
-  stream.capture->entries_.push_back({&stream, std::move(submit)});
-}
-
-Status FakeCuda::launch(const void* kernel,
-                        const LaunchShape& /*shape*/,
-                        const void* parameters,
-                        void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("launch"));
-  if (kernel_) {
-    kernel_(kernel, parameters);
-  }
-  put(*to_stream(stream), [](FakeStream&) {});
-  return {};
-}
-
-void FakeCuda::check_range(const void* pointer,
-                           std::size_t bytes,
-                           int device,
-                           std::string_view what) {
-  const std::scoped_lock lock(mutex_);
-  const Region* const region = region_of(pointer);
-  const auto* const end = static_cast<const std::byte*>(pointer) + bytes;
-  if (region == nullptr || end > region->base + region->bytes) {
-    faults_ += fmt::format("a copy {} {} bytes outside of all memory; ", what, bytes);
-  } else if (region->device >= 0 && region->device != device && !region->is_imported &&
-             std::ranges::find(peers_, std::pair(device, region->device)) == peers_.end()) {
-    faults_ +=
-        fmt::format("device {} copies {} device {} without leave; ", device, what, region->device);
-  }
-}
-
-Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("copy_async"));
-  put(*to_stream(stream), [this, to, from, bytes](FakeStream& s) {
-    s.queue().put([this, to, from, bytes, device = s.device()](const std::stop_token&) {
-      check_range(to, bytes, device, "to");
-      check_range(from, bytes, device, "from");
-      std::memcpy(to, from, bytes);
-    });
-  });
-  return {};
-}
-
-Result<void*> FakeCuda::create_stream() {
-  SENNIT_RETURN_IF_ERROR(enter("create_stream"));
-  const std::scoped_lock lock(mutex_);
-  const int device = device_of_thread(this);
-  std::shared_ptr<FakeQueue> queue;
-  for (const auto& [key, other] : streams_) {
-    if (options_.one_queue && other->device() == device) {
-      queue = other->shared_queue();
-    }
-  }
-  if (queue == nullptr) {
-    queue = std::make_shared<FakeQueue>();
-  }
-  auto stream = std::make_unique<FakeStream>(device, std::move(queue));
-  void* const key = stream.get();
-  streams_[key] = std::move(stream);
-  return key;
-}
-
-Status FakeCuda::destroy_stream(void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("destroy_stream"));
-  std::unique_ptr<FakeStream> last;  // ends outside of the lock, since its work takes it
-  const std::scoped_lock lock(mutex_);
-  const auto at = streams_.find(stream);
-  if (at == streams_.end()) {
-    return sennit::fail(Code::kSystemError, "there is no such stream");
-  }
-  last = std::move(at->second);
-  streams_.erase(at);
-  return {};
-}
-
-Result<void*> FakeCuda::create_event() {
-  SENNIT_RETURN_IF_ERROR(enter("create_event"));
-  const std::scoped_lock lock(mutex_);
-  auto event = std::make_unique<FakeEvent>();
-  void* const key = event.get();
-  events_[key] = std::move(event);
-  return key;
-}
-
-Status FakeCuda::destroy_event(void* event) {
-  SENNIT_RETURN_IF_ERROR(enter("destroy_event"));
-  const std::scoped_lock lock(mutex_);
-  return events_.erase(event) == 1 ? Status()
-                                   : sennit::fail(Code::kSystemError, "there is no such event");
-}
-
-Status FakeCuda::record(void* event, void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("record"));
-  FakeStream& s = *to_stream(stream);
-  FakeEvent& e = *to_event(event);
-  e.captured_in = s.capture != nullptr ? &s : nullptr;
-  put(s, [&e](FakeStream& in) {
-    const std::uint64_t number = [&] {
-      const std::scoped_lock lock(e.mutex);
-      return ++e.recorded;
-    }();
-    in.queue().put([&e, number](const std::stop_token&) {
-      const std::scoped_lock lock(e.mutex);
-      e.reached = std::max(e.reached, number);
-      e.changed.notify_all();
-    });
-  });
-  return {};
-}
-
-Status FakeCuda::wait_for(void* event, void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("wait_for"));
-  FakeStream& s = *to_stream(stream);
-  FakeEvent& e = *to_event(event);
-  if (e.captured_in != nullptr) {
-    s.capture = e.captured_in->capture;
-    e.captured_in->has_unjoined_work = false;
-  } else if (s.capture != nullptr && e.recorded > 0) {
-    return sennit::fail(Code::kInvalidUsage, "a capture waits for an event from outside of it");
-  }
-  put(s, [&e](FakeStream& in) {
-    const std::uint64_t number = [&] {
-      const std::scoped_lock lock(e.mutex);
-      return e.recorded;
-    }();
-    in.queue().put([&e, number](const std::stop_token& stopped) {
-      std::unique_lock lock(e.mutex);
-      e.changed.wait(lock, stopped, [&] { return e.reached >= number; });
-    });
-  });
-  return {};
-}
-
-Status FakeCuda::walk_words(std::span<const WordStep> steps, void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("walk_words"));
-  if (!options_.has_word_steps) {
-    return sennit::fail(Code::kUnsupported, "the fake device takes no word steps");
-  }
-  if (steps.size() > kMaxWordSteps) {
-    return sennit::fail(Code::kInternalError, "{} word steps at once", steps.size());
-  }
-  put(*to_stream(stream), [copy = std::vector(steps.begin(), steps.end())](FakeStream& s) {
-    s.queue().put([copy](const std::stop_token& stopped) { walk(copy, stopped); });
-  });
-  return {};
-}
-
-Result<bool> FakeCuda::is_capturing(void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("is_capturing"));
-  return to_stream(stream)->capture != nullptr;
-}
-
-Status FakeCuda::synchronize(void* stream) {
-  SENNIT_RETURN_IF_ERROR(enter("synchronize"));
-  to_stream(stream)->queue().drain();
-  return {};
-}
-
-void FakeCuda::begin_capture(void* stream) {
-  captures_.push_back(std::make_shared<FakeGraph>());
-  captures_.back()->origin_ = to_stream(stream);
-  to_stream(stream)->capture = captures_.back().get();
-}
-
-Result<FakeGraph> FakeCuda::end_capture(void* stream) {
-  FakeGraph* const graph = to_stream(stream)->capture;
-  bool joined = true;
-  const std::scoped_lock lock(mutex_);
-  for (const auto& [key, other] : streams_) {
-    if (other->capture == graph) {
-      joined = joined && (other.get() == stream || !other->has_unjoined_work);
-      other->capture = nullptr;
-      other->has_unjoined_work = false;
-    }
-  }
-  // An event of the capture means nothing outside of it.
-  for (const auto& [key, event] : events_) {
-    event->captured_in = nullptr;
-  }
-  if (!joined) {
-    return sennit::fail(Code::kInvalidUsage, "a capture ends with work that was not joined");
-  }
-  return *graph;
 }
 
 }  // namespace sennit

@@ -122,6 +122,7 @@ class FakeCuda final : public CudaDriver {
     bool can_be_exported = true;
   };
 
+  int& device_of_thread() const;
   Status enter(std::string_view call);
   Result<void*> allocate_region(std::size_t bytes, bool can_be_exported);
   Status drop(void* memory, std::string_view what, bool is_imported);
@@ -130,6 +131,7 @@ class FakeCuda final : public CudaDriver {
   void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
 
   Options options_;
+  std::uint64_t number_ = 0;  // of this fake, in its process
   Kernel kernel_;
   std::mutex mutex_;
   std::map<const std::byte*, Region> regions_;

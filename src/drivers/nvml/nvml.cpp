@@ -8,7 +8,6 @@
 #include <array>
 #include <cctype>
 #include <string_view>
-#include <utility>
 
 namespace sennit {
 namespace {

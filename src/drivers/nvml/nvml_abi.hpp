@@ -39,7 +39,7 @@ enum class FarEnd : int { kGpu = 0, kIbmNpu = 1, kSwitch = 2, kUnknown = 0xff };
 
 // SENNIT_NVML_FUNCTION(member, symbol, is_needed, parameters)
 #define SENNIT_NVML_FUNCTIONS(SENNIT_NVML_FUNCTION)                                           \
-  SENNIT_NVML_FUNCTION(init, nvmlInit_v2, true, (void))                                       \
+  SENNIT_NVML_FUNCTION(init, nvmlInit_v2, true, ())                                           \
   SENNIT_NVML_FUNCTION(count, nvmlDeviceGetCount_v2, true, (unsigned*))                       \
   SENNIT_NVML_FUNCTION(handle, nvmlDeviceGetHandleByIndex_v2, true, (unsigned, Device*))      \
   SENNIT_NVML_FUNCTION(name, nvmlDeviceGetName, true, (Device, char*, unsigned))              \

@@ -138,8 +138,9 @@ class FakeRanks {
     }
     // All that was filled has been consumed: the next call begins as this one did.
     for (int rank = 0; rank < c.ranks; ++rank) {
-      EXPECT_EQ(std::memcmp(&words_[static_cast<std::size_t>(rank)], &fresh_, sizeof(RankWords)),
-                0);
+      const RankWords& words = words_[static_cast<std::size_t>(rank)];
+      EXPECT_TRUE(words.ready == fresh_.ready && words.done == fresh_.done) << describe(c);
+      EXPECT_EQ(words.running, kIdle);
     }
   }
 
