@@ -1,6 +1,5 @@
 #include "comm/device/agreement.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
