@@ -13,6 +13,7 @@ Result<CommConfig> CommConfig::from_environment() {
   config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
   config.device_blocks = static_cast<int>(blocks);
+  config.copy_engines = env_text("SENNIT_COPY_ENGINES");
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
@@ -24,6 +25,21 @@ Result<CommConfig> CommConfig::from_environment() {
                           env_integer("SENNIT_REPRODUCIBLE", {0, 1}));
   config.reproducible = reproducible != 0;
   return config;
+}
+
+std::string settings_of(const CommConfig& config) {
+  return fmt::format(
+      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
+      "reproducible={}\ndevice={}\ndevice_blocks={}\ncopy_engines={}",
+      config.slot_bytes,
+      config.slots,
+      config.ports,
+      config.paths,
+      config.path_policy,
+      config.reproducible,
+      config.device.substr(0, config.device.find(':')),
+      config.device_blocks,
+      config.copy_engines);
 }
 
 }  // namespace sennit

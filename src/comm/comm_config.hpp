@@ -19,13 +19,17 @@ struct CommConfig {
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
-  int device_blocks = 128;        // of a call on a GPU, at most
-  std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
-  std::optional<DieAt> die_at{};  // for tests
-  bool reproducible = false;      // every call
+  int device_blocks = 128;            // of a call on a GPU, at most
+  std::string copy_engines = "auto";  // of GPUs: auto, on, off
+  std::string device = "host";        // or "cuda", the calling thread's device, or "cuda:1"
+  std::optional<DieAt> die_at{};      // for tests
+  bool reproducible = false;          // every call
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
 };
+
+// What all ranks must have alike, as the text that the handshake compares line by line.
+std::string settings_of(const CommConfig& config);
 
 }  // namespace sennit

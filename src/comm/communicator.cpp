@@ -87,20 +87,10 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
                                    .ports = full.ports + 1,
                                    .slots = static_cast<std::uint32_t>(full.slots),
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
-  const JoinOptions options{
-      .timeout_s = full.join_timeout_s,
-      .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
-                              "reproducible={}\ndevice={}\ndevice_blocks={}",
-                              full.slot_bytes,
-                              full.slots,
-                              full.ports,
-                              full.paths,
-                              full.path_policy,
-                              full.reproducible,
-                              full.device.substr(0, full.device.find(':')),
-                              full.device_blocks),
-      .segment_bytes = World::segment_bytes(geometry),
-      .interruption = interruption};
+  const JoinOptions options{.timeout_s = full.join_timeout_s,
+                            .settings = settings_of(full),
+                            .segment_bytes = World::segment_bytes(geometry),
+                            .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));

@@ -18,9 +18,16 @@ std::size_t bells_offset(int ranks) {
 std::size_t counts_offset(int ranks) {
   return bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
 }
-std::size_t rings_offset(int ranks) {
+std::size_t device_lines_offset(int ranks) {
   const std::size_t end = counts_offset(ranks) + PairCountBoard::bytes(ranks);
   return (end + kPage - 1) / kPage * kPage;
+}
+// These are whole pages: only those that are used become memory.
+std::size_t stream_words_offset(int ranks) {
+  return device_lines_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(DeviceLine);
+}
+std::size_t rings_offset(int ranks) {
+  return stream_words_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(stream::RankWords);
 }
 
 }  // namespace
@@ -38,6 +45,10 @@ World::World(Membership membership, const shm::RingGeometry& geometry)
       bells_(
           reinterpret_cast<Doorbell*>(membership_.segment->data() + bells_offset(geometry.ranks))),
       counts_(membership_.segment->data() + counts_offset(geometry.ranks), geometry.ranks),
+      device_lines_(reinterpret_cast<DeviceLine*>(membership_.segment->data() +
+                                                  device_lines_offset(geometry.ranks))),
+      stream_words_(reinterpret_cast<stream::RankWords*>(membership_.segment->data() +
+                                                         stream_words_offset(geometry.ranks))),
       host_rank_(
           membership_.identity.rank,
           shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),

@@ -15,9 +15,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from sennit import _core
 from sennit.cli.failure import EXIT_DONE, EXIT_MISSING, Failure
 from sennit.cli.output import Output, json_option
 from sennit.cli.ranks import rank_program
+from sennit.cli.tools import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +80,11 @@ def _has_module(name: str) -> bool:
         return False
 
 
+def _has_nvlink() -> bool:
+    """Whether the library sees NVLinks that are up."""
+    return any(link["path"] == "nvlink" for link in ask(_core.tool_machine)["links"])
+
+
 _CHECKS = (
     Check(
         "rank program",
@@ -127,6 +134,20 @@ _CHECKS = (
         False,
         lambda: ctypes.util.find_library("cuda") is not None,
         "apt install nvidia-driver",
+    ),
+    Check(
+        "NVML",
+        "sennit machine: GPUs and their wires",
+        False,
+        lambda: ctypes.util.find_library("nvidia-ml") is not None,
+        "apt install nvidia-driver",
+    ),
+    Check(
+        "NVLink",
+        "path nvlink between GPUs",
+        False,
+        _has_nvlink,
+        "nvidia-smi nvlink --status says which links are down",
     ),
     Check(
         "nvcc",
