@@ -8,7 +8,7 @@
 //      no rank uses copy engines, this time.
 //
 // A call that finds its peers waiting takes a microsecond; nobody runs ahead of the others by more
-// than the call that is agreed about. docs/decisions/0025-copy-engines-pull.md says why.
+// than the call that is agreed about. docs/decisions/0016-copy-engines-pull.md says why.
 #pragma once
 
 #include "comm/device/peer_buffers.hpp"
