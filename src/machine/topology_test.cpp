@@ -48,6 +48,14 @@ TEST(Topology, TextFormIsReadBackAsItWas) {
       << text;
 }
 
+TEST(Topology, ThePictureOfAnyTitleIsWellFormed) {
+  const Topology topology =
+      *topology_from_text("machine m<1> A & B\ngpu 0\nswitch \"s\"\n", "m.machine");
+  const std::string svg = topology_svg(topology);
+  EXPECT_NE(svg.find("<title>m&lt;1&gt;: A &amp; B</title>"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(">&quot;s&quot;</text>"), std::string::npos) << svg;
+}
+
 TEST(Topology, ThePictureShowsEveryVertexAndLink) {
   const Topology topology = *topology_from_text(kPair, "pair.machine");
   const std::string svg = topology_svg(topology);

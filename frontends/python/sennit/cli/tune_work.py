@@ -24,17 +24,22 @@ _CHAIN_TILES = {
 }
 """Chunks of broadcast's pipelined chain, of which equation (5) and its optimum speak."""
 
-_SAMPLES = 5
-_PRUNE = 4.0
+_SAMPLES = (5, 2)
+"""Of a row, when a table is made and when it is checked."""
+_PRUNE = (4.0, 2.0)
+"""So many times slower than the best at one size, and a way is left out at the next."""
 _MOST_SECONDS = 0.1
 """Of one row."""
 
 
 def measure(collective: str, ranks: int, repetitions: int) -> list[dict[str, Any]]:
     """The times of all ways at all sizes, as rows of the library's tuning functions."""
-    rows = _measure(collective, ranks, repetitions, _SIZES, _ways(collective))
+    is_check = int(repetitions > 1)
+    order = {"iterations": _SAMPLES[is_check], "cycles": repetitions, "prune": _PRUNE[is_check]}
+    rows = _measure(collective, ranks, _SIZES, _ways(collective), order)
     if collective == "broadcast":
-        chains = _measure(collective, ranks, repetitions, _CHAIN_SIZES, _chain_ways(), prune=0.0)
+        order["prune"] = 0
+        chains = _measure(collective, ranks, _CHAIN_SIZES, _chain_ways(), order)
         known = {_key(row) for row in rows}
         rows += [row for row in chains if _key(row) not in known]
     return rows
@@ -65,24 +70,21 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 def _measure(
     collective: str,
     ranks: int,
-    repetitions: int,
     sizes: list[int],
     ways: list[dict[str, Any]],
-    prune: float = _PRUNE,
+    how: dict[str, Any],
 ) -> list[dict[str, Any]]:
     # A whole element for every rank.
     quantum = 4 * ranks if collective in PER_RANK else 4
     order = {
         "collective": collective,
         "sizes": [-(-size // quantum) * quantum for size in sizes],
-        "iterations": _SAMPLES,
         "warmup": 1,
         "check": False,
         "max_seconds": _MOST_SECONDS,
         "pin": True,
-        "cycles": repetitions,
         "tries": ways,
-        "prune": prune,
+        **how,
     }
     times: dict[tuple[int, int], list[float]] = defaultdict(list)
     with Ranks(order, own_environments(ranks)) as running:
