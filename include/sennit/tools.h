@@ -89,7 +89,7 @@ SENNIT_API sennit_status_t sennit_tool_measured(const char* request, char** answ
  * {"rows": [{"collective", "ranks", "bytes": of the whole buffer, "algorithm",
  *            "protocol": "slots" or "direct", "tile_bytes": 0 the default, "times_us": [...]}]}
  * -> {"hash", "text": for a file that SENNIT_TUNING_TABLE names,
- *     "fits": [{"ranks", "protocol", "start_us", "gbps"}]} */
+ *     "fits": [{"ranks", "protocol", "bytes", "start_us", "gbps"}]} */
 SENNIT_API sennit_status_t sennit_tool_tune(const char* request, char** answer);
 
 /* What a table chooses, judged by rows of a later run: {"table": its text, "rows": as above}

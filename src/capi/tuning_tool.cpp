@@ -87,10 +87,10 @@ bool is_chain(const Timing& timing) {
 std::vector<MessageFit> fit_messages(const std::vector<Repeated>& rows) {
   // Below it a call's own cost counts for more than its messages.
   constexpr std::int64_t kLeastBytes = 256 * 1024;
-  std::map<std::pair<int, bool>, std::vector<models::ChainSample>> samples;
+  std::map<std::tuple<int, bool, std::int64_t>, std::vector<models::ChainSample>> samples;
   for (const Repeated& row : rows) {
     if (is_chain(row.timing) && row.timing.bytes >= kLeastBytes) {
-      samples[{row.timing.ranks, row.timing.direct}].push_back(
+      samples[{row.timing.ranks, row.timing.direct, row.timing.bytes}].push_back(
           {.ranks = row.timing.ranks,
            .bytes = static_cast<double>(row.timing.bytes),
            .chunk = static_cast<double>(row.timing.tile_bytes),
@@ -100,8 +100,10 @@ std::vector<MessageFit> fit_messages(const std::vector<Repeated>& rows) {
   std::vector<MessageFit> fits;
   for (const auto& [what, chains] : samples) {
     const models::LinkModel link = models::fit_chains(chains);
-    fits.push_back({.ranks = what.first,
-                    .direct = what.second,
+    const auto& [ranks, direct, bytes] = what;
+    fits.push_back({.ranks = ranks,
+                    .direct = direct,
+                    .bytes = bytes,
                     .start_us = link.start_s / kMicro,
                     .gbps = link.bytes_per_s / kGiga});
   }
@@ -123,6 +125,7 @@ Result<Json> make_table(const JsonObject& request) {
   for (const MessageFit& fit : table.fits()) {
     fits.push_back({{"ranks", fit.ranks},
                     {"protocol", protocol_name(fit.direct)},
+                    {"bytes", fit.bytes},
                     {"start_us", fit.start_us},
                     {"gbps", fit.gbps}});
   }
@@ -191,7 +194,7 @@ ChainJudgement judge_chains(const std::vector<Repeated>& rows, const TuningTable
   std::map<std::tuple<int, bool, std::int64_t>, const Timing*> best;
   for (const Repeated& row : rows) {
     const Timing& timing = row.timing;
-    const MessageFit* fit = table.fit(timing.ranks, timing.direct);
+    const MessageFit* fit = table.fit(timing.ranks, timing.direct, timing.bytes);
     if (!is_chain(timing) || timing.bytes < kLeastBytes || fit == nullptr) {
       continue;
     }
@@ -218,7 +221,7 @@ ChainJudgement judge_chains(const std::vector<Repeated>& rows, const TuningTable
     if (timing->ranks == 2) {
       continue;  // one hop: no chunk is better than another
     }
-    const MessageFit* fit = table.fit(timing->ranks, timing->direct);
+    const MessageFit* fit = table.fit(timing->ranks, timing->direct, timing->bytes);
     const double chunk = models::broadcast_best_chunk(
         {.start_s = fit->start_us * kMicro, .bytes_per_s = fit->gbps * kGiga},
         timing->ranks,

@@ -59,7 +59,7 @@ Json rows() {
 
 TEST(TuneTool, FitsAndChoosesFromTimes) {
   const Json tuned = answer_of({{"rows", rows()}}, sennit_tool_tune);
-  ASSERT_EQ(tuned["fits"].size(), 1U);
+  ASSERT_EQ(tuned["fits"].size(), 2U);
   EXPECT_NEAR(tuned["fits"][0]["start_us"], 2, 1e-6);
   EXPECT_NEAR(tuned["fits"][0]["gbps"], 4, 1e-6);
   const Json explained = answer_of(

@@ -15,7 +15,7 @@ void predict(const Schedule& schedule,
              const HostFacts& facts,
              HostCandidate& candidate) {
   const MessageFit* fit =
-      facts.table ? facts.table->fit(schedule.problem.ranks, candidate.direct) : nullptr;
+      facts.table ? facts.table->fit(schedule.problem.ranks, candidate.direct, bytes) : nullptr;
   if (fit == nullptr) {
     return;
   }

@@ -23,6 +23,10 @@ auto way_of(const Timing& timing) {
                     timing.tile_bytes);
 }
 
+std::tuple<int, bool, std::int64_t> fitted_for(const MessageFit& fit) {
+  return {fit.ranks, fit.direct, fit.bytes};
+}
+
 // Nearer by ratio: 3 K is as far from 1 K as from 9 K. An empty message counts as one byte.
 bool is_nearer(std::int64_t bytes, std::int64_t than, std::int64_t wanted) {
   const auto distance = [&](std::int64_t size) {
@@ -42,17 +46,14 @@ Result<TuningTable> TuningTable::make(MachineKey machine,
   table.machine_ = std::move(machine);
   table.fits_ = std::move(fits);
   table.timings_ = std::move(timings);
-  std::ranges::sort(
-      table.fits_, {}, [](const MessageFit& f) { return std::pair(f.ranks, f.direct); });
-  const auto same_fit =
-      std::ranges::adjacent_find(table.fits_, [](const MessageFit& a, const MessageFit& b) {
-        return a.ranks == b.ranks && a.direct == b.direct;
-      });
+  std::ranges::sort(table.fits_, {}, fitted_for);
+  const auto same_fit = std::ranges::adjacent_find(table.fits_, {}, fitted_for);
   if (same_fit != table.fits_.end()) {
     return fail(Code::kInvalidArgument,
-                "there are two fits for {} ranks and protocol {}",
+                "there are two fits for {} ranks, protocol {}, {} bytes",
                 same_fit->ranks,
-                protocol_name(same_fit->direct));
+                protocol_name(same_fit->direct),
+                same_fit->bytes);
   }
   std::ranges::sort(table.timings_, {}, way_of);
   const auto same = std::ranges::adjacent_find(
@@ -109,10 +110,15 @@ const Timing* TuningTable::best(Collective collective,
   return fastest < 0 ? nullptr : &timings_[static_cast<std::size_t>(fastest)];
 }
 
-const MessageFit* TuningTable::fit(int ranks, bool direct) const {
-  const auto found = std::ranges::find_if(
-      fits_, [&](const MessageFit& f) { return f.ranks == ranks && f.direct == direct; });
-  return found == fits_.end() ? nullptr : &*found;
+const MessageFit* TuningTable::fit(int ranks, bool direct, std::int64_t bytes) const {
+  const MessageFit* nearest = nullptr;
+  for (const MessageFit& fit : fits_) {
+    if (fit.ranks == ranks && fit.direct == direct &&
+        (nearest == nullptr || is_nearer(fit.bytes, nearest->bytes, bytes))) {
+      nearest = &fit;
+    }
+  }
+  return nearest;
 }
 
 std::string to_text(const TuningTable& table) {
@@ -124,9 +130,10 @@ std::string to_text(const TuningTable& table) {
       machine.memory_gib,
       machine.gpus);
   for (const MessageFit& fit : table.fits()) {
-    text += fmt::format("fit ranks {} protocol {} start_us {} gbps {}\n",
+    text += fmt::format("fit ranks {} protocol {} bytes {} start_us {} gbps {}\n",
                         fit.ranks,
                         protocol_name(fit.direct),
+                        fit.bytes,
                         fit.start_us,
                         fit.gbps);
   }

@@ -44,10 +44,12 @@ struct Timing {
   bool operator==(const Timing&) const = default;
 };
 
-// Start-up and bandwidth of a message between host ranks, fitted to pipelined chains (models.hpp).
+// Start-up and bandwidth of a message between host ranks, fitted to pipelined chains (models.hpp)
+// of one size: what fits the caches moves faster than what does not.
 struct MessageFit {
   int ranks = 2;
   bool direct = false;
+  std::int64_t bytes = 0;
   double start_us = 0;
   double gbps = 0;
 
@@ -75,7 +77,8 @@ class TuningTable {
                                    int ranks,
                                    std::int64_t bytes,
                                    Carriers carriers) const;
-  [[nodiscard]] const MessageFit* fit(int ranks, bool direct) const;
+  // Of the nearest size by ratio; null where there is none of these ranks and this way.
+  [[nodiscard]] const MessageFit* fit(int ranks, bool direct, std::int64_t bytes) const;
 
   // 16 hexadecimal digits of the text form.
   [[nodiscard]] const std::string& hash() const { return hash_; }

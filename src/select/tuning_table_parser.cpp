@@ -115,6 +115,7 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(read_field("ranks", {2, kMostRanks}, ranks));
     fit.ranks = static_cast<int>(ranks);
     SENNIT_RETURN_IF_ERROR(read_protocol(fit.direct));
+    SENNIT_RETURN_IF_ERROR(read_field("bytes", {1, kMostBytes}, fit.bytes));
     SENNIT_RETURN_IF_ERROR(read_real("start_us", fit.start_us));
     SENNIT_RETURN_IF_ERROR(read_real("gbps", fit.gbps));
     if (fit.gbps == 0) {

@@ -15,7 +15,8 @@ machine cpu Some CPU @ 2.50GHz
 machine cores 2
 machine memory_gib 24
 machine gpus none
-fit ranks 4 protocol slots start_us 1.5 gbps 5.25
+fit ranks 4 protocol slots bytes 1048576 start_us 1.5 gbps 5.25
+fit ranks 4 protocol slots bytes 16777216 start_us 1.5 gbps 3.5
 time all_reduce ranks 4 bytes 1024 algorithm ring protocol slots tile 0 us 20
 time all_reduce ranks 4 bytes 1024 algorithm one_shot protocol slots tile 0 us 10.5
 time all_reduce ranks 4 bytes 65536 algorithm ring protocol slots tile 16384 us 90
@@ -40,9 +41,10 @@ TEST(TuningTable, TextFormIsReadBackAsItWas) {
   EXPECT_EQ(again->fits(), read->fits());
   EXPECT_EQ(again->hash(), read->hash());
   EXPECT_EQ(read->hash().size(), 16U);
-  ASSERT_NE(read->fit(4, false), nullptr);
-  EXPECT_EQ(read->fit(4, false)->gbps, 5.25);
-  EXPECT_EQ(read->fit(4, true), nullptr);
+  ASSERT_NE(read->fit(4, false, 8), nullptr);
+  EXPECT_EQ(read->fit(4, false, 8)->gbps, 5.25);
+  EXPECT_EQ(read->fit(4, false, 5 << 20)->gbps, 3.5);
+  EXPECT_EQ(read->fit(4, true, 8), nullptr);
 }
 
 // Ranks compare hashes: what makes another choice has another one.
@@ -93,10 +95,10 @@ TEST(TuningTable, FaultsAreToldByLineAndColumn) {
   EXPECT_TRUE(message(head + "time all_reduce ranks 2 bytes 8 algorithm magic")
                   .starts_with("t:6:43: all_reduce has no algorithm 'magic'"))
       << message(head + "time all_reduce ranks 2 bytes 8 algorithm magic");
-  EXPECT_EQ(message(head + "fit ranks 2 protocol slots start_us nan gbps 1"),
-            "t:6:37: 'nan' after 'start_us' is no number from 0 to 1000000000000");
-  EXPECT_EQ(message(head + "fit ranks 2 protocol slots start_us 1 gbps 1 more"),
-            "t:6:46: 'more' has no meaning here");
+  EXPECT_EQ(message(head + "fit ranks 2 protocol slots bytes 1 start_us nan gbps 1"),
+            "t:6:45: 'nan' after 'start_us' is no number from 0 to 1000000000000");
+  EXPECT_EQ(message(head + "fit ranks 2 protocol slots bytes 1 start_us 1 gbps 1 more"),
+            "t:6:54: 'more' has no meaning here");
   EXPECT_TRUE(message("tuning 1\nmachine cores 2\n").starts_with("t:2:16: the table does not say"));
 }
 

@@ -15,6 +15,7 @@ from sennit.cli import tune_work
 from sennit.cli.failure import EXIT_DONE
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
+from sennit.cli.sizes import human
 from sennit.cli.tools import ask
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def command(
     output = Output(json_file)
     begin = time.monotonic()
     names = collectives or tuple(name for name in COLLECTIVES if name != "barrier")
-    repetitions = 1 if checked is None else tune_work.REPETITIONS
+    repetitions = tune_work.REPETITIONS[checked is not None]
     rows = []
     for count in ranks:
         for collective in names:
@@ -110,11 +111,15 @@ def _write(file: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _print_fits(console: Console, answer: dict[str, Any]) -> None:
     table = Table(title="a message between ranks, fitted to chains")
-    for name in ("ranks", "protocol", "start us", "GB/s"):
+    for name in ("ranks", "protocol", "bytes", "start us", "GB/s"):
         table.add_column(name, justify="left" if name == "protocol" else "right")
     for fit in answer["fits"]:
         table.add_row(
-            str(fit["ranks"]), fit["protocol"], f"{fit['start_us']:.2f}", f"{fit['gbps']:.2f}"
+            str(fit["ranks"]),
+            fit["protocol"],
+            human(fit["bytes"]),
+            f"{fit['start_us']:.2f}",
+            f"{fit['gbps']:.2f}",
         )
     console.print(table)
     console.print(

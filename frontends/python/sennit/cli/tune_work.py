@@ -10,8 +10,9 @@ from sennit.cli.names import PER_RANK
 from sennit.cli.ranks import Ranks, own_environments
 from sennit.cli.tools import ask
 
-REPETITIONS = 5
-"""Of a check, each through all ways of a size in turn."""
+REPETITIONS = (3, 5)
+"""Through all ways of a size in turn, to make a table and to check one: what disturbs the machine
+for a moment then disturbs no way alone."""
 
 _SIZES = [256, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]
 _TILES = {"slots": (0, 16 << 10), "direct": (0, 256 << 10, 4 << 20)}
@@ -24,9 +25,8 @@ _CHAIN_TILES = {
 }
 """Chunks of broadcast's pipelined chain, of which equation (5) and its optimum speak."""
 
-_SAMPLES = (5, 2)
-"""Of a row, when a table is made and when it is checked."""
-_PRUNE = (4.0, 2.0)
+_SAMPLES = 3
+_PRUNE = 4.0
 """So many times slower than the best at one size, and a way is left out at the next."""
 _MOST_SECONDS = 0.1
 """Of one row."""
@@ -34,11 +34,10 @@ _MOST_SECONDS = 0.1
 
 def measure(collective: str, ranks: int, repetitions: int) -> list[dict[str, Any]]:
     """The times of all ways at all sizes, as rows of the library's tuning functions."""
-    is_check = int(repetitions > 1)
-    order = {"iterations": _SAMPLES[is_check], "cycles": repetitions, "prune": _PRUNE[is_check]}
+    order = {"cycles": repetitions, "prune": _PRUNE}
     rows = _measure(collective, ranks, _SIZES, _ways(collective), order)
     if collective == "broadcast":
-        order["prune"] = 0
+        order["prune"] = 0.0
         chains = _measure(collective, ranks, _CHAIN_SIZES, _chain_ways(), order)
         known = {_key(row) for row in rows}
         rows += [row for row in chains if _key(row) not in known]
@@ -79,6 +78,7 @@ def _measure(
     order = {
         "collective": collective,
         "sizes": [-(-size // quantum) * quantum for size in sizes],
+        "iterations": _SAMPLES,
         "warmup": 1,
         "check": False,
         "max_seconds": _MOST_SECONDS,
