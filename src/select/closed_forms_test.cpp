@@ -114,7 +114,8 @@ path host start 10 us from test
     Plan plan;
     for (const bool host : {false, true}) {
       const Algorithm* algorithm = *find_algorithm(Collective::kSendRecv, "direct");
-      auto schedule = std::make_shared<const Schedule>(*make_schedule(*algorithm, {.ranks = 2}));
+      const auto schedule =
+          std::make_shared<const Schedule>(*make_schedule(*algorithm, {.ranks = 2}));
       Strand strand = bind(schedule,
                            host ? PathKind::kHost : PathKind::kNvlink,
                            host ? Protocol::kSlots : Protocol::kDirectPut,
