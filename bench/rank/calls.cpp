@@ -47,6 +47,12 @@ Caller::Caller(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
   options_.tile_bytes = order.tile_bytes;
 }
 
+void Caller::wish(const Try& one) {
+  options_.algorithm = one.algorithm.empty() ? nullptr : one.algorithm.c_str();
+  options_.protocol = one.protocol.empty() ? nullptr : one.protocol.c_str();
+  options_.tile_bytes = one.tile_bytes;
+}
+
 int Caller::root(std::size_t index) const {
   return order_.root >= 0 ? order_.root
                           : static_cast<int>(index % static_cast<std::size_t>(ranks_));
@@ -57,37 +63,38 @@ bool Caller::takes_part() const {
          (order_.bidirectional && rank_ == order_.pair->first);
 }
 
-void Caller::call(const Buffers& buffers, std::size_t count, int root) const {
+sennit_status_t Caller::call(const Buffers& buffers, std::size_t count, int root) const {
   const void* send = buffers.send(root);
   void* recv = buffers.recv(root);
   const auto dtype = order_.dtype;
   const auto op = order_.op;
   switch (order_.kind) {
     case Kind::kAllReduce:
-      return check(sennit_all_reduce(send, recv, count, dtype, op, comm_, nullptr, &options_));
+      return sennit_all_reduce(send, recv, count, dtype, op, comm_, nullptr, &options_);
     case Kind::kReduce:
-      return check(sennit_reduce(send, recv, count, dtype, op, root, comm_, nullptr, &options_));
+      return sennit_reduce(send, recv, count, dtype, op, root, comm_, nullptr, &options_);
     case Kind::kBroadcast:
-      return check(sennit_broadcast(send, recv, count, dtype, root, comm_, nullptr, &options_));
+      return sennit_broadcast(send, recv, count, dtype, root, comm_, nullptr, &options_);
     case Kind::kAllGather:
-      return check(sennit_all_gather(send, recv, count, dtype, comm_, nullptr, &options_));
+      return sennit_all_gather(send, recv, count, dtype, comm_, nullptr, &options_);
     case Kind::kReduceScatter:
-      return check(sennit_reduce_scatter(send, recv, count, dtype, op, comm_, nullptr, &options_));
+      return sennit_reduce_scatter(send, recv, count, dtype, op, comm_, nullptr, &options_);
     case Kind::kAllToAll:
-      return check(sennit_all_to_all(send, recv, count, dtype, comm_, nullptr, &options_));
+      return sennit_all_to_all(send, recv, count, dtype, comm_, nullptr, &options_);
     case Kind::kGather:
-      return check(sennit_gather(send, recv, count, dtype, root, comm_, nullptr, &options_));
+      return sennit_gather(send, recv, count, dtype, root, comm_, nullptr, &options_);
     case Kind::kScatter:
-      return check(sennit_scatter(send, recv, count, dtype, root, comm_, nullptr, &options_));
+      return sennit_scatter(send, recv, count, dtype, root, comm_, nullptr, &options_);
     case Kind::kBarrier:
-      return check(sennit_barrier(comm_, nullptr, &options_));
+      return sennit_barrier(comm_, nullptr, &options_);
     case Kind::kSendRecv:
       return exchange(buffers, count);
   }
+  return SENNIT_INVALID_USAGE;
 }
 
 // The ring of all ranks, or one pair with a window of messages in flight.
-void Caller::exchange(const Buffers& buffers, std::size_t count) const {
+sennit_status_t Caller::exchange(const Buffers& buffers, std::size_t count) const {
   int to = (rank_ + 1) % ranks_;
   int from = (rank_ + ranks_ - 1) % ranks_;
   bool sends = true;
@@ -95,7 +102,7 @@ void Caller::exchange(const Buffers& buffers, std::size_t count) const {
   if (order_.pair) {
     const auto [first, second] = *order_.pair;
     if (rank_ != first && rank_ != second) {
-      return;
+      return SENNIT_OK;
     }
     to = from = rank_ == first ? second : first;
     sends = rank_ == first || order_.bidirectional;
@@ -110,7 +117,7 @@ void Caller::exchange(const Buffers& buffers, std::size_t count) const {
       check(sennit_recv(buffers.recv(0), count, order_.dtype, from, comm_, nullptr, &options_));
     }
   }
-  check(sennit_group_end());
+  return sennit_group_end();
 }
 
 }  // namespace sennit::bench

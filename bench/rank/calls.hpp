@@ -25,13 +25,15 @@ class Caller {
 
   // The root of the `index`-th call.
   [[nodiscard]] int root(std::size_t index) const;
+  // What the next calls ask for by name, instead of what the order says.
+  void wish(const Try& one);
   // Makes the call and waits for it.
-  void call(const Buffers& buffers, std::size_t count, int root) const;
+  [[nodiscard]] sennit_status_t call(const Buffers& buffers, std::size_t count, int root) const;
   // This rank's output changes by the call (not so for the outsiders of a pair).
   [[nodiscard]] bool takes_part() const;
 
  private:
-  void exchange(const Buffers& buffers, std::size_t count) const;
+  [[nodiscard]] sennit_status_t exchange(const Buffers& buffers, std::size_t count) const;
 
   const WorkOrder& order_;
   sennit_comm_t comm_;

@@ -1,7 +1,7 @@
 // sennit-rank: one rank of a benchmark. Reads a work order from standard input, joins the other
 // ranks by the environment, and times the calls it is told to; rank 0 prints a JSON object a row.
 // Exit codes: 0 done, 1 wrong data, 2 bad usage, 3 a rank failed or a deadline passed.
-#include "measure.hpp"
+#include "contest.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -111,12 +111,25 @@ std::uint64_t run(const WorkOrder& order) {
   Buffers buffers(order, rank, ranks, largest);
   Measure measure(order, comm, rank, ranks);
   std::uint64_t wrong = 0;
+  const auto finish = [&](const Row& row, int number) {
+    wrong += row.wrong;
+    if (rank == 0) {
+      Json json = to_json(order, ranks, row);
+      if (number >= 0) {
+        json["try"] = number;
+      }
+      std::cout << json.dump() << '\n' << std::flush;
+    }
+  };
+  Contest contest(order);
   for (int cycle = 0; cycle < order.cycles; ++cycle) {
+    contest.restart();
     for (const std::size_t bytes : order.sizes) {
-      const Row row = measure.run(buffers, row_size(order, ranks, bytes));
-      wrong += row.wrong;
-      if (rank == 0) {
-        std::cout << to_json(order, ranks, row).dump() << '\n' << std::flush;
+      const RowSize size = row_size(order, ranks, bytes);
+      if (order.tries.empty()) {
+        finish(measure.run(buffers, size), -1);
+      } else {
+        contest.run(measure, buffers, size, finish);
       }
     }
   }

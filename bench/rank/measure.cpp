@@ -28,7 +28,7 @@ double Measure::time_calls(const Buffers& buffers, RowSize size, int calls) {
   check(sennit_barrier(comm_, nullptr, nullptr));
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < calls; ++i) {
-    caller_.call(buffers, size.count, caller_.root(next_call_++));
+    check(caller_.call(buffers, size.count, caller_.root(next_call_++)));
   }
   return us_since(begin) / calls;
 }
@@ -65,8 +65,20 @@ void Measure::calibrate(const Buffers& buffers, Row& row) {
 std::uint64_t Measure::check_call(Buffers& buffers, RowSize size) {
   const int root = caller_.root(next_call_++);
   buffers.fill(root);
-  caller_.call(buffers, size.count, root);
+  check(caller_.call(buffers, size.count, root));
   return caller_.takes_part() ? buffers.count_wrong(root) : 0;
+}
+
+bool Measure::try_once(Buffers& buffers, RowSize size, const Try& one) {
+  caller_.wish(one);
+  buffers.set_count(size.count);
+  buffers.fill(caller_.root(next_call_));
+  const sennit_status_t status = caller_.call(buffers, size.count, caller_.root(next_call_++));
+  if (status == SENNIT_UNSUPPORTED || status == SENNIT_NOT_PROVED) {
+    return false;
+  }
+  check(status);
+  return true;
 }
 
 Row Measure::run(Buffers& buffers, RowSize size) {

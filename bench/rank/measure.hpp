@@ -22,6 +22,8 @@ class Measure {
  public:
   Measure(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks);
 
+  // Makes the next calls so, beginning with one; false where it is refused, on all ranks alike.
+  bool try_once(Buffers& buffers, RowSize size, const Try& one);
   Row run(Buffers& buffers, RowSize size);
 
  private:

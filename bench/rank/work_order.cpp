@@ -137,6 +137,14 @@ WorkOrder parse(const Json& object) {
   reader.read("bidirectional", order.bidirectional);
   reader.read("window", order.window);
   reader.read("cycles", order.cycles);
+  reader.read("prune", order.prune);
+  if (const Json* tries = reader.raw("tries")) {
+    for (const Json& one : *tries) {
+      order.tries.push_back({.algorithm = one.at("algorithm").get<std::string>(),
+                             .protocol = one.at("protocol").get<std::string>(),
+                             .tile_bytes = one.at("tile_bytes").get<std::int64_t>()});
+    }
+  }
   reader.refuse_the_rest();
   if (order.iterations < 1 || order.warmup < 0 || order.window < 1 || order.cycles < 1) {
     exit_with_error(kBadUsage, "iterations, window and cycles are at least 1, warmup at least 0");

@@ -25,6 +25,13 @@ enum class Kind {
   kSendRecv,
 };
 
+// One of several ways to make a call that are timed in turn.
+struct Try {
+  std::string algorithm;
+  std::string protocol;
+  std::int64_t tile_bytes = 0;
+};
+
 struct WorkOrder {
   std::string collective = "all_reduce";
   Kind kind = Kind::kAllReduce;
@@ -50,6 +57,11 @@ struct WorkOrder {
   bool bidirectional = false;
   int window = 1;
   int cycles = 1;  // how often the list of sizes is run
+  // In each cycle a size is timed by all of them; none: as the fields above say.
+  std::vector<Try> tries;
+  // From the second size on, tries that were so many times slower than the best are left out; 0:
+  // no.
+  double prune = 0;
 };
 
 // Exits 2, saying what is wrong, on anything that is not a work order.

@@ -95,6 +95,9 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   if (config.path_policy != nullptr) {
     base.path_policy = config.path_policy;
   }
+  if (config.tuning_table != nullptr) {
+    base.tuning_table = config.tuning_table;
+  }
   if (config.device != nullptr) {
     base.device = config.device;
   }

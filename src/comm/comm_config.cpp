@@ -10,6 +10,7 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
   config.path_policy = env_text("SENNIT_PATH_POLICY");
+  config.tuning_table = env_text("SENNIT_TUNING_TABLE");
   config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
   config.device_blocks = static_cast<int>(blocks);
@@ -27,19 +28,20 @@ Result<CommConfig> CommConfig::from_environment() {
   return config;
 }
 
-std::string settings_of(const CommConfig& config) {
+std::string CommConfig::settings(std::string_view table) const {
   return fmt::format(
-      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
-      "reproducible={}\ndevice={}\ndevice_blocks={}\ncopy_engines={}",
-      config.slot_bytes,
-      config.slots,
-      config.ports,
-      config.paths,
-      config.path_policy,
-      config.reproducible,
-      config.device.substr(0, config.device.find(':')),
-      config.device_blocks,
-      config.copy_engines);
+      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\nreproducible={}\ndevice={}\n"
+      "device_blocks={}\ncopy_engines={}\ntuning_table={}",
+      slot_bytes,
+      slots,
+      ports,
+      paths,
+      path_policy,
+      reproducible,
+      device.substr(0, device.find(':')),
+      device_blocks,
+      copy_engines,
+      table);
 }
 
 }  // namespace sennit

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sennit {
 
@@ -16,6 +17,7 @@ struct CommConfig {
   double deadline_s = 30.0;  // negative: none
   std::string paths = "shm,cma";
   std::string path_policy = "least_loaded";
+  std::string tuning_table;     // file that `sennit tune` wrote; empty: none
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
@@ -27,9 +29,9 @@ struct CommConfig {
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
+  // What the handshake compares, as "name=value" lines; `table` names the content of the tuning
+  // table, whose file may lie elsewhere for each rank.
+  [[nodiscard]] std::string settings(std::string_view table) const;
 };
-
-// What all ranks must have alike, as the text that the handshake compares line by line.
-std::string settings_of(const CommConfig& config);
 
 }  // namespace sennit

@@ -145,6 +145,14 @@ std::vector<Claim> claims_of_paper3() {
         [nodes](const Topology& m) { return gain_of_segments(m, nodes); },
         "no value is printed; the overlap of network and NVLink"));
   }
+  for (const int nodes : {4, 8}) {
+    claims.push_back(claim(
+        "figure 6",
+        fmt::format("all-to-all against pairwise, 64 KB a pair on {} GPUs", nodes * kGpusOfANode),
+        std::nullopt,
+        [nodes](const Topology& m) { return all_to_all_gain(m, nodes); },
+        "no value is printed for fewer than 128 GPUs"));
+  }
   claims.push_back(claim(
       "figure 6",
       "all-to-all against Open MPI, 64 KB a pair on 128 GPUs",
