@@ -29,6 +29,8 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR
 if(TARGET sennit-rank)
   set_target_properties(sennit-rank PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
   install(TARGETS sennit-rank RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # What `sennit bench --against` compiles with the rival's own compiler.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/rivals DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
 endif()
 
 if(SKBUILD)

@@ -38,7 +38,16 @@ double bus_factor(const WorkOrder& order, int ranks) {
   }
 }
 
-Caller::Caller(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
+int root_of(const WorkOrder& order, int ranks, std::size_t index) {
+  return order.root >= 0 ? order.root : static_cast<int>(index % static_cast<std::size_t>(ranks));
+}
+
+bool takes_part(const WorkOrder& order, int rank) {
+  return !order.pair || rank == order.pair->second ||
+         (order.bidirectional && rank == order.pair->first);
+}
+
+OwnCalls::OwnCalls(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
     : order_(order), comm_(comm), rank_(rank), ranks_(ranks) {
   const auto wish = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
   options_.algorithm = wish(order.algorithm);
@@ -47,17 +56,7 @@ Caller::Caller(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
   options_.tile_bytes = order.tile_bytes;
 }
 
-int Caller::root(std::size_t index) const {
-  return order_.root >= 0 ? order_.root
-                          : static_cast<int>(index % static_cast<std::size_t>(ranks_));
-}
-
-bool Caller::takes_part() const {
-  return !order_.pair || rank_ == order_.pair->second ||
-         (order_.bidirectional && rank_ == order_.pair->first);
-}
-
-void Caller::call(const Buffers& buffers, std::size_t count, int root) const {
+void OwnCalls::call(const Buffers& buffers, std::size_t count, int root) {
   const void* send = buffers.send(root);
   void* recv = buffers.recv(root);
   const auto dtype = order_.dtype;
@@ -87,7 +86,7 @@ void Caller::call(const Buffers& buffers, std::size_t count, int root) const {
 }
 
 // The ring of all ranks, or one pair with a window of messages in flight.
-void Caller::exchange(const Buffers& buffers, std::size_t count) const {
+void OwnCalls::exchange(const Buffers& buffers, std::size_t count) const {
   int to = (rank_ + 1) % ranks_;
   int from = (rank_ + ranks_ - 1) % ranks_;
   bool sends = true;

@@ -1,22 +1,18 @@
-// sennit-rank: one rank of a benchmark. Reads a work order from standard input, joins the other
-// ranks by the environment, and times the calls it is told to; rank 0 prints a JSON object a row.
-// Exit codes: 0 done, 1 wrong data, 2 bad usage, 3 a rank failed or a deadline passed.
+// sennit-rank FILE: one rank of a benchmark. Reads what to do from the file, joins the other ranks
+// by the environment, and times the calls it is told to; rank 0 prints a JSON object a row. Exit
+// codes: 0 done, 1 wrong data, 2 bad usage, 3 a rank failed or a deadline passed.
 #include "measure.hpp"
-
-#include <nlohmann/json.hpp>
+#include "report.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <iostream>
-#include <iterator>
+#include <optional>
+#include <string>
 
 namespace sennit::bench {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Ranks go to the cores that the process may use, round and round.
 void pin_to_core(int rank) {
@@ -37,45 +33,6 @@ void pin_to_core(int rank) {
   }
 }
 
-// The value below which `share` of the samples lie.
-double quantile(const std::vector<double>& sorted, double share) {
-  const auto last = static_cast<double>(sorted.size() - 1);
-  return sorted[static_cast<std::size_t>(std::lround(last * share))];
-}
-
-Json to_json(const WorkOrder& order, int ranks, const Row& row) {
-  const Json plan = Json::parse(row.plan);
-  const double p50 = quantile(row.call_us, 0.5);
-  const double messages = order.kind == Kind::kSendRecv ? order.window : 1;
-  const double algbw = static_cast<double>(row.size.bytes) * messages / p50 / 1e3;
-  return {{"collective", order.collective},
-          {"algorithm", plan.at("algorithm")},
-          {"executor", "host"},
-          {"ranks", ranks},
-          {"dtype", order.dtype_name},
-          {"op", order.op_name},
-          {"bytes", row.size.bytes},
-          {"mode", "call"},
-          {"in_place", order.in_place},
-          {"registered", false},
-          {"root", order.root < 0 ? Json("rotate") : Json(order.root)},
-          {"protocol", plan.at("protocol")},
-          {"paths", plan.at("paths")},
-          {"tile_bytes", plan.at("tile_bytes")},
-          {"sm_count", 0},
-          {"samples", row.call_us.size()},
-          {"calls_per_sample", row.calls_per_sample},
-          {"time_us",
-           {{"min", row.call_us.front()}, {"p50", p50}, {"p95", quantile(row.call_us, 0.95)}}},
-          {"algbw_GBps", algbw},
-          {"busbw_GBps", algbw * bus_factor(order, ranks)},
-          {"wrong", row.wrong},
-          {"predicted_us", nullptr},
-          {"rivals", Json::array()},
-          {"rival", nullptr},
-          {"ratio", nullptr}};
-}
-
 void check_order(const WorkOrder& order, int ranks) {
   if (order.kind == Kind::kSendRecv && ranks < 2) {
     exit_with_error(2, "send_recv needs at least two ranks");
@@ -93,42 +50,67 @@ void check_order(const WorkOrder& order, int ranks) {
   }
 }
 
-std::uint64_t run(const WorkOrder& order) {
+// The ranks of one job, and what they share.
+struct Ranks {
   sennit_comm_t comm = nullptr;
-  check(sennit_comm_init_env(&comm, nullptr));
   int rank = 0;
-  int ranks = 0;
-  check(sennit_comm_rank(comm, &rank));
-  check(sennit_comm_size(comm, &ranks));
-  check_order(order, ranks);
-  if (order.pin) {
-    pin_to_core(rank);
-  }
+  int size = 0;
+  std::optional<Rival> rival;
+  std::optional<StartLine> start_line;
+};
+
+std::uint64_t run_order(const WorkOrder& order, Ranks& ranks) {
   std::size_t largest = 64;
   for (const std::size_t bytes : order.sizes) {
-    largest = std::max(largest, row_size(order, ranks, bytes).bytes);
+    largest = std::max(largest, row_size(order, ranks.size, bytes).bytes);
   }
-  Buffers buffers(order, rank, ranks, largest);
-  Measure measure(order, comm, rank, ranks);
+  Buffers buffers(order, ranks.rank, ranks.size, largest);
   std::uint64_t wrong = 0;
   for (int cycle = 0; cycle < order.cycles; ++cycle) {
+    Measure measure(order, ranks.comm, ranks.rival ? &*ranks.rival : nullptr, *ranks.start_line);
     for (const std::size_t bytes : order.sizes) {
-      const Row row = measure.run(buffers, row_size(order, ranks, bytes));
-      wrong += row.wrong;
-      if (rank == 0) {
-        std::cout << to_json(order, ranks, row).dump() << '\n' << std::flush;
+      const Row row = measure.run(buffers, row_size(order, ranks.size, bytes));
+      wrong += row.wrong + row.rival_wrong;
+      if (ranks.rank == 0) {
+        const std::string version = ranks.rival ? ranks.rival->version() : "";
+        std::cout << to_json(order, ranks.size, row, version) << '\n' << std::flush;
       }
     }
   }
-  check(sennit_barrier(comm, nullptr, nullptr));
-  check(sennit_comm_destroy(comm));
+  return wrong;
+}
+
+std::uint64_t run(const Job& job) {
+  Ranks ranks;
+  check(sennit_comm_init_env(&ranks.comm, nullptr));
+  check(sennit_comm_rank(ranks.comm, &ranks.rank));
+  check(sennit_comm_size(ranks.comm, &ranks.size));
+  for (const WorkOrder& order : job.orders) {
+    check_order(order, ranks.size);
+  }
+  if (!job.rival.empty()) {
+    // Before this rank is pinned: the rival sets itself up as it would anywhere.
+    ranks.rival.emplace(job, ranks.rank, ranks.size);
+  }
+  if (!job.orders.empty() && job.orders.front().pin) {
+    pin_to_core(ranks.rank);
+  }
+  ranks.start_line.emplace(ranks.comm, ranks.rank, ranks.size);
+  std::uint64_t wrong = 0;
+  for (const WorkOrder& order : job.orders) {
+    wrong += run_order(order, ranks);
+  }
+  check(sennit_barrier(ranks.comm, nullptr, nullptr));
+  check(sennit_comm_destroy(ranks.comm));
   return wrong;
 }
 
 }  // namespace
 }  // namespace sennit::bench
 
-int main() {
-  const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  return sennit::bench::run(sennit::bench::read_work_order(text)) == 0 ? 0 : 1;
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    sennit::bench::exit_with_error(2, "sennit-rank takes one argument, the file of its job");
+  }
+  return sennit::bench::run(sennit::bench::read_job(argv[1])) == 0 ? 0 : 1;
 }
