@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sennit.cli import mpi
 from sennit.cli.against_table import is_off
-from sennit.cli.bench_against import Measured, count_of, merged
+from sennit.cli.bench_against import Measured, merged
 from sennit.cli.failure import Failure
+from sennit.cli.rivals import mpi
+from sennit.cli.rivals.gloo import GlooRival
+from sennit.cli.rivals.rows import count_of
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -121,6 +124,27 @@ def test_no_mpi_at_all_names_the_command(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(mpi, "_usual_places", lambda _: [])
     with pytest.raises(Failure, match="make rivals") as failure:
         mpi.find(mpi.NAMES)
+    assert failure.value.exit_code == 4
+
+
+def test_gloo_is_compared_where_pytorch_is(sennit_command: Command) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch: needs PyTorch")
+    collectives = ("all_reduce", "reduce", "broadcast", "all_gather", "all_to_all", "barrier")
+    options = ("--ranks", "2", "-b", "1K", "-e", "1K", "--against", "gloo")
+    rows = against(sennit_command, *collectives, *options)
+    assert [row["collective"] for row in rows] == list(collectives)
+    for row in rows:
+        (gloo,) = row["rivals"]
+        assert gloo["name"] == "gloo"
+        assert gloo["p50_us"] > 0
+        assert (row["wrong"], gloo["wrong"]) == (0, 0)
+
+
+def test_gloo_without_pytorch_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(Failure, match="pip install torch") as failure:
+        GlooRival(2)
     assert failure.value.exit_code == 4
 
 

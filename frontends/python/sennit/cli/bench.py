@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sennit.cli import bench_against, bench_document, launcher, mpi, names, plot
+from sennit.cli import bench_against, bench_document, launcher, names, plot, rivals
 from sennit.cli.against_table import AgainstTable, summarize
 from sennit.cli.bench_options import bench_options
 from sennit.cli.bench_table import BenchTable
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from sennit.cli.ranks import Start
 
 _DEFAULT_RANKS_MAX = 8
-_RIVALS = {"mpi": mpi.NAMES, **{name: (name,) for name in mpi.NAMES}}
-"""What --against takes, and the libraries that it stands for."""
 
 
 @click.command("bench")
@@ -81,10 +79,10 @@ def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
             "use --mode call",
         )
     for rival in options["against"]:
-        if rival not in _RIVALS:
+        if rival not in rivals.MEMBERS:
             raise missing(
                 f"--against {rival}: this build has no adapter for the rival {rival}",
-                f"name one of {', '.join(_RIVALS)}, or leave --against out",
+                f"name one of {', '.join(rivals.MEMBERS)}, or leave --against out",
             )
 
 
@@ -161,13 +159,11 @@ def _measure_against(
         raise click.UsageError("--against has no form of --pair and --window")
     if options["in_place"] and "reduce_scatter" in options["collectives"]:
         raise click.UsageError("reduce_scatter in place is another call in MPI; leave out one")
-    wanted = dict.fromkeys(name for rival in options["against"] for name in _RIVALS[rival])
-    found = mpi.find(list(wanted))
-    orders = [bench_against.comparable(order, ranks) for order in orders]
     measured = []
     with tempfile.TemporaryDirectory(prefix="sennit-rivals-") as folder:
-        rivals = [bench_against.MpiRival(one, ranks, Path(folder)) for one in found]
-        for rival in rivals:
+        found = rivals.prepare(options["against"], ranks, Path(folder))
+        orders = [bench_against.comparable(order, ranks, found) for order in orders]
+        for rival in found:
             if output is not None:
                 output.console.print(f"against {rival.name} {rival.settings}".rstrip())
             job = {"orders": orders, "rival": str(rival.library)}

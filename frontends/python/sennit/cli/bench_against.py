@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sennit.cli import mpi, names
-from sennit.cli.failure import EXIT_RANK_FAILED, Failure
-from sennit.cli.ranks import Start
+from sennit.cli.rivals.rows import count_of, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
+
+    from sennit.cli.rivals.rows import AloneTimes, Rival
 
 WARM_BYTES = 256 << 10
 """Rows up to this size are also timed with buffers that stay in the cache (of 1 MB and more)."""
 SLOW_SECONDS = 5.0
 """A row that would take longer gets fewer samples, and the rival no larger row."""
 _UNKNOWN_CACHE_BYTES = 32 << 20
-_COLLECTIVES_ALONE = frozenset(names.COLLECTIVES) - {"barrier", "send_recv"}
-
-AloneTimes = dict[tuple[str, str, str, int], float]
-"""us by collective, type, operator and count."""
 
 
 def rotate_bytes(ranks: int) -> int:
@@ -39,114 +32,16 @@ def rotate_bytes(ranks: int) -> int:
     return 2 * (largest or _UNKNOWN_CACHE_BYTES) // ranks
 
 
-def comparable(order: dict[str, Any], ranks: int) -> dict[str, Any]:
-    """The work order in the form that both libraries have."""
+def comparable(order: dict[str, Any], ranks: int, rivals: Sequence[Rival]) -> dict[str, Any]:
+    """The work order in the form that all libraries have."""
+    one_buffer = any(order["collective"] in rival.one_buffer for rival in rivals)
     return {
         **order,
-        # MPI's broadcast has one buffer.
-        "in_place": order["in_place"] or order["collective"] == "broadcast",
+        "in_place": order["in_place"] or one_buffer,
         "rotate_bytes": rotate_bytes(ranks),
         "warm_bytes": WARM_BYTES,
         "slow_seconds": SLOW_SECONDS,
     }
-
-
-class MpiRival:
-    """An MPI, its adapter compiled: one job in which the same ranks call it and Sennit."""
-
-    def __init__(self, installed: mpi.Mpi, ranks: int, folder: Path) -> None:
-        """Compile what it needs into the folder.
-
-        Raises:
-            Failure: It cannot be compiled.
-        """
-        self.name = installed.name
-        self._installed = installed
-        self._ranks = ranks
-        sources = ["mpi.c"]
-        self.library = installed.compile(
-            folder / f"{self.name}.so", sources, "-shared", "-fPIC", "-fvisibility=default"
-        )
-        self._alone = installed.compile(folder / f"{self.name}-alone", ["mpi_alone.c", *sources])
-
-    @property
-    def settings(self) -> str:
-        """What its launcher is told."""
-        return " ".join(self._installed.settings(self._ranks))
-
-    def starts(self) -> list[Start]:
-        """Its launcher, which starts all ranks."""
-        own = {"SENNIT_RANK", "SENNIT_SIZE", "SENNIT_KEY"}
-        environment = {name: value for name, value in os.environ.items() if name not in own}
-        return [Start(environment, self._installed.launcher(self._ranks))]
-
-    def time_alone(
-        self, orders: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
-    ) -> AloneTimes:
-        """What its calls take in a C program without Sennit, where rows have that form."""
-        times: AloneTimes = {}
-        for order in filter(_is_plain, orders):
-            kind = _kind_of(order)
-            counts = [
-                count_of(row)
-                for row in rows
-                if _kind_of(row) == kind and not row["rivals"][0]["skipped"]
-            ]
-            if counts:
-                for count, us in self._run_alone(order, dict.fromkeys(counts)):
-                    times[(*kind, count)] = us
-        return times
-
-    def _run_alone(
-        self, order: dict[str, Any], counts: Iterable[int]
-    ) -> Iterator[tuple[int, float]]:
-        words = (
-            order["dtype"],
-            names.element_bytes(order["dtype"]),
-            order["op"],
-            order["iterations"],
-            order["rotate_bytes"],
-            int(order["pin"]),
-            order["collective"],
-            *counts,
-        )
-        (start,) = self.starts()
-        answer = subprocess.run(
-            [*start.launcher, str(self._alone), *map(str, words)],
-            env=dict(start.environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if answer.returncode != 0:
-            raise Failure(
-                f"sennit: {self.name} by itself ended with code {answer.returncode}:\n"
-                f"{answer.stderr.rstrip()}",
-                EXIT_RANK_FAILED,
-            )
-        for line in answer.stdout.splitlines():
-            if line.startswith("{"):
-                row = json.loads(line)
-                yield row["count"], row["p50_us"]
-
-
-def _is_plain(order: dict[str, Any]) -> bool:
-    """Whether the program that has the rival alone makes such calls."""
-    collective = order["collective"]
-    rotates = collective not in names.ROOTED or order["root"] == "rotate"
-    in_place = order["in_place"] and collective != "broadcast"
-    return collective in _COLLECTIVES_ALONE and rotates and not in_place
-
-
-def _kind_of(row_or_order: dict[str, Any]) -> tuple[str, str, str]:
-    return row_or_order["collective"], row_or_order["dtype"], row_or_order["op"]
-
-
-def count_of(row: dict[str, Any]) -> int:
-    """The count of sennit.h that a row's bytes are."""
-    parts = row["ranks"] if row["collective"] in names.PER_RANK else 1
-    return int(row["bytes"]) // names.element_bytes(row["dtype"]) // parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +89,7 @@ def _entry(measured: Measured, row: dict[str, Any]) -> dict[str, Any]:
     if raw["skipped"]:
         return entry
     time, ours = raw["time_us"], row["time_us"]
-    alone = measured.alone.get((*_kind_of(row), count_of(row)))
+    alone = measured.alone.get((*kind_of(row), count_of(row)))
     warm = raw["warm_us"] and {
         "p50_us": raw["warm_us"]["p50"],
         "ours_us": row["warm_us"]["p50"],

@@ -163,7 +163,7 @@ _OPTIONS = (
         "--against",
         multiple=True,
         metavar="NAME",
-        help="Measure a rival in the same run: mpi (all that are here), mpich, openmpi.",
+        help="Measure a rival in the same run: mpi (all that are here), mpich, openmpi, gloo.",
     ),
     click.option(
         "--seed", type=int, metavar="N", default=1, show_default=True, help="Of the data."

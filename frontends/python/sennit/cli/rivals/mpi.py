@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sennit
-from sennit.cli.failure import Failure, missing
+from sennit.cli import names
+from sennit.cli.failure import EXIT_RANK_FAILED, Failure, missing
+from sennit.cli.ranks import Start
+from sennit.cli.rivals.rows import AloneTimes, count_of, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 NAMES = ("mpich", "openmpi")
 _PREFIX_VARIABLES = {"mpich": "SENNIT_MPICH_PREFIX", "openmpi": "SENNIT_OPENMPI_PREFIX"}
+_COLLECTIVES_ALONE = frozenset(names.COLLECTIVES) - {"barrier", "send_recv"}
 _SOURCES = Path(sennit.__file__).parent / "share" / "sennit" / "rivals"
 
 
@@ -112,3 +117,93 @@ def _usual_places(name: str) -> Iterator[Path]:
     package = Path(sennit.__file__).resolve()
     for folder in (here, *here.parents, *package.parents):
         yield folder / ".rivals" / name
+
+
+class MpiRival:
+    """An MPI, its adapter compiled: one job in which the same ranks call it and Sennit."""
+
+    one_buffer = frozenset({"broadcast"})
+
+    def __init__(self, installed: Mpi, ranks: int, folder: Path) -> None:
+        """Compile what it needs into the folder.
+
+        Raises:
+            Failure: It cannot be compiled.
+        """
+        self.name = installed.name
+        self._installed = installed
+        self._ranks = ranks
+        sources = ["mpi.c"]
+        self.library = installed.compile(
+            folder / f"{self.name}.so", sources, "-shared", "-fPIC", "-fvisibility=default"
+        )
+        self._alone = installed.compile(folder / f"{self.name}-alone", ["mpi_alone.c", *sources])
+
+    @property
+    def settings(self) -> str:
+        """What its launcher is told."""
+        return " ".join(self._installed.settings(self._ranks))
+
+    def starts(self) -> list[Start]:
+        """Its launcher, which starts all ranks."""
+        own = {"SENNIT_RANK", "SENNIT_SIZE", "SENNIT_KEY"}
+        environment = {name: value for name, value in os.environ.items() if name not in own}
+        return [Start(environment, self._installed.launcher(self._ranks))]
+
+    def time_alone(
+        self, orders: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
+    ) -> AloneTimes:
+        """What its calls take in a C program without Sennit, where rows have that form."""
+        times: AloneTimes = {}
+        for order in filter(_is_plain, orders):
+            kind = kind_of(order)
+            counts = [
+                count_of(row)
+                for row in rows
+                if kind_of(row) == kind and not row["rivals"][0]["skipped"]
+            ]
+            if counts:
+                for count, us in self._run_alone(order, dict.fromkeys(counts)):
+                    times[(*kind, count)] = us
+        return times
+
+    def _run_alone(
+        self, order: dict[str, Any], counts: Iterable[int]
+    ) -> Iterator[tuple[int, float]]:
+        words = (
+            order["dtype"],
+            names.element_bytes(order["dtype"]),
+            order["op"],
+            order["iterations"],
+            order["rotate_bytes"],
+            int(order["pin"]),
+            order["collective"],
+            *counts,
+        )
+        (start,) = self.starts()
+        answer = subprocess.run(
+            [*start.launcher, str(self._alone), *map(str, words)],
+            env=dict(start.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if answer.returncode != 0:
+            raise Failure(
+                f"sennit: {self.name} by itself ended with code {answer.returncode}:\n"
+                f"{answer.stderr.rstrip()}",
+                EXIT_RANK_FAILED,
+            )
+        for line in answer.stdout.splitlines():
+            if line.startswith("{"):
+                row = json.loads(line)
+                yield row["count"], row["p50_us"]
+
+
+def _is_plain(order: dict[str, Any]) -> bool:
+    """Whether the program that has the rival alone makes such calls."""
+    collective = order["collective"]
+    rotates = collective not in names.ROOTED or order["root"] == "rotate"
+    in_place = order["in_place"] and collective != "broadcast"
+    return collective in _COLLECTIVES_ALONE and rotates and not in_place
