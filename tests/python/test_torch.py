@@ -58,3 +58,18 @@ def test_training_comes_to_the_result_of_gloo(ranks: int, tmp_path: Path) -> Non
 
 def test_the_death_of_a_rank_is_told(tmp_path: Path) -> None:
     run_ranks("a_rank_dies", 3, tmp_path)
+
+
+def test_the_example_trains(tmp_path: Path) -> None:
+    example = Path(__file__).resolve().parents[2] / "examples/04_train_on_cpu_ranks.py"
+    answer = subprocess.run(
+        [sys.executable, str(example), "2", "--steps", "5"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("2 ranks, 5 steps: sennit ")
+    assert "the parameters differ by" in answer.stdout

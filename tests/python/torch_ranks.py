@@ -193,13 +193,14 @@ def groups(rank: int, ranks: int, file: str) -> None:
 def refusals(rank: int, ranks: int, file: str) -> None:
     """What cannot be done is refused before anything moves, with a sentence."""
     join(rank, ranks, file)
-    for words, call in (
+    cases: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("contiguous", lambda: dist.all_reduce(torch.ones(4, 4).t())),
         ("dense", lambda: dist.broadcast(torch.eye(3).to_sparse(), 0)),
         ("on meta", lambda: dist.all_reduce(torch.ones(4, device="meta"))),
         ("no tags", lambda: dist.send(torch.ones(1), (rank + 1) % ranks, tag=3)),
         ("pass src", lambda: dist.recv(torch.ones(1))),
-    ):
+    )
+    for words, call in cases:
         with pytest.raises(sennit.Error, match=words):
             call()
     x = torch.ones(2)
