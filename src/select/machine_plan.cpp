@@ -88,7 +88,7 @@ class Binder {
   Binder(const MachinePlanRequest& request, sim::Fabric fabric)
       : request_(request), fabric_(std::move(fabric)) {}
 
-  Result<Plan> run(std::shared_ptr<const Schedule> schedule) {
+  Result<Plan> run(const std::shared_ptr<const Schedule>& schedule) {
     const bool on_gpus =
         fabric_.topology()
             .vertices[static_cast<std::size_t>(fabric_.topology().devices().front())]

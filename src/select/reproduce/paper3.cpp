@@ -33,7 +33,7 @@ Result<double> gain_over_ring(const Topology& machine, int nodes) {
   const models::MultiRailModel model = model_of(machine, nodes);
   const int ranks = nodes * kGpusOfANode;
   double most = 0;
-  for (double bytes = 4 * 1024; bytes <= 4 * kMiB; bytes *= 2) {
+  for (const double bytes : doublings(4 * 1024, 4 * kMiB)) {
     const double ring = (ranks - 1) * model.network.message(bytes / kGpusOfANode);
     most = std::max(most, ring / models::multi_rail_optimized(model, bytes, 2));
   }
