@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
