@@ -38,6 +38,12 @@ double bus_factor(const WorkOrder& order, int ranks) {
   }
 }
 
+int calls_of_all_roots(const WorkOrder& order, int ranks) {
+  const bool has_root = order.kind == Kind::kReduce || order.kind == Kind::kBroadcast ||
+                        order.kind == Kind::kGather || order.kind == Kind::kScatter;
+  return has_root && order.root < 0 ? ranks : 1;
+}
+
 int root_of(const WorkOrder& order, int ranks, std::size_t index) {
   return order.root >= 0 ? order.root : static_cast<int>(index % static_cast<std::size_t>(ranks));
 }

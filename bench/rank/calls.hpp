@@ -19,6 +19,8 @@ RowSize row_size(const WorkOrder& order, int ranks, std::size_t bytes);
 // busbw = algbw * this (nccl-tests' factors).
 double bus_factor(const WorkOrder& order, int ranks);
 
+// How many calls have each root once, where roots rotate; else 1.
+int calls_of_all_roots(const WorkOrder& order, int ranks);
 // The root of the `index`-th call.
 int root_of(const WorkOrder& order, int ranks, std::size_t index);
 // This rank's output changes by the call (not so for the outsiders of a pair).

@@ -100,6 +100,10 @@ void Measure::calibrate(Runner& runner, Buffers& buffers) {
     calls = static_cast<int>(std::min(wanted, static_cast<double>(kMostCallsPerSample)));
     us = largest_of_all(time_calls(runner.calls, buffers, calls));
   }
+  // Every sample has every root equally often. Else two libraries whose samples of one call
+  // alternate between two ranks would each have one root all the time.
+  const int all_roots = calls_of_all_roots(order_, ranks_);
+  calls = (calls + all_roots - 1) / all_roots * all_roots;
   runner.timing.calls_per_sample = calls;
   if (slow_us > 0 && us * calls * runner.samples > slow_us) {
     runner.samples = std::max(kFewestSamples, static_cast<int>(slow_us / (us * calls)));

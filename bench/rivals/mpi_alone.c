@@ -109,6 +109,10 @@ static int run_row(const struct setting* s, struct row* row) {
     calls = wanted > MOST_CALLS ? MOST_CALLS : wanted > 2 * calls ? (int)wanted : 2 * calls;
     us = time_calls(s, row, calls);
   }
+  if (row->collective.rooted != NULL) {
+    /* Every sample has every root equally often. */
+    calls = (calls + s->ranks - 1) / s->ranks * s->ranks;
+  }
   const int is_slow = us * calls * s->samples > row_us;
   int samples = s->samples;
   if (is_slow) {
