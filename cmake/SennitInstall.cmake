@@ -29,7 +29,11 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR
            BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE lib_from_bin)
 if(TARGET sennit-rank)
   set_target_properties(sennit-rank PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
+  set_target_properties(sennit-rank-library PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS sennit-rank RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS sennit-rank-library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  # What `sennit bench --against` compiles with the rival's own compiler.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/rivals DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
 endif()
 
 if(SKBUILD)

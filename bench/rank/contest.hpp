@@ -10,17 +10,15 @@ namespace sennit::bench {
 
 class Contest {
  public:
-  explicit Contest(const WorkOrder& order) : order_(order) {}
+  // All tries take part in the first size.
+  explicit Contest(const WorkOrder& order) : order_(order), in_(order.tries.size(), true) {}
 
-  // All tries take part again.
-  void restart() { in_.assign(order_.tries.size(), true); }
-
-  // Times those that take part and gives each row with its number. All ranks decide alike who is
+  // Times those that take part and gives each row. All ranks decide alike who is
   // too slow for the next size, since the times of a row are those of the slowest rank.
   void run(Measure& measure,
            Buffers& buffers,
            RowSize size,
-           const std::function<void(const Row&, int number)>& finish);
+           const std::function<void(const Row&)>& finish);
 
  private:
   const WorkOrder& order_;

@@ -28,12 +28,6 @@ constexpr Clock::duration kLongestSleep = milliseconds(100);
 // the cores: what is awaited comes from a rank that does not run now.
 constexpr int kRoundsPerClock = 16;
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -87,15 +81,18 @@ Clock::time_point ProgressEngine::next_look() const {
 }
 
 ProgressEngine::Patience ProgressEngine::patience() const {
-  static const int kCores = usable_cores();
   int ranks = 1;
+  int cores = 1;
   for (const auto& comm : comms_) {
-    ranks = std::max(ranks, comm->size());
+    if (comm->size() > ranks) {
+      ranks = comm->size();
+      cores = comm->world().usable_cores();
+    }
   }
-  const bool crowded = ranks > kCores;
+  const bool crowded = ranks > cores;
   Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
-                    .poll = kPollTime * ((ranks + kCores - 1) / kCores)};
+                    .poll = kPollTime * ((ranks + cores - 1) / cores)};
   const auto wished = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (wished.ok() && *wished >= 0) {
     patience.poll = microseconds(*wished);

@@ -1,5 +1,7 @@
 #include "comm/world.hpp"
 
+#include "comm/usable_cores.hpp"
+
 #include <poll.h>
 
 #include <algorithm>
@@ -136,6 +138,14 @@ std::vector<int> World::dead_ranks() const {
 bool World::is_dead(int rank) const {
   const std::vector<int> dead = dead_ranks();
   return std::ranges::find(dead, rank) != dead.end();
+}
+
+int World::usable_cores() const {
+  std::vector<pid_t> pids;
+  for (const Member& member : membership_.members) {
+    pids.push_back(member.pid);
+  }
+  return sennit::usable_cores(pids);
 }
 
 bool World::is_stopped(int rank) const {

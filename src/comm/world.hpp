@@ -56,6 +56,8 @@ class World {
   // among them.
   [[nodiscard]] std::vector<int> dead_ranks() const;
   [[nodiscard]] bool is_dead(int rank) const;
+  // On which the ranks may run, all together.
+  [[nodiscard]] int usable_cores() const;
   // Stopped by a signal or a debugger, as far as /proc tells.
   [[nodiscard]] bool is_stopped(int rank) const;
   // "rank 3 (node7 pid 4711)"

