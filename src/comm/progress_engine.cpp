@@ -28,11 +28,12 @@ constexpr Clock::duration kLongestSleep = milliseconds(100);
 // the cores: what is awaited comes from a rank that does not run now.
 constexpr int kRoundsPerClock = 16;
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
+// Rounds of a quick call without a pause between them: as long as a message takes that is on its
+// way, and a pause may take a third of that. Then with pauses, some microseconds in all.
+constexpr int kTightRounds = 200;
+constexpr int kQuickRounds = 400;
+// Where ranks outnumber the cores: offers of the core, while one after the other comes to its turn.
+constexpr int kQuickYields = 8;
 
 void relax() {
 #if defined(__x86_64__)
@@ -87,15 +88,16 @@ Clock::time_point ProgressEngine::next_look() const {
 }
 
 ProgressEngine::Patience ProgressEngine::patience() const {
-  static const int kCores = usable_cores();
-  int ranks = 1;
+  int crowd = 1;
   for (const auto& comm : comms_) {
-    ranks = std::max(ranks, comm->size());
+    const int cores = comm->world().usable_cores();
+    crowd = std::max(crowd, (comm->size() + cores - 1) / cores);
   }
-  const bool crowded = ranks > kCores;
+  const bool crowded = crowd > 1;
   Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
+                    .crowd = crowd,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
-                    .poll = kPollTime * ((ranks + kCores - 1) / kCores)};
+                    .poll = kPollTime * crowd};
   const auto wished = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (wished.ok() && *wished >= 0) {
     patience.poll = microseconds(*wished);
@@ -111,6 +113,47 @@ bool ProgressEngine::run_rounds(const Work& work) {
     relax();
   }
   return work.ended;
+}
+
+bool ProgressEngine::poll(QuickRun& quick) {
+  const bool crowded = patience_.spin == Clock::duration::zero();
+  for (int round = 0; round < (crowded ? 1 : kQuickRounds); ++round) {
+    quick.advance();
+    if (quick.has_ended()) {
+      return true;
+    }
+    if (round >= kTightRounds) {
+      relax();
+    }
+  }
+  // The lock is kept: others would have to wait for this call anyway, and it does not take long.
+  const int yields = crowded && comms_.size() == 1 ? kQuickYields * patience_.crowd : 0;
+  for (int round = 0; round < yields && rounds_without_yield_ == 0; ++round) {
+    yield_core(Clock::now());
+    quick.advance();
+    if (quick.has_ended()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Status> ProgressEngine::run_quick(Communicator& comm, const PlainCall& call) {
+  std::shared_ptr<Work> work;
+  {
+    const auto guard = lock();
+    std::optional<QuickRun> quick = comm.begin_quick(call);
+    if (!quick) {
+      return std::nullopt;
+    }
+    if (poll(*quick)) {
+      comm.end_quick(*quick);
+      return Status();
+    }
+    work = comm.go_on_as_work(*quick);
+  }
+  run_until(comm, *work, Clock::duration::max());
+  return work->status;
 }
 
 bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::duration limit) {
