@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/cpu/job.hpp"
+#include "exec/cpu/single_tile.hpp"
 #include "verify/verify.hpp"
 
 #include <unistd.h>
@@ -70,6 +71,9 @@ class Runner {
     }
   }
 
+  // Each call begins as a SingleTile, and goes on as a Job after so many rounds without progress.
+  void begin_as_single_tile(int rounds) { single_tile_rounds_ = rounds; }
+
   // May be called again: calls follow each other on the same rings.
   Execution run(const Proof& proof) {
     Execution all;
@@ -121,14 +125,40 @@ class Runner {
     output.assign(static_cast<std::size_t>(elements(problem_.output_blocks(rank))), -1);
     const BoundProgram bound(
         std::move(program).value(), ranks_[static_cast<std::size_t>(rank)], {});
-    Job job(bound,
-            {.input = input.data(),
-             .output = output.data(),
-             .count = count_,
-             .dtype = Dtype::kInt64,
-             .fingerprint = 7,
-             .path_policy = policy_},
-            &trace);
+    const Call call{.input = input.data(),
+                    .output = output.data(),
+                    .count = count_,
+                    .dtype = Dtype::kInt64,
+                    .fingerprint = 7,
+                    .path_policy = policy_};
+    if (single_tile_rounds_ > 0) {
+      return run_single_tile(bound, call, trace);
+    }
+    Job job(bound, call, &trace);
+    return finish(job, rank);
+  }
+
+  std::string run_single_tile(const BoundProgram& bound, const Call& call, Trace& trace) {
+    const auto tile = SingleTile::resolve(Job(bound, call));
+    if (!tile) {
+      return "not resolved. ";
+    }
+    SingleTile::Run run = tile->begin(call, &trace);
+    for (int idle = 0; idle < single_tile_rounds_ && !run.has_ended();) {
+      if (!tile->advance(run)) {
+        ++idle;
+        std::this_thread::yield();
+      }
+    }
+    if (run.has_ended()) {
+      return {};
+    }
+    Job job(bound, call, &trace);
+    job.go_on(run.steps_done, nullptr);
+    return finish(job, bound.program().rank);
+  }
+
+  std::string finish(Job& job, int rank) {
     const auto limit = std::chrono::steady_clock::now() + kLongestRun;
     while (!job.finished() && std::chrono::steady_clock::now() < limit) {
       if (!job.advance()) {
@@ -144,6 +174,7 @@ class Runner {
   const Problem& problem_;
   shm::RingGeometry geometry_;
   std::int64_t count_;
+  int single_tile_rounds_ = 0;
   PathPolicy policy_;
   std::atomic<std::uint64_t> clock_{1};
   std::vector<Doorbell> bells_;

@@ -126,6 +126,56 @@ TEST(Trace, DataIsRightAndEveryStepRespectsTheProofsGraph) {
   }
 }
 
+// Rows whose every call of one tile is simple; the others have scratch.
+std::vector<Made> plans_of_one_tile() {
+  std::vector<Made> all;
+  for (const Collective collective : kCollectives) {
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      for (const int ranks : {2, 3, 5}) {
+        const Shape shape{.ranks = collective == Collective::kSendRecv ? 2 : ranks};
+        if (!algorithm.refuses(shape).empty() ||
+            !make_schedule(algorithm, shape).value().scratch.empty()) {
+          continue;
+        }
+        all.push_back(made(collective, algorithm.name, shape, {.slots = 4}));
+      }
+    }
+  }
+  return all;
+}
+
+TEST(Trace, SingleTilesDoTheStepsOfTheirScheduleAndMayGoOnAsJobs) {
+  int tried = 0;
+  for (const Made& made : plans_of_one_tile()) {
+    const auto proof = verify(*made.plan);
+    ASSERT_TRUE(proof.ok()) << proof.status().message();
+    const Problem& problem = made.plan->problem();
+    const std::int64_t count = problem.collective == Collective::kBarrier ? 0 : 13;
+    for (const int rounds : {1, 100'000'000}) {
+      SCOPED_TRACE(fmt::format("{}, {} idle rounds", made.name, rounds));
+      Runner runner(made, count);
+      runner.begin_as_single_tile(rounds);
+      for (int call = 0; call < 6; ++call) {
+        const Execution run = runner.run(*proof);
+        ASSERT_EQ(run.defect, "");
+        EXPECT_EQ(find_wrong_output(problem, count, run), "");
+        EXPECT_EQ(find_defect_of_trace(*made.plan, run), "");
+      }
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 100);
+}
+
+TEST(Trace, CallsOfSeveralTilesAreNotSingleTiles) {
+  const Made made = plans().front();
+  const auto proof = verify(*made.plan);
+  ASSERT_TRUE(proof.ok()) << proof.status().message();
+  Runner runner(made, kCount);
+  runner.begin_as_single_tile(1);
+  EXPECT_EQ(runner.run(*proof).defect, "not resolved. not resolved. not resolved. not resolved. ");
+}
+
 // Exchanges the times of both ends of one edge of each kind, and wants it to be seen.
 TEST(Trace, ExchangedEventsAreFound) {
   std::map<EdgeKind, int> caught;

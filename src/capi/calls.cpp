@@ -1,6 +1,7 @@
 // Calls, groups and works in the C ABI.
 #include "capi/calls.hpp"
 
+#include "capi/groups.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
 
@@ -8,29 +9,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace sennit {
 namespace {
-
-// What the caller has posted in the open group of this thread.
-struct Group {
-  struct Entry {
-    sennit_comm_t comm;
-    Operation operation;
-    void* stream;
-    sennit_work_t work;  // the caller's handle, or null
-  };
-  int depth = 0;
-  std::vector<Entry> entries;
-  Status failure;  // of the first call in the group that failed; the group's end tells it
-};
-
-Group& group() {
-  thread_local Group open;
-  return open;
-}
 
 Result<sennit_call_options_t> read_options(const sennit_call_options_t* options) {
   sennit_call_options_t full = SENNIT_CALL_OPTIONS_INITIALIZER;
@@ -56,13 +40,6 @@ Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operatio
 
 sennit_work_t new_handle(sennit_comm_t comm) {
   return new sennit_work{.owner = comm, .comm = comm->comm, .engine = comm->engine, .work = {}};
-}
-
-// Of a call in stream order, which this library does not wait for.
-std::shared_ptr<Work> ended_work() {
-  auto work = std::make_shared<Work>();
-  work->ended = true;
-  return work;
 }
 
 Status wait_for(sennit_comm_t comm, const Work& work) {
@@ -148,85 +125,42 @@ Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
   return operation;
 }
 
+// Waited for, and without any wish; what a later version of the ABI adds may be one.
+bool is_plain(const sennit_call_options_t* options) {
+  return options == nullptr ||
+         (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
+          options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
+          options->reproducible == 0 && options->deadline_s == 0 && options->work == nullptr);
+}
+
+// Most calls are like one that was made before.
+std::optional<Status> call_quickly(const Arguments& a, sennit_comm_t comm) {
+  if (comm == nullptr || comm->comm == nullptr || comm->device != nullptr || group().depth > 0 ||
+      a.collective == Collective::kSendRecv) {
+    return std::nullopt;
+  }
+  return comm->engine->run_quick(*comm->comm,
+                                 {.collective = a.collective,
+                                  .send = a.send,
+                                  .recv = a.recv,
+                                  .count = a.count,
+                                  .dtype = a.dtype,
+                                  .op = a.op,
+                                  .root = a.root});
+}
+
 sennit_status_t call(const Arguments& arguments,
                      sennit_comm_t comm,
                      void* stream,
                      const sennit_call_options_t* options) {
-  return guard([&] { return make_call(to_operation(arguments, comm), comm, stream, options); });
-}
-
-// Waiting drives the communicators of one engine. Where a group spans several, they take turns:
-// ranks that wait for them in different orders would otherwise wait for each other.
-Status wait_for_group(const std::vector<Group::Entry>& entries,
-                      const std::vector<std::shared_ptr<Work>>& works) {
-  const bool one_engine = std::ranges::all_of(entries, [&](const Group::Entry& entry) {
-    return entry.comm->engine == entries.front().comm->engine;
+  return guard([&]() -> Status {
+    if (stream == nullptr && is_plain(options)) {
+      if (std::optional<Status> status = call_quickly(arguments, comm)) {
+        return *std::move(status);
+      }
+    }
+    return make_call(to_operation(arguments, comm), comm, stream, options);
   });
-  const Clock::duration turn = one_engine ? Clock::duration::max() : std::chrono::milliseconds(1);
-  for (bool waiting = true; waiting;) {
-    waiting = false;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const sennit_comm_t comm = entries[i].comm;
-      if (entries[i].work == nullptr && !comm->engine->run_until(*comm->comm, *works[i], turn)) {
-        waiting = true;
-      }
-    }
-  }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].work == nullptr) {
-      SENNIT_RETURN_IF_ERROR(works[i]->status);
-    }
-  }
-  return {};
-}
-
-// The calls of a group that go into streams, communicator by communicator; leaves the others.
-Status enqueue_group(std::vector<Group::Entry>& entries) {
-  const auto is_device = [](const Group::Entry& entry) { return entry.comm->device != nullptr; };
-  std::vector<sennit_comm_t> comms;
-  for (const Group::Entry& entry : entries) {
-    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
-    if (is_device(entry) && std::ranges::find(comms, entry.comm) == comms.end()) {
-      comms.push_back(entry.comm);
-    }
-  }
-  for (const sennit_comm_t comm : comms) {
-    std::vector<DeviceComm::Call> calls;
-    for (const Group::Entry& entry : entries) {
-      if (entry.comm == comm) {
-        calls.push_back({entry.operation, entry.stream});
-        if (entry.work != nullptr) {
-          entry.work->work = ended_work();
-        }
-      }
-    }
-    SENNIT_RETURN_IF_ERROR(comm->device->enqueue(calls));
-  }
-  std::erase_if(entries, is_device);
-  return {};
-}
-
-// Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
-// this rank before a peer has seen a part of it.
-Status end_group() {
-  std::vector<Group::Entry> entries = std::exchange(group().entries, {});
-  SENNIT_RETURN_IF_ERROR(std::exchange(group().failure, {}));
-  SENNIT_RETURN_IF_ERROR(enqueue_group(entries));
-  std::vector<std::shared_ptr<Work>> works;
-  for (const Group::Entry& entry : entries) {
-    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
-    const auto guard = entry.comm->engine->lock();
-    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work, entry.comm->comm->prepare(entry.operation));
-    works.push_back(std::move(work));
-  }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto guard = entries[i].comm->engine->lock();
-    entries[i].comm->comm->post(works[i]);
-    if (entries[i].work != nullptr) {
-      entries[i].work->work = works[i];
-    }
-  }
-  return wait_for_group(entries, works);
 }
 
 Status check_work(sennit_work_t work) {

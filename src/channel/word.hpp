@@ -18,10 +18,10 @@ inline std::uint64_t load_acquire(const Word& word) {
   return std::atomic_ref(const_cast<std::uint64_t&>(word.value)).load(std::memory_order_acquire);
 }
 
-// Sequentially consistent on the host, which costs an exchange on x86: the store must be ordered
-// before the look at whether the partner sleeps (exec/cpu/doorbell.hpp), or a wake-up is lost.
+// Not ordered before a later look at whether the partner sleeps: for that the sleeper pays
+// (exec/cpu/doorbell.hpp).
 inline void store_release(Word& word, std::uint64_t value) {
-  std::atomic_ref(word.value).store(value, std::memory_order_seq_cst);
+  std::atomic_ref(word.value).store(value, std::memory_order_release);
 }
 
 }  // namespace sennit::channel

@@ -27,7 +27,7 @@ constexpr Clock::duration kDyingTime = milliseconds(300);
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
 // megabytes when every one of them is used.
 std::int64_t default_slot_bytes(int ranks) {
-  return ranks <= 8 ? 64 * 1024 : ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
+  return ranks <= 4 ? 64 * 1024 : ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
 }
 
 constexpr int kDefaultSlots = 4;
@@ -205,18 +205,13 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
   if (operation.varying) {
     work->counts = pair_counts(operation, rank(), size());
   }
+  learn(*work);
   return work;
 }
 
 void Communicator::post(std::shared_ptr<Work> work) {
-  work->posted = Clock::now();
+  set_times(*work);
   last_program_ = work->program;
-  const double deadline =
-      work->operation.deadline_s != 0 ? work->operation.deadline_s : config_.deadline_s;
-  work->deadline = deadline > 0 ? work->posted + in_seconds(deadline) : Clock::time_point::max();
-  work->look_interval = kFirstLook;
-  work->next_look = work->posted + kFirstLook;
-  work->next_warning = work->posted + kFirstWarning;
   const bool pair = work->operation.collective == Collective::kSendRecv;
   if (!pair) {
     work->sequence = ++posted_;
@@ -231,6 +226,21 @@ void Communicator::post(std::shared_ptr<Work> work) {
   if (queue.size() == 1) {
     start(*queue.front());
   }
+}
+
+void Communicator::set_times(Work& work) const {
+  work.posted = Clock::now();
+  const double deadline =
+      work.operation.deadline_s != 0 ? work.operation.deadline_s : config_.deadline_s;
+  work.deadline = deadline > 0 ? work.posted + in_seconds(deadline) : Clock::time_point::max();
+  work.look_interval = kFirstLook;
+  work.next_look = work.posted + kFirstLook;
+  work.next_warning = work.posted + kFirstWarning;
+}
+
+DieAt* Communicator::die_at(std::uint64_t sequence) {
+  const bool is_here = config_.die_at && config_.die_at->is_in(rank(), sequence);
+  return is_here ? &*config_.die_at : nullptr;
 }
 
 std::shared_ptr<Work> Communicator::outstanding() const {
@@ -257,9 +267,7 @@ void Communicator::start(Work& work) {
     }
     world_.my_line().enter(work.sequence, work.words);
   }
-  if (config_.die_at && config_.die_at->is_in(rank(), work.sequence)) {
-    work.call.die_at = &*config_.die_at;
-  }
+  work.call.die_at = die_at(work.sequence);
   work.job.emplace(*work.program, work.call);
 }
 
@@ -462,28 +470,6 @@ void Communicator::finalize() {
     world_.my_line().state.compare_exchange_strong(active, RankState::kFinalized);
     world_.sound_alarm();
   }
-}
-
-int Communicator::create_op(const ScaledOp& op) {
-  ops_.emplace(next_op_, op);
-  return next_op_++;
-}
-
-Result<Communicator::ScaledOp> Communicator::find_op(int number) const {
-  const auto op = ops_.find(number);
-  if (op == ops_.end()) {
-    return sennit::fail(Code::kInvalidArgument,
-                        "communicator '{}' has no operator {}: it was not made here, or destroyed",
-                        config_.name,
-                        number);
-  }
-  return op->second;
-}
-
-Status Communicator::destroy_op(int number) {
-  SENNIT_RETURN_IF_ERROR(find_op(number).status());
-  ops_.erase(number);
-  return {};
 }
 
 std::string Communicator::derive(std::string_view what) {

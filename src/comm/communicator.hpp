@@ -7,6 +7,7 @@
 #include "comm/comm_config.hpp"
 #include "comm/fork_guard.hpp"
 #include "comm/plan_cache.hpp"
+#include "comm/quick_calls.hpp"
 #include "comm/watch.hpp"
 #include "comm/work.hpp"
 #include "comm/world.hpp"
@@ -51,6 +52,12 @@ class Communicator {
   // Appends a prepared work to the communicator's calls.
   void post(std::shared_ptr<Work> work);
 
+  // A plain call that has been made before, if nothing is outstanding: it begins without a Work,
+  // and either ends so or goes on as one. Nothing: it has to be prepared and posted.
+  std::optional<QuickRun> begin_quick(const PlainCall& call);
+  void end_quick(const QuickRun& quick);
+  std::shared_ptr<Work> go_on_as_work(const QuickRun& quick);
+
   // Lets every running call advance; true when anything moved or ended.
   bool progress();
   // Deadlines, failures of others, warnings. `now` is taken once for many calls.
@@ -89,6 +96,9 @@ class Communicator {
   Status probe_memory(const std::vector<PathKind>& paths);
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
   Status check(const Operation& operation) const;
+  void learn(const Work& work);
+  void set_times(Work& work) const;
+  [[nodiscard]] DieAt* die_at(std::uint64_t sequence);
   void start(Work& work);
   bool advance_front(Queue& queue);
   void end(Work& work, Status status);
@@ -104,6 +114,7 @@ class Communicator {
   HostFacts facts_;
   PathPolicy path_policy_;
   std::unique_ptr<PlanCache> plans_;
+  QuickCalls quick_calls_;
   Status failure_;
   std::atomic<bool> aborted_{false};
   bool finalized_ = false;

@@ -192,6 +192,18 @@ Status check_buffers(const Operation& op, int rank, int ranks) {
   return {};
 }
 
+BufferNeeds buffer_needs(const Operation& op, int rank, int ranks) {
+  const auto [in, out] = extents(op, rank, ranks);
+  BufferNeeds needs{.input_bytes = in.bytes, .output_bytes = out.bytes};
+  const Problem problem = problem_of(op, ranks);
+  for (int block = 0; block < problem.output_blocks(rank) && !needs.in_place_offset; ++block) {
+    if (const auto input = problem.aliased_input(rank, block)) {
+      needs.in_place_offset = (block - *input) * op.count * element_bytes(op);
+    }
+  }
+  return needs;
+}
+
 CallWords words_of(const Operation& operation, std::uint64_t plan_hash) {
   return {.collective = static_cast<std::uint32_t>(operation.collective),
           .dtype = static_cast<std::uint32_t>(operation.dtype),

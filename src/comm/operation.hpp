@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,14 @@ std::unique_ptr<std::byte[]> copy_of_input(const Operation& operation, int rank,
 // Counts that are out of range, contradict each other or make output blocks overlap are
 // kInvalidArgument.
 Status check_lengths(const Operation& operation, int rank, int ranks);
+
+// The buffers of `rank` in an operation whose lengths do not vary.
+struct BufferNeeds {
+  std::int64_t input_bytes = 0;
+  std::int64_t output_bytes = 0;
+  std::optional<std::int64_t> in_place_offset{};  // in place, send lies so many bytes behind recv
+};
+BufferNeeds buffer_needs(const Operation& operation, int rank, int ranks);
 
 // NULL where memory is needed, and overlaps that are not in place, are kInvalidArgument.
 Status check_buffers(const Operation& operation, int rank, int ranks);

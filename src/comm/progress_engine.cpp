@@ -28,6 +28,13 @@ constexpr Clock::duration kLongestSleep = milliseconds(100);
 // the cores: what is awaited comes from a rank that does not run now.
 constexpr int kRoundsPerClock = 16;
 
+// Rounds of a quick call without a pause between them: as long as a message takes that is on its
+// way, and a pause may take a third of that. Then with pauses, some microseconds in all.
+constexpr int kTightRounds = 200;
+constexpr int kQuickRounds = 400;
+// Where ranks outnumber the cores: offers of the core, while one after the other comes to its turn.
+constexpr int kQuickYields = 8;
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -81,18 +88,16 @@ Clock::time_point ProgressEngine::next_look() const {
 }
 
 ProgressEngine::Patience ProgressEngine::patience() const {
-  int ranks = 1;
-  int cores = 1;
+  int crowd = 1;
   for (const auto& comm : comms_) {
-    if (comm->size() > ranks) {
-      ranks = comm->size();
-      cores = comm->world().usable_cores();
-    }
+    const int cores = comm->world().usable_cores();
+    crowd = std::max(crowd, (comm->size() + cores - 1) / cores);
   }
-  const bool crowded = ranks > cores;
+  const bool crowded = crowd > 1;
   Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
+                    .crowd = crowd,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
-                    .poll = kPollTime * ((ranks + cores - 1) / cores)};
+                    .poll = kPollTime * crowd};
   const auto wished = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (wished.ok() && *wished >= 0) {
     patience.poll = microseconds(*wished);
@@ -108,6 +113,47 @@ bool ProgressEngine::run_rounds(const Work& work) {
     relax();
   }
   return work.ended;
+}
+
+bool ProgressEngine::poll(QuickRun& quick) {
+  const bool crowded = patience_.spin == Clock::duration::zero();
+  for (int round = 0; round < (crowded ? 1 : kQuickRounds); ++round) {
+    quick.advance();
+    if (quick.has_ended()) {
+      return true;
+    }
+    if (round >= kTightRounds) {
+      relax();
+    }
+  }
+  // The lock is kept: others would have to wait for this call anyway, and it does not take long.
+  const int yields = crowded && comms_.size() == 1 ? kQuickYields * patience_.crowd : 0;
+  for (int round = 0; round < yields && rounds_without_yield_ == 0; ++round) {
+    yield_core(Clock::now());
+    quick.advance();
+    if (quick.has_ended()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Status> ProgressEngine::run_quick(Communicator& comm, const PlainCall& call) {
+  std::shared_ptr<Work> work;
+  {
+    const auto guard = lock();
+    std::optional<QuickRun> quick = comm.begin_quick(call);
+    if (!quick) {
+      return std::nullopt;
+    }
+    if (poll(*quick)) {
+      comm.end_quick(*quick);
+      return Status();
+    }
+    work = comm.go_on_as_work(*quick);
+  }
+  run_until(comm, *work, Clock::duration::max());
+  return work->status;
 }
 
 bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::duration limit) {

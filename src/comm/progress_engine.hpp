@@ -15,6 +15,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace sennit {
@@ -32,12 +33,16 @@ class ProgressEngine {
 
   // Drives until `work`, of `comm`, has ended or `limit` is over; true when it has ended.
   bool run_until(Communicator& comm, const Work& work, Clock::duration limit);
+  // Makes a plain call of `comm` that has been made before and waits for it. Nothing where it has
+  // to be prepared and posted.
+  std::optional<Status> run_quick(Communicator& comm, const PlainCall& call);
   // One round for all communicators.
   void poke();
 
  private:
   struct Patience {
     int rounds = 1;          // of progress between two looks at the clock
+    int crowd = 1;           // ranks a core
     Clock::duration spin{};  // without progress, until the core is offered to others
     Clock::duration poll{};  // without progress, until this thread sleeps
   };
@@ -46,6 +51,8 @@ class ProgressEngine {
   bool progress();
   // Up to patience_.rounds rounds, until something moves or `work` has ended.
   bool run_rounds(const Work& work);
+  // As long as a message takes between two ranks that run; true when `quick` has ended.
+  bool poll(QuickRun& quick);
   void look();
   [[nodiscard]] Clock::time_point next_look() const;
   void yield_core(Clock::time_point now);

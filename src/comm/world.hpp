@@ -45,6 +45,10 @@ class World {
     return header_->alarms.load(std::memory_order_acquire);
   }
 
+  // On which any of the ranks may run. Launchers often bind each rank to a core of its own, so one
+  // rank's cores alone say little.
+  [[nodiscard]] int usable_cores() const { return usable_cores_; }
+
   // Waits for all ranks; each tries to read a word of every other where `wanted`. The answer is the
   // same on all ranks: true when every rank could.
   Result<bool> probe_memory(bool wanted, double timeout_s);
@@ -75,6 +79,7 @@ class World {
   DeviceLine* device_lines_;
   stream::RankWords* stream_words_;
   HostRank host_rank_;
+  int usable_cores_;
 };
 
 }  // namespace sennit

@@ -25,6 +25,8 @@ struct Wishes {
   // ranks: what `reproducible` and some operators need. Whether a schedule does is the proof's
   // word.
   bool rank_order = false;
+
+  bool operator==(const Wishes&) const = default;
 };
 
 // How a call that asks for two paths uses them.

@@ -1,140 +1,21 @@
 #include "types/reduce.hpp"
 
-#include "types/reducer.hpp"
-
-#include <algorithm>
-#include <cstring>
+#include "base/check.hpp"
+#include "base/vectors.hpp"
 
 namespace sennit {
-namespace {
 
-// The loops of one operator on one type. Outputs are operands at the same index or not at all, so
-// no iteration depends on another.
-template <typename T, ReduceOp kOp>
-class Loops {
- public:
-  static void run(const Scaling& scaling, const Fold& fold) {
-    const std::span<const Operand> operands = fold.operands;
-    const bool is_plain = !fold.is_finished && std::ranges::none_of(operands, &Operand::is_scaled);
-    if (is_plain && operands.size() == 1) {
-      std::memmove(fold.out, operands[0].data, static_cast<std::size_t>(fold.elements) * sizeof(T));
-    } else if (is_plain && operands.size() == 2) {
-      reduce_two(static_cast<T*>(fold.out),
-                 static_cast<const T*>(operands[0].data),
-                 static_cast<const T*>(operands[1].data),
-                 fold.elements);
-    } else {
-      reduce_pieces(scaling, fold);
-    }
-  }
-
- private:
-  using R = Reducer<T, kOp>;
-  using Accumulator = typename R::Accumulator;
-
-  // A piece of accumulators stays in the first-level cache.
-  static constexpr std::int64_t kPiece = 4096 / static_cast<std::int64_t>(sizeof(Accumulator));
-  using Sums = std::array<Accumulator, static_cast<std::size_t>(kPiece)>;
-  using Elements = std::array<T, static_cast<std::size_t>(kPiece)>;
-
-  static void reduce_two(T* out, const T* a, const T* b, std::int64_t elements) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < elements; ++i) {
-      out[i] = R::store(R::combine(R::load(a[i]), R::load(b[i])));
-    }
-  }
-
-  // Sums a piece at a time in a buffer of its own, because `out` may be any of the operands.
-  static void reduce_pieces(const Scaling& scaling, const Fold& fold) {
-    alignas(64) Sums sums;
-    alignas(64) Elements scaled;
-    for (std::int64_t begin = 0; begin < fold.elements; begin += kPiece) {
-      const std::int64_t length = std::min(kPiece, fold.elements - begin);
-      bool is_first = true;
-      for (const Operand& operand : fold.operands) {
-        const T* values = static_cast<const T*>(operand.data) + begin;
-        if (operand.is_scaled) {
-          scale(scaled.data(), values, scaling, length);
-          values = scaled.data();
-        }
-        is_first ? load(sums.data(), values, length) : add(sums.data(), values, length);
-        is_first = false;
-      }
-      if (fold.is_finished) {
-        finish(sums.data(), scaling.ranks, length);
-      }
-      store(static_cast<T*>(fold.out) + begin, sums.data(), length);
-    }
-  }
-
-  static void load(Accumulator* sums, const T* values, std::int64_t length) {
-    for (std::int64_t i = 0; i < length; ++i) {
-      sums[i] = R::load(values[i]);
-    }
-  }
-
-  static void add(Accumulator* sums, const T* values, std::int64_t length) {
-    for (std::int64_t i = 0; i < length; ++i) {
-      sums[i] = R::combine(sums[i], R::load(values[i]));
-    }
-  }
-
-  static void store(T* out, const Accumulator* sums, std::int64_t length) {
-    for (std::int64_t i = 0; i < length; ++i) {
-      out[i] = R::store(sums[i]);
-    }
-  }
-
-  static void finish([[maybe_unused]] Accumulator* sums,
-                     [[maybe_unused]] int ranks,
-                     [[maybe_unused]] std::int64_t length) {
-    if constexpr (kOp == ReduceOp::kAvg) {
-      for (std::int64_t i = 0; i < length; ++i) {
-        sums[i] = R::finish(sums[i], ranks);
-      }
-    }
-  }
-
-  static void scale([[maybe_unused]] T* out,
-                    [[maybe_unused]] const T* values,
-                    [[maybe_unused]] const Scaling& scaling,
-                    [[maybe_unused]] std::int64_t length) {
-    if constexpr (kOp == ReduceOp::kPremulSum) {
-      T scalar;
-      std::memcpy(&scalar, scaling.scalar.data(), sizeof(scalar));
-      for (std::int64_t i = 0; i < length; ++i) {
-        out[i] = R::scale(values[i], scalar);
-      }
-    }
-  }
-};
-
-template <Dtype kDtype>
-void reduce_as(ReduceOp op, const Scaling& scaling, const Fold& fold) {
-  switch (op) {
-#define SENNIT_REDUCE_OP(name, value, enumerator, integers, bools, floats, complexes) \
-  case ReduceOp::enumerator:                                                          \
-    if constexpr (has_operator(kDtype, ReduceOp::enumerator)) {                       \
-      return Loops<Element<kDtype>, ReduceOp::enumerator>::run(scaling, fold);        \
-    }                                                                                 \
-    break;
-#include "types/reduce_ops.def"
-#undef SENNIT_REDUCE_OP
-  }
-  SENNIT_CHECK(false, "a call with an operator that its type lacks is refused when it is made");
+std::span<const Reduction> reductions() {
+  static constexpr std::array<Reduction, 3> kForms = {
+      portable::reduce, avx2::reduce, avx512::reduce};
+  static const std::size_t kUsable = !has_avx2() ? 1 : !has_avx512() ? 2 : 3;
+  return std::span(kForms).first(kUsable);
 }
 
-}  // namespace
-
 void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold) {
+  static const Reduction kBest = reductions().back();
   SENNIT_CHECK(!fold.operands.empty(), "a reduction needs an operand");
-  switch (dtype) {
-#define SENNIT_DTYPE(name, value, enumerator, c_type, kind) \
-  case Dtype::enumerator:                                   \
-    return reduce_as<Dtype::enumerator>(op, scaling, fold);
-#include "types/dtypes.def"
-#undef SENNIT_DTYPE
-  }
+  kBest(dtype, op, scaling, fold);
 }
 
 }  // namespace sennit

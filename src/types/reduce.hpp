@@ -37,4 +37,18 @@ struct Fold {
 // The tables must have the pair (has_operator).
 void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
 
+// The forms of reduce() for processors with wider and wider vectors, all of the same bits.
+using Reduction = void (*)(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+namespace portable {
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+}
+namespace avx2 {
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+}
+namespace avx512 {
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+}
+// Those that this processor can run; reduce() takes the last.
+std::span<const Reduction> reductions();
+
 }  // namespace sennit

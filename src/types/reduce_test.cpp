@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -221,6 +222,39 @@ TEST(Reduce, ScaledOperandsAreRoundedBeforeTheyAreSummed) {
   const Bfloat16 sent{scaled};
   EXPECT_EQ(sum_of({{.data = &contribution, .is_scaled = true}, {.data = &received}}),
             sum_of({{.data = &sent}, {.data = &received}}));
+}
+
+// Long enough for whole vectors and a rest, with every kind of element in every place.
+TEST(Reduce, EveryFormGivesTheSameBits) {
+  constexpr std::size_t kElements = 1003;
+  for_each_pair_of_the_tables([](Dtype dtype, ReduceOp op) {
+    const std::vector<Bytes> wild = wild_elements(dtype);
+    for (std::size_t count = 1; count <= 3; ++count) {
+      std::vector<Bytes> inputs(count);
+      std::vector<Operand> operands;
+      for (std::size_t o = 0; o < count; ++o) {
+        for (std::size_t i = 0; i < kElements; ++i) {
+          const Bytes& element = wild[(i * (o + 3) + o * 17) % wild.size()];
+          inputs[o].insert(inputs[o].end(), element.begin(), element.end());
+        }
+        operands.push_back({.data = inputs[o].data(), .is_scaled = scales_contributions(op)});
+      }
+      Scaling scaling{.scalar = {}, .ranks = 3};
+      std::ranges::copy(wild[5], scaling.scalar.begin());
+      std::vector<Bytes> results;
+      for (const Reduction& form : reductions()) {
+        Bytes& out = results.emplace_back(inputs[0].size());
+        form(dtype,
+             op,
+             scaling,
+             {.out = out.data(),
+              .operands = operands,
+              .elements = static_cast<std::int64_t>(kElements),
+              .is_finished = finishes_sum(op)});
+        EXPECT_EQ(out, results.front()) << count << " operands, form " << results.size();
+      }
+    }
+  });
 }
 
 TEST(Reduce, TheOutputMayBeAnyOperand) {

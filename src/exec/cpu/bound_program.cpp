@@ -10,7 +10,10 @@ HostRank::HostRank(int rank_number, shm::RingPool pool, Doorbell* all_bells)
       bells(all_bells),
       peers(static_cast<std::size_t>(pool.geometry().ranks)),
       sent_(peers.size() * static_cast<std::size_t>(pool.geometry().ports), 0),
-      received_(sent_) {}
+      received_(sent_),
+      credits_(sent_) {
+  take_part_in_barriers();
+}
 
 BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role)
     : program_(std::move(program)), rank_(&rank) {
@@ -23,6 +26,7 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
                                : rank.rings.ring(peer, rank.rank, link.port),
          .bell = &rank.bells[peer],
          .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
+         .credit = link.outgoing ? &rank.credit(peer, link.port) : nullptr,
          .memory = &rank.peers[static_cast<std::size_t>(peer)],
          .peer = peer,
          .messages_per_tile = link.messages_per_tile,

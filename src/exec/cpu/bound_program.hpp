@@ -28,6 +28,8 @@ struct HostRank {
   // Messages so far on the ring to (from) `peer` at `port`.
   std::uint64_t& sent(int peer, int port) { return sent_[at(peer, port)]; }
   std::uint64_t& received(int peer, int port) { return received_[at(peer, port)]; }
+  // The first message on the ring to `peer` that is not known to have a free slot. May lag behind.
+  std::uint64_t& credit(int peer, int port) { return credits_[at(peer, port)]; }
 
   int rank;
   shm::RingPool rings;
@@ -43,6 +45,7 @@ struct HostRank {
 
   std::vector<std::uint64_t> sent_;
   std::vector<std::uint64_t> received_;
+  std::vector<std::uint64_t> credits_;
 };
 
 // A program with its rings looked up. `rank_of_role` maps the plan's ranks to the communicator's;
@@ -53,6 +56,7 @@ class BoundProgram {
     shm::Ring ring;
     Doorbell* bell;           // of the peer
     std::uint64_t* position;  // messages so far, of the rank
+    std::uint64_t* credit;    // of an outgoing link, see HostRank
     const cma::PeerMemory* memory;
     int peer;
     int messages_per_tile;

@@ -1,6 +1,7 @@
 #include "exec/cpu/doorbell.hpp"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,17 @@ long futex(std::atomic<std::uint32_t>& word,
 }
 
 }  // namespace
+
+bool take_part_in_barriers() {
+  static const bool kTakesPart =
+      ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  return kTakesPart;
+}
+
+bool barrier_on_all_cores() {
+  return take_part_in_barriers() &&
+         ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
 
 void futex_wait(std::atomic<std::uint32_t>& word,
                 std::uint32_t expected,

@@ -1,5 +1,6 @@
 #include "exec/cpu/job.hpp"
 
+#include "base/copy_bytes.hpp"
 #include "types/reduce.hpp"
 
 #include <algorithm>
@@ -31,6 +32,22 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
   }
   if (lanes_left_ == 0) {
     finish();
+  }
+}
+
+void Job::go_on(std::span<const std::uint8_t> steps_done, DieAt* die_at) {
+  call_.die_at = die_at;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const std::size_t steps = program_.lanes[l].steps.size();
+    if (lanes_[l].units == 0 || steps == 0) {
+      continue;
+    }
+    lanes_[l].step = steps_done[l];
+    if (steps_done[l] == steps) {
+      lanes_[l].step = 0;
+      lanes_[l].unit = lanes_[l].units;
+      end_lane();
+    }
   }
 }
 
@@ -232,7 +249,7 @@ void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, s
             .is_finished = is_finished});
   } else if (from.data != to) {
     // In place these are the same memory, and memcpy forbids that.
-    std::memcpy(to, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
+    copy_bytes(to, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
   }
 }
 
@@ -281,7 +298,7 @@ void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t ti
       const Slice target = slice(lane, piece, tile);
       const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
       if (bytes > 0) {
-        std::memcpy(target.data, at, bytes);
+        copy_bytes(target.data, at, bytes);
         at += bytes;
       }
     }
@@ -328,7 +345,7 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   const std::byte* from = payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
     if (bytes > 0) {
-      std::memcpy(payload(lane, step, spot(out, tile), tile), from, bytes);
+      copy_bytes(payload(lane, step, spot(out, tile), tile), from, bytes);
     }
   }
 }
@@ -374,9 +391,9 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return fill(lane, step, step.to, tile);
   }
   for (std::size_t o = 1; o < step.out.size() && offset > 0; ++o) {
-    std::memcpy(payload(lane, step, spot(step.out[o], tile), tile),
-                payload(lane, step, spot(step.out.front(), tile), tile),
-                offset);
+    copy_bytes(payload(lane, step, spot(step.out[o], tile), tile),
+               payload(lane, step, spot(step.out.front(), tile), tile),
+               offset);
   }
 }
 

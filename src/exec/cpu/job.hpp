@@ -63,7 +63,13 @@ class Job {
   };
   [[nodiscard]] Waiting waiting() const;
 
+  // Of a job that has not advanced, of a call that has begun as a SingleTile: goes on behind the
+  // steps that each lane has done.
+  void go_on(std::span<const std::uint8_t> steps_done, DieAt* die_at);
+
  private:
+  friend class SingleTile;
+
   struct LaneState {
     std::int64_t units = 0;  // bursts of tiles this lane has to run
     std::int64_t unit = 0;
@@ -100,6 +106,10 @@ class Job {
   [[nodiscard]] std::int64_t slice_elements(const ProgramLane& lane,
                                             LengthOf block,
                                             std::int64_t tile) const;
+  // Bytes from the beginning of the user's buffer.
+  [[nodiscard]] std::int64_t buffer_offset(const ProgramLane& lane,
+                                           const Piece& piece,
+                                           std::int64_t tile) const;
   [[nodiscard]] Slice slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const;
   [[nodiscard]] std::size_t message_bytes(const ProgramLane& lane,
                                           const ProgramStep& step,

@@ -114,19 +114,25 @@ std::int64_t Job::slice_elements(const ProgramLane& lane, LengthOf block, std::i
       part_of(view, block).length - tile_begin(lane, tile), 0, view.tile_elements);
 }
 
-Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
+std::int64_t Job::buffer_offset(const ProgramLane& lane,
+                                const Piece& piece,
+                                std::int64_t tile) const {
   const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
+  return (part_of(view, {piece.space, piece.index}).begin + tile_begin(lane, tile)) *
+         element_bytes_;
+}
+
+Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
   const LengthOf block{piece.space, piece.index};
   Slice out{.data = nullptr, .elements = slice_elements(lane, block, tile)};
   if (piece.space == Space::kScratch) {
     out.data = scratch_.get() + piece.offset + (tile % piece.depth) * piece.instance_bytes;
     return out;
   }
-  const std::int64_t begin = part_of(view, block).begin + tile_begin(lane, tile);
   auto* base = piece.space == Space::kInput
                    ? static_cast<std::byte*>(const_cast<void*>(call_.input))
                    : static_cast<std::byte*>(call_.output);
-  out.data = base + begin * element_bytes_;
+  out.data = base + buffer_offset(lane, piece, tile);
   return out;
 }
 

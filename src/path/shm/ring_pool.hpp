@@ -39,18 +39,24 @@ class Ring {
 
   [[nodiscard]] std::uint32_t slots() const { return slots_; }
   [[nodiscard]] channel::Word& full(std::uint64_t message) const {
-    return heads_[message % slots_].full;
+    return heads_[slot_of(message)].full;
   }
-  [[nodiscard]] channel::Word& free(std::uint64_t message) const { return free_[message % slots_]; }
+  [[nodiscard]] channel::Word& free(std::uint64_t message) const { return free_[slot_of(message)]; }
   // The number of a message on its bundle; written before its full word, read after it.
-  [[nodiscard]] std::uint64_t& tag(std::uint64_t message) const { return tags_[message % slots_]; }
+  [[nodiscard]] std::uint64_t& tag(std::uint64_t message) const { return tags_[slot_of(message)]; }
   // Where a message of `bytes` lies; both ends know its length.
   [[nodiscard]] std::byte* payload(std::uint64_t message, std::size_t bytes) const {
-    const std::uint64_t slot = message % slots_;
+    const std::uint64_t slot = slot_of(message);
     return bytes <= kInlineBytes ? heads_[slot].inline_payload : data_ + slot * slot_bytes_;
   }
 
  private:
+  // A division takes as long as half a message of 8 bytes; numbers of slots are powers of two,
+  // hardly without exception.
+  [[nodiscard]] std::uint64_t slot_of(std::uint64_t message) const {
+    return (slots_ & (slots_ - 1)) == 0 ? message & (slots_ - 1) : message % slots_;
+  }
+
   SlotHead* heads_;
   std::uint64_t* tags_;
   channel::Word* free_;

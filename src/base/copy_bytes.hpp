@@ -1,0 +1,24 @@
+// copy_bytes: memcpy for the data of messages, which often come from memory and go there.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+namespace sennit {
+
+// From here on the way in which memory is walked matters more than the cost of a call.
+inline constexpr std::size_t kLargeCopyBytes = 16384;
+
+// Copies at least kLargeCopyBytes.
+void copy_large(void* to, const void* from, std::size_t bytes);
+
+// As std::memcpy.
+inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes < kLargeCopyBytes) {
+    std::memcpy(to, from, bytes);
+  } else {
+    copy_large(to, from, bytes);
+  }
+}
+
+}  // namespace sennit

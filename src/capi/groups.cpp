@@ -1,0 +1,95 @@
+#include "capi/groups.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// Waiting drives the communicators of one engine. Where a group spans several, they take turns:
+// ranks that wait for them in different orders would otherwise wait for each other.
+Status wait_for_group(const std::vector<Group::Entry>& entries,
+                      const std::vector<std::shared_ptr<Work>>& works) {
+  const bool one_engine = std::ranges::all_of(entries, [&](const Group::Entry& entry) {
+    return entry.comm->engine == entries.front().comm->engine;
+  });
+  const Clock::duration turn = one_engine ? Clock::duration::max() : std::chrono::milliseconds(1);
+  for (bool waiting = true; waiting;) {
+    waiting = false;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const sennit_comm_t comm = entries[i].comm;
+      if (entries[i].work == nullptr && !comm->engine->run_until(*comm->comm, *works[i], turn)) {
+        waiting = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].work == nullptr) {
+      SENNIT_RETURN_IF_ERROR(works[i]->status);
+    }
+  }
+  return {};
+}
+
+// The calls of a group that go into streams, communicator by communicator; leaves the others.
+Status enqueue_group(std::vector<Group::Entry>& entries) {
+  const auto is_device = [](const Group::Entry& entry) { return entry.comm->device != nullptr; };
+  std::vector<sennit_comm_t> comms;
+  for (const Group::Entry& entry : entries) {
+    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
+    if (is_device(entry) && std::ranges::find(comms, entry.comm) == comms.end()) {
+      comms.push_back(entry.comm);
+    }
+  }
+  for (const sennit_comm_t comm : comms) {
+    std::vector<DeviceComm::Call> calls;
+    for (const Group::Entry& entry : entries) {
+      if (entry.comm == comm) {
+        calls.push_back({entry.operation, entry.stream});
+        if (entry.work != nullptr) {
+          entry.work->work = ended_work();
+        }
+      }
+    }
+    SENNIT_RETURN_IF_ERROR(comm->device->enqueue(calls));
+  }
+  std::erase_if(entries, is_device);
+  return {};
+}
+
+}  // namespace
+
+Group& group() {
+  thread_local Group open;
+  return open;
+}
+
+Status end_group() {
+  std::vector<Group::Entry> entries = std::exchange(group().entries, {});
+  SENNIT_RETURN_IF_ERROR(std::exchange(group().failure, {}));
+  SENNIT_RETURN_IF_ERROR(enqueue_group(entries));
+  std::vector<std::shared_ptr<Work>> works;
+  for (const Group::Entry& entry : entries) {
+    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
+    const auto guard = entry.comm->engine->lock();
+    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work, entry.comm->comm->prepare(entry.operation));
+    works.push_back(std::move(work));
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto guard = entries[i].comm->engine->lock();
+    entries[i].comm->comm->post(works[i]);
+    if (entries[i].work != nullptr) {
+      entries[i].work->work = works[i];
+    }
+  }
+  return wait_for_group(entries, works);
+}
+
+std::shared_ptr<Work> ended_work() {
+  auto work = std::make_shared<Work>();
+  work->ended = true;
+  return work;
+}
+
+}  // namespace sennit

@@ -1,0 +1,34 @@
+// Groups: calls of one thread that are posted together.
+#pragma once
+
+#include "capi/handles.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace sennit {
+
+// What the caller has posted in the open group of this thread.
+struct Group {
+  struct Entry {
+    sennit_comm_t comm;
+    Operation operation;
+    void* stream;
+    sennit_work_t work;  // the caller's handle, or null
+  };
+  int depth = 0;
+  std::vector<Entry> entries;
+  Status failure;  // of the first call in the group that failed; the group's end tells it
+};
+
+// The calling thread's; open while its depth is not 0.
+Group& group();
+
+// Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
+// this rank before a peer has seen a part of it.
+Status end_group();
+
+// Of a call in stream order, which this library does not wait for.
+std::shared_ptr<Work> ended_work();
+
+}  // namespace sennit

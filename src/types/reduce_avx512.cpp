@@ -1,0 +1,3 @@
+#define SENNIT_LOOPS avx512
+#define SENNIT_LOOPS_TARGET SENNIT_AVX512
+#include "types/reduce_loops.hpp"

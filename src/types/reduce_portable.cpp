@@ -1,0 +1,3 @@
+#define SENNIT_LOOPS portable
+#define SENNIT_LOOPS_TARGET
+#include "types/reduce_loops.hpp"
