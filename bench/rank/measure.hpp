@@ -41,8 +41,6 @@ class Measure {
   // Makes the next calls so, beginning with one; false where it is refused, on all ranks alike.
   bool try_once(Buffers& buffers, RowSize size, const Try& one);
   Row run(Buffers& buffers, RowSize size);
-  // Makes the next calls so, beginning with one; false where it is refused, on all ranks alike.
-  bool try_once(Buffers& buffers, RowSize size, const Try& one);
 
  private:
   // One library's part in a row.

@@ -200,7 +200,10 @@ std::string describe(const CallWords& words) {
                          ? fmt::format("{}_v of {}", name(collective), type)
                          : fmt::format("{} of {} x {}", name(collective), words.count, type);
   if (is_reduction(collective)) {
-    const auto op = reduce_op_from_value(static_cast<int>(words.op));
+    // Of one that the caller made there is no value in the ABI's table.
+    const auto op = words.op == static_cast<std::uint32_t>(ReduceOp::kPremulSum)
+                        ? Result<ReduceOp>(ReduceOp::kPremulSum)
+                        : reduce_op_from_value(static_cast<int>(words.op));
     text += fmt::format(", {}", op.ok() ? name(op.value()) : "an unknown operator");
   }
   if (is_rooted(collective)) {

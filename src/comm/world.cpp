@@ -3,7 +3,6 @@
 #include "comm/usable_cores.hpp"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <fstream>
@@ -33,20 +32,6 @@ std::size_t rings_offset(int ranks) {
   return stream_words_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(stream::RankWords);
 }
 
-int find_usable_cores(const std::vector<Member>& members) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (const Member& member : members) {
-    // 0 is this thread: a thread of this process may be bound by itself.
-    const pid_t pid = member.same_process ? 0 : member.pid;
-    cpu_set_t cores;
-    if ((pid > 0 || member.same_process) && ::sched_getaffinity(pid, sizeof(cores), &cores) == 0) {
-      CPU_OR(&all, &all, &cores);
-    }
-  }
-  return std::max(1, CPU_COUNT(&all));
-}
-
 }  // namespace
 
 std::size_t World::segment_bytes(const shm::RingGeometry& geometry) {
@@ -69,8 +54,7 @@ World::World(Membership membership, const shm::RingGeometry& geometry)
       host_rank_(
           membership_.identity.rank,
           shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
-          bells_),
-      usable_cores_(find_usable_cores(membership_.members)) {
+          bells_) {
   for (int peer = 0; peer < size(); ++peer) {
     host_rank_.peers[static_cast<std::size_t>(peer)] =
         cma::PeerMemory(member(peer).pid, member(peer).same_process);

@@ -45,10 +45,6 @@ class World {
     return header_->alarms.load(std::memory_order_acquire);
   }
 
-  // On which any of the ranks may run. Launchers often bind each rank to a core of its own, so one
-  // rank's cores alone say little.
-  [[nodiscard]] int usable_cores() const { return usable_cores_; }
-
   // Waits for all ranks; each tries to read a word of every other where `wanted`. The answer is the
   // same on all ranks: true when every rank could.
   Result<bool> probe_memory(bool wanted, double timeout_s);
@@ -60,7 +56,8 @@ class World {
   // among them.
   [[nodiscard]] std::vector<int> dead_ranks() const;
   [[nodiscard]] bool is_dead(int rank) const;
-  // On which the ranks may run, all together.
+  // On which any of the ranks may run. Launchers often bind each rank to a core of its own, so one
+  // rank's cores alone say little.
   [[nodiscard]] int usable_cores() const;
   // Stopped by a signal or a debugger, as far as /proc tells.
   [[nodiscard]] bool is_stopped(int rank) const;
@@ -79,7 +76,6 @@ class World {
   DeviceLine* device_lines_;
   stream::RankWords* stream_words_;
   HostRank host_rank_;
-  int usable_cores_;
 };
 
 }  // namespace sennit
