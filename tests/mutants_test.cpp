@@ -14,7 +14,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,20 +65,40 @@ Result<Schedule> any_schedule(Random& random, const Algorithm& algorithm) {
   return make_schedule(algorithm, shape);
 }
 
-Plan plan_of(const Mutant& mutant, bool direct) {
+// How the messages of a mutant travel; of all but the first, those that are stored whole.
+enum class Carriage { kSlots, kDirect, kBundle, kBundleOfReaders, kClaimed };
+constexpr std::array kCarriages = {Carriage::kSlots,
+                                   Carriage::kSlots,
+                                   Carriage::kDirect,
+                                   Carriage::kBundle,
+                                   Carriage::kBundleOfReaders,
+                                   Carriage::kClaimed};
+constexpr std::array kNamesOfCarriages = {
+    "slots", "direct", "bundles", "bundles of readers", "claimed"};
+
+Strand strand_of(const Mutant& mutant, Carriage carriage) {
   const auto schedule = std::make_shared<const Schedule>(mutant.schedule);
-  Plan plan;
-  plan.strands.push_back(
-      bind(schedule, PathKind::kShm, Protocol::kSlots, mutant.slots, Engine::kCpu));
-  Strand& strand = plan.strands.front();
+  Strand strand = bind(schedule, PathKind::kShm, Protocol::kSlots, mutant.slots, Engine::kCpu);
   strand.tile_bytes = kTileBytes;
-  for (std::size_t c = 0; direct && c < strand.channels.size(); ++c) {
+  for (std::size_t c = 0; carriage != Carriage::kSlots && c < strand.channels.size(); ++c) {
     if (is_stored_whole(*schedule, static_cast<int>(c))) {
-      strand.channels[c].paths = {PathKind::kCma};
-      strand.channels[c].protocol = Protocol::kDirectGet;
+      ChannelBinding& channel = strand.channels[c];
+      channel.paths = carriage == Carriage::kDirect ? std::vector{PathKind::kCma}
+                                                    : std::vector{PathKind::kShm, PathKind::kCma};
+      channel.protocol = Protocol::kDirectGet;
+      channel.chooser =
+          carriage == Carriage::kBundleOfReaders ? Chooser::kReader : Chooser::kSender;
     }
   }
-  return plan;
+  return strand;
+}
+
+Plan plan_of(const Mutant& mutant, Carriage carriage) {
+  if (carriage != Carriage::kClaimed) {
+    return {.strands = {strand_of(mutant, carriage)}};
+  }
+  return {.strands = {strand_of(mutant, Carriage::kSlots), strand_of(mutant, Carriage::kDirect)},
+          .division = Division::kClaimed};
 }
 
 // ---- What becomes of one ----
@@ -131,16 +154,17 @@ struct Tally {
   int refused = 0;     // by the proof
   int seen_wrong = 0;  // of these, in some order tried
   int accepted = 0;
+  std::array<int, kNamesOfCarriages.size()> accepted_by_carriage{};
   std::vector<std::string> wrong;  // accepted, and run wrong
 };
 
-void judge(const Mutant& mutant, bool direct, unsigned seed, Tally& tally) {
+void judge(const Mutant& mutant, Carriage carriage, unsigned seed, Tally& tally) {
   ++tally.made;
   if (!check_structure(mutant.schedule).ok()) {
     ++tally.malformed;
     return;
   }
-  const Plan plan = plan_of(mutant, direct);
+  const Plan plan = plan_of(mutant, carriage);
   const Result<Proof> proof = verify(plan);
   if (!proof.ok()) {
     ++tally.refused;
@@ -148,6 +172,7 @@ void judge(const Mutant& mutant, bool direct, unsigned seed, Tally& tally) {
     return;
   }
   ++tally.accepted;
+  ++tally.accepted_by_carriage[static_cast<std::size_t>(carriage)];
   const std::string defect = run_everywhere(plan, *proof, seed);
   if (!defect.empty()) {
     const Problem& problem = mutant.schedule.problem;
@@ -156,7 +181,7 @@ void judge(const Mutant& mutant, bool direct, unsigned seed, Tally& tally) {
                                       mutant.schedule.algorithm,
                                       problem.ranks,
                                       problem.root,
-                                      direct ? "direct" : "slots",
+                                      kNamesOfCarriages[static_cast<std::size_t>(carriage)],
                                       problem.varying ? ", varying" : "",
                                       defect));
   }
@@ -174,12 +199,13 @@ Tally make_and_judge(const MutantKind& kind, int wanted, unsigned first_seed) {
       continue;
     }
     Mutant mutant{.schedule = *schedule, .slots = 2 + pick(random, 2)};
-    bool direct = pick(random, 3) == 0;
-    direct = direct && verify(plan_of(mutant, direct)).ok();
+    Carriage carriage =
+        kCarriages[static_cast<std::size_t>(pick(random, static_cast<int>(kCarriages.size())))];
+    carriage = verify(plan_of(mutant, carriage)).ok() ? carriage : Carriage::kSlots;
     const Mutant sound = mutant;
     if (kind.apply(random, mutant) &&
         (mutant.schedule != sound.schedule || mutant.slots != sound.slots)) {
-      judge(mutant, direct, seed, tally);
+      judge(mutant, carriage, seed, tally);
     }
   }
   return tally;
@@ -196,6 +222,7 @@ TEST(Mutants, WhatIsAcceptedRunsRight) {
              "seen wrong",
              "accepted",
              "accepted, because");
+  std::array<int, kNamesOfCarriages.size()> accepted{};
   for (const MutantKind& kind : mutant_kinds()) {
     const Tally tally = make_and_judge(kind, wanted, seed);
     fmt::print("{:<20} {:>6} {:>10} {:>8} {:>11} {:>9}  {}\n",
@@ -210,6 +237,11 @@ TEST(Mutants, WhatIsAcceptedRunsRight) {
     EXPECT_TRUE(tally.accepted == 0 || !kind.may_be_right.empty()) << kind.name;
     EXPECT_TRUE(tally.wrong.empty())
         << kind.name << ": " << tally.wrong.size() << ", such as " << tally.wrong.front();
+    std::ranges::transform(accepted, tally.accepted_by_carriage, accepted.begin(), std::plus());
+  }
+  for (std::size_t carriage = 0; carriage < accepted.size(); ++carriage) {
+    fmt::print("accepted, {}: {}\n", kNamesOfCarriages[carriage], accepted[carriage]);
+    EXPECT_GT(accepted[carriage], 0) << kNamesOfCarriages[carriage];
   }
 }
 

@@ -21,6 +21,7 @@ constexpr std::size_t kCount = 100'003;
 
 struct CallOnce {
   Collective collective;
+  sennit_redop_t op;
   const float* send;
   float* recv;
   sennit_comm_t comm;
@@ -28,19 +29,18 @@ struct CallOnce {
 
 sennit_status_t run(const CallOnce& call, const sennit_call_options_t& options) {
   constexpr auto kType = SENNIT_FLOAT32;
-  constexpr auto kSum = SENNIT_SUM;
-  const auto& [collective, send, recv, comm] = call;
+  const auto& [collective, op, send, recv, comm] = call;
   switch (collective) {
     case Collective::kAllReduce:
-      return sennit_all_reduce(send, recv, kCount, kType, kSum, comm, nullptr, &options);
+      return sennit_all_reduce(send, recv, kCount, kType, op, comm, nullptr, &options);
     case Collective::kReduce:
-      return sennit_reduce(send, recv, kCount, kType, kSum, 0, comm, nullptr, &options);
+      return sennit_reduce(send, recv, kCount, kType, op, 0, comm, nullptr, &options);
     case Collective::kBroadcast:
       return sennit_broadcast(send, recv, kCount, kType, 0, comm, nullptr, &options);
     case Collective::kAllGather:
       return sennit_all_gather(send, recv, kCount, kType, comm, nullptr, &options);
     case Collective::kReduceScatter:
-      return sennit_reduce_scatter(send, recv, kCount, kType, kSum, comm, nullptr, &options);
+      return sennit_reduce_scatter(send, recv, kCount, kType, op, comm, nullptr, &options);
     case Collective::kAllToAll:
       return sennit_all_to_all(send, recv, kCount, kType, comm, nullptr, &options);
     case Collective::kGather:
@@ -70,8 +70,13 @@ bool uses_both_paths(sennit_comm_t comm) {
   return both;
 }
 
-void compare_paths(
-    const Algorithm& algorithm, int rank, int ranks, sennit_comm_t comm, Tally& tally) {
+struct Subject {
+  const Algorithm* algorithm;
+  sennit_redop_t op;
+};
+
+void compare_paths(const Subject& subject, int rank, int ranks, sennit_comm_t comm, Tally& tally) {
+  const Algorithm& algorithm = *subject.algorithm;
   const auto all = kCount * static_cast<std::size_t>(ranks);
   std::vector<float> input(all);
   for (std::size_t i = 0; i < all; ++i) {
@@ -86,7 +91,7 @@ void compare_paths(
     options.algorithm = name.c_str();
     options.path = path;
     const sennit_status_t status =
-        run({algorithm.collective, input.data(), output.data(), comm}, options);
+        run({algorithm.collective, subject.op, input.data(), output.data(), comm}, options);
     const bool may_be_refused = std::string_view(path) != "shm";
     if (may_be_refused && (status == SENNIT_NOT_PROVED || status == SENNIT_UNSUPPORTED)) {
       ++tally.refused;
@@ -103,10 +108,36 @@ void compare_paths(
   }
 }
 
+// What is scaled on the way is scaled once, whichever path it takes.
+std::vector<sennit_redop_t> operators(Collective collective, sennit_redop_t premul_sum) {
+  return is_reduction(collective) ? std::vector{SENNIT_SUM, SENNIT_AVG, premul_sum}
+                                  : std::vector{SENNIT_SUM};
+}
+
+void compare_paths_of_all(int rank, int ranks, sennit_comm_t comm, Tally& tally) {
+  const float scalar = 1.0F / static_cast<float>(rank + 3);
+  sennit_redop_t premul_sum = SENNIT_SUM;
+  EXPECT_EQ(sennit_redop_create_premulsum(&premul_sum, &scalar, SENNIT_FLOAT32, comm), SENNIT_OK);
+  Shape shape;
+  shape.ranks = ranks;
+  for (const Collective collective : kCollectives) {
+    if (collective == Collective::kBarrier || collective == Collective::kSendRecv) {
+      continue;
+    }
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      for (const sennit_redop_t op : operators(collective, premul_sum)) {
+        if (algorithm.refuses(shape).empty() && tally.defect.empty()) {
+          compare_paths({&algorithm, op}, rank, ranks, comm, tally);
+        }
+      }
+    }
+  }
+}
+
 class TwoPaths : public testing::TestWithParam<std::string_view> {};
 
 TEST_P(TwoPaths, CarryTheSameBitsAsOne) {
-  for (const int ranks : {2, 3, 5}) {
+  for (const int ranks : {2, 5}) {
     SCOPED_TRACE(ranks);
     sennit_unique_id_t id;
     ASSERT_EQ(sennit_unique_id_create(&id), SENNIT_OK);
@@ -121,18 +152,7 @@ TEST_P(TwoPaths, CarryTheSameBitsAsOne) {
           config.ports = 8;
           sennit_comm_t comm = nullptr;
           ASSERT_EQ(sennit_comm_init_rank(&comm, ranks, &id, rank, &config), SENNIT_OK);
-          Tally& tally = tallies[static_cast<std::size_t>(rank)];
-          for (const Collective collective : kCollectives) {
-            const bool plain =
-                collective != Collective::kBarrier && collective != Collective::kSendRecv;
-            for (const Algorithm& algorithm : algorithms(collective)) {
-              Shape shape;
-              shape.ranks = ranks;
-              if (plain && algorithm.refuses(shape).empty() && tally.defect.empty()) {
-                compare_paths(algorithm, rank, ranks, comm, tally);
-              }
-            }
-          }
+          compare_paths_of_all(rank, ranks, comm, tallies[static_cast<std::size_t>(rank)]);
           EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
         });
       }
@@ -141,7 +161,7 @@ TEST_P(TwoPaths, CarryTheSameBitsAsOne) {
       EXPECT_EQ(tally.defect, "");
       EXPECT_EQ(tally.carried, tallies.front().carried);
       EXPECT_EQ(tally.refused, tallies.front().refused);
-      EXPECT_GT(tally.carried, 10);
+      EXPECT_GT(tally.carried, 20);
     }
   }
 }

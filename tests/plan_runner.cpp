@@ -204,8 +204,24 @@ class PlanRun {
              .count = count_,
              .dtype = std::is_floating_point_v<T> ? Dtype::kFloat32 : Dtype::kInt64,
              .fingerprint = 7,
+             .path_policy = {.rule = PathRule::kRandom, .seed = options_.seed},
              .inputs = r.inputs,
              .outputs = r.outputs});
+  }
+
+  // A rank that asks for a path, or makes ready to be asked, has not moved, but another may then:
+  // so many rounds bring a message on its way, or nothing does.
+  static constexpr int kIdleRounds = 8;
+
+  [[nodiscard]] bool can_move() const {
+    for (int round = 0; round < kIdleRounds; ++round) {
+      for (const Rank& rank : ranks_) {
+        if (rank.job->advance()) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   // Ranks come in any order and some hardly ever; false when all have tried and none could move.
@@ -225,8 +241,7 @@ class PlanRun {
           moved = ranks_[rank].job->advance() || moved;
         }
       }
-      if (!moved && std::ranges::none_of(
-                        order, [&](std::size_t rank) { return ranks_[rank].job->advance(); })) {
+      if (!moved && !can_move()) {
         return false;
       }
     }

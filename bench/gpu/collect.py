@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 MODES = ("nccl", "nccl windows")
+ENGINES = ("sennit sm", "sennit stream")
 
 
 def answer(*command: str) -> str:
@@ -55,15 +56,23 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "time_us": times["sennit"],
         "wrong": measured["wrong"],
         "rivals": rivals,
+        "engines": {name: times[name] for name in ENGINES if name in times},
         "rival": min(rivals, key=lambda rival: rival["p50_us"]),
         "ratio": measured["ratio"],
     }
+
+
+def engine_times(measured: dict[str, Any]) -> str:
+    """Columns of the two engines; empty where they were not timed."""
+    engines = measured["engines"]
+    return "".join(f"{engines[name]['p50']:>9.1f}" for name in ENGINES if name in engines)
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Prints a line a row."""
     print(
         f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'nccl':>9}{'windows':>9}{'ratio':>7}"
+        f"{'sm':>9}{'stream':>9}"
     )
     for measured in rows:
         nccl, windows = (rival["p50_us"] for rival in measured["rivals"])
@@ -71,7 +80,7 @@ def show(rows: list[dict[str, Any]]) -> None:
         print(
             f"{measured['collective']:15}{measured['bytes']:>11} {measured['mode']:7}"
             f"{measured['time_us']['p50']:>9.1f}{nccl:>9.1f}{windows:>9.1f}"
-            f"{measured['ratio']:>7.2f}{wrong}"
+            f"{measured['ratio']:>7.2f}{engine_times(measured)}{wrong}"
         )
 
 

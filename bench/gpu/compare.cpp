@@ -3,12 +3,14 @@
 //
 //   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N] [--collective
 //   C]
+//           [--against engines]
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
 // the calls. A row is printed as one JSON object a line. NCCL runs twice: as it comes, on memory of
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
-// both.
+// both. Sennit works on memory of cudaMalloc. With --against engines, rows of 4 MB and more also
+// time Sennit's two engines one against the other, SMs and copy engines, where both can run a call.
 #include "nccl.hpp"
 
 #include "sennit/sennit.h"
@@ -35,6 +37,7 @@
 namespace {
 
 constexpr int kMaxRanks = 16;
+constexpr std::size_t kEnginesFromBytes = std::size_t{4} << 20;
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
 constexpr std::size_t kComparedElements = std::size_t{8} << 20;
@@ -68,6 +71,7 @@ struct Options {
   std::string mode = "graph";
   std::string collective;  // empty: all
   std::string algorithm;   // of broadcast; empty: Sennit's choice
+  bool engines = false;    // against each other, too
   std::size_t min_bytes = 256;
   std::size_t max_bytes = std::size_t{16} << 20;
   int samples = 21;
@@ -119,7 +123,7 @@ class Rank {
   void run(const Row& row) {
     doing = row.collective + " of " + std::to_string(row.bytes) + " bytes";
     alarm(kRowSeconds);
-    const Call ours = [&] { return sennit_call(row, registered_); };
+    const Call ours = [&] { return sennit_call(row, plain_, nullptr); };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
     const int calls = calls_per_sample(row.bytes);
@@ -127,7 +131,15 @@ class Rank {
     contestants.push_back(prepare("sennit", ours, calls));
     contestants.push_back(prepare("nccl", plain, calls));
     contestants.push_back(prepare("nccl windows", windows, calls));
-    check(row, ours, plain);
+    check(row, ours, windows);
+    if (options_.engines && row.bytes >= kEnginesFromBytes && runs_on_copy_engines(row)) {
+      for (const auto& [name, protocol] :
+           {std::pair("sennit sm", "ll128"), std::pair("sennit stream", "direct_get")}) {
+        const Call engine = [this, &row, protocol] { return sennit_call(row, plain_, protocol); };
+        contestants.push_back(prepare(name, engine, calls));
+        check(row, engine, windows);
+      }
+    }
     for (int sample = -3; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
         doing = row.collective + " of " + std::to_string(row.bytes) + " bytes, " + contestant.name;
@@ -206,7 +218,15 @@ class Rank {
             .ranks = options_.ranks};
   }
 
-  bool sennit_call(const Row& row, const Buffers& b) {
+  static bool runs_on_copy_engines(const Row& row) {
+    return row.collective == "all_gather" || row.collective == "all_to_all" ||
+           row.collective == "broadcast";
+  }
+
+  // `protocol`: null: Sennit's choice.
+  bool sennit_call(const Row& row, const Buffers& b, const char* protocol) {
+    sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
+    call.protocol = protocol;
     const auto n = row.count;
     const std::string& c = row.collective;
     const auto next = (rank_ + 1) % options_.ranks;
@@ -222,15 +242,14 @@ class Rank {
              SENNIT_OK;
     }
     if (c == "all_gather") {
-      return sennit_all_gather(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, nullptr) ==
+      return sennit_all_gather(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, &call) ==
              SENNIT_OK;
     }
     if (c == "all_to_all") {
-      return sennit_all_to_all(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, nullptr) ==
+      return sennit_all_to_all(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, &call) ==
              SENNIT_OK;
     }
     if (c == "broadcast") {
-      sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
       call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
       return sennit_broadcast(b.send, b.recv, n, SENNIT_FLOAT32, 0, comm_, stream_, &call) ==
              SENNIT_OK;
@@ -407,6 +426,9 @@ Options parse(int argc, char** argv) {
       options.collective = value;
     } else if (flag == "--algorithm") {
       options.algorithm = value;
+    } else if (flag == "--against") {
+      require(value == "engines", "--against takes: engines");
+      options.engines = true;
     } else if (flag == "--min-bytes") {
       options.min_bytes = std::stoull(value);
     } else if (flag == "--max-bytes") {

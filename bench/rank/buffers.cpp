@@ -1,17 +1,27 @@
 #include "buffers.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace sennit::bench {
 namespace {
 
 constexpr unsigned char kPoison = 0xA5;
+constexpr std::size_t kLine = 64;
+
+// A pair begins where a cache line does, so that no call's data share a line with the next's.
+std::size_t whole_lines(std::size_t bytes) {
+  return std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
+}
 
 }  // namespace
 
 Buffers::Memory Buffers::allocate(std::size_t bytes) {
-  void* pointer = nullptr;
-  check(sennit_mem_alloc(&pointer, bytes));
+  void* pointer = std::aligned_alloc(kLine, bytes);
+  if (pointer == nullptr) {
+    exit_with_error(3, std::to_string(bytes) + " bytes could not be allocated");
+  }
   std::memset(pointer, kPoison, bytes);
   return Memory(static_cast<std::byte*>(pointer));
 }
@@ -20,14 +30,22 @@ Buffers::Buffers(const WorkOrder& order, int rank, int ranks, std::size_t larges
     : order_(order),
       rank_(rank),
       ranks_(ranks),
-      send_(order.in_place ? nullptr : allocate(largest_bytes)),
-      recv_(allocate(largest_bytes)),
+      memory_bytes_(whole_lines(largest_bytes + order.rotate_bytes)),
+      send_(order.in_place ? nullptr : allocate(memory_bytes_)),
+      recv_(allocate(memory_bytes_)),
       elements_(element_type(order.dtype), order.op, ranks, order.seed) {
   for (int r = 0; r < ranks; ++r) {
     for (std::size_t variety = 0; variety < Elements::kVarieties; ++variety) {
       inputs_.push_back(elements_.input(r, variety));
     }
   }
+}
+
+void Buffers::lay_out(std::size_t count, std::size_t bytes, bool rotates) {
+  count_ = count;
+  offset_ = 0;
+  stride_ = whole_lines(bytes);
+  end_ = rotates ? (order_.rotate_bytes / stride_ + 1) * stride_ : stride_;
 }
 
 std::size_t Buffers::input_elements(int root) const {
@@ -67,20 +85,21 @@ std::size_t Buffers::output_elements(int root) const {
 // In place, the input lies in the receive buffer where sennit.h says.
 const void* Buffers::send(int root) const {
   if (!order_.in_place) {
-    return send_.get();
+    return send_.get() + offset_;
   }
   const bool own_part =
       order_.kind == Kind::kAllGather || (order_.kind == Kind::kGather && rank_ == root);
-  return recv_.get() +
+  return recv_.get() + offset_ +
          (own_part ? static_cast<std::size_t>(rank_) * count_ * order_.element_bytes : 0);
 }
 
 void* Buffers::recv(int root) const {
   const bool own_part =
       order_.kind == Kind::kReduceScatter || (order_.kind == Kind::kScatter && rank_ == root);
-  return recv_.get() + (order_.in_place && own_part
-                            ? static_cast<std::size_t>(rank_) * count_ * order_.element_bytes
-                            : 0);
+  return recv_.get() + offset_ +
+         (order_.in_place && own_part
+              ? static_cast<std::size_t>(rank_) * count_ * order_.element_bytes
+              : 0);
 }
 
 void Buffers::fill(int root) {

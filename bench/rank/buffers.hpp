@@ -7,18 +7,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
 namespace sennit::bench {
 
+// A pair of buffers for every call of a row, one after the other in memory that all libraries
+// share: as much as the order wants them to rotate over, and one pair at least.
 class Buffers {
  public:
   // Buffers for rows of up to `largest_bytes`.
   Buffers(const WorkOrder& order, int rank, int ranks, std::size_t largest_bytes);
 
-  // Lays out a row whose `count` means what it means in sennit.h.
-  void set_count(std::size_t count) { count_ = count; }
+  // Lays out a row of `bytes`, whose `count` means what it means in sennit.h. Unless `rotates`, all
+  // calls have the same pair.
+  void lay_out(std::size_t count, std::size_t bytes, bool rotates);
+  // Goes on to the next call's pair.
+  void rotate() {
+    offset_ += stride_;
+    if (offset_ >= end_) {
+      offset_ = 0;
+    }
+  }
 
   // As the collective wants them for `root`, in place or not.
   [[nodiscard]] const void* send(int root) const;
@@ -31,7 +42,7 @@ class Buffers {
 
  private:
   struct Free {
-    void operator()(std::byte* pointer) const { sennit_mem_free(pointer); }
+    void operator()(std::byte* pointer) const { std::free(pointer); }
   };
   using Memory = std::unique_ptr<std::byte, Free>;
   static Memory allocate(std::size_t bytes);
@@ -49,6 +60,10 @@ class Buffers {
   int rank_;
   int ranks_;
   std::size_t count_ = 0;
+  std::size_t memory_bytes_;
+  std::size_t offset_ = 0;  // of the pair in use
+  std::size_t stride_ = 0;
+  std::size_t end_ = 0;
   Memory send_;
   Memory recv_;
   Elements elements_;

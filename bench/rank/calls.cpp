@@ -38,7 +38,22 @@ double bus_factor(const WorkOrder& order, int ranks) {
   }
 }
 
-Caller::Caller(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
+int calls_of_all_roots(const WorkOrder& order, int ranks) {
+  const bool has_root = order.kind == Kind::kReduce || order.kind == Kind::kBroadcast ||
+                        order.kind == Kind::kGather || order.kind == Kind::kScatter;
+  return has_root && order.root < 0 ? ranks : 1;
+}
+
+int root_of(const WorkOrder& order, int ranks, std::size_t index) {
+  return order.root >= 0 ? order.root : static_cast<int>(index % static_cast<std::size_t>(ranks));
+}
+
+bool takes_part(const WorkOrder& order, int rank) {
+  return !order.pair || rank == order.pair->second ||
+         (order.bidirectional && rank == order.pair->first);
+}
+
+OwnCalls::OwnCalls(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
     : order_(order), comm_(comm), rank_(rank), ranks_(ranks) {
   const auto wish = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
   options_.algorithm = wish(order.algorithm);
@@ -47,47 +62,48 @@ Caller::Caller(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
   options_.tile_bytes = order.tile_bytes;
 }
 
-int Caller::root(std::size_t index) const {
-  return order_.root >= 0 ? order_.root
-                          : static_cast<int>(index % static_cast<std::size_t>(ranks_));
+void OwnCalls::wish(const Try& one) {
+  options_.algorithm = one.algorithm.empty() ? nullptr : one.algorithm.c_str();
+  options_.protocol = one.protocol.empty() ? nullptr : one.protocol.c_str();
+  options_.tile_bytes = one.tile_bytes;
 }
 
-bool Caller::takes_part() const {
-  return !order_.pair || rank_ == order_.pair->second ||
-         (order_.bidirectional && rank_ == order_.pair->first);
+void OwnCalls::call(const Buffers& buffers, std::size_t count, int root) {
+  check(attempt(buffers, count, root));
 }
 
-void Caller::call(const Buffers& buffers, std::size_t count, int root) const {
+sennit_status_t OwnCalls::attempt(const Buffers& buffers, std::size_t count, int root) const {
   const void* send = buffers.send(root);
   void* recv = buffers.recv(root);
   const auto dtype = order_.dtype;
   const auto op = order_.op;
   switch (order_.kind) {
     case Kind::kAllReduce:
-      return check(sennit_all_reduce(send, recv, count, dtype, op, comm_, nullptr, &options_));
+      return sennit_all_reduce(send, recv, count, dtype, op, comm_, nullptr, &options_);
     case Kind::kReduce:
-      return check(sennit_reduce(send, recv, count, dtype, op, root, comm_, nullptr, &options_));
+      return sennit_reduce(send, recv, count, dtype, op, root, comm_, nullptr, &options_);
     case Kind::kBroadcast:
-      return check(sennit_broadcast(send, recv, count, dtype, root, comm_, nullptr, &options_));
+      return sennit_broadcast(send, recv, count, dtype, root, comm_, nullptr, &options_);
     case Kind::kAllGather:
-      return check(sennit_all_gather(send, recv, count, dtype, comm_, nullptr, &options_));
+      return sennit_all_gather(send, recv, count, dtype, comm_, nullptr, &options_);
     case Kind::kReduceScatter:
-      return check(sennit_reduce_scatter(send, recv, count, dtype, op, comm_, nullptr, &options_));
+      return sennit_reduce_scatter(send, recv, count, dtype, op, comm_, nullptr, &options_);
     case Kind::kAllToAll:
-      return check(sennit_all_to_all(send, recv, count, dtype, comm_, nullptr, &options_));
+      return sennit_all_to_all(send, recv, count, dtype, comm_, nullptr, &options_);
     case Kind::kGather:
-      return check(sennit_gather(send, recv, count, dtype, root, comm_, nullptr, &options_));
+      return sennit_gather(send, recv, count, dtype, root, comm_, nullptr, &options_);
     case Kind::kScatter:
-      return check(sennit_scatter(send, recv, count, dtype, root, comm_, nullptr, &options_));
+      return sennit_scatter(send, recv, count, dtype, root, comm_, nullptr, &options_);
     case Kind::kBarrier:
-      return check(sennit_barrier(comm_, nullptr, &options_));
+      return sennit_barrier(comm_, nullptr, &options_);
     case Kind::kSendRecv:
       return exchange(buffers, count);
   }
+  return SENNIT_INVALID_ARGUMENT;
 }
 
 // The ring of all ranks, or one pair with a window of messages in flight.
-void Caller::exchange(const Buffers& buffers, std::size_t count) const {
+sennit_status_t OwnCalls::exchange(const Buffers& buffers, std::size_t count) const {
   int to = (rank_ + 1) % ranks_;
   int from = (rank_ + ranks_ - 1) % ranks_;
   bool sends = true;
@@ -95,22 +111,22 @@ void Caller::exchange(const Buffers& buffers, std::size_t count) const {
   if (order_.pair) {
     const auto [first, second] = *order_.pair;
     if (rank_ != first && rank_ != second) {
-      return;
+      return SENNIT_OK;
     }
     to = from = rank_ == first ? second : first;
     sends = rank_ == first || order_.bidirectional;
     receives = rank_ == second || order_.bidirectional;
   }
-  check(sennit_group_start());
+  check(sennit_group_start());  // its end tells what failed in it
   for (int message = 0; message < order_.window; ++message) {
     if (sends) {
-      check(sennit_send(buffers.send(0), count, order_.dtype, to, comm_, nullptr, &options_));
+      sennit_send(buffers.send(0), count, order_.dtype, to, comm_, nullptr, &options_);
     }
     if (receives) {
-      check(sennit_recv(buffers.recv(0), count, order_.dtype, from, comm_, nullptr, &options_));
+      sennit_recv(buffers.recv(0), count, order_.dtype, from, comm_, nullptr, &options_);
     }
   }
-  check(sennit_group_end());
+  return sennit_group_end();
 }
 
 }  // namespace sennit::bench

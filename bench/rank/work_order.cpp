@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 
 namespace sennit::bench {
@@ -102,7 +103,7 @@ void read_root(Reader& reader, WorkOrder& order) {
   }
 }
 
-WorkOrder parse(const Json& object) {
+WorkOrder parse_order(const Json& object) {
   WorkOrder order;
   Reader reader(object);
   reader.read("collective", order.collective);
@@ -137,11 +138,36 @@ WorkOrder parse(const Json& object) {
   reader.read("bidirectional", order.bidirectional);
   reader.read("window", order.window);
   reader.read("cycles", order.cycles);
+  reader.read("prune", order.prune);
+  if (const Json* tries = reader.raw("tries")) {
+    for (const Json& one : *tries) {
+      order.tries.push_back({.algorithm = one.at("algorithm").get<std::string>(),
+                             .protocol = one.at("protocol").get<std::string>(),
+                             .tile_bytes = one.at("tile_bytes").get<std::int64_t>()});
+    }
+  }
+  reader.read("rotate_bytes", order.rotate_bytes);
+  reader.read("warm_bytes", order.warm_bytes);
+  reader.read("slow_seconds", order.slow_seconds);
   reader.refuse_the_rest();
   if (order.iterations < 1 || order.warmup < 0 || order.window < 1 || order.cycles < 1) {
     exit_with_error(kBadUsage, "iterations, window and cycles are at least 1, warmup at least 0");
   }
   return order;
+}
+
+Job parse_job(const Json& object) {
+  Job job;
+  Reader reader(object);
+  if (const Json* orders = reader.raw("orders")) {
+    for (const Json& order : *orders) {
+      job.orders.push_back(parse_order(order));
+    }
+  }
+  reader.read("rival", job.rival);
+  reader.read("meeting", job.meeting);
+  reader.refuse_the_rest();
+  return job;
 }
 
 int exit_code_of(sennit_status_t status) {
@@ -166,11 +192,12 @@ int exit_code_of(sennit_status_t status) {
 
 }  // namespace
 
-WorkOrder read_work_order(const std::string& text) {
+Job read_job(const std::string& file) {
+  std::ifstream stream(file);
   try {
-    return parse(Json::parse(text));
+    return parse_job(Json::parse(stream));
   } catch (const Json::exception& e) {
-    exit_with_error(kBadUsage, std::string("the work order is not as it should be: ") + e.what());
+    exit_with_error(kBadUsage, "the job in " + file + " is not as it should be: " + e.what());
   }
 }
 

@@ -1,4 +1,4 @@
-// What the rank program is asked to do: one JSON object on standard input.
+// What the rank program is asked to do: a JSON object in the file that its argument names.
 #pragma once
 
 #include "sennit/sennit.h"
@@ -25,6 +25,13 @@ enum class Kind {
   kSendRecv,
 };
 
+// One of several ways to make a call that are timed in turn.
+struct Try {
+  std::string algorithm;
+  std::string protocol;
+  std::int64_t tile_bytes = 0;
+};
+
 struct WorkOrder {
   std::string collective = "all_reduce";
   Kind kind = Kind::kAllReduce;
@@ -49,11 +56,26 @@ struct WorkOrder {
   std::optional<std::pair<int, int>> pair;  // of send_recv; none: the ring
   bool bidirectional = false;
   int window = 1;
-  int cycles = 1;  // how often the list of sizes is run
+  // In each cycle a size is timed by all of them; none: as the fields above say.
+  std::vector<Try> tries;
+  // From the second size on, tries that were so many times slower than the best are left out; 0:
+  // no.
+  double prune = 0;
+  int cycles = 1;                // how often the list of sizes is run
+  std::size_t rotate_bytes = 0;  // calls go through so much memory; 0: all use the same buffers
+  std::size_t warm_bytes = 0;    // rows up to this size are timed with the same buffers as well
+  double slow_seconds = 0;       // a row that would take longer gets fewer samples; 0: no limit
 };
 
-// Exits 2, saying what is wrong, on anything that is not a work order.
-WorkOrder read_work_order(const std::string& text);
+// All that one set of ranks does.
+struct Job {
+  std::vector<WorkOrder> orders;
+  std::string rival;    // shared object of the library to compare with; empty: none
+  std::string meeting;  // a file of this job, where the rival's ranks may meet
+};
+
+// Exits 2, saying what is wrong, on anything that is not a job.
+Job read_job(const std::string& file);
 
 // Prints `{"error": {...}}` as the last line of standard error and exits.
 [[noreturn]] void exit_with_error(int code, const std::string& message);

@@ -161,9 +161,10 @@ typedef struct sennit_config_t {
       non_blocking; /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
   int32_t reproducible; /* SENNIT_REPRODUCIBLE, 0. 1: all calls, see sennit_call_options_t */
   const char* device;   /* SENNIT_DEVICE, "host"; "cuda": the thread's current device; "cuda:1" */
-  const char* path_policy; /* SENNIT_PATH_POLICY, "least_loaded": how calls use several paths */
+  const char* path_policy;  /* SENNIT_PATH_POLICY, "least_loaded": how calls use several paths */
+  const char* tuning_table; /* SENNIT_TUNING_TABLE, none: the file that `sennit tune` wrote here */
 } sennit_config_t;
-#define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* A fresh id; made by one rank and carried to the others by the program. */
 SENNIT_API sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id);

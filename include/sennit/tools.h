@@ -78,6 +78,35 @@ SENNIT_API sennit_status_t sennit_tool_explain(const char* request, char** answe
  *               "how", "machine", "verdict", "why"}]} */
 SENNIT_API sennit_status_t sennit_tool_reproduce(const char* request, char** answer);
 
+/* Times measured on GPU ranks beside what is simulated of the same calls on the description of that
+ * machine: {"machine", "rows": [{"collective", "ranks", "bytes": of the whole buffer, "time_us"}]}
+ * -> {"machine", "tolerance", "within",
+ *     "rows": [{"collective", "algorithm", "ranks", "bytes", "measured_us", "predicted_us",
+ * "ratio", "verdict"}]} */
+SENNIT_API sennit_status_t sennit_tool_measured(const char* request, char** answer);
+
+/* A tuning table of this machine out of times measured on it:
+ * {"rows": [{"collective", "ranks", "bytes": of the whole buffer, "algorithm",
+ *            "protocol": "slots" or "direct", "tile_bytes": 0 the default, "times_us": [...]}]}
+ * -> {"hash", "text": for a file that SENNIT_TUNING_TABLE names,
+ *     "fits": [{"ranks", "protocol", "bytes", "start_us", "gbps"}]} */
+SENNIT_API sennit_status_t sennit_tool_tune(const char* request, char** answer);
+
+/* What a table chooses, judged by rows of a later run: {"table": its text, "rows": as above}
+ * -> {"cells", "within_10_percent", "within_10_percent_or_spread", "choices": [...],
+ *     "chains", "chains_within_15_percent", "chain_times": [...],
+ *     "chunks", "chunks_within_factor_2", "chain_chunks": [...]} */
+SENNIT_API sennit_status_t sennit_tool_tune_check(const char* request, char** answer);
+
+/* What host ranks would run for a call, and why:
+ * {"collective", "ranks", "bytes": as for sennit_tool_explain, "table"?: the text of a table}
+ * -> {"machine", "collective", "ranks", "bytes", "choice": {"algorithm", "protocol", "tile_bytes"},
+ *     "reason", "selection_us": what choosing takes,
+ *     "candidates": [{"algorithm", "protocol", "predicted_us", "predicted_tile_bytes",
+ *                     "measured_us", "measured_tile_bytes", "measured_bytes"}],
+ *     "refused": [{"algorithm", "protocol", "why"}]} */
+SENNIT_API sennit_status_t sennit_tool_explain_host(const char* request, char** answer);
+
 SENNIT_API void sennit_tool_free(char* answer);
 
 #ifdef __cplusplus

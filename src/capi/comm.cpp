@@ -55,7 +55,8 @@ void settle(sennit_comm& handle) {
   }
   auto joined = handle.joining.get();
   if (joined.ok()) {
-    handle.comm = std::move(joined).value();
+    handle.comm = std::move(joined->comm);
+    handle.device = std::move(joined->device);
     handle.engine->attach(handle.comm);
   } else {
     handle.last_error = joined.status();

@@ -9,13 +9,23 @@
 #include <memory>
 #include <mutex>
 
+namespace sennit {
+
+// What a non-blocking init ends with.
+struct Joined {
+  std::shared_ptr<Communicator> comm;
+  std::unique_ptr<DeviceComm> device;  // null for host ranks
+};
+
+}  // namespace sennit
+
 // One communicator of one rank. `comm` is null while a non-blocking init runs.
 struct sennit_comm {
   std::shared_ptr<sennit::Communicator> comm;
   std::shared_ptr<sennit::ProgressEngine> engine;
   std::unique_ptr<sennit::DeviceComm> device;  // null for host ranks; ends before `comm`
   sennit::CommConfig config;
-  std::future<sennit::Result<std::shared_ptr<sennit::Communicator>>> joining;
+  std::future<sennit::Result<sennit::Joined>> joining;
   sennit::Status last_error;  // of this communicator; sennit_comm_last_error hands out its fields
 };
 

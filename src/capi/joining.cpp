@@ -36,11 +36,22 @@ Result<int> device_of(const CommConfig& config) {
   return device;
 }
 
-Status refuse_device_in_background(const CommConfig& config) {
-  return config.device == "host"
-             ? Status()
-             : fail(Code::kUnsupported,
-                    "a communicator of GPU ranks cannot be made without blocking yet");
+// The same config with the device named by number: "cuda" is the device of the thread that asks.
+Result<CommConfig> with_device_named(CommConfig config) {
+  if (config.device == "cuda") {
+    SENNIT_ASSIGN_OR_RETURN(const int device, device_of(config));
+    config.device = fmt::format("cuda:{}", device);
+  }
+  return config;
+}
+
+// Joins on the thread of a handle that nobody else knows, and hands out what it has become.
+Result<Joined> join_apart(const CommConfig& config, const Joining& join_host_ranks) {
+  sennit_comm apart;
+  apart.config = config;
+  apart.engine = ProgressEngine::of_this_thread();
+  SENNIT_RETURN_IF_ERROR(join_ranks(apart, join_host_ranks));
+  return Joined{std::move(apart.comm), std::move(apart.device)};
 }
 
 // Bytes of every rank to every rank.
@@ -84,6 +95,9 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   if (config.path_policy != nullptr) {
     base.path_policy = config.path_policy;
   }
+  if (config.tuning_table != nullptr) {
+    base.tuning_table = config.tuning_table;
+  }
   if (config.device != nullptr) {
     base.device = config.device;
   }
@@ -98,16 +112,22 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
 
 Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config));
-  SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
   if (device < 0) {
+    SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
     return {};
   }
+  // What this rank alone can know to fail fails before others wait for it.
+  SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
+  SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
+  SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
   handle.engine->attach(handle.comm);
-  auto made = DeviceComm::create(device,
+  auto made = DeviceComm::create(*driver,
+                                 device,
                                  handle.comm->world(),
                                  {.name = handle.config.name,
                                   .deadline_s = handle.config.deadline_s,
-                                  .blocks = handle.config.device_blocks},
+                                  .blocks = handle.config.device_blocks,
+                                  .copy_engines = copy_engines},
                                  [&](const void* mine, void* all, std::size_t bytes) {
                                    return gather_bytes(handle, mine, all, bytes);
                                  });
@@ -128,12 +148,12 @@ Status open(sennit_comm_t* result,
   handle->config = config;
   handle->engine = ProgressEngine::of_this_thread();
   if (non_blocking) {
-    SENNIT_RETURN_IF_ERROR(refuse_device_in_background(config));
+    SENNIT_ASSIGN_OR_RETURN(handle->config, with_device_named(config));
     // A thread that nobody waits for: destroy() must not have to sit out the others' coming.
-    std::promise<Result<std::shared_ptr<Communicator>>> joined;
+    std::promise<Result<Joined>> joined;
     handle->joining = joined.get_future();
-    std::thread([join_host_ranks, promise = std::move(joined)]() mutable {
-      promise.set_value(join_host_ranks());
+    std::thread([full = handle->config, join_host_ranks, promise = std::move(joined)]() mutable {
+      promise.set_value(join_apart(full, join_host_ranks));
     }).detach();
     *result = handle.release();
     return {Code::kInProgress, "the communicator is joining"};

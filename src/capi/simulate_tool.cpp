@@ -7,7 +7,6 @@
 #include "select/machine_plan.hpp"
 #include "select/reproduce/reproduce.hpp"
 #include "sennit/tools.h"
-#include "sim/fabric.hpp"
 #include "sim/simulate.hpp"
 #include "sim/timeline.hpp"
 

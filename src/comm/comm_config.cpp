@@ -10,9 +10,11 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
   config.path_policy = env_text("SENNIT_PATH_POLICY");
+  config.tuning_table = env_text("SENNIT_TUNING_TABLE");
   config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
   config.device_blocks = static_cast<int>(blocks);
+  config.copy_engines = env_text("SENNIT_COPY_ENGINES");
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
@@ -24,6 +26,22 @@ Result<CommConfig> CommConfig::from_environment() {
                           env_integer("SENNIT_REPRODUCIBLE", {0, 1}));
   config.reproducible = reproducible != 0;
   return config;
+}
+
+std::string CommConfig::settings(std::string_view table) const {
+  return fmt::format(
+      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\nreproducible={}\ndevice={}\n"
+      "device_blocks={}\ncopy_engines={}\ntuning_table={}",
+      slot_bytes,
+      slots,
+      ports,
+      paths,
+      path_policy,
+      reproducible,
+      device.substr(0, device.find(':')),
+      device_blocks,
+      copy_engines,
+      table);
 }
 
 }  // namespace sennit

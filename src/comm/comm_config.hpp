@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sennit {
 
@@ -16,16 +17,21 @@ struct CommConfig {
   double deadline_s = 30.0;  // negative: none
   std::string paths = "shm,cma";
   std::string path_policy = "least_loaded";
+  std::string tuning_table;     // file that `sennit tune` wrote; empty: none
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
-  int device_blocks = 128;        // of a call on a GPU, at most
-  std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
-  std::optional<DieAt> die_at{};  // for tests
-  bool reproducible = false;      // every call
+  int device_blocks = 128;            // of a call on a GPU, at most
+  std::string copy_engines = "auto";  // of GPUs: auto, on, off
+  std::string device = "host";        // or "cuda", the calling thread's device, or "cuda:1"
+  std::optional<DieAt> die_at{};      // for tests
+  bool reproducible = false;          // every call
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
+  // What the handshake compares, as "name=value" lines; `table` names the content of the tuning
+  // table, whose file may lie elsewhere for each rank.
+  [[nodiscard]] std::string settings(std::string_view table) const;
 };
 
 }  // namespace sennit

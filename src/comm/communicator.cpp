@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "comm/error_contract.hpp"
+#include "comm/tuning_file.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -82,29 +83,21 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
   }
   SENNIT_ASSIGN_OR_RETURN(const std::vector<PathKind> paths, parse_paths(full.paths));
   SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
+  SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
   // One port more: send and recv have their own.
   const shm::RingGeometry geometry{.ranks = identity.size,
                                    .ports = full.ports + 1,
                                    .slots = static_cast<std::uint32_t>(full.slots),
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
-  const JoinOptions options{
-      .timeout_s = full.join_timeout_s,
-      .settings = fmt::format("slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\n"
-                              "reproducible={}\ndevice={}\ndevice_blocks={}",
-                              full.slot_bytes,
-                              full.slots,
-                              full.ports,
-                              full.paths,
-                              full.path_policy,
-                              full.reproducible,
-                              full.device.substr(0, full.device.find(':')),
-                              full.device_blocks),
-      .segment_bytes = World::segment_bytes(geometry),
-      .interruption = interruption};
+  const JoinOptions options{.timeout_s = full.join_timeout_s,
+                            .settings = full.settings(table ? table->hash() : "none"),
+                            .segment_bytes = World::segment_bytes(geometry),
+                            .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), geometry));
   comm->facts_.sharing = path_choice.sharing;
+  comm->facts_.table = table;
   comm->path_policy_ = path_choice.policy;
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;

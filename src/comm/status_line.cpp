@@ -2,14 +2,28 @@
 
 namespace sennit {
 
+void StatusLine::Words::put(const CallWords& words) {
+  what.store((std::uint64_t{words.varying} << 56) | (std::uint64_t{words.collective} << 40) |
+                 (std::uint64_t{words.dtype} << 32) | words.op,
+             std::memory_order_release);
+  root.store(words.root, std::memory_order_release);
+  count.store(words.count, std::memory_order_release);
+  plan_hash.store(words.plan_hash, std::memory_order_release);
+}
+
+CallWords StatusLine::Words::get() const {
+  const std::uint64_t bits = what.load(std::memory_order_acquire);
+  return {.collective = static_cast<std::uint32_t>((bits >> 40) & 0xffff),
+          .dtype = static_cast<std::uint32_t>((bits >> 32) & 0xff),
+          .op = static_cast<std::uint32_t>(bits),
+          .root = static_cast<std::int32_t>(root.load(std::memory_order_acquire)),
+          .count = count.load(std::memory_order_acquire),
+          .plan_hash = plan_hash.load(std::memory_order_acquire),
+          .varying = (bits >> 56) != 0};
+}
+
 void StatusLine::enter(std::uint64_t call, const CallWords& words) {
-  Words& line = calls[call % calls.size()];
-  line.what.store((std::uint64_t{words.varying} << 56) | (std::uint64_t{words.collective} << 40) |
-                      (std::uint64_t{words.dtype} << 32) | words.op,
-                  std::memory_order_release);
-  line.root.store(words.root, std::memory_order_release);
-  line.count.store(words.count, std::memory_order_release);
-  line.plan_hash.store(words.plan_hash, std::memory_order_release);
+  calls[call % calls.size()].put(words);
   waits_for.store(-1, std::memory_order_relaxed);
   // Where lengths vary, each rank announces its counts and then looks for the others': of two ranks
   // one at least must see the other's.
@@ -31,15 +45,7 @@ bool StatusLine::read(std::uint64_t call, CallWords& words) const {
   if (!still_there()) {
     return false;
   }
-  const Words& line = calls[call % calls.size()];
-  const std::uint64_t what = line.what.load(std::memory_order_acquire);
-  words.varying = (what >> 56) != 0;
-  words.collective = static_cast<std::uint32_t>((what >> 40) & 0xffff);
-  words.dtype = static_cast<std::uint32_t>((what >> 32) & 0xff);
-  words.op = static_cast<std::uint32_t>(what);
-  words.root = static_cast<std::int32_t>(line.root.load(std::memory_order_acquire));
-  words.count = line.count.load(std::memory_order_acquire);
-  words.plan_hash = line.plan_hash.load(std::memory_order_acquire);
+  words = calls[call % calls.size()].get();
   return still_there();
 }
 

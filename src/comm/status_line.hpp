@@ -46,6 +46,10 @@ struct alignas(128) StatusLine {
     std::atomic<std::int64_t> root{0};
     std::atomic<std::uint64_t> count{0};
     std::atomic<std::uint64_t> plan_hash{0};
+
+    // Release stores and acquire loads, word by word.
+    void put(const CallWords& words);
+    [[nodiscard]] CallWords get() const;
   };
 
   std::atomic<std::uint64_t> entered{0};  // number of the last call begun, from 1

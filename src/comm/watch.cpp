@@ -44,41 +44,12 @@ bool read_call(
   return world.line(rank).read(sequence, words);
 }
 
-// The verdict when ranks have made different calls under one number.
 std::optional<Verdict> find_disagreement(const World& world,
                                          const CallView& view,
                                          std::uint64_t sequence) {
-  // The call of most ranks counts as the meant one; of equally many, that of the lowest rank.
-  std::vector<std::pair<CallWords, std::vector<int>>> calls;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    CallWords words;
-    if (!read_call(world, rank, sequence, view, words)) {
-      continue;
-    }
-    const auto same = std::ranges::find_if(calls, [&](const auto& c) { return c.first == words; });
-    if (same == calls.end()) {
-      calls.push_back({words, {rank}});
-    } else {
-      same->second.push_back(rank);
-    }
-  }
-  if (calls.size() < 2) {
-    return std::nullopt;
-  }
-  const auto meant = std::ranges::max_element(
-      calls, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  Verdict verdict{.code = Code::kMismatch};
-  std::vector<std::string> clauses;
-  for (const auto& [words, ranks] : calls) {
-    clauses.push_back(fmt::format("{} called {}", describe_ranks(world, ranks), describe(words)));
-    if (words != meant->first) {
-      verdict.blamed_ranks.insert(verdict.blamed_ranks.end(), ranks.begin(), ranks.end());
-    }
-  }
-  std::ranges::sort(verdict.blamed_ranks);
-  verdict.evidence =
-      fmt::format("the ranks disagree on call {}: {}", sequence, fmt::join(clauses, "; "));
-  return verdict;
+  return find_disagreement(world, sequence, [&](int rank, CallWords& words) {
+    return read_call(world, rank, sequence, view, words);
+  });
 }
 
 // Whether another rank has made another call under the number than this one.
@@ -229,13 +200,52 @@ std::string describe(const CallWords& words) {
                          ? fmt::format("{}_v of {}", name(collective), type)
                          : fmt::format("{} of {} x {}", name(collective), words.count, type);
   if (is_reduction(collective)) {
-    const auto op = reduce_op_from_value(static_cast<int>(words.op));
+    // Of one that the caller made there is no value in the ABI's table.
+    const auto op = words.op == static_cast<std::uint32_t>(ReduceOp::kPremulSum)
+                        ? Result<ReduceOp>(ReduceOp::kPremulSum)
+                        : reduce_op_from_value(static_cast<int>(words.op));
     text += fmt::format(", {}", op.ok() ? name(op.value()) : "an unknown operator");
   }
   if (is_rooted(collective)) {
     text += fmt::format(", root {}", words.root);
   }
   return text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
+}
+
+std::optional<Verdict> find_disagreement(const World& world,
+                                         std::uint64_t sequence,
+                                         const ReadCall& read) {
+  // The call of most ranks counts as the meant one; of equally many, that of the lowest rank.
+  std::vector<std::pair<CallWords, std::vector<int>>> calls;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    CallWords words;
+    if (!read(rank, words)) {
+      continue;
+    }
+    const auto same = std::ranges::find_if(calls, [&](const auto& c) { return c.first == words; });
+    if (same == calls.end()) {
+      calls.push_back({words, {rank}});
+    } else {
+      same->second.push_back(rank);
+    }
+  }
+  if (calls.size() < 2) {
+    return std::nullopt;
+  }
+  const auto meant = std::ranges::max_element(
+      calls, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  Verdict verdict{.code = Code::kMismatch};
+  std::vector<std::string> clauses;
+  for (const auto& [words, ranks] : calls) {
+    clauses.push_back(fmt::format("{} called {}", describe_ranks(world, ranks), describe(words)));
+    if (words != meant->first) {
+      verdict.blamed_ranks.insert(verdict.blamed_ranks.end(), ranks.begin(), ranks.end());
+    }
+  }
+  std::ranges::sort(verdict.blamed_ranks);
+  verdict.evidence =
+      fmt::format("the ranks disagree on call {}: {}", sequence, fmt::join(clauses, "; "));
+  return verdict;
 }
 
 std::optional<Verdict> find_different_counts(const World& world, const CallView& view) {

@@ -5,6 +5,7 @@
 #include "comm/world.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,13 @@ enum class Depth { kLines, kLinesAndProcesses };
 // Why the call can never end, if that can be known now: a rank died, gave up, aborted, has
 // finalized, or is in a different call with the same number.
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth);
+
+// What a rank has called under a number, if that can still be read.
+using ReadCall = std::function<bool(int rank, CallWords& words)>;
+// The verdict when ranks have made different calls under one number.
+std::optional<Verdict> find_disagreement(const World& world,
+                                         std::uint64_t sequence,
+                                         const ReadCall& read);
 
 // Of a call whose lengths vary: a rank that is in it and means another number of elements between
 // itself and this rank.

@@ -1,7 +1,8 @@
 #include "comm/world.hpp"
 
+#include "comm/usable_cores.hpp"
+
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <fstream>
@@ -19,23 +20,16 @@ std::size_t bells_offset(int ranks) {
 std::size_t counts_offset(int ranks) {
   return bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
 }
-std::size_t rings_offset(int ranks) {
+std::size_t device_lines_offset(int ranks) {
   const std::size_t end = counts_offset(ranks) + PairCountBoard::bytes(ranks);
   return (end + kPage - 1) / kPage * kPage;
 }
-
-int find_usable_cores(const std::vector<Member>& members) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (const Member& member : members) {
-    // 0 is this thread: a thread of this process may be bound by itself.
-    const pid_t pid = member.same_process ? 0 : member.pid;
-    cpu_set_t cores;
-    if ((pid > 0 || member.same_process) && ::sched_getaffinity(pid, sizeof(cores), &cores) == 0) {
-      CPU_OR(&all, &all, &cores);
-    }
-  }
-  return std::max(1, CPU_COUNT(&all));
+// These are whole pages: only those that are used become memory.
+std::size_t stream_words_offset(int ranks) {
+  return device_lines_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(DeviceLine);
+}
+std::size_t rings_offset(int ranks) {
+  return stream_words_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(stream::RankWords);
 }
 
 }  // namespace
@@ -53,11 +47,14 @@ World::World(Membership membership, const shm::RingGeometry& geometry)
       bells_(
           reinterpret_cast<Doorbell*>(membership_.segment->data() + bells_offset(geometry.ranks))),
       counts_(membership_.segment->data() + counts_offset(geometry.ranks), geometry.ranks),
+      device_lines_(reinterpret_cast<DeviceLine*>(membership_.segment->data() +
+                                                  device_lines_offset(geometry.ranks))),
+      stream_words_(reinterpret_cast<stream::RankWords*>(membership_.segment->data() +
+                                                         stream_words_offset(geometry.ranks))),
       host_rank_(
           membership_.identity.rank,
           shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
-          bells_),
-      usable_cores_(find_usable_cores(membership_.members)) {
+          bells_) {
   for (int peer = 0; peer < size(); ++peer) {
     host_rank_.peers[static_cast<std::size_t>(peer)] =
         cma::PeerMemory(member(peer).pid, member(peer).same_process);
@@ -141,6 +138,14 @@ std::vector<int> World::dead_ranks() const {
 bool World::is_dead(int rank) const {
   const std::vector<int> dead = dead_ranks();
   return std::ranges::find(dead, rank) != dead.end();
+}
+
+int World::usable_cores() const {
+  std::vector<pid_t> pids;
+  for (const Member& member : membership_.members) {
+    pids.push_back(member.pid);
+  }
+  return sennit::usable_cores(pids);
 }
 
 bool World::is_stopped(int rank) const {

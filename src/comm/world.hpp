@@ -1,7 +1,9 @@
 // World: the shared segment of one communicator as this rank sees it: status lines, doorbells and
-// rings, counts, and what it takes to know whether the other ranks live.
+// rings, counts, what ranks with GPUs tell each other, and what it takes to know whether the other
+// ranks live.
 #pragma once
 
+#include "comm/device/device_line.hpp"
 #include "comm/pair_counts.hpp"
 #include "comm/rendezvous/rendezvous.hpp"
 #include "comm/status_line.hpp"
@@ -35,14 +37,13 @@ class World {
   [[nodiscard]] StatusLine& line(int rank) const { return lines_[rank]; }
   [[nodiscard]] StatusLine& my_line() const { return lines_[rank()]; }
   [[nodiscard]] const PairCountBoard& counts() const { return counts_; }
+  [[nodiscard]] DeviceLine& device_line(int rank) const { return device_lines_[rank]; }
+  // Of all ranks, one after the other, in whole pages.
+  [[nodiscard]] stream::RankWords* stream_words() const { return stream_words_; }
   [[nodiscard]] Doorbell& bell(int rank) const { return bells_[rank]; }
   [[nodiscard]] std::uint32_t alarms() const {
     return header_->alarms.load(std::memory_order_acquire);
   }
-
-  // On which any of the ranks may run. Launchers often bind each rank to a core of its own, so one
-  // rank's cores alone say little.
-  [[nodiscard]] int usable_cores() const { return usable_cores_; }
 
   // Waits for all ranks; each tries to read a word of every other where `wanted`. The answer is the
   // same on all ranks: true when every rank could.
@@ -55,6 +56,9 @@ class World {
   // among them.
   [[nodiscard]] std::vector<int> dead_ranks() const;
   [[nodiscard]] bool is_dead(int rank) const;
+  // On which any of the ranks may run. Launchers often bind each rank to a core of its own, so one
+  // rank's cores alone say little.
+  [[nodiscard]] int usable_cores() const;
   // Stopped by a signal or a debugger, as far as /proc tells.
   [[nodiscard]] bool is_stopped(int rank) const;
   // "rank 3 (node7 pid 4711)"
@@ -69,8 +73,9 @@ class World {
   StatusLine* lines_;
   Doorbell* bells_;
   PairCountBoard counts_;
+  DeviceLine* device_lines_;
+  stream::RankWords* stream_words_;
   HostRank host_rank_;
-  int usable_cores_;
 };
 
 }  // namespace sennit

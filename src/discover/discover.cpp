@@ -1,5 +1,8 @@
 #include "discover/discover.hpp"
 
+#include "discover/discover_gpus.hpp"
+#include "drivers/cuda/cuda.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -143,7 +146,7 @@ std::vector<Cache> caches(const fs::path& root) {
   return result;
 }
 
-std::vector<PathState> path_states() {
+std::vector<PathState> path_states(const Machine& machine, const Status& cuda) {
   std::vector<PathState> states;
   for (const PathKindInfo& row : kPathKinds) {
     if (row.kind == PathKind::kShm) {
@@ -152,6 +155,8 @@ std::vector<PathState> path_states() {
       // Containers and kernel settings may forbid it between two processes and allow it in one, so
       // nothing that can be read here decides it.
       states.push_back({row.kind, false, "decided by trying it when ranks join"});
+    } else if (row.kind == PathKind::kNvlink) {
+      states.push_back(nvlink_state(machine, cuda));
     } else {
       states.push_back({row.kind, false, "this build has no driver for it"});
     }
@@ -162,6 +167,12 @@ std::vector<PathState> path_states() {
 }  // namespace
 
 Result<Machine> discover_host(const fs::path& root) {
+  return discover_host(root, nvml_driver(), cuda_driver().status());
+}
+
+Result<Machine> discover_host(const fs::path& root,
+                              const Result<NvmlDriver*>& nvml,
+                              const Status& cuda) {
   Machine machine;
   machine.name = trimmed(read_file(root / "proc/sys/kernel/hostname"));
   machine.cpu_model = cpu_model(read_file(root / "proc/cpuinfo"));
@@ -179,8 +190,12 @@ Result<Machine> discover_host(const fs::path& root) {
   }
   machine.numa_nodes = numa_nodes(root);
   machine.caches = caches(root);
-  machine.gpu_note = "this build does not look for GPUs: it has no CUDA";
-  machine.paths = path_states();
+  if (nvml.ok()) {
+    add_gpus(*nvml.value(), root, machine);
+  } else {
+    machine.gpu_note = nvml.status().message();
+  }
+  machine.paths = path_states(machine, cuda);
   return machine;
 }
 

@@ -27,7 +27,15 @@ Json cache_form(const Cache& cache) {
           {"shared_by", cache.shared_by}};
 }
 
-Json gpu_form(const Gpu& gpu) { return {{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}}; }
+Json gpu_form(const Gpu& gpu) {
+  return {{"name", gpu.name},
+          {"memory_bytes", gpu.memory_bytes},
+          {"uuid", gpu.uuid},
+          {"pci_bus_id", gpu.pci_bus_id},
+          {"numa_node", gpu.numa_node},
+          {"pcie_generation", gpu.pcie_generation},
+          {"pcie_lanes", gpu.pcie_lanes}};
+}
 
 Json link_form(const Link& link) {
   return {{"from", link.from},

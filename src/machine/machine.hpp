@@ -28,15 +28,20 @@ struct Cache {
 struct Gpu {
   std::string name;
   std::int64_t memory_bytes = 0;
+  std::string uuid{};
+  std::string pci_bus_id{};
+  int numa_node = -1;       // -1: not told
+  int pcie_generation = 0;  // 0: not told
+  int pcie_lanes = 0;
 };
 
 struct Link {
-  std::string from;  // "host", "gpu0", ...
+  std::string from;  // "host", "gpu0", "nvswitch", ...
   std::string to;
   PathKind path = PathKind::kShm;
   double bandwidth_gbps = 0;  // 10^9 bytes a second, one way
-  double latency_us = 0;
-  std::string source;  // "measured", or the document that says so
+  double latency_us = 0;      // 0: not known
+  std::string source;         // "measured", or what says so
 };
 
 // Whether ranks on this machine can use a path, and if not, why.

@@ -206,7 +206,8 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(read_numbers(2,
                                         {{"memory", "GB/s", &vertex.memory_gbps},
                                          {"reduce", "GB/s", &vertex.reduce_gbps},
-                                         {"switch", "us", &vertex.switch_us}},
+                                         {"switch", "us", &vertex.switch_us},
+                                         {"call", "us", &vertex.call_us}},
                                         vertex.source));
     SENNIT_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                             expand(prefix + std::string(words_[1])));
@@ -273,7 +274,8 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(read_numbers(2,
                                         {{"start", "us", &cost.start_us},
                                          {"sm", "us", &cost.sm_start_us},
-                                         {"lane", "GB/s", &cost.lane_gbps}},
+                                         {"lane", "GB/s", &cost.lane_gbps},
+                                         {"sms", "GB/s", &cost.sms_gbps}},
                                         cost.source));
     topology_.paths.push_back(cost);
     return {};

@@ -1,5 +1,7 @@
 #include "machine/topology_picture.hpp"
 
+#include "base/svg_text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -52,12 +54,10 @@ class Picture {
         R"(font-family="DejaVu Sans, Verdana, sans-serif" font-size="11" fill="#000">)",
         width_,
         bottom_ + legend + kMargin);
-    add("<title>{}: {}</title>", topology_.name, topology_.title);
+    const std::string title = svg_escaped(topology_.name + ": " + topology_.title);
+    add("<title>{}</title>", title);
     add(R"(<rect width="100%" height="100%" fill="#fff"/>)");
-    add(R"(<text x="{}" y="28" font-size="15" font-weight="bold">{}: {}</text>)",
-        kMargin,
-        topology_.name,
-        topology_.title);
+    add(R"(<text x="{}" y="28" font-size="15" font-weight="bold">{}</text>)", kMargin, title);
     for (const Wire& wire : topology_.wires) {
       add_wire(wire);
     }
@@ -130,7 +130,10 @@ class Picture {
         at.y - kBoxHeight / 2,
         kBoxWidth,
         kBoxHeight);
-    add(R"(<text x="{}" y="{}" text-anchor="middle">{}</text>)", at.x, at.y - 1, vertex.name);
+    add(R"(<text x="{}" y="{}" text-anchor="middle">{}</text>)",
+        at.x,
+        at.y - 1,
+        svg_escaped(vertex.name));
     if (vertex.memory_gbps > 0) {
       add(R"(<text x="{}" y="{}" text-anchor="middle" font-size="9">{:g} GB/s</text>)",
           at.x,

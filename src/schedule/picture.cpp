@@ -1,5 +1,6 @@
 #include "schedule/picture.hpp"
 
+#include "base/svg_text.hpp"
 #include "schedule/logical_time.hpp"
 #include "schedule/step_looks.hpp"
 #include "schedule/text.hpp"

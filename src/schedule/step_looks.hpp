@@ -29,7 +29,4 @@ inline constexpr std::array kStepLooks = {
 // SVG's <pattern> of each kind; its id is the kind's name.
 std::string step_patterns();
 
-// Text as it may stand in SVG.
-std::string svg_escaped(std::string_view text);
-
 }  // namespace sennit

@@ -14,6 +14,23 @@ constexpr std::int64_t kHopBytes = 350 * 1000;
 // Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
 constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 
+// From here on copy engines, which need some 8 us to begin and reach 390 GB/s, are ahead of SMs,
+// which store 15 of 16 bytes at 361 GB/s (predicted from both; `sennit-compare --protocol` measures
+// it).
+constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{16} << 20;
+
+// What all ranks together hold in the end, of each result once.
+std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
+  return is_cut(collective) ? bytes : bytes * ranks;
+}
+
+// Copy engines move, they do not reduce; in a gather or scatter they would be no faster than the
+// root's one wire, which the SMs fill as well.
+bool suits_copy_engines(Collective collective, int ranks) {
+  return ranks > 1 && (collective == Collective::kAllGather ||
+                       collective == Collective::kAllToAll || collective == Collective::kBroadcast);
+}
+
 std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
   switch (collective) {
     case Collective::kAllReduce: {
@@ -47,14 +64,17 @@ std::int64_t message_bytes(const Algorithm& algorithm, int ranks, std::int64_t b
                                                : bytes;
 }
 
-Result<Protocol> choose_protocol(const Wishes& wishes, std::int64_t bytes) {
-  if (wishes.protocol.empty()) {
-    return bytes <= kLlUpToBytes ? Protocol::kLl : Protocol::kLl128;
-  }
+Result<Protocol> wished_protocol(const Wishes& wishes, bool copy_engines) {
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
-  if (protocol != Protocol::kLl && protocol != Protocol::kLl128) {
+  if (protocol == Protocol::kDirectGet && !copy_engines) {
     return fail(Code::kUnsupported,
-                "GPU ranks have no protocol '{}' yet; there are: ll, ll128",
+                "protocol direct_get is that of copy engines, which these ranks do not use "
+                "(SENNIT_COPY_ENGINES)");
+  }
+  if (protocol != Protocol::kLl && protocol != Protocol::kLl128 &&
+      protocol != Protocol::kDirectGet) {
+    return fail(Code::kUnsupported,
+                "GPU ranks have no protocol '{}' yet; there are: ll, ll128, direct_get",
                 wishes.protocol);
   }
   return protocol;
@@ -65,15 +85,23 @@ Result<Protocol> choose_protocol(const Wishes& wishes, std::int64_t bytes) {
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
-                                        const Wishes& wishes) {
+                                        const Wishes& wishes,
+                                        bool copy_engines) {
   if (!wishes.path.empty() && wishes.path != "nvlink") {
     return fail(
         Code::kUnsupported, "GPU ranks have no path '{}' yet; there is: nvlink", wishes.path);
   }
+  DeviceChoice choice;
+  bool copies = copy_engines && wishes.algorithm.empty() &&
+                suits_copy_engines(collective, shape.ranks) &&
+                total_bytes(collective, shape.ranks, bytes) >= kCopyEnginesFromBytes;
+  if (!wishes.protocol.empty()) {
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, copy_engines));
+    copies = choice.protocol == Protocol::kDirectGet;
+  }
   const std::string_view wanted = wishes.algorithm.empty()
                                       ? default_algorithm(collective, shape.ranks, bytes)
                                       : std::string_view(wishes.algorithm);
-  DeviceChoice choice;
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
   if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
     return fail(Code::kUnsupported,
@@ -83,23 +111,29 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                 shape.ranks,
                 why);
   }
-  SENNIT_ASSIGN_OR_RETURN(
-      choice.protocol,
-      choose_protocol(wishes, message_bytes(*choice.algorithm, shape.ranks, bytes)));
+  if (copies) {
+    choice.protocol = Protocol::kDirectGet;
+  } else if (wishes.protocol.empty()) {
+    choice.protocol = message_bytes(*choice.algorithm, shape.ranks, bytes) <= kLlUpToBytes
+                          ? Protocol::kLl
+                          : Protocol::kLl128;
+  }
   return choice;
 }
 
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
                                                      const Shape& shape) {
   SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
-  // Two generations of packets: a message may wait while its successor is written.
+  // Two generations of packets: a message may wait while its successor is written. Copy engines
+  // have words for all parts of a message.
   constexpr int kSlots = 2;
   auto plan = std::make_shared<Plan>();
-  plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
-                               PathKind::kNvlink,
-                               choice.protocol,
-                               kSlots,
-                               Engine::kSm));
+  plan->strands.push_back(
+      bind(std::make_shared<const Schedule>(std::move(made)),
+           PathKind::kNvlink,
+           choice.protocol,
+           kSlots,
+           choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
   return std::shared_ptr<const Plan>(std::move(plan));
 }
 

@@ -1,6 +1,5 @@
 #include "select/machine_plan.hpp"
 
-#include "schedule/logical_time.hpp"
 #include "select/pipeline_model.hpp"
 #include "sim/fabric.hpp"
 
@@ -9,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
 
 namespace sennit {
 namespace {
@@ -41,54 +39,12 @@ bool lands_in_output(const Schedule& schedule, const Channel& channel, int numbe
   });
 }
 
-// Steps that send: the others take no time where bytes are put straight into place.
-int sends(const Step& step) { return step.out.empty() ? 0 : 1; }
-
-int busiest_lane(const Schedule& schedule) {
-  int busiest = 1;
-  for (const auto& lanes : schedule.ranks) {
-    for (const Lane& lane : lanes) {
-      int count = 0;
-      for (const Step& step : lane.steps) {
-        count += sends(step);
-      }
-      busiest = std::max(busiest, count);
-    }
-  }
-  return busiest;
-}
-
-// The most sends of one tile that wait for each other.
-int longest_chain(const Schedule& schedule) {
-  const LogicalTime time = logical_time(schedule);
-  std::vector<std::size_t> by_tick(time.nodes.size());
-  std::iota(by_tick.begin(), by_tick.end(), 0);
-  std::ranges::stable_sort(by_tick, {}, [&](std::size_t node) { return time.nodes[node].tick; });
-  std::vector<std::vector<std::size_t>> before(time.nodes.size());
-  for (const StepEdge& edge : time.edges) {
-    before[edge.to].push_back(edge.from);
-  }
-  std::vector<int> chain(time.nodes.size(), 0);
-  int longest = 1;
-  for (const std::size_t node : by_tick) {
-    const StepNode& at = time.nodes[node];
-    for (const std::size_t earlier : before[node]) {
-      chain[node] = std::max(chain[node], chain[earlier]);
-    }
-    chain[node] +=
-        sends(schedule.ranks[static_cast<std::size_t>(at.rank)][static_cast<std::size_t>(at.lane)]
-                  .steps[static_cast<std::size_t>(at.step)]);
-    longest = std::max(longest, chain[node]);
-  }
-  return longest;
-}
-
 class Binder {
  public:
   Binder(const MachinePlanRequest& request, sim::Fabric fabric)
       : request_(request), fabric_(std::move(fabric)) {}
 
-  Result<Plan> run(std::shared_ptr<const Schedule> schedule) {
+  Result<Plan> run(const std::shared_ptr<const Schedule>& schedule) {
     const bool on_gpus =
         fabric_.topology()
             .vertices[static_cast<std::size_t>(fabric_.topology().devices().front())]
@@ -125,7 +81,7 @@ class Binder {
       binding.protocol = Protocol::kDirectPut;
     }
     const double start_s = fabric_.topology().cost(*path).start_us * 1e-6;
-    model_.start_s = std::max(model_.start_s, start_s);
+    start_s_ = std::max(start_s_, start_s);
     for (const sim::Leg* leg : {&route->put, &route->fetch}) {
       for (const sim::Use& use : leg->uses) {
         constexpr double kPicosecondsPerSecond = 1e12;
@@ -151,19 +107,18 @@ class Binder {
   }
 
   std::int64_t best_tile(const Schedule& schedule) {
-    model_.bytes_per_s = std::isfinite(narrowest_) ? narrowest_ : 1;
-    model_.lane_steps = busiest_lane(schedule);
-    model_.rounds = longest_chain(schedule);
-    model_.message_blocks = std::max(1, largest_message_blocks(schedule));
+    PipelineModel model = pipeline_model(schedule);
+    model.start_s = start_s_;
+    model.bytes_per_s = std::isfinite(narrowest_) ? narrowest_ : 1;
     const std::int64_t block = block_range(schedule.problem, request_.bytes, 1, 0).length;
-    const double best = model_.best_tile_bytes(static_cast<double>(block));
+    const double best = model.best_tile_bytes(static_cast<double>(block));
     const auto units = static_cast<std::int64_t>(std::ceil(best / kTileAlignBytes));
     return std::max<std::int64_t>(1, units) * kTileAlignBytes;
   }
 
   const MachinePlanRequest& request_;
   sim::Fabric fabric_;
-  PipelineModel model_;
+  double start_s_ = 0;
   double narrowest_ = std::numeric_limits<double>::infinity();
 };
 

@@ -1,9 +1,5 @@
-// The papers' equations: against numbers worked out by hand, at their optima, and against the
-// simulator where their assumptions hold.
+// The papers' equations: against numbers worked out by hand, and at their optima.
 #include "select/models.hpp"
-
-#include "select/machine_plan.hpp"
-#include "sim/simulate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -106,68 +102,6 @@ TEST(Models, BoundsAreThoseOfThePorts) {
   EXPECT_DOUBLE_EQ(bound_all_reduce(100e9, 4, 1e9), 15e-3);
   EXPECT_DOUBLE_EQ(bound_exchange(100e9, 4, 1e9), 7.5e-3);
   EXPECT_DOUBLE_EQ(bound_broadcast(100e9, 1e9), 10e-3);
-}
-
-// The simulator does not know these forms; where what they assume holds, it must agree.
-double simulated(Collective collective,
-                 std::string_view algorithm,
-                 int ranks,
-                 int radix,
-                 std::int64_t bytes,
-                 std::int64_t tile) {
-  const std::string text = fmt::format(R"(machine crossbar GPUs on an ideal switch
-source test chosen for round numbers
-gpu 0..{0}
-switch crossbar
-link gpu0..{0} crossbar nvlink 10 GB/s from test
-path nvlink start 10 us from test
-)",
-                                       ranks - 1);
-  const Topology machine = *topology_from_text(text, "crossbar.machine");
-  const auto plan = plan_on_machine({.algorithm = *find_algorithm(collective, algorithm),
-                                     .shape = {.ranks = ranks, .radix = radix},
-                                     .bytes = bytes,
-                                     .tile_bytes = tile},
-                                    machine);
-  EXPECT_TRUE(plan.ok()) << plan.status().message();
-  return simulate(*plan, machine, {.count = bytes, .element_bytes = 1})->seconds;
-}
-
-TEST(Models, TheSimulatorAgreesWhereTheirAssumptionsHold) {
-  constexpr double kTolerance = 0.02;
-  constexpr std::int64_t kMessage = 64 << 20;
-  const auto message = static_cast<double>(kMessage);
-  for (const int ranks : {2, 4, 8, 16}) {
-    const double chain = simulated(Collective::kBroadcast, "chain", ranks, 0, kMessage, kMessage);
-    EXPECT_NEAR(chain / broadcast_chain(kLink, ranks, message), 1, kTolerance) << ranks;
-    for (const std::int64_t chunk : {kMessage / 256, kMessage / 32, kMessage / 4}) {
-      const double pipelined =
-          simulated(Collective::kBroadcast, "chain", ranks, 0, kMessage, chunk);
-      EXPECT_NEAR(
-          pipelined / broadcast_pipelined_chain(kLink, ranks, message, static_cast<double>(chunk)),
-          1,
-          kTolerance)
-          << ranks << " ranks, chunks of " << chunk;
-    }
-    // The root's port is what (1) counts; its n - 1 start-ups overlap here.
-    const double direct = simulated(Collective::kBroadcast, "direct", ranks, 0, kMessage, kMessage);
-    EXPECT_NEAR(direct / broadcast_direct(kLink, ranks, message), 1, kTolerance) << ranks;
-  }
-}
-
-// A ring is paced by its slowest link, and no all_reduce beats what its ports can carry.
-TEST(Models, NoSimulatedAllReduceBeatsTheBound) {
-  constexpr std::int64_t kMessage = 64 << 20;
-  for (const int ranks : {2, 4, 7, 8}) {
-    for (const Algorithm& row : algorithms(Collective::kAllReduce)) {
-      if (!row.refuses({.ranks = ranks}).empty()) {
-        continue;
-      }
-      const double time = simulated(Collective::kAllReduce, row.name, ranks, 0, kMessage, 1 << 20);
-      EXPECT_GE(time, bound_all_reduce(10e9, ranks, static_cast<double>(kMessage)) * (1 - 1e-9))
-          << row.name << " on " << ranks;
-    }
-  }
 }
 
 }  // namespace

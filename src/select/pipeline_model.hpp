@@ -9,7 +9,7 @@
 // gain nothing. What the form does not know is that messages share links (docs/models.md).
 #pragma once
 
-#include <cstdint>
+#include "schedule/schedule.hpp"
 
 namespace sennit {
 
@@ -25,5 +25,8 @@ struct PipelineModel {
   // C* = sqrt(L q t_s B / (b (R - q))): where the derivative of T is zero; L where R <= q.
   [[nodiscard]] double best_tile_bytes(double block_bytes) const;
 };
+
+// q, R and b of a schedule; t_s and B are the caller's to fill in.
+PipelineModel pipeline_model(const Schedule& schedule);
 
 }  // namespace sennit

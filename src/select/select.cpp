@@ -121,6 +121,29 @@ Status choose_ways(const Wishes& wishes, bool one_copy, const HostFacts& facts, 
   return {};
 }
 
+// The table's word on a call, if it has one: null where the user asked for something that the
+// table does not tell, or where the shape is not one that was measured.
+const Timing* measured_best(Collective collective,
+                            const Shape& shape,
+                            std::int64_t bytes,
+                            const Wishes& wishes,
+                            const HostFacts& facts) {
+  const bool free = wishes.algorithm.empty() && wishes.path.empty() && wishes.protocol.empty() &&
+                    wishes.tile_bytes == 0 && !(wishes.rank_order && is_reduction(collective));
+  if (!facts.table || !free || shape.varying) {
+    return nullptr;
+  }
+  const Carriers carriers = facts.shm && facts.cma ? Carriers::kAny
+                            : facts.cma            ? Carriers::kDirect
+                                                   : Carriers::kSlots;
+  const Timing* best = facts.table->best(collective, shape.ranks, bytes, carriers);
+  return best != nullptr && best->algorithm->refuses(shape).empty() ? best : nullptr;
+}
+
+std::int64_t default_tile(bool direct, const HostFacts& facts) {
+  return direct ? kDirectTileBytes : static_cast<std::int64_t>(facts.slot_bytes);
+}
+
 // One strand of a choice: stored messages by slots, directly, or by both.
 Result<Strand> bind_strand(const Choice& choice,
                            const std::shared_ptr<const Schedule>& schedule,
@@ -194,6 +217,12 @@ Result<Choice> choose(Collective collective,
                       const Wishes& wishes,
                       const HostFacts& facts) {
   Choice choice;
+  if (const Timing* best = measured_best(collective, shape, bytes, wishes, facts)) {
+    choice.algorithm = best->algorithm;
+    choice.direct = best->direct;
+    choice.tile_bytes = best->tile_bytes > 0 ? best->tile_bytes : default_tile(best->direct, facts);
+    return choice;
+  }
   std::string_view wanted = wishes.algorithm;
   if (wanted.empty() && shape.varying) {
     // It runs every v-form: nobody passes on blocks whose lengths only others know.
@@ -220,9 +249,8 @@ Result<Choice> choose(Collective collective,
                 "a call whose lengths vary takes one path, shm or cma, not '{}'",
                 wishes.path);
   }
-  choice.tile_bytes = wishes.tile_bytes > 0 ? wishes.tile_bytes
-                      : choice.direct       ? kDirectTileBytes
-                                            : static_cast<std::int64_t>(facts.slot_bytes);
+  choice.tile_bytes =
+      wishes.tile_bytes > 0 ? wishes.tile_bytes : default_tile(choice.direct, facts);
   return choice;
 }
 

@@ -1,11 +1,13 @@
-// Selection: which algorithm, protocol and tile a call uses. A pure function of what all ranks
-// share; so far a short table of rules for host ranks.
+// Selection: which algorithm, protocol and tile a call of host ranks uses. A pure function of what
+// all ranks share: what the user asked for, else what a tuning table found fastest, else a short
+// table of rules.
 #pragma once
 
 #include "algo/algorithm.hpp"
 #include "schedule/path_policy.hpp"
 #include "schedule/plan.hpp"
 #include "schedule/scaling.hpp"
+#include "select/tuning_table.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -48,6 +50,7 @@ struct HostFacts {
   bool cma = false;  // every rank can read every other's memory
   std::uint32_t slots = 4;
   std::size_t slot_bytes = 64 * 1024;
+  std::shared_ptr<const TuningTable> table{};  // null: none
 
   bool operator==(const HostFacts&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace sennit::sim {
 namespace {
@@ -80,7 +81,19 @@ Part CostForm::part(int number, PathKind path, const std::vector<Use>& uses) con
   return {.uses = &uses,
           // A copy engine drives the whole link by itself.
           .limit = engine == Engine::kStream ? 0 : cost.lane_gbps * kBytesPerPicosecond,
+          .factor = engine == Engine::kSm ? store_factor(uses, cost) : 1,
           .start = std::llround(start_us * kPicosecondsPerMicrosecond)};
+}
+
+// Stores of thread blocks travel in smaller packets than a copy engine's, so the same wire carries
+// less of them.
+double CostForm::store_factor(const std::vector<Use>& uses, const PathCost& cost) const {
+  double narrowest = std::numeric_limits<double>::infinity();
+  for (const Use& use : uses) {
+    narrowest = std::min(narrowest, fabric_->capacities()[at(use.resource)] / use.weight);
+  }
+  const double stores = cost.sms_gbps * kBytesPerPicosecond;
+  return stores > 0 && std::isfinite(narrowest) ? std::max(1.0, narrowest / stores) : 1;
 }
 
 Status CostForm::add_sends(int number, CostStep& out) {
@@ -153,11 +166,12 @@ Status CostForm::add_message(int number, int channel, LaneId peer, CostStep& out
     Part flow;
     if (sends || get) {
       flow = part(number, path, route->put.uses);
-      flow.factor = wire_factor(binding.protocol);
+      flow.factor *= wire_factor(binding.protocol);
     } else if (route->staged) {
       flow = part(number, path, route->fetch.uses);
     } else if (arrives_unstored(number, channel)) {
       flow = part(number, path, memory_uses(rank, 2, 0));
+      flow.factor = 1;
       flow.start = 0;
     } else {
       continue;

@@ -70,6 +70,7 @@ class CostForm {
   void find_lengths(int number, CostStep& out) const;
   [[nodiscard]] bool arrives_unstored(int number, int channel) const;
   [[nodiscard]] Part part(int number, PathKind path, const std::vector<Use>& uses) const;
+  [[nodiscard]] double store_factor(const std::vector<Use>& uses, const PathCost& cost) const;
   const std::vector<Use>& memory_uses(int rank, double touches, double combined);
   [[nodiscard]] std::vector<int> scratches_of(int step) const;
 

@@ -1,7 +1,5 @@
 #include "sim/fabric.hpp"
 
-#include <algorithm>
-
 namespace sennit::sim {
 namespace {
 

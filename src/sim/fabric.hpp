@@ -88,6 +88,12 @@ class Fabric {
     int to = 0;
   };
 
+  // How a search first came to a vertex; `from` is below 0 where it has not.
+  struct Arrival {
+    int from = -1;
+    Hop by{};
+  };
+
   Fabric(const Topology& topology, const Placement& placement);
 
   void number_resources();
@@ -99,6 +105,7 @@ class Fabric {
   [[nodiscard]] std::optional<LocalRoute> staged_route(Endpoints ends) const;
   [[nodiscard]] std::optional<LocalRoute> memory_route(Endpoints ends, PathKind path) const;
   [[nodiscard]] std::optional<Hops> shortest(Endpoints ends, PathKind path) const;
+  [[nodiscard]] static Hops retrace(Endpoints ends, const std::vector<Arrival>& arrivals);
   [[nodiscard]] std::optional<int> nearest_cpu(int from) const;
   [[nodiscard]] bool may_use(const Wire& wire, PathKind path) const;
   [[nodiscard]] bool may_pass(VertexKind vertex, PathKind path) const;

@@ -42,11 +42,10 @@ bool Fabric::may_pass(VertexKind vertex, PathKind path) const {
 
 std::optional<Fabric::Hops> Fabric::shortest(Endpoints ends, PathKind path) const {
   const auto count = topology_.vertices.size();
-  std::vector<std::optional<Hop>> came_by(2 * count);
-  std::vector<int> came_from(2 * count, -1);
+  std::vector<Arrival> arrivals(2 * count);
   std::deque<int> open{ends.from};
-  came_from[static_cast<std::size_t>(ends.from)] = ends.from;
-  while (!open.empty() && came_from[static_cast<std::size_t>(ends.to)] < 0) {
+  arrivals[static_cast<std::size_t>(ends.from)].from = ends.from;
+  while (!open.empty() && arrivals[static_cast<std::size_t>(ends.to)].from < 0) {
     const int here = open.front();
     open.pop_front();
     const auto vertex = static_cast<std::size_t>(here) % count;
@@ -66,20 +65,24 @@ std::optional<Fabric::Hops> Fabric::shortest(Endpoints ends, PathKind path) cons
       // The fabric is one vertex for both nodes; from it the way leads into the second.
       const int end = kind == VertexKind::kFabric ? 1 : here / static_cast<int>(count);
       const int there = other + (to_fabric ? 0 : end) * static_cast<int>(count);
-      if (came_from[static_cast<std::size_t>(there)] < 0) {
-        came_from[static_cast<std::size_t>(there)] = here;
-        came_by[static_cast<std::size_t>(there)] =
-            Hop{.wire = static_cast<int>(w), .backward = backward, .end = end};
+      Arrival& arrival = arrivals[static_cast<std::size_t>(there)];
+      if (arrival.from < 0) {
+        arrival = {.from = here,
+                   .by = {.wire = static_cast<int>(w), .backward = backward, .end = end}};
         open.push_back(there);
       }
     }
   }
-  if (came_from[static_cast<std::size_t>(ends.to)] < 0) {
+  if (arrivals[static_cast<std::size_t>(ends.to)].from < 0) {
     return std::nullopt;
   }
+  return retrace(ends, arrivals);
+}
+
+Fabric::Hops Fabric::retrace(Endpoints ends, const std::vector<Arrival>& arrivals) {
   Hops hops;
-  for (int at = ends.to; at != ends.from; at = came_from[static_cast<std::size_t>(at)]) {
-    hops.push_back(*came_by[static_cast<std::size_t>(at)]);
+  for (int at = ends.to; at != ends.from; at = arrivals[static_cast<std::size_t>(at)].from) {
+    hops.push_back(arrivals[static_cast<std::size_t>(at)].by);
   }
   std::ranges::reverse(hops);
   return hops;

@@ -1,6 +1,7 @@
 #include "sim/simulate.hpp"
 
 #include "sim/cost_form.hpp"
+#include "sim/layout.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -13,6 +14,7 @@ using sim::CostForm;
 using sim::CostStep;
 using sim::Fabric;
 using sim::FlowNetwork;
+using sim::Layout;
 using sim::Part;
 using sim::Time;
 
@@ -20,50 +22,6 @@ constexpr double kSecondsPerTick = 1e-12;
 constexpr double kMicrosecondsPerTick = 1e-6;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-// How a strand's part of the blocks is cut into tiles, in bytes.
-struct Layout {
-  std::int64_t tile_bytes = 0;
-  std::int64_t tiles = 0;
-  std::vector<std::int64_t> lengths;  // by block of a cut vector, else one
-  std::int64_t full_bytes = 0;        // no block is shorter than this
-
-  [[nodiscard]] std::int64_t slice(int block, std::int64_t tile) const {
-    const std::int64_t length = lengths[lengths.size() == 1 ? 0 : at(block)];
-    return std::clamp<std::int64_t>(length - tile * tile_bytes, 0, tile_bytes);
-  }
-
-  [[nodiscard]] std::int64_t message(const CostStep& step, std::int64_t tile) const {
-    if ((tile + 1) * tile_bytes <= full_bytes) {
-      return step.length_count * tile_bytes;
-    }
-    std::int64_t bytes = 0;
-    for (const Block& block : *step.lengths) {
-      bytes += slice(block.index, tile);
-    }
-    return bytes;
-  }
-};
-
-Layout lay_out(const Plan& plan, int strand, const SimulationRequest& request) {
-  const Strand& bound = plan.strands[at(strand)];
-  const Problem& problem = bound.schedule->problem;
-  Layout layout;
-  const std::int64_t element = request.element_bytes;
-  layout.tile_bytes = std::max<std::int64_t>(1, bound.tile_bytes / element) * element;
-  const int blocks = is_cut(problem.collective) ? problem.cut : 1;
-  for (int block = 0; block < blocks; ++block) {
-    const ElementRange whole = block_range(problem, request.count, element, block);
-    layout.lengths.push_back(strand_range(plan, strand, whole.length, element).length * element);
-  }
-  const auto [shortest, longest] = std::ranges::minmax(layout.lengths);
-  layout.full_bytes = shortest;
-  // A barrier has no blocks; its program runs once.
-  layout.tiles = problem.collective == Collective::kBarrier
-                     ? 1
-                     : (longest + layout.tile_bytes - 1) / layout.tile_bytes;
-  return layout;
-}
 
 // Runs one plan on one machine, event by event.
 class Simulator {
@@ -149,7 +107,7 @@ class Simulator {
     Result<CostForm> form = CostForm::build(plan_.strands[at(strand)], fabric_);
     SENNIT_RETURN_IF_ERROR(form.status());
     forms_.push_back(std::move(*form));
-    layouts_.push_back(lay_out(plan_, strand, request_));
+    layouts_.push_back(sim::lay_out(plan_, strand, request_.count, request_.element_bytes));
     for (int copy = 0; copy < plan_.strands[at(strand)].width; ++copy) {
       add_copy(strand, copy);
     }
@@ -441,9 +399,23 @@ class Simulator {
     return {};
   }
 
+  // A kernel begins before the first step of its lanes and ends behind the last.
+  [[nodiscard]] double call_seconds() const {
+    const bool kernels = std::ranges::any_of(plan_.strands, [](const Strand& strand) {
+      return std::ranges::any_of(strand.lanes, [](const std::vector<LaneBinding>& lanes) {
+        return std::ranges::find(lanes, Engine::kSm, &LaneBinding::engine) != lanes.end();
+      });
+    });
+    double most_us = 0;
+    for (const Vertex& vertex : fabric_.topology().vertices) {
+      most_us = std::max(most_us, vertex.call_us);
+    }
+    return kernels ? most_us * 1e-6 : 0;
+  }
+
   Simulation result() {
     Simulation run;
-    run.seconds = static_cast<double>(now_) * kSecondsPerTick;
+    run.seconds = static_cast<double>(now_) * kSecondsPerTick + call_seconds();
     const std::vector<double>& capacities = fabric_.capacities();
     for (std::size_t r = 0; r < capacities.size(); ++r) {
       const double bytes = network_.carried(static_cast<int>(r));

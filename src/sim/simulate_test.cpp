@@ -209,6 +209,25 @@ path nvlink start 9 us sm 1 us lane 50 GB/s from test
   EXPECT_LT(relative_error(seconds({{strand}}, machine, 8 * kMega), eight_blocks), kRounding);
 }
 
+// Stores of thread blocks get less out of a wire than a copy engine, and a kernel takes its time to
+// begin and end.
+TEST(Simulate, ThreadBlocksTogetherStoreLessThanTheWireCarries) {
+  const Topology machine = parse(R"(machine blocks Two GPUs
+source test chosen for round numbers
+gpu 0..1 call 3 us from test
+link gpu0 gpu1 nvlink 300 GB/s from test
+path nvlink start 9 us sm 1 us sms 200 GB/s from test
+)");
+  Strand strand = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});
+  strand.tile_bytes = kMega;
+  const double copied = 9e-6 + static_cast<double>(kMega) / 300e9;
+  EXPECT_LT(relative_error(seconds({{strand}}, machine, kMega), copied), kRounding);
+  strand = bind(strand.schedule, PathKind::kNvlink, Protocol::kDirectPut, 2, Engine::kSm);
+  strand.tile_bytes = kMega;
+  const double stored = 3e-6 + 1e-6 + static_cast<double>(kMega) / 200e9;
+  EXPECT_LT(relative_error(seconds({{strand}}, machine, kMega), stored), kRounding);
+}
+
 // The reader copies, so the bytes move in its step, and the sender's step lasts as long.
 TEST(Simulate, DirectGetMovesBytesInTheReadersStep) {
   Strand strand = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});

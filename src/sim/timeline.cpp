@@ -1,5 +1,6 @@
 #include "sim/timeline.hpp"
 
+#include "base/svg_text.hpp"
 #include "schedule/step_looks.hpp"
 #include "schedule/text.hpp"
 

@@ -56,8 +56,10 @@ void set_fault(const FaultCase& fault_case) {
     return;
   }
   // The first collective is the barrier that brings the ranks together.
-  const std::string moment = fmt::format("{}:2:{}{}:{}",
+  const bool is_pair = fault_case.subject.algorithm->collective == Collective::kSendRecv;
+  const std::string moment = fmt::format("{}:{}:{}{}:{}",
                                          fault_case.victim,
+                                         is_pair ? 0 : 2,
                                          fault_case.moment / 2,
                                          fault_case.moment % 2 == 1 ? ".5" : "",
                                          fault_case.fault == Fault::kKill ? "kill" : "stop");

@@ -30,13 +30,12 @@ std::string Subject::name() const {
 std::vector<Subject> subjects(int ranks) {
   std::vector<Subject> all;
   for (const Collective collective : kCollectives) {
-    if (collective == Collective::kSendRecv) {
-      continue;
-    }
     for (const Algorithm& algorithm : algorithms(collective)) {
       // Trees of other roots are the same but for the ranks' numbers; this root is not the first.
       Subject subject{.algorithm = &algorithm, .ranks = ranks, .root = 1};
-      const auto schedule = make_schedule(algorithm, {.ranks = ranks, .root = subject.root});
+      const bool is_pair = collective == Collective::kSendRecv;
+      const Shape shape{.ranks = is_pair ? 2 : ranks, .root = is_pair ? 0 : subject.root};
+      const auto schedule = make_schedule(algorithm, shape);
       if (!schedule.ok()) {
         continue;
       }
@@ -94,9 +93,18 @@ sennit_status_t SubjectCall::run(sennit_comm_t comm, double deadline_s) {
     case Collective::kBarrier:
       return sennit_barrier(comm, nullptr, &options);
     case Collective::kSendRecv:
-      break;
+      return shift(comm, options);
   }
   return SENNIT_INVALID_USAGE;
+}
+
+sennit_status_t SubjectCall::shift(sennit_comm_t comm, const sennit_call_options_t& options) {
+  const std::size_t count = subject_.count;
+  const int next = (rank_ + 1) % subject_.ranks;
+  sennit_group_start();
+  sennit_send(input_.data(), count, SENNIT_FLOAT32, next, comm, nullptr, &options);
+  sennit_recv(output_.data(), count, SENNIT_FLOAT32, previous(), comm, nullptr, &options);
+  return sennit_group_end();
 }
 
 std::size_t SubjectCall::output_size() const {
@@ -140,8 +148,9 @@ float SubjectCall::expected(std::size_t index) const {
       return value(from, mine);
     case Collective::kScatter:
       return value(subject_.root, mine);
-    case Collective::kBarrier:
     case Collective::kSendRecv:
+      return value(previous(), index);
+    case Collective::kBarrier:
       break;
   }
   return 0;

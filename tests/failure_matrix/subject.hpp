@@ -21,8 +21,8 @@ struct Subject {
   [[nodiscard]] std::string name() const;  // "all_reduce ring, slots, 4 ranks"
 };
 
-// Every row of every table of collectives that `ranks` ranks can run, over both protocols. Not
-// send_recv: a send is no call of all ranks.
+// Every row of every table that `ranks` ranks can run, over both protocols. send_recv: a group, in
+// which each rank sends to the next one and receives from the one before.
 std::vector<Subject> subjects(int ranks);
 
 // One rank's buffers. Every element tells whose it was and where it lay.
@@ -34,6 +34,8 @@ class SubjectCall {
   [[nodiscard]] bool is_right() const;
 
  private:
+  sennit_status_t shift(sennit_comm_t comm, const sennit_call_options_t& options);
+  [[nodiscard]] int previous() const { return (rank_ + subject_.ranks - 1) % subject_.ranks; }
   [[nodiscard]] std::size_t output_size() const;
   [[nodiscard]] float expected(std::size_t index) const;
 

@@ -39,6 +39,8 @@ ROW_TYPES: dict[str, type | tuple[type, ...]] = {
     "samples": int,
     "calls_per_sample": int,
     "time_us": dict,
+    "warm_us": type(None),
+    "rotate_bytes": int,
     "algbw_GBps": (int, float),
     "busbw_GBps": (int, float),
     "wrong": (int, type(None)),

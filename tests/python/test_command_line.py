@@ -15,7 +15,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 SNAPSHOTS = Path(__file__).resolve().parent / "snapshots"
 COMMANDS = (
     *("bench", "verify", "algorithms", "show", "simulate", "explain", "reproduce"),
-    *("machine", "info", "doctor"),
+    *("tune", "machine", "info", "doctor"),
 )
 
 

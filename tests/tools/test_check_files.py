@@ -11,6 +11,7 @@ RULE: dict[str, Any] = {
     "any_width": ["*.def"],
     "banned_names": ["utils"],
     "banned_endings": ["_v2"],
+    "names_of_others": ["src/mpi.cpp"],
     "longer": {"src/long.cpp": "a table"},
     "words": {"bcast": "broadcast"},
 }
@@ -46,6 +47,7 @@ def test_fault_in_the_text_is_found(path: str, text: str, part: str) -> None:
         ("src/a.def", "x" * 21),
         ("src/a.cpp", 'name("bcast");'),
         ("src/a.cpp", "MPI_Bcast(x);"),
+        ("src/mpi.cpp", "int bcast();"),
     ],
 )
 def test_what_is_allowed_passes(path: str, text: str) -> None:

@@ -32,6 +32,7 @@ struct Config {
   std::int32_t ports = 0;
   bool reproducible = false;
   std::optional<std::string> path_policy;
+  std::optional<std::string> tuning_table;
 
   [[nodiscard]] sennit_config_t view() const {
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
@@ -44,6 +45,7 @@ struct Config {
     config.ports = ports;
     config.reproducible = reproducible ? 1 : 0;
     config.path_policy = path_policy ? path_policy->c_str() : nullptr;
+    config.tuning_table = tuning_table ? tuning_table->c_str() : nullptr;
     return config;
   }
 };
@@ -193,6 +195,7 @@ void bind_comm(nb::module_& module) {
                     std::int32_t,
                     std::int32_t,
                     bool,
+                    std::optional<std::string>,
                     std::optional<std::string>>(),
            nb::arg("name"),
            nb::arg("join_timeout_s"),
@@ -202,7 +205,8 @@ void bind_comm(nb::module_& module) {
            nb::arg("slots"),
            nb::arg("ports"),
            nb::arg("reproducible"),
-           nb::arg("path_policy").none());
+           nb::arg("path_policy").none(),
+           nb::arg("tuning_table").none());
   nb::class_<Comm>(module, "Comm")
       .def_prop_ro("rank", &Comm::rank)
       .def_prop_ro("size", &Comm::size)

@@ -46,6 +46,10 @@ void bind_tools(nb::module_& module) {
   bind_tool<&sennit_tool_simulate>(module, "tool_simulate");
   bind_tool<&sennit_tool_explain>(module, "tool_explain");
   bind_tool<&sennit_tool_reproduce>(module, "tool_reproduce");
+  bind_tool<&sennit_tool_measured>(module, "tool_measured");
+  bind_tool<&sennit_tool_tune>(module, "tool_tune");
+  bind_tool<&sennit_tool_tune_check>(module, "tool_tune_check");
+  bind_tool<&sennit_tool_explain_host>(module, "tool_explain_host");
   bind_tool<&sennit_tool_info>(module, "tool_info");
 }
 

@@ -18,6 +18,7 @@ class Config:
         ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
         reproducible: Make every reduction in the order of ranks (SENNIT_REPRODUCIBLE).
         path_policy: How calls over several paths use them (SENNIT_PATH_POLICY).
+        tuning_table: File that `sennit tune` wrote on this machine (SENNIT_TUNING_TABLE).
     """
 
     paths: str | None = None
@@ -26,6 +27,7 @@ class Config:
     ports: int | None = None
     reproducible: bool | None = None
     path_policy: str | None = None
+    tuning_table: str | None = None
 
     def core(
         self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
@@ -41,4 +43,5 @@ class Config:
             ports=self.ports or 0,
             reproducible=bool(self.reproducible),
             path_policy=self.path_policy,
+            tuning_table=self.tuning_table,
         )

@@ -1,5 +1,7 @@
 #include "comm/device/device_comm.hpp"
 
+#include "base/log.hpp"
+#include "comm/device/group_order.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "verify/verify.hpp"
 
@@ -11,8 +13,6 @@
 namespace sennit {
 namespace {
 
-// A dead rank must be told within seconds; asking is one system call.
-constexpr std::chrono::milliseconds kWatchInterval{50};
 constexpr sm::Packets kPairPackets = sm::Packets::kLl128;
 
 sm::Packets packets_of(Protocol protocol) {
@@ -29,6 +29,14 @@ std::int64_t last_block(const sm::Geometry& g, sm::Packets packets) {
   return (std::int64_t{g.rounds} * g.blocks - 1) * g.warps * g.depth * payload_bytes(packets);
 }
 
+int root_of(const Operation& operation) {
+  return is_rooted(operation.collective) ? operation.root : 0;
+}
+
+Shape shape_of(const Operation& operation, int ranks) {
+  return {.ranks = ranks, .root = root_of(operation)};
+}
+
 template <int kRanks>
 void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
   call.blocks = geometry.blocks;
@@ -39,33 +47,69 @@ void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
 
 }  // namespace
 
-DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
-    : driver_(driver), device_(device), world_(world), options_(std::move(options)) {}
+Result<DeviceComm::Options::CopyUse> parse_copy_engines(std::string_view text) {
+  using CopyUse = DeviceComm::Options::CopyUse;
+  for (const auto& [word, value] : {std::pair("auto", CopyUse::kAuto),
+                                    std::pair("on", CopyUse::kOn),
+                                    std::pair("off", CopyUse::kOff)}) {
+    if (text == word) {
+      return value;
+    }
+  }
+  return fail(Code::kInvalidArgument, "SENNIT_COPY_ENGINES is '{}'; it can be auto, on, off", text);
+}
 
-Result<std::unique_ptr<DeviceComm>> DeviceComm::create(int device,
+DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
+    : driver_(driver),
+      device_(device),
+      world_(world),
+      options_(std::move(options)),
+      comparison_(world) {}
+
+Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
+                                                       int device,
                                                        World& world,
                                                        const Options& options,
                                                        const Exchange& exchange) {
-  SENNIT_ASSIGN_OR_RETURN(CudaDriver * driver, cuda_driver());
-  const DeviceScope scope(*driver, device);
+  const DeviceScope scope(driver, device);
   SENNIT_RETURN_IF_ERROR(scope.status());
-  std::unique_ptr<DeviceComm> comm(new DeviceComm(*driver, device, world, options));
+  std::unique_ptr<DeviceComm> comm(new DeviceComm(driver, device, world, options));
   SENNIT_ASSIGN_OR_RETURN(
       comm->memory_,
       DeviceMemory::create(
-          *driver,
+          driver,
           {.device = device, .rank = world.rank(), .ranks = world.size(), .blocks = options.blocks},
           exchange));
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
-                          driver->allocate(static_cast<std::size_t>(world.size()) * 16));
-  // No rank launches before all have loaded their kernels: loading waits for running ones.
-  std::vector<char> all(static_cast<std::size_t>(world.size()));
-  const char loaded = 1;
-  SENNIT_RETURN_IF_ERROR(exchange(&loaded, all.data(), 1));
+                          driver.allocate(static_cast<std::size_t>(world.size()) * 16));
+  SENNIT_RETURN_IF_ERROR(comm->open_copy_engines(exchange));
   comm->watcher_ =
       std::jthread([self = comm.get()](const std::stop_token& stop) { self->watch(stop); });
   return comm;
+}
+
+// No rank launches before all have loaded their kernels, since loading waits for running ones: the
+// exchange sees to that, too.
+Status DeviceComm::open_copy_engines(const Exchange& exchange) {
+  const bool wanted = options_.copy_engines == Options::CopyUse::kOn ||
+                      (options_.copy_engines == Options::CopyUse::kAuto &&
+                       memory_->has_a_process_each() && world_.size() > 1);
+  if (wanted) {
+    auto opened = CopyEngines::create(driver_, *memory_, world_);
+    if (opened.ok()) {
+      copy_engines_ = std::move(opened).value();
+    } else {
+      SENNIT_INFO("device", "no copy engines: {}", opened.status().message());
+    }
+  }
+  const char mine = copy_engines_ != nullptr ? 1 : 0;
+  std::vector<char> all(static_cast<std::size_t>(world_.size()));
+  SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), 1));
+  if (std::ranges::find(all, 0) != all.end()) {
+    copy_engines_.reset();
+  }
+  return {};
 }
 
 DeviceComm::~DeviceComm() {
@@ -73,6 +117,7 @@ DeviceComm::~DeviceComm() {
   if (watcher_.joinable()) {
     watcher_.join();
   }
+  copy_engines_.reset();  // it knows the memory
   if (token_ != nullptr) {
     const DeviceScope scope(driver_, device_);
     (void)driver_.release(token_);
@@ -126,23 +171,79 @@ Status DeviceComm::check(const Operation& operation) const {
   return {};
 }
 
-Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation) {
-  const int root = is_rooted(operation.collective) ? operation.root : 0;
-  const Shape shape{.ranks = world_.size(), .root = root};
-  const std::int64_t bytes =
-      operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype));
-  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
-                          choose_for_devices(operation.collective, shape, bytes, operation.wishes));
-  const Key key{operation.collective, root, choice};
+Result<DeviceChoice> DeviceComm::choose(const Operation& operation, bool copy_engines) const {
+  return choose_for_devices(
+      operation.collective,
+      shape_of(operation, world_.size()),
+      operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
+      operation.wishes,
+      copy_engines);
+}
+
+Result<std::shared_ptr<const Plan>> DeviceComm::prove(const Operation& operation,
+                                                      const DeviceChoice& choice) const {
+  SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                          make_device_plan(choice, shape_of(operation, world_.size())));
+  SENNIT_RETURN_IF_ERROR(verify(*plan).status());
+  return plan;
+}
+
+Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
+                                                    const DeviceChoice& choice) {
+  const Key key{operation.collective, root_of(operation), choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return &known->second;
   }
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, make_device_plan(choice, shape));
-  SENNIT_ASSIGN_OR_RETURN(const Proof proof, verify(*plan));
+  SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
   SENNIT_ASSIGN_OR_RETURN(const sm::DirectProgram direct,
                           sm::compile_direct(*plan->strands.front().schedule, world_.rank()));
   return &programs_.emplace(key, Program{direct, plan_hash(*plan), packets_of(choice.protocol)})
               .first->second;
+}
+
+Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& operation,
+                                                            const DeviceChoice& choice) {
+  const Key key{operation.collective, root_of(operation), choice};
+  if (const auto known = copyings_.find(key); known != copyings_.end()) {
+    return &known->second;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
+  SENNIT_ASSIGN_OR_RETURN(stream::StreamProgram program,
+                          stream::compile_stream(*plan->strands.front().schedule, world_.rank()));
+  return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
+}
+
+// Before anything that waits: whoever waits for this rank can see what it has called.
+void DeviceComm::announce(const Operation& operation, std::uint64_t plan_hash) {
+  world_.device_line(world_.rank()).enter(++calls_, words_of(operation, plan_hash));
+}
+
+Result<bool> DeviceComm::copy(const Call& call, const DeviceChoice& choice) {
+  SENNIT_ASSIGN_OR_RETURN(const Copying* copying, find_copying(call.operation, choice));
+  announce(call.operation, copying->plan_hash);
+  const auto begin = Clock::now();
+  const double deadline_s =
+      call.operation.deadline_s != 0 ? call.operation.deadline_s : options_.deadline_s;
+  Result<bool> copied = copy_engines_->run(
+      {.operation = call.operation,
+       .program = copying->program,
+       .stream = call.stream,
+       .trouble = [&]() -> Status {
+         if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
+           return told(explain_absence());
+         }
+         return look();
+       }});
+  if (!copied.ok()) {
+    // Others may wait for what this rank has not put into its streams.
+    {
+      const std::scoped_lock lock(mutex_);
+      failure_ = copied.status();
+    }
+    world_.my_line().fail(copied.status().code(), -1);
+    abort();
+  }
+  return copied;
 }
 
 Status DeviceComm::collective(const Call& call) {
@@ -151,31 +252,54 @@ Status DeviceComm::collective(const Call& call) {
   if (op.count == 0) {
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(const Program* program, find(op));
+  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, copy_engines_ != nullptr));
+  if (choice.protocol == Protocol::kDirectGet) {
+    SENNIT_ASSIGN_OR_RETURN(const bool is_done, copy(call, choice));
+    if (is_done) {
+      return {};
+    }
+    if (!op.wishes.protocol.empty()) {
+      return fail(
+          Code::kUnsupported,
+          "{}: protocol direct_get cannot reach the buffers of all ranks, or works in place "
+          "where it may not",
+          name(op.collective));
+    }
+    SENNIT_ASSIGN_OR_RETURN(choice, choose(op, false));
+    SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
+    return launch(call, *program);
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
+  announce(op, program->plan_hash);
+  return launch(call, *program);
+}
+
+Status DeviceComm::launch(const Call& call, const Program& program) {
+  const Operation& op = call.operation;
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype));
   sm::DirectCall direct;
   direct.input = static_cast<const std::byte*>(op.send);
   direct.output = static_cast<std::byte*>(op.recv);
   direct.scalar = op.scaling.scalar;
-  sm::bind(program->direct, op.count, element_bytes, direct);
+  sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
   direct.shape = memory_->shape();
   direct.deadline_ns = deadline_ns(op, options_.deadline_s);
-  direct.fingerprint = fingerprint_of(words_of(op, program->plan_hash));
+  direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));
   for (int rank = 0; rank < world_.size(); ++rank) {
     direct.arenas[static_cast<std::size_t>(rank)] = memory_->arena(rank);
   }
   const sm::Geometry geometry =
-      sm::geometry_for(sm::longest_range(program->direct.problem, op.count, element_bytes),
-                       program->packets,
+      sm::geometry_for(sm::longest_range(program.direct.problem, op.count, element_bytes),
+                       program.packets,
                        memory_->shape(),
                        memory_->block_limit());
   apply(geometry, direct);
-  direct.all_heard = sm::hears_all(direct, last_block(geometry, program->packets));
+  direct.all_heard = sm::hears_all(direct, last_block(geometry, program.packets));
   const void* kernel = is_reduction(op.collective)
-                           ? sm::reducing_kernel(program->packets, op.dtype, op.op)
-                           : sm::moving_kernel(program->packets);
+                           ? sm::reducing_kernel(program.packets, op.dtype, op.op)
+                           : sm::moving_kernel(program.packets);
   return driver_.launch(kernel,
                         {.blocks = static_cast<unsigned>(geometry.blocks),
                          .threads = static_cast<unsigned>(geometry.warps) * 32},
@@ -215,9 +339,9 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
     call.arrive[0] = {.begin = 0, .length = bytes};
     call.arrive_from = 0b01;
   }
-  // One send and one recv with every other rank run at once. Both ends come to the same number,
-  // whatever else their groups hold.
-  const int limit = memory_->block_limit() / (2 * std::max(1, world_.size() - 1));
+  // One send and one recv have the whole GPU; others of their group follow (group_order.hpp). Both
+  // ends come to the same number, whatever else their groups hold.
+  const int limit = memory_->block_limit() / 2;
   apply(sm::geometry_for(bytes, kPairPackets, memory_->pair_shape(), std::max(1, limit)), call);
   call.deadline_ns = deadline_ns(op, options_.deadline_s);
   call.fingerprint = fingerprint_of(words_of(op, 0));
@@ -232,28 +356,40 @@ Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
                 calls.size(),
                 sm::kMaxPairCalls);
   }
-  sm::PairCalls pairs;
-  int used = 0;
+  std::vector<PairEnd> ends;
+  std::vector<const Operation*> operations;
   for (const Call& call : calls) {
     SENNIT_RETURN_IF_ERROR(check(call.operation));
     if (call.operation.count > 0) {
-      sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
-      pair = pair_call(call.operation);
-      pairs.blocks = std::max(pairs.blocks, pair.blocks);
+      ends.push_back({call.operation.peer, call.operation.is_send});
+      operations.push_back(&call.operation);
     }
+  }
+  sm::PairCalls pairs;
+  std::size_t used = 0;
+  for (const std::size_t index : group_order(ends, world_.rank(), world_.size())) {
+    pairs.calls[used] = pair_call(*operations[index]);
+    pairs.blocks = std::max(pairs.blocks, pairs.calls[used].blocks);
+    ++used;
   }
   if (used == 0) {
     return {};
   }
   return driver_.launch(
       sm::pairs_kernel(kPairPackets),
-      {.blocks = static_cast<unsigned>(used * pairs.blocks), .threads = sm::kThreads},
+      {.blocks = static_cast<unsigned>(used) * static_cast<unsigned>(pairs.blocks),
+       .threads = sm::kThreads},
       &pairs,
       stream);
 }
 
 Status DeviceComm::enqueue(std::span<const Call> calls) {
   SENNIT_RETURN_IF_ERROR(failure());
+  if (std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0) {
+    const std::scoped_lock lock(mutex_);
+    failure_ = explain(sm::Trouble::kAborted);
+    return failure_;
+  }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
   std::vector<std::pair<void*, std::vector<Call>>> by_stream;
@@ -273,75 +409,6 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
     SENNIT_RETURN_IF_ERROR(pairs(sends_and_recvs, stream));
   }
   return {};
-}
-
-Status DeviceComm::failure() {
-  const std::scoped_lock lock(mutex_);
-  if (failure_.ok()) {
-    const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
-    failure_ = trouble == sm::Trouble::kNone ? Status() : explain(trouble);
-  }
-  return failure_;
-}
-
-Status DeviceComm::explain(sm::Trouble trouble) const {
-  const std::string where = fmt::format("a GPU call on communicator '{}', rank {} of {}",
-                                        options_.name,
-                                        world_.rank(),
-                                        world_.size());
-  const std::string next = "abort() it, then shrink() to the survivors, or exit";
-  ErrorDetail detail;
-  detail.comm = options_.name;
-  detail.rank = world_.rank();
-  detail.size = world_.size();
-  detail.next = next;
-  if (!dead_.empty()) {
-    detail.blamed_ranks = dead_;
-    detail.evidence = "its process has ended";
-    return {
-        Code::kRankFailed,
-        fmt::format("{}, failed: {} died. Next: {}", where, world_.describe(dead_.front()), next),
-        detail};
-  }
-  if (trouble == sm::Trouble::kDeadline) {
-    const sm::Board& board = memory_->board();
-    const auto peer = static_cast<int>(board.peer);
-    detail.blamed_ranks = {peer};
-    detail.evidence = fmt::format(
-        "its part of round {} of thread block {} did not come", board.round, board.block);
-    return {Code::kDeadlineExceeded,
-            fmt::format("{}, waited for {} until its deadline: {}. Next: {}",
-                        where,
-                        world_.describe(peer),
-                        detail.evidence,
-                        next),
-            detail};
-  }
-  return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name), detail};
-}
-
-void DeviceComm::abort() {
-  std::atomic_ref(memory_->board().abort).store(1, std::memory_order_release);
-}
-
-// Kernels wait for as long as their deadline allows; what cannot end is ended here.
-void DeviceComm::watch(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    std::this_thread::sleep_for(kWatchInterval);
-    std::vector<int> dead = world_.dead_ranks();
-    bool over = !dead.empty();
-    for (int rank = 0; rank < world_.size(); ++rank) {
-      const RankState state = world_.line(rank).state.load(std::memory_order_acquire);
-      over = over || state == RankState::kAborted || state == RankState::kFailed;
-    }
-    if (over) {
-      {
-        const std::scoped_lock lock(mutex_);
-        dead_ = std::move(dead);
-      }
-      abort();
-    }
-  }
 }
 
 }  // namespace sennit

@@ -1,11 +1,15 @@
 // DeviceComm: the calls of one communicator on GPU memory, in stream order.
 //
-// A call checks its arguments, finds its proved plan (made at first use) and launches one kernel;
-// nothing waits. What goes wrong later stands on the board (exec/sm/arena.hpp) and is told by
-// failure(), by the next call, or by sennit_comm_async_error. A thread watches the other ranks, so
-// that kernels leave when one of them has died.
+// A call checks its arguments, finds its proved plan (made at first use) and launches one kernel,
+// for which nothing waits; or, for large messages, meets the other ranks on the host and puts
+// copies into streams (comm/device/copy_engines.hpp). What goes wrong later stands on the board
+// (exec/sm/arena.hpp) and is told by failure(), by the next call, or by sennit_comm_async_error. A
+// thread watches the other ranks, so that kernels and streams leave when one of them has died or
+// has made another call.
 #pragma once
 
+#include "comm/device/call_comparison.hpp"
+#include "comm/device/copy_engines.hpp"
 #include "comm/device/device_memory.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
@@ -17,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -28,10 +33,15 @@ class DeviceComm {
     std::string name = "world";
     double deadline_s = 30.0;  // negative: none
     int blocks = 128;          // of a call, at most
+    // kAuto: where every rank is a process. A call of copy engines waits on the host for all ranks,
+    // so a thread that makes the calls of several of them would wait for itself.
+    enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
+    CopyUse copy_engines = CopyUse::kAuto;
   };
 
-  // All ranks together. `world` outlives the result.
-  static Result<std::unique_ptr<DeviceComm>> create(int device,
+  // All ranks together. `driver` and `world` outlive the result.
+  static Result<std::unique_ptr<DeviceComm>> create(CudaDriver& driver,
+                                                    int device,
                                                     World& world,
                                                     const Options& options,
                                                     const Exchange& exchange);
@@ -67,29 +77,56 @@ class DeviceComm {
     sm::Packets packets = sm::Packets::kLl;
   };
 
+  // A collective for copy engines.
+  struct Copying {
+    stream::StreamProgram program;
+    std::uint64_t plan_hash = 0;
+  };
+
   DeviceComm(CudaDriver& driver, int device, World& world, Options options);
 
   Status preload();
+  Status open_copy_engines(const Exchange& exchange);
   Status check(const Operation& operation) const;
-  Result<const Program*> find(const Operation& operation);
+  Result<DeviceChoice> choose(const Operation& operation, bool copy_engines) const;
+  Result<std::shared_ptr<const Plan>> prove(const Operation& operation,
+                                            const DeviceChoice& choice) const;
+  Result<const Program*> find(const Operation& operation, const DeviceChoice& choice);
+  Result<const Copying*> find_copying(const Operation& operation, const DeviceChoice& choice);
+  void announce(const Operation& operation, std::uint64_t plan_hash);
+  // Whether copy engines run it, as all ranks have agreed.
+  Result<bool> copy(const Call& call, const DeviceChoice& choice);
+  Status launch(const Call& call, const Program& program);
   Status collective(const Call& call);
   Status barrier(void* stream);
   Status pairs(std::span<const Call> calls, void* stream);
   [[nodiscard]] sm::PairCall pair_call(const Operation& operation) const;
+  [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;
+  [[nodiscard]] Verdict explain_absence() const;
+  // What can be known now of why calls cannot end; ok while they can.
+  Status look();
   void watch(const std::stop_token& stop);
+  void watch_streams();
 
   CudaDriver& driver_;
   int device_;
   World& world_;
   Options options_;
   std::unique_ptr<DeviceMemory> memory_;
-  void* token_ = nullptr;  // device bytes that a barrier exchanges
+  std::unique_ptr<CopyEngines> copy_engines_;  // null: not used by this communicator
+  void* token_ = nullptr;                      // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
+  std::map<Key, Copying> copyings_;
+  std::uint64_t calls_ = 0;  // collectives so far
   std::mutex mutex_;
   Status failure_;
-  std::vector<int> dead_;
+  Status cause_;  // why waits were ended; a failure once one was
+  CallComparison comparison_;
   std::jthread watcher_;
 };
+
+// "auto", "on" or "off".
+Result<DeviceComm::Options::CopyUse> parse_copy_engines(std::string_view text);
 
 }  // namespace sennit

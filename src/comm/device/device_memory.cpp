@@ -1,24 +1,10 @@
 #include "comm/device/device_memory.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <random>
+#include <iterator>
 #include <type_traits>
 
 namespace sennit {
-namespace {
-
-// Tells the processes of a machine apart, also those with the same pid in different containers.
-std::uint64_t process_token() {
-  static const std::uint64_t kToken = [] {
-    std::random_device random;
-    return (std::uint64_t{random()} << 32) | random();
-  }();
-  return kToken;
-}
-
-}  // namespace
-
 // What a rank tells the others of its arena. Plain bytes: it travels.
 struct DeviceMemory::Introduction {
   std::uint64_t process = 0;
@@ -38,8 +24,8 @@ DeviceMemory::DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity)
             .ll_blocks = std::min(32, identity.blocks),
             .ll128_blocks = identity.blocks,
             .ll128_depth = std::max(1, kWarpPackets / identity.blocks)};
-  // A sender and a receiver, one hop.
-  pair_shape_ = {.ranks = 2, .phases = 1, .ll_blocks = 4, .ll128_blocks = 32};
+  // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
+  pair_shape_ = {.ranks = 2, .phases = 1, .ll_blocks = 4, .ll128_blocks = 64};
 }
 
 std::size_t DeviceMemory::pair_bytes() const {
@@ -66,6 +52,7 @@ Status DeviceMemory::allocate() {
 
 Status DeviceMemory::map(const std::vector<Introduction>& all) {
   const Introduction& mine = all[static_cast<std::size_t>(identity_.rank)];
+  std::ranges::transform(all, std::back_inserter(processes_), &Introduction::process);
   int sharing = 1;  // the device of this rank
   for (int rank = 0; rank < identity_.ranks; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];
@@ -118,7 +105,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
       mine.uuid = device->uuid;
     }
   }
-  mine.process = process_token();
+  mine.process = driver.process();
   mine.device = identity.device;
   mine.failed = static_cast<std::int32_t>(status.code());
   SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(mine)));
@@ -140,6 +127,12 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
                 code_name(static_cast<Code>(failed->failed)));
   }
   return memory;
+}
+
+bool DeviceMemory::has_a_process_each() const {
+  std::vector<std::uint64_t> sorted = processes_;
+  std::ranges::sort(sorted);
+  return std::ranges::adjacent_find(sorted) == sorted.end();
 }
 
 DeviceMemory::~DeviceMemory() {

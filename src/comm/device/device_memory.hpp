@@ -35,6 +35,17 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
+  [[nodiscard]] int device() const { return identity_.device; }
+  [[nodiscard]] int rank() const { return identity_.rank; }
+  [[nodiscard]] int ranks() const { return identity_.ranks; }
+  // A thread of this process, whose addresses are ours.
+  [[nodiscard]] bool is_of_this_process(int rank) const {
+    return processes_[static_cast<std::size_t>(rank)] ==
+           processes_[static_cast<std::size_t>(identity_.rank)];
+  }
+  // No two ranks are threads of one process; the same answer on all ranks.
+  [[nodiscard]] bool has_a_process_each() const;
+
   // Of the collectives: the arena of each rank.
   [[nodiscard]] const sm::ArenaShape& shape() const { return shape_; }
   [[nodiscard]] std::byte* arena(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
@@ -73,7 +84,8 @@ class DeviceMemory {
   DeviceIdentity identity_;
   sm::ArenaShape shape_;
   sm::ArenaShape pair_shape_;
-  std::vector<std::byte*> bases_;  // by rank
+  std::vector<std::byte*> bases_;         // by rank
+  std::vector<std::uint64_t> processes_;  // by rank
   std::vector<void*> imported_;
   sm::BlockState* states_ = nullptr;
   MappedMemory board_;

@@ -1,8 +1,11 @@
 #include "drivers/cuda/cuda.hpp"
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstring>
+#include <random>
 
 namespace sennit {
 namespace {
@@ -20,10 +23,66 @@ Status told(cudaError_t error, std::string_view what) {
               cudaGetErrorName(error));
 }
 
+Status told(CUresult error, std::string_view what) {
+  return error == CUDA_SUCCESS
+             ? Status()
+             : fail(error == CUDA_ERROR_NOT_SUPPORTED ? Code::kUnsupported : Code::kSystemError,
+                    "{} failed: the CUDA driver answers {}",
+                    what,
+                    static_cast<int>(error));
+}
+
+// A function of the CUDA driver, which the library does not link: a build with CUDA must load where
+// there is no driver. Null where the driver has no such function.
+template <typename Function>
+Function driver_function(const char* symbol) {
+  // The version of which the declarations in cuda.h are.
+  constexpr unsigned kVersion = 12000;
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion(symbol, &function, kVersion, cudaEnableDefault, &found);
+  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return reinterpret_cast<Function>(function);
+}
+
+CUdeviceptr to_address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+CUstreamBatchMemOpParams to_operation(const WordStep& step) {
+  CUstreamBatchMemOpParams operation{};
+  switch (step.kind) {
+    case WordStep::Kind::kStore:
+      operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+      operation.writeValue.address = to_address(step.word);
+      operation.writeValue.value64 = step.value;
+      operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;  // with a fence before it
+      break;
+    case WordStep::Kind::kAwait:
+      operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+      operation.waitValue.address = to_address(step.word);
+      operation.waitValue.value64 = step.value;
+      operation.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+      break;
+  }
+  return operation;
+}
+
+cudaEvent_t to_event(void* event) { return static_cast<cudaEvent_t>(event); }
 cudaStream_t to_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 class Runtime final : public CudaDriver {
  public:
+  std::uint64_t process() override {
+    static const std::uint64_t kToken = [] {
+      std::random_device random;
+      return (std::uint64_t{random()} << 32) | random();
+    }();
+    return kToken;
+  }
+
   Result<int> device_count() override {
     int count = 0;
     SENNIT_RETURN_IF_ERROR(told(cudaGetDeviceCount(&count), "counting CUDA devices"));
@@ -55,6 +114,14 @@ class Runtime final : public CudaDriver {
 
   Status use_device(int device) override {
     return told(cudaSetDevice(device), fmt::format("choosing device {}", device));
+  }
+
+  Result<bool> reaches_peer(int peer) override {
+    SENNIT_ASSIGN_OR_RETURN(const int device, current_device());
+    int reaches = 0;
+    SENNIT_RETURN_IF_ERROR(told(cudaDeviceCanAccessPeer(&reaches, device, peer),
+                                fmt::format("asking for the wires to device {}", peer)));
+    return reaches != 0;
   }
 
   Status enable_peer(int peer) override {
@@ -92,6 +159,23 @@ class Runtime final : public CudaDriver {
     return told(cudaFreeHost(memory.host), "freeing pinned host memory");
   }
 
+  Result<void*> map_host(void* memory, std::size_t bytes) override {
+    SENNIT_RETURN_IF_ERROR(
+        told(cudaHostRegister(memory, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+             fmt::format("pinning {} bytes of shared memory", bytes)));
+    void* device = nullptr;
+    const cudaError_t error = cudaHostGetDevicePointer(&device, memory, 0);
+    if (error != cudaSuccess) {
+      (void)cudaHostUnregister(memory);
+      return told(error, "mapping shared memory");
+    }
+    return device;
+  }
+
+  Status unmap_host(void* memory) override {
+    return told(cudaHostUnregister(memory), "giving pinned shared memory back");
+  }
+
   Result<PointerFacts> facts_of(const void* pointer) override {
     cudaPointerAttributes attributes{};
     SENNIT_RETURN_IF_ERROR(
@@ -107,6 +191,34 @@ class Runtime final : public CudaDriver {
         return PointerFacts{MemoryKind::kManaged, attributes.device};
     }
     return fail(Code::kInternalError, "CUDA told of a kind of memory that did not exist");
+  }
+
+  Result<Allocation> allocation_of(const void* pointer) override {
+    static const auto kAttributes =
+        driver_function<decltype(&cuPointerGetAttributes)>("cuPointerGetAttributes");
+    if (kAttributes == nullptr) {
+      return fail(Code::kUnsupported, "the CUDA driver does not tell of allocations");
+    }
+    std::array attributes = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                             CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                             CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                             CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                             CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    CUdeviceptr base = 0;
+    std::size_t bytes = 0;
+    unsigned long long id = 0;
+    int device = -1;
+    // The documentation calls it a boolean and does not say how wide: room for all.
+    unsigned long long can_be_exported = 0;
+    std::array<void*, attributes.size()> values = {&base, &bytes, &id, &device, &can_be_exported};
+    SENNIT_RETURN_IF_ERROR(
+        told(kAttributes(attributes.size(), attributes.data(), values.data(), to_address(pointer)),
+             "asking for the allocation of a pointer"));
+    return Allocation{.base = reinterpret_cast<std::byte*>(base),
+                      .bytes = bytes,
+                      .id = id,
+                      .device = device,
+                      .can_be_exported = can_be_exported != 0};
   }
 
   Result<CudaIpcHandle> export_memory(void* memory) override {
@@ -155,6 +267,54 @@ class Runtime final : public CudaDriver {
   Status copy_async(void* to, const void* from, std::size_t bytes, void* stream) override {
     return told(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, to_stream(stream)),
                 "copying memory");
+  }
+
+  Result<void*> create_stream() override {
+    cudaStream_t stream = nullptr;
+    SENNIT_RETURN_IF_ERROR(
+        told(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"));
+    return static_cast<void*>(stream);
+  }
+
+  Status destroy_stream(void* stream) override {
+    return told(cudaStreamDestroy(to_stream(stream)), "destroying a stream");
+  }
+
+  Result<void*> create_event() override {
+    cudaEvent_t event = nullptr;
+    SENNIT_RETURN_IF_ERROR(
+        told(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+    return static_cast<void*>(event);
+  }
+
+  Status destroy_event(void* event) override {
+    return told(cudaEventDestroy(to_event(event)), "destroying an event");
+  }
+
+  Status record(void* event, void* stream) override {
+    return told(cudaEventRecord(to_event(event), to_stream(stream)), "recording an event");
+  }
+
+  Status wait_for(void* event, void* stream) override {
+    return told(cudaStreamWaitEvent(to_stream(stream), to_event(event), 0),
+                "making a stream wait for an event");
+  }
+
+  Status walk_words(std::span<const WordStep> steps, void* stream) override {
+    static const auto kBatch = driver_function<decltype(&cuStreamBatchMemOp)>("cuStreamBatchMemOp");
+    if (kBatch == nullptr) {
+      return fail(Code::kUnsupported, "the CUDA driver has no memory operations for streams");
+    }
+    if (steps.size() > kMaxWordSteps) {
+      return fail(Code::kInternalError, "a stream was given {} word steps at once", steps.size());
+    }
+    std::array<CUstreamBatchMemOpParams, kMaxWordSteps> operations{};
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      operations[i] = to_operation(steps[i]);
+    }
+    return told(
+        kBatch(to_stream(stream), static_cast<unsigned>(steps.size()), operations.data(), 0),
+        "putting memory operations into a stream");
   }
 
   Result<bool> is_capturing(void* stream) override {

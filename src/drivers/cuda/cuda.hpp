@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace sennit {
@@ -34,6 +35,15 @@ struct PointerFacts {
   int device = -1;  // of device and managed memory
 };
 
+// The allocation in which a pointer of device memory lies.
+struct Allocation {
+  std::byte* base = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t id = 0;  // never given to a second allocation of this process, unlike the address
+  int device = -1;
+  bool can_be_exported = false;  // as a CudaIpcHandle
+};
+
 // Names memory of one process to the others of the same machine.
 struct CudaIpcHandle {
   std::array<std::byte, 64> bytes{};
@@ -45,6 +55,19 @@ struct MappedMemory {
   void* device = nullptr;
 };
 
+// What a stream does with one 64-bit word of device or mapped host memory, as this device sees it.
+struct WordStep {
+  enum class Kind : std::uint8_t {
+    kStore,  // after all that the stream did before is visible to all devices and the host
+    kAwait,  // what follows in the stream begins when the word equals `value`
+  };
+  Kind kind = Kind::kStore;
+  std::uint64_t* word = nullptr;
+  std::uint64_t value = 0;
+};
+// In one call of walk_words.
+inline constexpr std::size_t kMaxWordSteps = 255;
+
 struct LaunchShape {
   unsigned blocks = 1;
   unsigned threads = 1;
@@ -55,11 +78,16 @@ class CudaDriver {
  public:
   virtual ~CudaDriver() = default;
 
+  // Tells the processes of a machine apart, also those with one pid in different containers.
+  virtual std::uint64_t process() = 0;
+
   virtual Result<int> device_count() = 0;
   virtual Result<CudaDevice> describe(int device) = 0;
   virtual Result<int> current_device() = 0;
   virtual Status use_device(int device) = 0;
-  // The current device may load and store memory of `peer`; done once or often.
+  // Whether the wires let the current device load and store memory of `peer`.
+  virtual Result<bool> reaches_peer(int peer) = 0;
+  // From now on it may; done once or often.
   virtual Status enable_peer(int peer) = 0;
 
   // Zeroed device memory of the current device.
@@ -68,7 +96,13 @@ class CudaDriver {
   // Zeroed.
   virtual Result<MappedMemory> allocate_mapped(std::size_t bytes) = 0;
   virtual Status release_mapped(const MappedMemory& memory) = 0;
+  // Makes ordinary host memory, whole pages of it, the current device's to load and store: answers
+  // with the address that the device has for it.
+  virtual Result<void*> map_host(void* memory, std::size_t bytes) = 0;
+  virtual Status unmap_host(void* memory) = 0;
   virtual Result<PointerFacts> facts_of(const void* pointer) = 0;
+  // Of device memory.
+  virtual Result<Allocation> allocation_of(const void* pointer) = 0;
 
   virtual Result<CudaIpcHandle> export_memory(void* memory) = 0;
   virtual Result<void*> import_memory(const CudaIpcHandle& handle) = 0;
@@ -83,6 +117,20 @@ class CudaDriver {
                         const void* parameters,
                         void* stream) = 0;
   virtual Status copy_async(void* to, const void* from, std::size_t bytes, void* stream) = 0;
+
+  // Streams and events of the current device; a stream of ours never waits for the legacy default
+  // stream. Both may be destroyed while work is in them, which then ends by itself.
+  virtual Result<void*> create_stream() = 0;
+  virtual Status destroy_stream(void* stream) = 0;
+  virtual Result<void*> create_event() = 0;
+  virtual Status destroy_event(void* event) = 0;
+  // The event stands for all that is in the stream now. In a capture, waiting for it takes the
+  // waiting stream into the capture.
+  virtual Status record(void* event, void* stream) = 0;
+  virtual Status wait_for(void* event, void* stream) = 0;
+  // In the order of `steps`; up to kMaxWordSteps. kUnsupported where the device cannot.
+  virtual Status walk_words(std::span<const WordStep> steps, void* stream) = 0;
+
   virtual Result<bool> is_capturing(void* stream) = 0;
   virtual Status synchronize(void* stream) = 0;
 };

@@ -41,7 +41,7 @@ Result<DieAt> DieAt::parse(std::string_view text) {
   const bool inside = step.ends_with(".5");
   step.remove_suffix(inside ? 2 : 0);
   const auto rank = parse_integer(kVariable, fields[0], {.min = 0, .max = kMost});
-  const auto sequence = parse_integer(kVariable, fields[1], {.min = 1, .max = kMost});
+  const auto sequence = parse_integer(kVariable, fields[1], {.min = 0, .max = kMost});
   const auto steps = parse_integer(kVariable, step, {.min = 0, .max = kMost});
   if (!rank.ok() || !sequence.ok() || !steps.ok()) {
     return refused();

@@ -4,7 +4,9 @@
 // A rank that executes s steps in a call passes 2 s + 1 moments: one as the call begins, and two
 // for each step, in the order in which the steps are executed: when the step's data is written and
 // none of its flags is published, and when its flags are. They are named by the number of steps
-// done, a half being the inside of a step: 0, 0.5, 1, 1.5, ..., s.
+// done, a half being the inside of a step: 0, 0.5, 1, 1.5, ..., s. Sends and receives are no calls
+// of all ranks and have no number in their sequence: 0 names them all, and their moments count
+// together.
 #pragma once
 
 #include "base/status.hpp"

@@ -36,6 +36,9 @@ std::vector<Claim> claims_of_paper5();
 
 inline constexpr double kMiB = 1024.0 * 1024.0;
 
+// from, 2 from, 4 from, ... up to `to`: the sizes of most figures.
+std::vector<double> doublings(double from, double to);
+
 struct Run {
   Collective collective = Collective::kSendRecv;
   std::string_view algorithm = "direct";

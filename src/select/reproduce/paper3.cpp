@@ -33,7 +33,7 @@ Result<double> gain_over_ring(const Topology& machine, int nodes) {
   const models::MultiRailModel model = model_of(machine, nodes);
   const int ranks = nodes * kGpusOfANode;
   double most = 0;
-  for (double bytes = 4 * 1024; bytes <= 4 * kMiB; bytes *= 2) {
+  for (const double bytes : doublings(4 * 1024, 4 * kMiB)) {
     const double ring = (ranks - 1) * model.network.message(bytes / kGpusOfANode);
     most = std::max(most, ring / models::multi_rail_optimized(model, bytes, 2));
   }
@@ -144,6 +144,14 @@ std::vector<Claim> claims_of_paper3() {
         std::nullopt,
         [nodes](const Topology& m) { return gain_of_segments(m, nodes); },
         "no value is printed; the overlap of network and NVLink"));
+  }
+  for (const int nodes : {4, 8}) {
+    claims.push_back(claim(
+        "figure 6",
+        fmt::format("all-to-all against pairwise, 64 KB a pair on {} GPUs", nodes * kGpusOfANode),
+        std::nullopt,
+        [nodes](const Topology& m) { return all_to_all_gain(m, nodes); },
+        "no value is printed for fewer than 128 GPUs"));
   }
   claims.push_back(claim(
       "figure 6",

@@ -3,8 +3,6 @@
 #include "select/models.hpp"
 #include "select/reproduce/claims.hpp"
 
-#include <algorithm>
-
 namespace sennit {
 namespace {
 

@@ -35,7 +35,7 @@ struct Gains {
 Gains gains_of_mps(const Topology& machine, Time time) {
   Gains gains;
   int sizes = 0;
-  for (double bytes = 4 * 1024; bytes <= 16 * kMiB; bytes *= 2) {
+  for (const double bytes : doublings(4 * 1024, 16 * kMiB)) {
     const double gain =
         time(model_of(machine, false), bytes) / time(model_of(machine, true), bytes);
     gains.mean += gain;
@@ -50,7 +50,7 @@ Result<double> dynamic_against_static(const Topology& machine) {
   const models::SharedGpuModel model = model_of(machine, true);
   double sum = 0;
   int sizes = 0;
-  for (double bytes = 4 * 1024; bytes <= 16 * kMiB; bytes *= 2) {
+  for (const double bytes : doublings(4 * 1024, 16 * kMiB)) {
     sum += models::shared_gpu_static(model, bytes) / models::shared_gpu_dynamic(model, bytes);
     ++sizes;
   }

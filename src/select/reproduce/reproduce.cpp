@@ -36,6 +36,16 @@ Verdict judge(const Claim& claim, double ours) {
 
 }  // namespace
 
+std::vector<double> doublings(double from, double to) {
+  std::vector<double> values;
+  double value = from;
+  while (value <= to) {
+    values.push_back(value);
+    value *= 2;
+  }
+  return values;
+}
+
 std::string_view name(How how) {
   switch (how) {
     case How::kSimulated:

@@ -22,6 +22,7 @@ from sennit.cli import (
     reproduce,
     show,
     simulate,
+    tune,
     verify,
 )
 from sennit.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure, exit_code_of
@@ -47,6 +48,7 @@ for _module in (
     show,
     simulate,
     explain,
+    tune,
     reproduce,
     machine,
     info,

@@ -1,25 +1,30 @@
-"""`sennit bench`: time a collective between ranks of this machine."""
+"""`sennit bench`: time collectives between ranks of this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sennit.cli import bench_document, launcher, names, plot
+from sennit.cli import bench_against, bench_document, launcher, names, plot, rivals
+from sennit.cli.against_table import AgainstTable, summarize
 from sennit.cli.bench_options import bench_options
 from sennit.cli.bench_table import BenchTable
-from sennit.cli.failure import EXIT_DONE, EXIT_WRONG, missing
+from sennit.cli.failure import EXIT_DONE, EXIT_RANK_FAILED, EXIT_WRONG, Failure, missing
 from sennit.cli.output import Output, json_option
-from sennit.cli.ranks import Ranks, own_environments, own_place
+from sennit.cli.ranks import Ranks, own_starts, start_in_place
 from sennit.cli.sizes import human, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sennit.cli.ranks import Start
 
 _DEFAULT_RANKS_MAX = 8
 
@@ -30,12 +35,10 @@ _DEFAULT_RANKS_MAX = 8
 def command(
     json_file: str | None,
     plot_file: Path | None,
-    dtype: str,
-    op: str,
     ranks: int | None,
     **options: Any,
 ) -> int:
-    """Time a collective and check its results.
+    """Time collectives and check their results.
 
     COLLECTIVE is one of all_reduce (default), reduce, broadcast, all_gather, reduce_scatter,
     all_to_all, gather, scatter, barrier and send_recv: from each rank to the next, or a --pair.
@@ -50,21 +53,18 @@ def command(
     ranks = _rank_count(ranks, place)
     if options["pair"] is not None and max(options["pair"]) >= ranks:
         raise click.UsageError(f"--pair names a rank that {ranks} ranks do not have")
-    environments = own_environments(ranks) if place is None else own_place(place)
-    is_reporting = place is None or place.rank == 0
-    output = Output(json_file)
-    rows: list[dict[str, Any]] = []
-    for one_dtype in names.DTYPES if dtype == "all" else (dtype,):
-        for one_op in names.REDUCE_OPS if op == "all" else (op,):
-            if "all" in (dtype, op) and not names.has_operator(one_dtype, one_op):
-                continue
-            order = _work_order(options, ranks, one_dtype, one_op)
-            rows += _measure(order, ranks, environments, output if is_reporting else None)
-    if is_reporting:
+    orders = list(_work_orders(options, ranks))
+    output = Output(json_file) if place is None or place.rank == 0 else None
+    if options["against"]:
+        rows = _measure_against(orders, options, place, ranks, output)
+    else:
+        starts = own_starts(ranks) if place is None else start_in_place(place)
+        rows = _measure({"orders": orders}, starts, BenchTable, output)
+    if output is not None:
         output.write_json(bench_document.document(rows))
         if plot_file is not None:
             plot.save_plot(plot_file, rows)
-    return EXIT_WRONG if any(row["wrong"] for row in rows) else EXIT_DONE
+    return EXIT_WRONG if any(_wrong(row) for row in rows) else EXIT_DONE
 
 
 def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
@@ -79,10 +79,11 @@ def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
             "use --mode call",
         )
     for rival in options["against"]:
-        raise missing(
-            f"--against {rival}: this build has no adapter for the rival {rival}",
-            "leave --against out",
-        )
+        if rival not in rivals.MEMBERS:
+            raise missing(
+                f"--against {rival}: this build has no adapter for the rival {rival}",
+                f"name one of {', '.join(rivals.MEMBERS)}, or leave --against out",
+            )
 
 
 def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:
@@ -95,17 +96,30 @@ def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:
     return place.size
 
 
-def _work_order(options: Mapping[str, Any], ranks: int, dtype: str, op: str) -> dict[str, Any]:
-    collective = options["collective"]
+def _work_orders(options: Mapping[str, Any], ranks: int) -> Iterator[dict[str, Any]]:
+    dtype, op = options["dtype"], options["op"]
+    for collective in options["collectives"] or ("all_reduce",):
+        for one_dtype in names.DTYPES if dtype == "all" else (dtype,):
+            for one_op in names.REDUCE_OPS if op == "all" else (op,):
+                if "all" in (dtype, op) and not names.has_operator(one_dtype, one_op):
+                    continue
+                yield _work_order(options, ranks, collective, one_dtype, one_op)
+
+
+def _work_order(
+    options: Mapping[str, Any], ranks: int, collective: str, dtype: str, op: str
+) -> dict[str, Any]:
     # A whole element for every rank.
     quantum = names.element_bytes(dtype) * (ranks if collective in names.PER_RANK else 1)
     sizes = sweep(options["begin"], options["end"], options["factor"], quantum)
     check = options["check"] if options["check_count"] is None else options["check_count"] > 0
+    root = options["root"]
+    if root is None:
+        root = "rotate" if options["against"] else 0
     passed_on = (
         "algorithm",
         "protocol",
         "tile_bytes",
-        "root",
         "in_place",
         "iterations",
         "warmup",
@@ -122,31 +136,75 @@ def _work_order(options: Mapping[str, Any], ranks: int, dtype: str, op: str) -> 
         "path": options["paths"].replace(",", "+") if options["paths"] else None,
         "dtype": dtype,
         "op": op,
+        "root": root,
         "sizes": [0] if collective == "barrier" else sizes,
         "check": check and collective != "barrier",
         **{name: options[name] for name in passed_on},
     }
 
 
-def _measure(
-    order: dict[str, Any],
+def _measure_against(
+    orders: Sequence[dict[str, Any]],
+    options: Mapping[str, Any],
+    place: launcher.Place | None,
     ranks: int,
-    environments: list[Mapping[str, str]],
     output: Output | None,
 ) -> list[dict[str, Any]]:
-    """The rows of one work order; shown on `output`, which all ranks but 0 of a job lack."""
-    rows = []
-    with Ranks(order, environments) as running:
+    """One job for each rival, then the rivals by themselves."""
+    if place is not None:
+        raise click.UsageError(
+            f"--against starts the ranks under the rival's launcher; do not use {place.launcher}"
+        )
+    if options["pair"] is not None or options["window"] > 1:
+        raise click.UsageError("--against has no form of --pair and --window")
+    if options["in_place"] and "reduce_scatter" in options["collectives"]:
+        raise click.UsageError("reduce_scatter in place is another call in MPI; leave out one")
+    measured = []
+    with tempfile.TemporaryDirectory(prefix="sennit-rivals-") as folder:
+        found = rivals.prepare(options["against"], ranks, Path(folder))
+        orders = [bench_against.comparable(order, ranks, found) for order in orders]
+        for rival in found:
+            if output is not None:
+                output.console.print(f"against {rival.name} {rival.settings}".rstrip())
+            job = {"orders": orders, "rival": str(rival.library)}
+            rows = _measure(job, rival.starts(), AgainstTable, output)
+            alone = rival.time_alone(orders, rows)
+            measured.append(bench_against.Measured(rival.name, rival.settings, rows, alone))
+    merged = bench_against.merged(measured)
+    if output is not None:
+        summarize(output.console, merged)
+    return merged
+
+
+def _measure(
+    job: dict[str, Any],
+    starts: Sequence[Start],
+    table_type: type[BenchTable],
+    output: Output | None,
+) -> list[dict[str, Any]]:
+    """The rows of a job; shown on `output`, which all ranks but 0 of a launcher's job lack."""
+    with Ranks(job, starts) as running:
+        rows = running.rows()
         if output is None:
-            return list(running.rows())
-        table = BenchTable(output.console)
-        table.describe(order, ranks)
-        with _progress(output, order) as advance:
-            for row in running.rows():
-                table.add(row)
-                rows.append(row)
-                advance()
-    return rows
+            return list(rows)
+        done: list[dict[str, Any]] = []
+        for order in job["orders"]:
+            table = table_type(output.console)
+            with _progress(output, order) as advance:
+                for row in itertools.islice(rows, len(order["sizes"]) * order["cycles"]):
+                    table.add(order, row)
+                    done.append(row)
+                    advance()
+        # What goes wrong after the last row is a failure, too.
+        done.extend(rows)
+        if not done:
+            raise Failure("sennit: the launcher ended well but started no ranks", EXIT_RANK_FAILED)
+        return done
+
+
+def _wrong(row: dict[str, Any]) -> int:
+    """Wrong elements of a row; a comparison with a rival whose results are wrong is none."""
+    return sum(part.get("wrong") or 0 for part in (row, *row["rivals"]))
 
 
 @contextlib.contextmanager

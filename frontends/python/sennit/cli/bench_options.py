@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
-def _parse_root(ctx: click.Context, param: click.Parameter, value: str) -> int | str:
-    if value == "rotate":
+def _parse_root(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == "rotate":
         return value
     if not value.isdigit():
         raise click.BadParameter(f"{value!r} is neither a rank nor 'rotate'", ctx, param)
@@ -35,10 +35,10 @@ def _parse_pair(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 _OPTIONS = (
     click.argument(
-        "collective",
+        "collectives",
         type=click.Choice(names.COLLECTIVES),
-        default="all_reduce",
-        metavar="[COLLECTIVE]",
+        nargs=-1,
+        metavar="[COLLECTIVE]...",
     ),
     click.option(
         "-b",
@@ -120,9 +120,8 @@ _OPTIONS = (
         "--root",
         callback=_parse_root,
         metavar="R|rotate",
-        default="0",
-        show_default=True,
-        help="Root of rooted collectives; rotate takes the next one at each call.",
+        help="Root of rooted collectives; rotate takes the next one at each call. Default: 0, "
+        "rotate with --against.",
     ),
     click.option(
         "--ranks",
@@ -161,7 +160,10 @@ _OPTIONS = (
         help="How calls are made.",
     ),
     click.option(
-        "--against", multiple=True, metavar="NAME", help="Measure a rival in the same run."
+        "--against",
+        multiple=True,
+        metavar="NAME",
+        help="Measure a rival in the same run: mpi (all that are here), mpich, openmpi, gloo.",
     ),
     click.option(
         "--seed", type=int, metavar="N", default=1, show_default=True, help="Of the data."

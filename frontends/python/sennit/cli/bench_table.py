@@ -11,31 +11,31 @@ from sennit.cli.names import REDUCING, ROOTED, element_bytes
 if TYPE_CHECKING:
     from rich.console import Console
 
-_COLUMNS = (
-    ("bytes", "B", 12),
-    ("count", "elements", 12),
-    ("type", "", 8),
-    ("op", "", 5),
-    ("root", "", 6),
-    ("min", "us", 10),
-    ("p50", "us", 10),
-    ("p95", "us", 10),
-    ("algbw", "GB/s", 8),
-    ("busbw", "GB/s", 8),
-    ("#wrong", "", 7),
-)
-
 
 class BenchTable:
     """Prints a header before the first row, and a line for each row."""
+
+    columns: tuple[tuple[str, str, int], ...] = (
+        ("bytes", "B", 12),
+        ("count", "elements", 12),
+        ("type", "", 8),
+        ("op", "", 5),
+        ("root", "", 6),
+        ("min", "us", 10),
+        ("p50", "us", 10),
+        ("p95", "us", 10),
+        ("algbw", "GB/s", 8),
+        ("busbw", "GB/s", 8),
+        ("#wrong", "", 7),
+    )
+    """Name, unit and width."""
 
     def __init__(self, console: Console) -> None:
         """Print to this console."""
         self._console = console
         self._has_header = False
 
-    def describe(self, order: dict[str, Any], ranks: int) -> None:
-        """Print what is measured."""
+    def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked" if order["check"] else "not checked"
         place = "in place" if order["in_place"] else "out of place"
         self._console.print(
@@ -43,30 +43,33 @@ class BenchTable:
             f"{order['iterations']} samples after {order['warmup']}, {checked}"
         )
 
-    def add(self, row: dict[str, Any]) -> None:
-        """Print one row of the JSON document."""
+    def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
+        """Print one row of the JSON document, which belongs to this work order."""
         if not self._has_header:
             self._has_header = True
-            self._line([name for name, _, _ in _COLUMNS], style="bold")
-            self._line([unit for _, unit, _ in _COLUMNS], style="dim")
-        self._line(_cells(row), style="red" if row["wrong"] else "")
+            self._describe(order, row["ranks"])
+            self._line([name for name, _, _ in self.columns], style="bold")
+            self._line([unit for _, unit, _ in self.columns], style="dim")
+        self._line(self.cells(row), style="red" if row["wrong"] else "")
 
     def _line(self, cells: list[str], style: str) -> None:
-        padded = (cell.rjust(width) for cell, (_, _, width) in zip(cells, _COLUMNS, strict=True))
+        padded = (
+            cell.rjust(width) for cell, (_, _, width) in zip(cells, self.columns, strict=True)
+        )
         self._console.print(Text(" ".join(padded), style=style))
 
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    time = row["time_us"]
-    collective = row["collective"]
-    return [
-        str(row["bytes"]),
-        str(row["bytes"] // element_bytes(row["dtype"])),
-        row["dtype"],
-        row["op"] if collective in REDUCING else "-",
-        str(row["root"]) if collective in ROOTED else "-",
-        *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
-        f"{row['algbw_GBps']:.3f}",
-        f"{row['busbw_GBps']:.3f}",
-        "N/A" if row["wrong"] is None else str(row["wrong"]),
-    ]
+    def cells(self, row: dict[str, Any]) -> list[str]:
+        """The columns of one row."""
+        time = row["time_us"]
+        collective = row["collective"]
+        return [
+            str(row["bytes"]),
+            str(row["bytes"] // element_bytes(row["dtype"])),
+            row["dtype"],
+            row["op"] if collective in REDUCING else "-",
+            str(row["root"]) if collective in ROOTED else "-",
+            *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
+            f"{row['algbw_GBps']:.3f}",
+            f"{row['busbw_GBps']:.3f}",
+            "N/A" if row["wrong"] is None else str(row["wrong"]),
+        ]

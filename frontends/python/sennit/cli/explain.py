@@ -1,8 +1,9 @@
-"""`sennit explain`: which algorithm a collective would use on a described machine, and why."""
+"""`sennit explain`: which algorithm a collective would use, here or on a described machine."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -15,10 +16,17 @@ from sennit.cli.output import Output, json_option
 from sennit.cli.sizes import human, parse_size
 from sennit.cli.tools import ask
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 @click.command("explain")
 @click.argument("collective", type=click.Choice(COLLECTIVES), metavar="COLLECTIVE")
-@click.option("--machine", required=True, metavar="NAME|FILE", help="See `sennit machine --list`.")
+@click.option(
+    "--machine",
+    metavar="NAME|FILE",
+    help="GPU ranks of this machine (see `sennit machine --list`); default: host ranks here.",
+)
 @click.option(
     "--bytes",
     "size",
@@ -26,22 +34,99 @@ from sennit.cli.tools import ask
     callback=parse_size,
     help="Of the vector of broadcast, reduce and all_reduce; of one rank's part otherwise.",
 )
-@click.option("--ranks", type=click.IntRange(min=1), help="Default: one for each GPU of a node.")
+@click.option(
+    "--ranks",
+    type=click.IntRange(min=1),
+    help="Default: one for each GPU of a node, or 2 host ranks.",
+)
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
+@click.option(
+    "--table",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    envvar="SENNIT_TUNING_TABLE",
+    metavar="FILE",
+    help="Host ranks: what `sennit tune` wrote; default: SENNIT_TUNING_TABLE.",
+)
 @json_option
-def command(json_file: str | None, collective: str, machine: str, size: int, **options: Any) -> int:
-    """Rank the algorithms of COLLECTIVE by what is predicted, and say why the first one wins."""
+def command(
+    json_file: str | None,
+    collective: str,
+    machine: str | None,
+    size: int,
+    table: Path | None,
+    **options: Any,
+) -> int:
+    """List what could carry COLLECTIVE, what is predicted and measured, and why one is chosen."""
     output = Output(json_file)
-    answer = ask(
-        _core.tool_explain,
+    if machine is None:
+        answer = _explain_host(collective, size, table, options)
+        _print_host(output.console, answer)
+    else:
+        answer = ask(
+            _core.tool_explain,
+            collective=collective,
+            bytes=size,
+            **machine_arguments(machine),
+            **options,
+        )
+        _print_machine(output.console, answer)
+    output.write_json(answer)
+    return EXIT_DONE
+
+
+def _explain_host(
+    collective: str, size: int, table: Path | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    if options["root"] or options["ranks_per_gpu"]:
+        raise click.UsageError("--root and --ranks-per-gpu are for a described --machine")
+    try:
+        text = None if table is None else table.read_text(encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {table}: {error.strerror}") from error
+    return ask(
+        _core.tool_explain_host,
         collective=collective,
         bytes=size,
-        **machine_arguments(machine),
-        **options,
+        ranks=options["ranks"] or 2,
+        table=text,
     )
+
+
+def _print_host(console: Console, answer: dict[str, Any]) -> None:
     table = Table(
-        title=f"{collective} of {human(size)} on {answer['ranks']} ranks of {answer['machine']}"
+        title=f"{answer['collective']} of {human(answer['bytes'])} on {answer['ranks']} host ranks"
+    )
+    table.add_column("algorithm")
+    table.add_column("protocol")
+    for name in ("measured us", "tile", "predicted us", "tile"):
+        table.add_column(name, justify="right")
+    for row in answer["candidates"]:
+        table.add_row(
+            row["algorithm"],
+            row["protocol"],
+            *_time_and_tile(row["measured_us"], row["measured_tile_bytes"]),
+            *_time_and_tile(row["predicted_us"], row["predicted_tile_bytes"]),
+        )
+    console.print(table)
+    console.print(answer["reason"], markup=False)
+    console.print(f"choosing takes {answer['selection_us']:.2f} us", markup=False)
+    for row in answer["refused"]:
+        console.print(
+            f"{row['algorithm']} by {row['protocol']} does not run: {row['why']}", markup=False
+        )
+
+
+def _time_and_tile(us: float | None, tile: int | None) -> tuple[str, str]:
+    if us is None or tile is None:
+        return "", ""
+    return f"{us:.2f}", human(tile) if tile else "default"
+
+
+def _print_machine(console: Console, answer: dict[str, Any]) -> None:
+    table = Table(
+        title=f"{answer['collective']} of {human(answer['bytes'])} on {answer['ranks']} ranks of "
+        f"{answer['machine']}"
     )
     table.add_column("algorithm")
     table.add_column("predicted us", justify="right")
@@ -56,9 +141,7 @@ def command(json_file: str | None, collective: str, machine: str, size: int, **o
             row["busiest_link"],
             f"{row['busiest_use'] * 100:.0f} %",
         )
-    output.console.print(table)
-    output.console.print(answer["reason"], markup=False)
+    console.print(table)
+    console.print(answer["reason"], markup=False)
     for row in answer["refused"]:
-        output.console.print(f"{row['algorithm']} does not run: {row['why']}", markup=False)
-    output.write_json(answer)
-    return EXIT_DONE
+        console.print(f"{row['algorithm']} does not run: {row['why']}", markup=False)

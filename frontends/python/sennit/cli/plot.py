@@ -1,4 +1,4 @@
-"""The picture of a benchmark: time and bus bandwidth over size."""
+"""The picture of a benchmark: over size, time, and bus bandwidth or the ratio to a rival."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def save_plot(file: Path, rows: list[dict[str, Any]]) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (times, bandwidths) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    has_rival = any(row["ratio"] is not None for row in rows)
+    figure, (times, second) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for index, (label, series) in enumerate(_series(rows).items()):
         colour, marker, line = _STYLES[index % len(_STYLES)]
         style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4}
@@ -46,17 +47,30 @@ def save_plot(file: Path, rows: list[dict[str, Any]]) -> None:
         high = [row["time_us"]["p95"] for row in series]
         times.plot(sizes, p50, label=label, **style)
         times.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
-        bandwidths.plot(sizes, [row["busbw_GBps"] for row in series], label=label, **style)
-    for axes, what in ((times, "time (us): p50, from min to p95"), (bandwidths, "busbw (GB/s)")):
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.xaxis.set_major_formatter(lambda size, _: human(int(size)))
-        axes.set_xlabel("size (bytes)")
-        axes.set_ylabel(what)
-        axes.grid(visible=True, which="major", alpha=0.3)
-        axes.legend()
+        if has_rival:
+            rated = [row for row in series if row["ratio"] is not None]
+            ratios = [row["ratio"] for row in rated]
+            second.plot([row["bytes"] for row in rated], ratios, label=label, **style)
+        else:
+            second.plot(sizes, [row["busbw_GBps"] for row in series], label=label, **style)
+    _name_axes(times, "time (us): p50, from min to p95")
+    _name_axes(second, "time of the best rival / ours" if has_rival else "busbw (GB/s)")
+    if has_rival:
+        second.set_yscale("linear")
+        second.set_ylim(bottom=0)
+        second.axhline(1, color="black", linewidth=0.8)
     figure.savefig(file, dpi=150)
     plt.close(figure)
+
+
+def _name_axes(axes: Any, what: str) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(lambda size, _: human(int(size)))
+    axes.set_xlabel("size (bytes)")
+    axes.set_ylabel(what)
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend()
 
 
 def _series(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -1,19 +1,19 @@
 """The ranks of a benchmark: processes of the C++ rank program, which does the timed work.
 
-Each gets its work order as one JSON object on standard input. Rank 0 answers with one JSON object a
-finished row on standard output; a rank that fails says why in a JSON object, the last line of its
-standard error.
+Each reads its job from a file. Rank 0 answers with one JSON object a finished row on standard
+output; a rank that fails says why in a JSON object, the last line of its standard error.
 """
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import json
 import os
 import queue
 import secrets
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -24,7 +24,7 @@ from sennit import _core
 from sennit.cli.failure import EXIT_RANK_FAILED, EXIT_WRONG, Failure, exit_code_of, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sennit.cli.launcher import Place
 
@@ -32,6 +32,19 @@ _GRACE_S = 5.0  # survivors report a dead rank within 2 s; then nothing more is 
 _CLASS_OF_CODE: dict[Any, str] = {
     c_name: python_name for python_name, _, c_name in _core.STATUS_CODES
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """A process to start: a rank, or the launcher of all ranks.
+
+    Attributes:
+        environment: All of it.
+        launcher: Words of the command line before the program.
+    """
+
+    environment: Mapping[str, str]
+    launcher: Sequence[str] = ()
 
 
 def rank_program() -> Path:
@@ -47,24 +60,33 @@ def rank_program() -> Path:
 class Ranks:
     """Processes of the rank program. Used as a context manager, which leaves none running."""
 
-    def __init__(self, order: dict[str, Any], environments: list[Mapping[str, str]]) -> None:
-        """Start one process for each environment; the first one's rows are read."""
+    def __init__(self, job: dict[str, Any], starts: Sequence[Start]) -> None:
+        """Start these processes; the first one's rows are read.
+
+        Args:
+            job: "orders", a list of work orders; and the shared object of a "rival".
+            starts: One a rank, or one launcher.
+        """
         self._events: queue.Queue[tuple[str, int, Any]] = queue.Queue()
-        self._errors: dict[int, dict[str, Any]] = {}
+        self._errors: list[tuple[int, dict[str, Any]]] = []
         self._codes: dict[int, int] = {}
         self._processes: list[subprocess.Popen[str]] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="sennit-bench-")
+        job_file = Path(self._folder.name) / "job.json"
+        meeting = str(Path(self._folder.name) / "meeting")
+        job_file.write_text(json.dumps({**job, "meeting": meeting}), encoding="utf-8")
         program = str(rank_program())
-        for index, environment in enumerate(environments):
+        for index, start in enumerate(starts):
             process = subprocess.Popen(
-                [program],
-                env=dict(environment),
-                stdin=subprocess.PIPE,
+                [*start.launcher, program, str(job_file)],
+                env=dict(start.environment),
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
             )
             self._processes.append(process)
-            threading.Thread(target=self._attend, args=(index, process, order), daemon=True).start()
+            threading.Thread(target=self._attend, args=(index, process), daemon=True).start()
 
     def __enter__(self) -> Ranks:
         """Return itself."""
@@ -73,9 +95,11 @@ class Ranks:
     def __exit__(self, *_: object) -> None:
         """End what still runs."""
         for process in self._processes:
-            process.kill()
+            # A launcher ends its ranks when it is asked to end, and cannot when it is killed.
+            process.terminate()
         for process in self._processes:
-            process.wait()
+            _wait_or_kill(process)
+        self._folder.cleanup()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Rows as they are finished.
@@ -92,7 +116,7 @@ class Ranks:
             if kind == "row":
                 yield value
             elif kind == "error":
-                self._errors[index] = value
+                self._errors.append((index, value))
             else:
                 self._codes[index] = value
                 if value not in (0, EXIT_WRONG):
@@ -104,9 +128,7 @@ class Ranks:
     def _failure(self, failed: list[int]) -> Failure:
         if self._errors:
             # Whoever can blame a rank knows more than one that was only told to stop.
-            index, error = max(
-                self._errors.items(), key=lambda item: bool(item[1].get("blamed_ranks"))
-            )
+            index, error = max(self._errors, key=lambda item: bool(item[1].get("blamed_ranks")))
             name = _CLASS_OF_CODE.get(error.get("code"))
             code = self._codes.get(index, EXIT_RANK_FAILED) if name is None else exit_code_of(name)
             return Failure(str(error.get("message")), code)
@@ -117,16 +139,13 @@ class Ranks:
             EXIT_RANK_FAILED,
         )
 
-    def _attend(self, index: int, process: subprocess.Popen[str], order: dict[str, Any]) -> None:
-        """Feed one process and pass on what it says; ends when the process does."""
-        if process.stdin is None or process.stderr is None:
+    def _attend(self, index: int, process: subprocess.Popen[str]) -> None:
+        """Pass on what one process says; ends when the process does."""
+        if process.stderr is None:
             return
-        # A process that died before it read its order is reported by its exit code.
-        with contextlib.suppress(BrokenPipeError), process.stdin:
-            process.stdin.write(json.dumps(order))
         reader = None
         if process.stdout is not None:
-            reader = threading.Thread(target=self._read_rows, args=(index, process), daemon=True)
+            reader = threading.Thread(target=self._read_rows, args=(process,), daemon=True)
             reader.start()
         for line in process.stderr:
             error = _error_of(line)
@@ -138,28 +157,41 @@ class Ranks:
             reader.join()
         self._events.put(("end", index, process.wait()))
 
-    def _read_rows(self, index: int, process: subprocess.Popen[str]) -> None:
+    def _read_rows(self, process: subprocess.Popen[str]) -> None:
         for line in process.stdout or ():
-            self._events.put(("row", index, json.loads(line)))
+            if line.startswith("{"):
+                self._events.put(("row", 0, json.loads(line)))
+            else:  # of a launcher
+                sys.stderr.write(line)
 
 
-def own_environments(ranks: int) -> list[Mapping[str, str]]:
-    """Environments for ranks that this process starts itself."""
+def _wait_or_kill(process: subprocess.Popen[str]) -> None:
+    try:
+        process.wait(timeout=_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def own_starts(ranks: int) -> list[Start]:
+    """Ranks that this process starts itself."""
     key = f"bench-{secrets.token_hex(16)}"
     return [
-        {**os.environ, "SENNIT_RANK": str(rank), "SENNIT_SIZE": str(ranks), "SENNIT_KEY": key}
+        Start(
+            {**os.environ, "SENNIT_RANK": str(rank), "SENNIT_SIZE": str(ranks), "SENNIT_KEY": key}
+        )
         for rank in range(ranks)
     ]
 
 
-def own_place(place: Place) -> list[Mapping[str, str]]:
-    """The environment for the one rank that a launcher made of this process.
+def start_in_place(place: Place) -> list[Start]:
+    """The one rank that a launcher made of this process.
 
     The rank program is a child of this process. Where a launcher gives no job id, the library tells
     jobs apart by the parent process, which must then be ours: the launcher.
     """
     if place.launcher != "mpiexec":
-        return [dict(os.environ)]
+        return [Start(dict(os.environ))]
     launcher = os.getppid()
     # The start time, since a pid may be used again: the 20th field behind the name in parentheses.
     started = Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[19]
@@ -168,7 +200,7 @@ def own_place(place: Place) -> list[Mapping[str, str]]:
         "SENNIT_SIZE": str(place.size),
         "SENNIT_KEY": f"bench under {place.launcher} {launcher}:{started}",
     }
-    return [{**os.environ, **own}]
+    return [Start({**os.environ, **own})]
 
 
 def _error_of(line: str) -> dict[str, Any] | None:

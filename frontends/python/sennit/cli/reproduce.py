@@ -1,8 +1,11 @@
-"""`sennit reproduce`: what five papers print, beside what is simulated or modelled here."""
+"""`sennit reproduce`: what was printed or measured, beside what is simulated or modelled here."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -10,21 +13,93 @@ from rich.table import Table
 from sennit import _core
 from sennit.cli.failure import EXIT_DONE
 from sennit.cli.output import Output, json_option
+from sennit.cli.sizes import human
 from sennit.cli.tools import ask
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _PAPERS = 5
+_LEAST_BYTES = 1 << 20
+"""Below it a call's own cost is most of its time, which a machine file states as one number."""
 
 
 @click.command("reproduce")
 @click.argument("paper", type=click.IntRange(1, _PAPERS), required=False)
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE.json",
+    help="Instead: times of GPU ranks, from 1 MB on, beside what is simulated of them.",
+)
+@click.option(
+    "--machine",
+    default="h200-x4",
+    show_default=True,
+    metavar="NAME",
+    help="The description of the machine of --measured.",
+)
 @json_option
-def command(json_file: str | None, paper: int | None) -> int:
+def command(json_file: str | None, paper: int | None, measured: Path | None, machine: str) -> int:
     """Compute again what PAPER prints (1 to 5; default: all).
 
     docs/models.md says which paper is which, and what a verdict means.
     """
     output = Output(json_file)
-    answer = ask(_core.tool_reproduce, paper=paper)
+    if measured is not None:
+        if paper is not None:
+            raise click.UsageError("a paper and --measured are two questions")
+        answer = ask(_core.tool_measured, machine=machine, rows=_measured_rows(measured))
+        _print_measured(output.console, answer)
+    else:
+        answer = ask(_core.tool_reproduce, paper=paper)
+        _print_papers(output.console, answer)
+    output.write_json(answer)
+    return EXIT_DONE
+
+
+def _measured_rows(file: Path) -> list[dict[str, Any]]:
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        return [
+            {
+                "collective": row["collective"],
+                "ranks": row["ranks"],
+                "bytes": row["bytes"],
+                "time_us": row["time_us"]["p50"],
+            }
+            for row in document["rows"]
+            if row["executor"] == "cuda" and row["bytes"] >= _LEAST_BYTES
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise click.BadParameter(f"{file} is no result file: {error!r}") from error
+
+
+def _print_measured(console: Console, answer: dict[str, Any]) -> None:
+    table = Table(title=f"measured, and simulated on {answer['machine']}")
+    table.add_column("collective")
+    table.add_column("algorithm")
+    for name in ("bytes", "measured us", "predicted us", "ratio"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for row in answer["rows"]:
+        table.add_row(
+            row["collective"],
+            row["algorithm"],
+            human(row["bytes"]),
+            f"{row['measured_us']:.1f}",
+            f"{row['predicted_us']:.1f}",
+            f"{row['ratio']:.2f}",
+            row["verdict"],
+        )
+    console.print(table)
+    console.print(
+        f"{answer['within']} of {len(answer['rows'])} within {answer['tolerance']:.0%}",
+        markup=False,
+    )
+
+
+def _print_papers(console: Console, answer: dict[str, Any]) -> None:
     table = Table()
     table.add_column("paper", justify="right")
     table.add_column("where")
@@ -46,8 +121,6 @@ def command(json_file: str | None, paper: int | None) -> int:
             row["how"],
             row["verdict"],
         )
-    output.console.print(table)
+    console.print(table)
     counts = Counter(row["verdict"] for row in answer["rows"])
-    output.console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    output.write_json(answer)
-    return EXIT_DONE
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))

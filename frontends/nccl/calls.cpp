@@ -1,0 +1,300 @@
+// Collectives, sends and receives, operators, memory and registration.
+#include "communicator.hpp"
+#include "group.hpp"
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+namespace sennit_nccl {
+namespace {
+
+std::optional<sennit_dtype_t> dtype_of(ncclDataType_t type) {
+  static constexpr std::array<sennit_dtype_t, ncclNumTypes> kTypes = {SENNIT_INT8,
+                                                                      SENNIT_UINT8,
+                                                                      SENNIT_INT32,
+                                                                      SENNIT_UINT32,
+                                                                      SENNIT_INT64,
+                                                                      SENNIT_UINT64,
+                                                                      SENNIT_FLOAT16,
+                                                                      SENNIT_FLOAT32,
+                                                                      SENNIT_FLOAT64,
+                                                                      SENNIT_BFLOAT16,
+                                                                      SENNIT_FLOAT8_E4M3FN,
+                                                                      SENNIT_FLOAT8_E5M2};
+  const auto index = static_cast<std::size_t>(type);
+  return index < kTypes.size() ? std::optional(kTypes[index]) : std::nullopt;
+}
+
+// Operators that were made have the same values in both interfaces.
+std::optional<sennit_redop_t> operator_of(ncclRedOp_t op) {
+  static constexpr std::array<sennit_redop_t, ncclNumOps> kOperators = {
+      SENNIT_SUM, SENNIT_PROD, SENNIT_MAX, SENNIT_MIN, SENNIT_AVG};
+  const auto index = static_cast<std::size_t>(op);
+  if (index < kOperators.size()) {
+    return kOperators[index];
+  }
+  return static_cast<int>(op) >= static_cast<int>(SENNIT_REDOP_CUSTOM_FIRST)
+             ? std::optional(static_cast<sennit_redop_t>(op))
+             : std::nullopt;
+}
+
+// Runs a call whose type is known.
+template <typename Run>
+ncclResult_t moving(ncclComm_t comm, ncclDataType_t type, Run&& run) {
+  const auto dtype = dtype_of(type);
+  if (!dtype) {
+    return refuse(ncclInvalidArgument,
+                  "data type " + std::to_string(static_cast<int>(type)) + " is none");
+  }
+  return on(comm, [&](sennit_comm_t c) { return run(c, *dtype); });
+}
+
+bool is_self(sennit_comm_t comm, int peer) {
+  int rank = -1;
+  return sennit_comm_rank(comm, &rank) == SENNIT_OK && rank == peer;
+}
+
+// One end of a message: to another rank by `run`, to itself within its group.
+template <typename Run>
+ncclResult_t exchanging(
+    ncclComm_t comm, ncclDataType_t type, int peer, SelfMessage message, Run&& run) {
+  if (comm == nullptr || comm->comm == nullptr || !is_self(comm->comm, peer)) {
+    return moving(comm, type, run);
+  }
+  const auto dtype = dtype_of(type);
+  message.dtype = dtype.value_or(SENNIT_UINT8);
+  return dtype ? exchange_with_self(comm, message) : moving(comm, type, run);
+}
+
+// Runs a reduction whose type and operator are known.
+template <typename Run>
+ncclResult_t reducing(ncclComm_t comm, ncclDataType_t type, ncclRedOp_t op, Run&& run) {
+  const auto redop = operator_of(op);
+  if (!redop) {
+    return refuse(ncclInvalidArgument,
+                  "reduction operator " + std::to_string(static_cast<int>(op)) + " is none");
+  }
+  return moving(
+      comm, type, [&](sennit_comm_t c, sennit_dtype_t dtype) { return run(c, dtype, *redop); });
+}
+
+}  // namespace
+}  // namespace sennit_nccl
+
+using namespace sennit_nccl;  // NOLINT(google-build-using-namespace): entries are one line each
+
+extern "C" {
+
+ncclResult_t ncclAllReduce(const void* send,
+                           void* recv,
+                           size_t count,
+                           ncclDataType_t type,
+                           ncclRedOp_t op,
+                           ncclComm_t comm,
+                           cudaStream_t stream) {
+  return reducing(comm, type, op, [&](auto c, auto dtype, auto redop) {
+    return sennit_all_reduce(send, recv, count, dtype, redop, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclReduce(const void* send,
+                        void* recv,
+                        size_t count,
+                        ncclDataType_t type,
+                        ncclRedOp_t op,
+                        int root,
+                        ncclComm_t comm,
+                        cudaStream_t stream) {
+  return reducing(comm, type, op, [&](auto c, auto dtype, auto redop) {
+    return sennit_reduce(send, recv, count, dtype, redop, root, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclBroadcast(const void* send,
+                           void* recv,
+                           size_t count,
+                           ncclDataType_t type,
+                           int root,
+                           ncclComm_t comm,
+                           cudaStream_t stream) {
+  return moving(comm, type, [&](auto c, auto dtype) {
+    return sennit_broadcast(send, recv, count, dtype, root, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclBcast(void* buffer,
+                       size_t count,
+                       ncclDataType_t type,
+                       int root,
+                       ncclComm_t comm,
+                       cudaStream_t stream) {
+  return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void* send,
+                           void* recv,
+                           size_t count,
+                           ncclDataType_t type,
+                           ncclComm_t comm,
+                           cudaStream_t stream) {
+  return moving(comm, type, [&](auto c, auto dtype) {
+    return sennit_all_gather(send, recv, count, dtype, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclReduceScatter(const void* send,
+                               void* recv,
+                               size_t count,
+                               ncclDataType_t type,
+                               ncclRedOp_t op,
+                               ncclComm_t comm,
+                               cudaStream_t stream) {
+  return reducing(comm, type, op, [&](auto c, auto dtype, auto redop) {
+    return sennit_reduce_scatter(send, recv, count, dtype, redop, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclAlltoAll(const void* send,
+                          void* recv,
+                          size_t count,
+                          ncclDataType_t type,
+                          ncclComm_t comm,
+                          cudaStream_t stream) {
+  return moving(comm, type, [&](auto c, auto dtype) {
+    return sennit_all_to_all(send, recv, count, dtype, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclGather(const void* send,
+                        void* recv,
+                        size_t count,
+                        ncclDataType_t type,
+                        int root,
+                        ncclComm_t comm,
+                        cudaStream_t stream) {
+  return moving(comm, type, [&](auto c, auto dtype) {
+    return sennit_gather(send, recv, count, dtype, root, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclScatter(const void* send,
+                         void* recv,
+                         size_t count,
+                         ncclDataType_t type,
+                         int root,
+                         ncclComm_t comm,
+                         cudaStream_t stream) {
+  return moving(comm, type, [&](auto c, auto dtype) {
+    return sennit_scatter(send, recv, count, dtype, root, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclSend(const void* send,
+                      size_t count,
+                      ncclDataType_t type,
+                      int peer,
+                      ncclComm_t comm,
+                      cudaStream_t stream) {
+  const SelfMessage message{.from = send, .count = count, .stream = stream};
+  return exchanging(comm, type, peer, message, [&](auto c, auto dtype) {
+    return sennit_send(send, count, dtype, peer, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclRecv(
+    void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  const SelfMessage message{.to = recv, .receives = true, .count = count, .stream = stream};
+  return exchanging(comm, type, peer, message, [&](auto c, auto dtype) {
+    return sennit_recv(recv, count, dtype, peer, c, stream, nullptr);
+  });
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
+                                      void* scalar,
+                                      ncclDataType_t type,
+                                      ncclScalarResidence_t residence,
+                                      ncclComm_t comm) {
+  if (op == nullptr || scalar == nullptr) {
+    return refuse(ncclInvalidArgument, "the result pointer or the scalar is NULL");
+  }
+  int device = -1;
+  const ncclResult_t usable =
+      on(comm, [&](sennit_comm_t c) { return sennit_comm_device(c, &device); });
+  if (usable != ncclSuccess) {
+    return usable;
+  }
+  if (residence == ncclScalarDevice && device >= 0) {
+    return refuse(ncclInvalidUsage,
+                  "a scalar in GPU memory would have to be read in the order of a stream; pass it "
+                  "in host memory, with ncclScalarHostImmediate");
+  }
+  sennit_redop_t made = SENNIT_SUM;
+  const ncclResult_t result = moving(comm, type, [&](auto c, auto dtype) {
+    return sennit_redop_create_premulsum(&made, scalar, dtype, c);
+  });
+  *op = static_cast<ncclRedOp_t>(made);
+  return result;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return on(comm, [&](sennit_comm_t c) {
+    return sennit_redop_destroy(static_cast<sennit_redop_t>(op), c);
+  });
+}
+
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
+  forget_refusal();
+  return result_of(sennit_mem_alloc(pointer, bytes));
+}
+
+ncclResult_t ncclMemFree(void* pointer) {
+  forget_refusal();
+  return result_of(sennit_mem_free(pointer));
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
+  return on(comm, [&](sennit_comm_t c) { return sennit_comm_register(c, buffer, bytes, handle); });
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  return on(comm, [&](sennit_comm_t c) { return sennit_comm_deregister(c, handle); });
+}
+
+// A window is a registration: flags say how NCCL may use it, and change no result.
+ncclResult_t ncclCommWindowRegister(
+    ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int /*flags*/) {
+  if (window == nullptr) {
+    return refuse(ncclInvalidArgument, "the result pointer is NULL");
+  }
+  void* handle = nullptr;
+  const ncclResult_t result = ncclCommRegister(comm, buffer, bytes, &handle);
+  *window = static_cast<ncclWindow_t>(handle);
+  return result;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  return ncclCommDeregister(comm, window);
+}
+
+}  // extern "C"
+
+SENNIT_NCCL_TWIN(ncclAllReduce);
+SENNIT_NCCL_TWIN(ncclReduce);
+SENNIT_NCCL_TWIN(ncclBroadcast);
+SENNIT_NCCL_TWIN(ncclBcast);
+SENNIT_NCCL_TWIN(ncclAllGather);
+SENNIT_NCCL_TWIN(ncclReduceScatter);
+SENNIT_NCCL_TWIN(ncclAlltoAll);
+SENNIT_NCCL_TWIN(ncclGather);
+SENNIT_NCCL_TWIN(ncclScatter);
+SENNIT_NCCL_TWIN(ncclSend);
+SENNIT_NCCL_TWIN(ncclRecv);
+SENNIT_NCCL_TWIN(ncclRedOpCreatePreMulSum);
+SENNIT_NCCL_TWIN(ncclRedOpDestroy);
+SENNIT_NCCL_TWIN(ncclMemAlloc);
+SENNIT_NCCL_TWIN(ncclMemFree);
+SENNIT_NCCL_TWIN(ncclCommRegister);
+SENNIT_NCCL_TWIN(ncclCommDeregister);
+SENNIT_NCCL_TWIN(ncclCommWindowRegister);
+SENNIT_NCCL_TWIN(ncclCommWindowDeregister);

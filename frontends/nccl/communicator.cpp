@@ -1,0 +1,274 @@
+// Communicators: making, deriving, asking, ending.
+#include "communicator.hpp"
+
+#include "group.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace sennit_nccl {
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(sennit_unique_id_t));
+
+struct Wish {
+  bool blocking = true;
+  std::string name;  // empty: not said
+};
+
+// What of a caller's config matters here. The rest are hints about NCCL's own ways (channels,
+// networks, thread blocks), which change no result.
+ncclResult_t read_config(const ncclConfig_t* config, Wish& wish) {
+  if (config == nullptr) {
+    return ncclSuccess;
+  }
+  constexpr std::size_t kHead = offsetof(ncclConfig_t, blocking);
+  ncclConfig_t full{};
+  full.blocking = SENNIT_NCCL_CONFIG_UNDEFINED;
+  if (config->size < kHead || config->magic != SENNIT_NCCL_CONFIG_MAGIC) {
+    return refuse(ncclInvalidArgument, "the config was not set by NCCL_CONFIG_INITIALIZER");
+  }
+  std::memcpy(&full, config, std::min(config->size, sizeof(full)));
+  wish.blocking =
+      full.blocking == SENNIT_NCCL_CONFIG_UNDEFINED ? wish.blocking : full.blocking != 0;
+  wish.name = full.commName != nullptr ? full.commName : "";
+  return ncclSuccess;
+}
+
+bool device_is_set() {
+  const char* device = std::getenv("SENNIT_DEVICE");
+  return device != nullptr && *device != '\0';
+}
+
+bool is_host() {
+  const char* device = std::getenv("SENNIT_DEVICE");
+  return device != nullptr && std::string_view(device) == "host";
+}
+
+// Callers of NCCL have their buffers on the current device, unless the environment says otherwise.
+sennit_config_t config_of(const Wish& wish) {
+  sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+  config.name = wish.name.empty() ? nullptr : wish.name.c_str();
+  config.device = device_is_set() ? nullptr : "cuda";
+  config.non_blocking = wish.blocking ? 0 : 1;
+  return config;
+}
+
+// Takes over the new handle; `status` may say that it is still joining.
+ncclResult_t hand_out(std::unique_ptr<ncclComm> made, sennit_status_t status, ncclComm_t* result) {
+  const bool exists = status == SENNIT_OK || status == SENNIT_IN_PROGRESS;
+  *result = exists && made->comm != nullptr ? made.release() : nullptr;
+  return result_of(status);
+}
+
+ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, const Wish& wish) {
+  if (comm == nullptr) {
+    return refuse(ncclInvalidArgument, "the result pointer is NULL");
+  }
+  forget_refusal();
+  sennit_unique_id_t key;
+  std::memcpy(&key, &id, sizeof(key));
+  sennit_config_t config = config_of(wish);
+  // One thread may make several ranks in a group, so none of them may wait for the others here.
+  config.non_blocking = config.non_blocking != 0 || in_group() ? 1 : 0;
+  auto made = std::make_unique<ncclComm>();
+  made->blocking = wish.blocking;
+  const sennit_status_t status = sennit_comm_init_rank(&made->comm, ranks, &key, rank, &config);
+  const ncclResult_t result = hand_out(std::move(made), status, comm);
+  if (result == ncclInProgress && in_group()) {
+    join_at_end(*comm);
+    return ncclSuccess;
+  }
+  return result;
+}
+
+// Makes a communicator out of another, now or at the end of the group.
+template <typename Make>
+ncclResult_t derive(ncclComm_t parent,
+                    ncclComm_t* result,
+                    const ncclConfig_t* config,
+                    const Make& make) {
+  if (const ncclResult_t usable = check(parent); usable != ncclSuccess) {
+    return usable;
+  }
+  if (result == nullptr) {
+    return refuse(ncclInvalidArgument, "the result pointer is NULL");
+  }
+  Wish wish{.blocking = parent->blocking, .name = {}};
+  if (const ncclResult_t read = read_config(config, wish); read != ncclSuccess) {
+    return read;
+  }
+  const auto run = [parent, result, wish, make] {
+    forget_refusal();
+    // At the end of a group another thread may run this, which has another current device.
+    int number = -1;
+    sennit_comm_device(parent->comm, &number);
+    const std::string device = number < 0 ? "host" : "cuda:" + std::to_string(number);
+    sennit_config_t full = config_of(wish);
+    full.device = device.c_str();
+    auto made = std::make_unique<ncclComm>();
+    made->blocking = wish.blocking;
+    const sennit_status_t status = make(parent->comm, &made->comm, &full);
+    return hand_out(std::move(made), status, result);
+  };
+  if (in_group()) {
+    run_at_end(run);
+    return ncclSuccess;
+  }
+  return run();
+}
+
+}  // namespace
+}  // namespace sennit_nccl
+
+using namespace sennit_nccl;  // NOLINT(google-build-using-namespace): entries are one line each
+
+extern "C" {
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (id == nullptr) {
+    return refuse(ncclInvalidArgument, "the result pointer is NULL");
+  }
+  forget_refusal();
+  sennit_unique_id_t fresh;
+  const sennit_status_t status = sennit_unique_id_create(&fresh);
+  std::memcpy(id, &fresh, sizeof(*id));
+  return result_of(status);
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return init(comm, ranks, id, rank, {});
+}
+
+ncclResult_t ncclCommInitRankConfig(
+    ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  Wish wish;
+  const ncclResult_t read = read_config(config, wish);
+  return read != ncclSuccess ? read : init(comm, ranks, id, rank, wish);
+}
+
+// Several ids let many ranks meet at several places. On one node one place serves all.
+ncclResult_t ncclCommInitRankScalable(
+    ncclComm_t* comm, int ranks, int rank, int id_count, ncclUniqueId* ids, ncclConfig_t* config) {
+  if (id_count < 1 || ids == nullptr) {
+    return refuse(ncclInvalidArgument, "no unique id is given");
+  }
+  return ncclCommInitRankConfig(comm, ranks, ids[0], rank, config);
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
+  if (comms == nullptr || count < 1) {
+    return refuse(ncclInvalidArgument, "the number of devices must be positive");
+  }
+  forget_refusal();
+  const auto size = static_cast<std::size_t>(count);
+  std::vector<int> numbers(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    numbers[i] = devices != nullptr ? devices[i] : static_cast<int>(i);
+  }
+  std::vector<sennit_comm_t> made(size);
+  const sennit_status_t status =
+      sennit_comm_init_all(made.data(), count, is_host() ? nullptr : numbers.data(), nullptr);
+  for (std::size_t i = 0; i < size && status == SENNIT_OK; ++i) {
+    comms[i] = new ncclComm{.comm = made[i]};
+  }
+  return result_of(status);
+}
+
+ncclResult_t ncclCommSplit(
+    ncclComm_t comm, int color, int key, ncclComm_t* result, ncclConfig_t* config) {
+  return derive(comm, result, config, [color, key](auto parent, auto* made, const auto* full) {
+    return sennit_comm_split(parent, color, key, made, full);
+  });
+}
+
+ncclResult_t ncclCommShrink(ncclComm_t comm,
+                            int* excluded,
+                            int excluded_count,
+                            ncclComm_t* result,
+                            ncclConfig_t* config,
+                            int flags) {
+  if (excluded_count < 0 || (excluded_count > 0 && excluded == nullptr)) {
+    return refuse(ncclInvalidArgument, "the list of excluded ranks is NULL");
+  }
+  const std::vector<int> without(excluded, excluded + excluded_count);
+  const bool abort = (flags & SENNIT_NCCL_SHRINK_ABORT) != 0;
+  return derive(comm, result, config, [without, abort](auto parent, auto* made, const auto* full) {
+    if (abort) {
+      sennit_comm_abort(parent);
+    }
+    return sennit_comm_shrink(parent, without.data(), static_cast<int>(without.size()), made, full);
+  });
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) { return on(comm, sennit_comm_finalize); }
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (comm == nullptr) {
+    return ncclSuccess;
+  }
+  forget_refusal();
+  sennit_comm_destroy(comm->self);
+  const sennit_status_t status = sennit_comm_destroy(comm->comm);
+  delete comm;
+  return result_of(status);
+}
+
+// Ends what waits and frees: nobody may use the communicator afterwards.
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (comm == nullptr) {
+    return ncclSuccess;
+  }
+  sennit_comm_abort(comm->comm);
+  return ncclCommDestroy(comm);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
+  if (result == nullptr) {
+    return refuse(ncclInvalidArgument, "the result pointer is NULL");
+  }
+  sennit_status_t state = SENNIT_OK;
+  const ncclResult_t asked =
+      on(comm, [&](sennit_comm_t c) { return sennit_comm_async_error(c, &state); });
+  *result = result_of(state);
+  return asked;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  return on(comm, [&](sennit_comm_t c) { return sennit_comm_size(c, count); });
+}
+
+// Of a host rank, which has none: 0.
+ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
+  const ncclResult_t result =
+      on(comm, [&](sennit_comm_t c) { return sennit_comm_device(c, device); });
+  if (result == ncclSuccess) {
+    *device = std::max(0, *device);
+  }
+  return result;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  return on(comm, [&](sennit_comm_t c) { return sennit_comm_rank(c, rank); });
+}
+
+}  // extern "C"
+
+SENNIT_NCCL_TWIN(ncclGetUniqueId);
+SENNIT_NCCL_TWIN(ncclCommInitRank);
+SENNIT_NCCL_TWIN(ncclCommInitRankConfig);
+SENNIT_NCCL_TWIN(ncclCommInitRankScalable);
+SENNIT_NCCL_TWIN(ncclCommInitAll);
+SENNIT_NCCL_TWIN(ncclCommSplit);
+SENNIT_NCCL_TWIN(ncclCommShrink);
+SENNIT_NCCL_TWIN(ncclCommFinalize);
+SENNIT_NCCL_TWIN(ncclCommDestroy);
+SENNIT_NCCL_TWIN(ncclCommAbort);
+SENNIT_NCCL_TWIN(ncclCommGetAsyncError);
+SENNIT_NCCL_TWIN(ncclCommCount);
+SENNIT_NCCL_TWIN(ncclCommCuDevice);
+SENNIT_NCCL_TWIN(ncclCommUserRank);

@@ -1,0 +1,185 @@
+#include "group.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sennit_nccl {
+namespace {
+
+struct SelfMessages {
+  std::vector<SelfMessage> sends;
+  std::vector<SelfMessage> receives;
+};
+
+struct Group {
+  int depth = 0;
+  std::map<ncclComm_t, SelfMessages> to_self;
+  std::vector<ncclComm_t> joining;
+  std::vector<std::function<ncclResult_t()>> makers;
+};
+
+Group& group() {
+  thread_local Group open;
+  return open;
+}
+
+// The first that is neither success nor progress; progress before success.
+ncclResult_t worse(ncclResult_t first, ncclResult_t second) {
+  const auto is_error = [](ncclResult_t r) { return r != ncclSuccess && r != ncclInProgress; };
+  if (is_error(first) || second == ncclSuccess) {
+    return first;
+  }
+  return second;
+}
+
+// How the joining of one communicator ended; of one that does not block, how far it is.
+ncclResult_t await(ncclComm_t comm) {
+  sennit_status_t state = SENNIT_IN_PROGRESS;
+  while (sennit_comm_async_error(comm->comm, &state) == SENNIT_OK && state == SENNIT_IN_PROGRESS &&
+         comm->blocking) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return result_of(state);
+}
+
+sennit_status_t make_self(ncclComm_t comm) {
+  if (comm->self != nullptr) {
+    return SENNIT_OK;
+  }
+  int number = -1;
+  sennit_comm_device(comm->comm, &number);
+  const std::string device = number < 0 ? "host" : "cuda:" + std::to_string(number);
+  sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+  config.name = "self";
+  config.device = device.c_str();
+  sennit_unique_id_t id;
+  const sennit_status_t status = sennit_unique_id_create(&id);
+  return status != SENNIT_OK ? status : sennit_comm_init_rank(&comm->self, 1, &id, 0, &config);
+}
+
+// Posts each pair of a send and a receive as one call of the open group.
+ncclResult_t pair_up(ncclComm_t comm, const SelfMessages& messages) {
+  if (messages.sends.size() != messages.receives.size()) {
+    return refuse(ncclInvalidUsage,
+                  "a rank sends itself " + std::to_string(messages.sends.size()) +
+                      " messages in a group that receives " +
+                      std::to_string(messages.receives.size()));
+  }
+  sennit_status_t status = make_self(comm);
+  for (std::size_t k = 0; k < messages.sends.size() && status == SENNIT_OK; ++k) {
+    const SelfMessage& send = messages.sends[k];
+    const SelfMessage& receive = messages.receives[k];
+    if (send.count != receive.count || send.dtype != receive.dtype) {
+      return refuse(ncclInvalidUsage, "a rank sends itself another message than it receives");
+    }
+    status = sennit_broadcast(
+        send.from, receive.to, send.count, send.dtype, 0, comm->self, receive.stream, nullptr);
+  }
+  return result_of(status);
+}
+
+// Side by side, for each may wait for another.
+ncclResult_t run_all(const std::vector<std::function<ncclResult_t()>>& makers) {
+  if (makers.size() == 1) {
+    return makers.front()();
+  }
+  std::vector<ncclResult_t> results(makers.size(), ncclSuccess);
+  std::vector<std::string> errors(makers.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < makers.size(); ++i) {
+      threads.emplace_back([&, i] {
+        results[i] = makers[i]();
+        errors[i] = results[i] == ncclSuccess ? "" : last_error();
+      });
+    }
+  }
+  ncclResult_t all = ncclSuccess;
+  for (std::size_t i = 0; i < makers.size(); ++i) {
+    const ncclResult_t before = std::exchange(all, worse(all, results[i]));
+    if (all != before) {
+      refuse(all, errors[i]);  // told by this thread from now on
+    }
+  }
+  return all;
+}
+
+// Ends the library's group without its calls.
+void abandon_calls() {
+  sennit_barrier(nullptr, nullptr, nullptr);  // one call that fails stops all of the group
+  sennit_group_end();
+}
+
+}  // namespace
+
+bool in_group() { return group().depth > 0; }
+
+void join_at_end(ncclComm_t comm) { group().joining.push_back(comm); }
+
+void run_at_end(std::function<ncclResult_t()> make) { group().makers.push_back(std::move(make)); }
+
+ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
+  if (!in_group()) {
+    return refuse(ncclInvalidUsage,
+                  "a rank's send to itself and its receive belong into one group");
+  }
+  SelfMessages& messages = group().to_self[comm];
+  (message.receives ? messages.receives : messages.sends).push_back(message);
+  return ncclSuccess;
+}
+
+}  // namespace sennit_nccl
+
+using namespace sennit_nccl;  // NOLINT(google-build-using-namespace): entries are one line each
+
+extern "C" {
+
+ncclResult_t ncclGroupStart(void) {
+  forget_refusal();
+  ++group().depth;
+  return result_of(sennit_group_start());
+}
+
+ncclResult_t ncclGroupEnd(void) {
+  forget_refusal();
+  if (group().depth == 0) {
+    return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  }
+  const bool outermost = --group().depth == 0;
+  ncclResult_t result = ncclSuccess;
+  if (outermost) {
+    for (ncclComm_t comm : std::exchange(group().joining, {})) {
+      result = worse(result, await(comm));
+    }
+    result = worse(result, run_all(std::exchange(group().makers, {})));
+    for (const auto& [comm, messages] : std::exchange(group().to_self, {})) {
+      result = worse(result, pair_up(comm, messages));
+    }
+    if (result != ncclSuccess && result != ncclInProgress) {
+      abandon_calls();
+      return result;
+    }
+  }
+  return worse(result, result_of(sennit_group_end()));
+}
+
+// Ends the group without its calls: how long they would take is not known here.
+ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
+  if (group().depth == 0) {
+    return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
+  }
+  --group().depth;
+  group().to_self.clear();
+  abandon_calls();
+  return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd is not among what Sennit does");
+}
+
+}  // extern "C"
+
+SENNIT_NCCL_TWIN(ncclGroupStart);
+SENNIT_NCCL_TWIN(ncclGroupEnd);
+SENNIT_NCCL_TWIN(ncclGroupSimulateEnd);

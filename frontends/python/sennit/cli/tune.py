@@ -1,0 +1,144 @@
+"""`sennit tune`: measure on this machine what host ranks should choose, and write it down."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from sennit import _core
+from sennit.cli import tune_work
+from sennit.cli.failure import EXIT_DONE
+from sennit.cli.names import COLLECTIVES
+from sennit.cli.output import Output, json_option
+from sennit.cli.sizes import human
+from sennit.cli.tools import ask
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_DEFAULT_RANKS = (2, 4, 8)
+
+
+def _parse_ranks(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
+    words = value.split(",")
+    if not all(word.isdigit() and int(word) > 1 for word in words):
+        raise click.BadParameter(f"{value!r} is no list such as 2,4,8", ctx, param)
+    return [int(word) for word in words]
+
+
+@click.command("tune")
+@click.argument("collectives", nargs=-1, type=click.Choice(COLLECTIVES), metavar="[COLLECTIVE]...")
+@click.option(
+    "--ranks",
+    callback=_parse_ranks,
+    default=",".join(map(str, _DEFAULT_RANKS)),
+    show_default=True,
+    metavar="N,...",
+    help="Numbers of ranks to measure.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the table here; default: sennit.tuning.",
+)
+@click.option(
+    "--check",
+    "checked",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Write nothing: measure anew, five times in turn, and judge this table by it.",
+)
+@json_option
+def command(
+    json_file: str | None,
+    collectives: tuple[str, ...],
+    ranks: list[int],
+    out: Path | None,
+    checked: Path | None,
+) -> int:
+    """Measure every algorithm, protocol and tile of COLLECTIVEs (default: all) on this machine.
+
+    Takes a minute or two with nothing else running. The environment variable SENNIT_TUNING_TABLE
+    names the file to the ranks of later programs; a table of another machine is refused there.
+    """
+    if checked is not None and out is not None:
+        raise click.UsageError("--check judges a table and writes none: leave --out away")
+    output = Output(json_file)
+    begin = time.monotonic()
+    names = collectives or tuple(name for name in COLLECTIVES if name != "barrier")
+    repetitions = tune_work.REPETITIONS[checked is not None]
+    rows = []
+    for count in ranks:
+        for collective in names:
+            rows += tune_work.measure(collective, count, repetitions)
+            output.console.print(
+                f"{collective} on {count} ranks: {len(rows)} times, "
+                f"{time.monotonic() - begin:.0f} s",
+                markup=False,
+            )
+    if checked is None:
+        answer = _write(out or Path("sennit.tuning"), rows)
+        _print_fits(output.console, answer)
+    else:
+        answer = ask(_core.tool_tune_check, table=_read(checked), rows=rows)
+        _print_judgement(output.console, answer)
+    answer["seconds"] = time.monotonic() - begin
+    output.write_json(answer)
+    return EXIT_DONE
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {file}: {error.strerror}") from error
+
+
+def _write(file: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    answer = ask(_core.tool_tune, rows=rows)
+    try:
+        file.write_text(answer["text"], encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"cannot write {file}: {error.strerror}") from error
+    return {"file": str(file), "times": len(rows), **answer}
+
+
+def _print_fits(console: Console, answer: dict[str, Any]) -> None:
+    table = Table(title="a message between ranks, fitted to chains")
+    for name in ("ranks", "protocol", "bytes", "start us", "GB/s"):
+        table.add_column(name, justify="left" if name == "protocol" else "right")
+    for fit in answer["fits"]:
+        table.add_row(
+            str(fit["ranks"]),
+            fit["protocol"],
+            human(fit["bytes"]),
+            f"{fit['start_us']:.2f}",
+            f"{fit['gbps']:.2f}",
+        )
+    console.print(table)
+    console.print(
+        f"{answer['times']} times in {answer['file']}; use it: "
+        f"export SENNIT_TUNING_TABLE={json.dumps(str(Path(answer['file']).resolve()))}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _print_judgement(console: Console, answer: dict[str, Any]) -> None:
+    console.print(
+        f"choice within 10 % of the best: {answer['within_10_percent']} of {answer['cells']} "
+        f"cells; within that or the cell's own spread: {answer['within_10_percent_or_spread']}",
+        markup=False,
+    )
+    console.print(
+        f"chains of 4 MB and more within 15 % of equation (5): "
+        f"{answer['chains_within_15_percent']} of {answer['chains']}; best chunk within a factor "
+        f"of 2: {answer['chunks_within_factor_2']} of {answer['chunks']}",
+        markup=False,
+    )

@@ -1,0 +1,21 @@
+"""The backend `sennit` of torch.distributed: process groups of CPU ranks on one machine.
+
+Import it, then name the backend::
+
+    import sennit.torch
+    import torch.distributed as dist
+
+    dist.init_process_group("sennit")  # under torchrun, say
+    model = torch.nn.parallel.DistributedDataParallel(model)
+
+docs/pytorch.md tells when that pays and what is refused.
+"""
+
+import torch.distributed as _dist
+
+from sennit.torch.process_group import ProcessGroup
+
+__all__ = ["ProcessGroup"]
+
+if not hasattr(_dist.Backend, "SENNIT"):
+    _dist.Backend.register_backend("sennit", ProcessGroup, devices=["cpu"])

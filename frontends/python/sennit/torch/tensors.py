@@ -1,0 +1,74 @@
+"""Tensors as calls take them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.distributed import ReduceOp
+
+from sennit import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OPERATORS = (
+    (ReduceOp.SUM, "sum"),
+    (ReduceOp.AVG, "avg"),
+    (ReduceOp.PRODUCT, "prod"),
+    (ReduceOp.MIN, "min"),
+    (ReduceOp.MAX, "max"),
+    (ReduceOp.BAND, "bitwise_and"),
+    (ReduceOp.BOR, "bitwise_or"),
+    (ReduceOp.BXOR, "bitwise_xor"),
+)
+
+
+def operator_name(op: Any) -> str:
+    """What Sennit calls a reduce operator of PyTorch."""
+    for known, name in _OPERATORS:
+        if op == known:
+            return name
+    raise Unsupported(f"the backend sennit has no operator {op}; use sum, avg, prod, min or max")
+
+
+def only(tensors: Sequence[Any]) -> Any:
+    """The one element of a list: a rank has one device."""
+    if len(tensors) != 1:
+        raise InvalidArgument(f"the backend sennit takes one tensor a rank, not {len(tensors)}")
+    return tensors[0]
+
+
+def checked(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, if its memory can be used as it lies there."""
+    if tensor.device.type != "cpu":
+        raise Unsupported(
+            f"the backend sennit moves tensors of CPU memory, this one is on {tensor.device}"
+        )
+    if tensor.layout != torch.strided:
+        raise Unsupported(f"the backend sennit moves dense tensors, this one is {tensor.layout}")
+    if tensor.is_conj() or tensor.is_neg():
+        raise Unsupported("pass tensor.resolve_conj().resolve_neg(): this one is a lazy view")
+    if not tensor.is_contiguous():
+        raise InvalidArgument("the backend sennit takes contiguous tensors: pass x.contiguous()")
+    return tensor.detach()
+
+
+def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A new flat tensor of the elements of all."""
+    return torch.cat([checked(tensor).reshape(-1) for tensor in tensors])
+
+
+def room_for(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A new flat tensor that the elements of all fit into, which are of one type."""
+    types = {checked(tensor).dtype for tensor in tensors}
+    if len(types) != 1:
+        raise InvalidArgument("the tensors of a list must have one type")
+    return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=types.pop())
+
+
+def hand_out(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+    """Copy a flat tensor, part by part, to tensors."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.detach().copy_(part.view(tensor.shape))

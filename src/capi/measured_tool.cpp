@@ -1,0 +1,130 @@
+// Predictions beside measurements: what was timed on GPU ranks, and what the simulator says of the
+// same plans on the description of that machine.
+#include "capi/bench_bytes.hpp"
+#include "capi/respond.hpp"
+#include "exec/sm/geometry.hpp"
+#include "machine/catalogue.hpp"
+#include "select/device_choice.hpp"
+#include "sennit/tools.h"
+#include "sim/simulate.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace sennit {
+namespace {
+
+// What docs/models.md promises from 1 MB on.
+constexpr double kTolerance = 0.15;
+
+struct MeasuredCall {
+  Collective collective = Collective::kAllReduce;
+  int ranks = 1;
+  std::int64_t bytes = 0;  // of the whole buffer, as `sennit bench` counts
+  double time_us = 0;
+};
+
+Result<double> positive_number(const JsonObject& row, std::string_view key) {
+  SENNIT_ASSIGN_OR_RETURN(const Json* value, row.at(key));
+  if (!value->is_number() || !(value->get<double>() > 0)) {
+    return fail(Code::kInvalidArgument, "{} is no number above 0", row.where(key));
+  }
+  return value->get<double>();
+}
+
+Result<MeasuredCall> read_row(const Json& row, const std::string& where) {
+  SENNIT_ASSIGN_OR_RETURN(
+      const JsonObject object,
+      JsonObject::open(row, where, {"collective", "ranks", "bytes", "time_us"}));
+  MeasuredCall call;
+  SENNIT_ASSIGN_OR_RETURN(const std::string collective, object.text("collective"));
+  SENNIT_ASSIGN_OR_RETURN(call.collective, parse_collective(collective));
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t ranks, object.integer("ranks", 2, sm::kMaxRanks));
+  call.ranks = static_cast<int>(ranks);
+  SENNIT_ASSIGN_OR_RETURN(call.bytes, object.integer("bytes", 1, std::int64_t{1} << 50));
+  SENNIT_ASSIGN_OR_RETURN(call.time_us, positive_number(object, "time_us"));
+  return call;
+}
+
+// The grid of thread blocks that the kernel would run on: a block is a copy of the lanes, a packet
+// of each of its warps a tile, and two rounds of them are the slots of a channel. Of send_recv, as
+// much as pairs leave each other (docs/gpu.md).
+void bind_blocks(const MeasuredCall& call, std::int64_t bytes, Plan& plan) {
+  constexpr int kBlocks = 128;
+  constexpr int kPacketsOfAWarp = 4;
+  const bool pair = call.collective == Collective::kSendRecv;
+  const sm::ArenaShape shape{.ranks = pair ? 2 : call.ranks,
+                             .ll128_blocks = pair ? 32 : kBlocks,
+                             .ll128_depth = pair ? 2 : kPacketsOfAWarp};
+  Strand& strand = plan.strands.front();
+  const bool is_ll = !strand.channels.empty() && always_uses(strand.channels[0], Protocol::kLl);
+  const sm::Packets packets = is_ll ? sm::Packets::kLl : sm::Packets::kLl128;
+  const Problem& problem = strand.schedule->problem;
+  std::int64_t longest = 0;
+  for (int block = 0; block < (is_cut(problem.collective) ? problem.cut : 1); ++block) {
+    longest = std::max(longest, block_range(problem, bytes, 1, block).length);
+  }
+  const int limit = pair ? kBlocks / (2 * std::max(1, call.ranks - 1)) : kBlocks;
+  const sm::Geometry grid = sm::geometry_for(longest, packets, shape, limit);
+  strand.width = grid.blocks;
+  strand.tile_bytes = grid.warps * sm::payload_bytes(packets);
+  for (ChannelBinding& channel : strand.channels) {
+    channel.slots = sm::kGenerations * grid.depth;
+  }
+}
+
+struct Prediction {
+  std::string algorithm;
+  double us = 0;
+};
+
+Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
+  const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
+  const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
+  SENNIT_ASSIGN_OR_RETURN(
+      const DeviceChoice choice,
+      choose_for_devices(call.collective, shape, bytes, {}, /*copy_engines=*/false));
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made, make_device_plan(choice, shape));
+  Plan plan = *made;
+  bind_blocks(call, bytes, plan);
+  SENNIT_ASSIGN_OR_RETURN(const Simulation run,
+                          simulate(plan, machine, {.count = bytes, .element_bytes = 1}));
+  constexpr double kMicroseconds = 1e6;
+  return Prediction{.algorithm = std::string(choice.algorithm->name),
+                    .us = run.seconds * kMicroseconds};
+}
+
+Result<Json> compare_with_measured(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const std::string machine_name, request.text("machine"));
+  SENNIT_ASSIGN_OR_RETURN(const Topology machine, find_machine(machine_name));
+  SENNIT_ASSIGN_OR_RETURN(const Json* rows, request.list("rows"));
+  Json compared = Json::array();
+  int within = 0;
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    SENNIT_ASSIGN_OR_RETURN(const MeasuredCall call,
+                            read_row((*rows)[i], fmt::format("request.rows[{}]", i)));
+    SENNIT_ASSIGN_OR_RETURN(const Prediction prediction, predict(call, machine));
+    const double ratio = prediction.us / call.time_us;
+    const bool near = std::max(ratio, 1 / ratio) <= 1 + kTolerance;
+    within += near ? 1 : 0;
+    compared.push_back({{"collective", name(call.collective)},
+                        {"algorithm", prediction.algorithm},
+                        {"ranks", call.ranks},
+                        {"bytes", call.bytes},
+                        {"measured_us", call.time_us},
+                        {"predicted_us", prediction.us},
+                        {"ratio", ratio},
+                        {"verdict", near ? "predicted" : "not predicted"}});
+  }
+  return Json{{"machine", machine.name},
+              {"tolerance", kTolerance},
+              {"within", within},
+              {"rows", std::move(compared)}};
+}
+
+}  // namespace
+}  // namespace sennit
+
+sennit_status_t sennit_tool_measured(const char* request, char** answer) {
+  return sennit::respond_to(request, answer, {"machine", "rows"}, sennit::compare_with_measured);
+}

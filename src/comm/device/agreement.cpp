@@ -1,0 +1,136 @@
+#include "comm/device/agreement.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// Ranks that call together meet within microseconds; who waits longer lets others run.
+constexpr int kSpins = 2000;
+constexpr std::chrono::microseconds kNap{20};
+
+template <typename Function>
+void for_each_offer(const AgreementLine& line, Function function) {
+  function(line.input);
+  function(line.output);
+}
+
+}  // namespace
+
+template <typename Predicate>
+Status Agreement::await_all(const Request& request, Predicate is_there) const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    for (int spins = 0; !is_there(line(rank)); ++spins) {
+      if (spins < kSpins) {
+        continue;
+      }
+      SENNIT_RETURN_IF_ERROR(request.trouble());
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+  return {};
+}
+
+void Agreement::offer(const Request& request) {
+  const auto offer_of = [&](const void* pointer) {
+    return pointer == nullptr || !request.takes_part ? BufferOffer() : buffers_.offer(pointer);
+  };
+  AgreementLine& mine = line(world_.rank());
+  mine.takes_part = request.takes_part;
+  mine.input = offer_of(request.input);
+  mine.output = offer_of(request.output);
+  mine.retired = {};
+  for_each_offer(mine, [&](const BufferOffer& offered) {
+    if (offered.state == BufferOffer::State::kNew && mine.retired.front() == 0) {
+      // A new buffer often stands in the place of one that was freed.
+      mine.retired = buffers_.retired();
+    }
+  });
+  // Partner: the acquire in reach().
+  mine.offered.store(number_, std::memory_order_release);
+}
+
+bool Agreement::is_possible() const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    bool is_reached = line(rank).takes_part;
+    for_each_offer(line(rank), [&](const BufferOffer& offered) {
+      is_reached = is_reached && offered.state != BufferOffer::State::kUnreachable;
+    });
+    if (!is_reached) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Agreement::has_news() const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    bool is_new = false;
+    for_each_offer(line(rank), [&](const BufferOffer& offered) {
+      is_new = is_new || offered.state == BufferOffer::State::kNew;
+    });
+    if (is_new) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
+  buffers.resize(static_cast<std::size_t>(world_.size()));
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const AgreementLine& theirs = line(rank);
+    const auto address_of = [&](const BufferOffer& offered) -> Result<const std::byte*> {
+      return offered.state == BufferOffer::State::kUnused || rank == world_.rank()
+                 ? Result<const std::byte*>(nullptr)
+                 : buffers_.locate(rank, offered);
+    };
+    auto& [input, output] = buffers[static_cast<std::size_t>(rank)];
+    SENNIT_ASSIGN_OR_RETURN(input, address_of(theirs.input));
+    SENNIT_ASSIGN_OR_RETURN(output, address_of(theirs.output));
+  }
+  return {};
+}
+
+Result<std::optional<std::vector<stream::Buffers>>> Agreement::reach(const Request& request) {
+  using Answer = std::optional<std::vector<stream::Buffers>>;
+  ++number_;
+  offer(request);
+  SENNIT_RETURN_IF_ERROR(await_all(request, [&](const AgreementLine& theirs) {
+    return theirs.offered.load(std::memory_order_acquire) == number_;
+  }));
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    for (const std::uint64_t id : line(rank).retired) {
+      buffers_.forget_later(rank, id);
+    }
+  }
+  if (!request.is_capturing) {
+    buffers_.forget_now();
+  }
+  if (!is_possible()) {
+    return Answer();
+  }
+  const bool news = has_news();
+  std::vector<stream::Buffers> buffers;
+  if (!news) {
+    SENNIT_RETURN_IF_ERROR(map_all(buffers));  // finds them
+    return Answer(std::move(buffers));
+  }
+  const bool yes = !request.is_capturing && map_all(buffers).ok();
+  line(world_.rank()).judged.store(2 * number_ + (yes ? 1 : 0), std::memory_order_release);
+  SENNIT_RETURN_IF_ERROR(await_all(request, [&](const AgreementLine& theirs) {
+    return theirs.judged.load(std::memory_order_acquire) / 2 == number_;
+  }));
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (line(rank).judged.load(std::memory_order_acquire) % 2 == 0) {
+      return Answer();
+    }
+  }
+  for_each_offer(line(world_.rank()),
+                 [&](const BufferOffer& offered) { buffers_.confirm(offered.id); });
+  return Answer(std::move(buffers));
+}
+
+}  // namespace sennit

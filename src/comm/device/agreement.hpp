@@ -1,0 +1,55 @@
+// Agreement: all ranks decide alike whether copy engines run a call, and learn where the others'
+// buffers lie. Copies need addresses when they are put into a stream, and only a rank itself knows
+// its buffers, so the ranks meet here on the host, in shared memory, at each such call:
+//
+//   1. Each rank offers its buffers: by the id of their allocation, or as unreachable.
+//   2. Each reads all offers. One that cannot be reached: no rank uses copy engines.
+//   3. Where something is offered for the first time, each maps it and judges; one that could not:
+//      no rank uses copy engines, this time.
+//
+// A call that finds its peers waiting takes a microsecond; nobody runs ahead of the others by more
+// than the call that is agreed about. docs/decisions/0016-copy-engines-pull.md says why.
+#pragma once
+
+#include "comm/device/peer_buffers.hpp"
+#include "comm/world.hpp"
+#include "exec/stream/stream_engine.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace sennit {
+
+class Agreement {
+ public:
+  // `world` and `buffers` outlive the result.
+  Agreement(World& world, PeerBuffers& buffers) : world_(world), buffers_(buffers) {}
+
+  struct Request {
+    const void* input = nullptr;   // null: nobody reads it
+    const void* output = nullptr;  // null: nobody reads it
+    bool takes_part = true;
+    bool is_capturing = false;  // nothing may be mapped now
+    // Asked while waiting: why it is in vain, or ok.
+    std::function<Status()> trouble;
+  };
+  // By rank; none when copy engines do not run this call, which all ranks then know.
+  Result<std::optional<std::vector<stream::Buffers>>> reach(const Request& request);
+
+ private:
+  AgreementLine& line(int rank) const { return world_.device_line(rank).agreements[number_ % 2]; }
+  template <typename Predicate>
+  Status await_all(const Request& request, Predicate is_there) const;
+  void offer(const Request& request);
+  Status map_all(std::vector<stream::Buffers>& buffers);
+  [[nodiscard]] bool is_possible() const;
+  [[nodiscard]] bool has_news() const;
+
+  World& world_;
+  PeerBuffers& buffers_;
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace sennit

@@ -1,0 +1,61 @@
+// CopyEngines: a communicator's calls that copy engines run, from the agreement of all ranks to the
+// streams; and what a watcher can see and do about those that do not end.
+#pragma once
+
+#include "comm/device/agreement.hpp"
+#include "comm/device/peer_buffers.hpp"
+#include "comm/operation.hpp"
+#include "comm/world.hpp"
+#include "exec/stream/stream_engine.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sennit {
+
+class CopyEngines {
+ public:
+  // This rank's part; a failure says why this rank cannot, and the ranks then decide together.
+  // `memory` and `world` outlive the result.
+  static Result<std::unique_ptr<CopyEngines>> create(CudaDriver& driver,
+                                                     const DeviceMemory& memory,
+                                                     World& world);
+  ~CopyEngines();
+  CopyEngines(const CopyEngines&) = delete;
+  CopyEngines& operator=(const CopyEngines&) = delete;
+
+  struct Call {
+    const Operation& operation;
+    const stream::StreamProgram& program;
+    void* stream = nullptr;
+    std::function<Status()> trouble;  // see Agreement::Request
+  };
+  // All ranks together. False when they have agreed that copy engines do not run this call.
+  Result<bool> run(const Call& call);
+
+  // For the watcher's thread. For how long the running call has been seen to run; none when no call
+  // has been running all the time since the last question.
+  std::optional<Clock::duration> running_for();
+  [[nodiscard]] bool is_running() const;
+  // Ends all waits, those of later calls as well: the communicator has failed.
+  void release() { world_.stream_words()[world_.rank()].release_all(); }
+
+ private:
+  CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world);
+  Result<std::vector<stream::RankWords*>> map_words();
+  [[nodiscard]] bool maps_words_of(int rank) const;
+  Status probe(stream::RankWords& mine);
+
+  CudaDriver& driver_;
+  const DeviceMemory& memory_;
+  World& world_;
+  std::vector<void*> mapped_;
+  std::unique_ptr<stream::StreamEngine> engine_;
+  PeerBuffers buffers_;
+  Agreement agreement_;
+  Clock::time_point seen_at_;
+};
+
+}  // namespace sennit

@@ -1,0 +1,454 @@
+// Ranks with fake GPUs, as threads; as far as memory goes each is a process of its own. Kernels do
+// not run here: what is seen of them is that they are launched.
+#include "comm/device/device_comm.hpp"
+
+#include "comm/communicator.hpp"
+#include "drivers/cuda/fake_cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstring>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sennit {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// Large enough for copy engines, as all_gather of 4 ranks and as broadcast.
+constexpr std::int64_t kPart = (std::int64_t{4} << 20) + 1;
+constexpr std::int64_t kVector = (std::int64_t{16} << 20) + 3;
+
+template <typename T>
+T take(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return std::move(result).value();
+}
+
+std::byte content(int rank, std::int64_t at) {
+  return static_cast<std::byte>((at * 7 + at / 251 + rank * 37 + 1) & 0xff);
+}
+
+Bytes contents(int rank, std::int64_t count, std::int64_t shift = 0) {
+  Bytes bytes(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    bytes[static_cast<std::size_t>(i)] = content(rank, i + shift);
+  }
+  return bytes;
+}
+
+bool holds(const std::byte* memory, const Bytes& expected) {
+  return std::memcmp(memory, expected.data(), expected.size()) == 0;
+}
+
+struct Rank {
+  int rank = 0;
+  std::unique_ptr<FakeCuda> cuda;
+  std::shared_ptr<Communicator> joined;
+  std::unique_ptr<DeviceComm> comm;
+  void* stream = nullptr;
+  std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+
+  std::byte* allocate(std::int64_t bytes) const {
+    return static_cast<std::byte*>(take(cuda->allocate(static_cast<std::size_t>(bytes))));
+  }
+  Status call(const Operation& operation) const {
+    const DeviceComm::Call one{operation, stream};
+    return comm->enqueue({&one, 1});
+  }
+  void finish() const { EXPECT_TRUE(cuda->synchronize(stream).ok()); }
+  [[nodiscard]] int launches() const { return cuda->calls("launch"); }
+};
+
+class FakeGpus : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 4;
+
+  FakeGpus() { options_.copy_engines = DeviceComm::Options::CopyUse::kAuto; }
+
+  // Runs on each rank's thread, with the communicator joined.
+  void run(const std::function<void(Rank&)>& body) {
+    std::barrier<> meeting(kRanks);
+    Bytes exchanged;
+    const std::string key = fmt::format("fake-gpus-{}", std::random_device()());
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        Rank self;
+        self.rank = rank;
+        self.cuda = std::make_unique<FakeCuda>(cuda_options_);
+        if (prepare_) {
+          prepare_(self);
+        }
+        EXPECT_TRUE(self.cuda->use_device(rank).ok());
+        self.joined =
+            take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, CommConfig()));
+        auto made =
+            DeviceComm::create(*self.cuda,
+                               rank,
+                               self.joined->world(),
+                               options_,
+                               [&](const void* mine, void* all, std::size_t bytes) {
+                                 return exchange(meeting, exchanged, rank, mine, all, bytes);
+                               });
+        ASSERT_TRUE(made.ok()) << made.status().message();
+        self.comm = std::move(made).value();
+        self.stream = take(self.cuda->create_stream());
+        body(self);
+        meeting.arrive_and_wait();
+        EXPECT_EQ(self.cuda->faults(), "");
+        self.comm.reset();
+      });
+    }
+  }
+
+  static Status exchange(std::barrier<>& meeting,
+                         Bytes& exchanged,
+                         int rank,
+                         const void* mine,
+                         void* all,
+                         std::size_t bytes) {
+    meeting.arrive_and_wait();
+    if (rank == 0) {
+      exchanged.resize(bytes * kRanks);
+    }
+    meeting.arrive_and_wait();
+    std::memcpy(exchanged.data() + static_cast<std::size_t>(rank) * bytes, mine, bytes);
+    meeting.arrive_and_wait();
+    std::memcpy(all, exchanged.data(), exchanged.size());
+    meeting.arrive_and_wait();
+    return {};
+  }
+
+  static Operation all_gather(const Rank& rank, std::int64_t count = kPart) {
+    Operation op;
+    op.collective = Collective::kAllGather;
+    op.send = rank.send;
+    op.recv = rank.recv;
+    op.count = count;
+    return op;
+  }
+
+  static void fill(Rank& rank, std::int64_t shift = 0) {
+    rank.send = rank.allocate(kPart);
+    rank.recv = rank.allocate(kPart * kRanks);
+    std::memcpy(rank.send, contents(rank.rank, kPart, shift).data(), kPart);
+  }
+
+  static void check_gathered(const Rank& rank, std::int64_t shift = 0) {
+    for (int source = 0; source < kRanks; ++source) {
+      ASSERT_TRUE(holds(rank.recv + source * kPart, contents(source, kPart, shift)))
+          << "rank " << rank.rank << ", part of rank " << source;
+    }
+  }
+
+  FakeCuda::Options cuda_options_{.devices = kRanks};
+  DeviceComm::Options options_{.deadline_s = 20};
+  std::function<void(Rank&)> prepare_;
+};
+
+TEST_F(FakeGpus, LargeMessagesGoByCopyEnginesAndSmallOnesByKernels) {
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    check_gathered(rank);
+    EXPECT_EQ(rank.launches(), 0);
+    ASSERT_TRUE(rank.call(all_gather(rank, 1000)).ok());
+    EXPECT_EQ(rank.launches(), 1);
+  });
+}
+
+TEST_F(FakeGpus, EveryRootBroadcasts) {
+  run([](Rank& rank) {
+    rank.recv = rank.allocate(kVector);
+    for (int root = 0; root < kRanks; ++root) {
+      const Bytes expected = contents(root, kVector);
+      if (rank.rank == root) {
+        std::memcpy(rank.recv, expected.data(), expected.size());
+      } else {
+        std::memset(rank.recv, 0xa5, kVector);
+      }
+      Operation op;
+      op.collective = Collective::kBroadcast;
+      op.send = rank.recv;
+      op.recv = rank.recv;
+      op.count = kVector;
+      op.root = root;
+      ASSERT_TRUE(rank.call(op).ok());
+      rank.finish();
+      ASSERT_TRUE(holds(rank.recv, expected)) << "rank " << rank.rank << ", root " << root;
+    }
+    EXPECT_EQ(rank.launches(), 0);
+  });
+}
+
+TEST_F(FakeGpus, MapsAnAllocationOnceHoweverOftenItIsUsed) {
+  run([](Rank& rank) {
+    fill(rank);
+    const int arenas = rank.cuda->calls("import_memory");
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+      rank.finish();
+    }
+    EXPECT_EQ(rank.cuda->calls("import_memory") - arenas, kRanks - 1);
+  });
+}
+
+// The case that a cache by address gets wrong.
+TEST_F(FakeGpus, SeesThatABufferWasFreedAndAllocatedAgain) {
+  run([](Rank& rank) {
+    for (int i = 0; i < 4; ++i) {
+      const int before = rank.cuda->left_over();
+      fill(rank, i);
+      ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+      rank.finish();
+      check_gathered(rank, i);
+      ASSERT_TRUE(rank.cuda->release(rank.send).ok());
+      ASSERT_TRUE(rank.cuda->release(rank.recv).ok());
+      // What was mapped of the last buffers is still there, of older ones nothing.
+      EXPECT_LE(rank.cuda->left_over() - before, i == 0 ? kRanks - 1 : 0);
+    }
+    EXPECT_EQ(rank.launches(), 0);
+  });
+}
+
+TEST_F(FakeGpus, AllTakeKernelsWhenTheMemoryOfOneCannotBeReached) {
+  run([](Rank& rank) {
+    fill(rank);
+    if (rank.rank == 2) {
+      rank.send = static_cast<std::byte*>(take(rank.cuda->allocate_private(kPart)));
+    }
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    EXPECT_EQ(rank.launches(), 1);
+  });
+}
+
+TEST_F(FakeGpus, AllTakeKernelsWhenOneCannotMapAndTryAgainNextTime) {
+  run([](Rank& rank) {
+    fill(rank);
+    if (rank.rank == 1) {
+      rank.cuda->fail("import_memory");
+    }
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    EXPECT_EQ(rank.launches(), 1);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    EXPECT_EQ(rank.launches(), 1);
+    check_gathered(rank);
+  });
+}
+
+TEST_F(FakeGpus, AllTakeKernelsWhenOneIsInPlaceWhereItMayNotBe) {
+  run([](Rank& rank) {
+    rank.send = rank.allocate(kPart * kRanks);
+    rank.recv = rank.rank == 3 ? rank.send : rank.allocate(kPart * kRanks);
+    Operation op = all_gather(rank);
+    op.collective = Collective::kAllToAll;
+    ASSERT_TRUE(rank.call(op).ok());
+    EXPECT_EQ(rank.launches(), 1);
+  });
+}
+
+TEST_F(FakeGpus, NothingIsMappedWhileAStreamCaptures) {
+  run([](Rank& rank) {
+    fill(rank);
+    rank.cuda->begin_capture(rank.stream);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    const FakeGraph kernels = take(rank.cuda->end_capture(rank.stream));
+    EXPECT_EQ(rank.launches(), 1);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    // Now all have mapped it.
+    rank.cuda->begin_capture(rank.stream);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    const FakeGraph copies = take(rank.cuda->end_capture(rank.stream));
+    EXPECT_EQ(rank.launches(), 1);
+    std::memset(rank.recv, 0, kPart * kRanks);
+    copies.launch(rank.stream);
+    copies.launch(rank.stream);
+    rank.finish();
+    check_gathered(rank);
+  });
+}
+
+TEST_F(FakeGpus, NoRankUsesCopyEnginesWhenOneCannot) {
+  prepare_ = [](Rank& rank) {
+    if (rank.rank == 1) {
+      rank.cuda->fail("map_host");
+    }
+  };
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    EXPECT_EQ(rank.launches(), 1);
+    Operation wished = all_gather(rank);
+    wished.wishes.protocol = "direct_get";
+    EXPECT_EQ(rank.call(wished).code(), Code::kUnsupported);
+  });
+}
+
+TEST_F(FakeGpus, CopyEnginesCanBeWishedForOrLeft) {
+  run([](Rank& rank) {
+    fill(rank);
+    Operation small = all_gather(rank, 100);
+    small.wishes.protocol = "direct_get";
+    ASSERT_TRUE(rank.call(small).ok());
+    rank.finish();
+    EXPECT_EQ(rank.launches(), 0);
+    EXPECT_EQ(rank.recv[399], content(3, 99));
+    Operation large = all_gather(rank);
+    large.wishes.protocol = "ll128";
+    ASSERT_TRUE(rank.call(large).ok());
+    EXPECT_EQ(rank.launches(), 1);
+  });
+}
+
+TEST_F(FakeGpus, BuffersOnAnotherDeviceAreRefusedByName) {
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.cuda->use_device((rank.rank + 1) % kRanks).ok());
+    rank.send = rank.allocate(1000);
+    const Status status = rank.call(all_gather(rank, 1000));
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(
+        status.message().find(fmt::format("lies on device {}, but this rank works on device {}",
+                                          (rank.rank + 1) % kRanks,
+                                          rank.rank)),
+        std::string::npos)
+        << status.message();
+    Bytes ordinary(1000);
+    rank.send = ordinary.data();
+    EXPECT_EQ(rank.call(all_gather(rank, 1000)).code(), Code::kInvalidArgument);
+  });
+}
+
+// Waits until the communicator says that it has failed; for a second.
+Status failure_within_a_second(const Rank& rank) {
+  for (int i = 0; i < 100 && rank.comm->failure().ok(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return rank.comm->failure();
+}
+
+// Kernels would wait for each other; a thread of each rank sees it.
+TEST_F(FakeGpus, CallsThatDifferAreNamedWithinASecond) {
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
+    ASSERT_TRUE(rank.call(all_gather(rank, rank.rank == 2 ? 501 : 500)).ok());
+    const Status status = failure_within_a_second(rank);
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+    EXPECT_EQ(status.detail().blamed_ranks, std::vector{2});
+    EXPECT_NE(status.message().find("call 2"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("all_gather of 501 x uint8"), std::string::npos);
+    EXPECT_NE(status.message().find("all_gather of 500 x uint8"), std::string::npos);
+    EXPECT_EQ(rank.call(all_gather(rank, 10)).code(), Code::kMismatch);
+  });
+}
+
+// One rank's call is for copy engines, those of the others are not.
+TEST_F(FakeGpus, CallsThatDifferInTheirEngineAreNamed) {
+  run([](Rank& rank) {
+    fill(rank);
+    const Status status = rank.call(all_gather(rank, rank.rank == 0 ? kPart : 1000));
+    EXPECT_EQ(status.ok(), rank.rank != 0);
+    const Status failure = failure_within_a_second(rank);
+    EXPECT_EQ(failure.code(), Code::kMismatch) << failure.message();
+    EXPECT_EQ(failure.detail().blamed_ranks, std::vector{0});
+  });
+}
+
+TEST_F(FakeGpus, ARankThatNeverCallsIsNamedAtTheDeadline) {
+  options_.deadline_s = 0.2;
+  run([](Rank& rank) {
+    fill(rank);
+    if (rank.rank == 1) {
+      return;
+    }
+    const Status status = rank.call(all_gather(rank));
+    // Whoever was not the first hears of the first.
+    EXPECT_TRUE(status.code() == Code::kDeadlineExceeded || status.code() == Code::kAborted)
+        << status.message();
+    if (status.code() == Code::kDeadlineExceeded) {
+      EXPECT_EQ(status.detail().blamed_ranks, std::vector{1});
+    }
+    EXPECT_FALSE(rank.comm->failure().ok());
+  });
+}
+
+// All have agreed, then one stops in the middle: its stream holds work that never comes.
+TEST_F(FakeGpus, StreamsLeaveWhenAPeerIsLate) {
+  options_.deadline_s = 0.3;
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
+    if (rank.rank == 3) {
+      const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
+      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
+    }
+    (void)rank.call(all_gather(rank));
+    const Status status = failure_within_a_second(rank);
+    if (rank.rank != 3) {
+      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+      rank.finish();  // the stream can be used again
+    }
+    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
+    rank.finish();
+    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
+  });
+}
+
+TEST_F(FakeGpus, AnAbortEndsStreamsThatWait) {
+  std::latch aborted(kRanks - 1);
+  run([&](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
+    const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
+    if (rank.rank == 3) {
+      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
+    }
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    if (rank.rank != 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      rank.comm->abort();
+      rank.finish();
+      EXPECT_EQ(failure_within_a_second(rank).code(), Code::kAborted);
+      EXPECT_EQ(rank.call(all_gather(rank)).code(), Code::kAborted);
+      aborted.count_down();
+    }
+    aborted.wait();
+    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
+    rank.finish();
+    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
+  });
+}
+
+TEST_F(FakeGpus, GiveBackAllThatTheyTook) {
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    rank.comm->abort();
+    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
+    EXPECT_TRUE(rank.cuda->release(rank.send).ok());
+    EXPECT_TRUE(rank.cuda->release(rank.recv).ok());
+    rank.comm.reset();
+    EXPECT_EQ(rank.cuda->left_over(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace sennit

@@ -1,0 +1,157 @@
+// How calls on GPU memory fail: what a rank sees of the others, and how it lets its own waits go.
+#include "comm/device/device_comm.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// A dead rank must be told within seconds; asking is one system call.
+constexpr std::chrono::milliseconds kWatchInterval{50};
+
+}  // namespace
+
+Status DeviceComm::failure() {
+  const std::scoped_lock lock(mutex_);
+  if (failure_.ok()) {
+    const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
+    failure_ = trouble == sm::Trouble::kNone ? Status() : explain(trouble);
+  }
+  return failure_;
+}
+
+Status DeviceComm::told(const Verdict& verdict) const {
+  ErrorDetail detail;
+  detail.comm = options_.name;
+  detail.rank = world_.rank();
+  detail.size = world_.size();
+  detail.blamed_ranks = verdict.blamed_ranks;
+  detail.evidence = verdict.evidence;
+  detail.next = verdict.code == Code::kMismatch
+                    ? "make all ranks call the same operation in the same order, then start again"
+                    : "abort() it, then shrink() to the survivors, or exit";
+  std::string message =
+      fmt::format("a GPU call on communicator '{}', rank {} of {}, failed: {}. Next: {}",
+                  options_.name,
+                  world_.rank(),
+                  world_.size(),
+                  verdict.evidence,
+                  detail.next);
+  return {verdict.code, std::move(message), std::move(detail)};
+}
+
+// Of a call whose deadline has passed: who has not made it, as far as the lines tell.
+Verdict DeviceComm::explain_absence() const {
+  Verdict verdict{.code = Code::kDeadlineExceeded,
+                  .evidence = "its deadline has passed, with all ranks in it"};
+  const std::uint64_t calls =
+      world_.device_line(world_.rank()).entered.load(std::memory_order_acquire);
+  std::string absent;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (world_.device_line(rank).entered.load(std::memory_order_acquire) < calls) {
+      verdict.blamed_ranks.push_back(rank);
+      absent += (absent.empty() ? "" : ", ") + world_.describe(rank);
+    }
+  }
+  if (!absent.empty()) {
+    verdict.evidence =
+        fmt::format("its deadline has passed; alive, but has not made this call: {}", absent);
+  }
+  return verdict;
+}
+
+Status DeviceComm::explain(sm::Trouble trouble) const {
+  if (!cause_.ok()) {
+    return cause_;
+  }
+  if (trouble == sm::Trouble::kDeadline) {
+    const sm::Board& board = memory_->board();
+    const auto peer = static_cast<int>(board.peer);
+    return told({.code = Code::kDeadlineExceeded,
+                 .blamed_ranks = {peer},
+                 .evidence = fmt::format("{} was waited for until the deadline: its part of round "
+                                         "{} of thread block {} did not come",
+                                         world_.describe(peer),
+                                         board.round,
+                                         board.block)});
+  }
+  return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name)};
+}
+
+void DeviceComm::abort() {
+  std::atomic_ref(memory_->board().abort).store(1, std::memory_order_release);
+  if (copy_engines_ == nullptr) {
+    return;
+  }
+  if (copy_engines_->is_running()) {
+    // A kernel that leaves says so itself; a stream that is let go only looks as if it had ended.
+    auto none = sm::Trouble::kNone;
+    std::atomic_ref(memory_->board().trouble)
+        .compare_exchange_strong(none, sm::Trouble::kAborted, std::memory_order_acq_rel);
+  }
+  copy_engines_->release();
+}
+
+Status DeviceComm::look() {
+  const std::scoped_lock lock(mutex_);
+  if (!failure_.ok()) {
+    return failure_;
+  }
+  if (const auto verdict = comparison_.find_difference()) {
+    failure_ = told(*verdict);
+    return failure_;
+  }
+  if (const std::vector<int> dead = world_.dead_ranks(); !dead.empty()) {
+    return told({.code = Code::kRankFailed,
+                 .blamed_ranks = dead,
+                 .evidence = fmt::format("{} died", world_.describe(dead.front()))});
+  }
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const RankState state = world_.line(rank).state.load(std::memory_order_acquire);
+    if (state == RankState::kAborted || state == RankState::kFailed) {
+      return told({.code = Code::kAborted,
+                   .blamed_ranks = {rank},
+                   .evidence = fmt::format("{} gave the communicator up", world_.describe(rank))});
+    }
+  }
+  return {};
+}
+
+// Kernels wait for as long as their deadline allows, streams for ever; what cannot end is ended
+// here, again and again, since calls that are still in the streams begin to wait later.
+void DeviceComm::watch(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::this_thread::sleep_for(kWatchInterval);
+    Status trouble = look();
+    if (!trouble.ok()) {
+      {
+        const std::scoped_lock lock(mutex_);
+        cause_ = cause_.ok() ? std::move(trouble) : cause_;
+      }
+      abort();
+    }
+    watch_streams();
+  }
+}
+
+void DeviceComm::watch_streams() {
+  if (copy_engines_ == nullptr) {
+    return;
+  }
+  const bool is_over = std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0;
+  const auto running = copy_engines_->running_for();
+  const bool is_late = running && options_.deadline_s > 0 &&
+                       *running > std::chrono::duration<double>(options_.deadline_s);
+  if (is_late && !is_over) {
+    const std::scoped_lock lock(mutex_);
+    cause_ = told(explain_absence());
+  }
+  if (is_over || is_late) {
+    abort();
+  }
+}
+
+}  // namespace sennit

@@ -1,0 +1,54 @@
+// PeerBuffers: the users' allocations that ranks have mapped into each other's devices, found again
+// by the id that CUDA gives each allocation once: an address may belong to another one tomorrow.
+#pragma once
+
+#include "comm/device/device_line.hpp"
+#include "comm/device/device_memory.hpp"
+#include "drivers/cuda/cuda.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace sennit {
+
+class PeerBuffers {
+ public:
+  // `memory` outlives the result.
+  PeerBuffers(CudaDriver& driver, const DeviceMemory& memory);
+  ~PeerBuffers();
+  PeerBuffers(const PeerBuffers&) = delete;
+  PeerBuffers& operator=(const PeerBuffers&) = delete;
+
+  // What to tell others of a buffer of this rank.
+  BufferOffer offer(const void* pointer);
+  // All ranks have mapped what was offered under this id.
+  void confirm(std::uint64_t id);
+  // Allocations that were offered and have been freed since; told once.
+  std::array<std::uint64_t, AgreementLine::kMaxRetired> retired();
+
+  // Where the buffer that `rank` offered lies for this device.
+  Result<const std::byte*> locate(int rank, const BufferOffer& offer);
+  // An allocation of `rank` is no more. What was mapped of it goes at the next forget_now(), which
+  // may not come while a stream captures.
+  void forget_later(int rank, std::uint64_t id);
+  void forget_now();
+
+ private:
+  struct Export {
+    std::byte* base = nullptr;
+    CudaIpcHandle handle;
+    bool is_known = false;
+  };
+
+  CudaDriver& driver_;
+  const DeviceMemory& memory_;
+  std::map<std::uint64_t, Export> exports_;                      // by id
+  std::map<std::pair<int, std::uint64_t>, std::byte*> imports_;  // by rank and id
+  std::vector<std::byte*> forgotten_;
+};
+
+}  // namespace sennit

@@ -1,0 +1,299 @@
+#include "drivers/cuda/fake_cuda.hpp"
+
+#include "drivers/cuda/fake_stream.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+namespace sennit {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::size_t whole_pages(std::size_t bytes) {
+  return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+}
+
+// What travels as a handle. The file is opened again through its owner's descriptor.
+struct FakeHandle {
+  pid_t owner = 0;
+  int file = -1;
+  std::size_t bytes = 0;
+  int device = -1;
+};
+
+}  // namespace
+
+int& FakeCuda::device_of_thread() const {
+  thread_local std::map<std::uint64_t, int> devices;
+  return devices[number_];
+}
+
+FakeCuda::FakeCuda(const Options& options) : options_(options) {
+  static std::atomic<std::uint64_t> made{0};
+  number_ = ++made;
+  if (options_.process == 0) {
+    options_.process = (static_cast<std::uint64_t>(::getpid()) << 32) + number_;
+  }
+}
+
+FakeCuda::~FakeCuda() {
+  streams_.clear();  // ends the threads before the memory goes
+  for (const auto& [base, region] : regions_) {
+    if (region.device >= 0) {
+      ::munmap(region.base, whole_pages(region.bytes));
+      ::close(region.file);
+    }
+  }
+}
+
+Status FakeCuda::enter(std::string_view call) {
+  const std::scoped_lock lock(mutex_);
+  ++calls_[std::string(call)];
+  const auto planned = failures_.find(call);
+  if (planned == failures_.end() || --planned->second.first > 0) {
+    return {};
+  }
+  const Code code = planned->second.second;
+  failures_.erase(planned);
+  return sennit::fail(code, "the fake was told to fail in {}", call);
+}
+
+void FakeCuda::fail(const std::string& call, int nth, Code code) {
+  const std::scoped_lock lock(mutex_);
+  failures_[call] = {nth, code};
+}
+
+int FakeCuda::calls(const std::string& call) {
+  const std::scoped_lock lock(mutex_);
+  return calls_[call];
+}
+
+std::string FakeCuda::faults() {
+  const std::scoped_lock lock(mutex_);
+  return faults_;
+}
+
+int FakeCuda::left_over() {
+  const std::scoped_lock lock(mutex_);
+  return static_cast<int>(regions_.size() + streams_.size() + events_.size());
+}
+
+Result<int> FakeCuda::device_count() {
+  SENNIT_RETURN_IF_ERROR(enter("device_count"));
+  return options_.devices;
+}
+
+Result<CudaDevice> FakeCuda::describe(int device) {
+  SENNIT_RETURN_IF_ERROR(enter("describe"));
+  CudaDevice result{.index = device,
+                    .name = "Fake GPU",
+                    .pci_bus_id = fmt::format("0000:{:02x}:00.0", 0x10 + device),
+                    .memory_bytes = std::int64_t{1} << 30,
+                    .sm_count = 132,
+                    .compute_capability = 90};
+  result.uuid[0] = static_cast<std::uint8_t>(device + 1);
+  return result;
+}
+
+Result<int> FakeCuda::current_device() {
+  SENNIT_RETURN_IF_ERROR(enter("current_device"));
+  return device_of_thread();
+}
+
+Status FakeCuda::use_device(int device) {
+  SENNIT_RETURN_IF_ERROR(enter("use_device"));
+  if (device < 0 || device >= options_.devices) {
+    return sennit::fail(Code::kSystemError, "there is no fake device {}", device);
+  }
+  device_of_thread() = device;
+  return {};
+}
+
+Result<bool> FakeCuda::reaches_peer(int peer) {
+  SENNIT_RETURN_IF_ERROR(enter("reaches_peer"));
+  return options_.has_peers && peer != device_of_thread();
+}
+
+Status FakeCuda::enable_peer(int peer) {
+  SENNIT_RETURN_IF_ERROR(enter("enable_peer"));
+  if (!options_.has_peers) {
+    return sennit::fail(Code::kSystemError, "no wires join the fake devices");
+  }
+  const std::scoped_lock lock(mutex_);
+  peers_.emplace_back(device_of_thread(), peer);
+  return {};
+}
+
+Result<void*> FakeCuda::allocate_region(std::size_t bytes, bool can_be_exported) {
+  const int file = ::memfd_create("fake-gpu", MFD_CLOEXEC);
+  void* const memory =
+      file < 0 || ::ftruncate(file, static_cast<off_t>(whole_pages(bytes))) != 0
+          ? MAP_FAILED
+          : ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) {
+    return sennit::fail(Code::kSystemError, "the fake has no {} bytes", bytes);
+  }
+  const std::scoped_lock lock(mutex_);
+  auto* const base = static_cast<std::byte*>(memory);
+  regions_[base] = {.base = base,
+                    .bytes = bytes,
+                    .device = device_of_thread(),
+                    .id = next_id_++,
+                    .file = file,
+                    .can_be_exported = can_be_exported};
+  return memory;
+}
+
+Result<void*> FakeCuda::allocate(std::size_t bytes) {
+  SENNIT_RETURN_IF_ERROR(enter("allocate"));
+  return allocate_region(bytes, true);
+}
+
+Result<void*> FakeCuda::allocate_private(std::size_t bytes) {
+  return allocate_region(bytes, false);
+}
+
+Status FakeCuda::drop(void* memory, std::string_view what, bool is_imported) {
+  const std::scoped_lock lock(mutex_);
+  const auto at = regions_.find(static_cast<std::byte*>(memory));
+  if (at == regions_.end() || at->second.is_imported != is_imported) {
+    return sennit::fail(Code::kSystemError, "{} of what is none", what);
+  }
+  ::munmap(at->second.base, whole_pages(at->second.bytes));
+  ::close(at->second.file);
+  regions_.erase(at);
+  return {};
+}
+
+Status FakeCuda::release(void* memory) {
+  SENNIT_RETURN_IF_ERROR(enter("release"));
+  return drop(memory, "a release", false);
+}
+
+Result<MappedMemory> FakeCuda::allocate_mapped(std::size_t bytes) {
+  SENNIT_RETURN_IF_ERROR(enter("allocate_mapped"));
+  void* const memory = std::aligned_alloc(kPage, whole_pages(bytes));
+  std::memset(memory, 0, whole_pages(bytes));
+  const std::scoped_lock lock(mutex_);
+  auto* const base = static_cast<std::byte*>(memory);
+  regions_[base] = {.base = base, .bytes = bytes};
+  return MappedMemory{.host = memory, .device = memory};
+}
+
+Status FakeCuda::release_mapped(const MappedMemory& memory) {
+  SENNIT_RETURN_IF_ERROR(enter("release_mapped"));
+  const std::scoped_lock lock(mutex_);
+  if (regions_.erase(static_cast<std::byte*>(memory.host)) == 0) {
+    return sennit::fail(Code::kSystemError, "a release of what is no pinned memory");
+  }
+  std::free(memory.host);
+  return {};
+}
+
+Result<void*> FakeCuda::map_host(void* memory, std::size_t bytes) {
+  SENNIT_RETURN_IF_ERROR(enter("map_host"));
+  if (reinterpret_cast<std::uintptr_t>(memory) % kPage != 0) {
+    return sennit::fail(Code::kSystemError, "memory to be mapped begins within a page");
+  }
+  const std::scoped_lock lock(mutex_);
+  auto* const base = static_cast<std::byte*>(memory);
+  if (!regions_.try_emplace(base, Region{.base = base, .bytes = bytes}).second) {
+    return sennit::fail(Code::kSystemError, "memory is mapped already");
+  }
+  return memory;
+}
+
+Status FakeCuda::unmap_host(void* memory) {
+  SENNIT_RETURN_IF_ERROR(enter("unmap_host"));
+  const std::scoped_lock lock(mutex_);
+  return regions_.erase(static_cast<std::byte*>(memory)) == 1
+             ? Status()
+             : sennit::fail(Code::kSystemError, "memory to be unmapped is not mapped");
+}
+
+const FakeCuda::Region* FakeCuda::region_of(const void* pointer) const {
+  const auto* const address = static_cast<const std::byte*>(pointer);
+  auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) {
+    return nullptr;
+  }
+  const Region& region = std::prev(after)->second;
+  return address < region.base + region.bytes ? &region : nullptr;
+}
+
+Result<PointerFacts> FakeCuda::facts_of(const void* pointer) {
+  SENNIT_RETURN_IF_ERROR(enter("facts_of"));
+  const std::scoped_lock lock(mutex_);
+  const Region* const region = region_of(pointer);
+  if (region == nullptr) {
+    return PointerFacts{};
+  }
+  return PointerFacts{region->device < 0 ? MemoryKind::kPinned : MemoryKind::kDevice,
+                      region->device};
+}
+
+Result<Allocation> FakeCuda::allocation_of(const void* pointer) {
+  SENNIT_RETURN_IF_ERROR(enter("allocation_of"));
+  const std::scoped_lock lock(mutex_);
+  const Region* const region = region_of(pointer);
+  if (region == nullptr || region->device < 0) {
+    return sennit::fail(Code::kSystemError, "a pointer lies in no device allocation");
+  }
+  return Allocation{.base = region->base,
+                    .bytes = region->bytes,
+                    .id = region->id,
+                    .device = region->device,
+                    .can_be_exported = region->can_be_exported && !region->is_imported};
+}
+
+Result<CudaIpcHandle> FakeCuda::export_memory(void* memory) {
+  SENNIT_RETURN_IF_ERROR(enter("export_memory"));
+  const std::scoped_lock lock(mutex_);
+  const Region* const region = region_of(memory);
+  if (region == nullptr || !region->can_be_exported || region->is_imported) {
+    return sennit::fail(Code::kSystemError, "memory cannot be exported");
+  }
+  const FakeHandle native{::getpid(), region->file, region->bytes, region->device};
+  CudaIpcHandle handle;
+  static_assert(sizeof(native) <= sizeof(handle.bytes));
+  std::memcpy(handle.bytes.data(), &native, sizeof(native));
+  return handle;
+}
+
+Result<void*> FakeCuda::import_memory(const CudaIpcHandle& handle) {
+  SENNIT_RETURN_IF_ERROR(enter("import_memory"));
+  FakeHandle native;
+  std::memcpy(&native, handle.bytes.data(), sizeof(native));
+  const std::string path = fmt::format("/proc/{}/fd/{}", native.owner, native.file);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  void* const memory =
+      file < 0
+          ? MAP_FAILED
+          : ::mmap(nullptr, whole_pages(native.bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) {
+    return sennit::fail(Code::kSystemError, "memory of another process cannot be imported");
+  }
+  const std::scoped_lock lock(mutex_);
+  auto* const base = static_cast<std::byte*>(memory);
+  regions_[base] = {.base = base,
+                    .bytes = native.bytes,
+                    .device = native.device,
+                    .id = next_id_++,
+                    .file = file,
+                    .is_imported = true};
+  return memory;
+}
+
+Status FakeCuda::close_imported(void* memory) {
+  SENNIT_RETURN_IF_ERROR(enter("close_imported"));
+  return drop(memory, "a close", true);
+}
+
+}  // namespace sennit

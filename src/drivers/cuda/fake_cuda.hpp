@@ -1,0 +1,148 @@
+// FakeCuda: the GPUs of one process, made of host memory and threads, for tests without a GPU.
+//
+//   FakeCuda cuda({.devices = 4});
+//   cuda.fail("copy_async", 2);        // the second copy from now on, once
+//   ... give &cuda to whoever wants a CudaDriver ...
+//   EXPECT_EQ(cuda.faults(), "");      // copies that a GPU would have faulted on
+//
+// Device memory is a file in memory, so other fakes, of this process or of another one, import it
+// at an address of their own: whoever mixes the address of one process with that of another is
+// found out. A stream is a queue with a thread. Word steps and copies do in their turn what a GPU
+// would do, kernels what `run_kernel` says. A stream that captures keeps its work instead, for
+// FakeGraph::launch.
+#pragma once
+
+#include "drivers/cuda/cuda.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sennit {
+
+class FakeStream;
+struct FakeEvent;
+
+// What was captured. Its work goes into the streams that it was captured from, but what was put
+// into the captured stream itself goes into the one that it is launched in.
+class FakeGraph {
+ public:
+  struct Entry {
+    FakeStream* stream = nullptr;
+    std::function<void(FakeStream&)> submit;
+  };
+
+  void launch(void* stream) const;
+
+ private:
+  friend class FakeCuda;
+  FakeStream* origin_ = nullptr;
+  std::vector<Entry> entries_;
+};
+
+class FakeCuda final : public CudaDriver {
+ public:
+  struct Options {
+    int devices = 1;
+    std::uint64_t process = 0;  // 0: one of its own, as if each fake were a process
+    bool has_word_steps = true;
+    bool has_peers = true;
+    // All streams of a device share one queue, as with CUDA_DEVICE_MAX_CONNECTIONS=1.
+    bool one_queue = false;
+  };
+  using Kernel = std::function<void(const void* kernel, const void* parameters)>;
+
+  explicit FakeCuda(const Options& options);
+  ~FakeCuda() override;
+
+  // The `nth` call of this name from now on fails once, with `code`.
+  void fail(const std::string& call, int nth = 1, Code code = Code::kSystemError);
+  // Calls of this name since the beginning.
+  [[nodiscard]] int calls(const std::string& call);
+  // What copies did wrong; empty when nothing.
+  [[nodiscard]] std::string faults();
+  // Allocations, imports, streams, events and mapped pages that were not given back.
+  [[nodiscard]] int left_over();
+
+  void run_kernels(Kernel kernel) { kernel_ = std::move(kernel); }
+  // A device allocation that cannot be exported, like those of memory pools.
+  Result<void*> allocate_private(std::size_t bytes);
+
+  void begin_capture(void* stream);
+  // kInvalidUsage where work in another stream was not joined.
+  Result<FakeGraph> end_capture(void* stream);
+
+  std::uint64_t process() override { return options_.process; }
+  Result<int> device_count() override;
+  Result<CudaDevice> describe(int device) override;
+  Result<int> current_device() override;
+  Status use_device(int device) override;
+  Result<bool> reaches_peer(int peer) override;
+  Status enable_peer(int peer) override;
+  Result<void*> allocate(std::size_t bytes) override;
+  Status release(void* memory) override;
+  Result<MappedMemory> allocate_mapped(std::size_t bytes) override;
+  Status release_mapped(const MappedMemory& memory) override;
+  Result<void*> map_host(void* memory, std::size_t bytes) override;
+  Status unmap_host(void* memory) override;
+  Result<PointerFacts> facts_of(const void* pointer) override;
+  Result<Allocation> allocation_of(const void* pointer) override;
+  Result<CudaIpcHandle> export_memory(void* memory) override;
+  Result<void*> import_memory(const CudaIpcHandle& handle) override;
+  Status close_imported(void* memory) override;
+  Status preload(const void* kernel) override;
+  Status launch(const void* kernel,
+                const LaunchShape& shape,
+                const void* parameters,
+                void* stream) override;
+  Status copy_async(void* to, const void* from, std::size_t bytes, void* stream) override;
+  Result<void*> create_stream() override;
+  Status destroy_stream(void* stream) override;
+  Result<void*> create_event() override;
+  Status destroy_event(void* event) override;
+  Status record(void* event, void* stream) override;
+  Status wait_for(void* event, void* stream) override;
+  Status walk_words(std::span<const WordStep> steps, void* stream) override;
+  Result<bool> is_capturing(void* stream) override;
+  Status synchronize(void* stream) override;
+
+ private:
+  // Bytes that a device can reach, by address.
+  struct Region {
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+    int device = -1;  // -1: host memory
+    std::uint64_t id = 0;
+    int file = -1;  // memory that was allocated here
+    bool is_imported = false;
+    bool can_be_exported = true;
+  };
+
+  int& device_of_thread() const;
+  Status enter(std::string_view call);
+  Result<void*> allocate_region(std::size_t bytes, bool can_be_exported);
+  Status drop(void* memory, std::string_view what, bool is_imported);
+  const Region* region_of(const void* pointer) const;
+  void check_range(const void* pointer, std::size_t bytes, int device, std::string_view what);
+  void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
+
+  Options options_;
+  std::uint64_t number_ = 0;  // of this fake, in its process
+  Kernel kernel_;
+  std::mutex mutex_;
+  std::map<const std::byte*, Region> regions_;
+  std::vector<std::pair<int, int>> peers_;  // device, and whose memory it may reach
+  std::map<std::string, std::pair<int, Code>, std::less<>> failures_;
+  std::map<std::string, int, std::less<>> calls_;
+  std::map<void*, std::unique_ptr<FakeStream>> streams_;
+  std::map<void*, std::unique_ptr<FakeEvent>> events_;
+  std::vector<std::shared_ptr<FakeGraph>> captures_;
+  std::string faults_;
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace sennit

@@ -1,0 +1,231 @@
+// The half of FakeCuda that puts work into streams.
+#include "drivers/cuda/fake_cuda.hpp"
+#include "drivers/cuda/fake_stream.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+FakeStream* to_stream(void* stream) { return static_cast<FakeStream*>(stream); }
+FakeEvent* to_event(void* event) { return static_cast<FakeEvent*>(event); }
+
+void walk(const std::vector<WordStep>& steps, const std::stop_token& stopped) {
+  for (const WordStep& step : steps) {
+    const std::atomic_ref word(*step.word);
+    if (step.kind == WordStep::Kind::kStore) {
+      word.store(step.value, std::memory_order_release);
+      continue;
+    }
+    while (word.load(std::memory_order_acquire) != step.value && !stopped.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
+}  // namespace
+
+void FakeGraph::launch(void* stream) const {
+  for (const Entry& entry : entries_) {
+    entry.submit(entry.stream == origin_ ? *to_stream(stream) : *entry.stream);
+  }
+}
+
+Status FakeCuda::preload(const void* /*kernel*/) { return enter("preload"); }
+
+void FakeCuda::put(FakeStream& stream, std::function<void(FakeStream&)> submit) {
+  if (stream.capture == nullptr) {
+    submit(stream);
+    return;
+  }
+  stream.has_unjoined_work = true;
+  stream.capture->entries_.push_back({&stream, std::move(submit)});
+}
+
+Status FakeCuda::launch(const void* kernel,
+                        const LaunchShape& /*shape*/,
+                        const void* parameters,
+                        void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("launch"));
+  if (kernel_) {
+    kernel_(kernel, parameters);
+  }
+  put(*to_stream(stream), [](FakeStream&) {});
+  return {};
+}
+
+void FakeCuda::check_range(const void* pointer,
+                           std::size_t bytes,
+                           int device,
+                           std::string_view what) {
+  const std::scoped_lock lock(mutex_);
+  const Region* const region = region_of(pointer);
+  const auto* const end = static_cast<const std::byte*>(pointer) + bytes;
+  if (region == nullptr || end > region->base + region->bytes) {
+    faults_ += fmt::format("a copy {} {} bytes outside of all memory; ", what, bytes);
+  } else if (region->device >= 0 && region->device != device && !region->is_imported &&
+             std::ranges::find(peers_, std::pair(device, region->device)) == peers_.end()) {
+    faults_ +=
+        fmt::format("device {} copies {} device {} without leave; ", device, what, region->device);
+  }
+}
+
+Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("copy_async"));
+  put(*to_stream(stream), [this, to, from, bytes](FakeStream& s) {
+    s.queue().put([this, to, from, bytes, device = s.device()](const std::stop_token&) {
+      check_range(to, bytes, device, "to");
+      check_range(from, bytes, device, "from");
+      std::memcpy(to, from, bytes);
+    });
+  });
+  return {};
+}
+
+Result<void*> FakeCuda::create_stream() {
+  SENNIT_RETURN_IF_ERROR(enter("create_stream"));
+  const std::scoped_lock lock(mutex_);
+  const int device = device_of_thread();
+  std::shared_ptr<FakeQueue> queue;
+  for (const auto& [key, other] : streams_) {
+    if (options_.one_queue && other->device() == device) {
+      queue = other->shared_queue();
+    }
+  }
+  if (queue == nullptr) {
+    queue = std::make_shared<FakeQueue>();
+  }
+  auto stream = std::make_unique<FakeStream>(device, std::move(queue));
+  void* const key = stream.get();
+  streams_[key] = std::move(stream);
+  return key;
+}
+
+Status FakeCuda::destroy_stream(void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("destroy_stream"));
+  std::unique_ptr<FakeStream> last;  // ends outside of the lock, since its work takes it
+  const std::scoped_lock lock(mutex_);
+  const auto at = streams_.find(stream);
+  if (at == streams_.end()) {
+    return sennit::fail(Code::kSystemError, "there is no such stream");
+  }
+  last = std::move(at->second);
+  streams_.erase(at);
+  return {};
+}
+
+Result<void*> FakeCuda::create_event() {
+  SENNIT_RETURN_IF_ERROR(enter("create_event"));
+  const std::scoped_lock lock(mutex_);
+  auto event = std::make_unique<FakeEvent>();
+  void* const key = event.get();
+  events_[key] = std::move(event);
+  return key;
+}
+
+Status FakeCuda::destroy_event(void* event) {
+  SENNIT_RETURN_IF_ERROR(enter("destroy_event"));
+  const std::scoped_lock lock(mutex_);
+  return events_.erase(event) == 1 ? Status()
+                                   : sennit::fail(Code::kSystemError, "there is no such event");
+}
+
+Status FakeCuda::record(void* event, void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("record"));
+  FakeStream& s = *to_stream(stream);
+  FakeEvent& e = *to_event(event);
+  e.captured_in = s.capture != nullptr ? &s : nullptr;
+  put(s, [&e](FakeStream& in) {
+    const std::uint64_t number = [&] {
+      const std::scoped_lock lock(e.mutex);
+      return ++e.recorded;
+    }();
+    in.queue().put([&e, number](const std::stop_token&) {
+      const std::scoped_lock lock(e.mutex);
+      e.reached = std::max(e.reached, number);
+      e.changed.notify_all();
+    });
+  });
+  return {};
+}
+
+Status FakeCuda::wait_for(void* event, void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("wait_for"));
+  FakeStream& s = *to_stream(stream);
+  FakeEvent& e = *to_event(event);
+  if (e.captured_in != nullptr) {
+    s.capture = e.captured_in->capture;
+    e.captured_in->has_unjoined_work = false;
+  } else if (s.capture != nullptr && e.recorded > 0) {
+    return sennit::fail(Code::kInvalidUsage, "a capture waits for an event from outside of it");
+  }
+  put(s, [&e](FakeStream& in) {
+    const std::uint64_t number = [&] {
+      const std::scoped_lock lock(e.mutex);
+      return e.recorded;
+    }();
+    in.queue().put([&e, number](const std::stop_token& stopped) {
+      std::unique_lock lock(e.mutex);
+      e.changed.wait(lock, stopped, [&] { return e.reached >= number; });
+    });
+  });
+  return {};
+}
+
+Status FakeCuda::walk_words(std::span<const WordStep> steps, void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("walk_words"));
+  if (!options_.has_word_steps) {
+    return sennit::fail(Code::kUnsupported, "the fake device takes no word steps");
+  }
+  if (steps.size() > kMaxWordSteps) {
+    return sennit::fail(Code::kInternalError, "{} word steps at once", steps.size());
+  }
+  put(*to_stream(stream), [copy = std::vector(steps.begin(), steps.end())](FakeStream& s) {
+    s.queue().put([copy](const std::stop_token& stopped) { walk(copy, stopped); });
+  });
+  return {};
+}
+
+Result<bool> FakeCuda::is_capturing(void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("is_capturing"));
+  return to_stream(stream)->capture != nullptr;
+}
+
+Status FakeCuda::synchronize(void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("synchronize"));
+  to_stream(stream)->queue().drain();
+  return {};
+}
+
+void FakeCuda::begin_capture(void* stream) {
+  captures_.push_back(std::make_shared<FakeGraph>());
+  captures_.back()->origin_ = to_stream(stream);
+  to_stream(stream)->capture = captures_.back().get();
+}
+
+Result<FakeGraph> FakeCuda::end_capture(void* stream) {
+  FakeGraph* const graph = to_stream(stream)->capture;
+  bool joined = true;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [key, other] : streams_) {
+    if (other->capture == graph) {
+      joined = joined && (other.get() == stream || !other->has_unjoined_work);
+      other->capture = nullptr;
+      other->has_unjoined_work = false;
+    }
+  }
+  // An event of the capture means nothing outside of it.
+  for (const auto& [key, event] : events_) {
+    event->captured_in = nullptr;
+  }
+  if (!joined) {
+    return sennit::fail(Code::kInvalidUsage, "a capture ends with work that was not joined");
+  }
+  return *graph;
+}
+
+}  // namespace sennit

@@ -1,0 +1,68 @@
+// FakeStream: a queue of work and the thread that does it, in order.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace sennit {
+
+class FakeGraph;
+
+// Work in order, on a thread of its own. Several streams may share one.
+class FakeQueue {
+ public:
+  FakeQueue() : thread_([this](const std::stop_token& stop) { work(stop); }) {}
+  ~FakeQueue();
+  FakeQueue(const FakeQueue&) = delete;
+  FakeQueue& operator=(const FakeQueue&) = delete;
+
+  // Work that waits asks `stopped` now and then, and leaves when it is true: a queue ends although
+  // nobody will ever write the word that its work waits for.
+  using Work = std::function<void(const std::stop_token& stopped)>;
+  void put(Work work);
+  void drain();
+
+ private:
+  void work(const std::stop_token& stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Work> waiting_;
+  bool busy_ = false;
+  std::jthread thread_;
+};
+
+class FakeStream {
+ public:
+  FakeStream(int device, std::shared_ptr<FakeQueue> queue)
+      : device_(device), queue_(std::move(queue)) {}
+
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] FakeQueue& queue() { return *queue_; }
+  [[nodiscard]] const std::shared_ptr<FakeQueue>& shared_queue() const { return queue_; }
+
+  // The graph that takes this stream's work while it captures; null otherwise.
+  FakeGraph* capture = nullptr;
+  // Something was put in since another capturing stream last waited for this one.
+  bool has_unjoined_work = false;
+
+ private:
+  int device_;
+  std::shared_ptr<FakeQueue> queue_;
+};
+
+// How often an event was recorded, and how many of those recordings have been reached.
+struct FakeEvent {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::uint64_t recorded = 0;
+  std::uint64_t reached = 0;
+  FakeStream* captured_in = nullptr;  // where it was last recorded in a capture
+};
+
+}  // namespace sennit

@@ -1,0 +1,58 @@
+// StreamProgram: what one rank does in a schedule that only moves data, read off the schedule
+// itself, for copy engines: whoever needs a block takes it out of the memory of the rank that has
+// it (direct_get), and nobody writes into the memory of others.
+//
+//   SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
+//   engine.run(program, call, stream);   // exec/stream/stream_engine.hpp
+//
+// The order of lanes is not kept: a part is offered when it lies there, taken when it is offered.
+// That is less waiting than the proof assumes, which is right because no block that is offered is
+// written again in the same call (checked here), and because each part depends on parts of smaller
+// depth alone.
+#pragma once
+
+#include "schedule/schedule.hpp"
+
+#include <vector>
+
+namespace sennit::stream {
+
+inline constexpr int kMaxDepth = 2;
+
+// A block of this rank that `reader` may take.
+struct Offer {
+  int reader = 0;
+  int channel = 0;  // of those from this rank to the reader
+  Block block;
+};
+
+struct Pull {
+  int sender = 0;
+  int channel = 0;  // of those from the sender to this rank
+  Block from;       // of the sender
+  Block to;
+  int depth = 0;  // hops before: 0 for blocks of the sender's input
+  std::vector<Offer> passes_on{};
+};
+
+struct OwnCopy {
+  Block from;
+  Block to;
+};
+
+struct StreamProgram {
+  Problem problem;
+  int rank = 0;
+  std::vector<Offer> offers;  // of the input
+  std::vector<Pull> pulls;    // smallest depth first
+  std::vector<OwnCopy> copies;
+  // No block that is offered is written in place either.
+  bool may_be_in_place = false;
+
+  [[nodiscard]] bool passes_on() const;
+};
+
+// kUnsupported, saying why, for schedules that streams cannot run as they stand.
+Result<StreamProgram> compile_stream(const Schedule& schedule, int rank);
+
+}  // namespace sennit::stream

@@ -1,0 +1,87 @@
+#include "exec/stream/stream_program.hpp"
+
+#include "algo/algorithm.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace sennit::stream {
+namespace {
+
+Schedule made(Collective collective, std::string_view algorithm, const Shape& shape) {
+  const auto found = find_algorithm(collective, algorithm);
+  EXPECT_TRUE(found.ok()) << found.status().message();
+  auto schedule = make_schedule(*found.value(), shape);
+  EXPECT_TRUE(schedule.ok()) << schedule.status().message();
+  return std::move(schedule).value();
+}
+
+std::string refusal(Collective collective, std::string_view algorithm, int ranks) {
+  return compile_stream(made(collective, algorithm, {.ranks = ranks}), 0).status().message();
+}
+
+TEST(StreamProgram, OfAnAllGatherOffersTheInputAndTakesThatOfTheOthersNearestFirst) {
+  const auto program = compile_stream(made(Collective::kAllGather, "direct", {.ranks = 4}), 1);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  ASSERT_EQ(program->offers.size(), 3U);
+  EXPECT_EQ(program->offers[0].reader, 2);
+  ASSERT_EQ(program->pulls.size(), 3U);
+  EXPECT_EQ(program->pulls[0].sender, 0);
+  EXPECT_EQ(program->pulls[0].from, input_block(0));
+  EXPECT_EQ(program->pulls[0].to, output_block(0));
+  ASSERT_EQ(program->copies.size(), 1U);
+  EXPECT_FALSE(program->passes_on());
+  EXPECT_TRUE(program->may_be_in_place);
+}
+
+TEST(StreamProgram, OfABroadcastInTwoHopsPassesItsSliceOn) {
+  const Schedule schedule = made(Collective::kBroadcast, "scatter_forward", {.ranks = 4});
+  const auto root = compile_stream(schedule, 0);
+  ASSERT_TRUE(root.ok()) << root.status().message();
+  EXPECT_EQ(root->offers.size(), 3U);
+  EXPECT_TRUE(root->pulls.empty());
+  const auto receiver = compile_stream(schedule, 2);
+  ASSERT_TRUE(receiver.ok()) << receiver.status().message();
+  ASSERT_EQ(receiver->pulls.size(), 3U);
+  EXPECT_EQ(receiver->pulls[0].sender, 0);
+  EXPECT_EQ(receiver->pulls[0].depth, 0);
+  EXPECT_EQ(receiver->pulls[0].passes_on.size(), 2U);
+  EXPECT_EQ(receiver->pulls[2].depth, 1);
+  EXPECT_EQ(receiver->pulls[2].from.space, Space::kOutput);
+  EXPECT_TRUE(receiver->passes_on());
+}
+
+TEST(StreamProgram, OfAnAllToAllIsNotForCallsInPlace) {
+  const auto program = compile_stream(made(Collective::kAllToAll, "direct", {.ranks = 3}), 0);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_FALSE(program->may_be_in_place);
+}
+
+TEST(StreamProgram, RefusesWhatCopyEnginesCannotDo) {
+  EXPECT_NE(refusal(Collective::kAllReduce, "two_shot", 4).find("it reduces"), std::string::npos);
+  EXPECT_NE(refusal(Collective::kAllGather, "ring", 8).find("messages"), std::string::npos);
+  const Schedule chain = made(Collective::kBroadcast, "chain", {.ranks = 4});
+  const Status status = compile_stream(chain, 3).status();
+  EXPECT_NE(status.message().find("few hops"), std::string::npos) << status.message();
+  EXPECT_NE(refusal(Collective::kBarrier, "dissemination", 4).find("without data"),
+            std::string::npos);
+  EXPECT_NE(refusal(Collective::kAllGather, "direct", 17).find("16 ranks"), std::string::npos);
+  EXPECT_NE(refusal(Collective::kAllToAll, "bruck", 4).find("scratch"), std::string::npos);
+}
+
+TEST(StreamProgram, RefusesToWriteWhatOthersRead) {
+  Schedule schedule = made(Collective::kBroadcast, "scatter_forward", {.ranks = 4});
+  // Rank 2 stores another slice over the one that it passes on.
+  for (Lane& lane : schedule.ranks[2]) {
+    for (Step& step : lane.steps) {
+      step.to.assign(step.to.size(), output_block(1));
+    }
+  }
+  const Status status = compile_stream(schedule, 2).status();
+  EXPECT_NE(status.message().find("written again"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace sennit::stream

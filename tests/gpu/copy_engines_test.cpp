@@ -1,0 +1,92 @@
+// Calls by copy engines on GPUs there are: every rank has a GPU and a thread of its own.
+#include "device_ranks.hpp"
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr int kMostRanks = 8;
+
+class DeviceCopyEngines : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count() < 2) {
+      GTEST_SKIP() << "gpu2: needs two GPUs";
+    }
+    setenv("SENNIT_COPY_ENGINES", "on", 1);
+    ranks_ = std::make_unique<DeviceRanks>(std::min(device_count(), kMostRanks));
+  }
+  void TearDown() override {
+    ranks_.reset();
+    unsetenv("SENNIT_COPY_ENGINES");
+  }
+
+  // A call waits for those of the other ranks, so each makes it on a thread of its own.
+  void run(const DeviceCase& c, int calls = 1) {
+    std::vector<Bytes> inputs;
+    for (int rank = 0; rank < ranks_->size(); ++rank) {
+      const std::size_t bytes = input_size(c, rank, ranks_->size());
+      inputs.push_back(random_elements(
+          c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random_));
+      (*ranks_)[rank].prepare(c, inputs.back());
+    }
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < ranks_->size(); ++rank) {
+        threads.emplace_back([&, rank] {
+          for (int i = 0; i < calls; ++i) {
+            EXPECT_EQ((*ranks_)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+          }
+        });
+      }
+    }
+    ranks_->finish(c, inputs);
+  }
+
+  std::unique_ptr<DeviceRanks> ranks_;
+  std::mt19937_64 random_{3};
+};
+
+TEST_F(DeviceCopyEngines, MoveEveryByteOfSmallCalls) {
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
+    for (const std::int64_t count : {1, 1000, 70001}) {
+      for (int root = 0; root < (is_rooted(collective) ? ranks_->size() : 1); ++root) {
+        for (const bool in_place : {false, true}) {
+          if (!in_place || collective != Collective::kAllToAll) {
+            run({.collective = collective,
+                 .count = count,
+                 .root = root,
+                 .in_place = in_place,
+                 .offset = 1,
+                 .protocol = "direct_get"});
+            ASSERT_FALSE(HasFailure());
+          }
+        }
+      }
+    }
+  }
+}
+
+// Large enough for several parts, and for the choice to fall on copy engines by itself.
+TEST_F(DeviceCopyEngines, MoveEveryByteOfLargeCalls) {
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
+    run({.collective = collective, .count = 12'000'001}, 3);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+TEST_F(DeviceCopyEngines, AndKernelsTakeTurns) {
+  for (int i = 0; i < 5; ++i) {
+    run({.collective = Collective::kAllReduce, .count = 50'000});
+    run({.collective = Collective::kBroadcast, .count = 5'000'001});
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+}  // namespace
+}  // namespace sennit::tests

@@ -1,0 +1,404 @@
+// The interface of NCCL on host ranks: what its calls compute, and its groups in all their forms.
+#include "nccl_abi.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using Comms = std::vector<ncclComm_t>;
+
+constexpr int kRanks = 4;
+constexpr std::size_t kCount = 1000;
+
+class HostRanks : public testing::Environment {
+ public:
+  void SetUp() override { ::setenv("SENNIT_DEVICE", "host", 1); }
+};
+const testing::Environment* const kHostRanks =
+    testing::AddGlobalTestEnvironment(new HostRanks);  // NOLINT: GoogleTest deletes it
+
+#define EXPECT_DONE(call) EXPECT_EQ(call, ncclSuccess) << ncclGetLastError(nullptr)
+#define ASSERT_DONE(call) ASSERT_EQ(call, ncclSuccess) << ncclGetLastError(nullptr)
+
+// Ranks as threads, each with its communicator.
+void run_ranks(int ranks, const std::function<void(int, ncclComm_t)>& body) {
+  ncclUniqueId id;
+  ASSERT_DONE(ncclGetUniqueId(&id));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      ASSERT_DONE(ncclCommInitRank(&comm, ranks, id, rank));
+      body(rank, comm);
+      EXPECT_DONE(ncclCommDestroy(comm));
+    });
+  }
+}
+
+// All ranks of a communicator, made by this thread in one group.
+Comms make_in_group(int ranks) {
+  ncclUniqueId id;
+  EXPECT_DONE(ncclGetUniqueId(&id));
+  Comms comms(static_cast<std::size_t>(ranks));
+  EXPECT_DONE(ncclGroupStart());
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_DONE(ncclCommInitRank(&comms[static_cast<std::size_t>(rank)], ranks, id, rank));
+  }
+  EXPECT_DONE(ncclGroupEnd());
+  return comms;
+}
+
+void destroy(const Comms& comms) {
+  for (ncclComm_t comm : comms) {
+    EXPECT_DONE(ncclCommDestroy(comm));
+  }
+}
+
+std::vector<float> values(int rank, std::size_t count) {
+  std::vector<float> all(count);
+  std::iota(all.begin(), all.end(), static_cast<float>(10000 * rank));
+  return all;
+}
+
+TEST(NcclCalls, ComputeWhatTheyAreNamedFor) {
+  run_ranks(kRanks, [](int rank, ncclComm_t comm) {
+    const std::vector<float> in = values(rank, kCount * kRanks);
+    std::vector<float> out(kCount * kRanks);
+    const auto at = [&](int from, std::size_t i) { return values(from, i + 1)[i]; };
+    const auto mine = kCount * static_cast<std::size_t>(rank);
+
+    EXPECT_DONE(ncclAllReduce(in.data(), out.data(), kCount, ncclFloat32, ncclMax, comm, nullptr));
+    EXPECT_EQ(out[7], at(kRanks - 1, 7));
+    EXPECT_DONE(ncclAllReduce(in.data(), out.data(), kCount, ncclFloat32, ncclMin, comm, nullptr));
+    EXPECT_EQ(out[7], at(0, 7));
+    EXPECT_DONE(ncclReduce(in.data(), out.data(), kCount, ncclFloat32, ncclSum, 1, comm, nullptr));
+    EXPECT_TRUE(rank != 1 || out[9] == at(0, 9) + at(1, 9) + at(2, 9) + at(3, 9));
+    EXPECT_DONE(ncclBroadcast(in.data(), out.data(), kCount, ncclFloat32, 2, comm, nullptr));
+    EXPECT_EQ(out[kCount - 1], at(2, kCount - 1));
+    EXPECT_DONE(ncclAllGather(in.data(), out.data(), kCount, ncclFloat32, comm, nullptr));
+    EXPECT_EQ(out[3 * kCount + 5], at(3, 5));
+    EXPECT_DONE(
+        ncclReduceScatter(in.data(), out.data(), kCount, ncclFloat32, ncclAvg, comm, nullptr));
+    EXPECT_EQ(out[1], (at(0, mine + 1) + at(3, mine + 1)) / 2);
+    EXPECT_DONE(ncclAlltoAll(in.data(), out.data(), kCount, ncclFloat32, comm, nullptr));
+    EXPECT_EQ(out[2 * kCount + 4], at(2, mine + 4));
+    EXPECT_DONE(ncclGather(in.data(), out.data(), kCount, ncclFloat32, 0, comm, nullptr));
+    EXPECT_TRUE(rank != 0 || out[kCount + 6] == at(1, 6));
+    EXPECT_DONE(ncclScatter(in.data(), out.data(), kCount, ncclFloat32, 3, comm, nullptr));
+    EXPECT_EQ(out[8], at(3, mine + 8));
+    out = in;
+    EXPECT_DONE(ncclBcast(out.data(), kCount, ncclFloat32, 1, comm, nullptr));
+    EXPECT_EQ(out[11], at(1, 11));
+  });
+}
+
+TEST(NcclCalls, EveryTypeIsTheOneOfItsName) {
+  run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+    // 64 in each type: its sum over two ranks tells the types apart, float8 included.
+    const std::vector<std::pair<ncclDataType_t, std::vector<unsigned char>>> sixty_four = {
+        {ncclInt8, {63}},
+        {ncclUint8, {64}},
+        {ncclInt32, {64, 0, 0, 0}},
+        {ncclUint32, {64, 0, 0, 0}},
+        {ncclInt64, {64, 0, 0, 0, 0, 0, 0, 0}},
+        {ncclUint64, {64, 0, 0, 0, 0, 0, 0, 0}},
+        {ncclFloat16, {0x00, 0x54}},
+        {ncclFloat32, {0, 0, 0x80, 0x42}},
+        {ncclFloat64, {0, 0, 0, 0, 0, 0, 0x50, 0x40}},
+        {ncclBfloat16, {0x80, 0x42}},
+        {ncclFloat8e4m3, {0x68}},
+        {ncclFloat8e5m2, {0x54}}};
+    const std::vector<std::vector<unsigned char>> twice = {{126},
+                                                           {128},
+                                                           {128, 0, 0, 0},
+                                                           {128, 0, 0, 0},
+                                                           {128, 0, 0, 0, 0, 0, 0, 0},
+                                                           {128, 0, 0, 0, 0, 0, 0, 0},
+                                                           {0x00, 0x58},
+                                                           {0, 0, 0, 0x43},
+                                                           {0, 0, 0, 0, 0, 0, 0x60, 0x40},
+                                                           {0x00, 0x43},
+                                                           {0x70},
+                                                           {0x58}};
+    for (std::size_t i = 0; i < sixty_four.size(); ++i) {
+      std::vector<unsigned char> x = sixty_four[i].second;
+      EXPECT_DONE(
+          ncclAllReduce(x.data(), x.data(), 1, sixty_four[i].first, ncclSum, comm, nullptr));
+      EXPECT_EQ(x, twice[i]) << sixty_four[i].first;
+    }
+  });
+}
+
+TEST(NcclCalls, AScaledSumIsMadeOfTheScalarsOfTheRanks) {
+  run_ranks(kRanks, [](int rank, ncclComm_t comm) {
+    auto scalar = static_cast<float>(rank);
+    ncclRedOp_t op = ncclSum;
+    ASSERT_DONE(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarHostImmediate, comm));
+    EXPECT_GE(op, ncclNumOps);
+    float x = 10;
+    EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, op, comm, nullptr));
+    EXPECT_EQ(x, 60);
+    EXPECT_DONE(ncclRedOpDestroy(op, comm));
+    EXPECT_NE(ncclAllReduce(&x, &x, 1, ncclFloat32, op, comm, nullptr), ncclSuccess);
+  });
+}
+
+TEST(NcclCalls, RefuseWhatIsNoneByName) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    float x = 1;
+    const auto all_reduce = [&](int type, int op) {
+      return ncclAllReduce(&x,
+                           &x,
+                           1,
+                           static_cast<ncclDataType_t>(type),
+                           static_cast<ncclRedOp_t>(op),
+                           comm,
+                           nullptr);
+    };
+    EXPECT_EQ(all_reduce(12, ncclSum), ncclInvalidArgument);
+    EXPECT_EQ(ncclGetLastError(comm), std::string("data type 12 is none"));
+    EXPECT_EQ(all_reduce(ncclFloat32, 5), ncclInvalidArgument);
+    EXPECT_EQ(ncclGetLastError(comm), std::string("reduction operator 5 is none"));
+    EXPECT_EQ(ncclSend(&x, 1, ncclFloat32, 2, comm, nullptr), ncclInvalidArgument) << rank;
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, nullptr, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_EQ(ncclGroupSimulateEnd(nullptr), ncclInvalidUsage);
+    EXPECT_DONE(all_reduce(ncclFloat32, ncclSum));
+    EXPECT_EQ(x, 2);
+  });
+}
+
+// ---- Groups ----
+
+TEST(NcclGroups, OneThreadMakesAllRanksAndTheirCalls) {
+  const Comms comms = make_in_group(kRanks);
+  std::vector<std::vector<float>> in;
+  std::vector<float> out(kRanks);
+  EXPECT_DONE(ncclGroupStart());
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    in.push_back(values(rank, 1));
+    EXPECT_DONE(ncclAllReduce(in[r].data(), &out[r], 1, ncclFloat32, ncclSum, comms[r], nullptr));
+  }
+  EXPECT_DONE(ncclGroupEnd());
+  EXPECT_EQ(out, std::vector<float>(kRanks, 60000));
+  destroy(comms);
+}
+
+TEST(NcclGroups, InitAllMakesAllRanks) {
+  Comms comms(3);
+  ASSERT_DONE(ncclCommInitAll(comms.data(), 3, nullptr));
+  for (int rank = 0; rank < 3; ++rank) {
+    int found = -1;
+    EXPECT_DONE(ncclCommUserRank(comms[static_cast<std::size_t>(rank)], &found));
+    EXPECT_EQ(found, rank);
+    EXPECT_DONE(ncclCommCount(comms[static_cast<std::size_t>(rank)], &found));
+    EXPECT_EQ(found, 3);
+  }
+  destroy(comms);
+}
+
+TEST(NcclGroups, OneThreadSplitsAllRanks) {
+  const Comms comms = make_in_group(kRanks);
+  Comms halves(kRanks);
+  EXPECT_DONE(ncclGroupStart());
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const int color = rank == 3 ? -1 : rank % 2;
+    EXPECT_DONE(ncclCommSplit(comms[r], color, -rank, &halves[r], nullptr));
+  }
+  EXPECT_DONE(ncclGroupEnd());
+  EXPECT_EQ(halves[3], nullptr);
+  int rank = -1;
+  EXPECT_DONE(ncclCommUserRank(halves[0], &rank));
+  EXPECT_EQ(rank, 1) << "ordered by key";
+  EXPECT_DONE(ncclCommCount(halves[1], &rank));
+  EXPECT_EQ(rank, 1);
+  destroy(halves);
+  destroy(comms);
+}
+
+// Every rank sends to every other, in an order of its own; among it collectives on two
+// communicators, nested groups, and messages of any length.
+TEST(NcclGroups, AnyMixInAnyOrderEnds) {
+  run_ranks(kRanks, [](int rank, ncclComm_t comm) {
+    ncclComm_t second = nullptr;
+    ASSERT_DONE(ncclCommSplit(comm, 0, rank, &second, nullptr));
+    for (unsigned round = 0; round < 20; ++round) {
+      std::mt19937 shared(round);
+      const std::size_t count = std::uniform_int_distribution<std::size_t>(0, 200'000)(shared);
+      std::mt19937 own(round * kRanks + static_cast<unsigned>(rank));
+      const std::vector<float> in = values(rank, count);
+      std::vector<std::vector<float>> out(kRanks, std::vector<float>(count));
+      std::vector<float> sums(2, static_cast<float>(rank));
+      std::vector<std::function<ncclResult_t()>> calls;
+      for (int peer = 0; peer < kRanks; ++peer) {
+        calls.emplace_back(
+            [&, peer] { return ncclSend(in.data(), count, ncclFloat32, peer, comm, nullptr); });
+        calls.emplace_back([&, peer] {
+          return ncclRecv(
+              out[static_cast<std::size_t>(peer)].data(), count, ncclFloat32, peer, comm, nullptr);
+        });
+      }
+      for (const bool other : {false, true}) {
+        calls.emplace_back([&, other] {
+          return ncclAllReduce(
+              &sums[other], &sums[other], 1, ncclFloat32, ncclSum, other ? second : comm, nullptr);
+        });
+      }
+      std::ranges::shuffle(calls, own);
+      EXPECT_DONE(ncclGroupStart());
+      for (const auto& call : calls) {
+        EXPECT_DONE(ncclGroupStart());
+        EXPECT_DONE(call());
+        EXPECT_DONE(ncclGroupEnd());
+      }
+      EXPECT_DONE(ncclGroupEnd());
+      EXPECT_EQ(sums, std::vector<float>(2, 6));
+      for (int peer = 0; peer < kRanks; ++peer) {
+        EXPECT_EQ(out[static_cast<std::size_t>(peer)], values(peer, count));
+      }
+    }
+    EXPECT_DONE(ncclCommDestroy(second));
+  });
+}
+
+TEST(NcclGroups, WhatARankSendsItselfItMustReceiveInTheSameGroup) {
+  run_ranks(1, [](int /*rank*/, ncclComm_t comm) {
+    const std::vector<float> in = values(3, kCount);
+    std::vector<float> out(kCount);
+    const auto send = [&] { return ncclSend(in.data(), kCount, ncclFloat32, 0, comm, nullptr); };
+    const auto receive = [&](std::size_t count) {
+      return ncclRecv(out.data(), count, ncclFloat32, 0, comm, nullptr);
+    };
+    EXPECT_EQ(send(), ncclInvalidUsage) << "outside a group it could only wait for ever";
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(send());
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    EXPECT_EQ(ncclGetLastError(comm),
+              std::string("a rank sends itself 1 messages in a group that receives 0"));
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(receive(kCount - 1));
+    EXPECT_DONE(send());
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(ncclRecv(nullptr, 0, ncclFloat32, 0, comm, nullptr));
+    EXPECT_DONE(ncclSend(nullptr, 0, ncclFloat32, 0, comm, nullptr));
+    EXPECT_DONE(receive(kCount));
+    EXPECT_DONE(send());
+    EXPECT_DONE(ncclGroupEnd());
+    EXPECT_EQ(out, in);
+  });
+}
+
+// ---- Communicators ----
+
+TEST(NcclCommunicators, ThatDoNotBlockAreAskedUntilTheyAreThere) {
+  ncclUniqueId id;
+  ASSERT_DONE(ncclGetUniqueId(&id));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ncclConfig_t config{};
+      config.size = sizeof(config);
+      config.magic = SENNIT_NCCL_CONFIG_MAGIC;
+      config.version = SENNIT_NCCL_VERSION;
+      config.blocking = 0;
+      ncclComm_t comm = nullptr;
+      ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+      ASSERT_EQ(state, ncclInProgress);
+      while (state == ncclInProgress) {
+        ASSERT_DONE(ncclCommGetAsyncError(comm, &state));
+      }
+      EXPECT_EQ(state, ncclSuccess);
+      float x = 1;
+      EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+      EXPECT_EQ(x, 2);
+      EXPECT_DONE(ncclCommFinalize(comm));
+      EXPECT_DONE(ncclCommDestroy(comm));
+    });
+  }
+}
+
+// A newer program's config is longer, an older one's shorter; what is not known is passed over.
+TEST(NcclCommunicators, TakeConfigsOfAnyAge) {
+  struct {
+    ncclConfig_t known{};
+    char unknown[64] = {1, 2, 3};
+  } newer;
+  newer.known.magic = SENNIT_NCCL_CONFIG_MAGIC;
+  newer.known.blocking = 1;
+  newer.known.commName = "mine";
+  for (const std::size_t size :
+       {sizeof(newer), sizeof(ncclConfig_t), offsetof(ncclConfig_t, commName)}) {
+    newer.known.size = size;
+    ncclUniqueId id;
+    ASSERT_DONE(ncclGetUniqueId(&id));
+    ncclComm_t comm = nullptr;
+    EXPECT_DONE(ncclCommInitRankConfig(&comm, 1, id, 0, &newer.known));
+    EXPECT_DONE(ncclCommDestroy(comm));
+  }
+  newer.known.magic = 1;
+  const ncclUniqueId id{};
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &newer.known), ncclInvalidArgument);
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST(NcclCommunicators, ShrinkWithoutARank) {
+  run_ranks(3, [](int rank, ncclComm_t comm) {
+    int excluded = 1;
+    ncclComm_t rest = nullptr;
+    if (rank != 1) {
+      ASSERT_DONE(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0));
+      float x = 1;
+      EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, rest, nullptr));
+      EXPECT_EQ(x, 2);
+      EXPECT_DONE(ncclCommDestroy(rest));
+    }
+  });
+}
+
+TEST(NcclCommunicators, AnAbortIsToldToTheOthers) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    if (rank == 0) {
+      ncclComm_t doomed = nullptr;
+      ASSERT_DONE(ncclCommSplit(comm, 0, 0, &doomed, nullptr));
+      EXPECT_DONE(ncclCommAbort(doomed));
+    } else {
+      ncclComm_t doomed = nullptr;
+      ASSERT_DONE(ncclCommSplit(comm, 0, 0, &doomed, nullptr));
+      float x = 1;
+      EXPECT_NE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, doomed, nullptr), ncclSuccess);
+      EXPECT_NE(std::string(ncclGetLastError(doomed)), "");
+      EXPECT_DONE(ncclCommDestroy(doomed));
+    }
+  });
+}
+
+TEST(NcclCommunicators, RegistrationAndWindowsAreTaken) {
+  run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+    void* memory = nullptr;
+    ASSERT_DONE(ncclMemAlloc(&memory, 4096));
+    void* handle = nullptr;
+    EXPECT_DONE(ncclCommRegister(comm, memory, 4096, &handle));
+    EXPECT_DONE(ncclCommDeregister(comm, handle));
+    ncclWindow_t window = nullptr;
+    EXPECT_DONE(ncclCommWindowRegister(comm, memory, 4096, &window, 1));
+    EXPECT_DONE(ncclCommWindowDeregister(comm, window));
+    EXPECT_DONE(ncclMemFree(memory));
+  });
+}
+
+}  // namespace

@@ -1,0 +1,113 @@
+"""`sennit tune`, the table that it writes, and who takes it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = ROOT / "bench/results/2026-11-21-h200x4-gpu.json"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of one cheap collective; only the form of its figures is tested."""
+    import os
+    import sys
+
+    file = tmp_path_factory.mktemp("tuning") / "here.tuning"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SENNIT_")}
+    answer = subprocess.run(
+        [sys.executable, "-m", "sennit", "tune", "scatter", "--ranks", "2", "--out", str(file)],
+        env={**clean, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return file
+
+
+def test_a_table_has_every_way_of_every_size(table: Path) -> None:
+    lines = table.read_text().splitlines()
+    assert lines[0] == "tuning 1"
+    times = [line.split() for line in lines if line.startswith("time scatter ranks 2")]
+    # Sizes are those of one rank's part.
+    assert {int(words[5]) for words in times} >= {128, 8 << 20}
+    ways = {(words[7], words[9]) for words in times}
+    assert ways >= {("direct", "slots"), ("binomial", "slots")}
+
+
+def test_explain_shows_what_was_measured(sennit_command: Command, table: Path) -> None:
+    arguments = ("explain", "scatter", "--bytes", "1M", "--json", "-")
+    answer = sennit_command(*arguments, SENNIT_TUNING_TABLE=str(table))
+    assert answer.returncode == 0, answer.stderr
+    explained = json.loads(answer.stdout)
+    measured = [row for row in explained["candidates"] if row["measured_us"] is not None]
+    best = min(measured, key=lambda row: row["measured_us"])
+    assert explained["choice"]["algorithm"] == best["algorithm"]
+    assert "was the fastest measured" in explained["reason"]
+    untuned = json.loads(sennit_command(*arguments).stdout)
+    assert "there is no tuning table" in untuned["reason"]
+
+
+def test_ranks_take_the_table(sennit_command: Command, table: Path) -> None:
+    explained = json.loads(
+        sennit_command(
+            *("explain", "scatter", "--bytes", "64K", "--table", str(table), "--json", "-")
+        ).stdout
+    )
+    answer = sennit_command(
+        *("bench", "scatter", "--ranks", "2", "-b", "128K", "-e", "128K", "-n", "2"),
+        *("--json", "-"),
+        SENNIT_TUNING_TABLE=str(table),
+    )
+    assert answer.returncode == 0, answer.stderr
+    row = json.loads(answer.stdout)["rows"][0]
+    assert row["algorithm"] == explained["choice"]["algorithm"]
+
+
+def test_a_table_of_another_machine_is_refused(
+    sennit_command: Command, table: Path, tmp_path: Path
+) -> None:
+    lines = table.read_text().splitlines()
+    foreign = tmp_path / "foreign.tuning"
+    foreign.write_text(
+        "\n".join(
+            "machine cores 12345" if line.startswith("machine cores") else line for line in lines
+        )
+    )
+    answer = sennit_command("bench", "-e", "8", "-n", "1", SENNIT_TUNING_TABLE=str(foreign))
+    assert answer.returncode == 2
+    assert "cores is '12345' in the table" in answer.stderr
+
+
+def test_check_judges_a_table(sennit_command: Command, table: Path) -> None:
+    answer = sennit_command("tune", "scatter", "--ranks", "2", "--check", str(table), "--json", "-")
+    assert answer.returncode == 0, answer.stderr
+    judged = json.loads(answer.stdout)
+    assert judged["cells"] == 7
+    assert judged["within_10_percent"] <= judged["within_10_percent_or_spread"] <= 7
+    for cell in judged["choices"]:
+        if cell["ratio"] is not None:
+            assert cell["ratio"] >= 1
+            assert cell["within_10_percent"] == (cell["ratio"] <= 1.1)
+
+
+def test_measured_gpu_calls_are_predicted(sennit_command: Command) -> None:
+    answer = sennit_command("reproduce", "--measured", str(MEASURED), "--json", "-")
+    assert answer.returncode == 0, answer.stderr
+    compared = json.loads(answer.stdout)
+    assert compared["within"] == sum(row["verdict"] == "predicted" for row in compared["rows"])
+    for row in compared["rows"]:
+        assert row["bytes"] >= 1 << 20
+        # What docs/simulator.md claims of the collectives that it understands.
+        if row["collective"] in ("all_reduce", "all_gather", "reduce_scatter"):
+            assert row["verdict"] == "predicted", row

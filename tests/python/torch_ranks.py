@@ -1,0 +1,244 @@
+"""What ranks of PyTorch do in tests: every operation by the backend sennit and by Gloo."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sennit
+import torch
+import torch.distributed as dist
+
+import sennit.torch  # isort: skip
+
+TIMEOUT = datetime.timedelta(seconds=60)
+
+
+def join(rank: int, ranks: int, file: str) -> Any:
+    """Make the default group ours; give one of Gloo of the same ranks."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "sennit", init_method=f"file://{file}", rank=rank, world_size=ranks, timeout=TIMEOUT
+    )
+    return dist.new_group(backend="gloo")
+
+
+def inputs(rank: int, count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Small whole numbers that tell rank and place: sums are exact in any order."""
+    return (torch.arange(count) * 7 % 13 + rank * 5).to(dtype)
+
+
+def same(what: str, call: Callable[[Any], Any], gloo: Any) -> None:
+    """Compare what a call gives with either group; None is ours."""
+    ours, theirs = call(None), call(gloo)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.equal(mine, other), f"{what}: {mine} is not {other}"
+
+
+def collectives(rank: int, ranks: int, file: str) -> None:
+    """Every collective, of several types and sizes, as Gloo does it."""
+    gloo = join(rank, ranks, file)
+    for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8):
+        for count in (1, 5, 4096, 70_001):
+            reductions(rank, count, dtype, gloo)
+            movements(rank, ranks, count, dtype, gloo)
+    lists(rank, ranks, gloo)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def reductions(rank: int, count: int, dtype: torch.dtype, gloo: Any) -> None:
+    """all_reduce, reduce."""
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.MAX):
+
+        def all_reduce(group: Any, op: Any = op) -> list[torch.Tensor]:
+            x = inputs(rank, count, dtype)
+            dist.all_reduce(x, op=op, group=group)
+            return [x]
+
+        def reduce(group: Any, op: Any = op) -> list[torch.Tensor]:
+            x = inputs(rank, count, dtype)
+            dist.reduce(x, 1, op=op, group=group)
+            return [x] if rank == 1 else []
+
+        same(f"all_reduce {op} {dtype} {count}", all_reduce, gloo)
+        same(f"reduce {op} {dtype} {count}", reduce, gloo)
+
+
+def movements(rank: int, ranks: int, count: int, dtype: torch.dtype, gloo: Any) -> None:
+    """broadcast, all_gather, all_gather_into_tensor, all_to_all_single."""
+
+    def broadcast(group: Any) -> list[torch.Tensor]:
+        x = inputs(rank, count, dtype)
+        dist.broadcast(x, 1, group=group)
+        return [x]
+
+    def all_gather(group: Any) -> list[torch.Tensor]:
+        outs = [torch.empty(count, dtype=dtype) for _ in range(ranks)]
+        dist.all_gather(outs, inputs(rank, count, dtype), group=group)
+        return outs
+
+    def all_gather_into_tensor(group: Any) -> list[torch.Tensor]:
+        out = torch.empty(ranks * count, dtype=dtype)
+        dist.all_gather_into_tensor(out, inputs(rank, count, dtype), group=group)
+        return [out]
+
+    def all_to_all(group: Any) -> list[torch.Tensor]:
+        out = torch.empty(ranks * count, dtype=dtype)
+        dist.all_to_all_single(out, inputs(rank, ranks * count, dtype), group=group)
+        return [out]
+
+    for call in (broadcast, all_gather, all_gather_into_tensor, all_to_all):
+        same(f"{call.__name__} {dtype} {count}", call, gloo)
+
+
+def lists(rank: int, ranks: int, gloo: Any) -> None:
+    """Forms with lists and uneven parts; those that Gloo lacks against what they must give."""
+
+    def gather(group: Any) -> list[torch.Tensor]:
+        outs = [torch.empty(2, 3) for _ in range(ranks)] if rank == 0 else None
+        dist.gather(inputs(rank, 6).view(2, 3), outs, dst=0, group=group)
+        return outs or []
+
+    def scatter(group: Any) -> list[torch.Tensor]:
+        out = torch.empty(3)
+        parts = list(inputs(rank, 3 * ranks).chunk(ranks)) if rank == 1 else None
+        dist.scatter(out, parts, src=1, group=group)
+        return [out]
+
+    def uneven(group: Any) -> list[torch.Tensor]:
+        sent = [peer + 1 for peer in range(ranks)]
+        received = [rank + 1] * ranks
+        out = torch.empty(sum(received), 2)
+        x = inputs(rank, 2 * sum(sent)).view(-1, 2)
+        dist.all_to_all_single(out, x, received, sent, group=group)
+        return [out]
+
+    for call in (gather, scatter, uneven):
+        same(call.__name__, call, gloo)
+
+    whole = sum(inputs(peer, 4 * ranks) for peer in range(ranks))
+    part = torch.empty(4)
+    dist.reduce_scatter(part, list(inputs(rank, 4 * ranks).chunk(ranks)))
+    assert torch.equal(part, whole.chunk(ranks)[rank])
+    part.zero_()
+    dist.reduce_scatter_tensor(part, inputs(rank, 4 * ranks))
+    assert torch.equal(part, whole.chunk(ranks)[rank])
+
+    outs = [torch.empty(peer + 1) for peer in range(ranks)]
+    dist.all_to_all(outs, [inputs(rank, rank + 1) + peer for peer in range(ranks)])
+    for peer, out in enumerate(outs):
+        assert torch.equal(out, inputs(peer, peer + 1) + rank)
+
+    both = [inputs(rank, 3), inputs(rank, 5)]
+    dist.all_reduce_coalesced(both)
+    for x in both:
+        assert torch.equal(x, sum(inputs(peer, x.numel()) for peer in range(ranks)))
+    mean = inputs(rank, 3)
+    dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+    torch.testing.assert_close(mean, sum(inputs(peer, 3) for peer in range(ranks)) / ranks)
+
+
+def messages(rank: int, ranks: int, file: str) -> None:
+    """send, recv, isend, irecv, batches, and objects round a ring."""
+    join(rank, ranks, file)
+    to, source = (rank + 1) % ranks, (rank - 1) % ranks
+    got = torch.empty(1000)
+    works = [dist.isend(inputs(rank, 1000), to), dist.irecv(got, source)]
+    for work in works:
+        work.wait()
+    assert torch.equal(got, inputs(source, 1000))
+    if rank == 0:
+        dist.send(inputs(9, 5), 1)
+    elif rank == 1:
+        small = torch.empty(5)
+        dist.recv(small, 0)
+        assert torch.equal(small, inputs(9, 5))
+    got.zero_()
+    batch = [
+        dist.P2POp(dist.irecv, got, source),
+        dist.P2POp(dist.isend, inputs(rank, 1000), to),
+    ]
+    for work in dist.batch_isend_irecv(batch):
+        work.wait()
+    assert torch.equal(got, inputs(source, 1000))
+    objects: list[Any] = [None] * ranks
+    dist.all_gather_object(objects, {"rank": rank})
+    assert objects == [{"rank": peer} for peer in range(ranks)]
+    later = inputs(rank, 10)
+    work = dist.all_reduce(later, async_op=True)
+    while not work.is_completed():
+        pass
+    assert work.is_success()
+    assert torch.equal(later, sum(inputs(peer, 10) for peer in range(ranks)))
+    dist.destroy_process_group()
+
+
+def groups(rank: int, ranks: int, file: str) -> None:
+    """A group of some of the ranks, beside that of all."""
+    join(rank, ranks, file)
+    some = dist.new_group([0, ranks - 1])
+    x = torch.ones(3)
+    if rank in (0, ranks - 1):
+        dist.all_reduce(x, group=some)
+        assert torch.equal(x, torch.full((3,), 2.0))
+    dist.all_reduce(x)
+    assert x[0] == ranks + 2
+    dist.destroy_process_group()
+
+
+def refusals(rank: int, ranks: int, file: str) -> None:
+    """What cannot be done is refused before anything moves, with a sentence."""
+    join(rank, ranks, file)
+    cases: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("contiguous", lambda: dist.all_reduce(torch.ones(4, 4).t())),
+        ("dense", lambda: dist.broadcast(torch.eye(3).to_sparse(), 0)),
+        ("on meta", lambda: dist.all_reduce(torch.ones(4, device="meta"))),
+        ("no tags", lambda: dist.send(torch.ones(1), (rank + 1) % ranks, tag=3)),
+        ("pass src", lambda: dist.recv(torch.ones(1))),
+    )
+    for words, call in cases:
+        with pytest.raises(sennit.Error, match=words):
+            call()
+    x = torch.ones(2)
+    dist.all_reduce(x)
+    assert x[0] == ranks
+    dist.destroy_process_group()
+
+
+def trained(backend: str, rank: int) -> list[torch.Tensor]:
+    """The parameters of a small model after some steps of DDP."""
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 3)]
+    model = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Sequential(*layers), process_group=dist.new_group(backend=backend)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.Generator().manual_seed(rank)
+    for _ in range(5):
+        x = torch.randn(16, 20, generator=data)
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def training(rank: int, ranks: int, file: str) -> None:
+    """DDP comes to the parameters that it comes to with Gloo."""
+    join(rank, ranks, file)
+    for ours, theirs in zip(trained("sennit", rank), trained("gloo", rank), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+    dist.destroy_process_group()
+
+
+def a_rank_dies(rank: int, ranks: int, file: str) -> None:
+    """The others are told who, in bounded time."""
+    join(rank, ranks, file)
+    if rank == 1:
+        os._exit(0)
+    with pytest.raises(sennit.RankFailed) as failure:
+        dist.all_reduce(torch.ones(3))
+    assert failure.value.blamed_ranks == (1,)
