@@ -200,7 +200,7 @@ struct Reducer<T, kOp> {
                          std::conditional_t<sizeof(T) == 2, std::int16_t, std::int8_t>>>;
 
   SENNIT_HOST_DEVICE static Accumulator load(T value) {
-    const auto bits = __builtin_bit_cast(Accumulator, value);
+    const Accumulator bits = bits_of(value);
     const auto magnitude = static_cast<Accumulator>(bits & kMagnitude);
     return select(magnitude > kLastNumber, kNanKey, turn(bits));
   }
@@ -208,10 +208,24 @@ struct Reducer<T, kOp> {
     return kOp == ReduceOp::kMin ? (a < b ? a : b) : (a > b ? a : b);
   }
   SENNIT_HOST_DEVICE static T store(Accumulator key) {
-    return __builtin_bit_cast(T, select(key == kNanKey, kNan, turn(key)));
+    const Accumulator bits = select(key == kNanKey, kNan, turn(key));
+    if constexpr (kIsSmallFloat<T>) {
+      return {static_cast<decltype(T::bits)>(bits)};
+    } else {
+      return __builtin_bit_cast(T, bits);
+    }
   }
 
  private:
+  // A cast of a whole struct would keep loops over elements from becoming vectors.
+  SENNIT_HOST_DEVICE static constexpr Accumulator bits_of(T value) {
+    if constexpr (kIsSmallFloat<T>) {
+      return static_cast<Accumulator>(value.bits);
+    } else {
+      return __builtin_bit_cast(Accumulator, value);
+    }
+  }
+
   static constexpr int kBits = 8 * sizeof(T);
   static constexpr auto kMagnitude =
       static_cast<Accumulator>(~(std::uint64_t{1} << 63) >> (64 - kBits));
