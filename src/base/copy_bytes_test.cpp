@@ -16,7 +16,7 @@ TEST(CopyBytes, CopiesEveryByteAndNoOther) {
                                   kLargeCopyBytes,
                                   kLargeCopyBytes + 1,
                                   3 * kLargeCopyBytes + 4097}) {
-    for (const std::size_t offset : {0, 1, 63}) {
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, std::size_t{63}}) {
       SCOPED_TRACE(testing::Message() << bytes << " bytes at " << offset);
       std::vector<unsigned char> from(bytes + offset);
       for (std::size_t i = 0; i < from.size(); ++i) {

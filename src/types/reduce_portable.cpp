@@ -1,3 +1,3 @@
 #define SENNIT_LOOPS portable
 #define SENNIT_LOOPS_TARGET
-#include "types/reduce_loops.hpp"
+#include "types/reduce_loops.hpp"  // IWYU pragma: keep: the loops are what it is for
