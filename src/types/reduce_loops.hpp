@@ -3,6 +3,7 @@
 //
 //   #define SENNIT_LOOPS avx2
 //   #define SENNIT_LOOPS_TARGET SENNIT_AVX2
+//   #define SENNIT_LOOPS_FUSE false  // a product and sum in one operation
 //   #include "types/reduce_loops.hpp"
 #pragma once
 
@@ -139,6 +140,11 @@ void reduce_as(ReduceOp op, const Scaling& scaling, const Fold& fold) {
 }  // namespace
 
 void SENNIT_LOOPS::reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold) {
+  // g++ 12 makes one operation of the products and sums of complex numbers even where
+  // -ffp-contract=off forbids it, and so rounds once instead of twice.
+  if (SENNIT_LOOPS_FUSE && kind_of(dtype) == Kind::kComplex) {
+    return avx2::reduce(dtype, op, scaling, fold);
+  }
   switch (dtype) {
 #define SENNIT_DTYPE(name, value, enumerator, c_type, kind) \
   case Dtype::enumerator:                                   \
