@@ -156,7 +156,7 @@ _CHECKS = (
         "path nvlink between GPUs",
         False,
         _has_nvlink,
-        "nvidia-smi nvlink --status says which links are down",
+        "nvidia-smi nvlink --status",
     ),
     Check(
         "nvcc",
