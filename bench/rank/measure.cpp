@@ -13,6 +13,9 @@ namespace {
 // than the calls that it is planned from.
 constexpr double kSampleUs = 30.0;
 constexpr int kMostCallsPerSample = 1000;
+// Calls that are shorter are timed so many together before the sample is sized.
+constexpr double kProbeUs = 500.0;
+constexpr int kProbeCalls = 16;
 // Of a row that is too slow for all its samples.
 constexpr int kFewestSamples = 3;
 
@@ -93,6 +96,10 @@ void Measure::calibrate(Runner& runner, Buffers& buffers) {
   if (rest > 0 && (slow_us == 0 || us * rest < slow_us)) {
     time_calls(runner.calls, buffers, rest);
     us = largest_of_all(time_calls(runner.calls, buffers, 1));
+  }
+  // Where ranks outnumber the cores, the first call behind a barrier waits for ranks to wake up.
+  if (us < kProbeUs) {
+    us = largest_of_all(time_calls(runner.calls, buffers, kProbeCalls));
   }
   int calls = 1;
   while (us * calls < kSampleUs && calls < kMostCallsPerSample) {

@@ -26,8 +26,8 @@ Result<Proof> prove_once(const Plan& plan) {
 
 }  // namespace
 
-PlanCache::PlanCache(HostRank& rank, const HostFacts& facts, int ports)
-    : rank_(rank), facts_(facts), ports_(ports) {}
+PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports)
+    : rank_(rank), facts_(std::move(facts)), ports_(ports) {}
 
 Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
   SENNIT_ASSIGN_OR_RETURN(const BoundProgram* found, find_any(request));

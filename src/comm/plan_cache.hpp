@@ -25,7 +25,7 @@ class PlanCache {
  public:
   // `rank` must outlive the cache. Ports below `ports` serve collectives, the one after them
   // send_recv.
-  PlanCache(HostRank& rank, const HostFacts& facts, int ports);
+  PlanCache(HostRank& rank, HostFacts facts, int ports);
 
   // The program of a call, valid as long as the cache. kNotProved for a plan without proof;
   // kUnsupported where rank order is wished and the proof did not find it in the algorithm; where
