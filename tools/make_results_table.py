@@ -6,7 +6,9 @@ python tools/make_results_table.py
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -14,6 +16,7 @@ RESULTS = ROOT / "bench/results"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
 PERFORMANCE = ROOT / "docs/performance.md"
+HOST_BEGIN, HOST_END = "<!-- host results -->\n", "<!-- /host results -->"
 GPU_BEGIN, GPU_END = "<!-- gpu results -->\n", "<!-- /gpu results -->"
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
@@ -79,17 +82,21 @@ def size_name(size: int) -> str:
 def gpu_table(document: dict[str, Any], file: str) -> str:
     """One machine: a line a size, a column a collective: our time, and the ratio."""
     machine = document["machine"]
-    cells = {(row["collective"], row["bytes"]): row for row in document["rows"]}
-    sizes = sorted({size for _, size in cells})
-    lines = [
+    return (
         f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
         f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/{file})). Our us, and NCCL's time over ours:\n",
-        "| bytes | " + " | ".join(COLLECTIVES) + " |",
-        "|---|" + "---|" * len(COLLECTIVES),
-    ]
+        f"([file](../bench/results/{file})). Our us, and NCCL's time over ours:\n\n"
+    ) + ratios(document["rows"])
+
+
+def ratios(rows: list[dict[str, Any]]) -> str:
+    """A line a size, a column a collective: our time, and the ratio to the best rival's."""
+    cells = {(row["collective"], row["bytes"]): row for row in rows}
+    sizes = sorted({size for _, size in cells})
+    names = [name for name in COLLECTIVES if any(name == found for found, _ in cells)]
+    lines = ["| bytes | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for size in sizes:
-        row = [cells.get((collective, size)) for collective in COLLECTIVES]
+        row = [cells.get((collective, size)) for collective in names]
         texts = [
             f"{cell['time_us']['p50']:.1f} (**{cell['ratio']:.2f}**)" if cell else ""
             for cell in row
@@ -98,12 +105,42 @@ def gpu_table(document: dict[str, Any], file: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def geometric_means(rows: list[dict[str, Any]]) -> str:
+    """'all_reduce 1.55 (least 1.17)' for each collective."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        found[row["collective"]].append(row["ratio"])
+    return ", ".join(
+        f"{name} {geometric_mean(values):.2f} (least {min(values):.2f})"
+        for name, values in found.items()
+    )
+
+
+def host_table(document: dict[str, Any], file: str) -> str:
+    """One number of ranks, beside MPI."""
+    machine = document["machine"]
+    rows = document["rows"]
+    versions = sorted({rival["version"] for row in rows for rival in row["rivals"]})
+    return (
+        f"{rows[0]['ranks']} ranks on {machine['cores']} cores of an {machine['cpu']}, "
+        f"{' and '.join(versions)}, commit {document['commit']}, {document['date'][:10]} "
+        f"([file](../bench/results/{file})). Our us, and the faster MPI's time over ours; "
+        f"geometric means: {geometric_means(rows)}.\n\n"
+    ) + ratios(rows)
+
+
 def performance(text: str) -> str:
-    """The page on performance, with the table of the file that index.json names for it."""
-    file = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))["gpu-h200x4"]
-    document = json.loads((RESULTS / file).read_text(encoding="utf-8"))
+    """The page on performance, with the tables of the files that index.json names for it."""
+    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
+
+    def read(what: str) -> tuple[dict[str, Any], str]:
+        return json.loads((RESULTS / index[what]).read_text(encoding="utf-8")), index[what]
+
     before, rest = text.split(GPU_BEGIN)
-    return before + GPU_BEGIN + gpu_table(document, file) + GPU_END + rest.split(GPU_END)[1]
+    text = before + GPU_BEGIN + gpu_table(*read("gpu-h200x4")) + GPU_END + rest.split(GPU_END)[1]
+    tables = [host_table(*read(what)) for what in sorted(index) if what.startswith("host-mpi-")]
+    before, rest = text.split(HOST_BEGIN)
+    return before + HOST_BEGIN + "\n".join(tables) + HOST_END + rest.split(HOST_END)[1]
 
 
 def main() -> None:

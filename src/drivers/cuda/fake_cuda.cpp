@@ -1,7 +1,5 @@
 #include "drivers/cuda/fake_cuda.hpp"
 
-#include "drivers/cuda/fake_stream.hpp"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -220,7 +218,7 @@ Status FakeCuda::unmap_host(void* memory) {
 
 const FakeCuda::Region* FakeCuda::region_of(const void* pointer) const {
   const auto* const address = static_cast<const std::byte*>(pointer);
-  auto after = regions_.upper_bound(address);
+  const auto after = regions_.upper_bound(address);
   if (after == regions_.begin()) {
     return nullptr;
   }
