@@ -1,5 +1,7 @@
 #include "drivers/cuda/fake_cuda.hpp"
 
+#include "drivers/cuda/fake_stream.hpp"  // IWYU pragma: keep: owned streams and events end here
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
