@@ -33,7 +33,7 @@ T take(Result<T> result) {
 }
 
 std::byte content(int rank, std::int64_t at) {
-  return static_cast<std::byte>((at * 7 + at / 251 + rank * 37 + 1) & 0xff);
+  return static_cast<std::byte>((at * 7 + at / 251 + std::int64_t{37} * rank + 1) & 0xff);
 }
 
 Bytes contents(int rank, std::int64_t count, std::int64_t shift = 0) {

@@ -24,7 +24,7 @@ T take(Result<T> result) {
 
 // Names rank and place.
 std::byte content(int rank, std::int64_t at) {
-  return static_cast<std::byte>((at * 7 + at / 251 + rank * 37 + 1) & 0xff);
+  return static_cast<std::byte>((at * 7 + at / 251 + std::int64_t{37} * rank + 1) & 0xff);
 }
 
 struct Case {
@@ -213,21 +213,25 @@ const std::vector<Case>& cases() {
   return kCases;
 }
 
+void run_every_root_and_place(Case c) {
+  for (c.root = 0; c.root < (is_rooted(c.collective) ? c.ranks : 1); ++c.root) {
+    for (const bool in_place : {false, true}) {
+      c.in_place = in_place;
+      if (!in_place || take(compile_stream(schedule_of(c), 0)).may_be_in_place) {
+        run(c);
+        ASSERT_FALSE(testing::Test::HasFailure());
+      }
+    }
+  }
+}
+
 TEST(StreamEngine, MovesEveryByteWhereItBelongs) {
   for (Case c : cases()) {
     for (const int ranks : {1, 2, 3, 4}) {
       c.ranks = ranks;
       for (const std::int64_t count : {std::int64_t{1}, std::int64_t{4099}, std::int64_t{70001}}) {
         c.count = count;
-        for (c.root = 0; c.root < (is_rooted(c.collective) ? ranks : 1); ++c.root) {
-          for (const bool in_place : {false, true}) {
-            c.in_place = in_place;
-            if (!in_place || take(compile_stream(schedule_of(c), 0)).may_be_in_place) {
-              run(c);
-              ASSERT_FALSE(testing::Test::HasFailure());
-            }
-          }
-        }
+        ASSERT_NO_FATAL_FAILURE(run_every_root_and_place(c));
       }
     }
   }
@@ -296,7 +300,7 @@ TEST(StreamEngine, WaitsEndWhenTheWordsAreReleased) {
     }
     const StreamProgram program = take(compile_stream(schedule, rank));
     EXPECT_TRUE(r.engine->run(program, call_of(r, c), r.stream).ok());
-    std::jthread watcher([&](const std::stop_token& stop) {
+    const std::jthread watcher([&](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         ranks.words(rank).release_all();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
