@@ -12,12 +12,12 @@ inline constexpr std::size_t kLargeCopyBytes = 16384;
 // Copies at least kLargeCopyBytes.
 void copy_large(void* to, const void* from, std::size_t bytes);
 
-// As std::memcpy.
+// As std::memcpy, and nothing may come from NULL.
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes < kLargeCopyBytes) {
-    std::memcpy(to, from, bytes);
-  } else {
+  if (bytes >= kLargeCopyBytes) {
     copy_large(to, from, bytes);
+  } else if (bytes > 0) {
+    std::memcpy(to, from, bytes);
   }
 }
 
