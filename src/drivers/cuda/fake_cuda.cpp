@@ -49,6 +49,8 @@ FakeCuda::~FakeCuda() {
     if (region.device >= 0) {
       ::munmap(region.base, whole_pages(region.bytes));
       ::close(region.file);
+    } else if (region.is_pinned) {
+      std::free(region.base);
     }
   }
 }
@@ -183,7 +185,7 @@ Result<MappedMemory> FakeCuda::allocate_mapped(std::size_t bytes) {
   std::memset(memory, 0, whole_pages(bytes));
   const std::scoped_lock lock(mutex_);
   auto* const base = static_cast<std::byte*>(memory);
-  regions_[base] = {.base = base, .bytes = bytes};
+  regions_[base] = {.base = base, .bytes = bytes, .is_pinned = true};
   return MappedMemory{.host = memory, .device = memory};
 }
 

@@ -119,6 +119,7 @@ class FakeCuda final : public CudaDriver {
     std::uint64_t id = 0;
     int file = -1;  // memory that was allocated here
     bool is_imported = false;
+    bool is_pinned = false;  // host memory that was allocated here
     bool can_be_exported = true;
   };
 
