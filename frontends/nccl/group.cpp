@@ -36,7 +36,8 @@ ncclResult_t worse(ncclResult_t first, ncclResult_t second) {
   return second;
 }
 
-// How the joining of one communicator ended; of one that does not block, how far it is.
+// How the joining of one communicator ended, which it does within SENNIT_JOIN_TIMEOUT_S; of one
+// that does not block, how far it is.
 ncclResult_t await(ncclComm_t comm) {
   sennit_status_t state = SENNIT_IN_PROGRESS;
   while (sennit_comm_async_error(comm->comm, &state) == SENNIT_OK && state == SENNIT_IN_PROGRESS &&

@@ -94,19 +94,7 @@ Status submit(sennit_comm_t comm,
 }
 
 // Converts the ABI's types; everything that depends on the communicator is checked later.
-struct Arguments {
-  Collective collective = Collective::kBarrier;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  std::size_t count = 0;
-  int dtype = 0;
-  int op = 0;
-  int root = 0;
-  int peer = -1;
-  bool is_send = false;
-};
-
-Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
+Result<Operation> to_operation(const PlainCall& a, sennit_comm_t comm) {
   Operation operation;
   operation.collective = a.collective;
   operation.send = a.send;
@@ -120,8 +108,6 @@ Result<Operation> to_operation(const Arguments& a, sennit_comm_t comm) {
     SENNIT_RETURN_IF_ERROR(set_operator(a.op, comm, operation));
   }
   operation.root = a.root;
-  operation.peer = a.peer;
-  operation.is_send = a.is_send;
   return operation;
 }
 
@@ -134,32 +120,44 @@ bool is_plain(const sennit_call_options_t* options) {
 }
 
 // Most calls are like one that was made before.
-std::optional<Status> call_quickly(const Arguments& a, sennit_comm_t comm) {
-  if (comm == nullptr || comm->comm == nullptr || comm->device != nullptr || group().depth > 0 ||
-      a.collective == Collective::kSendRecv) {
-    return std::nullopt;
-  }
-  return comm->engine->run_quick(*comm->comm,
-                                 {.collective = a.collective,
-                                  .send = a.send,
-                                  .recv = a.recv,
-                                  .count = a.count,
-                                  .dtype = a.dtype,
-                                  .op = a.op,
-                                  .root = a.root});
+std::optional<Status> call_quickly(const PlainCall& what, sennit_comm_t comm) {
+  const bool may_be_quick =
+      comm != nullptr && comm->comm != nullptr && comm->device == nullptr && group().depth == 0;
+  return may_be_quick ? comm->engine->run_quick(*comm->comm, what) : std::nullopt;
 }
 
-sennit_status_t call(const Arguments& arguments,
+sennit_status_t call(const PlainCall& what,
                      sennit_comm_t comm,
                      void* stream,
                      const sennit_call_options_t* options) {
   return guard([&]() -> Status {
     if (stream == nullptr && is_plain(options)) {
-      if (std::optional<Status> status = call_quickly(arguments, comm)) {
+      if (std::optional<Status> status = call_quickly(what, comm)) {
         return *std::move(status);
       }
     }
-    return make_call(to_operation(arguments, comm), comm, stream, options);
+    return make_call(to_operation(what, comm), comm, stream, options);
+  });
+}
+
+// The other rank of a message, and which end of it this rank is.
+struct Peer {
+  int rank = -1;
+  bool is_send = false;
+};
+
+sennit_status_t exchange(const PlainCall& what,
+                         const Peer& peer,
+                         sennit_comm_t comm,
+                         void* stream,
+                         const sennit_call_options_t* options) {
+  return guard([&]() -> Status {
+    Result<Operation> operation = to_operation(what, comm);
+    if (operation.ok()) {
+      operation->peer = peer.rank;
+      operation->is_send = peer.is_send;
+    }
+    return make_call(std::move(operation), comm, stream, options);
   });
 }
 
@@ -355,15 +353,12 @@ sennit_status_t sennit_send(const void* send,
                             sennit_comm_t comm,
                             void* stream,
                             const sennit_call_options_t* options) {
-  return call({.collective = Collective::kSendRecv,
-               .send = send,
-               .count = count,
-               .dtype = dtype,
-               .peer = peer,
-               .is_send = true},
-              comm,
-              stream,
-              options);
+  return exchange(
+      {.collective = Collective::kSendRecv, .send = send, .count = count, .dtype = dtype},
+      {.rank = peer, .is_send = true},
+      comm,
+      stream,
+      options);
 }
 
 sennit_status_t sennit_recv(void* recv,
@@ -373,14 +368,12 @@ sennit_status_t sennit_recv(void* recv,
                             sennit_comm_t comm,
                             void* stream,
                             const sennit_call_options_t* options) {
-  return call({.collective = Collective::kSendRecv,
-               .recv = recv,
-               .count = count,
-               .dtype = dtype,
-               .peer = peer},
-              comm,
-              stream,
-              options);
+  return exchange(
+      {.collective = Collective::kSendRecv, .recv = recv, .count = count, .dtype = dtype},
+      {.rank = peer, .is_send = false},
+      comm,
+      stream,
+      options);
 }
 
 sennit_status_t sennit_group_start(void) {

@@ -13,7 +13,7 @@
 
 namespace sennit {
 
-// A collective without options, as the C ABI has its arguments; nothing of it has been checked.
+// A call without options, as the C ABI has its arguments; nothing of it has been checked.
 struct PlainCall {
   Collective collective = Collective::kBarrier;
   const void* send = nullptr;

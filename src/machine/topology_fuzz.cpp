@@ -1,30 +1,8 @@
 // Any bytes as a machine file: refused with the line, or a machine that is printed as it was read.
 #include "base/check.hpp"
+#include "base/named_place.hpp"
 #include "machine/topology.hpp"
 #include "machine/topology_picture.hpp"
-
-#include <cctype>
-
-namespace sennit {
-namespace {
-
-// "fuzz:12: ..."
-bool names_a_line(std::string_view message) {
-  constexpr std::string_view kFile = "fuzz:";
-  if (!message.starts_with(kFile)) {
-    return false;
-  }
-  const std::string_view line = message.substr(kFile.size(), message.find(": ") - kFile.size());
-  for (const char c : line) {
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) {
-      return false;
-    }
-  }
-  return !line.empty();
-}
-
-}  // namespace
-}  // namespace sennit
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -33,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Result<Topology> machine = topology_from_text(text, "fuzz");
   if (!machine.ok()) {
     SENNIT_CHECK(machine.status().code() == Code::kInvalidArgument, "another code");
-    SENNIT_CHECK(names_a_line(machine.status().message()), "a failure without its line");
+    SENNIT_CHECK(names_a_place(machine.status().message(), 1), "a failure without its line");
     return 0;
   }
   const std::string printed = to_text(*machine);
