@@ -80,15 +80,22 @@ def run(command: Sequence[str], report: Path) -> Tally:
     return tally
 
 
-def test_programs(build: Path) -> list[tuple[str, list[str]]]:
-    """Name and command of each test that the build tree has."""
+def test_programs(build: Path, only: Sequence[str] | None) -> list[tuple[str, list[str]]]:
+    """Name and command of each test program of the build tree, or of those that `only` names.
+
+    ctest knows no command for a program that was not built: a program asked for has to be.
+    """
     answer = subprocess.run(
         ["ctest", "--test-dir", str(build), "--show-only=json-v1"],
         check=True,
         capture_output=True,
         text=True,
     )
-    return [(test["name"], test["command"]) for test in json.loads(answer.stdout)["tests"]]
+    tests = json.loads(answer.stdout)["tests"]
+    wanted = [test for test in tests if only is None or test["name"] in only]
+    if missing := [test["name"] for test in wanted if "command" not in test]:
+        raise SystemExit(f"{build} has not built {', '.join(missing)}")
+    return [(test["name"], test["command"]) for test in wanted]
 
 
 def read_expected_skips(lines: Iterable[str], present: Iterable[str]) -> Counter[str]:
@@ -134,10 +141,9 @@ def main() -> int:
     total = Tally()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder)
-        for name, command in test_programs(arguments.build):
-            if arguments.only is None or name in arguments.only:
-                file = report / f"{name}.xml"
-                total.add(run([*command, f"--gtest_output=xml:{file}"], file))
+        for name, command in test_programs(arguments.build, arguments.only):
+            file = report / f"{name}.xml"
+            total.add(run([*command, f"--gtest_output=xml:{file}"], file))
         if arguments.pytest:
             file = report / "pytest.xml"
             command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={file}"]
