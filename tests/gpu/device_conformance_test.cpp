@@ -149,7 +149,7 @@ TEST(DeviceSizes, RootsRunAhead) {
   }
 }
 
-// Every rank sends to every other, and receives, in one group.
+// Every rank sends to every other, and receives, in one group, in two messages each way.
 TEST(DeviceSendRecv, GroupsMeet) {
   if (device_count() == 0) {
     GTEST_SKIP() << "gpu1: needs one GPU";
@@ -167,12 +167,17 @@ TEST(DeviceSendRecv, GroupsMeet) {
     for (int rank = 0; rank < 4; ++rank) {
       for (int d = 1; d < 4; ++d) {
         const int peer = (rank + d) % 4;
-        const auto n = static_cast<std::size_t>(count);
         float* const send = static_cast<float*>(ranks[rank].send()) + peer * count;
         float* const recv = static_cast<float*>(ranks[rank].recv()) + peer * count;
         DeviceRank& r = ranks[rank];
-        ASSERT_EQ(sennit_send(send, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr), SENNIT_OK);
-        ASSERT_EQ(sennit_recv(recv, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr), SENNIT_OK);
+        const auto all = static_cast<std::size_t>(count);
+        for (const auto& [at, n] :
+             {std::pair(std::size_t{0}, all / 3), std::pair(all / 3, all - all / 3)}) {
+          ASSERT_EQ(sennit_send(send + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+                    SENNIT_OK);
+          ASSERT_EQ(sennit_recv(recv + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+                    SENNIT_OK);
+        }
       }
     }
     ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();

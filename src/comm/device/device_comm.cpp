@@ -339,8 +339,8 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
     call.arrive[0] = {.begin = 0, .length = bytes};
     call.arrive_from = 0b01;
   }
-  // One send and one recv have the whole GPU; others of their group follow (group_order.hpp). Both
-  // ends come to the same number, whatever else their groups hold.
+  // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
+  // hold.
   const int limit = memory_->block_limit() / 2;
   apply(sm::geometry_for(bytes, kPairPackets, memory_->pair_shape(), std::max(1, limit)), call);
   call.deadline_ns = deadline_ns(op, options_.deadline_s);
@@ -366,19 +366,23 @@ Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
     }
   }
   sm::PairCalls pairs;
-  std::size_t used = 0;
-  for (const std::size_t index : group_order(ends, world_.rank(), world_.size())) {
-    pairs.calls[used] = pair_call(*operations[index]);
-    pairs.blocks = std::max(pairs.blocks, pairs.calls[used].blocks);
-    ++used;
+  int used = 0;
+  for (const std::vector<std::size_t>& chain : group_order(ends, world_.rank(), world_.size())) {
+    for (const std::size_t index : chain) {
+      sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
+      pair = pair_call(*operations[index]);
+      pairs.blocks = std::max(pairs.blocks, pair.blocks);
+    }
+    pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);
   }
-  if (used == 0) {
+  if (pairs.chains == 0) {
     return {};
   }
+  // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
+  pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
   return driver_.launch(
       sm::pairs_kernel(kPairPackets),
-      {.blocks = static_cast<unsigned>(used) * static_cast<unsigned>(pairs.blocks),
-       .threads = sm::kThreads},
+      {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
       stream);
 }

@@ -3,33 +3,40 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cstddef>
+#include <deque>
 #include <random>
+#include <vector>
 
 namespace sennit {
 namespace {
 
 using Group = std::vector<PairEnd>;
+using Chains = std::vector<std::vector<std::size_t>>;
 
-std::vector<std::size_t> as_posted(const Group& group) {
-  std::vector<std::size_t> order(group.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
+Chains as_posted(const Group& group) {
+  Chains chains;
+  for (std::size_t index = 0; index < group.size(); ++index) {
+    chains.push_back({index});
+  }
+  return chains;
 }
 
-// GPUs on which two messages run at a time: those that started first and have not ended. A message
-// ends when both its ends run and it is the oldest between its two ranks.
+// GPUs with so many lanes, each of which runs its chains, one message at a time. A message ends
+// when both its ends run and it is the oldest between its two ranks.
 class Gpus {
  public:
   template <typename Order>
-  Gpus(const std::vector<Group>& groups, Order order_of) : ranks_(static_cast<int>(groups.size())) {
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const Group& group = groups[static_cast<std::size_t>(rank)];
-      Group ordered;
-      for (const std::size_t index : order_of(group, rank)) {
-        ordered.push_back(group[index]);
+  Gpus(const std::vector<Group>& groups, std::size_t lanes, Order order_of) {
+    for (std::size_t rank = 0; rank < groups.size(); ++rank) {
+      std::vector<Lane> rank_lanes(lanes);
+      const Chains chains = order_of(groups[rank], static_cast<int>(rank));
+      for (std::size_t chain = 0; chain < chains.size(); ++chain) {
+        for (const std::size_t index : chains[chain]) {
+          rank_lanes[chain % lanes].push_back(groups[rank][index]);
+        }
       }
-      waiting_.push_back(std::move(ordered));
+      ranks_.push_back(std::move(rank_lanes));
     }
   }
 
@@ -37,31 +44,33 @@ class Gpus {
   bool run() {
     while (step()) {
     }
-    return std::ranges::all_of(waiting_, [](const Group& group) { return group.empty(); });
+    return std::ranges::all_of(ranks_, [](const std::vector<Lane>& lanes) {
+      return std::ranges::all_of(lanes, [](const Lane& lane) { return lane.empty(); });
+    });
   }
 
  private:
-  static constexpr std::size_t kAtOnce = 2;
+  using Lane = std::deque<PairEnd>;
 
-  Group::iterator running(int rank, int peer, bool is_send) {
-    Group& group = waiting_[static_cast<std::size_t>(rank)];
-    const auto end = group.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, group.size()));
-    const auto found = std::find_if(group.begin(), end, [&](const PairEnd& at) {
-      return at.peer == peer && at.is_send == is_send;
-    });
-    return found == end ? group.end() : found;
+  // The lane that runs a message from or to `peer`; null: none.
+  Lane* running(int rank, int peer, bool is_send) {
+    for (Lane& lane : ranks_[static_cast<std::size_t>(rank)]) {
+      if (!lane.empty() && lane.front().peer == peer && lane.front().is_send == is_send) {
+        return &lane;
+      }
+    }
+    return nullptr;
   }
 
   bool step() {
-    for (int from = 0; from < ranks_; ++from) {
-      for (int to = 0; to < ranks_; ++to) {
-        const auto send = running(from, to, true);
-        const auto recv = running(to, from, false);
-        Group& sender = waiting_[static_cast<std::size_t>(from)];
-        Group& receiver = waiting_[static_cast<std::size_t>(to)];
-        if (send != sender.end() && recv != receiver.end()) {
-          sender.erase(send);
-          receiver.erase(recv);
+    const int ranks = static_cast<int>(ranks_.size());
+    for (int from = 0; from < ranks; ++from) {
+      for (int to = 0; to < ranks; ++to) {
+        Lane* const send = running(from, to, true);
+        Lane* const recv = running(to, from, false);
+        if (send != nullptr && recv != nullptr) {
+          send->pop_front();
+          recv->pop_front();
           return true;
         }
       }
@@ -69,8 +78,7 @@ class Gpus {
     return false;
   }
 
-  int ranks_;
-  std::vector<Group> waiting_;
+  std::vector<std::vector<Lane>> ranks_;
 };
 
 // The same messages on all ranks, posted in an order of each rank's own; messages between two ranks
@@ -90,24 +98,26 @@ std::vector<Group> random_groups(int ranks, int messages, std::mt19937& random) 
   return groups;
 }
 
-TEST(GroupOrder, GoesByRoundThenByNumberWithTheSendFirst) {
+TEST(GroupOrder, GoesByRoundWithTheSendFirst) {
   const Group group = {{3, false}, {2, true}, {1, true}, {1, true}, {1, false}, {3, true}};
   // Rank 0 of 4: rounds are 1, 2, 1, 1, 3, 3.
-  EXPECT_EQ(group_order(group, 0, 4), (std::vector<std::size_t>{2, 0, 3, 1, 5, 4}));
+  EXPECT_EQ(group_order(group, 0, 4), (Chains{{2, 3}, {0}, {1}, {5}, {4}}));
 }
 
 TEST(GroupOrder, EndsForEveryGroup) {
   std::mt19937 random(11);
   int posted_order_died = 0;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     const int ranks = 2 + i % 7;
+    const std::size_t lanes = 2 + static_cast<std::size_t>(i) % 3;
     const std::vector<Group> groups = random_groups(ranks, 1 + i % 40, random);
-    EXPECT_TRUE(
-        Gpus(groups, [&](const Group& group, int rank) { return group_order(group, rank, ranks); })
-            .run())
-        << "group " << i << " of " << ranks << " ranks";
+    EXPECT_TRUE(Gpus(groups,
+                     lanes,
+                     [&](const Group& group, int rank) { return group_order(group, rank, ranks); })
+                    .run())
+        << "group " << i << " of " << ranks << " ranks, " << lanes << " lanes";
     posted_order_died +=
-        Gpus(groups, [](const Group& group, int) { return as_posted(group); }).run() ? 0 : 1;
+        Gpus(groups, lanes, [](const Group& group, int) { return as_posted(group); }).run() ? 0 : 1;
   }
   EXPECT_GT(posted_order_died, 0);  // the model tells orders apart
 }

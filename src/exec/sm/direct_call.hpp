@@ -68,10 +68,14 @@ using DirectCall = BasicDirectCall<kMaxRanks>;
 // A send or recv: a call of the two ranks 0 (sends) and 1, in an arena of their own.
 using PairCall = BasicDirectCall<2>;
 
-// Sends and recvs that were posted together run together: none may wait for another to end.
+// Sends and recvs that were posted together run together, in chains of those that follow each other
+// (comm/device/group_order.hpp): lane l of the launch runs chains l, l + lanes, ...
 inline constexpr int kMaxPairCalls = 64;
 struct PairCalls {
-  int blocks = 1;  // launched for each call
+  int lanes = 0;
+  int blocks = 1;  // of a lane: those of the largest call
+  int chains = 0;
+  std::array<std::int16_t, kMaxPairCalls + 1> begin{};  // of each chain in `calls`; then their end
   std::array<PairCall, kMaxPairCalls> calls{};
 };
 

@@ -337,10 +337,16 @@ __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant_
 
 template <class P>
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ PairCalls pairs) {
-  const PairCall& call = pairs.calls[static_cast<int>(blockIdx.x) / pairs.blocks];
+  const int lane = static_cast<int>(blockIdx.x) / pairs.blocks;
   const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
-  if (block < call.blocks) {
-    run_block<P, NoReduction>(call, block);
+  for (int chain = lane; chain < pairs.chains; chain += pairs.lanes) {
+    for (int i = pairs.begin[chain]; i < pairs.begin[chain + 1]; ++i) {
+      if (block < pairs.calls[i].blocks) {
+        run_block<P, NoReduction>(pairs.calls[i], block);
+      }
+      // The next message between these ranks goes on from the round that this one has written.
+      __syncthreads();
+    }
   }
 }
 
