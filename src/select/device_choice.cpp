@@ -19,16 +19,34 @@ constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 // it).
 constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{16} << 20;
 
+// Reductions by copy engines fold what has been fetched by a kernel a piece, so they need more than
+// that to be ahead.
+constexpr std::int64_t kFoldingCopyEnginesFromBytes = std::int64_t{64} << 20;
+
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
   return is_cut(collective) ? bytes : bytes * ranks;
 }
 
-// Copy engines move, they do not reduce; in a gather or scatter they would be no faster than the
-// root's one wire, which the SMs fill as well.
-bool suits_copy_engines(Collective collective, int ranks) {
-  return ranks > 1 && (collective == Collective::kAllGather ||
-                       collective == Collective::kAllToAll || collective == Collective::kBroadcast);
+// In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
+// fill as well.
+bool suits_copy_engines(Collective collective, int ranks, std::int64_t bytes) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kBroadcast:
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kCopyEnginesFromBytes;
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingCopyEnginesFromBytes;
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+      return false;
+  }
+  return false;
 }
 
 std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
@@ -55,6 +73,13 @@ std::string_view default_algorithm(Collective collective, int ranks, std::int64_
       return "direct";
   }
   return {};
+}
+
+// For copy engines: a one-shot all-reduce could not be in place, where everybody reads the whole
+// input.
+std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
+  return collective == Collective::kAllReduce ? "two_shot"
+                                              : default_algorithm(collective, ranks, bytes);
 }
 
 // Bytes of one message.
@@ -93,15 +118,14 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   }
   DeviceChoice choice;
   bool copies = copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks) &&
-                total_bytes(collective, shape.ranks, bytes) >= kCopyEnginesFromBytes;
+                suits_copy_engines(collective, shape.ranks, bytes);
   if (!wishes.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;
   }
-  const std::string_view wanted = wishes.algorithm.empty()
-                                      ? default_algorithm(collective, shape.ranks, bytes)
-                                      : std::string_view(wishes.algorithm);
+  const std::string_view wanted = !wishes.algorithm.empty() ? std::string_view(wishes.algorithm)
+                                  : copies ? copying_algorithm(collective, shape.ranks, bytes)
+                                           : default_algorithm(collective, shape.ranks, bytes);
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
   if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
     return fail(Code::kUnsupported,

@@ -1,9 +1,19 @@
 #include "comm/device/copy_engines.hpp"
 
+#include "base/log.hpp"
+
 #include <atomic>
 #include <utility>
 
 namespace sennit {
+namespace {
+
+// Of reductions: the first sums can leave when the first parts have been folded, and the last ones
+// arrive a fold and a part after the last inputs, so parts are shorter than those that are only
+// moved.
+constexpr std::int64_t kFoldedPartBytes = std::int64_t{4} << 20;
+
+}  // namespace
 
 CopyEngines::CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world)
     : driver_(driver),
@@ -23,6 +33,7 @@ Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
   stream::RankWords& mine = *words[static_cast<std::size_t>(world.rank())];
   SENNIT_ASSIGN_OR_RETURN(self->engine_, stream::StreamEngine::create(driver, std::move(words)));
   SENNIT_RETURN_IF_ERROR(self->probe(mine));
+  SENNIT_RETURN_IF_ERROR(self->preload_folds());
   return self;
 }
 
@@ -74,24 +85,57 @@ Status CopyEngines::probe(stream::RankWords& mine) {
   return status.ok() ? destroyed : status;
 }
 
+// As with other kernels: a first launch may wait for what is in the streams already.
+Status CopyEngines::preload_folds() {
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kReduceOps) {
+      if (const void* const kernel = stream::fold_kernel(dtype, op); kernel != nullptr) {
+        SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
+      }
+    }
+  }
+  return {};
+}
+
+// The memory that reductions need is taken when it is first needed, which a capture does not allow.
+bool CopyEngines::can_fold(bool is_capturing) {
+  stream::Staging& staging = engine_->staging();
+  if (staging.is_there() || is_capturing) {
+    return staging.is_there();
+  }
+  const Status status = staging.allocate();
+  if (status.ok()) {
+    SENNIT_INFO("device", "{} bytes of GPU memory stage reductions", staging.bytes());
+  } else {
+    SENNIT_INFO("device", "reductions take kernels: {}", status.message());
+  }
+  return status.ok();
+}
+
 Result<bool> CopyEngines::run(const Call& call) {
   const Operation& op = call.operation;
   const stream::StreamProgram& program = call.program;
   SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(call.stream));
   Agreement::Request request{.is_capturing = capturing, .trouble = call.trouble};
   request.input = program.offers.empty() ? nullptr : op.send;
-  request.output = program.passes_on() ? op.recv : nullptr;
-  request.takes_part = program.may_be_in_place || !is_in_place(op, world_.rank(), world_.size());
+  request.output = program.passed_on().empty() ? nullptr : op.recv;
+  request.scalar = op.scaling.scalar;
+  request.takes_part =
+      (program.may_be_in_place || !is_in_place(op, world_.rank(), world_.size())) &&
+      (!is_reduction(op.collective) || can_fold(capturing));
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
   if (!peers) {
     return false;
   }
-  const stream::StreamCall streamed{
-      .input = static_cast<const std::byte*>(op.send),
-      .output = static_cast<std::byte*>(op.recv),
-      .peers = *peers,
-      .count = op.count,
-      .element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype))};
+  stream::StreamCall streamed{.input = static_cast<const std::byte*>(op.send),
+                              .output = static_cast<std::byte*>(op.recv),
+                              .peers = *peers,
+                              .count = op.count,
+                              .element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype))};
+  if (is_reduction(op.collective)) {
+    streamed.part_bytes = kFoldedPartBytes;
+    streamed.fold = stream::fold_kernel(op.dtype, op.op);
+  }
   SENNIT_RETURN_IF_ERROR(engine_->run(program, streamed, call.stream));
   return true;
 }

@@ -47,6 +47,8 @@ class CopyEngines {
   Result<std::vector<stream::RankWords*>> map_words();
   [[nodiscard]] bool maps_words_of(int rank) const;
   Status probe(stream::RankWords& mine);
+  Status preload_folds();
+  bool can_fold(bool is_capturing);
 
   CudaDriver& driver_;
   const DeviceMemory& memory_;

@@ -52,6 +52,9 @@ class StreamEngine::Run {
     SENNIT_RETURN_IF_ERROR(begin());
     for (int part = 0; part < cut_.parts; ++part) {
       // Smallest depth first: see the order of waits in the header.
+      for (const Fold& fold : program_.folds) {
+        SENNIT_RETURN_IF_ERROR(run_fold(fold, part));
+      }
       for (std::size_t i = 0; i < program_.pulls.size(); ++i) {
         SENNIT_RETURN_IF_ERROR(take(program_.pulls[i], static_cast<int>(i) + part, part));
       }
@@ -148,6 +151,109 @@ class StreamEngine::Run {
                                       stream);
   }
 
+  // Of the part of a fold that is fetched and reduced at once.
+  struct Piece {
+    int part = 0;
+    std::int64_t at = 0;  // bytes, in the block
+    std::int64_t bytes = 0;
+    bool is_first = false;  // of the part
+    bool is_last = false;
+    int generation = 0;
+    bool reuses_generation = false;
+  };
+
+  Status run_fold(const Fold& fold, int part) {
+    const std::int64_t begin = part * cut_.part_bytes;
+    const std::int64_t end = std::min(begin + cut_.part_bytes, range_of(fold.to).bytes);
+    const std::int64_t piece_bytes = engine_.staging_.piece_bytes();
+    std::int64_t at = begin;
+    do {
+      const Piece piece{.part = part,
+                        .at = at,
+                        .bytes = std::clamp<std::int64_t>(end - at, 0, piece_bytes),
+                        .is_first = at == begin,
+                        .is_last = at + piece_bytes >= end,
+                        .generation = pieces_ % Staging::kGenerations,
+                        .reuses_generation = pieces_ >= Staging::kGenerations};
+      SENNIT_RETURN_IF_ERROR(run_piece(fold, piece));
+      ++pieces_;
+      at += piece_bytes;
+    } while (at < end);
+    std::vector<WordStep> steps;
+    for (const Offer& offer : fold.passes_on) {
+      steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+    }
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(kOwnStream));
+    return walk(steps, stream);
+  }
+
+  Status run_piece(const Fold& fold, const Piece& piece) {
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(kOwnStream));
+    const int ranks = program_.problem.ranks;
+    FoldCall folded{.output = call_.output + range_of(fold.to).begin + piece.at,
+                    .bytes = piece.bytes,
+                    .operand_count = static_cast<std::int32_t>(fold.operands.size()),
+                    .ranks = ranks};
+    // Farthest first, as with pulls: no two ranks begin with the same sender.
+    for (int distance = ranks - 1; distance >= 0; --distance) {
+      const int sender = (program_.rank + distance) % ranks;
+      const auto operand = std::ranges::find(fold.operands, sender, &Operand::sender);
+      const auto place = static_cast<std::size_t>(operand - fold.operands.begin());
+      FoldCall::Operand& target = folded.operands[place];
+      target.scalar = call_.peers[static_cast<std::size_t>(sender)].scalar;
+      if (distance == 0) {
+        target.data = call_.input + range_of(operand->from).begin + piece.at;
+        continue;
+      }
+      std::byte* const staged = engine_.staging_.piece(piece.generation, distance - 1);
+      target.data = staged;
+      SENNIT_RETURN_IF_ERROR(fetch(*operand, piece, {.turn = distance - 1, .to = staged}));
+    }
+    if (piece.bytes > 0) {
+      SENNIT_RETURN_IF_ERROR(engine_.driver_.launch(
+          call_.fold, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &folded, stream));
+    }
+    return engine_.driver_.record(engine_.folded_[static_cast<std::size_t>(piece.generation)],
+                                  stream);
+  }
+
+  struct Fetch {
+    int turn = 0;
+    std::byte* to = nullptr;
+  };
+
+  // The fold, which comes next in the own stream, waits for it.
+  Status fetch(const Operand& operand, const Piece& piece, const Fetch& fetch) {
+    const int index = fetch.turn % kStreamsOfDepth;
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(index));
+    std::vector<WordStep> steps;
+    if (piece.is_first) {
+      consume(steps, ready(program_.rank, operand.sender, operand.channel, piece.part));
+    }
+    SENNIT_RETURN_IF_ERROR(walk(steps, stream));
+    if (piece.reuses_generation) {
+      SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(
+          engine_.folded_[static_cast<std::size_t>(piece.generation)], stream));
+    }
+    if (piece.bytes > 0) {
+      const Buffers& peer = call_.peers[static_cast<std::size_t>(operand.sender)];
+      SENNIT_RETURN_IF_ERROR(
+          engine_.driver_.copy_async(fetch.to,
+                                     peer.input + range_of(operand.from).begin + piece.at,
+                                     static_cast<std::size_t>(piece.bytes),
+                                     stream));
+    }
+    void* const event = engine_.sides_[static_cast<std::size_t>(index)].event;
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.record(event, stream));
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(
+        event, engine_.sides_[static_cast<std::size_t>(kOwnStream)].stream));
+    steps.clear();
+    if (piece.is_last) {
+      steps.push_back(fill(done(operand.sender, program_.rank, operand.channel, piece.part)));
+    }
+    return walk(steps, stream);
+  }
+
   Status copy_own(const OwnCopy& copy) {
     const Range from = range_of(copy.from);
     const Range to = range_of(copy.to);
@@ -167,15 +273,14 @@ class StreamEngine::Run {
         SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(side.event, stream_));
       }
     }
+    const std::vector<Offer> passed_on = program_.passed_on();
     std::vector<WordStep> steps;
     for (int part = 0; part < cut_.parts; ++part) {
       for (const Offer& offer : program_.offers) {
         consume(steps, done(program_.rank, offer.reader, offer.channel, part));
       }
-      for (const Pull& pull : program_.pulls) {
-        for (const Offer& offer : pull.passes_on) {
-          consume(steps, done(program_.rank, offer.reader, offer.channel, part));
-        }
+      for (const Offer& offer : passed_on) {
+        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
       }
     }
     steps.push_back({WordStep::Kind::kStore, &words_of(program_.rank).running, kIdle});
@@ -187,14 +292,20 @@ class StreamEngine::Run {
   const StreamCall& call_;
   void* stream_;
   Cut cut_;
+  int pieces_ = 0;  // that were folded so far
 };
 
-StreamEngine::StreamEngine(CudaDriver& driver, std::vector<RankWords*> words)
-    : driver_(driver), words_(std::move(words)) {}
+StreamEngine::StreamEngine(CudaDriver& driver,
+                           std::vector<RankWords*> words,
+                           std::int64_t piece_bytes)
+    : driver_(driver),
+      words_(std::move(words)),
+      staging_(driver, static_cast<int>(words_.size()), piece_bytes) {}
 
 Result<std::unique_ptr<StreamEngine>> StreamEngine::create(CudaDriver& driver,
-                                                           std::vector<RankWords*> words) {
-  std::unique_ptr<StreamEngine> engine(new StreamEngine(driver, std::move(words)));
+                                                           std::vector<RankWords*> words,
+                                                           std::int64_t piece_bytes) {
+  std::unique_ptr<StreamEngine> engine(new StreamEngine(driver, std::move(words), piece_bytes));
   SENNIT_RETURN_IF_ERROR(engine->open());
   return engine;
 }
@@ -205,6 +316,9 @@ Status StreamEngine::open() {
     SENNIT_ASSIGN_OR_RETURN(side.event, driver_.create_event());
   }
   SENNIT_ASSIGN_OR_RETURN(began_, driver_.create_event());
+  for (void*& event : folded_) {
+    SENNIT_ASSIGN_OR_RETURN(event, driver_.create_event());
+  }
   return {};
 }
 
@@ -217,6 +331,11 @@ StreamEngine::~StreamEngine() {
   for (const Side& side : sides_) {
     if (side.event != nullptr) {
       (void)driver_.destroy_event(side.event);
+    }
+  }
+  for (void* const event : folded_) {
+    if (event != nullptr) {
+      (void)driver_.destroy_event(event);
     }
   }
   if (began_ != nullptr) {

@@ -1,6 +1,7 @@
-// StreamEngine: runs calls with copy engines alone. Streams of its own take the blocks of the other
-// ranks out of their memory; waiting is done by the streams, in words (exec/stream/words.hpp), and
-// no SM is busy meanwhile.
+// StreamEngine: runs calls with copy engines. Streams of its own take the blocks of the other ranks
+// out of their memory; waiting is done by the streams, in words (exec/stream/words.hpp), and no SM
+// is busy meanwhile. What is to be reduced is fetched piece by piece into staging memory, and
+// folded by kernels that wait for nobody.
 //
 //   SENNIT_ASSIGN_OR_RETURN(auto engine, StreamEngine::create(driver, words));
 //   SENNIT_RETURN_IF_ERROR(engine->run(program, call, stream));
@@ -11,6 +12,8 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/fold.hpp"
+#include "exec/stream/staging.hpp"
 #include "exec/stream/stream_program.hpp"
 #include "exec/stream/words.hpp"
 
@@ -27,6 +30,7 @@ namespace sennit::stream {
 struct Buffers {
   const std::byte* input = nullptr;
   const std::byte* output = nullptr;
+  decltype(FoldCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
 };
 
 struct StreamCall {
@@ -38,16 +42,22 @@ struct StreamCall {
   // Blocks are cut into parts of about this length, the same on all ranks: so short that others can
   // begin soon, so long that copying one takes much longer than saying so, which costs some 8 us.
   std::int64_t part_bytes = std::int64_t{16} << 20;
+  const void* fold = nullptr;  // for programs with folds: the kernel (exec/stream/fold.hpp)
 };
 
 class StreamEngine {
  public:
   // `words`: of every rank, as this device sees them.
-  static Result<std::unique_ptr<StreamEngine>> create(CudaDriver& driver,
-                                                      std::vector<RankWords*> words);
+  static Result<std::unique_ptr<StreamEngine>> create(
+      CudaDriver& driver,
+      std::vector<RankWords*> words,
+      std::int64_t piece_bytes = Staging::kPieceBytes);
   ~StreamEngine();
   StreamEngine(const StreamEngine&) = delete;
   StreamEngine& operator=(const StreamEngine&) = delete;
+
+  // To be allocated before a program with folds runs.
+  [[nodiscard]] Staging& staging() { return staging_; }
 
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
@@ -65,13 +75,15 @@ class StreamEngine {
   };
   class Run;
 
-  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words);
+  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t piece_bytes);
   Status open();
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
+  Staging staging_;
   std::array<Side, kStreams> sides_{};
-  void* began_ = nullptr;  // event
+  void* began_ = nullptr;                              // event
+  std::array<void*, Staging::kGenerations> folded_{};  // events: the generation is free again
 };
 
 }  // namespace sennit::stream
