@@ -1,6 +1,9 @@
 #include "select/device_choice.hpp"
 
+#include "schedule/passes.hpp"
+
 #include <algorithm>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -14,14 +17,13 @@ constexpr std::int64_t kHopBytes = 350 * 1000;
 // Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
 constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 
-// From here on copy engines, which need some 8 us to begin and reach 390 GB/s, are ahead of SMs,
-// which store 15 of 16 bytes at 361 GB/s (predicted from both; `sennit-compare --protocol` measures
-// it).
-constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{16} << 20;
+// From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost
+// some 30 us a call for waiting (docs/performance.md).
+constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{128} << 20;
 
-// Reductions by copy engines fold what has been fetched by a kernel a piece, so they need more than
-// that to be ahead.
-constexpr std::int64_t kFoldingCopyEnginesFromBytes = std::int64_t{64} << 20;
+// Reductions by copy engines fetch in more and shorter copies, and wait for what has been folded
+// (predicted; `sennit-compare --protocol` measures it).
+constexpr std::int64_t kFoldingFromBytes = std::int64_t{256} << 20;
 
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
@@ -39,7 +41,7 @@ bool suits_copy_engines(Collective collective, int ranks, std::int64_t bytes) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
     case Collective::kReduce:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingCopyEnginesFromBytes;
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingFromBytes;
     case Collective::kGather:
     case Collective::kScatter:
     case Collective::kBarrier:
@@ -148,6 +150,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
                                                      const Shape& shape) {
   SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+  if (choice.protocol == Protocol::kDirectGet) {
+    made = loosen(std::move(made));  // streams keep no order but that of the data
+  }
   // Two generations of packets: a message may wait while its successor is written. Copy engines
   // have words for all parts of a message.
   constexpr int kSlots = 2;

@@ -8,9 +8,8 @@
 namespace sennit {
 namespace {
 
-// Of reductions: the first sums can leave when the first parts have been folded, and the last ones
-// arrive a fold and a part after the last inputs, so parts are shorter than those that are only
-// moved.
+// Reductions are worth cutting in two from twice this on: the second half hides the fold of the
+// first one.
 constexpr std::int64_t kFoldedPartBytes = std::int64_t{4} << 20;
 
 }  // namespace

@@ -81,8 +81,11 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
   const std::int64_t units = (call.bytes + 15) / 16;
   const std::int64_t whole = is_aligned(call) ? call.bytes / 16 : 0;
   std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; at + stride < whole; at += 2 * stride) {
-    fold_units<R, 2>(call, at, stride);
+  // There are registers for two units where accumulators are no wider than 4 bytes an element.
+  if constexpr (sizeof(typename R::Accumulator) <= 64) {
+    for (; at + stride < whole; at += 2 * stride) {
+      fold_units<R, 2>(call, at, stride);
+    }
   }
   for (; at < whole; at += stride) {
     fold_units<R, 1>(call, at, stride);

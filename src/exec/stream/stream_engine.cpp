@@ -25,11 +25,15 @@ struct Cut {
   std::int64_t part_bytes = 0;  // of every block
 };
 
-Cut cut_for(const Problem& problem, const StreamCall& call) {
+Cut cut_for(const StreamProgram& program, const StreamCall& call) {
   // The first block is the longest.
   const std::int64_t longest =
-      block_range(problem, call.count, call.element_bytes, 0).length * call.element_bytes;
-  const std::int64_t wanted = std::clamp<std::int64_t>(longest / call.part_bytes, 1, kMaxParts);
+      block_range(program.problem, call.count, call.element_bytes, 0).length * call.element_bytes;
+  // Copying a part before the next one is there pays only where somebody waits to pass it on. Of
+  // two parts, one is folded while the other one is on the wires.
+  const std::int64_t most = is_reduction(program.problem.collective) ? 2 : kMaxParts;
+  const std::int64_t wanted =
+      program.hops > 1 ? std::clamp<std::int64_t>(longest / call.part_bytes, 1, most) : 1;
   const std::int64_t part =
       std::max(kPartUnit, ceiling(ceiling(longest, wanted), kPartUnit) * kPartUnit);
   return {.parts = static_cast<int>(std::max<std::int64_t>(1, ceiling(longest, part))),
@@ -46,17 +50,23 @@ class StreamEngine::Run {
         program_(program),
         call_(call),
         stream_(stream),
-        cut_(cut_for(program.problem, call)) {}
+        cut_(cut_for(program, call)) {}
 
+  // Whoever waits, waits for what its peers put in before anything that waits for it in turn: parts
+  // one after the other, smallest depth first. Sums are taken a part later than what they are made
+  // of, when they are likely to be there.
   Status all() {
     SENNIT_RETURN_IF_ERROR(begin());
-    for (int part = 0; part < cut_.parts; ++part) {
-      // Smallest depth first: see the order of waits in the header.
-      for (const Fold& fold : program_.folds) {
-        SENNIT_RETURN_IF_ERROR(run_fold(fold, part));
+    const int lag = program_.folds.empty() ? 0 : 1;
+    for (int part = 0; part < cut_.parts + lag; ++part) {
+      if (part < cut_.parts) {
+        for (const Fold& fold : program_.folds) {
+          SENNIT_RETURN_IF_ERROR(run_fold(fold, part));
+        }
+        SENNIT_RETURN_IF_ERROR(take(0, part));
       }
-      for (std::size_t i = 0; i < program_.pulls.size(); ++i) {
-        SENNIT_RETURN_IF_ERROR(take(program_.pulls[i], static_cast<int>(i) + part, part));
+      for (int depth = 1; depth < kMaxDepth && part >= lag; ++depth) {
+        SENNIT_RETURN_IF_ERROR(take(depth, part - lag));
       }
     }
     for (const OwnCopy& copy : program_.copies) {
@@ -90,6 +100,9 @@ class StreamEngine::Run {
                  [static_cast<std::size_t>(part)];
   }
 
+  // Nobody waits for a part of the inputs of reductions, so they are offered whole.
+  int offered_parts() const { return is_reduction(program_.problem.collective) ? 1 : cut_.parts; }
+
   Status walk(const std::vector<WordStep>& steps, void* stream) const {
     for (std::size_t at = 0; at < steps.size(); at += kMaxWordSteps) {
       const std::size_t count = std::min(kMaxWordSteps, steps.size() - at);
@@ -103,7 +116,7 @@ class StreamEngine::Run {
   Status begin() {
     std::vector<WordStep> steps;
     steps.push_back({WordStep::Kind::kStore, &words_of(program_.rank).running, kRunning});
-    for (int part = 0; part < cut_.parts; ++part) {
+    for (int part = 0; part < offered_parts(); ++part) {
       for (const Offer& offer : program_.offers) {
         steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
       }
@@ -121,18 +134,32 @@ class StreamEngine::Run {
     return side.stream;
   }
 
-  Status take(const Pull& pull, int turn, int part) {
-    SENNIT_ASSIGN_OR_RETURN(void* const stream,
-                            use(pull.depth * kStreamsOfDepth + turn % kStreamsOfDepth));
-    std::vector<WordStep> steps;
-    consume(steps, ready(program_.rank, pull.sender, pull.channel, part));
-    SENNIT_RETURN_IF_ERROR(walk(steps, stream));
-    SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
-    steps.assign(1, fill(done(pull.sender, program_.rank, pull.channel, part)));
-    for (const Offer& offer : pull.passes_on) {
-      steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+  // Copies of a fold and of what follows it are on one stream, so that none waits while another one
+  // could run.
+  Result<void*> use_copies(int depth) { return use(program_.folds.empty() ? depth : 0); }
+
+  // All waits before the first copy and all stores after the last, the copies one after the other:
+  // copies that start as their own waits end run at half the rate (docs/performance.md).
+  Status take(int depth, int part) {
+    const auto pulls = std::ranges::equal_range(program_.pulls, depth, {}, &Pull::depth);
+    if (pulls.empty()) {
+      return {};
     }
-    return walk(steps, stream);
+    std::vector<WordStep> before;
+    std::vector<WordStep> after;
+    for (const Pull& pull : pulls) {
+      consume(before, ready(program_.rank, pull.sender, pull.channel, part));
+      after.push_back(fill(done(pull.sender, program_.rank, pull.channel, part)));
+      for (const Offer& offer : pull.passes_on) {
+        after.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+      }
+    }
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, use_copies(depth));
+    SENNIT_RETURN_IF_ERROR(walk(before, stream));
+    for (const Pull& pull : pulls) {
+      SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
+    }
+    return walk(after, stream);
   }
 
   Status copy_part(const Pull& pull, int part, void* stream) const {
@@ -151,107 +178,87 @@ class StreamEngine::Run {
                                       stream);
   }
 
-  // Of the part of a fold that is fetched and reduced at once.
+  // What is fetched and folded at once, in bytes of the block.
   struct Piece {
-    int part = 0;
-    std::int64_t at = 0;  // bytes, in the block
+    std::int64_t at = 0;
     std::int64_t bytes = 0;
-    bool is_first = false;  // of the part
-    bool is_last = false;
     int generation = 0;
-    bool reuses_generation = false;
   };
 
+  // Large pieces, since copies have microseconds between them. Where the end of the fold is the end
+  // of the call, smaller and smaller ones, so that little is left to be folded after the last copy:
+  // the copies of a piece take longer than the fold of one twice as long.
+  std::int64_t piece_length(const Fold& fold, std::int64_t left) const {
+    const std::int64_t most = engine_.staging_.piece_bytes();
+    const std::int64_t wanted = fold.passes_on.empty() ? std::max(left / 2, most / 4) : left;
+    return std::min({ceiling(wanted, kPartUnit) * kPartUnit, most, left});
+  }
+
   Status run_fold(const Fold& fold, int part) {
+    SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
+    SENNIT_ASSIGN_OR_RETURN(void* const folds, use(kOwnStream));
+    std::vector<WordStep> before;
+    std::vector<WordStep> after;
+    for (const Operand& operand : fold.operands) {
+      if (operand.sender != program_.rank) {
+        consume(before, ready(program_.rank, operand.sender, operand.channel, 0));
+        after.push_back(fill(done(operand.sender, program_.rank, operand.channel, 0)));
+      }
+    }
+    if (part == 0) {
+      SENNIT_RETURN_IF_ERROR(walk(before, copies));
+    }
     const std::int64_t begin = part * cut_.part_bytes;
     const std::int64_t end = std::min(begin + cut_.part_bytes, range_of(fold.to).bytes);
-    const std::int64_t piece_bytes = engine_.staging_.piece_bytes();
-    std::int64_t at = begin;
-    do {
-      const Piece piece{.part = part,
-                        .at = at,
-                        .bytes = std::clamp<std::int64_t>(end - at, 0, piece_bytes),
-                        .is_first = at == begin,
-                        .is_last = at + piece_bytes >= end,
-                        .generation = pieces_ % Staging::kGenerations,
-                        .reuses_generation = pieces_ >= Staging::kGenerations};
-      SENNIT_RETURN_IF_ERROR(run_piece(fold, piece));
-      ++pieces_;
-      at += piece_bytes;
-    } while (at < end);
-    std::vector<WordStep> steps;
-    for (const Offer& offer : fold.passes_on) {
-      steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t bytes = piece_length(fold, end - at);
+      SENNIT_RETURN_IF_ERROR(run_piece(
+          fold, {.at = at, .bytes = bytes, .generation = pieces_ % Staging::kGenerations}));
+      at += bytes;
     }
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(kOwnStream));
-    return walk(steps, stream);
+    if (part == cut_.parts - 1) {
+      SENNIT_RETURN_IF_ERROR(walk(after, copies));
+    }
+    std::vector<WordStep> folded;
+    for (const Offer& offer : fold.passes_on) {
+      folded.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+    }
+    return walk(folded, folds);
   }
 
   Status run_piece(const Fold& fold, const Piece& piece) {
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(kOwnStream));
+    SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
+    SENNIT_ASSIGN_OR_RETURN(void* const folds, use(kOwnStream));
+    void* const folded = engine_.folded_[static_cast<std::size_t>(piece.generation)];
+    if (pieces_++ >= Staging::kGenerations) {
+      SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(folded, copies));
+    }
     const int ranks = program_.problem.ranks;
-    FoldCall folded{.output = call_.output + range_of(fold.to).begin + piece.at,
-                    .bytes = piece.bytes,
-                    .operand_count = static_cast<std::int32_t>(fold.operands.size()),
-                    .ranks = ranks};
-    // Farthest first, as with pulls: no two ranks begin with the same sender.
-    for (int distance = ranks - 1; distance >= 0; --distance) {
+    FoldCall call{.output = call_.output + range_of(fold.to).begin + piece.at,
+                  .bytes = piece.bytes,
+                  .operand_count = static_cast<std::int32_t>(fold.operands.size()),
+                  .ranks = ranks};
+    // The next rank first: no two ranks begin with the same sender.
+    for (int distance = 0; distance < ranks; ++distance) {
       const int sender = (program_.rank + distance) % ranks;
       const auto operand = std::ranges::find(fold.operands, sender, &Operand::sender);
-      const auto place = static_cast<std::size_t>(operand - fold.operands.begin());
-      FoldCall::Operand& target = folded.operands[place];
-      target.scalar = call_.peers[static_cast<std::size_t>(sender)].scalar;
-      if (distance == 0) {
-        target.data = call_.input + range_of(operand->from).begin + piece.at;
-        continue;
+      const Buffers& owner = call_.peers[static_cast<std::size_t>(sender)];
+      const std::int64_t at = range_of(operand->from).begin + piece.at;
+      FoldCall::Operand& place =
+          call.operands[static_cast<std::size_t>(operand - fold.operands.begin())];
+      place = {.data = call_.input + at, .scalar = owner.scalar};
+      if (distance > 0) {
+        std::byte* const staged = engine_.staging_.piece(piece.generation, distance - 1);
+        place.data = staged;
+        SENNIT_RETURN_IF_ERROR(engine_.driver_.copy_async(
+            staged, owner.input + at, static_cast<std::size_t>(piece.bytes), copies));
       }
-      std::byte* const staged = engine_.staging_.piece(piece.generation, distance - 1);
-      target.data = staged;
-      SENNIT_RETURN_IF_ERROR(fetch(*operand, piece, {.turn = distance - 1, .to = staged}));
     }
-    if (piece.bytes > 0) {
-      SENNIT_RETURN_IF_ERROR(engine_.driver_.launch(
-          call_.fold, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &folded, stream));
-    }
-    return engine_.driver_.record(engine_.folded_[static_cast<std::size_t>(piece.generation)],
-                                  stream);
-  }
-
-  struct Fetch {
-    int turn = 0;
-    std::byte* to = nullptr;
-  };
-
-  // The fold, which comes next in the own stream, waits for it.
-  Status fetch(const Operand& operand, const Piece& piece, const Fetch& fetch) {
-    const int index = fetch.turn % kStreamsOfDepth;
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(index));
-    std::vector<WordStep> steps;
-    if (piece.is_first) {
-      consume(steps, ready(program_.rank, operand.sender, operand.channel, piece.part));
-    }
-    SENNIT_RETURN_IF_ERROR(walk(steps, stream));
-    if (piece.reuses_generation) {
-      SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(
-          engine_.folded_[static_cast<std::size_t>(piece.generation)], stream));
-    }
-    if (piece.bytes > 0) {
-      const Buffers& peer = call_.peers[static_cast<std::size_t>(operand.sender)];
-      SENNIT_RETURN_IF_ERROR(
-          engine_.driver_.copy_async(fetch.to,
-                                     peer.input + range_of(operand.from).begin + piece.at,
-                                     static_cast<std::size_t>(piece.bytes),
-                                     stream));
-    }
-    void* const event = engine_.sides_[static_cast<std::size_t>(index)].event;
-    SENNIT_RETURN_IF_ERROR(engine_.driver_.record(event, stream));
-    SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(
-        event, engine_.sides_[static_cast<std::size_t>(kOwnStream)].stream));
-    steps.clear();
-    if (piece.is_last) {
-      steps.push_back(fill(done(operand.sender, program_.rank, operand.channel, piece.part)));
-    }
-    return walk(steps, stream);
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.record(engine_.fetched_, copies));
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.fetched_, folds));
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.launch(
+        call_.fold, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &call, folds));
+    return engine_.driver_.record(folded, folds);
   }
 
   Status copy_own(const OwnCopy& copy) {
@@ -275,10 +282,12 @@ class StreamEngine::Run {
     }
     const std::vector<Offer> passed_on = program_.passed_on();
     std::vector<WordStep> steps;
-    for (int part = 0; part < cut_.parts; ++part) {
+    for (int part = 0; part < offered_parts(); ++part) {
       for (const Offer& offer : program_.offers) {
         consume(steps, done(program_.rank, offer.reader, offer.channel, part));
       }
+    }
+    for (int part = 0; part < cut_.parts; ++part) {
       for (const Offer& offer : passed_on) {
         consume(steps, done(program_.rank, offer.reader, offer.channel, part));
       }
@@ -316,6 +325,7 @@ Status StreamEngine::open() {
     SENNIT_ASSIGN_OR_RETURN(side.event, driver_.create_event());
   }
   SENNIT_ASSIGN_OR_RETURN(began_, driver_.create_event());
+  SENNIT_ASSIGN_OR_RETURN(fetched_, driver_.create_event());
   for (void*& event : folded_) {
     SENNIT_ASSIGN_OR_RETURN(event, driver_.create_event());
   }
@@ -333,13 +343,10 @@ StreamEngine::~StreamEngine() {
       (void)driver_.destroy_event(side.event);
     }
   }
-  for (void* const event : folded_) {
+  for (void* const event : {began_, fetched_, folded_[0], folded_[1]}) {
     if (event != nullptr) {
       (void)driver_.destroy_event(event);
     }
-  }
-  if (began_ != nullptr) {
-    (void)driver_.destroy_event(began_);
   }
 }
 

@@ -74,7 +74,7 @@ class Compiler {
   int writer(int channel) const { return channel_at(channel).writer.rank; }
   int reader(int channel) const { return channel_at(channel).readers.front().rank; }
 
-  Status check_schedule() const {
+  Status check_schedule() {
     if (schedule_.problem.ranks > kMaxRanks) {
       return refuse(fmt::format("it joins more than {} ranks", kMaxRanks));
     }
@@ -83,6 +83,9 @@ class Compiler {
     }
     for (std::size_t c = 0; c < schedule_.channels.size(); ++c) {
       const auto channel = static_cast<int>(c);
+      if (const std::optional<Source> source = source_of(channel)) {
+        program_.hops = std::max(program_.hops, source->depth + 1);
+      }
       if (channel_at(channel).readers.size() != 1 || messages_per_tile(schedule_, channel) != 1) {
         return refuse("a channel of it has several readers or messages");
       }
@@ -151,6 +154,9 @@ class Compiler {
 
   Status copy(const Step& step) {
     for (std::size_t i = 0; i < step.from.size(); ++i) {
+      if (step.from[i].space != Space::kInput || step.to[i].space != Space::kOutput) {
+        return refuse("it copies other things than the input to the output");
+      }
       if (is_reduction(program_.problem.collective)) {
         // The only contribution, which may be scaled.
         program_.folds.push_back({{{program_.rank, 0, step.from[i]}}, step.to[i]});

@@ -7,9 +7,9 @@
 //   engine.run(program, call, stream);   // exec/stream/stream_engine.hpp
 //
 // The order of lanes is not kept: a part is offered when it lies there, taken when it is offered.
-// That is less waiting than the proof assumes, which is right because a block that is offered is
-// written again in the same call only by what its reader sends after having taken it (checked
-// here), and because each part depends on parts of smaller depth alone.
+// So what is proved is the loosened schedule (schedule/passes.hpp). A block that is offered is
+// written again in the same call only by what its reader sends after having taken it, which is
+// checked here, too, since the proof speaks of tiles and here all of them are offered at once.
 #pragma once
 
 #include "schedule/schedule.hpp"
@@ -62,6 +62,7 @@ struct StreamProgram {
   std::vector<Fold> folds;    // their operands have no hop behind them
   std::vector<Pull> pulls;    // smallest depth first
   std::vector<OwnCopy> copies;
+  int hops = 1;  // of the longest way that a block goes, between whichever ranks
   // In place, too, no block is written before those who read it have taken it.
   bool may_be_in_place = false;
 

@@ -1,10 +1,15 @@
 #include "exec/stream/stream_program.hpp"
 
 #include "algo/algorithm.hpp"
+#include "schedule/passes.hpp"
+#include "schedule/plan.hpp"
+#include "verify/verify.hpp"
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace sennit::stream {
 namespace {
@@ -102,6 +107,35 @@ TEST(StreamProgram, OfReductionsToOneRankMayBeInPlace) {
       EXPECT_TRUE(program->may_be_in_place);
       EXPECT_EQ(program->folds.size(), collective == Collective::kReduce && rank != 1 ? 0U : 1U);
     }
+  }
+}
+
+// What this compiler finds out of one rank is what the verifier finds out of all of them.
+TEST(StreamProgram, MayBeInPlaceWhereTheProofSaysSo) {
+  for (const auto& [collective, algorithm] :
+       {std::pair(Collective::kAllReduce, "two_shot"),
+        std::pair(Collective::kAllReduce, "one_shot"),
+        std::pair(Collective::kReduceScatter, "direct"),
+        std::pair(Collective::kReduce, "direct"),
+        std::pair(Collective::kAllGather, "direct"),
+        std::pair(Collective::kAllToAll, "direct"),
+        std::pair(Collective::kBroadcast, "scatter_forward")}) {
+    const Schedule schedule = loosen(made(collective, algorithm, {.ranks = 4}));
+    Plan plan;
+    plan.strands.push_back(bind(std::make_shared<const Schedule>(schedule),
+                                PathKind::kNvlink,
+                                Protocol::kDirectGet,
+                                1,
+                                Engine::kStream));
+    const auto proof = verify(plan);
+    ASSERT_TRUE(proof.ok()) << algorithm << ": " << proof.status().message();
+    bool all = true;
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto program = compile_stream(schedule, rank);
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      all = all && program->may_be_in_place;
+    }
+    EXPECT_EQ(all, proof->in_place) << algorithm << ": " << proof->why_not_in_place;
   }
 }
 
