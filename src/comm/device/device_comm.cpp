@@ -295,6 +295,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   direct.input = static_cast<const std::byte*>(op.send);
   direct.output = static_cast<std::byte*>(op.recv);
   direct.scalar = op.scaling.scalar;
+  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();

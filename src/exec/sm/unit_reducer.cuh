@@ -32,7 +32,9 @@ struct UnitReducer {
   template <int kUnits>
   __device__ static void prepare(Unit (&units)[kUnits], const DirectCall& call) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
-      const T scalar = *reinterpret_cast<const T*>(call.scalar.data());
+      const std::byte* const factor =
+          call.scalar_on_device != nullptr ? call.scalar_on_device : call.scalar.data();
+      const T scalar = *reinterpret_cast<const T*>(factor);
 #pragma unroll
       for (Unit& unit : units) {
         auto elements = __builtin_bit_cast(Elements, unit);
