@@ -47,7 +47,10 @@ ncclResult_t moving(ncclComm_t comm, ncclDataType_t type, Run&& run) {
     return refuse(ncclInvalidArgument,
                   "data type " + std::to_string(static_cast<int>(type)) + " is none");
   }
-  return on(comm, [&](sennit_comm_t c) { return run(c, *dtype); });
+  return on(comm, [&](sennit_comm_t c) {
+    hold_until_end(comm);
+    return run(c, *dtype);
+  });
 }
 
 bool is_self(sennit_comm_t comm, int peer) {
