@@ -98,8 +98,7 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver.allocate(static_cast<std::size_t>(world.size()) * 16));
   SENNIT_RETURN_IF_ERROR(comm->open_copy_engines(exchange));
-  comm->watcher_ =
-      std::jthread([self = comm.get()](const std::stop_token& stop) { self->watch(stop); });
+  comm->start_watching();
   return comm;
 }
 
@@ -127,10 +126,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
 }
 
 DeviceComm::~DeviceComm() {
-  watcher_.request_stop();
-  if (watcher_.joinable()) {
-    watcher_.join();
-  }
+  leave_watched();
   copy_engines_.reset();  // it knows the memory
   if (token_ != nullptr) {
     const DeviceScope scope(driver_, device_);
