@@ -129,6 +129,17 @@ TEST_F(FoldingGpus, ReduceToEveryRoot) {
   });
 }
 
+TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
+  run([](Rank& rank) {
+    fill_floats(rank, kCount, true);
+    Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));
+    if (rank.rank == 1) {
+      op.scalar_on_device = rank.allocate(4);
+    }
+    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
+  });
+}
+
 TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
