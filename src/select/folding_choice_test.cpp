@@ -1,5 +1,4 @@
 #include "select/device_choice.hpp"
-
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>
