@@ -19,6 +19,9 @@ constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 // it).
 constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{16} << 20;
 
+// A message needs no agreement of many and is one copy: it pays earlier.
+constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{4} << 20;
+
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
   return is_cut(collective) ? bytes : bytes * ranks;
@@ -26,9 +29,23 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
 
 // Copy engines move, they do not reduce; in a gather or scatter they would be no faster than the
 // root's one wire, which the SMs fill as well.
-bool suits_copy_engines(Collective collective, int ranks) {
-  return ranks > 1 && (collective == Collective::kAllGather ||
-                       collective == Collective::kAllToAll || collective == Collective::kBroadcast);
+bool suits_copy_engines(Collective collective, int ranks, std::int64_t bytes) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kBroadcast:
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kCopyEnginesFromBytes;
+    case Collective::kSendRecv:
+      return bytes >= kCopiedMessagesFromBytes;
+    case Collective::kAllReduce:
+    case Collective::kBarrier:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return false;
+  }
+  return false;
 }
 
 std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
@@ -93,8 +110,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   }
   DeviceChoice choice;
   bool copies = copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks) &&
-                total_bytes(collective, shape.ranks, bytes) >= kCopyEnginesFromBytes;
+                suits_copy_engines(collective, shape.ranks, bytes);
   if (!wishes.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;

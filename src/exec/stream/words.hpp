@@ -9,8 +9,12 @@
 //   done[r][c][p]   rank r: I have taken it, the memory is yours again
 // The owner frees `ready` before it takes the part, so before it makes the sender's `done` full,
 // which the sender awaits before its next call; it frees `done` before its next `ready`.
+//
+// Sends and recvs have words of their own, in the same way: message_ready and message_done, by
+// slot, since several messages may be under way between the same two ranks.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -19,8 +23,10 @@
 namespace sennit::stream {
 
 inline constexpr int kMaxRanks = 16;
-inline constexpr int kMaxChannels = 2;  // from one rank to another
-inline constexpr int kMaxParts = 16;    // of a message
+inline constexpr int kMaxChannels = 2;   // from one rank to another
+inline constexpr int kMaxParts = 16;     // of a message
+inline constexpr int kMaxMessages = 64;  // sends from one rank to another that are under way
+inline constexpr int kMaxRuns = 64;      // groups of sends and recvs that are under way
 
 inline constexpr std::uint64_t kFree = 0;
 inline constexpr std::uint64_t kFull = 1;
@@ -39,15 +45,35 @@ struct alignas(4096) RankWords {
   Peers done{};   // by reader
   std::uint64_t running = kIdle;
 
+  // By peer, slot and channel.
+  using Slots = std::array<std::array<std::uint64_t, kMaxChannels>, kMaxMessages>;
+  using Messages = std::array<Slots, kMaxRanks>;
+
+  Messages message_ready{};  // by sender
+  Messages message_done{};   // by reader
+  std::array<std::uint64_t, kMaxRuns> message_runs{};
+
   // Ends every wait of the owner, those that have begun and those that begin later: for calls that
   // cannot end otherwise. What they read meanwhile is undefined.
   void release_all() {
-    for (Peers* const words : {&ready, &done}) {
-      for (auto& channels : *words) {
+    for_each_word(
+        [](std::uint64_t& word) { std::atomic_ref(word).store(kFull, std::memory_order_release); });
+  }
+
+ private:
+  template <typename Function>
+  void for_each_word(Function function) {
+    for (Peers* const peers : {&ready, &done}) {
+      for (auto& channels : *peers) {
         for (Parts& parts : channels) {
-          for (std::uint64_t& word : parts) {
-            std::atomic_ref(word).store(kFull, std::memory_order_release);
-          }
+          std::ranges::for_each(parts, function);
+        }
+      }
+    }
+    for (Messages* const peers : {&message_ready, &message_done}) {
+      for (Slots& slots : *peers) {
+        for (auto& channels : slots) {
+          std::ranges::for_each(channels, function);
         }
       }
     }

@@ -1,0 +1,218 @@
+// Sends and recvs on GPU memory: those of one group that kernels run, and those of copy engines.
+#include "comm/device/device_comm.hpp"
+#include "comm/device/group_order.hpp"
+#include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/geometry.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr sm::Packets kPairPackets = sm::Packets::kLl128;
+
+}  // namespace
+
+struct DeviceComm::MessagePlan {
+  const Operation* operation = nullptr;
+  void* stream = nullptr;
+  const Copying* copying = nullptr;  // null: kernels run it
+  std::optional<stream::Message> copies{};
+
+  [[nodiscard]] CallWords words() const {
+    return words_of(*operation, copying != nullptr ? copying->plan_hash : 0);
+  }
+};
+
+// What one stream has of a group.
+struct DeviceComm::StreamShare {
+  void* stream = nullptr;
+  std::vector<const Operation*> of_kernels{};
+  std::vector<stream::Message> of_copy_engines{};
+};
+
+Status DeviceComm::check_group(std::span<const Call> calls) const {
+  std::map<void*, int> calls_of_streams;
+  std::map<std::pair<int, bool>, int> calls_of_peers;
+  for (const Call& call : calls) {
+    SENNIT_RETURN_IF_ERROR(check(call.operation));
+    if (++calls_of_streams[call.stream] > sm::kMaxPairCalls) {
+      return fail(Code::kUnsupported,
+                  "a group has more than {} sends and recvs on one stream, which is what GPU ranks "
+                  "take",
+                  sm::kMaxPairCalls);
+    }
+    const Operation& op = call.operation;
+    if (++calls_of_peers[{op.peer, op.is_send}] > stream::kMaxMessages) {
+      return fail(Code::kUnsupported,
+                  "a group has more than {} messages {} rank {}, which is what GPU ranks take",
+                  stream::kMaxMessages,
+                  op.is_send ? "to" : "from",
+                  op.peer);
+    }
+  }
+  return {};
+}
+
+Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
+    std::span<const Call> calls) {
+  std::vector<MessagePlan> plans;
+  for (const Call& call : calls) {
+    const Operation& op = call.operation;
+    plans.push_back({.operation = &op, .stream = call.stream});
+    if (op.count == 0) {
+      continue;
+    }
+    const bool may_be_copied = copy_engines_ != nullptr && op.peer != world_.rank();
+    SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, may_be_copied));
+    if (choice.protocol == Protocol::kDirectGet) {
+      SENNIT_ASSIGN_OR_RETURN(plans.back().copying, find_copying(op, choice));
+    }
+  }
+  return plans;
+}
+
+// Before anything that waits, as collectives are announced.
+void DeviceComm::log(const MessagePlan& plan) {
+  if (world_.size() > stream::kMaxRanks) {
+    return;
+  }
+  const auto peer = static_cast<std::size_t>(plan.operation->peer);
+  MessageLine& line = world_.device_line(world_.rank()).messages[peer];
+  auto& log = plan.operation->is_send ? line.sent : line.received;
+  log.enter(log.entered.load(std::memory_order_relaxed) + 1, plan.words());
+}
+
+Result<std::optional<stream::Message>> DeviceComm::decide(const MessagePlan& plan) {
+  const Operation& op = *plan.operation;
+  const auto begin = Clock::now();
+  const double deadline_s = deadline_of(op);
+  MessageCopies::End end{
+      .operation = op,
+      .words = plan.words(),
+      .program = plan.copying->program,
+      .trouble = [&]() -> Status {
+        if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
+          return told(explain_absence_of(op));
+        }
+        return look();
+      }};
+  if (op.is_send) {
+    return copy_engines_->messages().offer(end);
+  }
+  SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(plan.stream));
+  return copy_engines_->messages().accept(end);
+}
+
+// All that the group sends is offered before any offer is waited for: the receivers may be in
+// groups that send to this rank.
+Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
+  for (const bool is_send : {true, false}) {
+    for (MessagePlan& plan : plans) {
+      if (plan.copying != nullptr && plan.operation->is_send == is_send) {
+        SENNIT_ASSIGN_OR_RETURN(plan.copies, decide(plan));
+      }
+    }
+  }
+  return {};
+}
+
+Status DeviceComm::messages(std::span<const Call> calls) {
+  SENNIT_RETURN_IF_ERROR(check_group(calls));
+  SENNIT_ASSIGN_OR_RETURN(std::vector<MessagePlan> plans, plan_messages(calls));
+  for (const MessagePlan& plan : plans) {
+    log(plan);
+  }
+  if (const Status decided = decide(plans); !decided.ok()) {
+    return give_up(decided);
+  }
+  std::vector<StreamShare> shares;
+  for (const MessagePlan& plan : plans) {
+    auto share = std::ranges::find(shares, plan.stream, &StreamShare::stream);
+    if (share == shares.end()) {
+      share = shares.insert(shares.end(), {.stream = plan.stream});
+    }
+    if (plan.copies) {
+      share->of_copy_engines.push_back(*plan.copies);
+    } else if (plan.operation->count > 0) {
+      share->of_kernels.push_back(plan.operation);
+    }
+  }
+  for (const StreamShare& share : shares) {
+    SENNIT_RETURN_IF_ERROR(run(share));
+  }
+  return {};
+}
+
+Status DeviceComm::run(const StreamShare& share) {
+  std::function<Status()> launch;
+  if (!share.of_kernels.empty()) {
+    launch = [&] { return launch_pairs(share.of_kernels, share.stream); };
+  }
+  if (share.of_copy_engines.empty()) {
+    return launch ? launch() : Status();
+  }
+  const Status status = copy_engines_->messages().run(share.of_copy_engines, launch, share.stream);
+  return status.ok() ? status : give_up(status);
+}
+
+sm::PairCall DeviceComm::pair_call(const Operation& op) const {
+  const int from = op.is_send ? world_.rank() : op.peer;
+  const int to = op.is_send ? op.peer : world_.rank();
+  const DeviceMemory::Pair pair = memory_->pair(from, to);
+  const std::int64_t bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
+  sm::PairCall call;
+  call.input = static_cast<const std::byte*>(op.send);
+  call.output = static_cast<std::byte*>(op.recv);
+  call.states = pair.states;
+  call.board = memory_->board_on_device();
+  call.arenas = {pair.sender, pair.receiver};
+  call.shape = memory_->pair_shape();
+  call.ranks = 2;
+  call.rank = op.is_send ? 0 : 1;
+  if (op.is_send) {
+    call.push[1] = {.begin = 0, .length = bytes};
+    call.push_to = 0b10;
+  } else {
+    call.arrive[0] = {.begin = 0, .length = bytes};
+    call.arrive_from = 0b01;
+  }
+  // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
+  // hold.
+  const int limit = memory_->block_limit() / 2;
+  sm::apply(sm::geometry_for(bytes, kPairPackets, memory_->pair_shape(), std::max(1, limit)), call);
+  call.deadline_ns = deadline_ns(op);
+  call.fingerprint = fingerprint_of(words_of(op, 0));
+  return call;
+}
+
+// One kernel for all: sends and recvs that were posted together may need each other.
+Status DeviceComm::launch_pairs(std::span<const Operation* const> operations, void* stream) {
+  std::vector<PairEnd> ends;
+  for (const Operation* const op : operations) {
+    ends.push_back({op->peer, op->is_send});
+  }
+  sm::PairCalls pairs;
+  int used = 0;
+  for (const std::vector<std::size_t>& chain : group_order(ends, world_.rank(), world_.size())) {
+    for (const std::size_t index : chain) {
+      sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
+      pair = pair_call(*operations[index]);
+      pairs.blocks = std::max(pairs.blocks, pair.blocks);
+    }
+    pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);
+  }
+  // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
+  pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
+  return driver_.launch(
+      sm::pairs_kernel(kPairPackets),
+      {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
+      &pairs,
+      stream);
+}
+
+}  // namespace sennit
