@@ -14,10 +14,9 @@ constexpr std::int64_t kHopBytes = 350 * 1000;
 // Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
 constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 
-// From here on copy engines, which need some 8 us to begin and reach 390 GB/s, are ahead of SMs,
-// which store 15 of 16 bytes at 361 GB/s (predicted from both; `sennit-compare --protocol` measures
-// it).
-constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{16} << 20;
+// From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost some
+// 30 us a call for waiting (docs/performance.md).
+constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{128} << 20;
 
 // A message needs no agreement of many and is one copy: it pays earlier.
 constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{4} << 20;

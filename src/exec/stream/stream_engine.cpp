@@ -25,11 +25,13 @@ struct Cut {
   std::int64_t part_bytes = 0;  // of every block
 };
 
-Cut cut_for(const Problem& problem, const StreamCall& call) {
+Cut cut_for(const StreamProgram& program, const StreamCall& call) {
   // The first block is the longest.
   const std::int64_t longest =
-      block_range(problem, call.count, call.element_bytes, 0).length * call.element_bytes;
-  const std::int64_t wanted = std::clamp<std::int64_t>(longest / call.part_bytes, 1, kMaxParts);
+      block_range(program.problem, call.count, call.element_bytes, 0).length * call.element_bytes;
+  // Copying a part before the next one is there pays only where somebody waits to pass it on.
+  const std::int64_t wanted =
+      program.hops > 1 ? std::clamp<std::int64_t>(longest / call.part_bytes, 1, kMaxParts) : 1;
   const std::int64_t part =
       std::max(kPartUnit, ceiling(ceiling(longest, wanted), kPartUnit) * kPartUnit);
   return {.parts = static_cast<int>(std::max<std::int64_t>(1, ceiling(longest, part))),
@@ -46,14 +48,14 @@ class StreamEngine::Run {
         program_(program),
         call_(call),
         stream_(stream),
-        cut_(cut_for(program.problem, call)) {}
+        cut_(cut_for(program, call)) {}
 
   Status all() {
     SENNIT_RETURN_IF_ERROR(begin());
     for (int part = 0; part < cut_.parts; ++part) {
       // Smallest depth first: see the order of waits in the header.
-      for (std::size_t i = 0; i < program_.pulls.size(); ++i) {
-        SENNIT_RETURN_IF_ERROR(take(program_.pulls[i], static_cast<int>(i) + part, part));
+      for (int depth = 0; depth < kMaxDepth; ++depth) {
+        SENNIT_RETURN_IF_ERROR(take(depth, part));
       }
     }
     for (const OwnCopy& copy : program_.copies) {
@@ -118,18 +120,28 @@ class StreamEngine::Run {
     return side.stream;
   }
 
-  Status take(const Pull& pull, int turn, int part) {
-    SENNIT_ASSIGN_OR_RETURN(void* const stream,
-                            use(pull.depth * kStreamsOfDepth + turn % kStreamsOfDepth));
-    std::vector<WordStep> steps;
-    consume(steps, ready(program_.rank, pull.sender, pull.channel, part));
-    SENNIT_RETURN_IF_ERROR(walk(steps, stream));
-    SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
-    steps.assign(1, fill(done(pull.sender, program_.rank, pull.channel, part)));
-    for (const Offer& offer : pull.passes_on) {
-      steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+  // All waits before the first copy and all stores after the last, the copies one after the other:
+  // copies that start as their own waits end run at half the rate (docs/performance.md).
+  Status take(int depth, int part) {
+    const auto pulls = std::ranges::equal_range(program_.pulls, depth, {}, &Pull::depth);
+    if (pulls.empty()) {
+      return {};
     }
-    return walk(steps, stream);
+    std::vector<WordStep> before;
+    std::vector<WordStep> after;
+    for (const Pull& pull : pulls) {
+      consume(before, ready(program_.rank, pull.sender, pull.channel, part));
+      after.push_back(fill(done(pull.sender, program_.rank, pull.channel, part)));
+      for (const Offer& offer : pull.passes_on) {
+        after.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+      }
+    }
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(depth));
+    SENNIT_RETURN_IF_ERROR(walk(before, stream));
+    for (const Pull& pull : pulls) {
+      SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
+    }
+    return walk(after, stream);
   }
 
   Status copy_part(const Pull& pull, int part, void* stream) const {

@@ -35,9 +35,10 @@ struct StreamCall {
   std::span<const Buffers> peers;  // by rank
   std::int64_t count = 0;
   std::int64_t element_bytes = 1;
-  // Blocks are cut into parts of about this length, the same on all ranks: so short that others can
-  // begin soon, so long that copying one takes much longer than saying so, which costs some 8 us.
-  std::int64_t part_bytes = std::int64_t{16} << 20;
+  // Blocks that are passed on are cut into parts of about this length, the same on all ranks: so
+  // short that others can begin soon, so long that copying one takes much longer than saying so,
+  // which costs 10 to 20 us.
+  std::int64_t part_bytes = std::int64_t{64} << 20;
 };
 
 class StreamEngine {
@@ -52,9 +53,8 @@ class StreamEngine {
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
  private:
-  // Copies of one depth take turns on so many streams, each on a copy engine if there are enough.
-  static constexpr int kStreamsOfDepth = 4;
-  static constexpr int kOwnStream = kMaxDepth * kStreamsOfDepth;
+  // A stream for the copies of each depth, and one for what stays on this rank.
+  static constexpr int kOwnStream = kMaxDepth;
   static constexpr int kStreams = kOwnStream + 1;
 
   // A stream of the engine, and the event that says how far it is.

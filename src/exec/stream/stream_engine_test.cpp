@@ -325,7 +325,7 @@ TEST(StreamEngine, FailsAsTheDriverDoes) {
   }
   for (const char* const call : {"create_stream", "create_event"}) {
     FakeCuda cuda({});
-    cuda.fail(call, 5);
+    cuda.fail(call, 2);
     EXPECT_FALSE(StreamEngine::create(cuda, {}).ok()) << call;
     EXPECT_EQ(cuda.left_over(), 0) << call;
   }

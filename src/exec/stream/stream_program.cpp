@@ -59,7 +59,7 @@ class Compiler {
   int writer(int channel) const { return channel_at(channel).writer.rank; }
   int reader(int channel) const { return channel_at(channel).readers.front().rank; }
 
-  Status check_schedule() const {
+  Status check_schedule() {
     if (schedule_.problem.ranks > kMaxRanks) {
       return refuse(fmt::format("it joins more than {} ranks", kMaxRanks));
     }
@@ -68,6 +68,9 @@ class Compiler {
     }
     for (std::size_t c = 0; c < schedule_.channels.size(); ++c) {
       const auto channel = static_cast<int>(c);
+      if (const std::optional<Source> source = source_of(channel, 0)) {
+        program_.hops = std::max(program_.hops, source->depth + 1);
+      }
       if (channel_at(channel).readers.size() != 1 || messages_per_tile(schedule_, channel) != 1) {
         return refuse("a channel of it has several readers or messages");
       }

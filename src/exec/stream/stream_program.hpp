@@ -46,6 +46,7 @@ struct StreamProgram {
   std::vector<Offer> offers;  // of the input
   std::vector<Pull> pulls;    // smallest depth first
   std::vector<OwnCopy> copies;
+  int hops = 1;  // of the longest way that a block goes, between whichever ranks
   // No block that is offered is written in place either.
   bool may_be_in_place = false;
 
