@@ -111,10 +111,12 @@ class DeviceComm {
   struct StreamShare;
   Status messages(std::span<const Call> calls);
   Status check_group(std::span<const Call> calls) const;
-  Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
+  Result<std::vector<StreamShare>> plan_messages(std::span<const Call> calls);
+  // Null: for kernels.
+  Result<const Copying*> plan_message(const Operation& operation);
   void log(const MessagePlan& plan);
-  Status decide(std::vector<MessagePlan>& plans);
-  Result<std::optional<stream::Message>> decide(const MessagePlan& plan);
+  Status decide(std::vector<StreamShare>& shares);
+  Status decide(const StreamShare& share, MessagePlan& plan);
   Status run(const StreamShare& share);
   Status launch_pairs(std::span<const Operation* const> operations, void* stream);
   [[nodiscard]] sm::PairCall pair_call(const Operation& operation) const;
@@ -138,7 +140,8 @@ class DeviceComm {
   void* token_ = nullptr;                      // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;
-  std::uint64_t calls_ = 0;  // collectives so far
+  std::uint64_t calls_ = 0;   // collectives so far
+  std::uint64_t groups_ = 0;  // of sends and recvs, by stream
   std::mutex mutex_;
   Status failure_;
   Status cause_;  // why waits were ended; a failure once one was

@@ -7,6 +7,7 @@
 #include "comm/device/call_log.hpp"
 #include "comm/status_line.hpp"
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/message_engine.hpp"
 #include "exec/stream/words.hpp"
 
 #include <array>
@@ -51,6 +52,7 @@ struct MessageLine {
   struct Offer {
     std::atomic<std::uint64_t> number{0};  // of the message among those, from 1
     CallWords words;
+    stream::GroupId group;
     BufferOffer buffer;
     std::array<std::uint64_t, AgreementLine::kMaxRetired> retired{};
   };

@@ -17,11 +17,11 @@ constexpr sm::Packets kPairPackets = sm::Packets::kLl128;
 
 }  // namespace
 
+// A send or recv on its way.
 struct DeviceComm::MessagePlan {
   const Operation* operation = nullptr;
-  void* stream = nullptr;
-  const Copying* copying = nullptr;  // null: kernels run it
-  std::optional<stream::Message> copies{};
+  const Copying* copying = nullptr;         // null: for kernels
+  std::optional<stream::Message> copies{};  // as both ends have decided: none: kernels run it
 
   [[nodiscard]] CallWords words() const {
     return words_of(*operation, copying != nullptr ? copying->plan_hash : 0);
@@ -31,8 +31,20 @@ struct DeviceComm::MessagePlan {
 // What one stream has of a group.
 struct DeviceComm::StreamShare {
   void* stream = nullptr;
-  std::vector<const Operation*> of_kernels{};
-  std::vector<stream::Message> of_copy_engines{};
+  stream::GroupId id{};
+  std::vector<MessagePlan> plans{};
+
+  // See GroupId, of what is for copy engines.
+  [[nodiscard]] std::uint32_t partners(int rank) const {
+    std::uint32_t sent_to = 0;
+    std::uint32_t received_from = 0;
+    for (const MessagePlan& plan : plans) {
+      if (plan.copying != nullptr) {
+        (plan.operation->is_send ? sent_to : received_from) |= 1U << plan.operation->peer;
+      }
+    }
+    return sent_to == received_from && sent_to != 0 ? sent_to | (1U << rank) : 0;
+  }
 };
 
 Status DeviceComm::check_group(std::span<const Call> calls) const {
@@ -58,22 +70,31 @@ Status DeviceComm::check_group(std::span<const Call> calls) const {
   return {};
 }
 
-Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
-    std::span<const Call> calls) {
-  std::vector<MessagePlan> plans;
-  for (const Call& call : calls) {
-    const Operation& op = call.operation;
-    plans.push_back({.operation = &op, .stream = call.stream});
-    if (op.count == 0) {
-      continue;
-    }
-    const bool may_be_copied = copy_engines_ != nullptr && op.peer != world_.rank();
-    SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, may_be_copied));
-    if (choice.protocol == Protocol::kDirectGet) {
-      SENNIT_ASSIGN_OR_RETURN(plans.back().copying, find_copying(op, choice));
-    }
+Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op) {
+  if (op.count == 0) {
+    return nullptr;
   }
-  return plans;
+  const bool may_be_copied = copy_engines_ != nullptr && op.peer != world_.rank();
+  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, may_be_copied));
+  return choice.protocol == Protocol::kDirectGet ? find_copying(op, choice)
+                                                 : Result<const Copying*>(nullptr);
+}
+
+Result<std::vector<DeviceComm::StreamShare>> DeviceComm::plan_messages(
+    std::span<const Call> calls) {
+  std::vector<StreamShare> shares;
+  for (const Call& call : calls) {
+    auto share = std::ranges::find(shares, call.stream, &StreamShare::stream);
+    if (share == shares.end()) {
+      share = shares.insert(shares.end(), {.stream = call.stream});
+    }
+    SENNIT_ASSIGN_OR_RETURN(const Copying* const copying, plan_message(call.operation));
+    share->plans.push_back({.operation = &call.operation, .copying = copying});
+  }
+  for (StreamShare& share : shares) {
+    share.id = {.number = ++groups_, .partners = share.partners(world_.rank())};
+  }
+  return shares;
 }
 
 // Before anything that waits, as collectives are announced.
@@ -87,7 +108,7 @@ void DeviceComm::log(const MessagePlan& plan) {
   log.enter(log.entered.load(std::memory_order_relaxed) + 1, plan.words());
 }
 
-Result<std::optional<stream::Message>> DeviceComm::decide(const MessagePlan& plan) {
+Status DeviceComm::decide(const StreamShare& share, MessagePlan& plan) {
   const Operation& op = *plan.operation;
   const auto begin = Clock::now();
   const double deadline_s = deadline_of(op);
@@ -95,6 +116,7 @@ Result<std::optional<stream::Message>> DeviceComm::decide(const MessagePlan& pla
       .operation = op,
       .words = plan.words(),
       .program = plan.copying->program,
+      .group = share.id,
       .trouble = [&]() -> Status {
         if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
           return told(explain_absence_of(op));
@@ -102,19 +124,23 @@ Result<std::optional<stream::Message>> DeviceComm::decide(const MessagePlan& pla
         return look();
       }};
   if (op.is_send) {
-    return copy_engines_->messages().offer(end);
+    SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().offer(end));
+    return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(plan.stream));
-  return copy_engines_->messages().accept(end);
+  SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(share.stream));
+  SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().accept(end));
+  return {};
 }
 
 // All that the group sends is offered before any offer is waited for: the receivers may be in
 // groups that send to this rank.
-Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
+Status DeviceComm::decide(std::vector<StreamShare>& shares) {
   for (const bool is_send : {true, false}) {
-    for (MessagePlan& plan : plans) {
-      if (plan.copying != nullptr && plan.operation->is_send == is_send) {
-        SENNIT_ASSIGN_OR_RETURN(plan.copies, decide(plan));
+    for (StreamShare& share : shares) {
+      for (MessagePlan& plan : share.plans) {
+        if (plan.copying != nullptr && plan.operation->is_send == is_send) {
+          SENNIT_RETURN_IF_ERROR(decide(share, plan));
+        }
       }
     }
   }
@@ -123,24 +149,14 @@ Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
 
 Status DeviceComm::messages(std::span<const Call> calls) {
   SENNIT_RETURN_IF_ERROR(check_group(calls));
-  SENNIT_ASSIGN_OR_RETURN(std::vector<MessagePlan> plans, plan_messages(calls));
-  for (const MessagePlan& plan : plans) {
-    log(plan);
+  SENNIT_ASSIGN_OR_RETURN(std::vector<StreamShare> shares, plan_messages(calls));
+  for (const StreamShare& share : shares) {
+    for (const MessagePlan& plan : share.plans) {
+      log(plan);
+    }
   }
-  if (const Status decided = decide(plans); !decided.ok()) {
+  if (const Status decided = decide(shares); !decided.ok()) {
     return give_up(decided);
-  }
-  std::vector<StreamShare> shares;
-  for (const MessagePlan& plan : plans) {
-    auto share = std::ranges::find(shares, plan.stream, &StreamShare::stream);
-    if (share == shares.end()) {
-      share = shares.insert(shares.end(), {.stream = plan.stream});
-    }
-    if (plan.copies) {
-      share->of_copy_engines.push_back(*plan.copies);
-    } else if (plan.operation->count > 0) {
-      share->of_kernels.push_back(plan.operation);
-    }
   }
   for (const StreamShare& share : shares) {
     SENNIT_RETURN_IF_ERROR(run(share));
@@ -149,14 +165,26 @@ Status DeviceComm::messages(std::span<const Call> calls) {
 }
 
 Status DeviceComm::run(const StreamShare& share) {
-  std::function<Status()> launch;
-  if (!share.of_kernels.empty()) {
-    launch = [&] { return launch_pairs(share.of_kernels, share.stream); };
+  std::vector<const Operation*> of_kernels;
+  std::vector<stream::Message> of_copy_engines;
+  for (const MessagePlan& plan : share.plans) {
+    if (plan.copies) {
+      of_copy_engines.push_back(*plan.copies);
+    } else if (plan.operation->count > 0) {
+      of_kernels.push_back(plan.operation);
+    }
   }
-  if (share.of_copy_engines.empty()) {
+  std::function<Status()> launch;
+  if (!of_kernels.empty()) {
+    launch = [&] { return launch_pairs(of_kernels, share.stream); };
+  }
+  if (of_copy_engines.empty()) {
     return launch ? launch() : Status();
   }
-  const Status status = copy_engines_->messages().run(share.of_copy_engines, launch, share.stream);
+  const Status status = copy_engines_->messages().run({.messages = of_copy_engines,
+                                                       .partners = share.id.partners,
+                                                       .launch = launch,
+                                                       .stream = share.stream});
   return status.ok() ? status : give_up(status);
 }
 

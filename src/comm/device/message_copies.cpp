@@ -99,6 +99,7 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   const std::uint64_t number = ++peer.offered;
   MessageLine::Offer& mine = offer_at(line(world_.rank(), end.operation.peer), number);
   mine.words = end.words;
+  mine.group = end.group;
   describe_buffer(end, mine);
   // Partner: the acquire in accept().
   mine.number.store(number, std::memory_order_release);
@@ -131,6 +132,7 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   bool is_mapped = false;
   if (theirs.buffer.state == BufferOffer::State::kKnown) {
     decision = message_of(end, number);
+    decision->group = theirs.group;
     SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));
   } else {
     is_mapped = map(rank, theirs, end.is_capturing);
@@ -140,17 +142,15 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   return decision;
 }
 
-Status MessageCopies::run(std::span<const stream::Message> messages,
-                          const std::function<Status()>& launch,
-                          void* stream) {
+Status MessageCopies::run(stream::MessageEngine::Group group) {
   const std::uint64_t index = runs_++ % stream::kMaxRuns;
   std::uint32_t peers = 0;
-  for (const stream::Message& message : messages) {
+  for (const stream::Message& message : group.messages) {
     peers |= std::uint32_t{1} << message.peer;
   }
   peers_of_runs_[index].store(peers, std::memory_order_release);
-  return engine_.run(
-      {.messages = messages, .launch = launch, .run = static_cast<int>(index), .stream = stream});
+  group.run = static_cast<int>(index);
+  return engine_.run(group);
 }
 
 std::optional<MessageCopies::Wait> MessageCopies::longest_wait() {

@@ -40,6 +40,7 @@ class MessageCopies {
     CallWords words;  // equal at both ends
     // What this end does in the plan; outlives the message.
     const stream::StreamProgram& program;
+    stream::GroupId group;      // of this rank
     bool is_capturing = false;  // nothing may be mapped now
     // Asked while waiting: why it is in vain, or ok.
     std::function<Status()> trouble;
@@ -50,10 +51,8 @@ class MessageCopies {
   Result<Decision> offer(const End& end);
   Result<Decision> accept(const End& end);
 
-  // What one stream has of a group; `launch` puts messages of kernels into it, where there are any.
-  Status run(std::span<const stream::Message> messages,
-             const std::function<Status()>& launch,
-             void* stream);
+  // Puts a group into its stream; its `run` is chosen here.
+  Status run(stream::MessageEngine::Group group);
 
   // For the watcher's thread: the group that has been running for longest, and with whom it
   // exchanges messages.

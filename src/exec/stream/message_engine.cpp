@@ -11,16 +11,11 @@ std::uint64_t* word(RankWords::Messages& words, int peer, int slot, int channel)
                [static_cast<std::size_t>(channel)];
 }
 
-// Of whom the group takes something, in its order.
-std::vector<int> senders_of(std::span<const Message> messages) {
-  std::vector<int> senders;
-  for (const Message& message : messages) {
-    if (!message.program->pulls.empty() &&
-        std::ranges::find(senders, message.peer) == senders.end()) {
-      senders.push_back(message.peer);
-    }
-  }
-  return senders;
+// Whether all ranks of a set exchange messages with each other here.
+bool is_exchange(const MessageEngine::Group& group, const std::vector<const Message*>& taken) {
+  return group.partners != 0 && std::ranges::all_of(taken, [&](const Message* message) {
+           return message->group.partners == group.partners;
+         });
 }
 
 }  // namespace
@@ -72,10 +67,10 @@ Status MessageEngine::run(const Group& group) {
       walk.fill(ready(message.peer, rank_, message.slot, offer.channel));
     }
   }
-  const std::vector<int> senders = senders_of(group.messages);
-  // The user's stream takes what one rank sends, unless kernels have it.
-  const bool has_room = !group.launch && !senders.empty();
-  const std::span aside = std::span(senders).first(senders.size() - (has_room ? 1 : 0));
+  const std::vector<Row> rows = rows_of(group);
+  // The user's stream takes one row, unless kernels have it.
+  const bool has_room = !group.launch && !rows.empty();
+  const std::span aside = std::span(rows).first(rows.size() - (has_room ? 1 : 0));
   if (!aside.empty()) {
     SENNIT_RETURN_IF_ERROR(walk.go());
     SENNIT_RETURN_IF_ERROR(driver_.record(began_, group.stream));
@@ -86,14 +81,14 @@ Status MessageEngine::run(const Group& group) {
     SENNIT_RETURN_IF_ERROR(walk.go());
     SENNIT_RETURN_IF_ERROR(group.launch());
   }
-  SENNIT_RETURN_IF_ERROR(take_aside(group, aside));
+  SENNIT_RETURN_IF_ERROR(take_aside(aside));
   if (has_room) {
-    SENNIT_RETURN_IF_ERROR(take_all_of(senders.back(), group, group.stream, walk));
+    SENNIT_RETURN_IF_ERROR(take(rows.back(), group.stream, walk));
   }
-  for (const int sender : aside) {
+  for (const Row& row : aside) {
     SENNIT_RETURN_IF_ERROR(walk.go());
     SENNIT_RETURN_IF_ERROR(
-        driver_.wait_for(sides_[static_cast<std::size_t>(sender)].event, group.stream));
+        driver_.wait_for(sides_[static_cast<std::size_t>(row.sender)].event, group.stream));
   }
   for (const Message& message : group.messages) {
     for (const Offer& offer : message.program->offers) {
@@ -104,42 +99,85 @@ Status MessageEngine::run(const Group& group) {
   return walk.go();
 }
 
-Status MessageEngine::take_aside(const Group& group, std::span<const int> senders) {
-  for (const int sender : senders) {
-    const Side& side = sides_[static_cast<std::size_t>(sender)];
+std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const {
+  Batch taken;
+  for (const Message& message : group.messages) {
+    if (!message.program->pulls.empty()) {
+      taken.push_back(&message);
+    }
+  }
+  if (!taken.empty() && is_exchange(group, taken)) {
+    return {in_ring_order(std::move(taken))};
+  }
+  std::vector<Row> rows;
+  for (const Message* const message : taken) {
+    auto row = std::ranges::find(rows, message->peer, &Row::sender);
+    if (row == rows.end()) {
+      row = rows.insert(rows.end(), {.sender = message->peer});
+    }
+    if (row->batches.empty() || row->batches.back().back()->group != message->group) {
+      row->batches.emplace_back();
+    }
+    row->batches.back().push_back(message);
+  }
+  return rows;
+}
+
+// At any time each rank of a ring is read by one other.
+MessageEngine::Row MessageEngine::in_ring_order(Batch batch) const {
+  const int ranks = static_cast<int>(words_.size());
+  std::ranges::stable_sort(
+      batch, {}, [&](const Message* message) { return (message->peer - rank_ + ranks) % ranks; });
+  const int sender = batch.front()->peer;
+  return {.sender = sender, .batches = {std::move(batch)}};
+}
+
+Status MessageEngine::take_aside(std::span<const Row> rows) {
+  for (const Row& row : rows) {
+    const Side& side = sides_[static_cast<std::size_t>(row.sender)];
     SENNIT_RETURN_IF_ERROR(driver_.wait_for(began_, side.stream));
     WordWalk walk(driver_, side.stream);
-    SENNIT_RETURN_IF_ERROR(take_all_of(sender, group, side.stream, walk));
+    SENNIT_RETURN_IF_ERROR(take(row, side.stream, walk));
     SENNIT_RETURN_IF_ERROR(walk.go());
     SENNIT_RETURN_IF_ERROR(driver_.record(side.event, side.stream));
   }
   return {};
 }
 
-Status MessageEngine::take_all_of(int sender,
-                                  const Group& group,
-                                  void* stream,
-                                  WordWalk& walk) const {
-  for (const Message& message : group.messages) {
-    if (message.peer == sender) {
-      SENNIT_RETURN_IF_ERROR(take(message, stream, walk));
+template <typename Function>
+void MessageEngine::for_each_pull(const Batch& batch, Function function) const {
+  for (const Message* const message : batch) {
+    for (const Pull& pull : message->program->pulls) {
+      function(*message, pull);
     }
+  }
+}
+
+Status MessageEngine::take(const Row& row, void* stream, WordWalk& walk) const {
+  for (const Batch& batch : row.batches) {
+    for_each_pull(batch, [&](const Message& message, const Pull& pull) {
+      walk.consume(ready(rank_, message.peer, message.slot, pull.channel));
+    });
+    SENNIT_RETURN_IF_ERROR(walk.go());
+    for (const Message* const message : batch) {
+      SENNIT_RETURN_IF_ERROR(copy(*message, stream));
+    }
+    for_each_pull(batch, [&](const Message& message, const Pull& pull) {
+      walk.fill(done(message.peer, rank_, message.slot, pull.channel));
+    });
   }
   return {};
 }
 
-Status MessageEngine::take(const Message& message, void* stream, WordWalk& walk) const {
+Status MessageEngine::copy(const Message& message, void* stream) const {
+  const Problem& problem = message.program->problem;
   for (const Pull& pull : message.program->pulls) {
-    const Problem& problem = message.program->problem;
     const ElementRange from = block_range(problem, message.bytes, 1, pull.from.index);
     const ElementRange to = block_range(problem, message.bytes, 1, pull.to.index);
-    walk.consume(ready(rank_, message.peer, message.slot, pull.channel));
-    SENNIT_RETURN_IF_ERROR(walk.go());
     SENNIT_RETURN_IF_ERROR(driver_.copy_async(message.output + to.begin,
                                               message.input + from.begin,
                                               static_cast<std::size_t>(to.length),
                                               stream));
-    walk.fill(done(message.peer, rank_, message.slot, pull.channel));
   }
   return {};
 }

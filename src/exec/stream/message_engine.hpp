@@ -5,10 +5,17 @@
 //   SENNIT_RETURN_IF_ERROR(engine.open());
 //   SENNIT_RETURN_IF_ERROR(engine.run({.messages = messages, .stream = stream}));
 //
-// What goes into a stream at once, a group, runs side by side: all that the rank sends is offered
-// before it waits for anything; messages from one rank are taken in their order, those of several
-// ranks in streams of their own, since none of them may hold up another; the end of what it sends
-// is waited for last. So messages wait for each other only as their groups do. It may be captured.
+// What goes into a stream at once is a group. All that the rank sends is offered before it waits
+// for anything, and the end of that is waited for last. Messages of several ranks are taken in
+// streams of their own, since none may hold up another: their senders may be in quite different
+// groups. So messages wait for each other only as their groups do.
+//
+// Copies are fast only if they follow one another without waits between them, so what one sender
+// offers at once is waited for at once. Where all ranks of a set exchange messages with each other
+// in one group (an all_to_all in sends and recvs), no group can end before all have begun: then all
+// that a rank takes is waited for at once, and taken in the order of a ring.
+//
+// It may be captured.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
@@ -24,6 +31,15 @@
 
 namespace sennit::stream {
 
+// A group of a rank.
+struct GroupId {
+  std::uint64_t number = 0;    // on that rank
+  std::uint32_t partners = 0;  // the ranks that it sends to, if they are those that it receives
+                               // from, and itself, as bits; else 0
+
+  bool operator==(const GroupId&) const = default;
+};
+
 // One end of a message.
 struct Message {
   // What this end does in a plan of send_recv: it offers blocks of the sender's input or takes
@@ -34,6 +50,7 @@ struct Message {
   std::int64_t bytes = 0;
   const std::byte* input = nullptr;  // of the sender, as this device sees it; for who takes
   std::byte* output = nullptr;       // for who takes
+  GroupId group{};                   // in which it is sent; for who takes
 };
 
 class MessageEngine {
@@ -48,6 +65,7 @@ class MessageEngine {
 
   struct Group {
     std::span<const Message> messages{};
+    std::uint32_t partners = 0;  // as in GroupId, of this rank
     // Puts messages into the stream that kernels run; empty where there are none.
     std::function<Status()> launch{};
     int run = 0;  // index of the word that says that the group runs
@@ -56,10 +74,16 @@ class MessageEngine {
   Status run(const Group& group);
 
  private:
-  // Takes what one rank sends while the user's stream waits for something else.
+  // Takes messages while the user's stream waits for something else.
   struct Side {
     void* stream = nullptr;
     void* event = nullptr;  // how far it is
+  };
+  // Messages that are waited for at once, and those that come one after the other.
+  using Batch = std::vector<const Message*>;
+  struct Row {
+    int sender = 0;  // of the first
+    std::vector<Batch> batches{};
   };
 
   RankWords& words_of(int rank) const { return *words_[static_cast<std::size_t>(rank)]; }
@@ -67,9 +91,13 @@ class MessageEngine {
   std::uint64_t* ready(int reader, int sender, int slot, int channel) const;
   std::uint64_t* done(int sender, int reader, int slot, int channel) const;
 
-  Status take_aside(const Group& group, std::span<const int> senders);
-  Status take_all_of(int sender, const Group& group, void* stream, WordWalk& walk) const;
-  Status take(const Message& message, void* stream, WordWalk& walk) const;
+  [[nodiscard]] std::vector<Row> rows_of(const Group& group) const;
+  [[nodiscard]] Row in_ring_order(Batch batch) const;
+  Status take_aside(std::span<const Row> rows);
+  Status take(const Row& row, void* stream, WordWalk& walk) const;
+  Status copy(const Message& message, void* stream) const;
+  template <typename Function>
+  void for_each_pull(const Batch& batch, Function function) const;
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;

@@ -89,6 +89,33 @@ class MessageEngines : public ::testing::Test {
         << "from " << peer;
   }
 
+  // All ranks exchange messages with all others in one group.
+  void put_in_exchange(int round, std::uint32_t partners) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Rank& r = ranks_[static_cast<std::size_t>(rank)];
+      std::vector<Message> messages;
+      for (const int peer : {(rank + 2) % kRanks, (rank + 1) % kRanks}) {
+        messages.push_back(recv_from(r, peer, round));
+        messages.back().group.partners = partners;
+        messages.push_back(send_to(peer, round));
+      }
+      ASSERT_TRUE(
+          r.engine
+              ->run({.messages = messages, .partners = partners, .run = round, .stream = r.stream})
+              .ok());
+    }
+  }
+
+  void finish_exchange() {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Rank& r = ranks_[static_cast<std::size_t>(rank)];
+      EXPECT_TRUE(r.cuda->synchronize(r.stream).ok());
+      expect_from(r, (rank + 1) % kRanks);
+      expect_from(r, (rank + 2) % kRanks);
+    }
+    expect_idle();
+  }
+
   void expect_idle() {
     const RankWords fresh;
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -113,24 +140,48 @@ TEST_F(MessageEngines, ExchangeInGroupsWithAndWithoutOneQueue) {
     roles_.clear();
     make(one_queue);
     for (int round = 0; round < 10; ++round) {
-      for (int rank = 0; rank < kRanks; ++rank) {
-        Rank& r = ranks_[static_cast<std::size_t>(rank)];
-        std::vector<Message> messages;
-        for (const int peer : {(rank + 1) % kRanks, (rank + 2) % kRanks}) {
-          messages.push_back(recv_from(r, peer, round % kMaxMessages));
-          messages.push_back(send_to(peer, round % kMaxMessages));
-        }
-        ASSERT_TRUE(r.engine->run({.messages = messages, .run = round, .stream = r.stream}).ok());
-      }
+      put_in_exchange(round, 0);
     }
-    for (int rank = 0; rank < kRanks; ++rank) {
-      Rank& r = ranks_[static_cast<std::size_t>(rank)];
-      EXPECT_TRUE(r.cuda->synchronize(r.stream).ok());
-      expect_from(r, (rank + 1) % kRanks);
-      expect_from(r, (rank + 2) % kRanks);
-    }
-    expect_idle();
+    finish_exchange();
   }
+}
+
+// All waits before the first copy, no events.
+TEST_F(MessageEngines, TakeFewCallsOfTheDriverForAnExchangeOfAll) {
+  for (const bool one_queue : {false, true}) {
+    ranks_.clear();
+    roles_.clear();
+    make(one_queue);
+    for (int round = 0; round < 10; ++round) {
+      put_in_exchange(round, 0b111);
+    }
+    for (const Rank& r : ranks_) {
+      EXPECT_EQ(r.cuda->calls("walk_words"), 20);
+      EXPECT_EQ(r.cuda->calls("copy_async"), 20);
+      EXPECT_EQ(r.cuda->calls("record") + r.cuda->calls("wait_for"), 0);
+    }
+    finish_exchange();
+  }
+}
+
+// Two messages that the sender sends one after the other, not at once.
+TEST_F(MessageEngines, WaitForASendersGroupsOneByOne) {
+  make(false);
+  Rank& sender = ranks_[0];
+  Rank& reader = ranks_[1];
+  std::vector<Message> both = {recv_from(reader, 0, 0), recv_from(reader, 0, 1)};
+  both[0].group.number = 7;
+  both[1].group.number = 8;
+  ASSERT_TRUE(reader.engine->run({.messages = both, .stream = reader.stream}).ok());
+  for (const int slot : {0, 1}) {
+    const Message message = send_to(1, slot);
+    ASSERT_TRUE(
+        sender.engine->run({.messages = {&message, 1}, .run = slot, .stream = sender.stream}).ok());
+  }
+  EXPECT_TRUE(reader.cuda->synchronize(reader.stream).ok());
+  EXPECT_TRUE(sender.cuda->synchronize(sender.stream).ok());
+  expect_from(reader, 0);
+  expect_idle();
 }
 
 // A group that receives from two ranks, of which the first sends only when it has heard from the
