@@ -245,7 +245,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 
 ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
   forget_refusal();
-  return result_of(sennit_mem_alloc(pointer, bytes));
+  return result_of(sennit_mem_alloc_on(pointer, bytes, device_name()));
 }
 
 ncclResult_t ncclMemFree(void* pointer) {

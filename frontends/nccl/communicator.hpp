@@ -28,6 +28,10 @@ const char* last_error();
 // The library's own error is the last one now.
 void forget_refusal();
 
+// Where buffers lie: for NCCL's callers on the current device, unless SENNIT_DEVICE says otherwise,
+// which NULL leaves to the library.
+const char* device_name();
+
 // Neither NULL nor already failed before it was made.
 ncclResult_t check(ncclComm_t comm);
 

@@ -100,12 +100,28 @@ Result<bool> CopyEngines::run(const Call& call) {
 
 bool CopyEngines::is_running() const {
   return std::atomic_ref(world_.stream_words()[world_.rank()].running)
-                 .load(std::memory_order_acquire) != stream::kIdle ||
-         messages_->is_running();
+             .load(std::memory_order_acquire) != stream::kIdle;
 }
 
-std::optional<Clock::duration> CopyEngines::running_for() {
-  return clock_.ask(world_.stream_words()[world_.rank()].running);
+std::optional<CopyEngines::Running> CopyEngines::running() {
+  const std::atomic_ref word(world_.stream_words()[world_.rank()].running);
+  std::uint64_t found = word.load(std::memory_order_acquire);
+  if (found == stream::kIdle) {
+    return std::nullopt;
+  }
+  if ((found & stream::kSeen) == 0) {
+    if (word.compare_exchange_strong(found, found | stream::kSeen, std::memory_order_acq_rel)) {
+      seen_at_ = Clock::now();
+    }
+    return std::nullopt;
+  }
+  Running running{.duration = Clock::now() - seen_at_};
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if ((found >> (stream::kPeersAt + rank) & 1) != 0) {
+      running.peers.push_back(rank);
+    }
+  }
+  return running;
 }
 
 }  // namespace sennit

@@ -5,7 +5,6 @@
 #include "comm/device/agreement.hpp"
 #include "comm/device/message_copies.hpp"
 #include "comm/device/peer_buffers.hpp"
-#include "comm/device/run_clock.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
 #include "exec/stream/stream_engine.hpp"
@@ -39,10 +38,14 @@ class CopyEngines {
 
   [[nodiscard]] MessageCopies& messages() { return *messages_; }
 
-  // For the watcher's thread. For how long the running collective has been seen to run; none when
-  // none has been running all the time since the last question.
-  std::optional<Clock::duration> running_for();
-  // A collective or a message.
+  // For the watcher's thread. For how long the running call has been seen to run, and with whom it
+  // exchanges messages (nobody: a collective); none when no call has been running all the time
+  // since the last question.
+  struct Running {
+    Clock::duration duration{};
+    std::vector<int> peers{};
+  };
+  std::optional<Running> running();
   [[nodiscard]] bool is_running() const;
   // Ends all waits, those of later calls as well: the communicator has failed.
   void release() { world_.stream_words()[world_.rank()].release_all(); }
@@ -61,7 +64,7 @@ class CopyEngines {
   std::unique_ptr<MessageCopies> messages_;
   PeerBuffers buffers_;
   Agreement agreement_;
-  RunClock clock_;
+  Clock::time_point seen_at_;
 };
 
 }  // namespace sennit

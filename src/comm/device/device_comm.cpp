@@ -55,6 +55,7 @@ DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options opt
       device_(device),
       world_(world),
       options_(std::move(options)),
+      order_(driver),
       comparison_(world),
       message_comparison_(world) {}
 
@@ -72,6 +73,7 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
           driver,
           {.device = device, .rank = world.rank(), .ranks = world.size(), .blocks = options.blocks},
           exchange));
+  SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver.allocate(static_cast<std::size_t>(world.size()) * 16));
@@ -182,7 +184,7 @@ Result<DeviceChoice> DeviceComm::choose(const Operation& operation, bool copy_en
       shape_of(operation, world_.size()),
       operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
       operation.wishes,
-      copy_engines);
+      {.copy_engines = copy_engines, .copies_from_bytes = options_.copies_from_bytes});
 }
 
 Result<std::shared_ptr<const Plan>> DeviceComm::prove(const Operation& operation,
@@ -342,10 +344,12 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
       sends_and_recvs.push_back(call);
       continue;
     }
+    SENNIT_RETURN_IF_ERROR(order_.before(call.stream));
     SENNIT_RETURN_IF_ERROR(call.operation.collective == Collective::kBarrier ? barrier(call.stream)
                                                                              : collective(call));
+    SENNIT_RETURN_IF_ERROR(order_.after(call.stream));
   }
-  return messages(sends_and_recvs);
+  return sends_and_recvs.empty() ? Status() : messages(sends_and_recvs);
 }
 
 }  // namespace sennit

@@ -12,6 +12,7 @@
 #include "comm/device/copy_engines.hpp"
 #include "comm/device/device_memory.hpp"
 #include "comm/device/message_comparison.hpp"
+#include "comm/device/stream_order.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
 #include "exec/sm/direct_program.hpp"
@@ -38,6 +39,7 @@ class DeviceComm {
     // so a thread that makes the calls of several of them would wait for itself.
     enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
     CopyUse copy_engines = CopyUse::kAuto;
+    std::int64_t copies_from_bytes = kCopyEnginesFromBytes;  // see DeviceFacts
   };
 
   // All ranks together. `driver` and `world` outlive the result.
@@ -52,7 +54,8 @@ class DeviceComm {
 
   [[nodiscard]] int device() const { return device_; }
 
-  // Puts calls into the streams, in their order; sends and recvs of one stream together.
+  // Puts calls into the streams. They run in their order, sends and recvs together after the rest;
+  // a send or recv ends the wait of its stream when all of them have ended.
   struct Call {
     Operation operation;
     void* stream = nullptr;
@@ -108,16 +111,14 @@ class DeviceComm {
   Status barrier(void* stream);
   // Sends and recvs (device_messages.cpp).
   struct MessagePlan;
-  struct StreamShare;
   Status messages(std::span<const Call> calls);
-  Status check_group(std::span<const Call> calls) const;
-  Result<std::vector<StreamShare>> plan_messages(std::span<const Call> calls);
+  Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
   // Null: for kernels.
   Result<const Copying*> plan_message(const Operation& operation);
   void log(const MessagePlan& plan);
-  Status decide(std::vector<StreamShare>& shares);
-  Status decide(const StreamShare& share, MessagePlan& plan);
-  Status run(const StreamShare& share);
+  Status decide(std::vector<MessagePlan>& plans);
+  Status decide(MessagePlan& plan, const stream::GroupId& group);
+  Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
   Status launch_pairs(std::span<const Operation* const> operations, void* stream);
   [[nodiscard]] sm::PairCall pair_call(const Operation& operation) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
@@ -135,13 +136,14 @@ class DeviceComm {
   int device_;
   World& world_;
   Options options_;
+  StreamOrder order_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<CopyEngines> copy_engines_;  // null: not used by this communicator
   void* token_ = nullptr;                      // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;
   std::uint64_t calls_ = 0;   // collectives so far
-  std::uint64_t groups_ = 0;  // of sends and recvs, by stream
+  std::uint64_t groups_ = 0;  // of sends and recvs
   std::mutex mutex_;
   Status failure_;
   Status cause_;  // why waits were ended; a failure once one was

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <utility>
 
 namespace sennit {
@@ -15,27 +14,33 @@ namespace {
 
 constexpr sm::Packets kPairPackets = sm::Packets::kLl128;
 
+// The streams of the calls but that of the first, each once.
+std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
+  std::vector<void*> others;
+  for (const DeviceComm::Call& call : calls) {
+    if (call.stream != calls.front().stream &&
+        std::ranges::find(others, call.stream) == others.end()) {
+      others.push_back(call.stream);
+    }
+  }
+  return others;
+}
+
 }  // namespace
 
 // A send or recv on its way.
 struct DeviceComm::MessagePlan {
   const Operation* operation = nullptr;
+  void* stream = nullptr;
   const Copying* copying = nullptr;         // null: for kernels
-  std::optional<stream::Message> copies{};  // as both ends have decided: none: kernels run it
+  std::optional<stream::Message> copies{};  // as both ends have decided; none: kernels run it
 
   [[nodiscard]] CallWords words() const {
     return words_of(*operation, copying != nullptr ? copying->plan_hash : 0);
   }
-};
 
-// What one stream has of a group.
-struct DeviceComm::StreamShare {
-  void* stream = nullptr;
-  stream::GroupId id{};
-  std::vector<MessagePlan> plans{};
-
-  // See GroupId, of what is for copy engines.
-  [[nodiscard]] std::uint32_t partners(int rank) const {
+  // See stream::GroupId; of what is for copy engines.
+  static std::uint32_t partners(const std::vector<MessagePlan>& plans, int rank) {
     std::uint32_t sent_to = 0;
     std::uint32_t received_from = 0;
     for (const MessagePlan& plan : plans) {
@@ -47,29 +52,6 @@ struct DeviceComm::StreamShare {
   }
 };
 
-Status DeviceComm::check_group(std::span<const Call> calls) const {
-  std::map<void*, int> calls_of_streams;
-  std::map<std::pair<int, bool>, int> calls_of_peers;
-  for (const Call& call : calls) {
-    SENNIT_RETURN_IF_ERROR(check(call.operation));
-    if (++calls_of_streams[call.stream] > sm::kMaxPairCalls) {
-      return fail(Code::kUnsupported,
-                  "a group has more than {} sends and recvs on one stream, which is what GPU ranks "
-                  "take",
-                  sm::kMaxPairCalls);
-    }
-    const Operation& op = call.operation;
-    if (++calls_of_peers[{op.peer, op.is_send}] > stream::kMaxMessages) {
-      return fail(Code::kUnsupported,
-                  "a group has more than {} messages {} rank {}, which is what GPU ranks take",
-                  stream::kMaxMessages,
-                  op.is_send ? "to" : "from",
-                  op.peer);
-    }
-  }
-  return {};
-}
-
 Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op) {
   if (op.count == 0) {
     return nullptr;
@@ -80,21 +62,22 @@ Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op)
                                                  : Result<const Copying*>(nullptr);
 }
 
-Result<std::vector<DeviceComm::StreamShare>> DeviceComm::plan_messages(
+Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
     std::span<const Call> calls) {
-  std::vector<StreamShare> shares;
+  static_assert(sm::kMaxPairCalls <= stream::kMaxMessages);
+  if (calls.size() > sm::kMaxPairCalls) {
+    return fail(Code::kUnsupported,
+                "a group has {} sends and recvs; GPU ranks take up to {}",
+                calls.size(),
+                sm::kMaxPairCalls);
+  }
+  std::vector<MessagePlan> plans;
   for (const Call& call : calls) {
-    auto share = std::ranges::find(shares, call.stream, &StreamShare::stream);
-    if (share == shares.end()) {
-      share = shares.insert(shares.end(), {.stream = call.stream});
-    }
+    SENNIT_RETURN_IF_ERROR(check(call.operation));
     SENNIT_ASSIGN_OR_RETURN(const Copying* const copying, plan_message(call.operation));
-    share->plans.push_back({.operation = &call.operation, .copying = copying});
+    plans.push_back({.operation = &call.operation, .stream = call.stream, .copying = copying});
   }
-  for (StreamShare& share : shares) {
-    share.id = {.number = ++groups_, .partners = share.partners(world_.rank())};
-  }
-  return shares;
+  return plans;
 }
 
 // Before anything that waits, as collectives are announced.
@@ -108,7 +91,7 @@ void DeviceComm::log(const MessagePlan& plan) {
   log.enter(log.entered.load(std::memory_order_relaxed) + 1, plan.words());
 }
 
-Status DeviceComm::decide(const StreamShare& share, MessagePlan& plan) {
+Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
   const Operation& op = *plan.operation;
   const auto begin = Clock::now();
   const double deadline_s = deadline_of(op);
@@ -116,7 +99,7 @@ Status DeviceComm::decide(const StreamShare& share, MessagePlan& plan) {
       .operation = op,
       .words = plan.words(),
       .program = plan.copying->program,
-      .group = share.id,
+      .group = group,
       .trouble = [&]() -> Status {
         if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
           return told(explain_absence_of(op));
@@ -127,47 +110,49 @@ Status DeviceComm::decide(const StreamShare& share, MessagePlan& plan) {
     SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().offer(end));
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(share.stream));
+  SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(plan.stream));
   SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().accept(end));
   return {};
 }
 
 // All that the group sends is offered before any offer is waited for: the receivers may be in
 // groups that send to this rank.
-Status DeviceComm::decide(std::vector<StreamShare>& shares) {
+Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
+  const stream::GroupId group{.number = ++groups_,
+                              .partners = MessagePlan::partners(plans, world_.rank())};
   for (const bool is_send : {true, false}) {
-    for (StreamShare& share : shares) {
-      for (MessagePlan& plan : share.plans) {
-        if (plan.copying != nullptr && plan.operation->is_send == is_send) {
-          SENNIT_RETURN_IF_ERROR(decide(share, plan));
-        }
+    for (MessagePlan& plan : plans) {
+      if (plan.copying != nullptr && plan.operation->is_send == is_send) {
+        SENNIT_RETURN_IF_ERROR(decide(plan, group));
       }
     }
   }
   return {};
 }
 
+// Together, in the stream of the first: sends and recvs that were posted together may need each
+// other.
 Status DeviceComm::messages(std::span<const Call> calls) {
-  SENNIT_RETURN_IF_ERROR(check_group(calls));
-  SENNIT_ASSIGN_OR_RETURN(std::vector<StreamShare> shares, plan_messages(calls));
-  for (const StreamShare& share : shares) {
-    for (const MessagePlan& plan : share.plans) {
-      log(plan);
-    }
+  SENNIT_ASSIGN_OR_RETURN(std::vector<MessagePlan> plans, plan_messages(calls));
+  for (const MessagePlan& plan : plans) {
+    log(plan);
   }
-  if (const Status decided = decide(shares); !decided.ok()) {
+  if (const Status decided = decide(plans); !decided.ok()) {
     return give_up(decided);
   }
-  for (const StreamShare& share : shares) {
-    SENNIT_RETURN_IF_ERROR(run(share));
-  }
-  return {};
+  void* const stream = calls.front().stream;
+  const std::vector<void*> others = other_streams(calls);
+  SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
+  SENNIT_RETURN_IF_ERROR(order_.before(stream));
+  SENNIT_RETURN_IF_ERROR(run_messages(plans, stream));
+  SENNIT_RETURN_IF_ERROR(order_.after(stream));
+  return order_.fork(stream, others);
 }
 
-Status DeviceComm::run(const StreamShare& share) {
+Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* stream) {
   std::vector<const Operation*> of_kernels;
   std::vector<stream::Message> of_copy_engines;
-  for (const MessagePlan& plan : share.plans) {
+  for (const MessagePlan& plan : plans) {
     if (plan.copies) {
       of_copy_engines.push_back(*plan.copies);
     } else if (plan.operation->count > 0) {
@@ -176,15 +161,16 @@ Status DeviceComm::run(const StreamShare& share) {
   }
   std::function<Status()> launch;
   if (!of_kernels.empty()) {
-    launch = [&] { return launch_pairs(of_kernels, share.stream); };
+    launch = [&] { return launch_pairs(of_kernels, stream); };
   }
   if (of_copy_engines.empty()) {
     return launch ? launch() : Status();
   }
-  const Status status = copy_engines_->messages().run({.messages = of_copy_engines,
-                                                       .partners = share.id.partners,
-                                                       .launch = launch,
-                                                       .stream = share.stream});
+  const Status status =
+      copy_engines_->messages().run({.messages = of_copy_engines,
+                                     .partners = MessagePlan::partners(plans, world_.rank()),
+                                     .launch = launch,
+                                     .stream = stream});
   return status.ok() ? status : give_up(status);
 }
 
@@ -218,7 +204,7 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   return call;
 }
 
-// One kernel for all: sends and recvs that were posted together may need each other.
+// One kernel for all.
 Status DeviceComm::launch_pairs(std::span<const Operation* const> operations, void* stream) {
   std::vector<PairEnd> ends;
   for (const Operation* const op : operations) {

@@ -166,22 +166,14 @@ void DeviceComm::watch_streams() {
     return;
   }
   const bool is_over = std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0;
-  const auto is_late = [&](Clock::duration duration) {
-    return options_.deadline_s > 0 && duration > std::chrono::duration<double>(options_.deadline_s);
-  };
-  const auto collective = copy_engines_->running_for();
-  const auto message = copy_engines_->messages().longest_wait();
-  std::optional<Verdict> late;
-  if (collective && is_late(*collective)) {
-    late = explain_absence();
-  } else if (message && is_late(message->duration)) {
-    late = explain_wait(message->peers);
-  }
-  if (late && !is_over) {
+  const auto running = copy_engines_->running();
+  const bool is_late = running && options_.deadline_s > 0 &&
+                       running->duration > std::chrono::duration<double>(options_.deadline_s);
+  if (is_late && !is_over) {
     const std::scoped_lock lock(mutex_);
-    cause_ = told(*late);
+    cause_ = told(running->peers.empty() ? explain_absence() : explain_wait(running->peers));
   }
-  if (is_over || late) {
+  if (is_over || is_late) {
     abort();
   }
 }

@@ -41,8 +41,6 @@ MessageLine& MessageCopies::line(int rank, int peer) const {
   return world_.device_line(rank).messages[static_cast<std::size_t>(peer)];
 }
 
-stream::RankWords& MessageCopies::my_words() const { return world_.stream_words()[world_.rank()]; }
-
 stream::Message MessageCopies::message_of(const End& end, std::uint64_t number) {
   const Operation& op = end.operation;
   return {.program = &end.program,
@@ -140,41 +138,6 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   answer_at(line(world_.rank(), rank), number)
       .store(2 * number + (is_mapped ? 1 : 0), std::memory_order_release);
   return decision;
-}
-
-Status MessageCopies::run(stream::MessageEngine::Group group) {
-  const std::uint64_t index = runs_++ % stream::kMaxRuns;
-  std::uint32_t peers = 0;
-  for (const stream::Message& message : group.messages) {
-    peers |= std::uint32_t{1} << message.peer;
-  }
-  peers_of_runs_[index].store(peers, std::memory_order_release);
-  group.run = static_cast<int>(index);
-  return engine_.run(group);
-}
-
-std::optional<MessageCopies::Wait> MessageCopies::longest_wait() {
-  std::optional<Wait> longest;
-  for (std::size_t index = 0; index < clocks_.size(); ++index) {
-    const auto duration = clocks_[index].ask(my_words().message_runs[index]);
-    if (!duration || (longest && *duration <= longest->duration)) {
-      continue;
-    }
-    longest = Wait{.duration = *duration, .peers = {}};
-    const std::uint32_t peers = peers_of_runs_[index].load(std::memory_order_acquire);
-    for (int rank = 0; rank < world_.size(); ++rank) {
-      if (((peers >> rank) & 1) != 0) {
-        longest->peers.push_back(rank);
-      }
-    }
-  }
-  return longest;
-}
-
-bool MessageCopies::is_running() const {
-  return std::ranges::any_of(my_words().message_runs, [](std::uint64_t& word) {
-    return std::atomic_ref(word).load(std::memory_order_acquire) != stream::kIdle;
-  });
 }
 
 }  // namespace sennit

@@ -10,19 +10,14 @@
 #pragma once
 
 #include "comm/device/peer_buffers.hpp"
-#include "comm/device/run_clock.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
 #include "exec/stream/message_engine.hpp"
 
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace sennit {
@@ -51,17 +46,7 @@ class MessageCopies {
   Result<Decision> offer(const End& end);
   Result<Decision> accept(const End& end);
 
-  // Puts a group into its stream; its `run` is chosen here.
-  Status run(stream::MessageEngine::Group group);
-
-  // For the watcher's thread: the group that has been running for longest, and with whom it
-  // exchanges messages.
-  struct Wait {
-    Clock::duration duration{};
-    std::vector<int> peers;
-  };
-  std::optional<Wait> longest_wait();
-  [[nodiscard]] bool is_running() const;
+  Status run(const stream::MessageEngine::Group& group) { return engine_.run(group); }
 
  private:
   // The messages between this rank and another.
@@ -85,16 +70,11 @@ class MessageCopies {
   void describe_buffer(const End& end, MessageLine::Offer& offer);
   bool map(int rank, const MessageLine::Offer& offer, bool is_capturing);
   [[nodiscard]] static stream::Message message_of(const End& end, std::uint64_t number);
-  [[nodiscard]] stream::RankWords& my_words() const;
 
   const DeviceMemory& memory_;
   World& world_;
   stream::MessageEngine engine_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
-  std::uint64_t runs_ = 0;
-  // Of each run: its peers, as bits; the other thread reads them.
-  std::array<std::atomic<std::uint32_t>, stream::kMaxRuns> peers_of_runs_{};
-  std::array<RunClock, stream::kMaxRuns> clocks_;
 };
 
 }  // namespace sennit

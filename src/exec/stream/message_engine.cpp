@@ -1,5 +1,7 @@
 #include "exec/stream/message_engine.hpp"
 
+#include "exec/stream/word_steps.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,15 @@ namespace {
 std::uint64_t* word(RankWords::Messages& words, int peer, int slot, int channel) {
   return &words[static_cast<std::size_t>(peer)][static_cast<std::size_t>(slot)]
                [static_cast<std::size_t>(channel)];
+}
+
+// As bits.
+std::uint64_t peers_of(std::span<const Message> messages) {
+  std::uint64_t peers = 0;
+  for (const Message& message : messages) {
+    peers |= std::uint64_t{1} << message.peer;
+  }
+  return peers;
 }
 
 // Whether all ranks of a set exchange messages with each other here.
@@ -59,12 +70,13 @@ std::uint64_t* MessageEngine::done(int sender, int reader, int slot, int channel
 }
 
 Status MessageEngine::run(const Group& group) {
-  std::uint64_t* const running = &words_of(rank_).message_runs[static_cast<std::size_t>(group.run)];
-  WordWalk walk(driver_, group.stream);
-  walk.store(running, kRunning);
+  std::uint64_t* const running = &words_of(rank_).running;
+  std::vector<WordStep> steps;
+  steps.push_back(
+      {WordStep::Kind::kStore, running, kRunning | peers_of(group.messages) << kPeersAt});
   for (const Message& message : group.messages) {
     for (const Offer& offer : message.program->offers) {
-      walk.fill(ready(message.peer, rank_, message.slot, offer.channel));
+      steps.push_back(fill(ready(message.peer, rank_, message.slot, offer.channel)));
     }
   }
   const std::vector<Row> rows = rows_of(group);
@@ -72,31 +84,31 @@ Status MessageEngine::run(const Group& group) {
   const bool has_room = !group.launch && !rows.empty();
   const std::span aside = std::span(rows).first(rows.size() - (has_room ? 1 : 0));
   if (!aside.empty()) {
-    SENNIT_RETURN_IF_ERROR(walk.go());
+    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(driver_.record(began_, group.stream));
   }
   // Kernels first: what comes behind a wait in a device's only queue waits as well, but what comes
   // behind a kernel that runs does not.
   if (group.launch) {
-    SENNIT_RETURN_IF_ERROR(walk.go());
+    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(group.launch());
   }
   SENNIT_RETURN_IF_ERROR(take_aside(aside));
   if (has_room) {
-    SENNIT_RETURN_IF_ERROR(take(rows.back(), group.stream, walk));
+    SENNIT_RETURN_IF_ERROR(take(rows.back(), group.stream, steps));
   }
   for (const Row& row : aside) {
-    SENNIT_RETURN_IF_ERROR(walk.go());
+    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(
         driver_.wait_for(sides_[static_cast<std::size_t>(row.sender)].event, group.stream));
   }
   for (const Message& message : group.messages) {
     for (const Offer& offer : message.program->offers) {
-      walk.consume(done(rank_, message.peer, message.slot, offer.channel));
+      consume(steps, done(rank_, message.peer, message.slot, offer.channel));
     }
   }
-  walk.store(running, kIdle);
-  return walk.go();
+  steps.push_back({WordStep::Kind::kStore, running, kIdle});
+  return go(steps, group.stream);
 }
 
 std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const {
@@ -136,9 +148,9 @@ Status MessageEngine::take_aside(std::span<const Row> rows) {
   for (const Row& row : rows) {
     const Side& side = sides_[static_cast<std::size_t>(row.sender)];
     SENNIT_RETURN_IF_ERROR(driver_.wait_for(began_, side.stream));
-    WordWalk walk(driver_, side.stream);
-    SENNIT_RETURN_IF_ERROR(take(row, side.stream, walk));
-    SENNIT_RETURN_IF_ERROR(walk.go());
+    std::vector<WordStep> steps;
+    SENNIT_RETURN_IF_ERROR(take(row, side.stream, steps));
+    SENNIT_RETURN_IF_ERROR(go(steps, side.stream));
     SENNIT_RETURN_IF_ERROR(driver_.record(side.event, side.stream));
   }
   return {};
@@ -153,19 +165,25 @@ void MessageEngine::for_each_pull(const Batch& batch, Function function) const {
   }
 }
 
-Status MessageEngine::take(const Row& row, void* stream, WordWalk& walk) const {
+Status MessageEngine::take(const Row& row, void* stream, std::vector<WordStep>& steps) const {
   for (const Batch& batch : row.batches) {
     for_each_pull(batch, [&](const Message& message, const Pull& pull) {
-      walk.consume(ready(rank_, message.peer, message.slot, pull.channel));
+      consume(steps, ready(rank_, message.peer, message.slot, pull.channel));
     });
-    SENNIT_RETURN_IF_ERROR(walk.go());
+    SENNIT_RETURN_IF_ERROR(go(steps, stream));
     for (const Message* const message : batch) {
       SENNIT_RETURN_IF_ERROR(copy(*message, stream));
     }
     for_each_pull(batch, [&](const Message& message, const Pull& pull) {
-      walk.fill(done(message.peer, rank_, message.slot, pull.channel));
+      steps.push_back(fill(done(message.peer, rank_, message.slot, pull.channel)));
     });
   }
+  return {};
+}
+
+Status MessageEngine::go(std::vector<WordStep>& steps, void* stream) const {
+  SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
+  steps.clear();
   return {};
 }
 

@@ -20,7 +20,6 @@
 
 #include "drivers/cuda/cuda.hpp"
 #include "exec/stream/stream_program.hpp"
-#include "exec/stream/word_walk.hpp"
 #include "exec/stream/words.hpp"
 
 #include <cstddef>
@@ -68,7 +67,6 @@ class MessageEngine {
     std::uint32_t partners = 0;  // as in GroupId, of this rank
     // Puts messages into the stream that kernels run; empty where there are none.
     std::function<Status()> launch{};
-    int run = 0;  // index of the word that says that the group runs
     void* stream = nullptr;
   };
   Status run(const Group& group);
@@ -94,8 +92,12 @@ class MessageEngine {
   [[nodiscard]] std::vector<Row> rows_of(const Group& group) const;
   [[nodiscard]] Row in_ring_order(Batch batch) const;
   Status take_aside(std::span<const Row> rows);
-  Status take(const Row& row, void* stream, WordWalk& walk) const;
+  // `steps`: what goes into the stream before, and what is left to go after.
+  Status take(const Row& row, void* stream, std::vector<WordStep>& steps) const;
   Status copy(const Message& message, void* stream) const;
+  // Puts the steps into the stream and forgets them: a call of the driver costs microseconds, so
+  // they are gathered until something else goes there.
+  Status go(std::vector<WordStep>& steps, void* stream) const;
   template <typename Function>
   void for_each_pull(const Batch& batch, Function function) const;
 

@@ -100,9 +100,7 @@ class MessageEngines : public ::testing::Test {
         messages.push_back(send_to(peer, round));
       }
       ASSERT_TRUE(
-          r.engine
-              ->run({.messages = messages, .partners = partners, .run = round, .stream = r.stream})
-              .ok());
+          r.engine->run({.messages = messages, .partners = partners, .stream = r.stream}).ok());
     }
   }
 
@@ -121,8 +119,7 @@ class MessageEngines : public ::testing::Test {
     for (int rank = 0; rank < kRanks; ++rank) {
       const RankWords& words = words_[static_cast<std::size_t>(rank)];
       EXPECT_TRUE(words.message_ready == fresh.message_ready &&
-                  words.message_done == fresh.message_done &&
-                  words.message_runs == fresh.message_runs)
+                  words.message_done == fresh.message_done && words.running == kIdle)
           << "rank " << rank;
       EXPECT_EQ(ranks_[static_cast<std::size_t>(rank)].cuda->faults(), "");
     }
@@ -175,8 +172,7 @@ TEST_F(MessageEngines, WaitForASendersGroupsOneByOne) {
   ASSERT_TRUE(reader.engine->run({.messages = both, .stream = reader.stream}).ok());
   for (const int slot : {0, 1}) {
     const Message message = send_to(1, slot);
-    ASSERT_TRUE(
-        sender.engine->run({.messages = {&message, 1}, .run = slot, .stream = sender.stream}).ok());
+    ASSERT_TRUE(sender.engine->run({.messages = {&message, 1}, .stream = sender.stream}).ok());
   }
   EXPECT_TRUE(reader.cuda->synchronize(reader.stream).ok());
   EXPECT_TRUE(sender.cuda->synchronize(sender.stream).ok());
@@ -196,11 +192,11 @@ TEST_F(MessageEngines, AMessageDoesNotHoldUpThoseOfOtherRanks) {
   const Message heard = recv_from(r1, 2);
   const Message first = send_to(0);
   ASSERT_TRUE(r1.engine->run({.messages = {&heard, 1}, .stream = r1.stream}).ok());
-  ASSERT_TRUE(r1.engine->run({.messages = {&first, 1}, .run = 1, .stream = r1.stream}).ok());
+  ASSERT_TRUE(r1.engine->run({.messages = {&first, 1}, .stream = r1.stream}).ok());
   const Message second = send_to(0);
   const Message hint = send_to(1);
   ASSERT_TRUE(r2.engine->run({.messages = {&second, 1}, .stream = r2.stream}).ok());
-  ASSERT_TRUE(r2.engine->run({.messages = {&hint, 1}, .run = 1, .stream = r2.stream}).ok());
+  ASSERT_TRUE(r2.engine->run({.messages = {&hint, 1}, .stream = r2.stream}).ok());
   EXPECT_TRUE(r0.cuda->synchronize(r0.stream).ok());
   EXPECT_TRUE(r1.cuda->synchronize(r1.stream).ok());
   EXPECT_TRUE(r2.cuda->synchronize(r2.stream).ok());

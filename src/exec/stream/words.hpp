@@ -14,7 +14,6 @@
 // slot, since several messages may be under way between the same two ranks.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -26,16 +25,17 @@ inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxChannels = 2;   // from one rank to another
 inline constexpr int kMaxParts = 16;     // of a message
 inline constexpr int kMaxMessages = 64;  // sends from one rank to another that are under way
-inline constexpr int kMaxRuns = 64;      // groups of sends and recvs that are under way
 
 inline constexpr std::uint64_t kFree = 0;
 inline constexpr std::uint64_t kFull = 1;
 
-// Where a rank is with its calls. A watcher that finds kRunning makes it kSeen: still kSeen later,
-// and no call has ended meanwhile.
+// Where a rank is with its calls: kIdle, or kRunning with the ranks, as bits from kPeersAt on, that
+// it exchanges messages with (none: a collective). A watcher adds kSeen: where it is still there
+// later, no call has ended meanwhile.
 inline constexpr std::uint64_t kIdle = 0;
 inline constexpr std::uint64_t kRunning = 1;
 inline constexpr std::uint64_t kSeen = 2;
+inline constexpr int kPeersAt = 8;
 
 struct alignas(4096) RankWords {
   using Parts = std::array<std::uint64_t, kMaxParts>;
@@ -51,31 +51,24 @@ struct alignas(4096) RankWords {
 
   Messages message_ready{};  // by sender
   Messages message_done{};   // by reader
-  std::array<std::uint64_t, kMaxRuns> message_runs{};
 
   // Ends every wait of the owner, those that have begun and those that begin later: for calls that
   // cannot end otherwise. What they read meanwhile is undefined.
   void release_all() {
-    for_each_word(
-        [](std::uint64_t& word) { std::atomic_ref(word).store(kFull, std::memory_order_release); });
+    release(ready);
+    release(done);
+    release(message_ready);
+    release(message_done);
   }
 
  private:
-  template <typename Function>
-  void for_each_word(Function function) {
-    for (Peers* const peers : {&ready, &done}) {
-      for (auto& channels : *peers) {
-        for (Parts& parts : channels) {
-          std::ranges::for_each(parts, function);
-        }
-      }
-    }
-    for (Messages* const peers : {&message_ready, &message_done}) {
-      for (Slots& slots : *peers) {
-        for (auto& channels : slots) {
-          std::ranges::for_each(channels, function);
-        }
-      }
+  static void release(std::uint64_t& word) {
+    std::atomic_ref(word).store(kFull, std::memory_order_release);
+  }
+  template <typename T, std::size_t kSize>
+  static void release(std::array<T, kSize>& words) {
+    for (T& part : words) {
+      release(part);
     }
   }
 };
