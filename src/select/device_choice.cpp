@@ -8,18 +8,9 @@
 namespace sennit {
 namespace {
 
-constexpr std::int64_t kKilo = 1024;
-
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
-
-// Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
-constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
-
-// From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost
-// some 30 us a call for waiting (docs/performance.md).
-constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{128} << 20;
 
 // Reductions by copy engines fetch in more and shorter copies, and wait for what has been folded
 // (predicted; `sennit-compare --protocol` measures it).
@@ -32,20 +23,24 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
 
 // In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
 // fill as well.
-bool suits_copy_engines(Collective collective, int ranks, std::int64_t bytes) {
+bool suits_copy_engines(Collective collective,
+                        int ranks,
+                        std::int64_t bytes,
+                        const DeviceFacts& facts) {
   switch (collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
     case Collective::kBroadcast:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kCopyEnginesFromBytes;
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.copies_from_bytes;
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
     case Collective::kReduce:
       return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingFromBytes;
+    case Collective::kSendRecv:
+      return bytes >= kCopiedMessagesFromBytes;
+    case Collective::kBarrier:
     case Collective::kGather:
     case Collective::kScatter:
-    case Collective::kBarrier:
-    case Collective::kSendRecv:
       return false;
   }
   return false;
@@ -113,16 +108,16 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
-                                        bool copy_engines) {
+                                        const DeviceFacts& facts) {
   if (!wishes.path.empty() && wishes.path != "nvlink") {
     return fail(
         Code::kUnsupported, "GPU ranks have no path '{}' yet; there is: nvlink", wishes.path);
   }
   DeviceChoice choice;
-  bool copies = copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks, bytes);
+  bool copies = facts.copy_engines && wishes.algorithm.empty() &&
+                suits_copy_engines(collective, shape.ranks, bytes, facts);
   if (!wishes.protocol.empty()) {
-    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, copy_engines));
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, facts.copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;
   }
   const std::string_view wanted = !wishes.algorithm.empty() ? std::string_view(wishes.algorithm)

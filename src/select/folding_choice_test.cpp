@@ -12,7 +12,8 @@ DeviceChoice chosen(Collective collective,
                     int ranks,
                     std::int64_t bytes,
                     bool copy_engines = true) {
-  const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, {}, copy_engines);
+  const auto choice =
+      choose_for_devices(collective, {.ranks = ranks}, bytes, {}, {.copy_engines = copy_engines});
   EXPECT_TRUE(choice.ok()) << choice.status().message();
   return choice.value();
 }

@@ -297,6 +297,7 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
       return [] {};
     });
     Operation op = all_gather(rank, 16);
+    op.wishes.protocol = "ll128";  // on the kernel that takes a DirectCall
     op.collective = Collective::kAllReduce;
     op.dtype = Dtype::kFloat32;
     op.op = ReduceOp::kPremulSum;

@@ -71,7 +71,10 @@ class FakeGpus : public ::testing::Test {
  protected:
   static constexpr int kRanks = 4;
 
-  FakeGpus() { options_.copy_engines = DeviceComm::Options::CopyUse::kAuto; }
+  FakeGpus() {
+    options_.copy_engines = DeviceComm::Options::CopyUse::kAuto;
+    options_.copies_from_bytes = kVector;
+  }
 
   // Runs on each rank's thread, with the communicator joined.
   void run(const std::function<void(Rank&)>& body) {
