@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "comm/device/group_order.hpp"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/small_call.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>
@@ -136,11 +137,13 @@ DeviceComm::~DeviceComm() {
 
 Status DeviceComm::preload() {
   for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(packets)));
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(packets)));
+  }
+  for (const sm::KernelKind kind : sm::kKernelKinds) {
+    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
     for (const Dtype dtype : kDtypes) {
       for (const ReduceOp op : kReduceOps) {
-        if (const void* kernel = sm::reducing_kernel(packets, dtype, op); kernel != nullptr) {
+        if (const void* kernel = sm::reducing_kernel(kind, dtype, op); kernel != nullptr) {
           SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
         }
       }
@@ -295,7 +298,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
-  direct.shape = memory_->shape();
+  direct.layout = memory_->shape().layout(program.packets);
   direct.deadline_ns = deadline_ns(op, options_.deadline_s);
   direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));
   for (int rank = 0; rank < world_.size(); ++rank) {
@@ -308,13 +311,14 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
                        memory_->block_limit());
   apply(geometry, direct);
   direct.all_heard = sm::hears_all(direct, last_block(geometry, program.packets));
-  const void* kernel = is_reduction(op.collective)
-                           ? sm::reducing_kernel(program.packets, op.dtype, op.op)
-                           : sm::moving_kernel(program.packets);
-  return driver_.launch(kernel,
+  sm::SmallCall small;
+  const bool is_small = program.packets == sm::Packets::kLl && sm::make_small(direct, small);
+  const sm::KernelKind kind = is_small ? sm::KernelKind::kSmall : sm::kernel_kind(program.packets);
+  return driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kind, op.dtype, op.op)
+                                                    : sm::moving_kernel(kind),
                         {.blocks = static_cast<unsigned>(geometry.blocks),
                          .threads = static_cast<unsigned>(geometry.warps) * 32},
-                        &direct,
+                        is_small ? static_cast<const void*>(&small) : &direct,
                         call.stream);
 }
 
@@ -340,15 +344,15 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.shape = memory_->pair_shape();
+  call.layout = memory_->pair_shape().layout(kPairPackets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
   if (op.is_send) {
     call.push[1] = {.begin = 0, .length = bytes};
     call.push_to = 0b10;
   } else {
-    call.arrive[0] = {.begin = 0, .length = bytes};
-    call.arrive_from = 0b01;
+    call.arrive[0][0] = {.begin = 0, .length = bytes};
+    call.arrive_from[0] = 0b01;
   }
   // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
   // hold.
