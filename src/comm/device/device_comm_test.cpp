@@ -443,7 +443,7 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
     rank.cuda->run_kernels([&](const void* /*kernel*/, const void* parameters) {
       seen = static_cast<const sm::DirectCall*>(parameters)->scalar_on_device;
     });
-    Operation op = all_gather(rank, 16);
+    Operation op = all_gather(rank, 200'000);  // not for the kernel of small calls
     op.collective = Collective::kAllReduce;
     op.dtype = Dtype::kFloat32;
     op.op = ReduceOp::kPremulSum;
