@@ -14,7 +14,7 @@ from pathlib import Path
 
 from collect import answer, machine
 
-PACKAGES = ("torch", "torchvision", "cupy-cuda13x", "nvidia-nccl-cu13")
+PACKAGES = ("torch", "torchvision", "cupy-cuda13x", "jax", "nvidia-nccl-cu13")
 
 
 def version_of(package: str) -> str | None:

@@ -147,7 +147,7 @@ def compare(arguments: argparse.Namespace, run: Run, scratch: Path) -> dict[str,
 
 
 def show(result: dict[str, Any]) -> None:
-    """One line: what ran, whether it passed, NCCL's time over ours by size."""
+    """One line: what ran, whether it passed, NCCL's time over ours by size. More of what failed."""
     ratios = [
         f"{row['bytes']}:{row['nvidia_us'] / row['us']:.2f}"
         for row in result.get("times", [])
@@ -159,6 +159,8 @@ def show(result: dict[str, Any]) -> None:
         f"{result['checked_rows']:4} rows  {result['arguments']}  {' '.join(ratios)}",
         flush=True,
     )
+    for line in result.get("output", "").splitlines()[-4:]:
+        print(f"    {line[:200]}", flush=True)
 
 
 def main() -> None:

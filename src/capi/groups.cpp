@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 namespace sennit {
@@ -42,6 +43,11 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
       comms.push_back(entry.comm);
     }
   }
+  // In one order on all ranks, which may have posted them in others: calls of copy engines wait
+  // here for the other ranks.
+  std::ranges::stable_sort(comms, {}, [](const sennit_comm_t comm) -> const std::string& {
+    return comm->comm->world().key();
+  });
   for (const sennit_comm_t comm : comms) {
     std::vector<DeviceComm::Call> calls;
     for (const Group::Entry& entry : entries) {

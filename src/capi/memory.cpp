@@ -19,8 +19,8 @@ struct DeviceAllocations {
 };
 
 DeviceAllocations& device_allocations() {
-  static auto* const all = new DeviceAllocations;  // also for those who free while the program ends
-  return *all;
+  static auto& all = *new DeviceAllocations;  // also for those who free while the program ends
+  return all;
 }
 
 Result<void*> allocate_on_host(std::size_t bytes) {

@@ -25,15 +25,20 @@ class DeviceCopyEngines : public ::testing::Test {
     unsetenv("SENNIT_COPY_ENGINES");
   }
 
-  // A call waits for those of the other ranks, so each makes it on a thread of its own.
-  void run(const DeviceCase& c, int calls = 1) {
+  std::vector<Bytes> prepare(DeviceRanks& ranks, const DeviceCase& c) {
     std::vector<Bytes> inputs;
-    for (int rank = 0; rank < ranks_->size(); ++rank) {
-      const std::size_t bytes = input_size(c, rank, ranks_->size());
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const std::size_t bytes = input_size(c, rank, ranks.size());
       inputs.push_back(random_elements(
           c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random_));
-      (*ranks_)[rank].prepare(c, inputs.back());
+      ranks[rank].prepare(c, inputs.back());
     }
+    return inputs;
+  }
+
+  // A call waits for those of the other ranks, so each makes it on a thread of its own.
+  void run(const DeviceCase& c, int calls = 1) {
+    const std::vector<Bytes> inputs = prepare(*ranks_, c);
     {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks_->size(); ++rank) {
@@ -141,6 +146,28 @@ TEST_F(DeviceCopyEngines, AndKernelsTakeTurns) {
     run({.collective = Collective::kBroadcast, .count = 5'000'001});
     ASSERT_FALSE(HasFailure());
   }
+}
+
+TEST_F(DeviceCopyEngines, OfTwoCommunicatorsMayBeInAnyOrderInAGroup) {
+  const DeviceCase c{
+      .collective = Collective::kAllGather, .count = 70'001, .protocol = "direct_get"};
+  DeviceRanks more(ranks_->size());
+  const std::vector<Bytes> inputs = prepare(*ranks_, c);
+  const std::vector<Bytes> more_inputs = prepare(more, c);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < more.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        EXPECT_EQ(sennit_group_start(), SENNIT_OK);
+        for (const bool first : {rank % 2 == 0, rank % 2 != 0}) {
+          EXPECT_EQ((first ? *ranks_ : more)[rank].call(c), SENNIT_OK);
+        }
+        EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+      });
+    }
+  }
+  ranks_->finish(c, inputs);
+  more.finish(c, more_inputs);
 }
 
 }  // namespace

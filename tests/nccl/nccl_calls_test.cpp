@@ -140,6 +140,22 @@ TEST(NcclCalls, EveryTypeIsTheOneOfItsName) {
   });
 }
 
+TEST(NcclCalls, EveryTypeHasEveryOperator) {
+  run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+    for (int i = 0; i < ncclNumTypes; ++i) {
+      const auto type = static_cast<ncclDataType_t>(i);
+      std::vector<double> x(8);
+      ncclRedOp_t scaled = ncclSum;
+      double zero = 0;
+      ASSERT_DONE(ncclRedOpCreatePreMulSum(&scaled, &zero, type, ncclScalarHostImmediate, comm));
+      for (const ncclRedOp_t op : {ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg, scaled}) {
+        EXPECT_DONE(ncclAllReduce(x.data(), x.data(), 8, type, op, comm, nullptr));
+      }
+      EXPECT_DONE(ncclRedOpDestroy(scaled, comm));
+    }
+  });
+}
+
 TEST(NcclCalls, AScaledSumIsMadeOfTheScalarsOfTheRanks) {
   run_ranks(kRanks, [](int rank, ncclComm_t comm) {
     auto scalar = static_cast<float>(rank);

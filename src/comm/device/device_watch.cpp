@@ -29,11 +29,11 @@ void stop_all();
 
 // The handler is registered after CUDA's own, which has begun by then: so it runs before that.
 Watched& watched() {
-  static auto* const all = [] {
+  static auto& all = []() -> Watched& {
     std::atexit(stop_all);
-    return new Watched;  // never freed: others may end their communicators after this one's time
+    return *new Watched;  // never freed: others may end their communicators after this one's time
   }();
-  return *all;
+  return all;
 }
 
 void stop_all() {
