@@ -1,16 +1,17 @@
 // compare: times Sennit's collectives on GPU memory against NCCL's, in the same processes, on the
 // same GPUs, sample by sample in turn.
 //
-//   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N] [--collective
-//   C]
-//           [--against engines]
+//   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N]
+//           [--collective C] [--against engines|shares]
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
 // the calls. A row is printed as one JSON object a line. NCCL runs twice: as it comes, on memory of
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
 // both. Sennit works on memory of cudaMalloc. With --against engines, rows of 4 MB and more also
-// time Sennit's two engines one against the other, SMs and copy engines, where both can run a call.
+// time Sennit's two engines one against the other, SMs and copy engines, where both can run a call;
+// with --against shares, rows of 16 MB and more its copy engines with several shares of the
+// message, in percent, through host memory beside NVLink.
 #include "nccl.hpp"
 
 #include "sennit/sennit.h"
@@ -38,6 +39,8 @@ namespace {
 
 constexpr int kMaxRanks = 16;
 constexpr std::size_t kEnginesFromBytes = std::size_t{4} << 20;
+constexpr std::size_t kSharesFromBytes = std::size_t{16} << 20;
+constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
 constexpr std::size_t kComparedElements = std::size_t{8} << 20;
@@ -71,7 +74,7 @@ struct Options {
   std::string mode = "graph";
   std::string collective;  // empty: all
   std::string algorithm;   // of broadcast; empty: Sennit's choice
-  bool engines = false;    // against each other, too
+  std::string against;     // what of Sennit is timed as well: engines, shares; empty: nothing
   std::size_t min_bytes = 256;
   std::size_t max_bytes = std::size_t{16} << 20;
   int samples = 21;
@@ -123,7 +126,7 @@ class Rank {
   void run(const Row& row) {
     doing = row.collective + " of " + std::to_string(row.bytes) + " bytes";
     alarm(kRowSeconds);
-    const Call ours = [&] { return sennit_call(row, plain_, nullptr); };
+    const Call ours = [&] { return sennit_call(row, plain_, {}); };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
     const int calls = calls_per_sample(row.bytes);
@@ -132,13 +135,10 @@ class Rank {
     contestants.push_back(prepare("nccl", plain, calls));
     contestants.push_back(prepare("nccl windows", windows, calls));
     check(row, ours, windows);
-    if (options_.engines && row.bytes >= kEnginesFromBytes && runs_on_copy_engines(row)) {
-      for (const auto& [name, protocol] :
-           {std::pair("sennit sm", "ll128"), std::pair("sennit stream", "direct_get")}) {
-        const Call engine = [this, &row, protocol] { return sennit_call(row, plain_, protocol); };
-        contestants.push_back(prepare(name, engine, calls));
-        check(row, engine, windows);
-      }
+    for (const Variant& variant : variants(row)) {
+      const Call engine = [this, &row, variant] { return sennit_call(row, plain_, variant); };
+      contestants.push_back(prepare(variant.name, engine, calls));
+      check(row, engine, windows);
     }
     for (int sample = -3; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
@@ -166,6 +166,12 @@ class Rank {
 
  private:
   using Call = std::function<bool()>;
+  // What a call asks for; empty: Sennit's choice.
+  struct Variant {
+    std::string name;
+    std::string path;
+    std::string protocol;
+  };
   struct Timed {
     std::string name;
     Call call;
@@ -223,10 +229,27 @@ class Rank {
            row.collective == "broadcast";
   }
 
-  // `protocol`: null: Sennit's choice.
-  bool sennit_call(const Row& row, const Buffers& b, const char* protocol) {
+  std::vector<Variant> variants(const Row& row) const {
+    std::vector<Variant> found;
+    if (!runs_on_copy_engines(row)) {
+      return found;
+    }
+    if (options_.against == "engines" && row.bytes >= kEnginesFromBytes) {
+      found = {{"sennit sm", "nvlink", "ll128"}, {"sennit stream", "nvlink", "direct_get"}};
+    }
+    if (options_.against == "shares" && row.bytes >= kSharesFromBytes) {
+      for (const int share : kShares) {
+        const std::string text = std::to_string(share);
+        found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
+      }
+    }
+    return found;
+  }
+
+  bool sennit_call(const Row& row, const Buffers& b, const Variant& variant) {
     sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
-    call.protocol = protocol;
+    call.path = variant.path.empty() ? nullptr : variant.path.c_str();
+    call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
     const auto n = row.count;
     const std::string& c = row.collective;
     const auto next = (rank_ + 1) % options_.ranks;
@@ -427,8 +450,8 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--algorithm") {
       options.algorithm = value;
     } else if (flag == "--against") {
-      require(value == "engines", "--against takes: engines");
-      options.engines = true;
+      require(value == "engines" || value == "shares", "--against takes: engines, shares");
+      options.against = value;
     } else if (flag == "--min-bytes") {
       options.min_bytes = std::stoull(value);
     } else if (flag == "--max-bytes") {

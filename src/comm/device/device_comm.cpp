@@ -1,13 +1,11 @@
 #include "comm/device/device_comm.hpp"
 
-#include "base/log.hpp"
 #include "comm/device/group_order.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -48,18 +46,6 @@ void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
 
 }  // namespace
 
-Result<DeviceComm::Options::CopyUse> parse_copy_engines(std::string_view text) {
-  using CopyUse = DeviceComm::Options::CopyUse;
-  for (const auto& [word, value] : {std::pair("auto", CopyUse::kAuto),
-                                    std::pair("on", CopyUse::kOn),
-                                    std::pair("off", CopyUse::kOff)}) {
-    if (text == word) {
-      return value;
-    }
-  }
-  return fail(Code::kInvalidArgument, "SENNIT_COPY_ENGINES is '{}'; it can be auto, on, off", text);
-}
-
 DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
     : driver_(driver),
       device_(device),
@@ -75,12 +61,14 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   const DeviceScope scope(driver, device);
   SENNIT_RETURN_IF_ERROR(scope.status());
   std::unique_ptr<DeviceComm> comm(new DeviceComm(driver, device, world, options));
-  SENNIT_ASSIGN_OR_RETURN(
-      comm->memory_,
-      DeviceMemory::create(
-          driver,
-          {.device = device, .rank = world.rank(), .ranks = world.size(), .blocks = options.blocks},
-          exchange));
+  SENNIT_ASSIGN_OR_RETURN(comm->memory_,
+                          DeviceMemory::create(driver,
+                                               {.device = device,
+                                                .rank = world.rank(),
+                                                .ranks = world.size(),
+                                                .blocks = options.blocks,
+                                                .maps_peers = options.nvlink},
+                                               exchange));
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver.allocate(static_cast<std::size_t>(world.size()) * 16));
@@ -88,29 +76,6 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   comm->watcher_ =
       std::jthread([self = comm.get()](const std::stop_token& stop) { self->watch(stop); });
   return comm;
-}
-
-// No rank launches before all have loaded their kernels, since loading waits for running ones: the
-// exchange sees to that, too.
-Status DeviceComm::open_copy_engines(const Exchange& exchange) {
-  const bool wanted = options_.copy_engines == Options::CopyUse::kOn ||
-                      (options_.copy_engines == Options::CopyUse::kAuto &&
-                       memory_->has_a_process_each() && world_.size() > 1);
-  if (wanted) {
-    auto opened = CopyEngines::create(driver_, *memory_, world_);
-    if (opened.ok()) {
-      copy_engines_ = std::move(opened).value();
-    } else {
-      SENNIT_INFO("device", "no copy engines: {}", opened.status().message());
-    }
-  }
-  const char mine = copy_engines_ != nullptr ? 1 : 0;
-  std::vector<char> all(static_cast<std::size_t>(world_.size()));
-  SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), 1));
-  if (std::ranges::find(all, 0) != all.end()) {
-    copy_engines_.reset();
-  }
-  return {};
 }
 
 DeviceComm::~DeviceComm() {
@@ -174,19 +139,20 @@ Status DeviceComm::check(const Operation& operation) const {
   return {};
 }
 
-Result<DeviceChoice> DeviceComm::choose(const Operation& operation, bool copy_engines) const {
+Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
+                                        const DeviceFacts& facts) const {
   return choose_for_devices(
       operation.collective,
       shape_of(operation, world_.size()),
       operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
       operation.wishes,
-      copy_engines);
+      facts);
 }
 
 Result<std::shared_ptr<const Plan>> DeviceComm::prove(const Operation& operation,
                                                       const DeviceChoice& choice) const {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                          make_device_plan(choice, shape_of(operation, world_.size())));
+                          make_device_plan(choice, shape_of(operation, world_.size()), facts_));
   SENNIT_RETURN_IF_ERROR(verify(*plan).status());
   return plan;
 }
@@ -204,49 +170,9 @@ Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
               .first->second;
 }
 
-Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& operation,
-                                                            const DeviceChoice& choice) {
-  const Key key{operation.collective, root_of(operation), choice};
-  if (const auto known = copyings_.find(key); known != copyings_.end()) {
-    return &known->second;
-  }
-  SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
-  SENNIT_ASSIGN_OR_RETURN(stream::StreamProgram program,
-                          stream::compile_stream(*plan->strands.front().schedule, world_.rank()));
-  return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
-}
-
 // Before anything that waits: whoever waits for this rank can see what it has called.
 void DeviceComm::announce(const Operation& operation, std::uint64_t plan_hash) {
   world_.device_line(world_.rank()).enter(++calls_, words_of(operation, plan_hash));
-}
-
-Result<bool> DeviceComm::copy(const Call& call, const DeviceChoice& choice) {
-  SENNIT_ASSIGN_OR_RETURN(const Copying* copying, find_copying(call.operation, choice));
-  announce(call.operation, copying->plan_hash);
-  const auto begin = Clock::now();
-  const double deadline_s =
-      call.operation.deadline_s != 0 ? call.operation.deadline_s : options_.deadline_s;
-  Result<bool> copied = copy_engines_->run(
-      {.operation = call.operation,
-       .program = copying->program,
-       .stream = call.stream,
-       .trouble = [&]() -> Status {
-         if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
-           return told(explain_absence());
-         }
-         return look();
-       }});
-  if (!copied.ok()) {
-    // Others may wait for what this rank has not put into its streams.
-    {
-      const std::scoped_lock lock(mutex_);
-      failure_ = copied.status();
-    }
-    world_.my_line().fail(copied.status().code(), -1);
-    abort();
-  }
-  return copied;
 }
 
 Status DeviceComm::collective(const Call& call) {
@@ -255,20 +181,13 @@ Status DeviceComm::collective(const Call& call) {
   if (op.count == 0) {
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, copy_engines_ != nullptr));
-  if (choice.protocol == Protocol::kDirectGet) {
+  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, facts_));
+  if (is_for_streams(choice)) {
     SENNIT_ASSIGN_OR_RETURN(const bool is_done, copy(call, choice));
     if (is_done) {
       return {};
     }
-    if (!op.wishes.protocol.empty()) {
-      return fail(
-          Code::kUnsupported,
-          "{}: protocol direct_get cannot reach the buffers of all ranks, or works in place "
-          "where it may not",
-          name(op.collective));
-    }
-    SENNIT_ASSIGN_OR_RETURN(choice, choose(op, false));
+    SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
     SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
     return launch(call, *program);
   }
@@ -354,6 +273,11 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
 
 // One kernel for all: sends and recvs that were posted together may need each other.
 Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
+  if (!facts_.nvlink) {
+    return fail(Code::kUnsupported,
+                "GPU ranks send and receive over path nvlink so far, and SENNIT_PATHS leaves it "
+                "out");
+  }
   if (calls.size() > sm::kMaxPairCalls) {
     return fail(Code::kUnsupported,
                 "a group has {} sends and recvs on one stream; GPU ranks take up to {}",

@@ -1,5 +1,8 @@
 #include "exec/stream/stream_engine.hpp"
 
+#include "exec/stream/slot_run.hpp"
+#include "exec/stream/word_steps.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -11,24 +14,15 @@ constexpr std::int64_t kPartUnit = 4096;
 
 constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-WordStep fill(std::uint64_t* word) { return {WordStep::Kind::kStore, word, kFull}; }
-
-// Waits until the word is full and frees it.
-void consume(std::vector<WordStep>& steps, std::uint64_t* word) {
-  steps.push_back({WordStep::Kind::kAwait, word, kFull});
-  steps.push_back({WordStep::Kind::kStore, word, kFree});
-}
-
 // How a call is cut, equal on all ranks.
 struct Cut {
   int parts = 1;
   std::int64_t part_bytes = 0;  // of every block
 };
 
-Cut cut_for(const StreamProgram& program, const StreamCall& call) {
+Cut cut_for(const StreamProgram& program, const Portion& portion, const StreamCall& call) {
   // The first block is the longest.
-  const std::int64_t longest =
-      block_range(program.problem, call.count, call.element_bytes, 0).length * call.element_bytes;
+  const std::int64_t longest = range_of(program.problem, portion, call.extent(), 0).length;
   // Copying a part before the next one is there pays only where somebody waits to pass it on.
   const std::int64_t wanted =
       program.hops > 1 ? std::clamp<std::int64_t>(longest / call.part_bytes, 1, kMaxParts) : 1;
@@ -40,18 +34,30 @@ Cut cut_for(const StreamProgram& program, const StreamCall& call) {
 
 }  // namespace
 
-// One call on its way into the streams.
+// One strand of a call on its way into the streams.
 class StreamEngine::Run {
  public:
-  Run(StreamEngine& engine, const StreamProgram& program, const StreamCall& call, void* stream)
+  Run(StreamEngine& engine,
+      const StreamProgram& program,
+      const Portion& portion,
+      const StreamCall& call)
       : engine_(engine),
         program_(program),
+        portion_(portion),
         call_(call),
-        stream_(stream),
-        cut_(cut_for(program, call)) {}
+        cut_(cut_for(program, portion, call)) {}
 
-  Status all() {
-    SENNIT_RETURN_IF_ERROR(begin());
+  // What the user's stream has to do before anything is moved.
+  void offer(std::vector<WordStep>& steps) const {
+    for (int part = 0; part < cut_.parts; ++part) {
+      for (const Offer& offer : program_.offers) {
+        steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+      }
+    }
+  }
+
+  // Between fork and join of the streams.
+  Status move() {
     for (int part = 0; part < cut_.parts; ++part) {
       // Smallest depth first: see the order of waits in the header.
       for (int depth = 0; depth < kMaxDepth; ++depth) {
@@ -61,19 +67,26 @@ class StreamEngine::Run {
     for (const OwnCopy& copy : program_.copies) {
       SENNIT_RETURN_IF_ERROR(copy_own(copy));
     }
-    return end();
+    return {};
+  }
+
+  // What it has to do after all that was moved.
+  void settle(std::vector<WordStep>& steps) const {
+    for (int part = 0; part < cut_.parts; ++part) {
+      for (const Offer& offer : program_.offers) {
+        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
+      }
+      for (const Pull& pull : program_.pulls) {
+        for (const Offer& offer : pull.passes_on) {
+          consume(steps, done(program_.rank, offer.reader, offer.channel, part));
+        }
+      }
+    }
   }
 
  private:
-  struct Range {
-    std::int64_t begin = 0;
-    std::int64_t bytes = 0;
-  };
-
-  Range range_of(const Block& block) const {
-    const ElementRange range =
-        block_range(program_.problem, call_.count, call_.element_bytes, block.index);
-    return {range.begin * call_.element_bytes, range.length * call_.element_bytes};
+  ByteRange range_of(const Block& block) const {
+    return stream::range_of(program_.problem, portion_, call_.extent(), block.index);
   }
 
   RankWords& words_of(int rank) const { return *engine_.words_[static_cast<std::size_t>(rank)]; }
@@ -87,37 +100,6 @@ class StreamEngine::Run {
   static std::uint64_t* word(RankWords::Peers& words, int peer, int channel, int part) {
     return &words[static_cast<std::size_t>(peer)][static_cast<std::size_t>(channel)]
                  [static_cast<std::size_t>(part)];
-  }
-
-  Status walk(const std::vector<WordStep>& steps, void* stream) const {
-    for (std::size_t at = 0; at < steps.size(); at += kMaxWordSteps) {
-      const std::size_t count = std::min(kMaxWordSteps, steps.size() - at);
-      SENNIT_RETURN_IF_ERROR(
-          engine_.driver_.walk_words(std::span(steps).subspan(at, count), stream));
-    }
-    return {};
-  }
-
-  // What the user's stream holds so far comes before everything of this call.
-  Status begin() {
-    std::vector<WordStep> steps;
-    steps.push_back({WordStep::Kind::kStore, &words_of(program_.rank).running, kRunning});
-    for (int part = 0; part < cut_.parts; ++part) {
-      for (const Offer& offer : program_.offers) {
-        steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
-      }
-    }
-    SENNIT_RETURN_IF_ERROR(walk(steps, stream_));
-    return engine_.driver_.record(engine_.began_, stream_);
-  }
-
-  Result<void*> use(int index) {
-    Side& side = engine_.sides_[static_cast<std::size_t>(index)];
-    if (!side.is_used) {
-      SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.began_, side.stream));
-      side.is_used = true;
-    }
-    return side.stream;
   }
 
   // All waits before the first copy and all stores after the last, the copies one after the other:
@@ -136,19 +118,19 @@ class StreamEngine::Run {
         after.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
       }
     }
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(depth));
-    SENNIT_RETURN_IF_ERROR(walk(before, stream));
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, engine_.sides_.use(depth));
+    SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, before, stream));
     for (const Pull& pull : pulls) {
       SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
     }
-    return walk(after, stream);
+    return walk(engine_.driver_, after, stream);
   }
 
   Status copy_part(const Pull& pull, int part, void* stream) const {
-    const Range from = range_of(pull.from);
-    const Range to = range_of(pull.to);
+    const ByteRange from = range_of(pull.from);
+    const ByteRange to = range_of(pull.to);
     const std::int64_t at = part * cut_.part_bytes;
-    const std::int64_t bytes = std::min(cut_.part_bytes, to.bytes - at);
+    const std::int64_t bytes = std::min(cut_.part_bytes, to.length - at);
     if (bytes <= 0) {
       return {};
     }
@@ -161,86 +143,101 @@ class StreamEngine::Run {
   }
 
   Status copy_own(const OwnCopy& copy) {
-    const Range from = range_of(copy.from);
-    const Range to = range_of(copy.to);
+    const ByteRange from = range_of(copy.from);
+    const ByteRange to = range_of(copy.to);
     const std::byte* const source = call_.input + from.begin;
     std::byte* const target = call_.output + to.begin;
-    if (source == target || to.bytes == 0) {
+    if (source == target || to.length == 0) {
       return {};
     }
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(kOwnStream));
-    return engine_.driver_.copy_async(target, source, static_cast<std::size_t>(to.bytes), stream);
-  }
-
-  Status end() {
-    for (Side& side : engine_.sides_) {
-      if (std::exchange(side.is_used, false)) {
-        SENNIT_RETURN_IF_ERROR(engine_.driver_.record(side.event, side.stream));
-        SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(side.event, stream_));
-      }
-    }
-    std::vector<WordStep> steps;
-    for (int part = 0; part < cut_.parts; ++part) {
-      for (const Offer& offer : program_.offers) {
-        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
-      }
-      for (const Pull& pull : program_.pulls) {
-        for (const Offer& offer : pull.passes_on) {
-          consume(steps, done(program_.rank, offer.reader, offer.channel, part));
-        }
-      }
-    }
-    steps.push_back({WordStep::Kind::kStore, &words_of(program_.rank).running, kIdle});
-    return walk(steps, stream_);
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, engine_.sides_.use(kOwnStream));
+    return engine_.driver_.copy_async(target, source, static_cast<std::size_t>(to.length), stream);
   }
 
   StreamEngine& engine_;
   const StreamProgram& program_;
+  Portion portion_;
   const StreamCall& call_;
-  void* stream_;
   Cut cut_;
 };
 
 StreamEngine::StreamEngine(CudaDriver& driver, std::vector<RankWords*> words)
-    : driver_(driver), words_(std::move(words)) {}
+    : driver_(driver), words_(std::move(words)), sides_(driver), slot_sides_(driver) {}
 
 Result<std::unique_ptr<StreamEngine>> StreamEngine::create(CudaDriver& driver,
                                                            std::vector<RankWords*> words) {
   std::unique_ptr<StreamEngine> engine(new StreamEngine(driver, std::move(words)));
-  SENNIT_RETURN_IF_ERROR(engine->open());
+  SENNIT_RETURN_IF_ERROR(engine->sides_.open(kStreams));
   return engine;
 }
 
-Status StreamEngine::open() {
-  for (Side& side : sides_) {
-    SENNIT_ASSIGN_OR_RETURN(side.stream, driver_.create_stream());
-    SENNIT_ASSIGN_OR_RETURN(side.event, driver_.create_event());
-  }
-  SENNIT_ASSIGN_OR_RETURN(began_, driver_.create_event());
+StreamEngine::~StreamEngine() = default;
+
+Status StreamEngine::use_rings(host::Rings rings) {
+  SENNIT_RETURN_IF_ERROR(slot_sides_.open(SlotRun::kStreams));
+  rings_ = std::move(rings);
   return {};
 }
 
-StreamEngine::~StreamEngine() {
-  for (const Side& side : sides_) {
-    if (side.stream != nullptr) {
-      (void)driver_.destroy_stream(side.stream);
+Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, void* stream) {
+  std::vector<Run> direct;
+  std::vector<SlotRun> slots;
+  for (const StrandProgram& strand : program.strands) {
+    if (const auto* const pulls = std::get_if<StreamProgram>(&strand.program)) {
+      direct.emplace_back(*this, *pulls, strand.portion, call);
+      continue;
     }
-  }
-  for (const Side& side : sides_) {
-    if (side.event != nullptr) {
-      (void)driver_.destroy_event(side.event);
+    if (rings_.shape.slots == 0) {
+      return fail(Code::kInternalError, "a strand through host memory has no rings");
     }
+    slots.emplace_back(SlotContext{driver_, slot_sides_, words_, rings_},
+                       std::get<SlotProgram>(strand.program),
+                       strand.portion,
+                       call);
   }
-  if (began_ != nullptr) {
-    (void)driver_.destroy_event(began_);
-  }
+  return run_all(program.rank, direct, slots, stream);
 }
 
 Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
-  for (Side& side : sides_) {
-    side.is_used = false;  // a call may have failed half way
+  Run run(*this, program, Portion{}, call);
+  return run_all(program.rank, {&run, 1}, {}, stream);
+}
+
+// Strands through slots go first: they take longest to begin. So where a device has one queue for
+// all streams, their waits are for such strands of peers alone (in an order of their own, see
+// slot_run.hpp), and behind them the waits of direct strands are for what peers put in at the
+// beginning of the call, or for pulls of smaller part or depth.
+Status StreamEngine::run_all(int rank,
+                             std::span<Run> direct,
+                             std::span<SlotRun> slots,
+                             void* stream) {
+  RankWords& mine = *words_[static_cast<std::size_t>(rank)];
+  // What the user's stream holds so far comes before everything of this call.
+  std::vector<WordStep> steps;
+  steps.push_back({WordStep::Kind::kStore, &mine.running, kRunning});
+  for (const Run& run : direct) {
+    run.offer(steps);
   }
-  return Run(*this, program, call, stream).all();
+  SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
+  SENNIT_RETURN_IF_ERROR(sides_.fork(stream));
+  SENNIT_RETURN_IF_ERROR(slot_sides_.fork(stream));
+  for (SlotRun& run : slots) {
+    SENNIT_RETURN_IF_ERROR(run.move());
+  }
+  for (Run& run : direct) {
+    SENNIT_RETURN_IF_ERROR(run.move());
+  }
+  SENNIT_RETURN_IF_ERROR(sides_.join(stream));
+  SENNIT_RETURN_IF_ERROR(slot_sides_.join(stream));
+  steps.clear();
+  for (const Run& run : direct) {
+    run.settle(steps);
+  }
+  for (const SlotRun& run : slots) {
+    run.settle(steps);
+  }
+  steps.push_back({WordStep::Kind::kStore, &mine.running, kIdle});
+  return walk(driver_, steps, stream);
 }
 
 }  // namespace sennit::stream

@@ -3,18 +3,22 @@
 // no SM is busy meanwhile.
 //
 //   SENNIT_ASSIGN_OR_RETURN(auto engine, StreamEngine::create(driver, words));
+//   SENNIT_RETURN_IF_ERROR(engine->use_rings(rings));   // for strands through host memory
 //   SENNIT_RETURN_IF_ERROR(engine->run(program, call, stream));
 //
-// Every rank runs the same call; calls of a rank come one after the other in stream order. What a
-// rank puts into its streams waits only for what others put in before anything that waits for this
-// rank in turn, so a device that has one queue for all streams runs it as well. It may be captured.
+// The strands of a plan run side by side. Every rank runs the same call; calls of a rank come one
+// after the other in stream order. What a rank puts into its streams waits only for what others put
+// in before anything that waits for this rank in turn, so a device that has one queue for all
+// streams runs it as well. It may be captured.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
-#include "exec/stream/stream_program.hpp"
+#include "exec/stream/byte_range.hpp"
+#include "exec/stream/plan_program.hpp"
+#include "exec/stream/side_streams.hpp"
 #include "exec/stream/words.hpp"
+#include "path/host/rings.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,6 +26,8 @@
 #include <vector>
 
 namespace sennit::stream {
+
+class SlotRun;
 
 // The buffers of a rank as this device sees them; what nobody takes from it may be null.
 struct Buffers {
@@ -39,6 +45,8 @@ struct StreamCall {
   // short that others can begin soon, so long that copying one takes much longer than saying so,
   // which costs 10 to 20 us.
   std::int64_t part_bytes = std::int64_t{64} << 20;
+
+  [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
 };
 
 class StreamEngine {
@@ -50,6 +58,12 @@ class StreamEngine {
   StreamEngine(const StreamEngine&) = delete;
   StreamEngine& operator=(const StreamEngine&) = delete;
 
+  // Strands through slots in host memory may be run from now on. The rings outlive the engine;
+  // called once.
+  Status use_rings(host::Rings rings);
+
+  Status run(const PlanProgram& program, const StreamCall& call, void* stream);
+  // A plan of one strand that needs no rings.
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
  private:
@@ -57,21 +71,16 @@ class StreamEngine {
   static constexpr int kOwnStream = kMaxDepth;
   static constexpr int kStreams = kOwnStream + 1;
 
-  // A stream of the engine, and the event that says how far it is.
-  struct Side {
-    void* stream = nullptr;
-    void* event = nullptr;
-    bool is_used = false;  // in the running call
-  };
   class Run;
 
   StreamEngine(CudaDriver& driver, std::vector<RankWords*> words);
-  Status open();
+  Status run_all(int rank, std::span<Run> direct, std::span<SlotRun> slots, void* stream);
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
-  std::array<Side, kStreams> sides_{};
-  void* began_ = nullptr;  // event
+  SideStreams sides_;
+  SideStreams slot_sides_;
+  host::Rings rings_;
 };
 
 }  // namespace sennit::stream

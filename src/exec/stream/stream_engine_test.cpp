@@ -2,25 +2,17 @@
 
 #include "algo/algorithm.hpp"
 #include "drivers/cuda/fake_cuda.hpp"
+#include "exec/stream/fake_ranks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace sennit::stream {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-template <typename T>
-T take(Result<T> result) {
-  EXPECT_TRUE(result.ok()) << result.status().message();
-  return std::move(result).value();
-}
 
 // Names rank and place.
 std::byte content(int rank, std::int64_t at) {
@@ -47,65 +39,11 @@ std::string describe(const Case& c) {
                      c.in_place ? ", in place" : "");
 }
 
-// A process with one GPU and the buffers of a call.
-struct Rank {
-  explicit Rank(const FakeCuda::Options& options) : cuda(options) {}
-
-  FakeCuda cuda;
-  std::unique_ptr<StreamEngine> engine;
-  void* stream = nullptr;
-  std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::vector<Buffers> peers;
-};
-
-// Ranks that are processes as far as their memory goes, and threads of this one.
-class FakeRanks {
- public:
-  FakeRanks(int ranks, bool one_queue) : words_(std::make_unique<RankWords[]>(kMaxRanks)) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto& r = *ranks_.emplace_back(
-          std::make_unique<Rank>(FakeCuda::Options{.has_peers = false, .one_queue = one_queue}));
-      std::vector<RankWords*> words;
-      auto* const mapped = static_cast<RankWords*>(
-          take(r.cuda.map_host(words_.get(), sizeof(RankWords) * kMaxRanks)));
-      for (int peer = 0; peer < ranks; ++peer) {
-        words.push_back(mapped + peer);
-      }
-      r.engine = take(StreamEngine::create(r.cuda, words));
-      r.stream = take(r.cuda.create_stream());
-    }
-  }
-
-  // Buffers of the size that the call needs, filled, and mapped into all other ranks.
-  void prepare(const Case& c, const Problem& problem) {
-    for (int rank = 0; rank < c.ranks; ++rank) {
-      Rank& r = *ranks_[static_cast<std::size_t>(rank)];
-      r.input = allocate(r, c.count * problem.input_blocks(rank));
-      r.output = allocate(r, c.count * problem.output_blocks(rank));
-      for (int b = 0; b < problem.output_blocks(rank) && c.in_place; ++b) {
-        if (const auto alias = problem.aliased_input(rank, b)) {
-          // The smaller of the two lies within the larger.
-          if (problem.input_blocks(rank) > problem.output_blocks(rank)) {
-            r.output = r.input + (*alias - b) * c.count;
-          } else {
-            r.input = r.output + (b - *alias) * c.count;
-          }
-          break;
-        }
-      }
-      fill(r, rank, c, problem);
-    }
-    for (auto& reader : ranks_) {
-      reader->peers.clear();
-      for (const auto& owner : ranks_) {
-        reader->peers.push_back(
-            {mapped(*reader, *owner, owner->input), mapped(*reader, *owner, owner->output)});
-      }
-    }
-  }
-
-  static void fill(Rank& r, int rank, const Case& c, const Problem& problem) {
+// Buffers of the size that the call needs, filled, and mapped into all other ranks.
+void prepare(FakeRanks& ranks, const Case& c, const Problem& problem) {
+  ranks.prepare(problem, c.count, c.in_place);
+  for (int rank = 0; rank < c.ranks; ++rank) {
+    const FakeRank& r = ranks[rank];
     if (!c.in_place) {
       std::memset(r.output, 0xa5, static_cast<std::size_t>(c.count * problem.output_blocks(rank)));
     }
@@ -113,67 +51,29 @@ class FakeRanks {
       r.input[i] = content(rank, i);
     }
   }
+}
 
-  // Every rank on a thread, as a process would.
-  template <typename Function>
-  void each(Function function) {
-    std::vector<std::jthread> threads;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      threads.emplace_back([&, rank] { function(*ranks_[rank], static_cast<int>(rank)); });
-    }
-  }
-
-  void check(const Case& c, const Problem& problem) {
-    for (int rank = 0; rank < c.ranks; ++rank) {
-      Rank& r = *ranks_[static_cast<std::size_t>(rank)];
-      EXPECT_EQ(r.cuda.faults(), "") << describe(c);
-      for (int b = 0; b < problem.output_blocks(rank); ++b) {
-        const auto from = problem.expected(rank, b);
-        for (std::int64_t i = 0; i < c.count; ++i) {
-          ASSERT_EQ(r.output[b * c.count + i],
-                    content(from.ranks.front(), from.index * c.count + i))
-              << describe(c) << ": rank " << rank << ", block " << b << ", byte " << i;
-        }
+void check(FakeRanks& ranks, const Case& c, const Problem& problem) {
+  SCOPED_TRACE(describe(c));
+  for (int rank = 0; rank < c.ranks; ++rank) {
+    const FakeRank& r = ranks[rank];
+    for (int b = 0; b < problem.output_blocks(rank); ++b) {
+      const auto from = problem.expected(rank, b);
+      for (std::int64_t i = 0; i < c.count; ++i) {
+        ASSERT_EQ(r.output[b * c.count + i], content(from.ranks.front(), from.index * c.count + i))
+            << "rank " << rank << ", block " << b << ", byte " << i;
       }
     }
-    // All that was filled has been consumed: the next call begins as this one did.
-    for (int rank = 0; rank < c.ranks; ++rank) {
-      const RankWords& words = words_[static_cast<std::size_t>(rank)];
-      EXPECT_TRUE(words.ready == fresh_.ready && words.done == fresh_.done) << describe(c);
-      EXPECT_EQ(words.running, kIdle);
-    }
   }
-
-  Rank& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
-  RankWords& words(int rank) { return words_[static_cast<std::size_t>(rank)]; }
-
- private:
-  static std::byte* allocate(Rank& r, std::int64_t bytes) {
-    // A pointer of the user may lie anywhere in its allocation.
-    constexpr std::size_t kShift = 48;
-    return static_cast<std::byte*>(
-               take(r.cuda.allocate(static_cast<std::size_t>(bytes) + kShift))) +
-           kShift;
-  }
-
-  static const std::byte* mapped(Rank& reader, Rank& owner, const std::byte* pointer) {
-    const Allocation allocation = take(owner.cuda.allocation_of(pointer - 1));
-    const auto handle = take(owner.cuda.export_memory(allocation.base));
-    return static_cast<std::byte*>(take(reader.cuda.import_memory(handle))) +
-           (pointer - allocation.base);
-  }
-
-  std::unique_ptr<RankWords[]> words_;
-  RankWords fresh_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
-};
+  ranks.expect_at_rest();
+}
 
 Schedule schedule_of(const Case& c) {
   return take(make_schedule(*take(find_algorithm(c.collective, c.algorithm)),
                             {.ranks = c.ranks, .root = c.root}));
 }
 
-StreamCall call_of(const Rank& r, const Case& c) {
+StreamCall call_of(const FakeRank& r, const Case& c) {
   return {.input = r.input,
           .output = r.output,
           .peers = r.peers,
@@ -184,12 +84,12 @@ StreamCall call_of(const Rank& r, const Case& c) {
 
 void run(const Case& c, int calls = 1, bool one_queue = false) {
   const Schedule schedule = schedule_of(c);
-  FakeRanks ranks(c.ranks, one_queue);
+  FakeRanks ranks({.ranks = c.ranks, .one_queue = one_queue});
   // A cut vector is one block for the buffers.
   Problem whole = schedule.problem;
   whole.cut = 1;
-  ranks.prepare(c, whole);
-  ranks.each([&](Rank& r, int rank) {
+  prepare(ranks, c, whole);
+  ranks.each([&](FakeRank& r, int rank) {
     const StreamProgram program = take(compile_stream(schedule, rank));
     for (int i = 0; i < calls; ++i) {
       const Status status = r.engine->run(program, call_of(r, c), r.stream);
@@ -197,7 +97,7 @@ void run(const Case& c, int calls = 1, bool one_queue = false) {
     }
     EXPECT_TRUE(r.cuda.synchronize(r.stream).ok());
   });
-  ranks.check(c, whole);
+  check(ranks, c, whole);
 }
 
 // What is in place where a schedule allows it.
@@ -269,11 +169,11 @@ TEST(StreamEngine, IsReplayedFromGraphs) {
                .root = 2,
                .count = 30001};
   const Schedule schedule = schedule_of(c);
-  FakeRanks ranks(c.ranks, false);
+  FakeRanks ranks({.ranks = c.ranks});
   Problem whole = schedule.problem;
   whole.cut = 1;
-  ranks.prepare(c, whole);
-  ranks.each([&](Rank& r, int rank) {
+  prepare(ranks, c, whole);
+  ranks.each([&](FakeRank& r, int rank) {
     const StreamProgram program = take(compile_stream(schedule, rank));
     r.cuda.begin_capture(r.stream);
     for (int i = 0; i < 2; ++i) {
@@ -285,16 +185,16 @@ TEST(StreamEngine, IsReplayedFromGraphs) {
     }
     EXPECT_TRUE(r.cuda.synchronize(r.stream).ok());
   });
-  ranks.check(c, whole);
+  check(ranks, c, whole);
 }
 
 // A rank that never calls: the words end the waits of the others, whose outputs are then undefined.
 TEST(StreamEngine, WaitsEndWhenTheWordsAreReleased) {
   const Case c{.collective = Collective::kAllGather, .ranks = 3, .count = 9000};
   const Schedule schedule = schedule_of(c);
-  FakeRanks ranks(c.ranks, false);
-  ranks.prepare(c, schedule.problem);
-  ranks.each([&](Rank& r, int rank) {
+  FakeRanks ranks({.ranks = c.ranks});
+  prepare(ranks, c, schedule.problem);
+  ranks.each([&](FakeRank& r, int rank) {
     if (rank == 1) {
       return;
     }
@@ -315,8 +215,8 @@ TEST(StreamEngine, FailsAsTheDriverDoes) {
   for (const char* const call : {"walk_words", "record", "wait_for", "copy_async"}) {
     const Case c{.collective = Collective::kAllGather, .ranks = 1, .count = 100};
     const Schedule schedule = schedule_of(c);
-    FakeRanks ranks(1, false);
-    ranks.prepare(c, schedule.problem);
+    FakeRanks ranks({.ranks = 1});
+    prepare(ranks, c, schedule.problem);
     ranks[0].cuda.fail(call);
     const StreamProgram program = take(compile_stream(schedule, 0));
     EXPECT_EQ(ranks[0].engine->run(program, call_of(ranks[0], c), ranks[0].stream).code(),

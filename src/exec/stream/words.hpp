@@ -9,7 +9,14 @@
 //   done[r][c][p]   rank r: I have taken it, the memory is yours again
 // The owner frees `ready` before it takes the part, so before it makes the sender's `done` full,
 // which the sender awaits before its next call; it frees `done` before its next `ready`.
+//
+// In the same way for the slots of rings in host memory (path/host/rings.hpp), each as often in a
+// call as the ring goes round:
+//   filled[s][i]    rank s: slot i of my ring holds what you are to take
+//   emptied[r][i]   rank r: I have taken what was in slot i of your ring
 #pragma once
+
+#include "path/host/rings.hpp"
 
 #include <array>
 #include <atomic>
@@ -34,22 +41,31 @@ inline constexpr std::uint64_t kSeen = 2;
 struct alignas(4096) RankWords {
   using Parts = std::array<std::uint64_t, kMaxParts>;
   using Peers = std::array<std::array<Parts, kMaxChannels>, kMaxRanks>;
+  using RingWords = std::array<std::array<std::uint64_t, host::kMaxSlots>, kMaxRanks>;
 
-  Peers ready{};  // by sender
-  Peers done{};   // by reader
+  Peers ready{};        // by sender
+  Peers done{};         // by reader
+  RingWords filled{};   // by sender
+  RingWords emptied{};  // by reader
   std::uint64_t running = kIdle;
 
   // Ends every wait of the owner, those that have begun and those that begin later: for calls that
   // cannot end otherwise. What they read meanwhile is undefined.
   void release_all() {
-    for (Peers* const words : {&ready, &done}) {
-      for (auto& channels : *words) {
-        for (Parts& parts : channels) {
-          for (std::uint64_t& word : parts) {
-            std::atomic_ref(word).store(kFull, std::memory_order_release);
-          }
-        }
-      }
+    release(ready);
+    release(done);
+    release(filled);
+    release(emptied);
+  }
+
+ private:
+  static void release(std::uint64_t& word) {
+    std::atomic_ref(word).store(kFull, std::memory_order_release);
+  }
+  template <typename T, std::size_t kSize>
+  static void release(std::array<T, kSize>& words) {
+    for (T& part : words) {
+      release(part);
     }
   }
 };
