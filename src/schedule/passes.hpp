@@ -20,4 +20,9 @@ namespace sennit {
 // other lane of the rank touches it, an output block and the input block in its place being one.
 Schedule fuse(Schedule schedule);
 
+// Gives every step a lane of its own, so that nothing is ordered but by messages, `after`, and the
+// reading of what an earlier step of its lane has stored. For engines that start what can start.
+// Lanes in which steps share a channel stay as they are.
+Schedule loosen(Schedule schedule);
+
 }  // namespace sennit

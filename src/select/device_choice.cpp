@@ -1,8 +1,11 @@
 #include "select/device_choice.hpp"
 
+#include "schedule/passes.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -38,6 +41,10 @@ constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
 
+// Reductions by copy engines fetch in more and shorter copies, and wait for what has been folded
+// (predicted; `sennit-compare --protocol` measures it).
+constexpr std::int64_t kFoldingFromBytes = std::int64_t{256} << 20;
+
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
   return is_cut(collective) ? bytes : bytes * ranks;
@@ -52,11 +59,28 @@ int host_share_of(Collective collective, int ranks, std::int64_t bytes) {
   return pays ? row->percent : 0;
 }
 
-// Copy engines move, they do not reduce; in a gather or scatter they would be no faster than the
-// root's one wire, which the SMs fill as well.
-bool suits_copy_engines(Collective collective, int ranks) {
-  return ranks > 1 && (collective == Collective::kAllGather ||
-                       collective == Collective::kAllToAll || collective == Collective::kBroadcast);
+// In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
+// fill as well.
+bool suits_copy_engines(Collective collective,
+                        int ranks,
+                        std::int64_t bytes,
+                        std::int64_t from_bytes) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kBroadcast:
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= from_bytes;
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingFromBytes;
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kBarrier:
+    case Collective::kSendRecv:
+      return false;
+  }
+  return false;
 }
 
 std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
@@ -83,6 +107,13 @@ std::string_view default_algorithm(Collective collective, int ranks, std::int64_
       return "direct";
   }
   return {};
+}
+
+// For copy engines: a one-shot all-reduce could not be in place, where everybody reads the whole
+// input.
+std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
+  return collective == Collective::kAllReduce ? "two_shot"
+                                              : default_algorithm(collective, ranks, bytes);
 }
 
 // Bytes of one message.
@@ -194,15 +225,14 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const DeviceFacts& facts) {
   DeviceChoice choice;
   bool copies = facts.copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks) &&
-                total_bytes(collective, shape.ranks, bytes) >= facts.copies_from_bytes;
+                suits_copy_engines(collective, shape.ranks, bytes, facts.copies_from_bytes);
   if (!wishes.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, facts.copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;
   }
-  const std::string_view wanted = wishes.algorithm.empty()
-                                      ? default_algorithm(collective, shape.ranks, bytes)
-                                      : std::string_view(wishes.algorithm);
+  const std::string_view wanted = !wishes.algorithm.empty() ? std::string_view(wishes.algorithm)
+                                  : copies ? copying_algorithm(collective, shape.ranks, bytes)
+                                           : default_algorithm(collective, shape.ranks, bytes);
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   if (copies) {
     choice.protocol = Protocol::kDirectGet;
@@ -300,6 +330,9 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
   auto plan = std::make_shared<Plan>();
   if (choice.host_share < kWhole) {
     SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+    if (choice.protocol == Protocol::kDirectGet) {
+      made = loosen(std::move(made));  // streams keep no order but that of the data
+    }
     // Two generations of packets: a message may wait while its successor is written. Copy engines
     // have words for all parts of a message.
     constexpr int kSlots = 2;

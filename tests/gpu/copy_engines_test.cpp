@@ -1,6 +1,7 @@
 // Calls by copy engines on GPUs there are: every rank has a GPU and a thread of its own.
 #include "device_ranks.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -76,6 +77,60 @@ TEST_F(DeviceCopyEngines, MoveEveryByteOfLargeCalls) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
     run({.collective = collective, .count = 12'000'001}, 3);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+constexpr std::array kFolding = {
+    Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce};
+
+DeviceCase folding(Collective collective, std::int64_t count) {
+  return {.collective = collective,
+          .count = count,
+          .algorithm = collective == Collective::kAllReduce ? "two_shot" : "direct",
+          .protocol = "direct_get"};
+}
+
+TEST_F(DeviceCopyEngines, ReduceEveryElementOfSmallCalls) {
+  for (const Collective collective : kFolding) {
+    for (const std::int64_t count : {1, 1000, 70001}) {
+      for (const bool in_place : {false, true}) {
+        for (const std::size_t offset : {0, 1}) {
+          DeviceCase c = folding(collective, count);
+          c.root = is_rooted(collective) ? ranks_->size() - 1 : 0;
+          c.in_place = in_place;
+          c.offset = offset;
+          run(c, in_place ? 1 : 3);
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DeviceCopyEngines, ReduceEveryPairOfTypeAndOperator) {
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kReduceOps) {
+      if (has_operator(dtype, op) && op != ReduceOp::kPremulSum) {
+        DeviceCase c = folding(Collective::kAllReduce, 4099);
+        c.dtype = dtype;
+        c.op = op;
+        c.in_place = true;
+        run(c);
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
+// Several pieces, so that staging memory is used again, and parts.
+TEST_F(DeviceCopyEngines, ReduceEveryElementOfLargeCalls) {
+  for (const Collective collective : kFolding) {
+    DeviceCase c = folding(collective, 40'000'001);
+    c.in_place = true;
+    run(c);
+    ASSERT_FALSE(HasFailure());
+    run(folding(collective, 40'000'001), 3);
     ASSERT_FALSE(HasFailure());
   }
 }

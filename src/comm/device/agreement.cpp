@@ -41,6 +41,7 @@ void Agreement::offer(const Request& request) {
   mine.takes_part = request.takes_part;
   mine.input = offer_of(request.input);
   mine.output = offer_of(request.output);
+  mine.scalar = request.scalar;
   mine.retired = {};
   for_each_offer(mine, [&](const BufferOffer& offered) {
     if (offered.state == BufferOffer::State::kNew && mine.retired.front() == 0) {
@@ -87,9 +88,10 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
                  ? Result<const std::byte*>(nullptr)
                  : buffers_.locate(rank, offered);
     };
-    auto& [input, output] = buffers[static_cast<std::size_t>(rank)];
-    SENNIT_ASSIGN_OR_RETURN(input, address_of(theirs.input));
-    SENNIT_ASSIGN_OR_RETURN(output, address_of(theirs.output));
+    stream::Buffers& found = buffers[static_cast<std::size_t>(rank)];
+    SENNIT_ASSIGN_OR_RETURN(found.input, address_of(theirs.input));
+    SENNIT_ASSIGN_OR_RETURN(found.output, address_of(theirs.output));
+    found.scalar = theirs.scalar;
   }
   return {};
 }

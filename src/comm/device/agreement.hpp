@@ -30,6 +30,7 @@ class Agreement {
   struct Request {
     const void* input = nullptr;   // null: nobody reads it
     const void* output = nullptr;  // null: nobody reads it
+    decltype(Scaling::scalar) scalar{};
     bool takes_part = true;
     bool is_capturing = false;  // nothing may be mapped now
     // Asked while waiting: why it is in vain, or ok.

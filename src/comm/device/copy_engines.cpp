@@ -6,6 +6,13 @@
 #include <utility>
 
 namespace sennit {
+namespace {
+
+// Reductions are worth cutting in two from twice this on: the second half hides the fold of the
+// first one.
+constexpr std::int64_t kFoldedPartBytes = std::int64_t{4} << 20;
+
+}  // namespace
 
 CopyEngines::CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world)
     : driver_(driver),
@@ -25,6 +32,7 @@ Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
   stream::RankWords& mine = *words[static_cast<std::size_t>(world.rank())];
   SENNIT_ASSIGN_OR_RETURN(self->engine_, stream::StreamEngine::create(driver, std::move(words)));
   SENNIT_RETURN_IF_ERROR(self->probe(mine));
+  SENNIT_RETURN_IF_ERROR(self->preload_folds());
   return self;
 }
 
@@ -114,6 +122,33 @@ Status CopyEngines::probe(stream::RankWords& mine) {
   return status.ok() ? destroyed : status;
 }
 
+// As with other kernels: a first launch may wait for what is in the streams already.
+Status CopyEngines::preload_folds() {
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kReduceOps) {
+      if (const void* const kernel = stream::fold_kernel(dtype, op); kernel != nullptr) {
+        SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
+      }
+    }
+  }
+  return {};
+}
+
+// The memory that reductions need is taken when it is first needed, which a capture does not allow.
+bool CopyEngines::can_fold(bool is_capturing) {
+  stream::Staging& staging = engine_->staging();
+  if (staging.is_there() || is_capturing) {
+    return staging.is_there();
+  }
+  const Status status = staging.allocate();
+  if (status.ok()) {
+    SENNIT_INFO("device", "{} bytes of GPU memory stage reductions", staging.bytes());
+  } else {
+    SENNIT_INFO("device", "reductions take kernels: {}", status.message());
+  }
+  return status.ok();
+}
+
 Result<bool> CopyEngines::run(const Call& call) {
   const Operation& op = call.operation;
   const stream::PlanProgram& program = call.program;
@@ -121,17 +156,23 @@ Result<bool> CopyEngines::run(const Call& call) {
   Agreement::Request request{.is_capturing = capturing, .trouble = call.trouble};
   request.input = program.lends_input() ? op.send : nullptr;
   request.output = program.lends_output() ? op.recv : nullptr;
-  request.takes_part = program.may_be_in_place() || !is_in_place(op, world_.rank(), world_.size());
+  request.scalar = op.scaling.scalar;
+  request.takes_part =
+      (program.may_be_in_place() || !is_in_place(op, world_.rank(), world_.size())) &&
+      (!is_reduction(op.collective) || can_fold(capturing));
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
   if (!peers) {
     return false;
   }
-  const stream::StreamCall streamed{
-      .input = static_cast<const std::byte*>(op.send),
-      .output = static_cast<std::byte*>(op.recv),
-      .peers = *peers,
-      .count = op.count,
-      .element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype))};
+  stream::StreamCall streamed{.input = static_cast<const std::byte*>(op.send),
+                              .output = static_cast<std::byte*>(op.recv),
+                              .peers = *peers,
+                              .count = op.count,
+                              .element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype))};
+  if (is_reduction(op.collective)) {
+    streamed.part_bytes = kFoldedPartBytes;
+    streamed.fold = stream::fold_kernel(op.dtype, op.op);
+  }
   SENNIT_RETURN_IF_ERROR(engine_->run(program, streamed, call.stream));
   return true;
 }

@@ -54,6 +54,8 @@ class CopyEngines {
   Result<std::byte*> map_part(int rank, std::byte* memory, std::size_t bytes);
   [[nodiscard]] bool maps_memory_of(int rank) const;
   Status probe(stream::RankWords& mine);
+  Status preload_folds();
+  bool can_fold(bool is_capturing);
 
   CudaDriver& driver_;
   const DeviceMemory& memory_;

@@ -7,6 +7,7 @@
 #include "comm/status_line.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/stream/words.hpp"
+#include "types/reduce.hpp"
 
 #include <array>
 #include <atomic>
@@ -41,6 +42,7 @@ struct AgreementLine {
   bool takes_part = false;                // this rank could run the call with copy engines
   BufferOffer input;
   BufferOffer output;
+  decltype(Scaling::scalar) scalar{};  // what premul_sum multiplies this rank's input by
   std::array<std::uint64_t, kMaxRetired> retired{};  // allocations that are no more; 0: none
 };
 

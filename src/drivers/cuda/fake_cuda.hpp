@@ -8,7 +8,7 @@
 // Device memory is a file in memory, so other fakes, of this process or of another one, import it
 // at an address of their own: whoever mixes the address of one process with that of another is
 // found out. A stream is a queue with a thread. Word steps and copies do in their turn what a GPU
-// would do, kernels what `run_kernel` says. A stream that captures keeps its work instead, for
+// would do, kernels what run_kernels() says. A stream that captures keeps its work instead, for
 // FakeGraph::launch.
 #pragma once
 
@@ -54,7 +54,8 @@ class FakeCuda final : public CudaDriver {
     // All streams of a device share one queue, as with CUDA_DEVICE_MAX_CONNECTIONS=1.
     bool one_queue = false;
   };
-  using Kernel = std::function<void(const void* kernel, const void* parameters)>;
+  // Asked at the launch, when `parameters` can be read: what the kernel does in its turn.
+  using Kernel = std::function<std::function<void()>(const void* kernel, const void* parameters)>;
 
   explicit FakeCuda(const Options& options);
   ~FakeCuda() override;

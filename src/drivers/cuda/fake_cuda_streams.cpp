@@ -51,10 +51,9 @@ Status FakeCuda::launch(const void* kernel,
                         const void* parameters,
                         void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("launch"));
-  if (kernel_) {
-    kernel_(kernel, parameters);
-  }
-  put(*to_stream(stream), [](FakeStream&) {});
+  const std::function<void()> work = kernel_ ? kernel_(kernel, parameters) : [] {};
+  put(*to_stream(stream),
+      [work](FakeStream& s) { s.queue().put([work](const std::stop_token&) { work(); }); });
   return {};
 }
 

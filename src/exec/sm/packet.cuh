@@ -1,5 +1,5 @@
 // Packets: 1024 bytes that a warp writes and a warp reads, with flags beside the data, so that the
-// data itself says when it has arrived. A unit is 16 bytes of the user's data.
+// data itself says when it has arrived. They carry units (exec/unit.cuh).
 //
 //   Ll     every 8 bytes are 4 of data and a 32-bit flag: right wherever 8-byte stores are whole.
 //          32 units a packet, one a lane.
@@ -11,11 +11,11 @@
 // and 20 of the fingerprint. A call that differs between ranks never matches.
 #pragma once
 
+#include "exec/unit.cuh"
+
 #include <cstdint>
 
 namespace sennit::sm {
-
-using Unit = uint4;
 
 struct Flag {
   std::uint32_t low = 0;   // Ll: beside the even words

@@ -4,6 +4,7 @@
 
 #include "exec/sm/direct_call.hpp"
 #include "exec/sm/packet.cuh"
+#include "exec/unit.cuh"
 
 namespace sennit::sm {
 
@@ -141,24 +142,6 @@ struct Warp {
 };
 
 __device__ __forceinline__ bool has(std::uint32_t set, int rank) { return (set >> rank) & 1u; }
-
-// The unit at `from`, of which `left` bytes are the user's, wherever it lies. Out of line: kernels
-// of a few microseconds wait for every line of their own code.
-inline __device__ __noinline__ Unit read_bytes(const std::byte* from, std::int64_t left) {
-  alignas(16) std::byte bytes[16] = {};
-  for (int i = 0; i < 16 && i < left; ++i) {
-    bytes[i] = from[i];
-  }
-  return *reinterpret_cast<const Unit*>(bytes);
-}
-
-inline __device__ __noinline__ void write_bytes(std::byte* to, std::int64_t left, Unit unit) {
-  alignas(16) std::byte bytes[16];
-  *reinterpret_cast<Unit*>(bytes) = unit;
-  for (int i = 0; i < 16 && i < left; ++i) {
-    to[i] = bytes[i];
-  }
-}
 
 // The lane's units of the packet at `base`, of which `left` bytes are the user's; the rest is zero.
 template <class P>

@@ -41,6 +41,7 @@ class FakeRanks {
   struct Options {
     int ranks = 4;
     bool one_queue = false;
+    std::int64_t piece_bytes = 4096;
   };
 
   explicit FakeRanks(const Options& options) : words_(std::make_unique<RankWords[]>(kMaxRanks)) {
@@ -53,7 +54,7 @@ class FakeRanks {
       for (int peer = 0; peer < options.ranks; ++peer) {
         words.push_back(mapped + peer);
       }
-      r.engine = take(StreamEngine::create(r.cuda, words));
+      r.engine = take(StreamEngine::create(r.cuda, words, options.piece_bytes));
       r.stream = take(r.cuda.create_stream());
     }
   }

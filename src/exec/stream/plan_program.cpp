@@ -37,7 +37,7 @@ bool PlanProgram::lends_input() const {
 bool PlanProgram::lends_output() const {
   return std::ranges::any_of(strands, [](const StrandProgram& strand) {
     const auto* const direct = std::get_if<StreamProgram>(&strand.program);
-    return direct != nullptr && direct->passes_on();
+    return direct != nullptr && !direct->passed_on().empty();
   });
 }
 

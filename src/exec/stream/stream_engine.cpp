@@ -23,9 +23,11 @@ struct Cut {
 Cut cut_for(const StreamProgram& program, const Portion& portion, const StreamCall& call) {
   // The first block is the longest.
   const std::int64_t longest = range_of(program.problem, portion, call.extent(), 0).length;
-  // Copying a part before the next one is there pays only where somebody waits to pass it on.
+  // Copying a part before the next one is there pays only where somebody waits to pass it on. Of
+  // two parts, one is folded while the other one is on the wires.
+  const std::int64_t most = is_reduction(program.problem.collective) ? 2 : kMaxParts;
   const std::int64_t wanted =
-      program.hops > 1 ? std::clamp<std::int64_t>(longest / call.part_bytes, 1, kMaxParts) : 1;
+      program.hops > 1 ? std::clamp<std::int64_t>(longest / call.part_bytes, 1, most) : 1;
   const std::int64_t part =
       std::max(kPartUnit, ceiling(ceiling(longest, wanted), kPartUnit) * kPartUnit);
   return {.parts = static_cast<int>(std::max<std::int64_t>(1, ceiling(longest, part))),
@@ -49,7 +51,7 @@ class StreamEngine::Run {
 
   // What the user's stream has to do before anything is moved.
   void offer(std::vector<WordStep>& steps) const {
-    for (int part = 0; part < cut_.parts; ++part) {
+    for (int part = 0; part < offered_parts(); ++part) {
       for (const Offer& offer : program_.offers) {
         steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
       }
@@ -57,11 +59,20 @@ class StreamEngine::Run {
   }
 
   // Between fork and join of the streams.
+  // Whoever waits, waits for what its peers put in before anything that waits for it in turn: parts
+  // one after the other, smallest depth first. Sums are taken a part later than what they are made
+  // of, when they are likely to be there.
   Status move() {
-    for (int part = 0; part < cut_.parts; ++part) {
-      // Smallest depth first: see the order of waits in the header.
-      for (int depth = 0; depth < kMaxDepth; ++depth) {
-        SENNIT_RETURN_IF_ERROR(take(depth, part));
+    const int lag = program_.folds.empty() ? 0 : 1;
+    for (int part = 0; part < cut_.parts + lag; ++part) {
+      if (part < cut_.parts) {
+        for (const Fold& fold : program_.folds) {
+          SENNIT_RETURN_IF_ERROR(run_fold(fold, part));
+        }
+        SENNIT_RETURN_IF_ERROR(take(0, part));
+      }
+      for (int depth = 1; depth < kMaxDepth && part >= lag; ++depth) {
+        SENNIT_RETURN_IF_ERROR(take(depth, part - lag));
       }
     }
     for (const OwnCopy& copy : program_.copies) {
@@ -72,14 +83,15 @@ class StreamEngine::Run {
 
   // What it has to do after all that was moved.
   void settle(std::vector<WordStep>& steps) const {
-    for (int part = 0; part < cut_.parts; ++part) {
+    const std::vector<Offer> passed_on = program_.passed_on();
+    for (int part = 0; part < offered_parts(); ++part) {
       for (const Offer& offer : program_.offers) {
         consume(steps, done(program_.rank, offer.reader, offer.channel, part));
       }
-      for (const Pull& pull : program_.pulls) {
-        for (const Offer& offer : pull.passes_on) {
-          consume(steps, done(program_.rank, offer.reader, offer.channel, part));
-        }
+    }
+    for (int part = 0; part < cut_.parts; ++part) {
+      for (const Offer& offer : passed_on) {
+        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
       }
     }
   }
@@ -102,6 +114,15 @@ class StreamEngine::Run {
                  [static_cast<std::size_t>(part)];
   }
 
+  // Nobody waits for a part of the inputs of reductions, so they are offered whole.
+  int offered_parts() const { return is_reduction(program_.problem.collective) ? 1 : cut_.parts; }
+
+  // Copies of a fold and of what follows it are on one stream, so that none waits while another one
+  // could run.
+  Result<void*> use_copies(int depth) {
+    return engine_.sides_.use(program_.folds.empty() ? depth : 0);
+  }
+
   // All waits before the first copy and all stores after the last, the copies one after the other:
   // copies that start as their own waits end run at half the rate (docs/performance.md).
   Status take(int depth, int part) {
@@ -118,7 +139,7 @@ class StreamEngine::Run {
         after.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
       }
     }
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, engine_.sides_.use(depth));
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, use_copies(depth));
     SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, before, stream));
     for (const Pull& pull : pulls) {
       SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
@@ -142,6 +163,89 @@ class StreamEngine::Run {
                                       stream);
   }
 
+  // What is fetched and folded at once, in bytes of the block.
+  struct Piece {
+    std::int64_t at = 0;
+    std::int64_t bytes = 0;
+    int generation = 0;
+  };
+
+  // Large pieces, since copies have microseconds between them. Where the end of the fold is the end
+  // of the call, smaller and smaller ones, so that little is left to be folded after the last copy:
+  // the copies of a piece take longer than the fold of one twice as long.
+  std::int64_t piece_length(const Fold& fold, std::int64_t left) const {
+    const std::int64_t most = engine_.staging_.piece_bytes();
+    const std::int64_t wanted = fold.passes_on.empty() ? std::max(left / 2, most / 4) : left;
+    return std::min({ceiling(wanted, kPartUnit) * kPartUnit, most, left});
+  }
+
+  Status run_fold(const Fold& fold, int part) {
+    SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
+    SENNIT_ASSIGN_OR_RETURN(void* const folds, engine_.sides_.use(kOwnStream));
+    std::vector<WordStep> before;
+    std::vector<WordStep> after;
+    for (const Operand& operand : fold.operands) {
+      if (operand.sender != program_.rank) {
+        consume(before, ready(program_.rank, operand.sender, operand.channel, 0));
+        after.push_back(fill(done(operand.sender, program_.rank, operand.channel, 0)));
+      }
+    }
+    if (part == 0) {
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, before, copies));
+    }
+    const std::int64_t begin = part * cut_.part_bytes;
+    const std::int64_t end = std::min(begin + cut_.part_bytes, range_of(fold.to).length);
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t bytes = piece_length(fold, end - at);
+      SENNIT_RETURN_IF_ERROR(run_piece(
+          fold, {.at = at, .bytes = bytes, .generation = pieces_ % Staging::kGenerations}));
+      at += bytes;
+    }
+    if (part == cut_.parts - 1) {
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, after, copies));
+    }
+    std::vector<WordStep> folded;
+    for (const Offer& offer : fold.passes_on) {
+      folded.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+    }
+    return walk(engine_.driver_, folded, folds);
+  }
+
+  Status run_piece(const Fold& fold, const Piece& piece) {
+    SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
+    SENNIT_ASSIGN_OR_RETURN(void* const folds, engine_.sides_.use(kOwnStream));
+    void* const folded = engine_.folded_[static_cast<std::size_t>(piece.generation)];
+    if (pieces_++ >= Staging::kGenerations) {
+      SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(folded, copies));
+    }
+    const int ranks = program_.problem.ranks;
+    FoldCall call{.output = call_.output + range_of(fold.to).begin + piece.at,
+                  .bytes = piece.bytes,
+                  .operand_count = static_cast<std::int32_t>(fold.operands.size()),
+                  .ranks = ranks};
+    // The next rank first: no two ranks begin with the same sender.
+    for (int distance = 0; distance < ranks; ++distance) {
+      const int sender = (program_.rank + distance) % ranks;
+      const auto operand = std::ranges::find(fold.operands, sender, &Operand::sender);
+      const Buffers& owner = call_.peers[static_cast<std::size_t>(sender)];
+      const std::int64_t at = range_of(operand->from).begin + piece.at;
+      FoldCall::Operand& place =
+          call.operands[static_cast<std::size_t>(operand - fold.operands.begin())];
+      place = {.data = call_.input + at, .scalar = owner.scalar};
+      if (distance > 0) {
+        std::byte* const staged = engine_.staging_.piece(piece.generation, distance - 1);
+        place.data = staged;
+        SENNIT_RETURN_IF_ERROR(engine_.driver_.copy_async(
+            staged, owner.input + at, static_cast<std::size_t>(piece.bytes), copies));
+      }
+    }
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.record(engine_.fetched_, copies));
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.fetched_, folds));
+    SENNIT_RETURN_IF_ERROR(engine_.driver_.launch(
+        call_.fold, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &call, folds));
+    return engine_.driver_.record(folded, folds);
+  }
+
   Status copy_own(const OwnCopy& copy) {
     const ByteRange from = range_of(copy.from);
     const ByteRange to = range_of(copy.to);
@@ -159,19 +263,42 @@ class StreamEngine::Run {
   Portion portion_;
   const StreamCall& call_;
   Cut cut_;
+  int pieces_ = 0;  // that were folded so far
 };
 
-StreamEngine::StreamEngine(CudaDriver& driver, std::vector<RankWords*> words)
-    : driver_(driver), words_(std::move(words)), sides_(driver), slot_sides_(driver) {}
+StreamEngine::StreamEngine(CudaDriver& driver,
+                           std::vector<RankWords*> words,
+                           std::int64_t piece_bytes)
+    : driver_(driver),
+      words_(std::move(words)),
+      staging_(driver, static_cast<int>(words_.size()), piece_bytes),
+      sides_(driver),
+      slot_sides_(driver) {}
 
 Result<std::unique_ptr<StreamEngine>> StreamEngine::create(CudaDriver& driver,
-                                                           std::vector<RankWords*> words) {
-  std::unique_ptr<StreamEngine> engine(new StreamEngine(driver, std::move(words)));
-  SENNIT_RETURN_IF_ERROR(engine->sides_.open(kStreams));
+                                                           std::vector<RankWords*> words,
+                                                           std::int64_t piece_bytes) {
+  std::unique_ptr<StreamEngine> engine(new StreamEngine(driver, std::move(words), piece_bytes));
+  SENNIT_RETURN_IF_ERROR(engine->open());
   return engine;
 }
 
-StreamEngine::~StreamEngine() = default;
+Status StreamEngine::open() {
+  SENNIT_RETURN_IF_ERROR(sides_.open(kStreams));
+  SENNIT_ASSIGN_OR_RETURN(fetched_, driver_.create_event());
+  for (void*& event : folded_) {
+    SENNIT_ASSIGN_OR_RETURN(event, driver_.create_event());
+  }
+  return {};
+}
+
+StreamEngine::~StreamEngine() {
+  for (void* const event : {fetched_, folded_[0], folded_[1]}) {
+    if (event != nullptr) {
+      (void)driver_.destroy_event(event);
+    }
+  }
+}
 
 Status StreamEngine::use_rings(host::Rings rings) {
   SENNIT_RETURN_IF_ERROR(slot_sides_.open(SlotRun::kStreams));

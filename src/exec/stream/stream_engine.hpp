@@ -1,6 +1,7 @@
-// StreamEngine: runs calls with copy engines alone. Streams of its own take the blocks of the other
-// ranks out of their memory; waiting is done by the streams, in words (exec/stream/words.hpp), and
-// no SM is busy meanwhile.
+// StreamEngine: runs calls with copy engines. Streams of its own take the blocks of the other ranks
+// out of their memory; waiting is done by the streams, in words (exec/stream/words.hpp), and no SM
+// is busy meanwhile. What is to be reduced is fetched piece by piece into staging memory, and
+// folded by kernels that wait for nobody.
 //
 //   SENNIT_ASSIGN_OR_RETURN(auto engine, StreamEngine::create(driver, words));
 //   SENNIT_RETURN_IF_ERROR(engine->use_rings(rings));   // for strands through host memory
@@ -14,8 +15,10 @@
 
 #include "drivers/cuda/cuda.hpp"
 #include "exec/stream/byte_range.hpp"
+#include "exec/stream/fold.hpp"
 #include "exec/stream/plan_program.hpp"
 #include "exec/stream/side_streams.hpp"
+#include "exec/stream/staging.hpp"
 #include "exec/stream/words.hpp"
 #include "path/host/rings.hpp"
 
@@ -33,6 +36,7 @@ class SlotRun;
 struct Buffers {
   const std::byte* input = nullptr;
   const std::byte* output = nullptr;
+  decltype(FoldCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
 };
 
 struct StreamCall {
@@ -43,8 +47,9 @@ struct StreamCall {
   std::int64_t element_bytes = 1;
   // Blocks that are passed on are cut into parts of about this length, the same on all ranks: so
   // short that others can begin soon, so long that copying one takes much longer than saying so,
-  // which costs 10 to 20 us.
+  // which costs 10 to 20 us. Those that are folded, into two parts at most.
   std::int64_t part_bytes = std::int64_t{64} << 20;
+  const void* fold = nullptr;  // for programs with folds: the kernel (exec/stream/fold.hpp)
 
   [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
 };
@@ -52,11 +57,16 @@ struct StreamCall {
 class StreamEngine {
  public:
   // `words`: of every rank, as this device sees them.
-  static Result<std::unique_ptr<StreamEngine>> create(CudaDriver& driver,
-                                                      std::vector<RankWords*> words);
+  static Result<std::unique_ptr<StreamEngine>> create(
+      CudaDriver& driver,
+      std::vector<RankWords*> words,
+      std::int64_t piece_bytes = Staging::kPieceBytes);
   ~StreamEngine();
   StreamEngine(const StreamEngine&) = delete;
   StreamEngine& operator=(const StreamEngine&) = delete;
+
+  // To be allocated before a program with folds runs.
+  [[nodiscard]] Staging& staging() { return staging_; }
 
   // Strands through slots in host memory may be run from now on. The rings outlive the engine;
   // called once.
@@ -73,14 +83,19 @@ class StreamEngine {
 
   class Run;
 
-  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words);
+  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t piece_bytes);
+  Status open();
   Status run_all(int rank, std::span<Run> direct, std::span<SlotRun> slots, void* stream);
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
+  Staging staging_;
   SideStreams sides_;
   SideStreams slot_sides_;
   host::Rings rings_;
+  // Events.
+  void* fetched_ = nullptr;                            // what the next fold needs
+  std::array<void*, Staging::kGenerations> folded_{};  // the generation is free again
 };
 
 }  // namespace sennit::stream

@@ -15,6 +15,21 @@ struct Source {
   int depth = 0;
 };
 
+// A block of the input, and the channel by which another rank takes it.
+struct Lent {
+  Block block;
+  int channel = 0;
+};
+
+// A block that this rank writes.
+struct Write {
+  Block to;
+  std::optional<Block> own_source{};  // what of this rank is read for it
+  bool is_copy = false;
+  // Messages of this rank that the sender has taken before it offers what is written.
+  std::vector<int> follows{};
+};
+
 class Compiler {
  public:
   Compiler(const Schedule& schedule, int rank) : schedule_(schedule) {
@@ -33,10 +48,10 @@ class Compiler {
       SENNIT_RETURN_IF_ERROR(pass_on(block, channel));
     }
     std::ranges::stable_sort(program_.pulls, {}, &Pull::depth);
-    if (!offered_stay(false)) {
+    if (!is_read_first(false)) {
       return refuse("a block that others read is written again");
     }
-    program_.may_be_in_place = offered_stay(true);
+    program_.may_be_in_place = is_read_first(true);
     return std::move(program_);
   }
 
@@ -68,7 +83,7 @@ class Compiler {
     }
     for (std::size_t c = 0; c < schedule_.channels.size(); ++c) {
       const auto channel = static_cast<int>(c);
-      if (const std::optional<Source> source = source_of(channel, 0)) {
+      if (const std::optional<Source> source = source_of(channel)) {
         program_.hops = std::max(program_.hops, source->depth + 1);
       }
       if (channel_at(channel).readers.size() != 1 || messages_per_tile(schedule_, channel) != 1) {
@@ -99,6 +114,7 @@ class Compiler {
         for (const int channel : step.out) {
           if (step.from.front().space == Space::kInput) {
             program_.offers.push_back({reader(channel), ordinal(channel), step.from.front()});
+            lent_.push_back({step.from.front(), channel});
           } else {
             forwards_.emplace_back(step.from.front(), channel);
           }
@@ -107,13 +123,11 @@ class Compiler {
       case StepKind::kRecv:
         return pull(step);
       case StepKind::kCopy:
-        for (std::size_t i = 0; i < step.from.size(); ++i) {
-          program_.copies.push_back({step.from[i], step.to[i]});
-        }
-        return {};
+        return copy(step);
       case StepKind::kRecvReduce:
+        return fold(step);
       case StepKind::kReduce:
-        return refuse("it reduces");
+        return refuse("it reduces blocks of one rank");
       case StepKind::kToken:
         return refuse("it has messages without data");
     }
@@ -122,8 +136,8 @@ class Compiler {
 
   Status pull(const Step& step) {
     const int channel = step.in.front();
-    const std::optional<Source> source = source_of(channel, 0);
-    if (step.to.empty() || !source) {
+    const std::optional<Source> source = source_of(channel);
+    if (step.to.empty() || !source || source->depth >= kMaxDepth) {
       return refuse("a message of it does not go from block to block in few hops");
     }
     program_.pulls.push_back({.sender = writer(channel),
@@ -131,58 +145,131 @@ class Compiler {
                               .from = source->block,
                               .to = step.to.front(),
                               .depth = source->depth});
+    const Step* const made = maker(writer(channel), source->block);
+    writes_.push_back(
+        {.to = step.to.front(), .follows = made == nullptr ? std::vector<int>() : made->in});
+    forward(step);
+    return {};
+  }
+
+  Status copy(const Step& step) {
+    for (std::size_t i = 0; i < step.from.size(); ++i) {
+      if (step.from[i].space != Space::kInput || step.to[i].space != Space::kOutput) {
+        return refuse("it copies other things than the input to the output");
+      }
+      if (is_reduction(program_.problem.collective)) {
+        // The only contribution, which may be scaled.
+        program_.folds.push_back({{{program_.rank, 0, step.from[i]}}, step.to[i]});
+      } else {
+        program_.copies.push_back({step.from[i], step.to[i]});
+      }
+      writes_.push_back({.to = step.to[i],
+                         .own_source = step.from[i],
+                         .is_copy = !is_reduction(program_.problem.collective)});
+    }
+    return {};
+  }
+
+  Status fold(const Step& step) {
+    std::vector<Operand> operands;
+    if (!step.from.empty()) {
+      operands.push_back({program_.rank, 0, step.from.front()});
+    }
+    for (const int channel : step.in) {
+      const std::optional<Source> source = source_of(channel);
+      if (!source || source->depth > 0) {
+        return refuse("it reduces what has been passed on");
+      }
+      operands.push_back({writer(channel), ordinal(channel), source->block});
+    }
+    std::vector<Operand> ordered = operands;
+    std::ranges::transform(step.order, ordered.begin(), [&](int operand) {
+      return operands[static_cast<std::size_t>(operand)];
+    });
+    if (step.from.empty() || step.to.empty() || !has_all_ranks(ordered)) {
+      return refuse("a reduction of it is not of the inputs of all ranks");
+    }
+    writes_.push_back({.to = step.to.front(), .own_source = step.from.front()});
+    program_.folds.push_back({std::move(ordered), step.to.front()});
+    forward(step);
+    return {};
+  }
+
+  bool has_all_ranks(const std::vector<Operand>& operands) const {
+    std::vector<bool> found(static_cast<std::size_t>(program_.problem.ranks));
+    for (const Operand& operand : operands) {
+      found[static_cast<std::size_t>(operand.sender)] = operand.from.space == Space::kInput;
+    }
+    return operands.size() == found.size() && std::ranges::find(found, false) == found.end();
+  }
+
+  void forward(const Step& step) {
     for (const int next : step.out) {
       forwards_.emplace_back(step.to.front(), next);
     }
-    return {};
   }
 
   // The block that the writer of `channel` sends, and how many hops it has behind it there.
-  std::optional<Source> source_of(int channel, int hops) const {
+  std::optional<Source> source_of(int channel, int hops = 0) const {
     const int rank = writer(channel);
-    for (const Lane& lane : lanes_of(rank)) {
+    const std::optional<Block> block = sent_block(channel);
+    if (!block || block->space == Space::kInput) {
+      return block ? std::optional(Source{*block, 0}) : std::nullopt;
+    }
+    const Step* const made = maker(rank, *block);
+    if (made == nullptr || hops >= kMaxDepth) {
+      return std::nullopt;
+    }
+    int depth = 0;
+    for (const int arrived : made->in) {
+      const std::optional<Source> before = source_of(arrived, hops + 1);
+      if (!before) {
+        return std::nullopt;
+      }
+      depth = std::max(depth, before->depth + 1);
+    }
+    return Source{*block, depth};
+  }
+
+  // The one block that is behind the messages of `channel`.
+  std::optional<Block> sent_block(int channel) const {
+    for (const Lane& lane : lanes_of(writer(channel))) {
       for (const Step& step : lane.steps) {
-        if (std::ranges::find(step.out, channel) == step.out.end()) {
-          continue;
+        if (std::ranges::find(step.out, channel) != step.out.end()) {
+          const auto& blocks = step.kind == StepKind::kSend ? step.from : step.to;
+          return blocks.size() == 1 ? std::optional(blocks.front()) : std::nullopt;
         }
-        const auto& blocks = step.kind == StepKind::kSend ? step.from : step.to;
-        if (blocks.size() != 1) {
-          return std::nullopt;
-        }
-        const Block block = blocks.front();
-        if (block.space == Space::kInput) {
-          return Source{block, 0};
-        }
-        const std::optional<int> arrived = channel_into(rank, block);
-        const auto before =
-            arrived && hops < kMaxDepth ? source_of(*arrived, hops + 1) : std::nullopt;
-        return before && before->depth + 1 < kMaxDepth
-                   ? std::optional(Source{block, before->depth + 1})
-                   : std::nullopt;
       }
     }
     return std::nullopt;
   }
 
-  // The channel whose message `rank` stores in its block.
-  std::optional<int> channel_into(int rank, const Block& block) const {
+  // The step by which `rank` stores in its block what has come from others; null for the input.
+  const Step* maker(int rank, const Block& block) const {
     for (const Lane& lane : lanes_of(rank)) {
       for (const Step& step : lane.steps) {
-        if (step.kind == StepKind::kRecv && step.to == std::vector{block}) {
-          return step.in.front();
+        if ((step.kind == StepKind::kRecv || step.kind == StepKind::kRecvReduce) &&
+            step.to == std::vector{block}) {
+          return &step;
         }
       }
     }
-    return std::nullopt;
+    return nullptr;
   }
 
   Status pass_on(const Block& block, int channel) {
-    const auto from = std::ranges::find(program_.pulls, block, &Pull::to);
-    if (from == program_.pulls.end()) {
-      return refuse("it passes on what did not arrive");
+    const Offer offer{reader(channel), ordinal(channel), block};
+    if (const auto pull = std::ranges::find(program_.pulls, block, &Pull::to);
+        pull != program_.pulls.end()) {
+      pull->passes_on.push_back(offer);
+      return {};
     }
-    from->passes_on.push_back({reader(channel), ordinal(channel), block});
-    return {};
+    if (const auto fold = std::ranges::find(program_.folds, block, &Fold::to);
+        fold != program_.folds.end()) {
+      fold->passes_on.push_back(offer);
+      return {};
+    }
+    return refuse("it passes on what did not arrive");
   }
 
   // Blocks of output and input that are one memory in place are one block then.
@@ -195,37 +282,55 @@ class Compiler {
     return block;
   }
 
-  // Nothing writes a block that others may read, but the pull that passes it on, and nothing writes
-  // a block twice.
-  bool offered_stay(bool in_place) const {
-    std::vector<Block> written;
-    for (const Pull& pull : program_.pulls) {
-      written.push_back(cell(pull.to, in_place));
-    }
-    for (const OwnCopy& copy : program_.copies) {
-      if (cell(copy.to, in_place) != cell(copy.from, in_place)) {
-        written.push_back(cell(copy.to, in_place));
+  // What is written, as cells. A copy of a block onto itself writes nothing.
+  std::vector<Write> writes(bool in_place) const {
+    std::vector<Write> cells;
+    for (Write write : writes_) {
+      write.to = cell(write.to, in_place);
+      if (write.own_source) {
+        write.own_source = cell(*write.own_source, in_place);
+      }
+      if (!write.is_copy || write.own_source != write.to) {
+        cells.push_back(std::move(write));
       }
     }
-    std::vector<Block> sorted = written;
-    std::ranges::sort(sorted);
-    if (std::ranges::adjacent_find(sorted) != sorted.end()) {
-      return false;
-    }
-    return std::ranges::none_of(program_.offers, [&](const Offer& offer) {
-      return std::ranges::find(written, cell(offer.block, in_place)) != written.end();
+    return cells;
+  }
+
+  // Nothing is written twice, and what is read is read before it is written: by this rank, because
+  // no step reads what another one writes, and by others, because what is written follows their
+  // having taken it.
+  bool is_read_first(bool in_place) const {
+    const std::vector<Write> all = writes(in_place);
+    return std::ranges::all_of(all, [&](const Write& write) {
+      const bool is_alone = std::ranges::none_of(all, [&](const Write& other) {
+        return &other != &write && (other.to == write.to || other.own_source == write.to);
+      });
+      return is_alone && std::ranges::all_of(lent_, [&](const Lent& lent) {
+               return cell(lent.block, in_place) != write.to ||
+                      std::ranges::find(write.follows, lent.channel) != write.follows.end();
+             });
     });
   }
 
   const Schedule& schedule_;
   StreamProgram program_;
+  std::vector<Lent> lent_;
+  std::vector<Write> writes_;
   std::vector<std::pair<Block, int>> forwards_;  // what arrived, and the channel that it leaves by
 };
 
 }  // namespace
 
-bool StreamProgram::passes_on() const {
-  return std::ranges::any_of(pulls, [](const Pull& pull) { return !pull.passes_on.empty(); });
+std::vector<Offer> StreamProgram::passed_on() const {
+  std::vector<Offer> all;
+  for (const Fold& fold : folds) {
+    all.insert(all.end(), fold.passes_on.begin(), fold.passes_on.end());
+  }
+  for (const Pull& pull : pulls) {
+    all.insert(all.end(), pull.passes_on.begin(), pull.passes_on.end());
+  }
+  return all;
 }
 
 Result<StreamProgram> compile_stream(const Schedule& schedule, int rank) {

@@ -1,11 +1,11 @@
-// UnitReducer: the arithmetic of types/reducer.hpp on the 16 bytes that a lane holds.
+// UnitReducer: the arithmetic of types/reducer.hpp on the 16 bytes that a thread holds, for all
+// kernels.
 #pragma once
 
-#include "exec/sm/direct_call.hpp"
-#include "exec/sm/packet.cuh"
+#include "exec/unit.cuh"
 #include "types/reducer.hpp"
 
-namespace sennit::sm {
+namespace sennit {
 
 struct NoReduction {
   static constexpr bool kReduces = false;
@@ -76,4 +76,4 @@ struct UnitReducer {
   }
 };
 
-}  // namespace sennit::sm
+}  // namespace sennit

@@ -1,0 +1,186 @@
+// Reductions by copy engines, of ranks with fake GPUs.
+#include "comm/device/fake_gpus.hpp"
+#include "exec/stream/fold.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr std::int64_t kCount = 100'003;
+// Not exact in float: another order of addition gives other bits.
+float value(int rank, std::int64_t i) {
+  return static_cast<float>((i * 37 + rank * 1001) % 977 - 400) / 7.0F;
+}
+
+float factor(int rank) { return 0.3F + static_cast<float>(rank); }
+
+// What a kernel would do with floats.
+std::function<void()> fold_floats(const void* /*kernel*/, const void* parameters) {
+  return [call = *static_cast<const stream::FoldCall*>(parameters)] {
+    for (std::int64_t at = 0; at < call.bytes; at += 4) {
+      float sum = 0;
+      for (int i = 0; i < call.operand_count; ++i) {
+        float operand = 0;
+        float scalar = 0;
+        std::memcpy(&operand, call.operands[static_cast<std::size_t>(i)].data + at, 4);
+        std::memcpy(&scalar, call.operands[static_cast<std::size_t>(i)].scalar.data(), 4);
+        operand *= scalar;
+        sum = i == 0 ? operand : sum + operand;
+      }
+      std::memcpy(call.output + at, &sum, 4);
+    }
+  };
+}
+
+float expected(std::int64_t i, int ranks) {
+  float sum = value(0, i) * factor(0);
+  for (int rank = 1; rank < ranks; ++rank) {
+    sum += value(rank, i) * factor(rank);
+  }
+  return sum;
+}
+
+class FoldingGpus : public FakeGpus {
+ protected:
+  static Operation reduction(const Rank& rank, Collective collective, std::int64_t count) {
+    Operation op;
+    op.collective = collective;
+    op.send = rank.send;
+    op.recv = rank.recv;
+    op.count = count;
+    op.dtype = Dtype::kFloat32;
+    op.op = ReduceOp::kPremulSum;
+    const float scalar = factor(rank.rank);
+    std::memcpy(op.scaling.scalar.data(), &scalar, sizeof(scalar));
+    return op;
+  }
+
+  static Operation wished(Operation operation) {
+    operation.wishes.protocol = "direct_get";
+    operation.wishes.algorithm =
+        operation.collective == Collective::kAllReduce ? "two_shot" : "direct";
+    return operation;
+  }
+
+  static void fill_floats(Rank& rank, std::int64_t count, bool in_place) {
+    rank.send = rank.allocate(count * 4);
+    rank.recv = in_place ? rank.send : rank.allocate(count * 4);
+    refill(rank, count);
+  }
+  static void refill(const Rank& rank, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float v = value(rank.rank, i);
+      std::memcpy(rank.send + i * 4, &v, 4);
+    }
+  }
+
+  static void check_sums(const Rank& rank, std::int64_t count, std::int64_t first = 0) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      float found = 0;
+      std::memcpy(&found, rank.recv + i * 4, 4);
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(found),
+                std::bit_cast<std::uint32_t>(expected(first + i, kRanks)))
+          << "rank " << rank.rank << ", element " << i;
+    }
+  }
+};
+
+void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
+
+TEST_F(FoldingGpus, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fold_floats);
+    fill_floats(rank, kCount, rank.rank % 2 == 0);
+    expect_ok(rank.call(wished(reduction(rank, Collective::kAllReduce, kCount))));
+    rank.finish();
+    check_sums(rank, kCount);
+  });
+}
+
+TEST_F(FoldingGpus, ScatterTheirSums) {
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fold_floats);
+    fill_floats(rank, kCount * kRanks, false);
+    expect_ok(rank.call(wished(reduction(rank, Collective::kReduceScatter, kCount))));
+    rank.finish();
+    check_sums(rank, kCount, rank.rank * kCount);
+  });
+}
+
+TEST_F(FoldingGpus, ReduceToEveryRoot) {
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fold_floats);
+    fill_floats(rank, kCount, false);
+    for (int root = 0; root < kRanks; ++root) {
+      Operation op = wished(reduction(rank, Collective::kReduce, kCount));
+      op.root = root;
+      expect_ok(rank.call(op));
+      rank.finish();
+      if (rank.rank == root) {
+        check_sums(rank, kCount);
+      }
+    }
+  });
+}
+
+TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
+  run([](Rank& rank) {
+    fill_floats(rank, kCount, true);
+    const Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));
+    if (rank.rank == 2) {
+      rank.cuda->fail("allocate");
+    }
+    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
+    rank.cuda->run_kernels(fold_floats);
+    expect_ok(rank.call(op));
+    rank.finish();
+    check_sums(rank, kCount);
+  });
+}
+
+TEST_F(FoldingGpus, NothingIsStagedWhileAStreamCaptures) {
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fold_floats);
+    fill_floats(rank, kCount, true);
+    // All have mapped the buffers, but nobody has reduced.
+    Operation gather = all_gather(rank, 16);
+    gather.recv = rank.allocate(16 * kRanks);
+    gather.wishes.protocol = "direct_get";
+    expect_ok(rank.call(gather));
+    rank.finish();
+    const Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));
+    rank.cuda->begin_capture(rank.stream);
+    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
+    ASSERT_TRUE(rank.cuda->end_capture(rank.stream).ok());
+    expect_ok(rank.call(op));
+    rank.finish();
+    rank.cuda->begin_capture(rank.stream);
+    expect_ok(rank.call(op));
+    const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
+    refill(rank, kCount);
+    graph.launch(rank.stream);
+    rank.finish();
+    check_sums(rank, kCount);
+  });
+}
+
+TEST_F(FoldingGpus, GiveBackTheMemoryThatStages) {
+  run([](Rank& rank) {
+    fill_floats(rank, kCount, true);
+    expect_ok(rank.call(wished(reduction(rank, Collective::kAllReduce, kCount))));
+    rank.finish();
+    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
+    EXPECT_TRUE(rank.cuda->release(rank.send).ok());
+    rank.comm.reset();
+    EXPECT_EQ(rank.cuda->left_over(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace sennit::tests

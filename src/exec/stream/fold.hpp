@@ -1,0 +1,36 @@
+// The kernel by which a rank reduces what its copy engines have fetched: one call folds a stretch
+// of bytes of all operands, in their order, and stores it. It waits for nobody.
+#pragma once
+
+#include "exec/stream/words.hpp"
+#include "types/tables.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit::stream {
+
+// The kernel's parameter.
+struct FoldCall {
+  struct Operand {
+    const std::byte* data = nullptr;
+    alignas(16) std::array<std::byte, 16> scalar{};  // of premul_sum: that of its rank
+  };
+
+  std::array<Operand, kMaxRanks> operands{};  // in the order in which they are combined
+  std::byte* output = nullptr;                // may be one of the operands
+  std::int64_t bytes = 0;                     // whole elements
+  std::int32_t operand_count = 0;
+  std::int32_t ranks = 1;  // what avg divides by
+};
+
+// A quarter of an H200's SMs. Each can load some 100 GB/s, so they are well ahead of what the wires
+// bring, and the rest of the GPU stays with the user.
+inline constexpr unsigned kFoldBlocks = 32;
+inline constexpr unsigned kFoldThreads = 512;
+
+// As CudaDriver::launch takes it; null for pairs that do not exist, and in a build without CUDA.
+const void* fold_kernel(Dtype dtype, ReduceOp op);
+
+}  // namespace sennit::stream
