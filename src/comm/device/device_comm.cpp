@@ -36,6 +36,18 @@ Shape shape_of(const Operation& operation, int ranks) {
   return {.ranks = ranks, .root = root_of(operation)};
 }
 
+// The streams of the calls but that of the first, each once.
+std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
+  std::vector<void*> others;
+  for (const DeviceComm::Call& call : calls) {
+    if (call.stream != calls.front().stream &&
+        std::ranges::find(others, call.stream) == others.end()) {
+      others.push_back(call.stream);
+    }
+  }
+  return others;
+}
+
 template <int kRanks>
 void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
   call.blocks = geometry.blocks;
@@ -51,6 +63,7 @@ DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options opt
       device_(device),
       world_(world),
       options_(std::move(options)),
+      order_(driver),
       comparison_(world) {}
 
 Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
@@ -69,20 +82,17 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
                                                 .blocks = options.blocks,
                                                 .maps_peers = options.nvlink},
                                                exchange));
+  SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver.allocate(static_cast<std::size_t>(world.size()) * 16));
   SENNIT_RETURN_IF_ERROR(comm->open_copy_engines(exchange));
-  comm->watcher_ =
-      std::jthread([self = comm.get()](const std::stop_token& stop) { self->watch(stop); });
+  comm->start_watching();
   return comm;
 }
 
 DeviceComm::~DeviceComm() {
-  watcher_.request_stop();
-  if (watcher_.joinable()) {
-    watcher_.join();
-  }
+  leave_watched();
   copy_engines_.reset();  // it knows the memory
   if (token_ != nullptr) {
     const DeviceScope scope(driver_, device_);
@@ -203,6 +213,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   direct.input = static_cast<const std::byte*>(op.send);
   direct.output = static_cast<std::byte*>(op.recv);
   direct.scalar = op.scaling.scalar;
+  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
@@ -271,8 +282,9 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   return call;
 }
 
-// One kernel for all: sends and recvs that were posted together may need each other.
-Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
+// One kernel for all, in the stream of the first: sends and recvs that were posted together may
+// need each other.
+Status DeviceComm::pairs(std::span<const Call> calls) {
   if (!facts_.nvlink) {
     return fail(Code::kUnsupported,
                 "GPU ranks send and receive over path nvlink so far, and SENNIT_PATHS leaves it "
@@ -280,7 +292,7 @@ Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
   }
   if (calls.size() > sm::kMaxPairCalls) {
     return fail(Code::kUnsupported,
-                "a group has {} sends and recvs on one stream; GPU ranks take up to {}",
+                "a group has {} sends and recvs; GPU ranks take up to {}",
                 calls.size(),
                 sm::kMaxPairCalls);
   }
@@ -308,11 +320,17 @@ Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
   }
   // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
   pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
-  return driver_.launch(
+  void* const stream = calls.front().stream;
+  const std::vector<void*> others = other_streams(calls);
+  SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
+  SENNIT_RETURN_IF_ERROR(order_.before(stream));
+  SENNIT_RETURN_IF_ERROR(driver_.launch(
       sm::pairs_kernel(kPairPackets),
       {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
-      stream);
+      stream));
+  SENNIT_RETURN_IF_ERROR(order_.after(stream));
+  return order_.fork(stream, others);
 }
 
 Status DeviceComm::enqueue(std::span<const Call> calls) {
@@ -324,23 +342,18 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
-  std::vector<std::pair<void*, std::vector<Call>>> by_stream;
+  std::vector<Call> messages;
   for (const Call& call : calls) {
     if (call.operation.collective == Collective::kSendRecv) {
-      auto at = std::ranges::find(by_stream, call.stream, &decltype(by_stream)::value_type::first);
-      if (at == by_stream.end()) {
-        at = by_stream.insert(by_stream.end(), {call.stream, {}});
-      }
-      at->second.push_back(call);
+      messages.push_back(call);
       continue;
     }
+    SENNIT_RETURN_IF_ERROR(order_.before(call.stream));
     SENNIT_RETURN_IF_ERROR(call.operation.collective == Collective::kBarrier ? barrier(call.stream)
                                                                              : collective(call));
+    SENNIT_RETURN_IF_ERROR(order_.after(call.stream));
   }
-  for (const auto& [stream, sends_and_recvs] : by_stream) {
-    SENNIT_RETURN_IF_ERROR(pairs(sends_and_recvs, stream));
-  }
-  return {};
+  return pairs(messages);
 }
 
 }  // namespace sennit

@@ -116,6 +116,7 @@ class Maker {
     small_.warps = call_.warps;
     small_.ranks = call_.ranks;
     small_.scalar = call_.scalar;
+    small_.scalar_on_device = call_.scalar_on_device;
   }
 
   const Call& call_;

@@ -48,7 +48,8 @@ struct BasicSmallCall {
   std::uint32_t fingerprint = 0;
   std::uint64_t deadline_ns = 0;
   bool is_ragged = false;  // the length is no multiple of 16
-  alignas(16) std::array<std::byte, 16> scalar{};
+  alignas(16) std::array<std::byte, 16> scalar{};  // see BasicDirectCall
+  const std::byte* scalar_on_device = nullptr;
 };
 
 using SmallCall = BasicSmallCall<kMaxRanks>;
