@@ -7,15 +7,11 @@
 namespace sennit {
 namespace {
 
-constexpr std::int64_t kKilo = 1024;
-constexpr std::int64_t kMega = kKilo * kKilo;
+constexpr std::int64_t kMega = std::int64_t{1} << 20;
 
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
-
-// Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
-constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 
 // The percent that went through host memory beside copies over NVLink at the best time, in a first
 // try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
@@ -54,9 +50,26 @@ int host_share_of(Collective collective, int ranks, std::int64_t bytes) {
 
 // Copy engines move, they do not reduce; in a gather or scatter they would be no faster than the
 // root's one wire, which the SMs fill as well.
-bool suits_copy_engines(Collective collective, int ranks) {
-  return ranks > 1 && (collective == Collective::kAllGather ||
-                       collective == Collective::kAllToAll || collective == Collective::kBroadcast);
+bool suits_copy_engines(Collective collective,
+                        int ranks,
+                        std::int64_t bytes,
+                        const DeviceFacts& facts) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kBroadcast:
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.copies_from_bytes;
+    case Collective::kSendRecv:
+      return bytes >= kCopiedMessagesFromBytes;
+    case Collective::kAllReduce:
+    case Collective::kBarrier:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return false;
+  }
+  return false;
 }
 
 std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
@@ -194,8 +207,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const DeviceFacts& facts) {
   DeviceChoice choice;
   bool copies = facts.copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks) &&
-                total_bytes(collective, shape.ranks, bytes) >= facts.copies_from_bytes;
+                suits_copy_engines(collective, shape.ranks, bytes, facts);
   if (!wishes.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, facts.copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;

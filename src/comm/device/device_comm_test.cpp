@@ -296,6 +296,7 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
       seen = static_cast<const sm::DirectCall*>(parameters)->scalar_on_device;
     });
     Operation op = all_gather(rank, 16);
+    op.wishes.protocol = "ll128";  // on the kernel that takes a DirectCall
     op.collective = Collective::kAllReduce;
     op.dtype = Dtype::kFloat32;
     op.op = ReduceOp::kPremulSum;
