@@ -32,7 +32,9 @@ struct UnitReducer {
   template <int kUnits, class Scaled>
   __device__ static void prepare(Unit (&units)[kUnits], const Scaled& scaled) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
-      const T scalar = *reinterpret_cast<const T*>(scaled.scalar.data());
+      const std::byte* const factor =
+          scaled.scalar_on_device != nullptr ? scaled.scalar_on_device : scaled.scalar.data();
+      const T scalar = *reinterpret_cast<const T*>(factor);
 #pragma unroll
       for (Unit& unit : units) {
         auto elements = __builtin_bit_cast(Elements, unit);

@@ -10,15 +10,11 @@
 namespace sennit {
 namespace {
 
-constexpr std::int64_t kKilo = 1024;
-constexpr std::int64_t kMega = kKilo * kKilo;
+constexpr std::int64_t kMega = std::int64_t{1} << 20;
 
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
-
-// Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
-constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 
 // The percent that went through host memory beside copies over NVLink at the best time, in a first
 // try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
@@ -64,20 +60,21 @@ int host_share_of(Collective collective, int ranks, std::int64_t bytes) {
 bool suits_copy_engines(Collective collective,
                         int ranks,
                         std::int64_t bytes,
-                        std::int64_t from_bytes) {
+                        const DeviceFacts& facts) {
   switch (collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
     case Collective::kBroadcast:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= from_bytes;
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.copies_from_bytes;
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
     case Collective::kReduce:
       return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingFromBytes;
+    case Collective::kSendRecv:
+      return bytes >= kCopiedMessagesFromBytes;
     case Collective::kGather:
     case Collective::kScatter:
     case Collective::kBarrier:
-    case Collective::kSendRecv:
       return false;
   }
   return false;
@@ -225,7 +222,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const DeviceFacts& facts) {
   DeviceChoice choice;
   bool copies = facts.copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks, bytes, facts.copies_from_bytes);
+                suits_copy_engines(collective, shape.ranks, bytes, facts);
   if (!wishes.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, facts.copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;

@@ -50,12 +50,12 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
 
 Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& operation,
                                                             const DeviceChoice& choice) {
-  const Key key{operation.collective, is_rooted(operation.collective) ? operation.root : 0, choice};
+  const Key key = key_of(operation, choice);
   if (const auto known = copyings_.find(key); known != copyings_.end()) {
     return &known->second;
   }
   SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
-  SENNIT_ASSIGN_OR_RETURN(stream::PlanProgram program, stream::compile_plan(*plan, world_.rank()));
+  SENNIT_ASSIGN_OR_RETURN(stream::PlanProgram program, stream::compile_plan(*plan, key.place));
   return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
 }
 
@@ -68,16 +68,6 @@ std::function<Status()> DeviceComm::trouble_of(const Operation& operation) {
     }
     return look();
   };
-}
-
-// Others may wait for what this rank has not put into its streams.
-void DeviceComm::give_up(const Status& why) {
-  {
-    const std::scoped_lock lock(mutex_);
-    failure_ = why;
-  }
-  world_.my_line().fail(why.code(), -1);
-  abort();
 }
 
 bool DeviceComm::is_for_streams(const DeviceChoice& choice) {
@@ -101,10 +91,9 @@ Result<bool> DeviceComm::copy(const Call& call, DeviceChoice choice) {
   SENNIT_ASSIGN_OR_RETURN(const Copying* copying, find_copying(call.operation, choice));
   announce(call.operation, copying->plan_hash);
   if (choice.host_share > 0) {
-    Result<bool> rings = copy_engines_->open_rings(call.stream, trouble);
+    const Result<bool> rings = copy_engines_->open_rings(call.stream, trouble);
     if (!rings.ok()) {
-      give_up(rings.status());
-      return rings;
+      return give_up(rings.status());
     }
     if (!*rings) {
       DeviceFacts facts = facts_;
@@ -121,7 +110,7 @@ Result<bool> DeviceComm::copy(const Call& call, DeviceChoice choice) {
                                             .stream = call.stream,
                                             .trouble = trouble});
   if (!copied.ok()) {
-    give_up(copied.status());
+    return give_up(copied.status());
   }
   return copied;
 }

@@ -111,7 +111,8 @@ TEST_F(FakeGpusWithRings, WorkWithoutNvlink) {
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
     fill(rank);
-    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    const Status gathered = rank.call(all_gather(rank));
+    ASSERT_TRUE(gathered.ok()) << gathered.message();
     check_moved(rank);
     ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
     rank.finish();

@@ -20,6 +20,11 @@ struct PlanProgram {
   int rank = 0;
   std::vector<StrandProgram> strands;
 
+  // Of a plan of one strand, of direct_get.
+  [[nodiscard]] const StreamProgram& direct() const {
+    return std::get<StreamProgram>(strands.front().program);
+  }
+
   // What other ranks read of this rank's memory.
   [[nodiscard]] bool lends_input() const;
   [[nodiscard]] bool lends_output() const;
