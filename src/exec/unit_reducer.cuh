@@ -14,6 +14,17 @@ struct NoReduction {
   __device__ static void prepare(Unit (&)[kUnits], const Call&) {}
 };
 
+// Where the factor of premul_sum is read, in calls that may have it in memory of the device.
+template <class Scaled>
+__device__ const std::byte* factor_of(const Scaled& scaled) {
+  if constexpr (requires { scaled.scalar_on_device; }) {
+    if (scaled.scalar_on_device != nullptr) {
+      return scaled.scalar_on_device;
+    }
+  }
+  return scaled.scalar.data();
+}
+
 template <typename T, ReduceOp kOp>
 struct UnitReducer {
   using Element = Reducer<T, kOp>;
@@ -32,9 +43,7 @@ struct UnitReducer {
   template <int kUnits, class Scaled>
   __device__ static void prepare(Unit (&units)[kUnits], const Scaled& scaled) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
-      const std::byte* const factor =
-          scaled.scalar_on_device != nullptr ? scaled.scalar_on_device : scaled.scalar.data();
-      const T scalar = *reinterpret_cast<const T*>(factor);
+      const T scalar = *reinterpret_cast<const T*>(factor_of(scaled));
 #pragma unroll
       for (Unit& unit : units) {
         auto elements = __builtin_bit_cast(Elements, unit);

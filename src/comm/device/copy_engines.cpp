@@ -124,6 +124,15 @@ Status CopyEngines::probe(stream::RankWords& mine) {
   return status.ok() ? destroyed : status;
 }
 
+bool CopyEngines::can_run(const Call& call, bool is_capturing) {
+  const Operation& op = call.operation;
+  if (!call.program.may_be_in_place() && is_in_place(op, world_.rank(), world_.size())) {
+    return false;
+  }
+  // The others could not read a scalar in memory of this device.
+  return !is_reduction(op.collective) || (op.scalar_on_device == nullptr && can_fold(is_capturing));
+}
+
 // As with other kernels: a first launch may wait for what is in the streams already.
 Status CopyEngines::preload_folds() {
   for (const Dtype dtype : kDtypes) {
@@ -159,9 +168,7 @@ Result<bool> CopyEngines::run(const Call& call) {
   request.input = program.lends_input() ? op.send : nullptr;
   request.output = program.lends_output() ? op.recv : nullptr;
   request.scalar = op.scaling.scalar;
-  request.takes_part =
-      (program.may_be_in_place() || !is_in_place(op, world_.rank(), world_.size())) &&
-      (!is_reduction(op.collective) || can_fold(capturing));
+  request.takes_part = can_run(call, capturing);
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
   if (!peers) {
     return false;

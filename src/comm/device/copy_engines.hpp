@@ -63,6 +63,8 @@ class CopyEngines {
   [[nodiscard]] bool maps_memory_of(int rank) const;
   Status probe(stream::RankWords& mine);
   Status preload_folds();
+  // As far as this rank knows.
+  bool can_run(const Call& call, bool is_capturing);
   bool can_fold(bool is_capturing);
 
   CudaDriver& driver_;

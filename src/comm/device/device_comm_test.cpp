@@ -294,12 +294,14 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
     const std::byte* seen = nullptr;
     rank.cuda->run_kernels([&](const void* /*kernel*/, const void* parameters) {
       seen = static_cast<const sm::DirectCall*>(parameters)->scalar_on_device;
+      return [] {};
     });
     Operation op = all_gather(rank, 16);
     op.wishes.protocol = "ll128";  // on the kernel that takes a DirectCall
     op.collective = Collective::kAllReduce;
     op.dtype = Dtype::kFloat32;
     op.op = ReduceOp::kPremulSum;
+    op.wishes.protocol = "ll128";  // small calls have another parameter
     ASSERT_TRUE(rank.call(op).ok());
     EXPECT_EQ(seen, nullptr);
     op.scalar_on_device = rank.allocate(16);

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstring>
 #include <functional>
-#include <vector>
 
 namespace sennit::tests {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 constexpr std::int64_t kCount = 100'003;
 // Not exact in float: another order of addition gives other bits.
 float value(int rank, std::int64_t i) {
-  return static_cast<float>((i * 37 + rank * 1001) % 977 - 400) / 7.0F;
+  return static_cast<float>((i * 37 + std::int64_t{rank} * 1001) % 977 - 400) / 7.0F;
 }
 
 float factor(int rank) { return 0.3F + static_cast<float>(rank); }
@@ -126,6 +125,17 @@ TEST_F(FoldingGpus, ReduceToEveryRoot) {
         check_sums(rank, kCount);
       }
     }
+  });
+}
+
+TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
+  run([](Rank& rank) {
+    fill_floats(rank, kCount, true);
+    Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));
+    if (rank.rank == 1) {
+      op.scalar_on_device = rank.allocate(4);
+    }
+    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
   });
 }
 

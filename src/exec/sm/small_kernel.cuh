@@ -2,8 +2,8 @@
 #pragma once
 
 #include "exec/sm/small_call.hpp"
-#include "exec/sm/unit_reducer.cuh"
 #include "exec/sm/warp.cuh"
+#include "exec/unit_reducer.cuh"
 
 namespace sennit::sm {
 

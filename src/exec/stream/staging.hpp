@@ -29,12 +29,12 @@ class Staging {
   [[nodiscard]] std::int64_t piece_bytes() const { return piece_bytes_; }
   [[nodiscard]] std::int64_t bytes() const { return kGenerations * operands_ * piece_bytes_; }
   [[nodiscard]] std::byte* piece(int generation, int operand) const {
-    return memory_ + (std::int64_t{generation} * operands_ + operand) * piece_bytes_;
+    return memory_ + (generation * operands_ + operand) * piece_bytes_;
   }
 
  private:
   CudaDriver& driver_;
-  int operands_;  // those of other ranks
+  std::int64_t operands_;  // those of other ranks
   std::int64_t piece_bytes_;
   std::byte* memory_ = nullptr;
 };
