@@ -4,7 +4,6 @@
 #include "exec/sm/small_call.hpp"
 #include "verify/verify.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <utility>
 
 namespace sennit {
 namespace {
