@@ -1,9 +1,9 @@
 // compare: times Sennit's collectives on GPU memory against NCCL's, in the same processes, on the
 // same GPUs, sample by sample in turn.
 //
-//   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N] [--collective
-//   C]
-//           [--against engines] [--pair 0:1 [--bidirectional yes]] [--window N]
+//   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N]
+//           [--collective C] [--against engines|shares]
+//           [--pair 0:1 [--bidirectional yes]] [--window N]
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
@@ -12,7 +12,8 @@
 // both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 4 MB
 // and more also time Sennit's two engines one against the other, SMs and copy engines, where both
-// can run a call.
+// can run a call; with --against shares, rows of 16 MB and more its copy engines with several
+// shares of the message, in percent, through host memory beside NVLink.
 #include "compare_options.hpp"
 #include "nccl.hpp"
 
@@ -43,6 +44,8 @@ using sennit_bench::kMaxRanks;
 using sennit_bench::Options;
 
 constexpr std::size_t kEnginesFromBytes = std::size_t{4} << 20;
+constexpr std::size_t kSharesFromBytes = std::size_t{16} << 20;
+constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
 constexpr std::size_t kComparedElements = std::size_t{8} << 20;
@@ -120,7 +123,7 @@ class Rank {
   void run(const Row& row) {
     doing = row.collective + " of " + std::to_string(row.bytes) + " bytes";
     alarm(kRowSeconds);
-    const Call ours = [&] { return sennit_call(row, plain_, nullptr); };
+    const Call ours = [&] { return sennit_call(row, plain_, {}); };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
     const int calls = calls_per_sample(row.bytes);
@@ -129,13 +132,10 @@ class Rank {
     contestants.push_back(prepare("nccl", plain, calls));
     contestants.push_back(prepare("nccl windows", windows, calls));
     check(row, ours, windows);
-    if (options_.engines && row.bytes >= kEnginesFromBytes && runs_on_copy_engines(row)) {
-      for (const auto& [name, protocol] :
-           {std::pair("sennit sm", "ll128"), std::pair("sennit stream", "direct_get")}) {
-        const Call engine = [this, &row, protocol] { return sennit_call(row, plain_, protocol); };
-        contestants.push_back(prepare(name, engine, calls));
-        check(row, engine, windows);
-      }
+    for (const Variant& variant : variants(row)) {
+      const Call engine = [this, &row, variant] { return sennit_call(row, plain_, variant); };
+      contestants.push_back(prepare(variant.name, engine, calls));
+      check(row, engine, windows);
     }
     for (int sample = -3; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
@@ -163,6 +163,12 @@ class Rank {
 
  private:
   using Call = std::function<bool()>;
+  // What a call asks for; empty: Sennit's choice.
+  struct Variant {
+    std::string name;
+    std::string path;
+    std::string protocol;
+  };
   struct Timed {
     std::string name;
     Call call;
@@ -216,10 +222,28 @@ class Rank {
            row.collective == "broadcast" || row.collective == "send_recv";
   }
 
-  // `protocol`: null: Sennit's choice.
-  bool sennit_call(const Row& row, const Buffers& b, const char* protocol) {
+  std::vector<Variant> variants(const Row& row) const {
+    std::vector<Variant> found;
+    if (!runs_on_copy_engines(row)) {
+      return found;
+    }
+    if (options_.against == "engines" && row.bytes >= kEnginesFromBytes) {
+      found = {{"sennit sm", "nvlink", "ll128"}, {"sennit stream", "nvlink", "direct_get"}};
+    }
+    if (options_.against == "shares" && row.bytes >= kSharesFromBytes &&
+        row.collective != "send_recv") {
+      for (const int share : kShares) {
+        const std::string text = std::to_string(share);
+        found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
+      }
+    }
+    return found;
+  }
+
+  bool sennit_call(const Row& row, const Buffers& b, const Variant& variant) {
     sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
-    call.protocol = protocol;
+    call.path = variant.path.empty() ? nullptr : variant.path.c_str();
+    call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
     const auto n = row.count;
     const std::string& c = row.collective;
     if (c == "all_reduce") {

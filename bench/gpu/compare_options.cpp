@@ -48,8 +48,8 @@ Options parse_options(int argc, char** argv) {
     } else if (flag == "--algorithm") {
       options.algorithm = value;
     } else if (flag == "--against") {
-      require(value == "engines", "--against takes: engines");
-      options.engines = true;
+      require(value == "engines" || value == "shares", "--against takes: engines, shares");
+      options.against = value;
     } else if (flag == "--pair") {
       const std::size_t colon = value.find(':');
       require(colon != std::string::npos, "--pair takes two ranks, like 0:1");

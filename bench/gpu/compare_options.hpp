@@ -16,7 +16,7 @@ struct Options {
   std::string mode = "graph";
   std::string collective;  // empty: all
   std::string algorithm;   // of broadcast; empty: Sennit's choice
-  bool engines = false;    // against each other, too
+  std::string against;     // what of Sennit is timed as well: engines, shares; empty: nothing
   // Of send_recv: sender and receiver; negative: all ranks, each to the next.
   int pair_from = -1;
   int pair_to = -1;

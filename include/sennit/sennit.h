@@ -153,7 +153,7 @@ typedef struct sennit_config_t {
   const char* name;      /* in messages; default "world" */
   double join_timeout_s; /* SENNIT_JOIN_TIMEOUT_S, 60 */
   double deadline_s;     /* SENNIT_DEADLINE_S, 30; negative: none */
-  const char* paths;     /* SENNIT_PATHS, "shm,cma": what may be used */
+  const char* paths;     /* SENNIT_PATHS, "shm,cma": what may be used; GPUs: docs/multipath.md */
   int64_t slot_bytes;    /* SENNIT_SLOT_BYTES, by the number of ranks */
   int32_t slots;         /* SENNIT_SLOTS, by the number of ranks */
   int32_t ports;         /* SENNIT_PORTS, 4: channels between two ranks that one plan may have */
@@ -247,7 +247,8 @@ SENNIT_API sennit_status_t sennit_redop_destroy(sennit_redop_t op, sennit_comm_t
 typedef struct sennit_call_options_t {
   size_t struct_size;
   const char* algorithm; /* by name; refused when it cannot run this call as named */
-  const char* path;      /* "shm", "cma", or both: "shm+cma", "cma+shm"; see path_policy */
+  const char* path;      /* "shm", "cma", or both: "shm+cma", "cma+shm"; see path_policy. GPU ranks:
+                            "nvlink", "host", "nvlink+host", "nvlink+host:8" (percent by host) */
   const char* protocol;  /* "slots", "direct" */
   int64_t tile_bytes;
   double deadline_s;   /* of this call; negative: none */

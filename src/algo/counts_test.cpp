@@ -105,6 +105,8 @@ constexpr Count kCounts[] = {
      edges_of_tree,
      [](Size s) { return s.log + 2; },
      log_n},
+    // n - 1 slices, each written once and read n - 1 times.
+    {Collective::kBroadcast, "hub", [](Size s) { return (s.n - 1) * (s.n - 1); }, n_steps, one},
     {Collective::kAllGather, "ring", all_pairs, [](Size s) { return s.n + 1; }, once_round},
     {Collective::kAllGather, "direct", all_pairs, send_and_receive_all, one},
     {Collective::kAllGather,

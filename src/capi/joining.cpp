@@ -1,5 +1,7 @@
 #include "capi/joining.hpp"
 
+#include "comm/allowed_paths.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -117,6 +119,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   // What this rank alone can know to fail fails before others wait for it.
   SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
+  SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(handle.config.paths, true));
   SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
   handle.engine->attach(handle.comm);
   auto made = DeviceComm::create(*driver,
@@ -125,7 +128,9 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
                                  {.name = handle.config.name,
                                   .deadline_s = handle.config.deadline_s,
                                   .blocks = handle.config.device_blocks,
-                                  .copy_engines = copy_engines},
+                                  .copy_engines = copy_engines,
+                                  .nvlink = paths.nvlink,
+                                  .host_share = handle.config.host_share},
                                  [&](const void* mine, void* all, std::size_t bytes) {
                                    return gather_bytes(handle, mine, all, bytes);
                                  });

@@ -83,7 +83,8 @@ Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
   SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
                           choose_for_devices(call.collective, shape, bytes, {}, DeviceFacts{}));
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made, make_device_plan(choice, shape));
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made,
+                          make_device_plan(choice, shape, DeviceFacts{}));
   Plan plan = *made;
   bind_blocks(call, bytes, plan);
   SENNIT_ASSIGN_OR_RETURN(const Simulation run,

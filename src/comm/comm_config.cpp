@@ -15,6 +15,10 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
   config.device_blocks = static_cast<int>(blocks);
   config.copy_engines = env_text("SENNIT_COPY_ENGINES");
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t share, env_integer("SENNIT_HOST_SHARE", {-1, 100}));
+  config.host_share = static_cast<int>(share);
+  SENNIT_ASSIGN_OR_RETURN(config.host_ring_bytes, env_bytes("SENNIT_HOST_RING_BYTES"));
+  SENNIT_ASSIGN_OR_RETURN(config.host_slot_bytes, env_bytes("SENNIT_HOST_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
@@ -31,7 +35,8 @@ Result<CommConfig> CommConfig::from_environment() {
 std::string CommConfig::settings(std::string_view table) const {
   return fmt::format(
       "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\nreproducible={}\ndevice={}\n"
-      "device_blocks={}\ncopy_engines={}\ntuning_table={}",
+      "device_blocks={}\ncopy_engines={}\nhost_share={}\nhost_ring_bytes={}\nhost_slot_bytes={}\n"
+      "tuning_table={}",
       slot_bytes,
       slots,
       ports,
@@ -41,6 +46,9 @@ std::string CommConfig::settings(std::string_view table) const {
       device.substr(0, device.find(':')),
       device_blocks,
       copy_engines,
+      host_share,
+      host_ring_bytes,
+      host_slot_bytes,
       table);
 }
 

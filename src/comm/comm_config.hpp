@@ -23,9 +23,12 @@ struct CommConfig {
   int ports = 4;
   int device_blocks = 128;            // of a call on a GPU, at most
   std::string copy_engines = "auto";  // of GPUs: auto, on, off
-  std::string device = "host";        // or "cuda", the calling thread's device, or "cuda:1"
-  std::optional<DieAt> die_at{};      // for tests
-  bool reproducible = false;          // every call
+  int host_share = -1;                // percent through host memory; -1: what pays
+  std::size_t host_ring_bytes = std::size_t{16} << 20;  // of a rank with a GPU
+  std::size_t host_slot_bytes = std::size_t{4} << 20;
+  std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
+  std::optional<DieAt> die_at{};  // for tests
+  bool reproducible = false;      // every call
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();

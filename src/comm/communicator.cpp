@@ -1,6 +1,7 @@
 #include "comm/communicator.hpp"
 
 #include "base/log.hpp"
+#include "comm/allowed_paths.hpp"
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
 
@@ -36,24 +37,6 @@ Clock::duration in_seconds(double value) {
   return duration_cast<Clock::duration>(std::chrono::duration<double>(value));
 }
 
-// "shm,cma" as a list; anything that host ranks cannot use is refused by name.
-Result<std::vector<PathKind>> parse_paths(std::string_view text) {
-  std::vector<PathKind> paths;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    SENNIT_ASSIGN_OR_RETURN(const PathKind path, parse_path_kind(text.substr(begin, end - begin)));
-    if (!info(path).host_ranks) {
-      return fail(Code::kUnsupported,
-                  "SENNIT_PATHS is '{}', but path {} does not join host ranks; shm and cma do",
-                  text,
-                  name(path));
-    }
-    paths.push_back(path);
-    begin = end + 1;
-  }
-  return paths;
-}
-
 const PairCounts* counts_of(const Work& work) {
   return work.operation.varying ? &work.counts : nullptr;
 }
@@ -81,7 +64,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
         full.slots,
         full.slot_bytes);
   }
-  SENNIT_ASSIGN_OR_RETURN(const std::vector<PathKind> paths, parse_paths(full.paths));
+  const bool has_device = full.device != "host";
+  SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
   SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
   // One port more: send and recv have their own.
@@ -89,13 +73,17 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
                                    .ports = full.ports + 1,
                                    .slots = static_cast<std::uint32_t>(full.slots),
                                    .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
+  // Address space; it becomes memory when a call wants it.
+  const host::RingShape host_rings =
+      has_device && paths.host ? host::RingShape::within(full.host_ring_bytes, full.host_slot_bytes)
+                               : host::RingShape{};
   const JoinOptions options{.timeout_s = full.join_timeout_s,
                             .settings = full.settings(table ? table->hash() : "none"),
-                            .segment_bytes = World::segment_bytes(geometry),
+                            .segment_bytes = World::segment_bytes(geometry, host_rings),
                             .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
-      new Communicator(std::move(membership), std::move(full), geometry));
+      new Communicator(std::move(membership), std::move(full), geometry, host_rings));
   comm->facts_.sharing = path_choice.sharing;
   comm->facts_.table = table;
   comm->path_policy_ = path_choice.policy;
@@ -105,8 +93,9 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
 
 Communicator::Communicator(Membership membership,
                            CommConfig config,
-                           const shm::RingGeometry& geometry)
-    : config_(std::move(config)), world_(std::move(membership), geometry) {
+                           const shm::RingGeometry& geometry,
+                           const host::RingShape& host_rings)
+    : config_(std::move(config)), world_(std::move(membership), geometry, host_rings) {
   facts_.slots = geometry.slots;
   facts_.slot_bytes = geometry.slot_bytes;
 }
@@ -115,11 +104,10 @@ Communicator::~Communicator() { finalize(); }
 
 // Every rank tries to read a word of every other and all learn whether all could, so that they make
 // the same plans. Where the system forbids it, path cma stays closed and one line says so.
-Status Communicator::probe_memory(const std::vector<PathKind>& paths) {
-  const bool wanted = std::ranges::find(paths, PathKind::kCma) != paths.end();
-  facts_.shm = std::ranges::find(paths, PathKind::kShm) != paths.end();
-  SENNIT_ASSIGN_OR_RETURN(facts_.cma, world_.probe_memory(wanted, config_.join_timeout_s));
-  if (wanted && !facts_.cma && rank() == 0) {
+Status Communicator::probe_memory(const AllowedPaths& paths) {
+  facts_.shm = paths.shm;
+  SENNIT_ASSIGN_OR_RETURN(facts_.cma, world_.probe_memory(paths.cma, config_.join_timeout_s));
+  if (paths.cma && !facts_.cma && rank() == 0) {
     SENNIT_INFO("comm",
                 "path cma is closed: the system forbids process_vm_readv between these ranks");
   }

@@ -4,6 +4,7 @@
 // thread that waits drives. Everything here but abort() is called under the engine's lock.
 #pragma once
 
+#include "comm/allowed_paths.hpp"
 #include "comm/comm_config.hpp"
 #include "comm/fork_guard.hpp"
 #include "comm/plan_cache.hpp"
@@ -89,12 +90,15 @@ class Communicator {
   Status destroy_op(int number);
 
  private:
-  Communicator(Membership membership, CommConfig config, const shm::RingGeometry& geometry);
+  Communicator(Membership membership,
+               CommConfig config,
+               const shm::RingGeometry& geometry,
+               const host::RingShape& host_rings);
 
   using PairKey = std::pair<int, bool>;  // peer, is_send
   using Queue = std::deque<std::shared_ptr<Work>>;
 
-  Status probe_memory(const std::vector<PathKind>& paths);
+  Status probe_memory(const AllowedPaths& paths);
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
   Status check(const Operation& operation) const;
   void learn(const Work& work);

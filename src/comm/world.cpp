@@ -12,6 +12,7 @@ namespace sennit {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t lines_offset() { return sizeof(ControlHeader); }
 std::size_t bells_offset(int ranks) {
@@ -32,15 +33,25 @@ std::size_t rings_offset(int ranks) {
   return stream_words_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(stream::RankWords);
 }
 
+std::size_t host_rings_offset(const shm::RingGeometry& geometry) {
+  const std::size_t end = rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry);
+  return (end + kHugePage - 1) / kHugePage * kHugePage;
+}
+
 }  // namespace
 
-std::size_t World::segment_bytes(const shm::RingGeometry& geometry) {
-  return rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry);
+std::size_t World::segment_bytes(const shm::RingGeometry& geometry,
+                                 const host::RingShape& host_rings) {
+  return host_rings.slots == 0 ? rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry)
+                               : host_rings_offset(geometry) +
+                                     static_cast<std::size_t>(geometry.ranks) * host_rings.bytes();
 }
 
 // A zeroed segment is a valid initial state of every object in it: no rank needs to construct them,
 // so no rank can come too early.
-World::World(Membership membership, const shm::RingGeometry& geometry)
+World::World(Membership membership,
+             const shm::RingGeometry& geometry,
+             const host::RingShape& host_rings)
     : membership_(std::move(membership)),
       header_(reinterpret_cast<ControlHeader*>(membership_.segment->data())),
       lines_(reinterpret_cast<StatusLine*>(membership_.segment->data() + lines_offset())),
@@ -54,7 +65,11 @@ World::World(Membership membership, const shm::RingGeometry& geometry)
       host_rank_(
           membership_.identity.rank,
           shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
-          bells_) {
+          bells_),
+      host_ring_shape_(host_rings),
+      host_rings_(host_rings.slots == 0
+                      ? nullptr
+                      : membership_.segment->data() + host_rings_offset(geometry)) {
   for (int peer = 0; peer < size(); ++peer) {
     host_rank_.peers[static_cast<std::size_t>(peer)] =
         cma::PeerMemory(member(peer).pid, member(peer).same_process);

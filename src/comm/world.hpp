@@ -8,6 +8,7 @@
 #include "comm/rendezvous/rendezvous.hpp"
 #include "comm/status_line.hpp"
 #include "exec/cpu/job.hpp"
+#include "path/host/rings.hpp"
 #include "path/shm/ring_pool.hpp"
 
 #include <chrono>
@@ -22,9 +23,12 @@ using Clock = std::chrono::steady_clock;
 class World {
  public:
   // Bytes of the shared segment of `geometry.ranks` ranks.
-  static std::size_t segment_bytes(const shm::RingGeometry& geometry);
+  static std::size_t segment_bytes(const shm::RingGeometry& geometry,
+                                   const host::RingShape& host_rings);
 
-  World(Membership membership, const shm::RingGeometry& geometry);
+  World(Membership membership,
+        const shm::RingGeometry& geometry,
+        const host::RingShape& host_rings);
 
   [[nodiscard]] int rank() const { return membership_.identity.rank; }
   [[nodiscard]] int size() const { return membership_.identity.size; }
@@ -40,6 +44,11 @@ class World {
   [[nodiscard]] DeviceLine& device_line(int rank) const { return device_lines_[rank]; }
   // Of all ranks, one after the other, in whole pages.
   [[nodiscard]] stream::RankWords* stream_words() const { return stream_words_; }
+  // Of each rank, for the copy engines of GPUs, where the shape has slots.
+  [[nodiscard]] const host::RingShape& host_ring_shape() const { return host_ring_shape_; }
+  [[nodiscard]] std::byte* host_ring(int rank) const {
+    return host_rings_ + static_cast<std::size_t>(rank) * host_ring_shape_.bytes();
+  }
   [[nodiscard]] Doorbell& bell(int rank) const { return bells_[rank]; }
   [[nodiscard]] std::uint32_t alarms() const {
     return header_->alarms.load(std::memory_order_acquire);
@@ -76,6 +85,8 @@ class World {
   DeviceLine* device_lines_;
   stream::RankWords* stream_words_;
   HostRank host_rank_;
+  host::RingShape host_ring_shape_;
+  std::byte* host_rings_;
 };
 
 }  // namespace sennit

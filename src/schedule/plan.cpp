@@ -195,14 +195,9 @@ Status check_choices(const Plan& plan) {
              : Status();
 }
 
-// A grain is the same elements for every strand only if they cut the vector alike.
 Status check_claimed(const Plan& plan) {
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
     const Strand& strand = plan.strands[s];
-    if (strand.schedule->problem != plan.problem()) {
-      return fail(
-          Code::kInvalidArgument, "strand {} cuts the vector in another way than strand 0", s);
-    }
     if (strand.tile_bytes % kClaimedTileAlignBytes != 0) {
       return fail(Code::kInvalidArgument,
                   "strand {}: the tiles of a claimed plan are multiples of {} bytes, not {}",
@@ -301,6 +296,11 @@ Status check_structure(const Plan& plan) {
         problem.root != first.root) {
       return fail(Code::kInvalidArgument, "strand {} solves another problem than strand 0", s);
     }
+    // Parts of blocks make a vector only if all strands mean the same blocks.
+    if (problem != first) {
+      return fail(
+          Code::kInvalidArgument, "strand {} cuts the vector in another way than strand 0", s);
+    }
     SENNIT_RETURN_IF_ERROR(check_bindings(strand, s));
     if (strand.tile_bytes < 1 || strand.width < 1 || strand.share < 0) {
       return fail(Code::kInvalidArgument,
@@ -338,6 +338,25 @@ std::uint64_t plan_hash(const Plan& plan) {
   return hasher.finish();
 }
 
+Portion portion_of(const Plan& plan, int index) {
+  Portion portion{.before = 0, .share = 0, .total = 0};
+  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
+    portion.before += static_cast<int>(s) < index ? plan.strands[s].share : 0;
+    portion.total += plan.strands[s].share;
+  }
+  portion.share = plan.strands[static_cast<std::size_t>(index)].share;
+  return portion;
+}
+
+ElementRange Portion::of(std::int64_t length, std::int64_t element_bytes) const {
+  const std::int64_t align = std::max<std::int64_t>(1, kShareAlignBytes / element_bytes);
+  const auto cut = [&](std::int64_t weight) {
+    return weight == total ? length : length / total * weight / align * align;
+  };
+  const std::int64_t begin = cut(before);
+  return {.begin = begin, .length = cut(before + share) - begin};
+}
+
 ElementRange strand_range(const Plan& plan,
                           int index,
                           std::int64_t length,
@@ -345,19 +364,7 @@ ElementRange strand_range(const Plan& plan,
   if (plan.division == Division::kClaimed) {
     return {.begin = 0, .length = length};
   }
-  std::int64_t before = 0;
-  std::int64_t total = 0;
-  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
-    before += static_cast<int>(s) < index ? plan.strands[s].share : 0;
-    total += plan.strands[s].share;
-  }
-  const std::int64_t align = std::max<std::int64_t>(1, kShareAlignBytes / element_bytes);
-  const auto cut = [&](std::int64_t weight) {
-    return weight == total ? length : length / total * weight / align * align;
-  };
-  const std::int64_t begin = cut(before);
-  const std::int64_t end = cut(before + plan.strands[static_cast<std::size_t>(index)].share);
-  return {.begin = begin, .length = end - begin};
+  return portion_of(plan, index).of(length, element_bytes);
 }
 
 std::string_view name(Protocol protocol) {

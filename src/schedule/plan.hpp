@@ -113,9 +113,19 @@ std::uint64_t structure_hash(const Plan& plan);
 // Everything.
 std::uint64_t plan_hash(const Plan& plan);
 
-// The part of a block of `length` elements that strand `index` carries: contiguous, begun on
-// 128-byte boundaries, in proportion to the shares. In a claimed plan it may be any of its grains,
-// so the part is the whole.
+// Which part of every block a strand of a static plan carries, by the shares of all.
+struct Portion {
+  std::int64_t before = 0;  // shares of the strands before it
+  std::int64_t share = 1;
+  std::int64_t total = 1;
+
+  // Of a block of `length` elements: contiguous, begun on 128-byte boundaries.
+  [[nodiscard]] ElementRange of(std::int64_t length, std::int64_t element_bytes) const;
+};
+Portion portion_of(const Plan& plan, int index);
+
+// The part of a block of `length` elements that strand `index` carries: its portion. In a claimed
+// plan it may be any of its grains, so the part is the whole.
 ElementRange strand_range(const Plan& plan,
                           int index,
                           std::int64_t length,

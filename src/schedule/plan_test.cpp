@@ -191,12 +191,16 @@ TEST(CheckPlan, AcceptsABoundScheduleAndRejectsEachMalformedBinding) {
   }
 }
 
-TEST(CheckPlan, StrandsMaySolveOneProblemWithDifferentCutsOnly) {
+// A share is a part of every block: of different blocks it would leave gaps.
+TEST(CheckPlan, StrandsSolveOneProblemAndCutItAlike) {
   Schedule other = small_schedule();
-  other.problem.cut = 3;
+  other.algorithm = "other";
   Plan plan = plan_of(small_schedule());
   plan.strands.push_back(plan_of(other).strands[0]);
   EXPECT_TRUE(check_structure(plan).ok());
+  other.problem.cut = 3;
+  plan.strands[1] = plan_of(other).strands[0];
+  EXPECT_NE(check_structure(plan).message().find("cuts the vector"), std::string::npos);
   other.problem.root = 1;
   plan.strands[1] = plan_of(other).strands[0];
   EXPECT_NE(check_structure(plan).message().find("another problem"), std::string::npos);

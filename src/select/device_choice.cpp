@@ -3,14 +3,38 @@
 #include "schedule/passes.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <utility>
 
 namespace sennit {
 namespace {
 
+constexpr std::int64_t kMega = std::int64_t{1} << 20;
+
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
+
+// The percent that went through host memory beside copies over NVLink at the best time, in a first
+// try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
+// until they are measured (docs/multipath.md).
+struct HostShare {
+  Collective collective;
+  int up_to_ranks;
+  std::int64_t from_bytes;  // of all ranks together
+  int percent;
+};
+constexpr std::array kHostShares = {
+    HostShare{Collective::kAllGather, 2, 128 * kMega, 8},
+    HostShare{Collective::kAllGather, 4, 128 * kMega, 6},
+    HostShare{Collective::kBroadcast, 2, 128 * kMega, 8},
+};
+constexpr int kWhole = 100;
+
+constexpr std::string_view kNoHost =
+    "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
+    "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
 
 // Reductions by copy engines fetch in more and shorter copies, and wait for what has been folded
 // (predicted; `sennit-compare --protocol` measures it).
@@ -21,8 +45,17 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
   return is_cut(collective) ? bytes : bytes * ranks;
 }
 
+int host_share_of(Collective collective, int ranks, std::int64_t bytes) {
+  const auto row = std::ranges::find_if(kHostShares, [&](const HostShare& share) {
+    return share.collective == collective && ranks <= share.up_to_ranks;
+  });
+  const bool pays = row != kHostShares.end() && ranks > 1 &&
+                    total_bytes(collective, ranks, bytes) >= row->from_bytes;
+  return pays ? row->percent : 0;
+}
+
 // In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
-// fill as well.
+// fill as well; a broadcast in two hops would have to wait often.
 bool suits_copy_engines(Collective collective,
                         int ranks,
                         std::int64_t bytes,
@@ -30,7 +63,6 @@ bool suits_copy_engines(Collective collective,
   switch (collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
-    case Collective::kBroadcast:
       return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.copies_from_bytes;
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
@@ -38,9 +70,11 @@ bool suits_copy_engines(Collective collective,
       return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingFromBytes;
     case Collective::kSendRecv:
       return bytes >= kCopiedMessagesFromBytes;
-    case Collective::kBarrier:
+    case Collective::kBroadcast:
+      return ranks == 2 && bytes >= facts.copies_from_bytes;
     case Collective::kGather:
     case Collective::kScatter:
+    case Collective::kBarrier:
       return false;
   }
   return false;
@@ -102,17 +136,90 @@ Result<Protocol> wished_protocol(const Wishes& wishes, bool copy_engines) {
   return protocol;
 }
 
-}  // namespace
+// The paths that a call may use, and how it shares its message between the two.
+struct DevicePaths {
+  bool nvlink = true;
+  bool host = false;
+  int share = -1;        // in percent, through host memory; negative: by the table
+  bool is_wish = false;  // of this call
+};
 
-Result<DeviceChoice> choose_for_devices(Collective collective,
-                                        const Shape& shape,
-                                        std::int64_t bytes,
-                                        const Wishes& wishes,
-                                        const DeviceFacts& facts) {
-  if (!wishes.path.empty() && wishes.path != "nvlink") {
-    return fail(
-        Code::kUnsupported, "GPU ranks have no path '{}' yet; there is: nvlink", wishes.path);
+Result<int> parse_share(std::string_view path, std::string_view text) {
+  int share = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  return error == std::errc() && end == text.data() + text.size() && share >= 0 && share <= kWhole
+             ? Result<int>(share)
+             : fail(Code::kInvalidArgument, "path {}: a share is 0 to 100, in percent", path);
+}
+
+Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
+  constexpr std::string_view kBoth = "nvlink+host";
+  const bool has_host = facts.host_slots > 0 && facts.copy_engines;
+  DevicePaths paths{.nvlink = facts.nvlink, .host = has_host, .share = facts.host_share};
+  if (wish.empty()) {
+    return paths;
   }
+  paths = {.nvlink = wish.starts_with("nvlink"),
+           .host = wish != "nvlink",
+           .share = facts.host_share,
+           .is_wish = true};
+  if (wish.starts_with(kBoth) && wish.substr(kBoth.size()).starts_with(':')) {
+    SENNIT_ASSIGN_OR_RETURN(paths.share, parse_share(wish, wish.substr(kBoth.size() + 1)));
+  } else if (wish != "nvlink" && wish != "host" && wish != kBoth) {
+    return fail(Code::kUnsupported,
+                "GPU ranks have no path '{}'; there are: nvlink, host, nvlink+host, nvlink+host:8 "
+                "(percent through the host)",
+                wish);
+  }
+  if (paths.host && !has_host) {
+    return fail(Code::kUnsupported, "{}", kNoHost);
+  }
+  if (paths.nvlink && !facts.nvlink) {
+    return fail(Code::kUnsupported, "path nvlink is not there: SENNIT_PATHS leaves it out");
+  }
+  return paths;
+}
+
+Result<const Algorithm*> find_for(Collective collective,
+                                  std::string_view wanted,
+                                  const Shape& shape) {
+  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_algorithm(collective, wanted));
+  if (const std::string_view why = algorithm->refuses(shape); !why.empty()) {
+    return fail(Code::kUnsupported,
+                "{} {} refuses {} ranks: {}",
+                name(collective),
+                wanted,
+                shape.ranks,
+                why);
+  }
+  return algorithm;
+}
+
+// All through host memory.
+Result<DeviceChoice> choose_on_host(Collective collective,
+                                    const Shape& shape,
+                                    const Wishes& wishes) {
+  const std::string_view usual = host_algorithm(collective);
+  if (usual.empty()) {
+    return fail(Code::kUnsupported, "GPU ranks have no {} over path host alone", name(collective));
+  }
+  if (!wishes.protocol.empty() && wishes.protocol != name(Protocol::kSlots)) {
+    return fail(Code::kUnsupported,
+                "path host carries protocol slots on GPU ranks, not '{}'",
+                wishes.protocol);
+  }
+  const std::string_view wanted =
+      wishes.algorithm.empty() ? usual : std::string_view(wishes.algorithm);
+  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_for(collective, wanted, shape));
+  return DeviceChoice{algorithm, Protocol::kSlots, kWhole};
+}
+
+// On the SMs or copy engines over NVLink alone.
+Result<DeviceChoice> choose_on_nvlink(Collective collective,
+                                      const Shape& shape,
+                                      std::int64_t bytes,
+                                      const Wishes& wishes,
+                                      const DeviceFacts& facts) {
   DeviceChoice choice;
   bool copies = facts.copy_engines && wishes.algorithm.empty() &&
                 suits_copy_engines(collective, shape.ranks, bytes, facts);
@@ -123,15 +230,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   const std::string_view wanted = !wishes.algorithm.empty() ? std::string_view(wishes.algorithm)
                                   : copies ? copying_algorithm(collective, shape.ranks, bytes)
                                            : default_algorithm(collective, shape.ranks, bytes);
-  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
-  if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
-    return fail(Code::kUnsupported,
-                "{} {} refuses {} ranks: {}",
-                name(collective),
-                wanted,
-                shape.ranks,
-                why);
-  }
+  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   if (copies) {
     choice.protocol = Protocol::kDirectGet;
   } else if (wishes.protocol.empty()) {
@@ -142,22 +241,120 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   return choice;
 }
 
-Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
-                                                     const Shape& shape) {
-  SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
-  if (choice.protocol == Protocol::kDirectGet) {
-    made = loosen(std::move(made));  // streams keep no order but that of the data
+// Parts of blocks make a whole only where both algorithms cut the vector alike.
+constexpr std::string_view kCutAsHub = "scatter_forward";
+bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
+  return !is_cut(algorithm.collective) || shape.ranks <= 2 || algorithm.name == kCutAsHub;
+}
+
+// What of `choice`, on copy engines, goes through host memory.
+Result<int> share_beside(const DeviceChoice& choice,
+                         const Shape& shape,
+                         std::int64_t bytes,
+                         const DevicePaths& paths) {
+  const Algorithm& algorithm = *choice.algorithm;
+  const bool can = !host_algorithm(algorithm.collective).empty() &&
+                   cuts_as_host_algorithm(algorithm, shape) &&
+                   choice.protocol == Protocol::kDirectGet;
+  if (!can) {
+    return paths.is_wish ? fail(Code::kUnsupported,
+                                "{} {} by {} does not share its message with path host",
+                                name(algorithm.collective),
+                                algorithm.name,
+                                name(choice.protocol))
+                         : Result<int>(0);
   }
-  // Two generations of packets: a message may wait while its successor is written. Copy engines
-  // have words for all parts of a message.
-  constexpr int kSlots = 2;
+  return paths.share >= 0 ? paths.share : host_share_of(algorithm.collective, shape.ranks, bytes);
+}
+
+}  // namespace
+
+std::string_view host_algorithm(Collective collective) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kBroadcast:
+      return "hub";
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kSendRecv:
+      return "direct";
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+    case Collective::kBarrier:
+      return {};
+  }
+  return {};
+}
+
+Result<DeviceChoice> choose_for_devices(Collective collective,
+                                        const Shape& shape,
+                                        std::int64_t bytes,
+                                        const Wishes& wishes,
+                                        const DeviceFacts& facts) {
+  SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(wishes.path, facts));
+  if (!paths.nvlink && !paths.host) {
+    return fail(Code::kUnsupported, "{}, and SENNIT_PATHS leaves path nvlink out", kNoHost);
+  }
+  if (!paths.nvlink) {
+    return choose_on_host(collective, shape, wishes);
+  }
+  Wishes on_nvlink = wishes;
+  if (paths.is_wish && paths.host) {
+    // Whatever would be best by size.
+    if (wishes.protocol.empty()) {
+      on_nvlink.protocol = name(Protocol::kDirectGet);
+    }
+    if (wishes.algorithm.empty() && collective == Collective::kBroadcast) {
+      on_nvlink.algorithm = kCutAsHub;
+    }
+  }
+  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
+                          choose_on_nvlink(collective, shape, bytes, on_nvlink, facts));
+  if (paths.host) {
+    SENNIT_ASSIGN_OR_RETURN(choice.host_share, share_beside(choice, shape, bytes, paths));
+  }
+  if (choice.host_share == kWhole) {
+    return choose_on_host(collective, shape, {});
+  }
+  return choice;
+}
+
+Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
+                                                     const Shape& shape,
+                                                     const DeviceFacts& facts) {
   auto plan = std::make_shared<Plan>();
-  plan->strands.push_back(
-      bind(std::make_shared<const Schedule>(std::move(made)),
-           PathKind::kNvlink,
-           choice.protocol,
-           kSlots,
-           choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
+  if (choice.host_share < kWhole) {
+    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+    if (choice.protocol == Protocol::kDirectGet) {
+      made = loosen(std::move(made));  // streams keep no order but that of the data
+    }
+    // Two generations of packets: a message may wait while its successor is written. Copy engines
+    // have words for all parts of a message.
+    constexpr int kSlots = 2;
+    plan->strands.push_back(
+        bind(std::make_shared<const Schedule>(std::move(made)),
+             PathKind::kNvlink,
+             choice.protocol,
+             kSlots,
+             choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
+  }
+  if (choice.host_share > 0) {
+    const Collective collective = choice.algorithm->collective;
+    SENNIT_ASSIGN_OR_RETURN(const Algorithm* const on_host,
+                            choice.host_share == kWhole
+                                ? Result<const Algorithm*>(choice.algorithm)
+                                : find_algorithm(collective, host_algorithm(collective)));
+    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*on_host, shape));
+    plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
+                                 PathKind::kHost,
+                                 Protocol::kSlots,
+                                 facts.host_slots,
+                                 Engine::kStream));
+    plan->strands.front().share = kWhole - choice.host_share;
+    plan->strands.back().share = choice.host_share;
+  }
   return std::shared_ptr<const Plan>(std::move(plan));
 }
 

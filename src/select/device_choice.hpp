@@ -1,5 +1,6 @@
-// Selection for ranks with a GPU each: which algorithm and protocol a call uses on NVLink. A pure
-// function of what all ranks share.
+// Selection for ranks with a GPU each: which algorithm and protocol a call uses on NVLink, and
+// which share of the message goes through host memory meanwhile. A pure function of what all ranks
+// share.
 #pragma once
 
 #include "algo/algorithm.hpp"
@@ -13,7 +14,11 @@ namespace sennit {
 
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
-  Protocol protocol = Protocol::kLl;  // direct_get: on copy engines, else on the SMs
+  // direct_get: on copy engines; slots: on copy engines, all through host memory; else on the SMs.
+  Protocol protocol = Protocol::kLl;
+  // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
+  // host_algorithm(), carries them beside that of `algorithm`.
+  int host_share = 0;
 
   bool operator==(const DeviceChoice&) const = default;
   auto operator<=>(const DeviceChoice&) const = default;
@@ -33,21 +38,29 @@ inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{4} << 20;
 // What the ranks of a communicator share.
 struct DeviceFacts {
   bool copy_engines = false;  // the ranks can use them
+  bool nvlink = true;         // they may reach each other's memory
+  int host_slots = 0;         // of each rank's ring in host memory; 0: path host may not be used
+  int host_share = -1;        // beside NVLink, in percent; negative: by the table
   std::int64_t copies_from_bytes = kCopyEnginesFromBytes;
 
   bool operator==(const DeviceFacts&) const = default;
 };
 
+// What carries a part of a call, or all of it, through host memory; empty: there is nothing.
+std::string_view host_algorithm(Collective collective);
+
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
-// cannot be met are refused by name (kUnsupported, kInvalidArgument).
+// cannot be met are refused by name (kUnsupported, kInvalidArgument). Path "nvlink+host:8" wishes
+// for 8 % through host memory.
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts);
 
-// Every channel on NVLink, every lane on the SMs or on streams.
+// Channels on NVLink, lanes on the SMs or on streams; and the strand through host memory.
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
-                                                     const Shape& shape);
+                                                     const Shape& shape,
+                                                     const DeviceFacts& facts);
 
 }  // namespace sennit

@@ -12,8 +12,8 @@ DeviceChoice chosen(Collective collective,
                     int ranks,
                     std::int64_t bytes,
                     bool copy_engines = true) {
-  const auto choice =
-      choose_for_devices(collective, {.ranks = ranks}, bytes, {}, {.copy_engines = copy_engines});
+  const auto choice = choose_for_devices(
+      collective, {.ranks = ranks}, bytes, {}, DeviceFacts{.copy_engines = copy_engines});
   EXPECT_TRUE(choice.ok()) << choice.status().message();
   return choice.value();
 }
@@ -39,7 +39,8 @@ TEST(FoldingChoice, PlansForCopyEnginesAreProvedInPlace) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
     for (const int ranks : {2, 3, 8}) {
-      const auto plan = make_device_plan(chosen(collective, ranks, kLarge), {.ranks = ranks});
+      const auto plan =
+          make_device_plan(chosen(collective, ranks, kLarge), {.ranks = ranks}, DeviceFacts{});
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       const auto proof = verify(*plan.value());
       ASSERT_TRUE(proof.ok()) << proof.status().message();

@@ -60,16 +60,16 @@ TEST(Verify, CallsNothingInPlaceThatTellsOtherRanksSomethingElse) {
 }
 
 // A one-shot all-reduce; each rank folds from itself on, or all in the order of ranks.
-Schedule one_shot(int ranks, bool in_rank_order) {
-  Builder b("one_shot", {.collective = Collective::kAllReduce, .ranks = ranks});
+Schedule one_shot(int ranks, bool in_rank_order, int cut = 1) {
+  Builder b("one_shot", {.collective = Collective::kAllReduce, .ranks = ranks, .cut = cut});
   const auto sends = b.lane_on_every_rank(Need::kMove);
   const auto sums = b.lane_on_every_rank(Need::kReduce);
   for (const LaneId sum : sums) {
-    Step step{.kind = StepKind::kRecvReduce, .from = {input_block(0)}, .to = {output_block(0)}};
+    Step step{.kind = StepKind::kRecvReduce, .from = input_blocks(cut), .to = output_blocks(cut)};
     for (const LaneId send : sends) {
       if (send.rank != sum.rank) {
         step.in.push_back(b.channel(send, sum));
-        b.send(send, {input_block(0)}, step.in.back());
+        b.send(send, input_blocks(cut), step.in.back());
       }
       if (in_rank_order) {
         // Operand 0 is the own block, the messages follow.
@@ -90,7 +90,7 @@ TEST(Verify, CallsOnlyOneFoldInRankOrderReproducible) {
 }
 
 TEST(Verify, ProvesEachStrandOfAPlan) {
-  Plan plan = plan_of(one_shot(3, /*in_rank_order=*/true));
+  Plan plan = plan_of(one_shot(3, /*in_rank_order=*/true, /*cut=*/3));
   EXPECT_TRUE(verify(plan)->reproducible);
   plan.strands.push_back(plan_of(ring(3)).strands.front());
   const Result<Proof> proof = verify(plan);
@@ -98,7 +98,7 @@ TEST(Verify, ProvesEachStrandOfAPlan) {
   EXPECT_FALSE(proof->reproducible) << "the second strand is not";
   EXPECT_EQ(proof->structure_hash, structure_hash(plan));
 
-  plan.strands.push_back(plan_of(one_shot(3, /*in_rank_order=*/false)).strands.front());
+  plan.strands.push_back(plan_of(one_shot(3, /*in_rank_order=*/false, 3)).strands.front());
   expect_refused(plan, "strand 2: values: output[0] of rank 2 has another expression tree");
 }
 

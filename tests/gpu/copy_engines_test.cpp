@@ -140,6 +140,24 @@ TEST_F(DeviceCopyEngines, ReduceEveryElementOfLargeCalls) {
   }
 }
 
+// Several rings' worth of parts, and a few bytes.
+TEST_F(DeviceCopyEngines, MoveAShareThroughTheHost) {
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
+    for (const char* const path : {"nvlink+host:6", "nvlink+host:50", "host"}) {
+      for (const std::int64_t count : {1, 70001, 30'000'001}) {
+        run({.collective = collective,
+             .count = count,
+             .root = is_rooted(collective) ? 1 : 0,
+             .offset = 1,
+             .path = path},
+            2);
+        ASSERT_FALSE(HasFailure()) << path;
+      }
+    }
+  }
+}
+
 TEST_F(DeviceCopyEngines, AndKernelsTakeTurns) {
   for (int i = 0; i < 5; ++i) {
     run({.collective = Collective::kAllReduce, .count = 50'000});

@@ -140,6 +140,7 @@ sennit_status_t DeviceRank::call(const DeviceCase& c) {
   sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
   options.algorithm = c.algorithm;
   options.protocol = c.protocol;
+  options.path = c.path;
   switch (c.collective) {
     case Collective::kAllReduce:
       return sennit_all_reduce(send_, recv_, count, dtype, op, comm, stream, &options);
@@ -220,10 +221,11 @@ void DeviceRanks::finish(const DeviceCase& c, const std::vector<Bytes>& inputs) 
     const auto [at, wanted] = std::ranges::mismatch(output, expected);
     ASSERT_TRUE(at == output.end())
         << name(c.collective) << " " << (c.algorithm ? c.algorithm : "") << " "
-        << (c.protocol ? c.protocol : "") << " of " << c.count << " x " << name(c.dtype) << ", "
-        << name(c.op) << ", root " << c.root << (c.in_place ? ", in place" : "") << ", offset "
-        << c.offset << ": rank " << rank << " of " << size() << ": byte " << at - output.begin()
-        << " is " << static_cast<int>(*at) << ", not " << static_cast<int>(*wanted);
+        << (c.protocol ? c.protocol : "") << " " << (c.path ? c.path : "") << " of " << c.count
+        << " x " << name(c.dtype) << ", " << name(c.op) << ", root " << c.root
+        << (c.in_place ? ", in place" : "") << ", offset " << c.offset << ": rank " << rank
+        << " of " << size() << ": byte " << at - output.begin() << " is " << static_cast<int>(*at)
+        << ", not " << static_cast<int>(*wanted);
   }
 }
 

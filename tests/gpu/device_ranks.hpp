@@ -37,6 +37,7 @@ struct DeviceCase {
   std::size_t offset = 0;  // elements in front of the buffers, to spoil their alignment
   const char* algorithm = nullptr;
   const char* protocol = nullptr;
+  const char* path = nullptr;
 };
 
 // Small finite numbers: their sums round, and none overflows.

@@ -6,7 +6,7 @@ namespace sennit::algo::broadcast {
 
 std::span<const Algorithm> table() {
   static const std::array kRows = {
-      chain(), direct(), k_nomial(), scatter_ring(), scatter_forward(), staged_k_nomial()};
+      chain(), direct(), k_nomial(), scatter_ring(), scatter_forward(), staged_k_nomial(), hub()};
   return kRows;
 }
 

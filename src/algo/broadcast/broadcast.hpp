@@ -8,6 +8,7 @@ namespace sennit::algo::broadcast {
 
 Algorithm chain();
 Algorithm direct();
+Algorithm hub();
 Algorithm k_nomial();
 Algorithm scatter_ring();
 Algorithm scatter_forward();

@@ -16,9 +16,9 @@ void for_each_offer(const AgreementLine& line, Function function) {
 }  // namespace
 
 template <typename Predicate>
-Status Agreement::await_all(const Request& request, Predicate is_there) const {
+Status Agreement::await_all(const std::function<Status()>& trouble, Predicate is_there) const {
   for (int rank = 0; rank < world_.size(); ++rank) {
-    SENNIT_RETURN_IF_ERROR(wait_on_host(request.trouble, [&] { return is_there(line(rank)); }));
+    SENNIT_RETURN_IF_ERROR(wait_on_host(trouble, [&] { return is_there(line(rank)); }));
   }
   return {};
 }
@@ -86,11 +86,29 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
   return {};
 }
 
+Result<bool> Agreement::judge(bool mine, const std::function<Status()>& trouble) {
+  line(world_.rank()).judged.store(2 * number_ + (mine ? 1 : 0), std::memory_order_release);
+  SENNIT_RETURN_IF_ERROR(await_all(trouble, [&](const AgreementLine& theirs) {
+    return theirs.judged.load(std::memory_order_acquire) / 2 == number_;
+  }));
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (line(rank).judged.load(std::memory_order_acquire) % 2 == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<bool> Agreement::do_all_agree(bool mine, const std::function<Status()>& trouble) {
+  ++number_;
+  return judge(mine, trouble);
+}
+
 Result<std::optional<std::vector<stream::Buffers>>> Agreement::reach(const Request& request) {
   using Answer = std::optional<std::vector<stream::Buffers>>;
   ++number_;
   offer(request);
-  SENNIT_RETURN_IF_ERROR(await_all(request, [&](const AgreementLine& theirs) {
+  SENNIT_RETURN_IF_ERROR(await_all(request.trouble, [&](const AgreementLine& theirs) {
     return theirs.offered.load(std::memory_order_acquire) == number_;
   }));
   for (int rank = 0; rank < world_.size(); ++rank) {
@@ -111,14 +129,9 @@ Result<std::optional<std::vector<stream::Buffers>>> Agreement::reach(const Reque
     return Answer(std::move(buffers));
   }
   const bool yes = !request.is_capturing && map_all(buffers).ok();
-  line(world_.rank()).judged.store(2 * number_ + (yes ? 1 : 0), std::memory_order_release);
-  SENNIT_RETURN_IF_ERROR(await_all(request, [&](const AgreementLine& theirs) {
-    return theirs.judged.load(std::memory_order_acquire) / 2 == number_;
-  }));
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    if (line(rank).judged.load(std::memory_order_acquire) % 2 == 0) {
-      return Answer();
-    }
+  SENNIT_ASSIGN_OR_RETURN(const bool all, judge(yes, request.trouble));
+  if (!all) {
+    return Answer();
   }
   for_each_offer(line(world_.rank()),
                  [&](const BufferOffer& offered) { buffers_.confirm(offered.id); });

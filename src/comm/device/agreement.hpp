@@ -39,11 +39,15 @@ class Agreement {
   // By rank; none when copy engines do not run this call, which all ranks then know.
   Result<std::optional<std::vector<stream::Buffers>>> reach(const Request& request);
 
+  // Whether all ranks, which all ask, say yes.
+  Result<bool> do_all_agree(bool mine, const std::function<Status()>& trouble);
+
  private:
   AgreementLine& line(int rank) const { return world_.device_line(rank).agreements[number_ % 2]; }
   template <typename Predicate>
-  Status await_all(const Request& request, Predicate is_there) const;
+  Status await_all(const std::function<Status()>& trouble, Predicate is_there) const;
   void offer(const Request& request);
+  Result<bool> judge(bool mine, const std::function<Status()>& trouble);
   Status map_all(std::vector<stream::Buffers>& buffers);
   [[nodiscard]] bool is_possible() const;
   [[nodiscard]] bool has_news() const;

@@ -46,9 +46,9 @@ CopyEngines::~CopyEngines() {
   }
 }
 
-// A page may be mapped once in a process: each rank maps its own words, and the first rank of the
-// process those of other processes.
-bool CopyEngines::maps_words_of(int rank) const {
+// A page may be mapped once in a process: each rank maps its own memory, and the first rank of the
+// process that of other processes.
+bool CopyEngines::maps_memory_of(int rank) const {
   if (memory_.is_of_this_process(rank)) {
     return rank == world_.rank();
   }
@@ -59,19 +59,57 @@ bool CopyEngines::maps_words_of(int rank) const {
   return first == world_.rank();
 }
 
+// What another rank of the process maps has one address for host and devices.
+Result<std::byte*> CopyEngines::map_part(int rank, std::byte* memory, std::size_t bytes) {
+  if (!maps_memory_of(rank)) {
+    return memory;
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const address, driver_.map_host(memory, bytes));
+  mapped_.push_back(memory);
+  return static_cast<std::byte*>(address);
+}
+
 Result<std::vector<stream::RankWords*>> CopyEngines::map_words() {
   std::vector<stream::RankWords*> words;
   for (int rank = 0; rank < world_.size(); ++rank) {
-    // What another rank of the process maps has one address for host and devices.
-    void* address = &world_.stream_words()[rank];
-    if (maps_words_of(rank)) {
-      void* const host = address;
-      SENNIT_ASSIGN_OR_RETURN(address, driver_.map_host(host, sizeof(stream::RankWords)));
-      mapped_.push_back(host);
-    }
-    words.push_back(static_cast<stream::RankWords*>(address));
+    auto* const host = reinterpret_cast<std::byte*>(&world_.stream_words()[rank]);
+    SENNIT_ASSIGN_OR_RETURN(std::byte* const address,
+                            map_part(rank, host, sizeof(stream::RankWords)));
+    words.push_back(reinterpret_cast<stream::RankWords*>(address));
   }
   return words;
+}
+
+Status CopyEngines::map_rings() {
+  host::Rings rings{.shape = world_.host_ring_shape(), .bases = {}};
+  host::wish_for_huge_pages(world_.host_ring(0), rings.shape.bytes() * world_.size());
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    SENNIT_ASSIGN_OR_RETURN(std::byte* const base,
+                            map_part(rank, world_.host_ring(rank), rings.shape.bytes()));
+    rings.bases.push_back(base);
+  }
+  SENNIT_INFO("device",
+              "path host: {} slots of {} bytes of pinned host memory for each of {} ranks",
+              rings.shape.slots,
+              rings.shape.slot_bytes,
+              world_.size());
+  return engine_->use_rings(std::move(rings));
+}
+
+Result<bool> CopyEngines::open_rings(void* stream, const std::function<Status()>& trouble) {
+  if (has_rings_) {
+    return true;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+  if (!rings_of_mine_ && !is_capturing) {
+    rings_of_mine_ = map_rings();
+    if (!rings_of_mine_->ok()) {
+      SENNIT_INFO("device", "no path host: {}", rings_of_mine_->message());
+    }
+  }
+  SENNIT_ASSIGN_OR_RETURN(has_rings_,
+                          agreement_.do_all_agree(rings_of_mine_ && rings_of_mine_->ok(), trouble));
+  return has_rings_;
 }
 
 // Not every device takes word steps, and no attribute that the runtime knows tells.
@@ -88,7 +126,7 @@ Status CopyEngines::probe(stream::RankWords& mine) {
 
 bool CopyEngines::can_run(const Call& call, bool is_capturing) {
   const Operation& op = call.operation;
-  if (!call.program.may_be_in_place && is_in_place(op, world_.rank(), world_.size())) {
+  if (!call.program.may_be_in_place() && is_in_place(op, world_.rank(), world_.size())) {
     return false;
   }
   // The others could not read a scalar in memory of this device.
@@ -124,11 +162,11 @@ bool CopyEngines::can_fold(bool is_capturing) {
 
 Result<bool> CopyEngines::run(const Call& call) {
   const Operation& op = call.operation;
-  const stream::StreamProgram& program = call.program;
+  const stream::PlanProgram& program = call.program;
   SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(call.stream));
   Agreement::Request request{.is_capturing = capturing, .trouble = call.trouble};
-  request.input = program.offers.empty() ? nullptr : op.send;
-  request.output = program.passed_on().empty() ? nullptr : op.recv;
+  request.input = program.lends_input() ? op.send : nullptr;
+  request.output = program.lends_output() ? op.recv : nullptr;
   request.scalar = op.scaling.scalar;
   request.takes_part = can_run(call, capturing);
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));

@@ -29,12 +29,17 @@ class CopyEngines {
 
   struct Call {
     const Operation& operation;
-    const stream::StreamProgram& program;
+    const stream::PlanProgram& program;
     void* stream = nullptr;
     std::function<Status()> trouble;  // see Agreement::Request
   };
   // All ranks together. False when they have agreed that copy engines do not run this call.
   Result<bool> run(const Call& call);
+
+  // All ranks together, before the first run with a strand through host memory. False when they
+  // have agreed that they do not use their rings, for now: one cannot pin them, or its stream
+  // captures. Takes nothing when the rings are there.
+  Result<bool> open_rings(void* stream, const std::function<Status()>& trouble);
 
   [[nodiscard]] MessageCopies& messages() { return *messages_; }
 
@@ -53,7 +58,9 @@ class CopyEngines {
  private:
   CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world);
   Result<std::vector<stream::RankWords*>> map_words();
-  [[nodiscard]] bool maps_words_of(int rank) const;
+  Status map_rings();
+  Result<std::byte*> map_part(int rank, std::byte* memory, std::size_t bytes);
+  [[nodiscard]] bool maps_memory_of(int rank) const;
   Status probe(stream::RankWords& mine);
   Status preload_folds();
   // As far as this rank knows.
@@ -69,6 +76,8 @@ class CopyEngines {
   PeerBuffers buffers_;
   Agreement agreement_;
   Clock::time_point seen_at_;
+  bool has_rings_ = false;               // on all ranks
+  std::optional<Status> rings_of_mine_;  // what became of mapping them here, once tried
 };
 
 }  // namespace sennit

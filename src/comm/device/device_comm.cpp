@@ -1,12 +1,9 @@
 #include "comm/device/device_comm.hpp"
 
-#include "base/log.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
 #include "verify/verify.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -39,18 +36,6 @@ int place_of(const Operation& operation, int rank) {
 
 }  // namespace
 
-Result<DeviceComm::Options::CopyUse> parse_copy_engines(std::string_view text) {
-  using CopyUse = DeviceComm::Options::CopyUse;
-  for (const auto& [word, value] : {std::pair("auto", CopyUse::kAuto),
-                                    std::pair("on", CopyUse::kOn),
-                                    std::pair("off", CopyUse::kOff)}) {
-    if (text == word) {
-      return value;
-    }
-  }
-  return fail(Code::kInvalidArgument, "SENNIT_COPY_ENGINES is '{}'; it can be auto, on, off", text);
-}
-
 DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
     : driver_(driver),
       device_(device),
@@ -68,12 +53,14 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   const DeviceScope scope(driver, device);
   SENNIT_RETURN_IF_ERROR(scope.status());
   std::unique_ptr<DeviceComm> comm(new DeviceComm(driver, device, world, options));
-  SENNIT_ASSIGN_OR_RETURN(
-      comm->memory_,
-      DeviceMemory::create(
-          driver,
-          {.device = device, .rank = world.rank(), .ranks = world.size(), .blocks = options.blocks},
-          exchange));
+  SENNIT_ASSIGN_OR_RETURN(comm->memory_,
+                          DeviceMemory::create(driver,
+                                               {.device = device,
+                                                .rank = world.rank(),
+                                                .ranks = world.size(),
+                                                .blocks = options.blocks,
+                                                .maps_peers = options.nvlink},
+                                               exchange));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
@@ -81,29 +68,6 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   SENNIT_RETURN_IF_ERROR(comm->open_copy_engines(exchange));
   comm->start_watching();
   return comm;
-}
-
-// No rank launches before all have loaded their kernels, since loading waits for running ones: the
-// exchange sees to that, too.
-Status DeviceComm::open_copy_engines(const Exchange& exchange) {
-  const bool wanted = options_.copy_engines == Options::CopyUse::kOn ||
-                      (options_.copy_engines == Options::CopyUse::kAuto &&
-                       memory_->has_a_process_each() && world_.size() > 1);
-  if (wanted) {
-    auto opened = CopyEngines::create(driver_, *memory_, world_);
-    if (opened.ok()) {
-      copy_engines_ = std::move(opened).value();
-    } else {
-      SENNIT_INFO("device", "no copy engines: {}", opened.status().message());
-    }
-  }
-  const char mine = copy_engines_ != nullptr ? 1 : 0;
-  std::vector<char> all(static_cast<std::size_t>(world_.size()));
-  SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), 1));
-  if (std::ranges::find(all, 0) != all.end()) {
-    copy_engines_.reset();
-  }
-  return {};
 }
 
 DeviceComm::~DeviceComm() {
@@ -176,19 +140,20 @@ std::uint64_t DeviceComm::deadline_ns(const Operation& operation) const {
   return seconds > 0 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }
 
-Result<DeviceChoice> DeviceComm::choose(const Operation& operation, bool copy_engines) const {
+Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
+                                        const DeviceFacts& facts) const {
   return choose_for_devices(
       operation.collective,
       shape_of(operation, world_.size()),
       operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
       operation.wishes,
-      {.copy_engines = copy_engines, .copies_from_bytes = options_.copies_from_bytes});
+      facts);
 }
 
 Result<std::shared_ptr<const Plan>> DeviceComm::prove(const Operation& operation,
                                                       const DeviceChoice& choice) const {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                          make_device_plan(choice, shape_of(operation, world_.size())));
+                          make_device_plan(choice, shape_of(operation, world_.size()), facts_));
   SENNIT_RETURN_IF_ERROR(verify(*plan).status());
   return plan;
 }
@@ -204,18 +169,6 @@ Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
                           sm::compile_direct(*plan->strands.front().schedule, key.place));
   return &programs_.emplace(key, Program{direct, plan_hash(*plan), packets_of(choice.protocol)})
               .first->second;
-}
-
-Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& operation,
-                                                            const DeviceChoice& choice) {
-  const Key key = key_of(operation, choice);
-  if (const auto known = copyings_.find(key); known != copyings_.end()) {
-    return &known->second;
-  }
-  SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
-  SENNIT_ASSIGN_OR_RETURN(stream::StreamProgram program,
-                          stream::compile_stream(*plan->strands.front().schedule, key.place));
-  return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
 }
 
 // Before anything that waits: whoever waits for this rank can see what it has called.
@@ -234,47 +187,19 @@ Status DeviceComm::give_up(const Status& status) {
   return status;
 }
 
-Result<bool> DeviceComm::copy(const Call& call, const DeviceChoice& choice) {
-  SENNIT_ASSIGN_OR_RETURN(const Copying* copying, find_copying(call.operation, choice));
-  announce(call.operation, copying->plan_hash);
-  const auto begin = Clock::now();
-  const double deadline_s = deadline_of(call.operation);
-  Result<bool> copied = copy_engines_->run(
-      {.operation = call.operation,
-       .program = copying->program,
-       .stream = call.stream,
-       .trouble = [&]() -> Status {
-         if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
-           return told(explain_absence());
-         }
-         return look();
-       }});
-  if (!copied.ok()) {
-    return give_up(copied.status());
-  }
-  return copied;
-}
-
 Status DeviceComm::collective(const Call& call) {
   const Operation& op = call.operation;
   SENNIT_RETURN_IF_ERROR(check(op));
   if (op.count == 0) {
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, copy_engines_ != nullptr));
-  if (choice.protocol == Protocol::kDirectGet) {
+  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, facts_));
+  if (is_for_streams(choice)) {
     SENNIT_ASSIGN_OR_RETURN(const bool is_done, copy(call, choice));
     if (is_done) {
       return {};
     }
-    if (!op.wishes.protocol.empty()) {
-      return fail(
-          Code::kUnsupported,
-          "{}: protocol direct_get cannot reach the buffers of all ranks, or works in place "
-          "where it may not",
-          name(op.collective));
-    }
-    SENNIT_ASSIGN_OR_RETURN(choice, choose(op, false));
+    SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
     SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
     return launch(call, *program);
   }

@@ -19,6 +19,7 @@
 #include "exec/sm/geometry.hpp"
 #include "select/device_choice.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,7 +40,10 @@ class DeviceComm {
     // so a thread that makes the calls of several of them would wait for itself.
     enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
     CopyUse copy_engines = CopyUse::kAuto;
-    std::int64_t copies_from_bytes = kCopyEnginesFromBytes;  // see DeviceFacts
+    bool nvlink = true;  // may be used; path host may where the world has rings for it
+    // See DeviceFacts.
+    int host_share = -1;
+    std::int64_t copies_from_bytes = kCopyEnginesFromBytes;
   };
 
   // All ranks together. `driver` and `world` outlive the result.
@@ -87,7 +91,7 @@ class DeviceComm {
 
   // For copy engines: a collective, or one role of send_recv.
   struct Copying {
-    stream::StreamProgram program;
+    stream::PlanProgram program;
     std::uint64_t plan_hash = 0;
   };
 
@@ -100,14 +104,18 @@ class DeviceComm {
   // Of a call, in seconds, not positive: none; in nanoseconds, 0: none.
   [[nodiscard]] double deadline_of(const Operation& operation) const;
   [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;
-  Result<DeviceChoice> choose(const Operation& operation, bool copy_engines) const;
+  Result<DeviceChoice> choose(const Operation& operation, const DeviceFacts& facts) const;
+  // For a call that all ranks have agreed not to run by copy engines.
+  Result<DeviceChoice> choose_kernel(const Operation& operation) const;
+  static bool is_for_streams(const DeviceChoice& choice);
   Result<std::shared_ptr<const Plan>> prove(const Operation& operation,
                                             const DeviceChoice& choice) const;
   Result<const Program*> find(const Operation& operation, const DeviceChoice& choice);
   Result<const Copying*> find_copying(const Operation& operation, const DeviceChoice& choice);
   void announce(const Operation& operation, std::uint64_t plan_hash);
   // Whether copy engines run it, as all ranks have agreed.
-  Result<bool> copy(const Call& call, const DeviceChoice& choice);
+  Result<bool> copy(const Call& call, DeviceChoice choice);
+  [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation);
   Status give_up(const Status& status);
   Status launch(const Call& call, const Program& program);
   Status collective(const Call& call);
@@ -144,7 +152,8 @@ class DeviceComm {
   StreamOrder order_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<CopyEngines> copy_engines_;  // null: not used by this communicator
-  void* token_ = nullptr;                      // device bytes that a barrier exchanges
+  DeviceFacts facts_;
+  void* token_ = nullptr;  // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;
   std::uint64_t calls_ = 0;   // collectives so far

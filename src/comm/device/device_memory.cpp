@@ -62,6 +62,9 @@ Status DeviceMemory::map(const std::vector<Introduction>& all) {
       continue;
     }
     sharing += same_device ? 1 : 0;
+    if (!identity_.maps_peers) {
+      continue;
+    }
     if (same_process) {
       if (!same_device) {
         SENNIT_RETURN_IF_ERROR(driver_.enable_peer(other.device));

@@ -21,7 +21,8 @@ struct DeviceIdentity {
   int device = 0;
   int rank = 0;
   int ranks = 1;
-  int blocks = 128;  // of a call, at most; the same on all ranks
+  int blocks = 128;        // of a call, at most; the same on all ranks
+  bool maps_peers = true;  // false: arenas of other ranks are not there, and no kernel may run
 };
 
 class DeviceMemory {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <utility>
 
 namespace sennit {
 namespace {
@@ -60,8 +59,10 @@ Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op)
   if (op.count == 0) {
     return nullptr;
   }
-  const bool may_be_copied = copy_engines_ != nullptr && op.peer != world_.rank();
-  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, may_be_copied));
+  DeviceFacts facts = facts_;
+  facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
+  facts.host_slots = 0;  // messages go over NVLink alone
+  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, facts));
   return choice.protocol == Protocol::kDirectGet ? find_copying(op, choice)
                                                  : Result<const Copying*>(nullptr);
 }
@@ -69,6 +70,11 @@ Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op)
 Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
     std::span<const Call> calls) {
   static_assert(sm::kMaxPairCalls <= stream::kMaxMessages);
+  if (!facts_.nvlink) {
+    return fail(Code::kUnsupported,
+                "GPU ranks send and receive over path nvlink so far, and SENNIT_PATHS leaves it "
+                "out");
+  }
   if (calls.size() > sm::kMaxPairCalls) {
     return fail(Code::kUnsupported,
                 "a group has {} sends and recvs; GPU ranks take up to {}",
@@ -102,7 +108,7 @@ Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
   MessageCopies::End end{
       .operation = op,
       .words = plan.words(),
-      .program = plan.copying->program,
+      .program = plan.copying->program.direct(),
       .group = group,
       .trouble = [&]() -> Status {
         if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {

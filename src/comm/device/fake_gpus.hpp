@@ -94,7 +94,7 @@ class FakeGpus : public ::testing::Test {
         }
         EXPECT_TRUE(self.cuda->use_device(rank).ok());
         self.joined =
-            take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, CommConfig()));
+            take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, comm_config_));
         auto made =
             DeviceComm::create(*self.cuda,
                                rank,
@@ -159,6 +159,7 @@ class FakeGpus : public ::testing::Test {
 
   FakeCuda::Options cuda_options_{.devices = kRanks};
   DeviceComm::Options options_{.deadline_s = 20};
+  CommConfig comm_config_;
   std::barrier<>* meeting_ = nullptr;
   std::function<void(Rank&)> prepare_;
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process

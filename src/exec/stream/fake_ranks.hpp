@@ -102,6 +102,7 @@ class FakeRanks {
       EXPECT_EQ(ranks_[rank]->cuda.faults(), "");
       const RankWords& words = words_[rank];
       EXPECT_TRUE(words.ready == fresh_.ready && words.done == fresh_.done);
+      EXPECT_TRUE(words.filled == fresh_.filled && words.emptied == fresh_.emptied);
       EXPECT_EQ(words.running, kIdle);
     }
   }

@@ -1,5 +1,8 @@
 #include "exec/stream/stream_engine.hpp"
 
+#include "exec/stream/slot_run.hpp"
+#include "exec/stream/word_steps.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -11,24 +14,15 @@ constexpr std::int64_t kPartUnit = 4096;
 
 constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-WordStep fill(std::uint64_t* word) { return {WordStep::Kind::kStore, word, kFull}; }
-
-// Waits until the word is full and frees it.
-void consume(std::vector<WordStep>& steps, std::uint64_t* word) {
-  steps.push_back({WordStep::Kind::kAwait, word, kFull});
-  steps.push_back({WordStep::Kind::kStore, word, kFree});
-}
-
 // How a call is cut, equal on all ranks.
 struct Cut {
   int parts = 1;
   std::int64_t part_bytes = 0;  // of every block
 };
 
-Cut cut_for(const StreamProgram& program, const StreamCall& call) {
+Cut cut_for(const StreamProgram& program, const Portion& portion, const StreamCall& call) {
   // The first block is the longest.
-  const std::int64_t longest =
-      block_range(program.problem, call.count, call.element_bytes, 0).length * call.element_bytes;
+  const std::int64_t longest = range_of(program.problem, portion, call.extent(), 0).length;
   // Copying a part before the next one is there pays only where somebody waits to pass it on. Of
   // two parts, one is folded while the other one is on the wires.
   const std::int64_t most = is_reduction(program.problem.collective) ? 2 : kMaxParts;
@@ -42,21 +36,33 @@ Cut cut_for(const StreamProgram& program, const StreamCall& call) {
 
 }  // namespace
 
-// One call on its way into the streams.
+// One strand of a call on its way into the streams.
 class StreamEngine::Run {
  public:
-  Run(StreamEngine& engine, const StreamProgram& program, const StreamCall& call, void* stream)
+  Run(StreamEngine& engine,
+      const StreamProgram& program,
+      const Portion& portion,
+      const StreamCall& call)
       : engine_(engine),
         program_(program),
+        portion_(portion),
         call_(call),
-        stream_(stream),
-        cut_(cut_for(program, call)) {}
+        cut_(cut_for(program, portion, call)) {}
 
+  // What the user's stream has to do before anything is moved.
+  void offer(std::vector<WordStep>& steps) const {
+    for (int part = 0; part < offered_parts(); ++part) {
+      for (const Offer& offer : program_.offers) {
+        steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+      }
+    }
+  }
+
+  // Between fork and join of the streams.
   // Whoever waits, waits for what its peers put in before anything that waits for it in turn: parts
   // one after the other, smallest depth first. Sums are taken a part later than what they are made
   // of, when they are likely to be there.
-  Status all() {
-    SENNIT_RETURN_IF_ERROR(begin());
+  Status move() {
     const int lag = program_.folds.empty() ? 0 : 1;
     for (int part = 0; part < cut_.parts + lag; ++part) {
       if (part < cut_.parts) {
@@ -72,19 +78,27 @@ class StreamEngine::Run {
     for (const OwnCopy& copy : program_.copies) {
       SENNIT_RETURN_IF_ERROR(copy_own(copy));
     }
-    return end();
+    return {};
+  }
+
+  // What it has to do after all that was moved.
+  void settle(std::vector<WordStep>& steps) const {
+    const std::vector<Offer> passed_on = program_.passed_on();
+    for (int part = 0; part < offered_parts(); ++part) {
+      for (const Offer& offer : program_.offers) {
+        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
+      }
+    }
+    for (int part = 0; part < cut_.parts; ++part) {
+      for (const Offer& offer : passed_on) {
+        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
+      }
+    }
   }
 
  private:
-  struct Range {
-    std::int64_t begin = 0;
-    std::int64_t bytes = 0;
-  };
-
-  Range range_of(const Block& block) const {
-    const ElementRange range =
-        block_range(program_.problem, call_.count, call_.element_bytes, block.index);
-    return {range.begin * call_.element_bytes, range.length * call_.element_bytes};
+  ByteRange range_of(const Block& block) const {
+    return stream::range_of(program_.problem, portion_, call_.extent(), block.index);
   }
 
   RankWords& words_of(int rank) const { return *engine_.words_[static_cast<std::size_t>(rank)]; }
@@ -103,40 +117,11 @@ class StreamEngine::Run {
   // Nobody waits for a part of the inputs of reductions, so they are offered whole.
   int offered_parts() const { return is_reduction(program_.problem.collective) ? 1 : cut_.parts; }
 
-  Status walk(const std::vector<WordStep>& steps, void* stream) const {
-    for (std::size_t at = 0; at < steps.size(); at += kMaxWordSteps) {
-      const std::size_t count = std::min(kMaxWordSteps, steps.size() - at);
-      SENNIT_RETURN_IF_ERROR(
-          engine_.driver_.walk_words(std::span(steps).subspan(at, count), stream));
-    }
-    return {};
-  }
-
-  // What the user's stream holds so far comes before everything of this call.
-  Status begin() {
-    std::vector<WordStep> steps;
-    steps.push_back({WordStep::Kind::kStore, &words_of(program_.rank).running, kRunning});
-    for (int part = 0; part < offered_parts(); ++part) {
-      for (const Offer& offer : program_.offers) {
-        steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
-      }
-    }
-    SENNIT_RETURN_IF_ERROR(walk(steps, stream_));
-    return engine_.driver_.record(engine_.began_, stream_);
-  }
-
-  Result<void*> use(int index) {
-    Side& side = engine_.sides_[static_cast<std::size_t>(index)];
-    if (!side.is_used) {
-      SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.began_, side.stream));
-      side.is_used = true;
-    }
-    return side.stream;
-  }
-
   // Copies of a fold and of what follows it are on one stream, so that none waits while another one
   // could run.
-  Result<void*> use_copies(int depth) { return use(program_.folds.empty() ? depth : 0); }
+  Result<void*> use_copies(int depth) {
+    return engine_.sides_.use(program_.folds.empty() ? depth : 0);
+  }
 
   // All waits before the first copy and all stores after the last, the copies one after the other:
   // copies that start as their own waits end run at half the rate (docs/performance.md).
@@ -155,18 +140,18 @@ class StreamEngine::Run {
       }
     }
     SENNIT_ASSIGN_OR_RETURN(void* const stream, use_copies(depth));
-    SENNIT_RETURN_IF_ERROR(walk(before, stream));
+    SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, before, stream));
     for (const Pull& pull : pulls) {
       SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
     }
-    return walk(after, stream);
+    return walk(engine_.driver_, after, stream);
   }
 
   Status copy_part(const Pull& pull, int part, void* stream) const {
-    const Range from = range_of(pull.from);
-    const Range to = range_of(pull.to);
+    const ByteRange from = range_of(pull.from);
+    const ByteRange to = range_of(pull.to);
     const std::int64_t at = part * cut_.part_bytes;
-    const std::int64_t bytes = std::min(cut_.part_bytes, to.bytes - at);
+    const std::int64_t bytes = std::min(cut_.part_bytes, to.length - at);
     if (bytes <= 0) {
       return {};
     }
@@ -196,7 +181,7 @@ class StreamEngine::Run {
 
   Status run_fold(const Fold& fold, int part) {
     SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
-    SENNIT_ASSIGN_OR_RETURN(void* const folds, use(kOwnStream));
+    SENNIT_ASSIGN_OR_RETURN(void* const folds, engine_.sides_.use(kOwnStream));
     std::vector<WordStep> before;
     std::vector<WordStep> after;
     for (const Operand& operand : fold.operands) {
@@ -206,10 +191,10 @@ class StreamEngine::Run {
       }
     }
     if (part == 0) {
-      SENNIT_RETURN_IF_ERROR(walk(before, copies));
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, before, copies));
     }
     const std::int64_t begin = part * cut_.part_bytes;
-    const std::int64_t end = std::min(begin + cut_.part_bytes, range_of(fold.to).bytes);
+    const std::int64_t end = std::min(begin + cut_.part_bytes, range_of(fold.to).length);
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t bytes = piece_length(fold, end - at);
       SENNIT_RETURN_IF_ERROR(run_piece(
@@ -217,18 +202,18 @@ class StreamEngine::Run {
       at += bytes;
     }
     if (part == cut_.parts - 1) {
-      SENNIT_RETURN_IF_ERROR(walk(after, copies));
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, after, copies));
     }
     std::vector<WordStep> folded;
     for (const Offer& offer : fold.passes_on) {
       folded.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
     }
-    return walk(folded, folds);
+    return walk(engine_.driver_, folded, folds);
   }
 
   Status run_piece(const Fold& fold, const Piece& piece) {
     SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
-    SENNIT_ASSIGN_OR_RETURN(void* const folds, use(kOwnStream));
+    SENNIT_ASSIGN_OR_RETURN(void* const folds, engine_.sides_.use(kOwnStream));
     void* const folded = engine_.folded_[static_cast<std::size_t>(piece.generation)];
     if (pieces_++ >= Staging::kGenerations) {
       SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(folded, copies));
@@ -262,44 +247,29 @@ class StreamEngine::Run {
   }
 
   Status copy_own(const OwnCopy& copy) {
-    const Range from = range_of(copy.from);
-    const Range to = range_of(copy.to);
+    const ByteRange from = range_of(copy.from);
+    const ByteRange to = range_of(copy.to);
     const std::byte* const source = call_.input + from.begin;
     std::byte* const target = call_.output + to.begin;
-    if (source == target || to.bytes == 0) {
+    if (source == target || to.length == 0) {
       return {};
     }
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, use(kOwnStream));
-    return engine_.driver_.copy_async(target, source, static_cast<std::size_t>(to.bytes), stream);
-  }
-
-  Status end() {
-    for (Side& side : engine_.sides_) {
-      if (std::exchange(side.is_used, false)) {
-        SENNIT_RETURN_IF_ERROR(engine_.driver_.record(side.event, side.stream));
-        SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(side.event, stream_));
-      }
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, engine_.sides_.use(kOwnStream));
+    // Copy engines that take bytes of their own device slow down those that fetch: a 1 GB
+    // all_gather by a third. The fold of one operand is a copy.
+    if (const void* const kernel = copying_kernel(); kernel != nullptr) {
+      FoldCall copied{.output = target, .bytes = to.length, .operand_count = 1};
+      copied.operands[0].data = source;
+      return engine_.driver_.launch(
+          kernel, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &copied, stream);
     }
-    const std::vector<Offer> passed_on = program_.passed_on();
-    std::vector<WordStep> steps;
-    for (int part = 0; part < offered_parts(); ++part) {
-      for (const Offer& offer : program_.offers) {
-        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
-      }
-    }
-    for (int part = 0; part < cut_.parts; ++part) {
-      for (const Offer& offer : passed_on) {
-        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
-      }
-    }
-    steps.push_back({WordStep::Kind::kStore, &words_of(program_.rank).running, kIdle});
-    return walk(steps, stream_);
+    return engine_.driver_.copy_async(target, source, static_cast<std::size_t>(to.length), stream);
   }
 
   StreamEngine& engine_;
   const StreamProgram& program_;
+  Portion portion_;
   const StreamCall& call_;
-  void* stream_;
   Cut cut_;
   int pieces_ = 0;  // that were folded so far
 };
@@ -309,7 +279,9 @@ StreamEngine::StreamEngine(CudaDriver& driver,
                            std::int64_t piece_bytes)
     : driver_(driver),
       words_(std::move(words)),
-      staging_(driver, static_cast<int>(words_.size()), piece_bytes) {}
+      staging_(driver, static_cast<int>(words_.size()), piece_bytes),
+      sides_(driver),
+      slot_sides_(driver) {}
 
 Result<std::unique_ptr<StreamEngine>> StreamEngine::create(CudaDriver& driver,
                                                            std::vector<RankWords*> words,
@@ -320,11 +292,7 @@ Result<std::unique_ptr<StreamEngine>> StreamEngine::create(CudaDriver& driver,
 }
 
 Status StreamEngine::open() {
-  for (Side& side : sides_) {
-    SENNIT_ASSIGN_OR_RETURN(side.stream, driver_.create_stream());
-    SENNIT_ASSIGN_OR_RETURN(side.event, driver_.create_event());
-  }
-  SENNIT_ASSIGN_OR_RETURN(began_, driver_.create_event());
+  SENNIT_RETURN_IF_ERROR(sides_.open(kStreams));
   SENNIT_ASSIGN_OR_RETURN(fetched_, driver_.create_event());
   for (void*& event : folded_) {
     SENNIT_ASSIGN_OR_RETURN(event, driver_.create_event());
@@ -333,28 +301,78 @@ Status StreamEngine::open() {
 }
 
 StreamEngine::~StreamEngine() {
-  for (const Side& side : sides_) {
-    if (side.stream != nullptr) {
-      (void)driver_.destroy_stream(side.stream);
-    }
-  }
-  for (const Side& side : sides_) {
-    if (side.event != nullptr) {
-      (void)driver_.destroy_event(side.event);
-    }
-  }
-  for (void* const event : {began_, fetched_, folded_[0], folded_[1]}) {
+  for (void* const event : {fetched_, folded_[0], folded_[1]}) {
     if (event != nullptr) {
       (void)driver_.destroy_event(event);
     }
   }
 }
 
-Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
-  for (Side& side : sides_) {
-    side.is_used = false;  // a call may have failed half way
+Status StreamEngine::use_rings(host::Rings rings) {
+  SENNIT_RETURN_IF_ERROR(slot_sides_.open(SlotRun::kStreams));
+  rings_ = std::move(rings);
+  return {};
+}
+
+Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, void* stream) {
+  std::vector<Run> direct;
+  std::vector<SlotRun> slots;
+  for (const StrandProgram& strand : program.strands) {
+    if (const auto* const pulls = std::get_if<StreamProgram>(&strand.program)) {
+      direct.emplace_back(*this, *pulls, strand.portion, call);
+      continue;
+    }
+    if (rings_.shape.slots == 0) {
+      return fail(Code::kInternalError, "a strand through host memory has no rings");
+    }
+    slots.emplace_back(SlotContext{driver_, slot_sides_, words_, rings_},
+                       std::get<SlotProgram>(strand.program),
+                       strand.portion,
+                       call);
   }
-  return Run(*this, program, call, stream).all();
+  return run_all(program.rank, direct, slots, stream);
+}
+
+Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
+  Run run(*this, program, Portion{}, call);
+  return run_all(program.rank, {&run, 1}, {}, stream);
+}
+
+// Strands through slots go first: they take longest to begin. So where a device has one queue for
+// all streams, their waits are for such strands of peers alone (in an order of their own, see
+// slot_run.hpp), and behind them the waits of direct strands are for what peers put in at the
+// beginning of the call, or for pulls of smaller part or depth.
+Status StreamEngine::run_all(int rank,
+                             std::span<Run> direct,
+                             std::span<SlotRun> slots,
+                             void* stream) {
+  RankWords& mine = *words_[static_cast<std::size_t>(rank)];
+  // What the user's stream holds so far comes before everything of this call.
+  std::vector<WordStep> steps;
+  steps.push_back({WordStep::Kind::kStore, &mine.running, kRunning});
+  for (const Run& run : direct) {
+    run.offer(steps);
+  }
+  SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
+  SENNIT_RETURN_IF_ERROR(sides_.fork(stream));
+  SENNIT_RETURN_IF_ERROR(slot_sides_.fork(stream));
+  for (SlotRun& run : slots) {
+    SENNIT_RETURN_IF_ERROR(run.move());
+  }
+  for (Run& run : direct) {
+    SENNIT_RETURN_IF_ERROR(run.move());
+  }
+  SENNIT_RETURN_IF_ERROR(sides_.join(stream));
+  SENNIT_RETURN_IF_ERROR(slot_sides_.join(stream));
+  steps.clear();
+  for (const Run& run : direct) {
+    run.settle(steps);
+  }
+  for (const SlotRun& run : slots) {
+    run.settle(steps);
+  }
+  steps.push_back({WordStep::Kind::kStore, &mine.running, kIdle});
+  return walk(driver_, steps, stream);
 }
 
 }  // namespace sennit::stream

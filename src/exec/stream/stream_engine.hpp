@@ -4,20 +4,24 @@
 // folded by kernels that wait for nobody.
 //
 //   SENNIT_ASSIGN_OR_RETURN(auto engine, StreamEngine::create(driver, words));
+//   SENNIT_RETURN_IF_ERROR(engine->use_rings(rings));   // for strands through host memory
 //   SENNIT_RETURN_IF_ERROR(engine->run(program, call, stream));
 //
-// Every rank runs the same call; calls of a rank come one after the other in stream order. What a
-// rank puts into its streams waits only for what others put in before anything that waits for this
-// rank in turn, so a device that has one queue for all streams runs it as well. It may be captured.
+// The strands of a plan run side by side. Every rank runs the same call; calls of a rank come one
+// after the other in stream order. What a rank puts into its streams waits only for what others put
+// in before anything that waits for this rank in turn, so a device that has one queue for all
+// streams runs it as well. It may be captured.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/byte_range.hpp"
 #include "exec/stream/fold.hpp"
+#include "exec/stream/plan_program.hpp"
+#include "exec/stream/side_streams.hpp"
 #include "exec/stream/staging.hpp"
-#include "exec/stream/stream_program.hpp"
 #include "exec/stream/words.hpp"
+#include "path/host/rings.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +29,8 @@
 #include <vector>
 
 namespace sennit::stream {
+
+class SlotRun;
 
 // The buffers of a rank as this device sees them; what nobody takes from it may be null.
 struct Buffers {
@@ -44,6 +50,8 @@ struct StreamCall {
   // which costs 10 to 20 us. Those that are folded, into two parts at most.
   std::int64_t part_bytes = std::int64_t{64} << 20;
   const void* fold = nullptr;  // for programs with folds: the kernel (exec/stream/fold.hpp)
+
+  [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
 };
 
 class StreamEngine {
@@ -60,6 +68,12 @@ class StreamEngine {
   // To be allocated before a program with folds runs.
   [[nodiscard]] Staging& staging() { return staging_; }
 
+  // Strands through slots in host memory may be run from now on. The rings outlive the engine;
+  // called once.
+  Status use_rings(host::Rings rings);
+
+  Status run(const PlanProgram& program, const StreamCall& call, void* stream);
+  // A plan of one strand that needs no rings.
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
  private:
@@ -67,23 +81,19 @@ class StreamEngine {
   static constexpr int kOwnStream = kMaxDepth;
   static constexpr int kStreams = kOwnStream + 1;
 
-  // A stream of the engine, and the event that says how far it is.
-  struct Side {
-    void* stream = nullptr;
-    void* event = nullptr;
-    bool is_used = false;  // in the running call
-  };
   class Run;
 
   StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t piece_bytes);
   Status open();
+  Status run_all(int rank, std::span<Run> direct, std::span<SlotRun> slots, void* stream);
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
   Staging staging_;
-  std::array<Side, kStreams> sides_{};
+  SideStreams sides_;
+  SideStreams slot_sides_;
+  host::Rings rings_;
   // Events.
-  void* began_ = nullptr;
   void* fetched_ = nullptr;                            // what the next fold needs
   std::array<void*, Staging::kGenerations> folded_{};  // the generation is free again
 };

@@ -12,7 +12,14 @@
 //
 // Sends and recvs have words of their own, in the same way: message_ready and message_done, by
 // slot, since several messages may be under way between the same two ranks.
+//
+// In the same way for the slots of rings in host memory (path/host/rings.hpp), each as often in a
+// call as the ring goes round:
+//   filled[s][i]    rank s: slot i of my ring holds what you are to take
+//   emptied[r][i]   rank r: I have taken what was in slot i of your ring
 #pragma once
+
+#include "path/host/rings.hpp"
 
 #include <array>
 #include <atomic>
@@ -40,9 +47,12 @@ inline constexpr int kPeersAt = 8;
 struct alignas(4096) RankWords {
   using Parts = std::array<std::uint64_t, kMaxParts>;
   using Peers = std::array<std::array<Parts, kMaxChannels>, kMaxRanks>;
+  using RingWords = std::array<std::array<std::uint64_t, host::kMaxSlots>, kMaxRanks>;
 
-  Peers ready{};  // by sender
-  Peers done{};   // by reader
+  Peers ready{};        // by sender
+  Peers done{};         // by reader
+  RingWords filled{};   // by sender
+  RingWords emptied{};  // by reader
   std::uint64_t running = kIdle;
 
   // By peer, slot and channel.
@@ -57,6 +67,8 @@ struct alignas(4096) RankWords {
   void release_all() {
     release(ready);
     release(done);
+    release(filled);
+    release(emptied);
     release(message_ready);
     release(message_done);
   }

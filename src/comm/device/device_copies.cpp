@@ -1,0 +1,118 @@
+// The calls of a DeviceComm that go by copy engines.
+#include "base/log.hpp"
+#include "comm/device/device_comm.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace sennit {
+
+Result<DeviceComm::Options::CopyUse> parse_copy_engines(std::string_view text) {
+  using CopyUse = DeviceComm::Options::CopyUse;
+  for (const auto& [word, value] : {std::pair("auto", CopyUse::kAuto),
+                                    std::pair("on", CopyUse::kOn),
+                                    std::pair("off", CopyUse::kOff)}) {
+    if (text == word) {
+      return value;
+    }
+  }
+  return fail(Code::kInvalidArgument, "SENNIT_COPY_ENGINES is '{}'; it can be auto, on, off", text);
+}
+
+// No rank launches before all have loaded their kernels, since loading waits for running ones: the
+// exchange sees to that, too.
+Status DeviceComm::open_copy_engines(const Exchange& exchange) {
+  const bool wanted = options_.copy_engines == Options::CopyUse::kOn ||
+                      (options_.copy_engines == Options::CopyUse::kAuto &&
+                       memory_->has_a_process_each() && world_.size() > 1);
+  if (wanted) {
+    auto opened = CopyEngines::create(driver_, *memory_, world_);
+    if (opened.ok()) {
+      copy_engines_ = std::move(opened).value();
+    } else {
+      SENNIT_INFO("device", "no copy engines: {}", opened.status().message());
+    }
+  }
+  const char mine = copy_engines_ != nullptr ? 1 : 0;
+  std::vector<char> all(static_cast<std::size_t>(world_.size()));
+  SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), 1));
+  if (std::ranges::find(all, 0) != all.end()) {
+    copy_engines_.reset();
+  }
+  facts_ = {.copy_engines = copy_engines_ != nullptr,
+            .nvlink = options_.nvlink,
+            .host_slots = world_.host_ring_shape().slots,
+            .host_share = options_.host_share,
+            .copies_from_bytes = options_.copies_from_bytes};
+  return {};
+}
+
+Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& operation,
+                                                            const DeviceChoice& choice) {
+  const Key key = key_of(operation, choice);
+  if (const auto known = copyings_.find(key); known != copyings_.end()) {
+    return &known->second;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
+  SENNIT_ASSIGN_OR_RETURN(stream::PlanProgram program, stream::compile_plan(*plan, key.place));
+  return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
+}
+
+// What waits of this call ask now and then: why they are in vain.
+std::function<Status()> DeviceComm::trouble_of(const Operation& operation) {
+  const double deadline_s = operation.deadline_s != 0 ? operation.deadline_s : options_.deadline_s;
+  return [this, deadline_s, begin = Clock::now()]() -> Status {
+    if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
+      return told(explain_absence());
+    }
+    return look();
+  };
+}
+
+bool DeviceComm::is_for_streams(const DeviceChoice& choice) {
+  return choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kSlots;
+}
+
+Result<DeviceChoice> DeviceComm::choose_kernel(const Operation& operation) const {
+  DeviceFacts facts = facts_;
+  facts.copy_engines = false;
+  const Result<DeviceChoice> choice = choose(operation, facts);
+  return choice.ok() ? choice
+                     : fail(Code::kUnsupported,
+                            "{}: copy engines cannot reach the buffers of all ranks, or work in "
+                            "place where they may not, and {}",
+                            name(operation.collective),
+                            choice.status().message());
+}
+
+Result<bool> DeviceComm::copy(const Call& call, DeviceChoice choice) {
+  const auto trouble = trouble_of(call.operation);
+  SENNIT_ASSIGN_OR_RETURN(const Copying* copying, find_copying(call.operation, choice));
+  announce(call.operation, copying->plan_hash);
+  if (choice.host_share > 0) {
+    const Result<bool> rings = copy_engines_->open_rings(call.stream, trouble);
+    if (!rings.ok()) {
+      return give_up(rings.status());
+    }
+    if (!*rings) {
+      DeviceFacts facts = facts_;
+      facts.host_slots = 0;
+      SENNIT_ASSIGN_OR_RETURN(choice, choose(call.operation, facts));
+      if (!is_for_streams(choice)) {
+        return false;
+      }
+      SENNIT_ASSIGN_OR_RETURN(copying, find_copying(call.operation, choice));
+    }
+  }
+  Result<bool> copied = copy_engines_->run({.operation = call.operation,
+                                            .program = copying->program,
+                                            .stream = call.stream,
+                                            .trouble = trouble});
+  if (!copied.ok()) {
+    return give_up(copied.status());
+  }
+  return copied;
+}
+
+}  // namespace sennit

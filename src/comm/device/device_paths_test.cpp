@@ -1,0 +1,195 @@
+// Calls over NVLink, host memory, or both.
+#include "comm/device/device_comm.hpp"
+#include "comm/device/fake_gpus.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace sennit::tests {
+namespace {
+
+// With rings in host memory of a few small slots.
+class FakeGpusWithRings : public FakeGpus {
+ protected:
+  FakeGpusWithRings() {
+    comm_config_.device = "cuda";
+    comm_config_.host_slot_bytes = 64 * 1024;
+    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+  }
+
+  static Operation shared_gather(const Rank& rank, std::string path) {
+    Operation op = all_gather(rank);
+    op.wishes.path = std::move(path);
+    return op;
+  }
+
+  static void check_moved(Rank& rank) {
+    rank.finish();
+    check_gathered(rank);
+    EXPECT_EQ(rank.launches(), 0);
+  }
+};
+
+TEST_F(FakeGpusWithRings, SendAShareOfAMessageThroughTheHost) {
+  run([](Rank& rank) {
+    fill(rank);
+    const int before = rank.cuda->calls("map_host");
+    ASSERT_TRUE(rank.call(shared_gather(rank, "nvlink+host:0")).ok());
+    check_moved(rank);
+    EXPECT_EQ(rank.cuda->calls("map_host"), before) << "pinned only when wanted";
+    const int copies = rank.cuda->calls("copy_async");
+    for (const char* const path : {"nvlink+host:6", "nvlink+host:50", "nvlink+host:100", "host"}) {
+      std::memset(rank.recv, 0, kPart * kRanks);
+      ASSERT_TRUE(rank.call(shared_gather(rank, path)).ok()) << path;
+      check_moved(rank);
+    }
+    EXPECT_EQ(rank.cuda->calls("map_host"), before + kRanks);
+    // 6 % of a part fill four slots, which leave once and arrive three times; all of it, 65.
+    EXPECT_GT(rank.cuda->calls("copy_async") - copies, 2 * (kRanks * 65));
+  });
+}
+
+TEST_F(FakeGpusWithRings, ShareByTheSettingWhereTheCallSaysNothing) {
+  options_.host_share = 30;
+  run([](Rank& rank) {
+    fill(rank);
+    const int before = rank.cuda->calls("map_host");
+    Operation op = all_gather(rank);
+    op.wishes.protocol = "direct_get";
+    ASSERT_TRUE(rank.call(op).ok());
+    check_moved(rank);
+    EXPECT_EQ(rank.cuda->calls("map_host"), before + kRanks);
+  });
+}
+
+TEST_F(FakeGpusWithRings, TakeNvlinkAloneWhenOneCannotPinItsRing) {
+  options_.host_share = 30;
+  run([](Rank& rank) {
+    fill(rank);
+    if (rank.rank == 2) {
+      rank.cuda->fail("map_host");
+    }
+    Operation op = all_gather(rank);
+    op.wishes.protocol = "direct_get";
+    for (int i = 0; i < 2; ++i) {
+      std::memset(rank.recv, 0, kPart * kRanks);
+      ASSERT_TRUE(rank.call(op).ok());
+      check_moved(rank);
+    }
+    const Status wished = rank.call(shared_gather(rank, "nvlink+host:6"));
+    EXPECT_EQ(wished.code(), Code::kUnsupported) << wished.message();
+    EXPECT_TRUE(rank.comm->failure().ok());
+  });
+}
+
+TEST_F(FakeGpusWithRings, PinNothingWhileAStreamCaptures) {
+  run([](Rank& rank) {
+    fill(rank);
+    const Operation op = shared_gather(rank, "nvlink+host:20");
+    ASSERT_TRUE(rank.call(shared_gather(rank, "nvlink+host:0")).ok());
+    rank.cuda->begin_capture(rank.stream);
+    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
+    (void)take(rank.cuda->end_capture(rank.stream));
+    ASSERT_TRUE(rank.call(op).ok());
+    rank.finish();
+    rank.cuda->begin_capture(rank.stream);
+    ASSERT_TRUE(rank.call(op).ok());
+    const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
+    std::memset(rank.recv, 0, kPart * kRanks);
+    graph.launch(rank.stream);
+    graph.launch(rank.stream);
+    check_moved(rank);
+  });
+}
+
+TEST_F(FakeGpusWithRings, WorkWithoutNvlink) {
+  options_.nvlink = false;
+  cuda_options_.has_peers = false;
+  run([](Rank& rank) {
+    fill(rank);
+    const Status gathered = rank.call(all_gather(rank));
+    ASSERT_TRUE(gathered.ok()) << gathered.message();
+    check_moved(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
+    rank.finish();
+    EXPECT_EQ(rank.recv[35], content(3, 5));
+    EXPECT_EQ(rank.cuda->calls("import_memory"), 0);
+    Operation barrier;
+    barrier.collective = Collective::kBarrier;
+    ASSERT_TRUE(rank.call(barrier).ok());
+    Operation reduction = all_gather(rank, 10);
+    reduction.collective = Collective::kAllReduce;
+    const Status status = rank.call(reduction);
+    EXPECT_EQ(status.code(), Code::kUnsupported);
+    EXPECT_NE(status.message().find("over path host alone"), std::string::npos) << status.message();
+    rank.finish();
+    EXPECT_EQ(rank.launches(), 0);
+  });
+}
+
+TEST_F(FakeGpusWithRings, BroadcastFromEveryRootOverBothPaths) {
+  run([](Rank& rank) {
+    rank.recv = rank.allocate(kPart);
+    for (int root = 0; root < kRanks; ++root) {
+      const Bytes expected = contents(root, kPart);
+      std::memset(rank.recv, 0xa5, kPart);
+      if (rank.rank == root) {
+        std::memcpy(rank.recv, expected.data(), expected.size());
+      }
+      Operation op;
+      op.collective = Collective::kBroadcast;
+      op.send = rank.recv;
+      op.recv = rank.recv;
+      op.count = kPart;
+      op.root = root;
+      op.wishes.path = "nvlink+host:25";
+      const Status status = rank.call(op);
+      ASSERT_TRUE(status.ok()) << status.message();
+      rank.finish();
+      ASSERT_TRUE(holds(rank.recv, expected)) << "rank " << rank.rank << ", root " << root;
+    }
+  });
+}
+
+TEST_F(FakeGpusWithRings, LetStreamsGoWhenAPeerIsLate) {
+  options_.deadline_s = 0.3;
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(shared_gather(rank, "host")).ok());
+    rank.finish();
+    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
+    if (rank.rank == 3) {
+      const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
+      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
+    }
+    (void)rank.call(shared_gather(rank, "host"));
+    const Status status = failure_within_a_second(rank);
+    if (rank.rank != 3) {
+      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+      rank.finish();
+    }
+    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
+    rank.finish();
+    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
+  });
+}
+
+TEST_F(FakeGpusWithRings, GiveThemBack) {
+  run([](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(shared_gather(rank, "nvlink+host:50")).ok());
+    rank.finish();
+    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
+    EXPECT_TRUE(rank.cuda->release(rank.send).ok());
+    EXPECT_TRUE(rank.cuda->release(rank.recv).ok());
+    rank.comm.reset();
+    EXPECT_EQ(rank.cuda->left_over(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace sennit::tests

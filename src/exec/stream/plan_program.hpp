@@ -1,0 +1,38 @@
+// PlanProgram: what one rank does in a plan whose lanes all run on streams, strand by strand.
+#pragma once
+
+#include "exec/stream/slot_program.hpp"
+#include "exec/stream/stream_program.hpp"
+#include "schedule/plan.hpp"
+
+#include <variant>
+#include <vector>
+
+namespace sennit::stream {
+
+struct StrandProgram {
+  // Straight out of the memory of other ranks, or through slots in host memory.
+  std::variant<StreamProgram, SlotProgram> program;
+  Portion portion;
+};
+
+struct PlanProgram {
+  int rank = 0;
+  std::vector<StrandProgram> strands;
+
+  // Of a plan of one strand, of direct_get.
+  [[nodiscard]] const StreamProgram& direct() const {
+    return std::get<StreamProgram>(strands.front().program);
+  }
+
+  // What other ranks read of this rank's memory.
+  [[nodiscard]] bool lends_input() const;
+  [[nodiscard]] bool lends_output() const;
+  [[nodiscard]] bool may_be_in_place() const;
+};
+
+// Channels of direct_get make a StreamProgram, slots on path host a SlotProgram. kUnsupported for
+// all others, and for claimed plans.
+Result<PlanProgram> compile_plan(const Plan& plan, int rank);
+
+}  // namespace sennit::stream

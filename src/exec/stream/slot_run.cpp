@@ -1,0 +1,160 @@
+#include "exec/stream/slot_run.hpp"
+
+#include <algorithm>
+
+namespace sennit::stream {
+namespace {
+
+constexpr int kPutStream = 0;
+constexpr int kTakeStream = 1;
+
+constexpr std::int64_t kPage = 4096;
+// The words around a copy cost 10 to 20 us; a shorter one takes hardly longer through host memory.
+constexpr std::int64_t kShortestPart = std::int64_t{1} << 20;
+
+constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Whole slots, or less where there would be too few parts to copy in and out at once. Equal on all
+// ranks.
+std::int64_t part_length(std::int64_t longest, const host::RingShape& ring) {
+  const auto slot = static_cast<std::int64_t>(ring.slot_bytes);
+  const std::int64_t needed = ceiling(longest, slot);
+  const auto useful = std::min<std::int64_t>(ring.slots, longest / kShortestPart);
+  const auto parts = std::max<std::int64_t>({1, needed, useful});
+  return std::min(slot, ceiling(ceiling(longest, parts), kPage) * kPage);
+}
+
+}  // namespace
+
+SlotRun::SlotRun(const SlotContext& context,
+                 const SlotProgram& program,
+                 const Portion& portion,
+                 const StreamCall& call)
+    : context_(context), program_(program), portion_(portion), call_(call) {
+  // The first block is the longest.
+  const std::int64_t longest = range_of(program.problem, portion, call.extent(), 0).length;
+  part_bytes_ = std::max<std::int64_t>(1, part_length(longest, context.rings.shape));
+  parts_ = ceiling(longest, part_bytes_);
+}
+
+RankWords& SlotRun::words_of(int rank) const {
+  return *context_.words[static_cast<std::size_t>(rank)];
+}
+
+std::size_t SlotRun::slot_of(int sender, std::int64_t part, int message) const {
+  const std::int64_t before = part * program_.messages[static_cast<std::size_t>(sender)];
+  return static_cast<std::size_t>((before + message) % context_.rings.shape.slots);
+}
+
+ByteRange SlotRun::part_of(const Block& block, std::int64_t part) const {
+  const ByteRange range = range_of(program_.problem, portion_, call_.extent(), block.index);
+  const std::int64_t at = std::min(part * part_bytes_, range.length);
+  return {.begin = range.begin + at, .length = std::min(part_bytes_, range.length - at)};
+}
+
+SlotRun::Takes SlotRun::takes_of(int message) const {
+  const auto found = std::ranges::equal_range(program_.takes, message, {}, &Take::message);
+  return {found.begin(), found.end()};
+}
+
+Status SlotRun::move() {
+  for (std::int64_t part = 0; part < parts_; ++part) {
+    for (int message = 0; message < program_.rounds; ++message) {
+      if (message < static_cast<int>(program_.puts.size())) {
+        SENNIT_RETURN_IF_ERROR(put(part, message));
+      }
+      SENNIT_RETURN_IF_ERROR(take(part, takes_of(message)));
+    }
+  }
+  SENNIT_RETURN_IF_ERROR(take(parts_, {}));
+  for (const BlockCopy& copy : program_.own_copies) {
+    SENNIT_RETURN_IF_ERROR(copy_own(copy));
+  }
+  return {};
+}
+
+void SlotRun::await_readers(std::vector<WordStep>& steps, std::int64_t n) const {
+  const auto messages = static_cast<std::int64_t>(program_.puts.size());
+  const Put& put = program_.puts[static_cast<std::size_t>(n % messages)];
+  const std::size_t slot = slot_of(program_.rank, 0, static_cast<int>(n));
+  for (const int reader : put.readers) {
+    consume(steps, &words_of(program_.rank).emptied[static_cast<std::size_t>(reader)][slot]);
+  }
+}
+
+Status SlotRun::put(std::int64_t part, int message) {
+  const Put& put = program_.puts[static_cast<std::size_t>(message)];
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kPutStream));
+  const std::int64_t n = part * static_cast<std::int64_t>(program_.puts.size()) + message;
+  std::vector<WordStep> steps;
+  if (n >= context_.rings.shape.slots) {
+    await_readers(steps, n - context_.rings.shape.slots);
+    SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
+  }
+  const std::size_t slot = slot_of(program_.rank, part, message);
+  const ByteRange from = part_of(put.from, part);
+  if (from.length > 0) {
+    SENNIT_RETURN_IF_ERROR(
+        context_.driver.copy_async(context_.rings.slot(program_.rank, static_cast<int>(slot)),
+                                   call_.input + from.begin,
+                                   static_cast<std::size_t>(from.length),
+                                   stream));
+  }
+  steps.clear();
+  for (const int reader : put.readers) {
+    steps.push_back(fill(&words_of(reader).filled[static_cast<std::size_t>(program_.rank)][slot]));
+  }
+  return walk(context_.driver, steps, stream);
+}
+
+// One walk tells of the last round and waits for this one.
+Status SlotRun::take(std::int64_t part, Takes takes) {
+  if (takes.empty() && taken_.empty()) {
+    return {};
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kTakeStream));
+  RankWords& mine = words_of(program_.rank);
+  std::vector<WordStep> steps;
+  steps.swap(taken_);
+  for (const Take& take : takes) {
+    const std::size_t slot = slot_of(take.sender, part, take.message);
+    consume(steps, &mine.filled[static_cast<std::size_t>(take.sender)][slot]);
+    taken_.push_back(
+        fill(&words_of(take.sender).emptied[static_cast<std::size_t>(program_.rank)][slot]));
+  }
+  SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
+  for (const Take& take : takes) {
+    const std::size_t slot = slot_of(take.sender, part, take.message);
+    const ByteRange to = part_of(take.to, part);
+    if (to.length > 0) {
+      SENNIT_RETURN_IF_ERROR(
+          context_.driver.copy_async(call_.output + to.begin,
+                                     context_.rings.slot(take.sender, static_cast<int>(slot)),
+                                     static_cast<std::size_t>(to.length),
+                                     stream));
+    }
+  }
+  return {};
+}
+
+Status SlotRun::copy_own(const BlockCopy& copy) {
+  const ByteRange from = range_of(program_.problem, portion_, call_.extent(), copy.from.index);
+  const ByteRange to = range_of(program_.problem, portion_, call_.extent(), copy.to.index);
+  const std::byte* const source = call_.input + from.begin;
+  std::byte* const target = call_.output + to.begin;
+  if (source == target || to.length == 0) {
+    return {};
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kPutStream));
+  return context_.driver.copy_async(target, source, static_cast<std::size_t>(to.length), stream);
+}
+
+void SlotRun::settle(std::vector<WordStep>& steps) const {
+  const auto sent = parts_ * static_cast<std::int64_t>(program_.puts.size());
+  const auto first = std::max<std::int64_t>(0, sent - context_.rings.shape.slots);
+  for (std::int64_t n = first; n < sent; ++n) {
+    await_readers(steps, n);
+  }
+}
+
+}  // namespace sennit::stream

@@ -1,0 +1,115 @@
+#include "select/device_choice.hpp"
+
+#include "verify/verify.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sennit {
+namespace {
+
+constexpr std::int64_t kMega = std::int64_t{1} << 20;
+constexpr DeviceFacts kBothPaths{.copy_engines = true, .host_slots = 4};
+
+DeviceChoice chosen(Collective collective,
+                    int ranks,
+                    std::int64_t bytes,
+                    const Wishes& wish,
+                    const DeviceFacts& facts = kBothPaths) {
+  const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, wish, facts);
+  EXPECT_TRUE(choice.ok()) << choice.status().message();
+  return choice.ok() ? *choice : DeviceChoice{};
+}
+
+std::string refusal(Collective collective,
+                    const Wishes& wish,
+                    const DeviceFacts& facts = kBothPaths) {
+  return choose_for_devices(collective, {.ranks = 4}, 256 * kMega, wish, facts).status().message();
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+Wishes wishes(std::string path, std::string protocol, std::string algorithm = {}) {
+  Wishes result;
+  result.path = std::move(path);
+  result.protocol = std::move(protocol);
+  result.algorithm = std::move(algorithm);
+  return result;
+}
+Wishes over(std::string path) { return wishes(std::move(path), {}); }
+
+TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, {}).host_share, 6);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, {}).host_share, 8);
+  EXPECT_EQ(chosen(Collective::kBroadcast, 2, 256 * kMega, {}).host_share, 8);
+  EXPECT_EQ(chosen(Collective::kBroadcast, 4, 256 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 16 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 256 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 8, 256 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, {}, {.copy_engines = true}).host_share,
+            0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, wishes("", "ll128")).host_share, 0);
+}
+
+TEST(DeviceChoice, TakesTheShareThatWasSet) {
+  DeviceFacts facts = kBothPaths;
+  facts.host_share = 12;
+  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 256 * kMega, {}, facts).host_share, 12);
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 256 * kMega, {}, facts).host_share, 0);
+  facts.host_share = 0;
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 256 * kMega, {}, facts).host_share, 0);
+}
+
+TEST(DeviceChoice, TakesThePathsThatACallWishesFor) {
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 100, over("nvlink+host:7")).host_share, 7);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, over("nvlink")).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, over("nvlink+host")).host_share, 6);
+  const DeviceChoice whole = chosen(Collective::kScatter, 4, 100, over("host"));
+  EXPECT_EQ(whole.host_share, 100);
+  EXPECT_EQ(whole.protocol, Protocol::kSlots);
+  EXPECT_EQ(chosen(Collective::kBroadcast, 4, 100, over("nvlink+host:100")).algorithm->name, "hub");
+}
+
+TEST(DeviceChoice, TakesTheHostWhereNvlinkIsNotThere) {
+  DeviceFacts facts = kBothPaths;
+  facts.nvlink = false;
+  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, {}, facts).host_share, 100);
+  EXPECT_TRUE(contains(refusal(Collective::kReduce, {}, facts), "over path host alone"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("nvlink"), facts), "leaves it out"));
+  facts.copy_engines = false;
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, {}, facts), "SENNIT_COPY_ENGINES"));
+}
+
+TEST(DeviceChoice, RefusesByNameWhatItCannotDo) {
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("smoke")), "no path 'smoke'"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("nvlink+host:x")), "in percent"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("nvlink+host:101")), "0 to 100"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllReduce, over("host")), "no all_reduce over"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("host"), {.copy_engines = true}),
+                       "SENNIT_HOST_RING_BYTES"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("host", "ll")), "protocol slots"));
+  EXPECT_TRUE(contains(refusal(Collective::kBroadcast, wishes("nvlink+host:5", "", "direct")),
+                       "does not share its message"));
+}
+
+TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kBroadcast, Collective::kAllToAll}) {
+    for (int ranks = 2; ranks <= 8; ++ranks) {
+      for (const std::string path : {"nvlink+host:6", "host"}) {
+        const DeviceChoice choice = chosen(collective, ranks, 256 * kMega, over(path));
+        const auto plan = make_device_plan(choice, {.ranks = ranks}, kBothPaths);
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        EXPECT_EQ((*plan)->strands.size(), path == "host" ? 1U : 2U);
+        const auto proof = verify(**plan);
+        EXPECT_TRUE(proof.ok()) << name(collective) << ": " << proof.status().message();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sennit
