@@ -4,10 +4,12 @@
 #include "group.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace sennit_nccl {
@@ -109,6 +111,7 @@ ncclResult_t derive(ncclComm_t parent,
     return read;
   }
   const auto run = [parent, result, wish, make] {
+    const Use use(parent);
     forget_refusal();
     // At the end of a group another thread may run this, which has another current device.
     int number = -1;
@@ -228,12 +231,23 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return result_of(status);
 }
 
-// Ends what waits and frees: nobody may use the communicator afterwards.
+// Ends what waits and frees: nobody may use the communicator afterwards. Another thread may still
+// be on its way out of a call, as when PyTorch's watchdog gives up what the program waits for.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (comm == nullptr) {
     return ncclSuccess;
   }
   sennit_comm_abort(comm->comm);
+  constexpr std::chrono::seconds kPatience{10};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (comm->users.load() > 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      return refuse(ncclInvalidUsage,
+                    "a thread has not left its call of the communicator, or has it in a group that "
+                    "has not ended; it is aborted, and not freed");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return ncclCommDestroy(comm);
 }
 

@@ -233,6 +233,12 @@ SENNIT_API sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* op,
                                                          const void* scalar,
                                                          sennit_dtype_t dtype,
                                                          sennit_comm_t comm);
+/* The same, of a scalar that lies where the GPU of this rank can read it. Calls read it when they
+ * run, so work before them in their streams may write it; it stays valid until they have ended. */
+SENNIT_API sennit_status_t sennit_redop_create_premulsum_on_device(sennit_redop_t* op,
+                                                                   const void* scalar,
+                                                                   sennit_dtype_t dtype,
+                                                                   sennit_comm_t comm);
 SENNIT_API sennit_status_t sennit_redop_destroy(sennit_redop_t op, sennit_comm_t comm);
 
 /* ---- Calls ---------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 """Runs jobs of torch.distributed over this library and over NVIDIA's NCCL, and compares them.
 
     python3 tests/gpu/torch_nccl.py --ours LIB --out FILE [--ranks N] [--limit-s S]
-        [--part operations|training|killed]
+        [--part operations|killed|left|training]
 
 LIB is preloaded in the one run and not in the other. Each case of each rank must give the same; a
 rank that is killed must be told to the others. --device cpu tries the script itself, over Gloo.
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-PARTS = ("operations", "killed", "training")
+PARTS = ("operations", "killed", "left", "training")
 TOLD_WITHIN_S = 30.0
 
 
@@ -99,6 +99,14 @@ class Rank:
         self.join("training")
         run_all(self.device, self.folder)
         self.dist.destroy_process_group()
+
+    def left(self) -> None:
+        """Ends without destroying what it has, as many programs do."""
+        import torch
+
+        self.join("left")
+        self.dist.all_reduce(torch.ones(1000, device=self.device))
+        self.dist.barrier()
 
     def killed(self) -> None:
         """The last rank dies while the others call it; they are told, and go on without it."""
@@ -271,6 +279,13 @@ def check_killed(options: argparse.Namespace, root: Path) -> dict[str, Any]:
     return {"passed": passed, "told": told}
 
 
+def check_left(options: argparse.Namespace, root: Path) -> dict[str, Any]:
+    """That programs end well that destroy nothing."""
+    job = run_job(options, "left", options.ours, root, options.limit_s)
+    ended = job["exit_codes"] == [0] * options.ranks
+    return {"passed": True} if ended else failure({"ours": job})
+
+
 def failure(jobs: dict[str, Any]) -> dict[str, Any]:
     """What is left of jobs that did not end well."""
     return {
@@ -316,6 +331,7 @@ def main() -> None:
     checks = {
         "operations": compare_operations,
         "killed": check_killed,
+        "left": check_left,
         "training": compare_training,
     }
     results = {}

@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/small_call.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>
@@ -78,8 +79,7 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver.allocate(static_cast<std::size_t>(world.size()) * 16));
   SENNIT_RETURN_IF_ERROR(comm->open_copy_engines(exchange));
-  comm->watcher_ =
-      std::jthread([self = comm.get()](const std::stop_token& stop) { self->watch(stop); });
+  comm->start_watching();
   return comm;
 }
 
@@ -107,10 +107,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
 }
 
 DeviceComm::~DeviceComm() {
-  watcher_.request_stop();
-  if (watcher_.joinable()) {
-    watcher_.join();
-  }
+  leave_watched();
   copy_engines_.reset();  // it knows the memory
   if (token_ != nullptr) {
     const DeviceScope scope(driver_, device_);
@@ -120,11 +117,13 @@ DeviceComm::~DeviceComm() {
 
 Status DeviceComm::preload() {
   for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(packets)));
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(packets)));
+  }
+  for (const sm::KernelKind kind : sm::kKernelKinds) {
+    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
     for (const Dtype dtype : kDtypes) {
       for (const ReduceOp op : kReduceOps) {
-        if (const void* kernel = sm::reducing_kernel(packets, dtype, op); kernel != nullptr) {
+        if (const void* kernel = sm::reducing_kernel(kind, dtype, op); kernel != nullptr) {
           SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
         }
       }
@@ -292,10 +291,11 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   direct.input = static_cast<const std::byte*>(op.send);
   direct.output = static_cast<std::byte*>(op.recv);
   direct.scalar = op.scaling.scalar;
+  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
-  direct.shape = memory_->shape();
+  direct.layout = memory_->shape().layout(program.packets);
   direct.deadline_ns = deadline_ns(op);
   direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));
   for (int rank = 0; rank < world_.size(); ++rank) {
@@ -308,13 +308,14 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
                        memory_->block_limit());
   sm::apply(geometry, direct);
   direct.all_heard = sm::hears_all(direct, last_block(geometry, program.packets));
-  const void* kernel = is_reduction(op.collective)
-                           ? sm::reducing_kernel(program.packets, op.dtype, op.op)
-                           : sm::moving_kernel(program.packets);
-  return driver_.launch(kernel,
+  sm::SmallCall small;
+  const bool is_small = program.packets == sm::Packets::kLl && sm::make_small(direct, small);
+  const sm::KernelKind kind = is_small ? sm::KernelKind::kSmall : sm::kernel_kind(program.packets);
+  return driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kind, op.dtype, op.op)
+                                                    : sm::moving_kernel(kind),
                         {.blocks = static_cast<unsigned>(geometry.blocks),
                          .threads = static_cast<unsigned>(geometry.warps) * 32},
-                        &direct,
+                        is_small ? static_cast<const void*>(&small) : &direct,
                         call.stream);
 }
 

@@ -67,6 +67,9 @@ class DeviceComm {
   // Makes waiting kernels leave.
   void abort();
 
+  // Ends the watcher; nothing finds out any more that calls cannot end.
+  void stop_watching();
+
  private:
   struct Key {
     Collective collective;
@@ -129,6 +132,8 @@ class DeviceComm {
   [[nodiscard]] Verdict explain_wait(const std::vector<int>& peers) const;
   // What can be known now of why calls cannot end; ok while they can.
   Status look();
+  void start_watching();
+  void leave_watched();
   void watch(const std::stop_token& stop);
   void watch_streams();
 

@@ -288,6 +288,26 @@ TEST_F(FakeGpus, AnAbortEndsStreamsThatWait) {
   });
 }
 
+TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
+  run([](Rank& rank) {
+    fill(rank);
+    const std::byte* seen = nullptr;
+    rank.cuda->run_kernels([&](const void* /*kernel*/, const void* parameters) {
+      seen = static_cast<const sm::DirectCall*>(parameters)->scalar_on_device;
+    });
+    // Large enough for the direct kernel: that of small calls has parameters of its own.
+    Operation op = all_gather(rank, 100'000);
+    op.collective = Collective::kAllReduce;
+    op.dtype = Dtype::kFloat32;
+    op.op = ReduceOp::kPremulSum;
+    ASSERT_TRUE(rank.call(op).ok());
+    EXPECT_EQ(seen, nullptr);
+    op.scalar_on_device = rank.allocate(16);
+    ASSERT_TRUE(rank.call(op).ok());
+    EXPECT_EQ(seen, op.scalar_on_device);
+  });
+}
+
 // Calls in `stream` wait until it is opened.
 class Gate {
  public:

@@ -185,15 +185,15 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.shape = memory_->pair_shape();
+  call.layout = memory_->pair_shape().layout(kPairPackets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
   if (op.is_send) {
     call.push[1] = {.begin = 0, .length = bytes};
     call.push_to = 0b10;
   } else {
-    call.arrive[0] = {.begin = 0, .length = bytes};
-    call.arrive_from = 0b01;
+    call.arrive[0][0] = {.begin = 0, .length = bytes};
+    call.arrive_from[0] = 0b01;
   }
   // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
   // hold.
