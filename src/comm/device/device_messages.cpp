@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <utility>
 
 namespace sennit {
 namespace {

@@ -9,7 +9,6 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace sennit::tests {
 namespace {
