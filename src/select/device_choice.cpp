@@ -5,14 +5,9 @@
 namespace sennit {
 namespace {
 
-constexpr std::int64_t kKilo = 1024;
-
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
-
-// Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
-constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {

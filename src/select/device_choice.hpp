@@ -19,6 +19,10 @@ struct DeviceChoice {
   auto operator<=>(const DeviceChoice&) const = default;
 };
 
+// Of one message. Ll sends two bytes for one, and spares the wait of a whole warp for a whole
+// packet; and its small messages have a kernel of their own.
+inline constexpr std::int64_t kLlUpToBytes = 16 * 1024;
+
 // From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost
 // some 30 us a call for waiting (docs/performance.md). Of all ranks together, each result once.
 inline constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{128} << 20;

@@ -116,9 +116,8 @@ DeviceComm::~DeviceComm() {
 }
 
 Status DeviceComm::preload() {
-  for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(packets)));
-  }
+  SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel()));
+  SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel()));
   for (const sm::KernelKind kind : sm::kKernelKinds) {
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
     for (const Dtype dtype : kDtypes) {

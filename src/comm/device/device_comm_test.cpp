@@ -295,8 +295,8 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
     rank.cuda->run_kernels([&](const void* /*kernel*/, const void* parameters) {
       seen = static_cast<const sm::DirectCall*>(parameters)->scalar_on_device;
     });
-    // Large enough for the direct kernel: that of small calls has parameters of its own.
-    Operation op = all_gather(rank, 100'000);
+    Operation op = all_gather(rank, 16);
+    op.wishes.protocol = "ll128";  // on the kernel that takes a DirectCall
     op.collective = Collective::kAllReduce;
     op.dtype = Dtype::kFloat32;
     op.op = ReduceOp::kPremulSum;

@@ -95,7 +95,7 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
     }
     const Status status = post(
         rank, {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)});
-    EXPECT_EQ(status.code(), rank.rank == 3 ? Code::kSystemError : status.code());
+    EXPECT_EQ(status.code() == Code::kSystemError, rank.rank == 3) << status.message();
     // Rank 2 waits for rank 3 to take its message.
     if (rank.rank >= 2) {
       const Status failure = failure_within_a_second(rank);

@@ -3,6 +3,7 @@
 #include "comm/device/group_order.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/geometry.hpp"
+#include "exec/sm/small_call.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +12,10 @@
 namespace sennit {
 namespace {
 
-constexpr sm::Packets kPairPackets = sm::Packets::kLl128;
+// A function of what both ends know.
+sm::Packets packets_of_message(std::int64_t bytes) {
+  return bytes <= kLlUpToBytes ? sm::Packets::kLl : sm::Packets::kLl128;
+}
 
 // The streams of the calls but that of the first, each once.
 std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
@@ -184,7 +188,8 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.layout = memory_->pair_shape().layout(kPairPackets);
+  call.packets = packets_of_message(bytes);
+  call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
   if (op.is_send) {
@@ -197,7 +202,7 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
   // hold.
   const int limit = memory_->block_limit() / 2;
-  sm::apply(sm::geometry_for(bytes, kPairPackets, memory_->pair_shape(), std::max(1, limit)), call);
+  sm::apply(sm::geometry_for(bytes, call.packets, memory_->pair_shape(), std::max(1, limit)), call);
   call.deadline_ns = deadline_ns(op);
   call.fingerprint = fingerprint_of(words_of(op, 0));
   return call;
@@ -221,8 +226,16 @@ Status DeviceComm::launch_pairs(std::span<const Operation* const> operations, vo
   }
   // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
   pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
+  sm::SmallPairs small;
+  if (sm::make_small(pairs, small)) {
+    return driver_.launch(sm::small_pairs_kernel(),
+                          {.blocks = static_cast<unsigned>(pairs.chains * pairs.blocks),
+                           .threads = static_cast<unsigned>(small.warps) * 32},
+                          &small,
+                          stream);
+  }
   return driver_.launch(
-      sm::pairs_kernel(kPairPackets),
+      sm::pairs_kernel(),
       {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
       stream);
