@@ -1,5 +1,5 @@
 // Sends and recvs of ranks with fake GPUs: which go by copy engines, and that every byte arrives.
-#include "comm/device/fake_gpus.hpp"
+#include "comm/device/fake_messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,100 +9,9 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace sennit::tests {
 namespace {
-
-using Calls = std::vector<DeviceComm::Call>;
-
-// Just large enough for copy engines, and one that is not.
-constexpr std::int64_t kLarge = (std::int64_t{4} << 20) + 5;
-constexpr std::int64_t kSmall = 1000;
-
-Operation message(int peer, bool is_send, std::byte* memory, std::int64_t count) {
-  Operation op;
-  op.collective = Collective::kSendRecv;
-  op.peer = peer;
-  op.is_send = is_send;
-  op.send = is_send ? memory : nullptr;
-  op.recv = is_send ? nullptr : memory;
-  op.count = count;
-  return op;
-}
-
-DeviceComm::Call send(const Rank& rank, int peer, std::byte* memory, std::int64_t count = kLarge) {
-  return {message(peer, true, memory, count), rank.stream};
-}
-
-DeviceComm::Call recv(const Rank& rank, int peer, std::byte* memory, std::int64_t count = kLarge) {
-  return {message(peer, false, memory, count), rank.stream};
-}
-
-Calls wished(Calls calls, const std::string& protocol) {
-  for (DeviceComm::Call& call : calls) {
-    call.operation.wishes.protocol = protocol;
-  }
-  return calls;
-}
-
-Status post(const Rank& rank, const Calls& calls) { return rank.comm->enqueue(calls); }
-
-// Memory of a rank for `messages` messages, and what it holds: bytes that name rank and place.
-std::byte* outgoing(const Rank& rank, int messages = 1, std::int64_t count = kLarge) {
-  std::byte* const memory = rank.allocate(count * messages);
-  const Bytes bytes = contents(rank.rank, count * messages);
-  std::memcpy(memory, bytes.data(), bytes.size());
-  return memory;
-}
-
-std::byte* incoming(const Rank& rank, int messages = 1, std::int64_t count = kLarge) {
-  std::byte* const memory = rank.allocate(count * messages);
-  std::memset(memory, 0xa5, static_cast<std::size_t>(count * messages));
-  return memory;
-}
-
-// Message `index` of `sender`, as outgoing() made it.
-bool came_from(int sender, const std::byte* memory, int index = 0) {
-  return holds(memory, contents(sender, kLarge, index * kLarge));
-}
-
-int next_of(const Rank& rank, int ranks) { return (rank.rank + 1) % ranks; }
-int previous_of(const Rank& rank, int ranks) { return (rank.rank + ranks - 1) % ranks; }
-
-class FakeMessages : public FakeGpus {
- protected:
-  // After this each rank reaches what its peers send out of the memory.
-  void introduce(const Rank& rank, std::byte* out, std::byte* in) {
-    Calls calls;
-    for (int peer = 0; peer < kRanks; ++peer) {
-      if (peer != rank.rank) {
-        calls.push_back(send(rank, peer, out));
-        calls.push_back(recv(rank, peer, in));
-      }
-    }
-    EXPECT_TRUE(post(rank, calls).ok());
-    rank.finish();
-    meet();  // all have answered
-  }
-
-  static void ring(const Rank& rank, std::byte* out, std::byte* in) {
-    const Calls calls = {send(rank, next_of(rank, kRanks), out),
-                         recv(rank, previous_of(rank, kRanks), in)};
-    EXPECT_TRUE(post(rank, calls).ok());
-  }
-
-  // Also waits until the sender can know whether its receiver reaches the memory.
-  void ring_and_meet(const Rank& rank, std::byte* out, std::byte* in) {
-    ring(rank, out, in);
-    rank.finish();
-    meet();
-  }
-
-  static void check_no_launches(const Rank& rank, int before) {
-    EXPECT_EQ(rank.launches(), before) << "rank " << rank.rank;
-  }
-};
 
 TEST_F(FakeMessages, TheFirstOutOfAnAllocationTakesKernelsAndMakesItKnown) {
   run([&](Rank& rank) {
@@ -438,101 +347,6 @@ TEST_F(FakeMessages, AGroupOfTooManyIsRefused) {
     EXPECT_EQ(status.code(), Code::kUnsupported);
     EXPECT_NE(status.message().find("65 sends and recvs"), std::string::npos) << status.message();
     EXPECT_EQ(rank.launches(), 0);
-  });
-}
-
-// Ends of different sizes, of the same engine or of two.
-class FakeMismatches : public FakeMessages, public ::testing::WithParamInterface<std::int64_t> {};
-
-TEST_P(FakeMismatches, AreNamedByBothEndsWithinASecond) {
-  run([&](Rank& rank) {
-    if (rank.rank > 1) {
-      return;
-    }
-    std::byte* const memory = outgoing(rank, 2);
-    const Calls calls = {rank.rank == 0 ? send(rank, 1, memory, GetParam())
-                                        : recv(rank, 0, memory, kLarge)};
-    const Status posted = post(rank, calls);
-    EXPECT_EQ(posted.ok(), rank.rank == 0) << posted.message();
-    const Status status = failure_within_a_second(rank);
-    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
-    EXPECT_EQ(status.detail().blamed_ranks, (std::vector{0, 1}));
-    EXPECT_NE(status.message().find(fmt::format("send_recv of {} x uint8", GetParam())),
-              std::string::npos)
-        << status.message();
-    EXPECT_NE(status.message().find(fmt::format("send_recv of {} x uint8", kLarge)),
-              std::string::npos)
-        << status.message();
-    rank.finish();
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Counts, FakeMismatches, ::testing::Values(0, kSmall, kLarge + 1));
-
-TEST_F(FakeMessages, ASenderThatNeverCallsIsNamedAtTheDeadline) {
-  options_.deadline_s = 0.2;
-  run([&](Rank& rank) {
-    if (rank.rank != 1) {
-      return;
-    }
-    const Status status = post(rank, {recv(rank, 3, incoming(rank))});
-    EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
-    EXPECT_EQ(status.detail().blamed_ranks, std::vector{3});
-    EXPECT_NE(status.message().find("has not called for its other end"), std::string::npos)
-        << status.message();
-    EXPECT_EQ(rank.comm->failure().code(), Code::kDeadlineExceeded);
-  });
-}
-
-TEST_F(FakeMessages, AReceiverThatNeverCallsIsNamedAtTheDeadlineAndTheStreamLeaves) {
-  options_.deadline_s = 0.3;
-  run([&](Rank& rank) {
-    std::byte* const out = outgoing(rank);
-    introduce(rank, out, incoming(rank));
-    if (rank.rank != 1) {
-      return;
-    }
-    ASSERT_TRUE(post(rank, {send(rank, 2, out)}).ok());
-    const Status status = failure_within_a_second(rank);
-    EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
-    EXPECT_EQ(status.detail().blamed_ranks, std::vector{2});
-    rank.finish();  // the stream can be used again
-  });
-}
-
-TEST_F(FakeMessages, AnAbortEndsStreamsThatWait) {
-  run([&](Rank& rank) {
-    std::byte* const out = outgoing(rank);
-    introduce(rank, out, incoming(rank));
-    if (rank.rank == 0) {
-      ASSERT_TRUE(post(rank, {send(rank, 1, out)}).ok());
-      std::this_thread::sleep_for(std::chrono::milliseconds(60));  // it waits now
-      rank.comm->abort();
-      rank.finish();
-      EXPECT_EQ(failure_within_a_second(rank).code(), Code::kAborted);
-      EXPECT_EQ(post(rank, {send(rank, 1, out)}).code(), Code::kAborted);
-    }
-  });
-}
-
-TEST_F(FakeMessages, FailAsTheDriverDoes) {
-  run([&](Rank& rank) {
-    std::byte* const out = outgoing(rank);
-    std::byte* const in = incoming(rank);
-    introduce(rank, out, in);
-    if (rank.rank == 3) {
-      rank.cuda->fail("copy_async");
-    }
-    const Status status = post(
-        rank, {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)});
-    EXPECT_EQ(status.code(), rank.rank == 3 ? Code::kSystemError : status.code());
-    // Rank 2 waits for rank 3 to take its message.
-    if (rank.rank >= 2) {
-      const Status failure = failure_within_a_second(rank);
-      EXPECT_EQ(failure.code(), rank.rank == 3 ? Code::kSystemError : Code::kAborted)
-          << failure.message();
-    }
-    rank.finish();
   });
 }
 

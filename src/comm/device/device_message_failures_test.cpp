@@ -1,0 +1,110 @@
+// How sends and recvs fail that copy engines run.
+#include "comm/device/fake_messages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+// Ends of different sizes, of the same engine or of two.
+class FakeMismatches : public FakeMessages, public ::testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(FakeMismatches, AreNamedByBothEndsWithinASecond) {
+  run([&](Rank& rank) {
+    if (rank.rank > 1) {
+      return;
+    }
+    std::byte* const memory = outgoing(rank, 2);
+    const Calls calls = {rank.rank == 0 ? send(rank, 1, memory, GetParam())
+                                        : recv(rank, 0, memory, kLarge)};
+    const Status posted = post(rank, calls);
+    EXPECT_EQ(posted.ok(), rank.rank == 0) << posted.message();
+    const Status status = failure_within_a_second(rank);
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+    EXPECT_EQ(status.detail().blamed_ranks, (std::vector{0, 1}));
+    EXPECT_NE(status.message().find(fmt::format("send_recv of {} x uint8", GetParam())),
+              std::string::npos)
+        << status.message();
+    EXPECT_NE(status.message().find(fmt::format("send_recv of {} x uint8", kLarge)),
+              std::string::npos)
+        << status.message();
+    rank.finish();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, FakeMismatches, ::testing::Values(0, kSmall, kLarge + 1));
+
+TEST_F(FakeMessages, ASenderThatNeverCallsIsNamedAtTheDeadline) {
+  options_.deadline_s = 0.2;
+  run([&](Rank& rank) {
+    if (rank.rank != 1) {
+      return;
+    }
+    const Status status = post(rank, {recv(rank, 3, incoming(rank))});
+    EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+    EXPECT_EQ(status.detail().blamed_ranks, std::vector{3});
+    EXPECT_NE(status.message().find("has not called for its other end"), std::string::npos)
+        << status.message();
+    EXPECT_EQ(rank.comm->failure().code(), Code::kDeadlineExceeded);
+  });
+}
+
+TEST_F(FakeMessages, AReceiverThatNeverCallsIsNamedAtTheDeadlineAndTheStreamLeaves) {
+  options_.deadline_s = 0.3;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    introduce(rank, out, incoming(rank));
+    if (rank.rank != 1) {
+      return;
+    }
+    ASSERT_TRUE(post(rank, {send(rank, 2, out)}).ok());
+    const Status status = failure_within_a_second(rank);
+    EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+    EXPECT_EQ(status.detail().blamed_ranks, std::vector{2});
+    rank.finish();  // the stream can be used again
+  });
+}
+
+TEST_F(FakeMessages, AnAbortEndsStreamsThatWait) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    introduce(rank, out, incoming(rank));
+    if (rank.rank == 0) {
+      ASSERT_TRUE(post(rank, {send(rank, 1, out)}).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));  // it waits now
+      rank.comm->abort();
+      rank.finish();
+      EXPECT_EQ(failure_within_a_second(rank).code(), Code::kAborted);
+      EXPECT_EQ(post(rank, {send(rank, 1, out)}).code(), Code::kAborted);
+    }
+  });
+}
+
+TEST_F(FakeMessages, FailAsTheDriverDoes) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    introduce(rank, out, in);
+    if (rank.rank == 3) {
+      rank.cuda->fail("copy_async");
+    }
+    const Status status = post(
+        rank, {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)});
+    EXPECT_EQ(status.code() == Code::kSystemError, rank.rank == 3) << status.message();
+    // Rank 2 waits for rank 3 to take its message.
+    if (rank.rank >= 2) {
+      const Status failure = failure_within_a_second(rank);
+      EXPECT_EQ(failure.code(), rank.rank == 3 ? Code::kSystemError : Code::kAborted)
+          << failure.message();
+    }
+    rank.finish();
+  });
+}
+
+}  // namespace
+}  // namespace sennit::tests
