@@ -14,8 +14,8 @@ constexpr std::int64_t kHopBytes = 350 * 1000;
 // Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
 constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
 
-// From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost some
-// 30 us a call for waiting (docs/performance.md).
+// From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost
+// some 30 us a call for waiting (docs/performance.md).
 constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{128} << 20;
 
 // What all ranks together hold in the end, of each result once.
