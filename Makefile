@@ -68,7 +68,7 @@ lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
 	ruff format --check --quiet $(PYTHON_DIRS)
 	ruff check --quiet $(PYTHON_DIRS)
 	mypy
-	shellcheck .ci/run bench/gpu/run tools/*.sh tests/install/*.sh
+	shellcheck .ci/run bench/gpu/run bench/gpu/nccl_programs tools/*.sh tests/install/*.sh
 	$(VENV)/bin/python tools/check_layers.py
 	$(VENV)/bin/python tools/check_files.py
 

@@ -47,7 +47,10 @@ ncclResult_t moving(ncclComm_t comm, ncclDataType_t type, Run&& run) {
     return refuse(ncclInvalidArgument,
                   "data type " + std::to_string(static_cast<int>(type)) + " is none");
   }
-  return on(comm, [&](sennit_comm_t c) { return run(c, *dtype); });
+  return on(comm, [&](sennit_comm_t c) {
+    hold_until_end(comm);
+    return run(c, *dtype);
+  });
 }
 
 bool is_self(sennit_comm_t comm, int peer) {
@@ -218,20 +221,14 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
   if (op == nullptr || scalar == nullptr) {
     return refuse(ncclInvalidArgument, "the result pointer or the scalar is NULL");
   }
-  int device = -1;
-  const ncclResult_t usable =
-      on(comm, [&](sennit_comm_t c) { return sennit_comm_device(c, &device); });
-  if (usable != ncclSuccess) {
-    return usable;
-  }
-  if (residence == ncclScalarDevice && device >= 0) {
-    return refuse(ncclInvalidUsage,
-                  "a scalar in GPU memory would have to be read in the order of a stream; pass it "
-                  "in host memory, with ncclScalarHostImmediate");
-  }
   sennit_redop_t made = SENNIT_SUM;
   const ncclResult_t result = moving(comm, type, [&](auto c, auto dtype) {
-    return sennit_redop_create_premulsum(&made, scalar, dtype, c);
+    // Host ranks stand in for GPUs in tests: what NCCL calls device memory is host memory there.
+    int device = -1;
+    sennit_comm_device(c, &device);
+    const bool is_read_later = residence == ncclScalarDevice && device >= 0;
+    return is_read_later ? sennit_redop_create_premulsum_on_device(&made, scalar, dtype, c)
+                         : sennit_redop_create_premulsum(&made, scalar, dtype, c);
   });
   *op = static_cast<ncclRedOp_t>(made);
   return result;
@@ -245,7 +242,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 
 ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
   forget_refusal();
-  return result_of(sennit_mem_alloc(pointer, bytes));
+  return result_of(sennit_mem_alloc_on(pointer, bytes, device_name()));
 }
 
 ncclResult_t ncclMemFree(void* pointer) {

@@ -4,10 +4,12 @@
 #include "group.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace sennit_nccl {
@@ -39,9 +41,9 @@ ncclResult_t read_config(const ncclConfig_t* config, Wish& wish) {
   return ncclSuccess;
 }
 
-bool device_is_set() {
-  const char* device = std::getenv("SENNIT_DEVICE");
-  return device != nullptr && *device != '\0';
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
 }
 
 bool is_host() {
@@ -49,12 +51,18 @@ bool is_host() {
   return device != nullptr && std::string_view(device) == "host";
 }
 
-// Callers of NCCL have their buffers on the current device, unless the environment says otherwise.
+// Programs for NCCL may let other ranks wait as long as they like, while they save a checkpoint,
+// say, and watch their calls themselves; ranks that die are found all the same. The first call of a
+// communicator, which makes it, may come that late, too.
 sennit_config_t config_of(const Wish& wish) {
+  constexpr double kLongJoin = 1800;
+  constexpr double kNoDeadline = -1;
   sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
   config.name = wish.name.empty() ? nullptr : wish.name.c_str();
-  config.device = device_is_set() ? nullptr : "cuda";
+  config.device = device_name();
   config.non_blocking = wish.blocking ? 0 : 1;
+  config.join_timeout_s = is_set("SENNIT_JOIN_TIMEOUT_S") ? 0 : kLongJoin;
+  config.deadline_s = is_set("SENNIT_DEADLINE_S") ? 0 : kNoDeadline;
   return config;
 }
 
@@ -103,6 +111,7 @@ ncclResult_t derive(ncclComm_t parent,
     return read;
   }
   const auto run = [parent, result, wish, make] {
+    const Use use(parent);
     forget_refusal();
     // At the end of a group another thread may run this, which has another current device.
     int number = -1;
@@ -123,6 +132,9 @@ ncclResult_t derive(ncclComm_t parent,
 }
 
 }  // namespace
+
+const char* device_name() { return is_set("SENNIT_DEVICE") ? nullptr : "cuda"; }
+
 }  // namespace sennit_nccl
 
 using namespace sennit_nccl;  // NOLINT(google-build-using-namespace): entries are one line each
@@ -171,8 +183,9 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
     numbers[i] = devices != nullptr ? devices[i] : static_cast<int>(i);
   }
   std::vector<sennit_comm_t> made(size);
+  const sennit_config_t config = config_of({});
   const sennit_status_t status =
-      sennit_comm_init_all(made.data(), count, is_host() ? nullptr : numbers.data(), nullptr);
+      sennit_comm_init_all(made.data(), count, is_host() ? nullptr : numbers.data(), &config);
   for (std::size_t i = 0; i < size && status == SENNIT_OK; ++i) {
     comms[i] = new ncclComm{.comm = made[i]};
   }
@@ -218,12 +231,23 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return result_of(status);
 }
 
-// Ends what waits and frees: nobody may use the communicator afterwards.
+// Ends what waits and frees: nobody may use the communicator afterwards. Another thread may still
+// be on its way out of a call, as when PyTorch's watchdog gives up what the program waits for.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (comm == nullptr) {
     return ncclSuccess;
   }
   sennit_comm_abort(comm->comm);
+  constexpr std::chrono::seconds kPatience{10};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (comm->users.load() > 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      return refuse(ncclInvalidUsage,
+                    "a thread has not left its call of the communicator, or has it in a group that "
+                    "has not ended; it is aborted, and not freed");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return ncclCommDestroy(comm);
 }
 

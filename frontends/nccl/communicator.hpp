@@ -5,7 +5,9 @@
 
 #include "sennit/sennit.h"
 
+#include <atomic>
 #include <string>
+#include <utility>
 
 struct ncclComm {
   sennit_comm_t comm = nullptr;
@@ -13,6 +15,8 @@ struct ncclComm {
   sennit_comm_t self = nullptr;
   // Calls of a communicator that does not block may answer ncclInProgress.
   bool blocking = true;
+  // Threads inside a call, and calls of groups that have not ended: nothing is freed before.
+  std::atomic<int> users{0};
 };
 
 namespace sennit_nccl {
@@ -28,8 +32,30 @@ const char* last_error();
 // The library's own error is the last one now.
 void forget_refusal();
 
+// Where buffers lie: for NCCL's callers on the current device, unless SENNIT_DEVICE says otherwise,
+// which NULL leaves to the library.
+const char* device_name();
+
 // Neither NULL nor already failed before it was made.
 ncclResult_t check(ncclComm_t comm);
+
+// As long as one is there, an abort by another thread ends what waits but frees nothing.
+class Use {
+ public:
+  explicit Use(ncclComm_t comm) : comm_(comm) { comm_->users.fetch_add(1); }
+  ~Use() {
+    if (comm_ != nullptr) {
+      comm_->users.fetch_sub(1);
+    }
+  }
+  Use(Use&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  Use& operator=(Use&&) = delete;
+
+ private:
+  ncclComm_t comm_;
+};
 
 // Runs a call on a communicator that must be there, and translates its status.
 template <typename Run>
@@ -38,6 +64,7 @@ ncclResult_t on(ncclComm_t comm, Run&& run) {
   if (usable != ncclSuccess) {
     return usable;
   }
+  const Use use(comm);
   forget_refusal();
   return result_of(run(comm->comm));
 }

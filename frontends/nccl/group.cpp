@@ -18,6 +18,7 @@ struct SelfMessages {
 struct Group {
   int depth = 0;
   std::map<ncclComm_t, SelfMessages> to_self;
+  std::vector<Use> held;
   std::vector<ncclComm_t> joining;
   std::vector<std::function<ncclResult_t()>> makers;
 };
@@ -119,6 +120,12 @@ void abandon_calls() {
 
 bool in_group() { return group().depth > 0; }
 
+void hold_until_end(ncclComm_t comm) {
+  if (in_group()) {
+    group().held.emplace_back(comm);
+  }
+}
+
 void join_at_end(ncclComm_t comm) { group().joining.push_back(comm); }
 
 void run_at_end(std::function<ncclResult_t()> make) { group().makers.push_back(std::move(make)); }
@@ -128,6 +135,7 @@ ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
     return refuse(ncclInvalidUsage,
                   "a rank's send to itself and its receive belong into one group");
   }
+  hold_until_end(comm);
   SelfMessages& messages = group().to_self[comm];
   (message.receives ? messages.receives : messages.sends).push_back(message);
   return ncclSuccess;
@@ -151,6 +159,7 @@ ncclResult_t ncclGroupEnd(void) {
     return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   }
   const bool outermost = --group().depth == 0;
+  const std::vector<Use> held = outermost ? std::exchange(group().held, {}) : std::vector<Use>();
   ncclResult_t result = ncclSuccess;
   if (outermost) {
     for (ncclComm_t comm : std::exchange(group().joining, {})) {
@@ -174,6 +183,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
     return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
   }
   --group().depth;
+  group().held.clear();
   group().to_self.clear();
   abandon_calls();
   return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd is not among what Sennit does");

@@ -11,6 +11,9 @@ namespace sennit_nccl {
 
 bool in_group();
 
+// A call of the open group, if there is one, is on this communicator.
+void hold_until_end(ncclComm_t comm);
+
 // Until the group ends: a communicator that joins in the background.
 void join_at_end(ncclComm_t comm);
 // At the group's end: what waits for other ranks, some of which this thread may make, too.

@@ -210,8 +210,12 @@ SENNIT_API sennit_status_t sennit_comm_device(sennit_comm_t comm, int* device);
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* Memory that peers can reach; on host ranks any memory is as good. */
+/* Memory that peers can reach: of the device that SENNIT_DEVICE names, as in sennit_config_t. On
+ * host ranks any memory is as good. */
 SENNIT_API sennit_status_t sennit_mem_alloc(void** pointer, size_t bytes);
+/* Of this device; NULL: that of SENNIT_DEVICE. */
+SENNIT_API sennit_status_t sennit_mem_alloc_on(void** pointer, size_t bytes, const char* device);
+/* Of memory of either; NULL is allowed. */
 SENNIT_API sennit_status_t sennit_mem_free(void* pointer);
 /* A hint that the buffer will be used often. Host ranks need none. */
 SENNIT_API sennit_status_t sennit_comm_register(sennit_comm_t comm,
@@ -229,6 +233,12 @@ SENNIT_API sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* op,
                                                          const void* scalar,
                                                          sennit_dtype_t dtype,
                                                          sennit_comm_t comm);
+/* The same, of a scalar that lies where the GPU of this rank can read it. Calls read it when they
+ * run, so work before them in their streams may write it; it stays valid until they have ended. */
+SENNIT_API sennit_status_t sennit_redop_create_premulsum_on_device(sennit_redop_t* op,
+                                                                   const void* scalar,
+                                                                   sennit_dtype_t dtype,
+                                                                   sennit_comm_t comm);
 SENNIT_API sennit_status_t sennit_redop_destroy(sennit_redop_t op, sennit_comm_t comm);
 
 /* ---- Calls ---------------------------------------------------------------------------------- */

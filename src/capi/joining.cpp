@@ -11,35 +11,10 @@
 namespace sennit {
 namespace {
 
-// The CUDA device that a config names; -1 for host ranks.
-Result<int> device_of(const CommConfig& config) {
-  if (config.device == "host") {
-    return -1;
-  }
-  if (config.device == "cuda") {
-    SENNIT_ASSIGN_OR_RETURN(CudaDriver * driver, cuda_driver());
-    return driver->current_device();
-  }
-  constexpr std::string_view kPrefix = "cuda:";
-  int device = -1;
-  const std::string_view text = config.device;
-  if (text.starts_with(kPrefix)) {
-    const auto [end, error] =
-        std::from_chars(text.data() + kPrefix.size(), text.data() + text.size(), device);
-    device = error == std::errc() && end == text.data() + text.size() ? device : -1;
-  }
-  if (device < 0) {
-    return fail(Code::kInvalidArgument,
-                R"(the device is '{}'; it can be "host", "cuda" or "cuda:0")",
-                text);
-  }
-  return device;
-}
-
 // The same config with the device named by number: "cuda" is the device of the thread that asks.
 Result<CommConfig> with_device_named(CommConfig config) {
   if (config.device == "cuda") {
-    SENNIT_ASSIGN_OR_RETURN(const int device, device_of(config));
+    SENNIT_ASSIGN_OR_RETURN(const int device, device_of(config.device));
     config.device = fmt::format("cuda:{}", device);
   }
   return config;
@@ -66,6 +41,29 @@ Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_
 }
 
 }  // namespace
+
+Result<int> device_of(std::string_view name) {
+  if (name == "host") {
+    return -1;
+  }
+  if (name == "cuda") {
+    SENNIT_ASSIGN_OR_RETURN(CudaDriver * driver, cuda_driver());
+    return driver->current_device();
+  }
+  constexpr std::string_view kPrefix = "cuda:";
+  int device = -1;
+  if (name.starts_with(kPrefix)) {
+    const auto [end, error] =
+        std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), device);
+    device = error == std::errc() && end == name.data() + name.size() ? device : -1;
+  }
+  if (device < 0) {
+    return fail(Code::kInvalidArgument,
+                R"(the device is '{}'; it can be "host", "cuda" or "cuda:0")",
+                name);
+  }
+  return device;
+}
 
 Result<sennit_config_t> read_config(const sennit_config_t* config) {
   sennit_config_t full = SENNIT_CONFIG_INITIALIZER;
@@ -111,7 +109,7 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
 }
 
 Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
-  SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config));
+  SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config.device));
   if (device < 0) {
     SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
     return {};

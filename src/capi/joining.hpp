@@ -7,8 +7,12 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 namespace sennit {
+
+// The number of the CUDA device that a config names; -1 for "host".
+Result<int> device_of(std::string_view name);
 
 // A caller built against an older header has a shorter struct: what it lacks is zero.
 Result<sennit_config_t> read_config(const sennit_config_t* config);

@@ -1,30 +1,88 @@
 // Memory and registration in the C ABI.
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
+#include "capi/joining.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
+#include <unordered_set>
+
+namespace sennit {
+namespace {
+
+// Device memory that was handed out and not yet given back, since whoever frees has the pointer
+// alone.
+struct DeviceAllocations {
+  std::mutex mutex;
+  std::unordered_set<void*> pointers;
+};
+
+DeviceAllocations& device_allocations() {
+  static auto* const all = new DeviceAllocations;  // also for those who free while the program ends
+  return *all;
+}
+
+Result<void*> allocate_on_host(std::size_t bytes) {
+  // Whole cache lines, so that two allocations never share one.
+  constexpr std::size_t kLine = 64;
+  void* const memory =
+      std::aligned_alloc(kLine, std::max(kLine, (bytes + kLine - 1) / kLine * kLine));
+  if (memory == nullptr) {
+    return fail(Code::kSystemError, "{} bytes could not be allocated", bytes);
+  }
+  return memory;
+}
+
+Result<void*> allocate_on(int device, std::size_t bytes) {
+  if (device < 0) {
+    return allocate_on_host(bytes);
+  }
+  SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
+  const DeviceScope scope(*driver, device);
+  SENNIT_RETURN_IF_ERROR(scope.status());
+  SENNIT_ASSIGN_OR_RETURN(void* const memory, driver->allocate(std::max<std::size_t>(bytes, 1)));
+  const std::scoped_lock lock(device_allocations().mutex);
+  device_allocations().pointers.insert(memory);
+  return memory;
+}
+
+}  // namespace
+}  // namespace sennit
 
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each
 
 extern "C" {
 
 sennit_status_t sennit_mem_alloc(void** pointer, size_t bytes) {
+  return sennit_mem_alloc_on(pointer, bytes, nullptr);
+}
+
+sennit_status_t sennit_mem_alloc_on(void** pointer, size_t bytes, const char* device) {
   return guard([&]() -> Status {
     if (pointer == nullptr) {
       return fail(Code::kInvalidArgument, "the result pointer is NULL");
     }
-    // Whole cache lines, so that two allocations never share one.
-    constexpr std::size_t kLine = 64;
-    *pointer = std::aligned_alloc(kLine, std::max(kLine, (bytes + kLine - 1) / kLine * kLine));
-    return *pointer != nullptr ? Status()
-                               : fail(Code::kSystemError, "{} bytes could not be allocated", bytes);
+    SENNIT_ASSIGN_OR_RETURN(const CommConfig config, CommConfig::from_environment());
+    SENNIT_ASSIGN_OR_RETURN(const int number,
+                            device_of(device != nullptr ? device : config.device));
+    SENNIT_ASSIGN_OR_RETURN(*pointer, allocate_on(number, bytes));
+    return {};
   });
 }
 
 sennit_status_t sennit_mem_free(void* pointer) {
-  std::free(pointer);
-  return SENNIT_OK;
+  return guard([&]() -> Status {
+    {
+      const std::scoped_lock lock(device_allocations().mutex);
+      if (device_allocations().pointers.erase(pointer) == 0) {
+        std::free(pointer);
+        return {};
+      }
+    }
+    SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
+    return driver->release(pointer);
+  });
 }
 
 sennit_status_t sennit_comm_register(sennit_comm_t comm,
@@ -36,7 +94,7 @@ sennit_status_t sennit_comm_register(sennit_comm_t comm,
     if (handle == nullptr) {
       return fail(Code::kInvalidArgument, "the result pointer is NULL");
     }
-    *handle = pointer;  // host ranks reach any memory of their peers; there is nothing to keep
+    *handle = pointer;  // what a call needs of a buffer is found at the call; nothing to keep
     return {};
   });
 }

@@ -22,9 +22,30 @@ Status set_operator(int value, sennit_comm_t comm, Operation& operation) {
   }
   operation.op = ReduceOp::kPremulSum;
   operation.scaling = made.scaling;
+  operation.scalar_on_device = made.scalar_on_device;
   return {};
 }
 
+namespace {
+
+// An operator of `dtype`, whose factor is told by `set`.
+template <typename Set>
+Status create_premulsum(
+    sennit_redop_t* op, const void* scalar, sennit_dtype_t dtype, sennit_comm_t comm, Set&& set) {
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  if (op == nullptr || scalar == nullptr) {
+    return fail(Code::kInvalidArgument, "the {} is NULL", op == nullptr ? "operator" : "scalar");
+  }
+  Communicator::ScaledOp made;
+  SENNIT_ASSIGN_OR_RETURN(made.dtype, dtype_from_value(dtype));
+  SENNIT_RETURN_IF_ERROR(check_operator(made.dtype, ReduceOp::kPremulSum));
+  SENNIT_RETURN_IF_ERROR(set(made));
+  const auto guard = comm->engine->lock();
+  *op = static_cast<sennit_redop_t>(comm->comm->create_op(made));
+  return {};
+}
+
+}  // namespace
 }  // namespace sennit
 
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each
@@ -38,17 +59,27 @@ sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* op,
                                               sennit_dtype_t dtype,
                                               sennit_comm_t comm) {
   return guard([&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(check_comm(comm));
-    if (op == nullptr || scalar == nullptr) {
-      return fail(Code::kInvalidArgument, "the {} is NULL", op == nullptr ? "operator" : "scalar");
-    }
-    Communicator::ScaledOp made;
-    SENNIT_ASSIGN_OR_RETURN(made.dtype, dtype_from_value(dtype));
-    SENNIT_RETURN_IF_ERROR(check_operator(made.dtype, ReduceOp::kPremulSum));
-    std::memcpy(made.scaling.scalar.data(), scalar, size_bytes(made.dtype));
-    const auto guard = comm->engine->lock();
-    *op = static_cast<sennit_redop_t>(comm->comm->create_op(made));
-    return {};
+    return create_premulsum(op, scalar, dtype, comm, [&](Communicator::ScaledOp& made) -> Status {
+      std::memcpy(made.scaling.scalar.data(), scalar, size_bytes(made.dtype));
+      return {};
+    });
+  });
+}
+
+sennit_status_t sennit_redop_create_premulsum_on_device(sennit_redop_t* op,
+                                                        const void* scalar,
+                                                        sennit_dtype_t dtype,
+                                                        sennit_comm_t comm) {
+  return guard([&]() -> Status {
+    return create_premulsum(op, scalar, dtype, comm, [&](Communicator::ScaledOp& made) -> Status {
+      if (comm->device == nullptr) {
+        return fail(Code::kInvalidUsage,
+                    "a rank on host memory has no device that could read the scalar; pass it in "
+                    "host memory, to sennit_redop_create_premulsum");
+      }
+      made.scalar_on_device = scalar;
+      return {};
+    });
   });
 }
 

@@ -82,6 +82,7 @@ class Communicator {
   struct ScaledOp {
     Dtype dtype = Dtype::kFloat32;
     Scaling scaling;
+    const void* scalar_on_device = nullptr;  // of GPU ranks: what `scaling` says otherwise
   };
   int create_op(const ScaledOp& op);
   Result<ScaledOp> find_op(int number) const;

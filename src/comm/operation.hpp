@@ -26,6 +26,7 @@ struct Operation {
   Dtype dtype = Dtype::kUint8;
   ReduceOp op = ReduceOp::kSum;
   Scaling scaling{};
+  const void* scalar_on_device = nullptr;  // read when a kernel runs, in place of that of `scaling`
   int root = 0;
   int peer = -1;  // of a send or recv
   bool is_send = false;

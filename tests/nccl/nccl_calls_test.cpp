@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -385,6 +387,52 @@ TEST(NcclCommunicators, AnAbortIsToldToTheOthers) {
       EXPECT_DONE(ncclCommDestroy(doomed));
     }
   });
+}
+
+// As PyTorch's watchdog does: by another thread than the one that waits, in a group or without.
+TEST(NcclCommunicators, AnAbortLetsAThreadOutOfItsCallBeforeItFrees) {
+  for (const bool grouped : {false, true}) {
+    run_ranks(2, [&](int rank, ncclComm_t comm) {
+      ncclComm_t doomed = nullptr;
+      ASSERT_DONE(ncclCommSplit(comm, 0, 0, &doomed, nullptr));
+      if (rank == 1) {  // never makes the call
+        float x = 1;
+        EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+        EXPECT_DONE(ncclCommDestroy(doomed));
+        return;
+      }
+      std::jthread waiting([&] {
+        float x = 1;
+        if (grouped) {
+          EXPECT_DONE(ncclGroupStart());
+        }
+        ncclResult_t result = ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, doomed, nullptr);
+        if (grouped) {
+          EXPECT_EQ(std::exchange(result, ncclGroupEnd()), ncclSuccess);
+        }
+        EXPECT_NE(result, ncclSuccess);
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      EXPECT_DONE(ncclCommAbort(doomed));
+      waiting.join();
+      float x = 1;
+      EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+    });
+  }
+}
+
+// Without one, a program's ranks may wait for each other as long as they like.
+TEST(NcclCommunicators, ADeadlineIsKeptWhereOneIsSet) {
+  ::setenv("SENNIT_DEADLINE_S", "0.2", 1);
+  run_ranks(2, [&](int rank, ncclComm_t comm) {
+    float x = 1;
+    if (rank == 0) {
+      EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr), ncclRemoteError);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    }
+  });
+  ::unsetenv("SENNIT_DEADLINE_S");
 }
 
 TEST(NcclCommunicators, RegistrationAndWindowsAreTaken) {

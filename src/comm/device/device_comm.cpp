@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "comm/device/group_order.hpp"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/small_call.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>
@@ -37,6 +38,18 @@ Shape shape_of(const Operation& operation, int ranks) {
   return {.ranks = ranks, .root = root_of(operation)};
 }
 
+// The streams of the calls but that of the first, each once.
+std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
+  std::vector<void*> others;
+  for (const DeviceComm::Call& call : calls) {
+    if (call.stream != calls.front().stream &&
+        std::ranges::find(others, call.stream) == others.end()) {
+      others.push_back(call.stream);
+    }
+  }
+  return others;
+}
+
 template <int kRanks>
 void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
   call.blocks = geometry.blocks;
@@ -64,6 +77,7 @@ DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options opt
       device_(device),
       world_(world),
       options_(std::move(options)),
+      order_(driver),
       comparison_(world) {}
 
 Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
@@ -80,12 +94,12 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
           driver,
           {.device = device, .rank = world.rank(), .ranks = world.size(), .blocks = options.blocks},
           exchange));
+  SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver.allocate(static_cast<std::size_t>(world.size()) * 16));
   SENNIT_RETURN_IF_ERROR(comm->open_copy_engines(exchange));
-  comm->watcher_ =
-      std::jthread([self = comm.get()](const std::stop_token& stop) { self->watch(stop); });
+  comm->start_watching();
   return comm;
 }
 
@@ -113,10 +127,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
 }
 
 DeviceComm::~DeviceComm() {
-  watcher_.request_stop();
-  if (watcher_.joinable()) {
-    watcher_.join();
-  }
+  leave_watched();
   copy_engines_.reset();  // it knows the memory
   if (token_ != nullptr) {
     const DeviceScope scope(driver_, device_);
@@ -126,11 +137,13 @@ DeviceComm::~DeviceComm() {
 
 Status DeviceComm::preload() {
   for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(packets)));
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(packets)));
+  }
+  for (const sm::KernelKind kind : sm::kKernelKinds) {
+    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
     for (const Dtype dtype : kDtypes) {
       for (const ReduceOp op : kReduceOps) {
-        if (const void* kernel = sm::reducing_kernel(packets, dtype, op); kernel != nullptr) {
+        if (const void* kernel = sm::reducing_kernel(kind, dtype, op); kernel != nullptr) {
           SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
         }
       }
@@ -281,10 +294,11 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   direct.input = static_cast<const std::byte*>(op.send);
   direct.output = static_cast<std::byte*>(op.recv);
   direct.scalar = op.scaling.scalar;
+  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
-  direct.shape = memory_->shape();
+  direct.layout = memory_->shape().layout(program.packets);
   direct.deadline_ns = deadline_ns(op, options_.deadline_s);
   direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));
   for (int rank = 0; rank < world_.size(); ++rank) {
@@ -297,13 +311,14 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
                        memory_->block_limit());
   apply(geometry, direct);
   direct.all_heard = sm::hears_all(direct, last_block(geometry, program.packets));
-  const void* kernel = is_reduction(op.collective)
-                           ? sm::reducing_kernel(program.packets, op.dtype, op.op)
-                           : sm::moving_kernel(program.packets);
-  return driver_.launch(kernel,
+  sm::SmallCall small;
+  const bool is_small = program.packets == sm::Packets::kLl && sm::make_small(direct, small);
+  const sm::KernelKind kind = is_small ? sm::KernelKind::kSmall : sm::kernel_kind(program.packets);
+  return driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kind, op.dtype, op.op)
+                                                    : sm::moving_kernel(kind),
                         {.blocks = static_cast<unsigned>(geometry.blocks),
                          .threads = static_cast<unsigned>(geometry.warps) * 32},
-                        &direct,
+                        is_small ? static_cast<const void*>(&small) : &direct,
                         call.stream);
 }
 
@@ -329,15 +344,15 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.shape = memory_->pair_shape();
+  call.layout = memory_->pair_shape().layout(kPairPackets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
   if (op.is_send) {
     call.push[1] = {.begin = 0, .length = bytes};
     call.push_to = 0b10;
   } else {
-    call.arrive[0] = {.begin = 0, .length = bytes};
-    call.arrive_from = 0b01;
+    call.arrive[0][0] = {.begin = 0, .length = bytes};
+    call.arrive_from[0] = 0b01;
   }
   // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
   // hold.
@@ -348,11 +363,12 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   return call;
 }
 
-// One kernel for all: sends and recvs that were posted together may need each other.
-Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
+// One kernel for all, in the stream of the first: sends and recvs that were posted together may
+// need each other.
+Status DeviceComm::pairs(std::span<const Call> calls) {
   if (calls.size() > sm::kMaxPairCalls) {
     return fail(Code::kUnsupported,
-                "a group has {} sends and recvs on one stream; GPU ranks take up to {}",
+                "a group has {} sends and recvs; GPU ranks take up to {}",
                 calls.size(),
                 sm::kMaxPairCalls);
   }
@@ -380,11 +396,17 @@ Status DeviceComm::pairs(std::span<const Call> calls, void* stream) {
   }
   // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
   pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
-  return driver_.launch(
+  void* const stream = calls.front().stream;
+  const std::vector<void*> others = other_streams(calls);
+  SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
+  SENNIT_RETURN_IF_ERROR(order_.before(stream));
+  SENNIT_RETURN_IF_ERROR(driver_.launch(
       sm::pairs_kernel(kPairPackets),
       {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
-      stream);
+      stream));
+  SENNIT_RETURN_IF_ERROR(order_.after(stream));
+  return order_.fork(stream, others);
 }
 
 Status DeviceComm::enqueue(std::span<const Call> calls) {
@@ -396,23 +418,18 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
-  std::vector<std::pair<void*, std::vector<Call>>> by_stream;
+  std::vector<Call> messages;
   for (const Call& call : calls) {
     if (call.operation.collective == Collective::kSendRecv) {
-      auto at = std::ranges::find(by_stream, call.stream, &decltype(by_stream)::value_type::first);
-      if (at == by_stream.end()) {
-        at = by_stream.insert(by_stream.end(), {call.stream, {}});
-      }
-      at->second.push_back(call);
+      messages.push_back(call);
       continue;
     }
+    SENNIT_RETURN_IF_ERROR(order_.before(call.stream));
     SENNIT_RETURN_IF_ERROR(call.operation.collective == Collective::kBarrier ? barrier(call.stream)
                                                                              : collective(call));
+    SENNIT_RETURN_IF_ERROR(order_.after(call.stream));
   }
-  for (const auto& [stream, sends_and_recvs] : by_stream) {
-    SENNIT_RETURN_IF_ERROR(pairs(sends_and_recvs, stream));
-  }
-  return {};
+  return pairs(messages);
 }
 
 }  // namespace sennit

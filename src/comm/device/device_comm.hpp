@@ -11,6 +11,7 @@
 #include "comm/device/call_comparison.hpp"
 #include "comm/device/copy_engines.hpp"
 #include "comm/device/device_memory.hpp"
+#include "comm/device/stream_order.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
 #include "exec/sm/direct_program.hpp"
@@ -51,7 +52,8 @@ class DeviceComm {
 
   [[nodiscard]] int device() const { return device_; }
 
-  // Puts calls into the streams, in their order; sends and recvs of one stream together.
+  // Puts calls into the streams. They run in their order, sends and recvs together after the rest;
+  // a send or recv ends the wait of its stream when all of them have ended.
   struct Call {
     Operation operation;
     void* stream = nullptr;
@@ -62,6 +64,9 @@ class DeviceComm {
   [[nodiscard]] Status failure();
   // Makes waiting kernels leave.
   void abort();
+
+  // Ends the watcher; nothing finds out any more that calls cannot end.
+  void stop_watching();
 
  private:
   struct Key {
@@ -99,13 +104,15 @@ class DeviceComm {
   Status launch(const Call& call, const Program& program);
   Status collective(const Call& call);
   Status barrier(void* stream);
-  Status pairs(std::span<const Call> calls, void* stream);
+  Status pairs(std::span<const Call> calls);
   [[nodiscard]] sm::PairCall pair_call(const Operation& operation) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;
   [[nodiscard]] Verdict explain_absence() const;
   // What can be known now of why calls cannot end; ok while they can.
   Status look();
+  void start_watching();
+  void leave_watched();
   void watch(const std::stop_token& stop);
   void watch_streams();
 
@@ -118,6 +125,7 @@ class DeviceComm {
   void* token_ = nullptr;                      // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;
+  StreamOrder order_;
   std::uint64_t calls_ = 0;  // collectives so far
   std::mutex mutex_;
   Status failure_;

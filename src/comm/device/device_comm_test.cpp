@@ -436,6 +436,115 @@ TEST_F(FakeGpus, AnAbortEndsStreamsThatWait) {
   });
 }
 
+TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
+  run([](Rank& rank) {
+    fill(rank);
+    const std::byte* seen = nullptr;
+    rank.cuda->run_kernels([&](const void* /*kernel*/, const void* parameters) {
+      seen = static_cast<const sm::DirectCall*>(parameters)->scalar_on_device;
+    });
+    Operation op = all_gather(rank, 16);
+    op.collective = Collective::kAllReduce;
+    op.dtype = Dtype::kFloat32;
+    op.op = ReduceOp::kPremulSum;
+    ASSERT_TRUE(rank.call(op).ok());
+    EXPECT_EQ(seen, nullptr);
+    op.scalar_on_device = rank.allocate(16);
+    ASSERT_TRUE(rank.call(op).ok());
+    EXPECT_EQ(seen, op.scalar_on_device);
+  });
+}
+
+// Calls in `stream` wait until it is opened.
+class Gate {
+ public:
+  explicit Gate(const Rank& rank) : cuda_(*rank.cuda), memory_(take(cuda_.allocate_mapped(64))) {}
+  ~Gate() { EXPECT_TRUE(cuda_.release_mapped(memory_).ok()); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  void close(void* stream) const { walk({WordStep::Kind::kAwait, word(0), 1}, stream); }
+  void open() const { std::atomic_ref(*word(0)).store(1); }
+  void mark_end(void* stream) const { walk({WordStep::Kind::kStore, word(1), 1}, stream); }
+  [[nodiscard]] bool has_ended() const { return std::atomic_ref(*word(1)).load() == 1; }
+
+ private:
+  [[nodiscard]] std::uint64_t* word(int index) const {
+    return static_cast<std::uint64_t*>(memory_.host) + index;
+  }
+  void walk(const WordStep& step, void* stream) const {
+    EXPECT_TRUE(cuda_.walk_words({&step, 1}, stream).ok());
+  }
+
+  FakeCuda& cuda_;
+  MappedMemory memory_;
+};
+
+TEST_F(FakeGpus, CallsInSeveralStreamsRunInTheirOrder) {
+  run([](Rank& rank) {
+    fill(rank);
+    void* const second = take(rank.cuda->create_stream());
+    const Gate gate(rank);
+    gate.close(rank.stream);
+    const DeviceComm::Call calls[] = {{all_gather(rank, 10), rank.stream},
+                                      {all_gather(rank, 10), second}};
+    ASSERT_TRUE(rank.comm->enqueue({calls, 1}).ok());
+    ASSERT_TRUE(rank.comm->enqueue({calls + 1, 1}).ok());
+    gate.mark_end(second);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(gate.has_ended());
+    gate.open();
+    EXPECT_TRUE(rank.cuda->synchronize(second).ok());
+    EXPECT_TRUE(gate.has_ended());
+    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
+    ASSERT_TRUE(rank.comm->enqueue({calls + 1, 1}).ok()) << "the last stream may be gone";
+  });
+}
+
+TEST_F(FakeGpus, MessagesOfOneGroupRunTogetherAndHoldAllTheirStreams) {
+  run([](Rank& rank) {
+    fill(rank);
+    void* const second = take(rank.cuda->create_stream());
+    const Gate gate(rank);
+    gate.close(second);
+    Operation send;
+    send.collective = Collective::kSendRecv;
+    send.is_send = true;
+    send.peer = (rank.rank + 1) % kRanks;
+    send.send = rank.send;
+    send.count = 10;
+    send.dtype = Dtype::kUint8;
+    Operation recv = send;
+    recv.is_send = false;
+    recv.peer = (rank.rank + 3) % kRanks;
+    recv.recv = rank.recv;
+    const DeviceComm::Call calls[] = {{send, rank.stream}, {recv, second}};
+    ASSERT_TRUE(rank.comm->enqueue(calls).ok());
+    EXPECT_EQ(rank.launches(), 1);
+    gate.mark_end(rank.stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(gate.has_ended()) << "the kernel is in the first stream and waits for the second";
+    gate.open();
+    rank.finish();
+    EXPECT_TRUE(gate.has_ended());
+  });
+}
+
+TEST_F(FakeGpus, NothingFromOutsideIsTakenIntoACapture) {
+  run([](Rank& rank) {
+    fill(rank);
+    void* const second = take(rank.cuda->create_stream());
+    ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
+    const int waits = rank.cuda->calls("wait_for");
+    rank.cuda->begin_capture(second);
+    const DeviceComm::Call captured{all_gather(rank, 10), second};
+    ASSERT_TRUE(rank.comm->enqueue({&captured, 1}).ok());
+    const FakeGraph graph = take(rank.cuda->end_capture(second));
+    EXPECT_EQ(rank.cuda->calls("wait_for"), waits);
+    ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
+  });
+}
+
 TEST_F(FakeGpus, GiveBackAllThatTheyTook) {
   run([](Rank& rank) {
     fill(rank);

@@ -1,8 +1,13 @@
 // How calls on GPU memory fail: what a rank sees of the others, and how it lets its own waits go.
 #include "comm/device/device_comm.hpp"
+#include "comm/fork_guard.hpp"
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -12,7 +17,57 @@ namespace {
 // A dead rank must be told within seconds; asking is one system call.
 constexpr std::chrono::milliseconds kWatchInterval{50};
 
+// Communicators with a watcher. Programs end without destroying theirs, and CUDA then takes away
+// the memory that watchers look at, so they are stopped before.
+struct Watched {
+  std::mutex mutex;
+  std::set<DeviceComm*> comms;
+  std::uint64_t process = fork_generation();
+};
+
+void stop_all();
+
+// The handler is registered after CUDA's own, which has begun by then: so it runs before that.
+Watched& watched() {
+  static auto* const all = [] {
+    std::atexit(stop_all);
+    return new Watched;  // never freed: others may end their communicators after this one's time
+  }();
+  return *all;
+}
+
+void stop_all() {
+  if (watched().process != fork_generation()) {
+    return;  // a child has none of its parent's threads
+  }
+  const std::scoped_lock lock(watched().mutex);
+  for (DeviceComm* const comm : watched().comms) {
+    comm->stop_watching();
+  }
+}
+
 }  // namespace
+
+void DeviceComm::start_watching() {
+  const std::scoped_lock lock(watched().mutex);
+  watched().comms.insert(this);
+  watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+void DeviceComm::stop_watching() {
+  watcher_.request_stop();
+  if (watcher_.joinable()) {
+    watcher_.join();
+  }
+}
+
+void DeviceComm::leave_watched() {
+  {
+    const std::scoped_lock lock(watched().mutex);
+    watched().comms.erase(this);
+  }
+  stop_watching();
+}
 
 Status DeviceComm::failure() {
   const std::scoped_lock lock(mutex_);

@@ -35,6 +35,19 @@ constexpr std::int64_t payload_bytes(Packets packets) {
   return packets == Packets::kLl ? 512 : 960;
 }
 
+// Where things lie in an arena, for the packets of one protocol, in bytes: so that a kernel adds
+// where it would have to multiply.
+struct ArenaLayout {
+  std::uint32_t area = 0;  // from the begin of the arena
+  std::uint32_t generation = 0;
+  std::uint32_t phase = 0;
+  std::uint32_t source = 0;
+  std::uint32_t block = 0;
+  std::uint32_t step = 0;
+  std::uint32_t started = 0;         // from the begin of the arena
+  std::uint32_t started_source = 0;  // the words of one source
+};
+
 // What a block may have in one round, in packets of each of its warps, and the blocks of a kernel.
 struct ArenaShape {
   int ranks = 1;
@@ -69,6 +82,19 @@ struct ArenaShape {
            sizeof(std::uint64_t);
   }
   [[nodiscard]] constexpr std::size_t bytes() const { return started_offset() + started_bytes(); }
+
+  [[nodiscard]] constexpr ArenaLayout layout(Packets packets) const {
+    ArenaLayout at;
+    at.area = static_cast<std::uint32_t>(area_offset(packets));
+    at.step = kWarps * kPacketBytes;
+    at.block = at.step * static_cast<std::uint32_t>(depth(packets));
+    at.source = at.block * static_cast<std::uint32_t>(blocks(packets));
+    at.phase = at.source * static_cast<std::uint32_t>(ranks);
+    at.generation = at.phase * static_cast<std::uint32_t>(phases);
+    at.started = static_cast<std::uint32_t>(started_offset());
+    at.started_source = static_cast<std::uint32_t>(most_blocks()) * sizeof(std::uint64_t);
+    return at;
+  }
 
   bool operator==(const ArenaShape&) const = default;
 };

@@ -35,19 +35,19 @@ struct BasicDirectCall {
   Board* board = nullptr;
   std::array<std::byte*, kRanks> arenas{};  // of each rank, as this device sees it
 
-  std::array<ByteRange, kRanks> push{};     // phase 0: of the input, to each rank
-  std::array<ByteRange, kRanks> arrive{};   // phase 0: from each rank, where it is stored
-  std::array<ByteRange, kRanks> collect{};  // phase 1: from each rank, where it is stored
+  using Ranges = std::array<ByteRange, kRanks>;
+  Ranges push{};                   // phase 0: of the input, to each rank
+  std::array<Ranges, 2> arrive{};  // by phase: from each rank, where it is stored
   ByteRange own_from{};  // of the input: copied to own_to, or the own operand of the reduction
   ByteRange own_to{};    // of the output; where ranges of phase 0 are passed on, that range
 
-  std::uint32_t push_to = 0;  // ranks, as bits
-  std::uint32_t arrive_from = 0;
-  std::uint32_t forward_to = 0;  // phase 1: what arrived goes there
-  std::uint32_t collect_from = 0;
+  std::uint32_t push_to = 0;                   // ranks, as bits
+  std::array<std::uint32_t, 2> arrive_from{};  // by phase
+  std::uint32_t forward_to = 0;                // phase 1: what arrived goes there
   Arrival arrival = Arrival::kStore;
   bool own = false;           // own_from takes part
   bool same_for_all = false;  // phase 0 sends one range to all other ranks
+  bool own_is_sent = false;   // and that range is own_from as well
   // Every block exchanges a packet with every other rank in every round: nothing else need be told.
   bool all_heard = false;
 
@@ -60,7 +60,8 @@ struct BasicDirectCall {
   std::uint32_t fingerprint = 0;
   std::uint64_t deadline_ns = 0;                   // of a wait; 0: none
   alignas(16) std::array<std::byte, 16> scalar{};  // factor of premul_sum
-  ArenaShape shape;
+  const std::byte* scalar_on_device = nullptr;     // not null: where that factor is read instead
+  ArenaLayout layout;
 };
 
 using DirectCall = BasicDirectCall<kMaxRanks>;

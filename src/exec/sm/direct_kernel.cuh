@@ -61,11 +61,12 @@ template <class P, class Call>
 __device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
   const Call& call = w.call;
   std::uint32_t unheard = 0;
+#pragma unroll 1
   for (int r = 0; r < call.ranks; ++r) {
     const std::int64_t length =
-        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[r].length;
-    const bool heard = (has(call.arrive_from, r) && w.has_packet(length)) ||
-                       (has(call.collect_from, r) && w.has_packet(call.collect[r].length));
+        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[0][r].length;
+    const bool heard = (has(call.arrive_from[0], r) && w.has_packet(length)) ||
+                       (has(call.arrive_from[1], r) && w.has_packet(call.arrive[1][r].length));
     if (!heard && r != call.rank) {
       unheard |= 1u << r;
     }
@@ -73,35 +74,43 @@ __device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
   return unheard;
 }
 
+// One block for all, to the output as well where it is the own one.
+template <class P, class R, class Call>
+__device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int step) {
+  const Call& call = w.call;
+  const std::int64_t at = w.offset(step);
+  const ByteRange range = call.push[peer_at(call, 1)];
+  const std::int64_t left = range.length - at;
+  if (left <= 0) {
+    return;
+  }
+  Unit units[P::kUnits];
+  read_units<P>(call.input + range.begin + at, left, w.lane, units);
+  R::prepare(units, call);
+#pragma unroll 1
+  for (int d = 1; d < call.ranks; ++d) {
+    P::store(w.packet_at(peer_at(call, d), 0, step), w.lane, units, w.flag);
+  }
+  if (!R::kReduces && call.own_is_sent) {
+    write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
+  }
+}
+
 // Blocks for up to kBatch ranks are loaded before the first is stored: a store may alias a load, so
 // the compiler would wait for each load in turn.
 template <class P, class R, class Call>
-__device__ __forceinline__ void push(Warp<P, Call>& w, int step) {
+__device__ __forceinline__ void push_to_each(const Warp<P, Call>& w, int step) {
   const Call& call = w.call;
   const std::int64_t at = w.offset(step);
-  if (call.same_for_all) {
-    const int first = peer_at(call, 1);
-    if (call.push_to == 0 || at >= call.push[first].length) {
-      return;
-    }
-    Unit units[P::kUnits];
-    const ByteRange range = call.push[first];
-    read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units);
-    R::prepare(units, call);
-    for (int d = 1; d < call.ranks; ++d) {
-      P::store(w.packet_at(peer_at(call, d), 0, step), w.lane, units, w.flag);
-    }
-    return;
-  }
+#pragma unroll 1
   for (int begin = 1; begin < call.ranks; begin += kBatch) {
     Unit units[kBatch][P::kUnits];
-    int peers[kBatch];
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      peers[b] = begin + b < call.ranks ? peer_at(call, begin + b) : 0;
-      const ByteRange range = call.push[peers[b]];
-      if (begin + b < call.ranks && has(call.push_to, peers[b]) && at < range.length) {
+      const int peer = begin + b < call.ranks ? peer_at(call, begin + b) : 0;
+      const ByteRange range = call.push[peer];
+      if (begin + b < call.ranks && has(call.push_to, peer) && at < range.length) {
         wanted |= 1u << b;
         read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units[b]);
       }
@@ -110,22 +119,44 @@ __device__ __forceinline__ void push(Warp<P, Call>& w, int step) {
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
         R::prepare(units[b], call);
-        P::store(w.packet_at(peers[b], 0, step), w.lane, units[b], w.flag);
+        P::store(w.packet_at(peer_at(call, begin + b), 0, step), w.lane, units[b], w.flag);
       }
+    }
+  }
+}
+
+template <class P, class R, class Call>
+__device__ __forceinline__ void push(const Warp<P, Call>& w, int depth) {
+  if (w.call.push_to == 0) {
+    return;
+  }
+#pragma unroll 1
+  for (int step = 0; step < depth; ++step) {
+    if (w.call.same_for_all) {
+      push_to_all<P, R>(w, step);
+    } else {
+      push_to_each<P, R>(w, step);
     }
   }
 }
 
 // The own block goes to the output. Last of all: nobody waits for it.
 template <class P, class Call>
-__device__ __forceinline__ void copy_own(const Warp<P, Call>& w, int step) {
+__device__ __forceinline__ void copy_own(const Warp<P, Call>& w, int depth) {
   const Call& call = w.call;
-  // A root's own range may be longer than what it exchanges with any one rank.
-  for (std::int64_t at = w.offset(step); at < call.own_from.length; at += w.span()) {
-    Unit units[P::kUnits];
-    const std::int64_t left = call.own_from.length - at;
-    read_units<P>(call.input + call.own_from.begin + at, left, w.lane, units);
-    write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
+  if (!call.own || call.own_is_sent) {
+    return;
+  }
+#pragma unroll 1
+  for (int step = 0; step < depth; ++step) {
+    // A root's own range may be longer than what it exchanges with any one rank.
+#pragma unroll 1
+    for (std::int64_t at = w.offset(step); at < call.own_from.length; at += w.span()) {
+      Unit units[P::kUnits];
+      const std::int64_t left = call.own_from.length - at;
+      read_units<P>(call.input + call.own_from.begin + at, left, w.lane, units);
+      write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
+    }
   }
 }
 
@@ -169,14 +200,12 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
 }
 
 template <class P, class Call>
-__device__ __forceinline__ void forward(Warp<P, Call>& w,
+__device__ __forceinline__ void forward(const Warp<P, Call>& w,
                                         int step,
                                         const Unit (&units)[P::kUnits]) {
   const Call& call = w.call;
-  if (call.forward_to == 0) {
-    return;
-  }
-  for (int d = 1; d < call.ranks; ++d) {
+#pragma unroll 1
+  for (int d = 1; d < call.ranks && call.forward_to != 0; ++d) {
     const int peer = peer_at(call, d);
     if (has(call.forward_to, peer)) {
       P::store(w.packet_at(peer, 1, step), w.lane, units, w.flag);
@@ -184,15 +213,13 @@ __device__ __forceinline__ void forward(Warp<P, Call>& w,
   }
 }
 
-// Stores what comes from each of `from` in phase `phase`; passes it on after phase 0.
+// Stores what comes in phase `phase`. Where what came in phase 0 is passed on, it came from one
+// rank alone.
 template <class P, class Call>
-__device__ __forceinline__ void arrive(Warp<P, Call>& w,
-                                       int step,
-                                       int phase,
-                                       std::uint32_t from,
-                                       const decltype(Call::arrive)& ranges) {
+__device__ __forceinline__ void arrive(Warp<P, Call>& w, int step, int phase) {
   const Call& call = w.call;
   const std::int64_t at = w.offset(step);
+#pragma unroll 1
   for (int begin = 1; begin < call.ranks && w.alive; begin += kBatch) {
     int sources[kBatch];
     typename P::Raw raw[kBatch];
@@ -202,24 +229,25 @@ __device__ __forceinline__ void arrive(Warp<P, Call>& w,
       // Farthest first: who begins with me as its nearest is farthest from me.
       const int distance = call.ranks - (begin + b);
       sources[b] = distance > 0 ? peer_at(call, distance) : 0;
-      if (distance > 0 && has(from, sources[b]) && at < ranges[sources[b]].length) {
+      if (distance > 0 && has(call.arrive_from[phase], sources[b]) &&
+          at < call.arrive[phase][sources[b]].length) {
         wanted |= 1u << b;
       }
     }
     if (wanted == 0 || !await<P>(w, sources, wanted, phase, step, raw)) {
       continue;
     }
+    Unit units[P::kUnits];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
-        Unit units[P::kUnits];
         P::units(raw[b], w.lane, units);
-        const ByteRange range = ranges[sources[b]];
+        const ByteRange range = call.arrive[phase][sources[b]];
         write_units<P>(call.output + range.begin + at, range.length - at, w.lane, units);
-        if (phase == 0) {
-          forward<P>(w, step, units);
-        }
       }
+    }
+    if (phase == 0) {
+      forward<P>(w, step, units);
     }
   }
 }
@@ -241,6 +269,7 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
   }
   typename R::Accumulator sum[P::kUnits];
   bool first = true;
+#pragma unroll 1
   for (int begin = 0; begin < call.ranks; begin += kBatch) {
     int sources[kBatch];
     typename P::Raw raw[kBatch];
@@ -248,7 +277,7 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       sources[b] = begin + b;
-      wanted |= has(call.arrive_from, sources[b]) ? 1u << b : 0u;
+      wanted |= has(call.arrive_from[0], sources[b]) ? 1u << b : 0u;
     }
     if (wanted != 0 && !await<P>(w, sources, wanted, 0, step, raw)) {
       return;
@@ -295,31 +324,29 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
   const BlockState before = call.states[block];
   const int depth = w.warp < call.warps ? call.depth : 0;
   std::uint32_t unheard = before.unheard;
+#pragma unroll 1
   for (int i = 0; i < call.rounds && w.alive; ++i) {
     w.enter(before.round + 1 + static_cast<std::uint64_t>(i), i);
     if (!call.all_heard || unheard != 0) {
       tell_started(w);
       await_free(w, unheard);
     }
-    for (int step = 0; step < depth && w.alive; ++step) {
-      push<P, R>(w, step);
-    }
-    for (int step = 0; step < depth && w.alive; ++step) {
-      if constexpr (R::kReduces) {
-        reduce<P, R>(w, step);
-      } else {
-        arrive<P>(w, step, 0, call.arrive_from, call.arrive);
-      }
-    }
-    if (call.collect_from != 0) {
+    push<P, R>(w, depth);
+    if constexpr (R::kReduces) {
+#pragma unroll 1
       for (int step = 0; step < depth && w.alive; ++step) {
-        arrive<P>(w, step, 1, call.collect_from, call.collect);
+        reduce<P, R>(w, step);
       }
     }
-    if (!R::kReduces && call.own) {
-      for (int step = 0; step < depth; ++step) {
-        copy_own<P>(w, step);
+#pragma unroll 1
+    for (int phase = R::kReduces ? 1 : 0; phase < 2; ++phase) {
+#pragma unroll 1
+      for (int step = 0; step < depth && w.alive && call.arrive_from[phase] != 0; ++step) {
+        arrive<P>(w, step, phase);
       }
+    }
+    if constexpr (!R::kReduces) {
+      copy_own(w, depth);
     }
     unheard = call.all_heard ? 0 : unheard_of(w);
     // Warps of a round wait for each other, so that one packet of it speaks for the whole block.

@@ -1,16 +1,23 @@
 #include "exec/sm/direct_kernel.cuh"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/small_kernel.cuh"
 
 namespace sennit::sm {
 
 // Compiled in files of their own (direct_kernels.cuh).
 template <Dtype kDtype>
-const void* reducing_kernel_of(Packets packets, ReduceOp op);
+const void* reducing_kernel_of(KernelKind kind, ReduceOp op);
 
-const void* moving_kernel(Packets packets) {
-  return packets == Packets::kLl
-             ? reinterpret_cast<const void*>(&direct_kernel<Ll, NoReduction>)
-             : reinterpret_cast<const void*>(&direct_kernel<Ll128, NoReduction>);
+const void* moving_kernel(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kLl:
+      return reinterpret_cast<const void*>(&direct_kernel<Ll, NoReduction>);
+    case KernelKind::kLl128:
+      return reinterpret_cast<const void*>(&direct_kernel<Ll128, NoReduction>);
+    case KernelKind::kSmall:
+      return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
+  }
+  return nullptr;
 }
 
 const void* pairs_kernel(Packets packets) {
@@ -18,11 +25,11 @@ const void* pairs_kernel(Packets packets) {
                                  : reinterpret_cast<const void*>(&pairs_kernel<Ll128>);
 }
 
-const void* reducing_kernel(Packets packets, Dtype dtype, ReduceOp op) {
+const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op) {
   switch (dtype) {
 #define SENNIT_DTYPE(name, value, enumerator, ...) \
   case Dtype::enumerator:                          \
-    return reducing_kernel_of<Dtype::enumerator>(packets, op);
+    return reducing_kernel_of<Dtype::enumerator>(kind, op);
 #include "types/dtypes.def"
 #undef SENNIT_DTYPE
   }

@@ -3,27 +3,34 @@
 #pragma once
 
 #include "exec/sm/direct_kernel.cuh"
+#include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/small_kernel.cuh"
 #include "types/tables.hpp"
 
 namespace sennit::sm {
 
 template <Dtype kDtype, ReduceOp kOp>
-const void* reducing_kernel_of(Packets packets) {
+const void* reducing_kernel_of(KernelKind kind) {
   if constexpr (has_operator(kDtype, kOp)) {
     using R = UnitReducer<Element<kDtype>, kOp>;
-    return packets == Packets::kLl ? reinterpret_cast<const void*>(&direct_kernel<Ll, R>)
-                                   : reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
-  } else {
-    return nullptr;
+    switch (kind) {
+      case KernelKind::kLl:
+        return reinterpret_cast<const void*>(&direct_kernel<Ll, R>);
+      case KernelKind::kLl128:
+        return reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
+      case KernelKind::kSmall:
+        return reinterpret_cast<const void*>(&small_kernel<R>);
+    }
   }
+  return nullptr;
 }
 
 template <Dtype kDtype>
-const void* reducing_kernel_of(Packets packets, ReduceOp op) {
+const void* reducing_kernel_of(KernelKind kind, ReduceOp op) {
   switch (op) {
 #define SENNIT_REDUCE_OP(name, value, enumerator, ...) \
   case ReduceOp::enumerator:                           \
-    return reducing_kernel_of<kDtype, ReduceOp::enumerator>(packets);
+    return reducing_kernel_of<kDtype, ReduceOp::enumerator>(kind);
 #include "types/reduce_ops.def"
 #undef SENNIT_REDUCE_OP
   }
@@ -33,5 +40,6 @@ const void* reducing_kernel_of(Packets packets, ReduceOp op) {
 }  // namespace sennit::sm
 
 // Compiles the kernels of one element type.
-#define SENNIT_INSTANTIATE_KERNELS(dtype) \
-  template const void* sennit::sm::reducing_kernel_of<dtype>(sennit::sm::Packets, sennit::ReduceOp)
+#define SENNIT_INSTANTIATE_KERNELS(dtype)                                            \
+  template const void* sennit::sm::reducing_kernel_of<dtype>(sennit::sm::KernelKind, \
+                                                             sennit::ReduceOp)

@@ -4,13 +4,25 @@
 #include "exec/sm/arena.hpp"
 #include "types/tables.hpp"
 
+#include <array>
+#include <cstdint>
+
 namespace sennit::sm {
 
-// What moves data alone.
-const void* moving_kernel(Packets packets);
+// Which kernel runs a call: that of one protocol or, of calls in Ll, that of small ones.
+enum class KernelKind : std::uint8_t { kLl, kLl128, kSmall };
+inline constexpr std::array kKernelKinds = {
+    KernelKind::kLl, KernelKind::kLl128, KernelKind::kSmall};
+
+constexpr KernelKind kernel_kind(Packets packets) {
+  return packets == Packets::kLl ? KernelKind::kLl : KernelKind::kLl128;
+}
+
+// What moves data alone. Takes a DirectCall, or a SmallCall.
+const void* moving_kernel(KernelKind kind);
 // What runs sends and recvs (PairCalls).
 const void* pairs_kernel(Packets packets);
 // What reduces elements of `dtype` by `op`; null for pairs that do not exist.
-const void* reducing_kernel(Packets packets, Dtype dtype, ReduceOp op);
+const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 
 }  // namespace sennit::sm

@@ -223,7 +223,7 @@ void bind(const DirectProgram& program,
     const ElementRange range = block_range(program.problem, count, element_bytes, block);
     return {range.begin * element_bytes, range.length * element_bytes};
   };
-  const auto fill = [&](const DirectProgram::Blocks& blocks, decltype(DirectCall::push)& ranges) {
+  const auto fill = [&](const DirectProgram::Blocks& blocks, DirectCall::Ranges& ranges) {
     std::uint32_t set = 0;
     for (int rank = 0; rank < program.problem.ranks; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
@@ -233,9 +233,8 @@ void bind(const DirectProgram& program,
     return set;
   };
   call.push_to = fill(program.push, call.push);
-  fill(program.arrive, call.arrive);
-  call.collect_from = fill(program.collect, call.collect);
-  call.arrive_from = program.arrive_from;
+  fill(program.arrive, call.arrive[0]);
+  call.arrive_from = {program.arrive_from, fill(program.collect, call.arrive[1])};
   call.forward_to = program.forward_to;
   call.arrival = program.arrival;
   call.own_from = range_of(program.own_from);
@@ -252,8 +251,8 @@ void bind(const DirectProgram& program,
   if (program.arrival == Arrival::kStore && program.forward_to != 0) {
     // What arrived is what is passed on; the kernel takes its length from here.
     for (int rank = 0; rank < program.problem.ranks; ++rank) {
-      if ((call.arrive_from & bit(rank)) != 0) {
-        call.own_to = call.arrive[static_cast<std::size_t>(rank)];
+      if ((call.arrive_from[0] & bit(rank)) != 0) {
+        call.own_to = call.arrive[0][static_cast<std::size_t>(rank)];
       }
     }
   }
@@ -263,6 +262,9 @@ void bind(const DirectProgram& program,
         return block < 0 ||
                block == program.push.of[static_cast<std::size_t>(program.rank == 0 ? 1 : 0)];
       });
+  const ByteRange& sent = call.push[program.rank == 0 ? 1 : 0];
+  call.own_is_sent = call.same_for_all && call.own && call.arrival == Arrival::kStore &&
+                     sent.begin == call.own_from.begin && sent.length == call.own_from.length;
   call.rank = static_cast<std::int8_t>(program.rank);
   call.ranks = static_cast<std::int8_t>(program.problem.ranks);
 }
@@ -272,8 +274,8 @@ bool hears_all(const DirectCall& call, std::int64_t last_block) {
     const auto at = static_cast<std::size_t>(peer);
     const bool sends = (call.push_to & bit(peer)) != 0 && call.push[at].length > last_block;
     const std::int64_t arrives =
-        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[at].length;
-    const bool hears = (call.arrive_from & bit(peer)) != 0 && arrives > last_block;
+        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[0][at].length;
+    const bool hears = (call.arrive_from[0] & bit(peer)) != 0 && arrives > last_block;
     if (peer != call.rank && !(sends && hears)) {
       return false;
     }

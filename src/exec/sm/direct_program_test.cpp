@@ -45,11 +45,11 @@ class Emulation {
     }
     for (std::size_t r = 0; r < calls_.size(); ++r) {
       for (int from = 0; from < problem_.ranks; ++from) {
-        if (((calls_[r].collect_from >> from) & 1) != 0) {
+        if (((calls_[r].arrive_from[1] >> from) & 1) != 0) {
           const auto& sender = calls_[static_cast<std::size_t>(from)];
           EXPECT_NE((sender.forward_to >> r) & 1, 0U) << "nobody sends what is waited for";
           store(r,
-                calls_[r].collect[static_cast<std::size_t>(from)],
+                calls_[r].arrive[1][static_cast<std::size_t>(from)],
                 arrived[static_cast<std::size_t>(from)]);
         }
       }
@@ -88,14 +88,14 @@ class Emulation {
       result = part(at, call.own_from);
     }
     for (int from = 0; from < problem_.ranks; ++from) {
-      if (((call.arrive_from >> from) & 1) == 0) {
+      if (((call.arrive_from[0] >> from) & 1) == 0) {
         continue;
       }
       const DirectCall& sender = calls_[static_cast<std::size_t>(from)];
       EXPECT_NE((sender.push_to >> rank) & 1, 0U) << "nobody sends what is waited for";
       const Buffer data = part(static_cast<std::size_t>(from), sender.push[at]);
       if (call.arrival == Arrival::kStore) {
-        store(at, call.arrive[static_cast<std::size_t>(from)], data);
+        store(at, call.arrive[0][static_cast<std::size_t>(from)], data);
         result = data;
         continue;
       }
@@ -104,7 +104,7 @@ class Emulation {
         result[i] = static_cast<std::uint8_t>(result[i] + data[i]);
       }
     }
-    if (call.arrival == Arrival::kReduce || (call.own && call.arrive_from == 0)) {
+    if (call.arrival == Arrival::kReduce || (call.own && call.arrive_from[0] == 0)) {
       store(at, call.own_to, result);
     } else if (call.own) {
       store(at, call.own_to, part(at, call.own_from));

@@ -3,9 +3,9 @@
 
 namespace sennit::sm {
 
-const void* moving_kernel(Packets /*packets*/) { return nullptr; }
+const void* moving_kernel(KernelKind /*kind*/) { return nullptr; }
 const void* pairs_kernel(Packets /*packets*/) { return nullptr; }
-const void* reducing_kernel(Packets /*packets*/, Dtype /*dtype*/, ReduceOp /*op*/) {
+const void* reducing_kernel(KernelKind /*kind*/, Dtype /*dtype*/, ReduceOp /*op*/) {
   return nullptr;
 }
 

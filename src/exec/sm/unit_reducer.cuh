@@ -28,11 +28,13 @@ struct UnitReducer {
     alignas(16) T of[kElements];
   };
 
-  // Contributions are scaled before they are sent or reduced.
-  template <int kUnits>
-  __device__ static void prepare(Unit (&units)[kUnits], const DirectCall& call) {
+  // Contributions are scaled before they are sent or reduced, by the scalar of their rank.
+  template <int kUnits, class Scaled>
+  __device__ static void prepare(Unit (&units)[kUnits], const Scaled& scaled) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
-      const T scalar = *reinterpret_cast<const T*>(call.scalar.data());
+      const std::byte* const factor =
+          scaled.scalar_on_device != nullptr ? scaled.scalar_on_device : scaled.scalar.data();
+      const T scalar = *reinterpret_cast<const T*>(factor);
 #pragma unroll
       for (Unit& unit : units) {
         auto elements = __builtin_bit_cast(Elements, unit);
@@ -61,7 +63,8 @@ struct UnitReducer {
     }
   }
 
-  __device__ static Unit finish(const Accumulator& sum, const DirectCall& call) {
+  template <class Call>
+  __device__ static Unit finish(const Accumulator& sum, const Call& call) {
     Elements elements;
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {

@@ -27,6 +27,10 @@ __device__ __forceinline__ void store_release_system(std::uint64_t* word, std::u
   asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 }
 
+__device__ __forceinline__ void store_relaxed_system(std::uint64_t* word, std::uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+}
+
 struct Wait {
   int peer;
   int block;
@@ -73,6 +77,7 @@ struct Warp {
   int block;
   std::uint64_t round = 0;        // number of the running round, from 1
   std::int64_t first_packet = 0;  // of the block in this round
+  std::uint32_t slot = 0;         // of the warp in this round, in any arena; of phase 0 and rank 0
   Flag flag;
   std::uint64_t waiting_since = 0;
   bool alive = true;
@@ -90,6 +95,9 @@ struct Warp {
     flag = flag_of(number, call.fingerprint);
     first_packet =
         (static_cast<std::int64_t>(index) * call.blocks + block) * call.warps * call.depth;
+    slot = call.layout.area + static_cast<std::uint32_t>(number & 1) * call.layout.generation +
+           static_cast<std::uint32_t>(block) * call.layout.block +
+           static_cast<std::uint32_t>(warp) * static_cast<std::uint32_t>(kPacketBytes);
   }
 
   // Byte of its range at which the warp's `step`-th packet of this round begins.
@@ -106,26 +114,22 @@ struct Warp {
   // The block has a packet of a range of this length in this round.
   __device__ bool has_packet(std::int64_t length) const { return first_packet * kPayload < length; }
 
-  static constexpr Packets kKind = P::kPacketUnits == 32 ? Packets::kLl : Packets::kLl128;
-
   // Where rank `source` leaves the warp's `step`-th packet in any arena, in bytes from its begin.
   // 32 bits, because many of these are held at once.
   __device__ std::uint32_t place(int source, int phase, int step) const {
-    const ArenaShape& shape = call.shape;
-    const int generation = static_cast<int>(round & 1);
-    const int list = (generation * shape.phases + phase) * shape.ranks + source;
-    const int slots = kWarps * shape.depth(kKind);
-    const int index = (list * shape.blocks(kKind) + block) * slots + step * kWarps + warp;
-    return static_cast<std::uint32_t>(shape.area_offset(kKind)) +
-           static_cast<std::uint32_t>(index) * static_cast<std::uint32_t>(kPacketBytes);
+    return slot + static_cast<std::uint32_t>(phase) * call.layout.phase +
+           static_cast<std::uint32_t>(source) * call.layout.source +
+           static_cast<std::uint32_t>(step) * call.layout.step;
   }
   __device__ std::byte* packet_at(int peer, int phase, int step) const {
     return call.arenas[peer] + place(call.rank, phase, step);
   }
 
   __device__ std::uint64_t* started_word(int owner, int source) const {
-    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.shape.started_offset()) +
-           source * call.shape.most_blocks() + block;
+    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.layout.started +
+                                            static_cast<std::uint32_t>(source) *
+                                                call.layout.started_source) +
+           block;
   }
 
   // False when the kernel has to leave, as all lanes then know.

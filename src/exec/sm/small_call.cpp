@@ -1,0 +1,134 @@
+#include "exec/sm/small_call.hpp"
+
+#include <bit>
+#include <optional>
+
+namespace sennit::sm {
+namespace {
+
+template <int kRanks>
+class Maker {
+ public:
+  using Call = BasicDirectCall<kRanks>;
+  using Small = BasicSmallCall<kRanks>;
+
+  Maker(const Call& call, Small& small) : call_(call), small_(small) {}
+
+  bool run() {
+    if (call_.rounds != 1 || call_.depth != 1 || call_.forward_to != 0 ||
+        call_.arrive_from[1] != 0) {
+      return false;
+    }
+    reduces_ = call_.arrival == Arrival::kReduce;
+    if (call_.own || reduces_) {
+      small_.own_from = call_.own ? call_.input + call_.own_from.begin : nullptr;
+      small_.own_to = call_.output + call_.own_to.begin;
+      take(call_.own ? call_.own_from : call_.own_to);
+      suits(small_.own_from);
+      suits(small_.own_to);
+    }
+    for (int distance = 1; distance < call_.ranks; ++distance) {
+      push((call_.rank + distance) % call_.ranks);
+    }
+    arrivals();
+    if (!suits_ || !length_ || *length_ > most_bytes(1) || *length_ <= most_bytes(0)) {
+      return false;
+    }
+    copy_the_rest();
+    return true;
+  }
+
+ private:
+  static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1) != 0; }
+
+  void suits(const std::byte* pointer) {
+    suits_ = suits_ && std::bit_cast<std::uintptr_t>(pointer) % 16 == 0;
+  }
+  // All blocks have one length.
+  void take(ByteRange range) {
+    suits_ = suits_ && length_.value_or(range.length) == range.length;
+    length_ = range.length;
+  }
+  // Of all blocks of threads (1), or all but the last (0), which has to have a packet as well.
+  std::int64_t most_bytes(int last) const {
+    return (std::int64_t{call_.blocks} - 1 + last) * call_.warps * payload_bytes(Packets::kLl);
+  }
+
+  std::byte* arena(int rank) const { return call_.arenas[static_cast<std::size_t>(rank)]; }
+  // In any arena.
+  std::byte* slot(int owner, int source) const {
+    return arena(owner) + call_.layout.area +
+           static_cast<std::size_t>(source) * call_.layout.source;
+  }
+  std::uint64_t* started(int owner, int source) const {
+    std::byte* const word = arena(owner) + call_.layout.started +
+                            static_cast<std::size_t>(source) * call_.layout.started_source;
+    return reinterpret_cast<std::uint64_t*>(word);
+  }
+
+  void push(int peer) {
+    if (!has(call_.push_to, peer)) {
+      small_.tell[static_cast<std::size_t>(small_.tells++)] = started(peer, call_.rank);
+      return;
+    }
+    const ByteRange range = call_.push[static_cast<std::size_t>(peer)];
+    take(range);
+    const std::byte* const from = call_.input + range.begin;
+    suits(from);
+    small_.push[static_cast<std::size_t>(small_.pushes++)] = {from, slot(peer, call_.rank)};
+  }
+
+  void arrivals() {
+    for (int i = 0; i < call_.ranks; ++i) {
+      const int source = reduces_ ? i : (call_.rank + call_.ranks - i) % call_.ranks;
+      if (reduces_ && source == call_.rank && call_.own) {
+        small_.arrival[static_cast<std::size_t>(small_.arrivals++)] = {};
+      }
+      if (!has(call_.arrive_from[0], source)) {
+        continue;
+      }
+      auto& arrival = small_.arrival[static_cast<std::size_t>(small_.arrivals++)];
+      arrival.slot = slot(call_.rank, source);
+      arrival.rank = source;
+      if (!reduces_) {
+        const ByteRange range = call_.arrive[0][static_cast<std::size_t>(source)];
+        take(range);
+        arrival.to = call_.output + range.begin;
+        suits(arrival.to);
+      }
+    }
+  }
+
+  void copy_the_rest() {
+    const std::uint32_t all = (std::uint32_t{1} << call_.ranks) - 1;
+    small_.length = static_cast<std::int32_t>(*length_);
+    small_.is_ragged = *length_ % 16 != 0;
+    small_.told = started(call_.rank, 0);
+    small_.states = call_.states;
+    small_.board = call_.board;
+    small_.generation_bytes = call_.layout.generation;
+    small_.block_bytes = call_.layout.block;
+    small_.told_words = call_.layout.started_source / sizeof(std::uint64_t);
+    small_.push_to = call_.push_to;
+    small_.unheard = all & ~call_.arrive_from[0] & ~(std::uint32_t{1} << call_.rank);
+    small_.fingerprint = call_.fingerprint;
+    small_.deadline_ns = call_.deadline_ns;
+    small_.warps = call_.warps;
+    small_.ranks = call_.ranks;
+    small_.scalar = call_.scalar;
+    small_.scalar_on_device = call_.scalar_on_device;
+  }
+
+  const Call& call_;
+  Small& small_;
+  bool reduces_ = false;
+  bool suits_ = true;
+  std::optional<std::int64_t> length_;
+};
+
+}  // namespace
+
+bool make_small(const DirectCall& call, SmallCall& small) { return Maker(call, small).run(); }
+bool make_small(const PairCall& call, SmallPair& small) { return Maker(call, small).run(); }
+
+}  // namespace sennit::sm

@@ -1,0 +1,68 @@
+// SmallCall: a direct call of few bytes, with every address worked out beforehand.
+//
+// A call of a few microseconds has one warp a block, which can hide nothing: each instruction and
+// each line of code counts. So calls of one round of one Ll packet a warp, in one hop, of blocks of
+// one length in memory on 16-byte boundaries, run on a kernel that only loads, stores and waits.
+// Its packets are those of the direct kernel, bit for bit, so each rank may choose for itself.
+#pragma once
+
+#include "exec/sm/direct_call.hpp"
+
+namespace sennit::sm {
+
+template <int kRanks>
+struct BasicSmallCall {
+  static constexpr int kMostRanks = kRanks;
+
+  // Slots and words are those of block 0 and warp 0, in generation 0.
+  struct Push {
+    const std::byte* from = nullptr;
+    std::byte* slot = nullptr;
+  };
+  struct Arrival {
+    const std::byte* slot = nullptr;  // null: the own contribution to a reduction
+    std::byte* to = nullptr;          // of what is not reduced
+    int rank = 0;                     // the sender
+  };
+  std::array<Push, kRanks> push{};        // nearest rank first
+  std::array<Arrival, kRanks> arrival{};  // farthest first; of reductions, in the order of ranks
+  std::array<std::uint64_t*, kRanks> tell{};  // `started` words at ranks that get no packet
+  const std::uint64_t* told = nullptr;        // `started` words of this rank; that of rank 0
+  const std::byte* own_from = nullptr;        // null: no own block
+  std::byte* own_to = nullptr;                // of reductions: where the result goes
+  BlockState* states = nullptr;
+  Board* board = nullptr;
+
+  // Words of 32 bits: instructions take them out of the parameters by themselves.
+  std::int32_t length = 0;  // of each block, in bytes
+  std::int32_t pushes = 0;
+  std::int32_t arrivals = 0;
+  std::int32_t tells = 0;
+  std::int32_t warps = 1;
+  std::int32_t ranks = 1;
+  std::uint32_t generation_bytes = 0;
+  std::uint32_t block_bytes = 0;
+  std::uint32_t told_words = 0;  // from the word of one rank to that of the next
+  std::uint32_t push_to = 0;     // ranks, as bits
+  std::uint32_t unheard = 0;     // ranks from which no packet comes
+  std::uint32_t fingerprint = 0;
+  std::uint64_t deadline_ns = 0;
+  bool is_ragged = false;  // the length is no multiple of 16
+  alignas(16) std::array<std::byte, 16> scalar{};  // see BasicDirectCall
+  const std::byte* scalar_on_device = nullptr;
+};
+
+using SmallCall = BasicSmallCall<kMaxRanks>;
+using SmallPair = BasicSmallCall<2>;
+
+// Messages that were posted together, one between any two ranks each way, all of which run at once.
+struct SmallPairs {
+  int blocks = 1;  // of each
+  std::array<SmallPair, kMaxPairCalls> calls{};
+};
+
+// The same call, if it is small; false if it is not, or its buffers do not suit.
+bool make_small(const DirectCall& call, SmallCall& small);
+bool make_small(const PairCall& call, SmallPair& small);
+
+}  // namespace sennit::sm

@@ -1,0 +1,115 @@
+#include "exec/sm/small_call.hpp"
+
+#include "algo/algorithm.hpp"
+#include "exec/sm/direct_program.hpp"
+#include "exec/sm/geometry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace sennit::sm {
+namespace {
+
+constexpr int kRanks = 4;
+
+// The call of one rank, in memory of which nothing is read.
+class Calls {
+ public:
+  Calls(Collective collective, std::string_view algorithm, std::int64_t bytes, int rank)
+      : shape_{.ranks = kRanks} {
+    const Schedule schedule =
+        make_schedule(*find_algorithm(collective, algorithm).value(), {.ranks = kRanks}).value();
+    call.input = buffer_.data();
+    call.output = buffer_.data() + buffer_.size() / 2;
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      call.arenas[r] = arenas_[r].data();
+    }
+    call.layout = shape_.layout(Packets::kLl);
+    const DirectProgram program = compile_direct(schedule, rank).value();
+    bind(program, bytes, 1, call);
+    const Geometry geometry =
+        geometry_for(longest_range(program.problem, bytes, 1), Packets::kLl, shape_, 32);
+    call.blocks = geometry.blocks;
+    call.warps = geometry.warps;
+    call.depth = geometry.depth;
+    call.rounds = geometry.rounds;
+  }
+
+  // Of phase 0, block 0 and warp 0, in generation 0.
+  const std::byte* slot(int owner, int source) const {
+    return call.arenas[static_cast<std::size_t>(owner)] + call.layout.area +
+           static_cast<std::size_t>(source) * call.layout.source;
+  }
+
+  DirectCall call;
+  SmallCall small;
+
+ private:
+  ArenaShape shape_;
+  alignas(16) std::array<std::byte, 1 << 12> buffer_{};
+  std::array<std::array<std::byte, 16>, kRanks> arenas_{};
+};
+
+TEST(SmallCall, OfAnAllGatherHasEveryAddress) {
+  Calls c(Collective::kAllGather, "direct", 160, 1);
+  ASSERT_TRUE(make_small(c.call, c.small));
+  EXPECT_EQ(c.small.length, 160);
+  EXPECT_FALSE(c.small.is_ragged);
+  EXPECT_EQ(c.small.own_from, c.call.input);
+  EXPECT_EQ(c.small.own_to, c.call.output + 160);
+  ASSERT_EQ(c.small.pushes, 3);
+  EXPECT_EQ(c.small.push[0].from, c.call.input);
+  EXPECT_EQ(c.small.push[0].slot, c.slot(2, 1));
+  EXPECT_EQ(c.small.push[2].slot, c.slot(0, 1));
+  ASSERT_EQ(c.small.arrivals, 3);
+  EXPECT_EQ(c.small.arrival[0].rank, 0);
+  EXPECT_EQ(c.small.arrival[0].slot, c.slot(1, 0));
+  EXPECT_EQ(c.small.arrival[0].to, c.call.output);
+  EXPECT_EQ(c.small.arrival[2].to, c.call.output + 320);
+  EXPECT_EQ(c.small.tells, 0);
+  EXPECT_EQ(c.small.unheard, 0U);
+}
+
+TEST(SmallCall, OfAReductionTakesTheOwnPartInTheOrderOfRanks) {
+  Calls c(Collective::kAllReduce, "one_shot", 8, 2);
+  ASSERT_TRUE(make_small(c.call, c.small));
+  EXPECT_TRUE(c.small.is_ragged);
+  ASSERT_EQ(c.small.arrivals, 4);
+  EXPECT_EQ(c.small.arrival[1].slot, c.slot(2, 1));
+  EXPECT_EQ(c.small.arrival[2].slot, nullptr);
+  EXPECT_EQ(c.small.arrival[3].slot, c.slot(2, 3));
+  EXPECT_EQ(c.small.own_to, c.call.output);
+}
+
+TEST(SmallCall, OfABroadcastTellsThoseWhoGetNoPacket) {
+  Calls root(Collective::kBroadcast, "direct", 4096, 0);
+  ASSERT_TRUE(make_small(root.call, root.small));
+  EXPECT_EQ(root.small.pushes, 3);
+  EXPECT_EQ(root.small.push_to, 0b1110U);
+  EXPECT_EQ(root.small.unheard, 0b1110U);
+  EXPECT_EQ(root.small.tells, 0);
+  Calls leaf(Collective::kBroadcast, "direct", 4096, 3);
+  ASSERT_TRUE(make_small(leaf.call, leaf.small));
+  EXPECT_EQ(leaf.small.pushes, 0);
+  EXPECT_EQ(leaf.small.arrivals, 1);
+  EXPECT_EQ(leaf.small.tells, 3);
+  EXPECT_EQ(leaf.small.unheard, 0b0110U);
+}
+
+TEST(SmallCall, IsNoneOfSeveralRoundsOrHopsOrOddAddresses) {
+  Calls large(Collective::kAllGather, "direct", 1 << 20, 0);
+  EXPECT_FALSE(make_small(large.call, large.small));
+  Calls hops(Collective::kAllReduce, "two_shot", 4096, 0);
+  EXPECT_FALSE(make_small(hops.call, hops.small));
+  Calls odd(Collective::kAllGather, "direct", 160, 0);
+  odd.call.input += 4;
+  EXPECT_FALSE(make_small(odd.call, odd.small));
+  // 40 bytes for each of 4 ranks: theirs do not begin on 16-byte boundaries.
+  Calls blocks(Collective::kAllToAll, "direct", 40, 0);
+  EXPECT_FALSE(make_small(blocks.call, blocks.small));
+}
+
+}  // namespace
+}  // namespace sennit::sm

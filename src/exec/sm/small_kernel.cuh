@@ -1,0 +1,239 @@
+// The kernel of small calls (exec/sm/small_call.hpp).
+#pragma once
+
+#include "exec/sm/small_call.hpp"
+#include "exec/sm/unit_reducer.cuh"
+#include "exec/sm/warp.cuh"
+
+namespace sennit::sm {
+
+// kRagged: the length is no multiple of 16. Other calls do not even ask.
+template <class R, class Call, bool kRagged>
+class SmallBlock {
+ public:
+  __device__ __forceinline__ SmallBlock(const Call& call, int block)
+      : call_(call),
+        block_(block),
+        lane_(static_cast<int>(threadIdx.x) & 31),
+        warp_(static_cast<int>(threadIdx.x) >> 5),
+        at_(((block * call.warps + warp_) * 32 + lane_) * 16),
+        whole_(at_ + 16 <= call.length) {}
+
+  __device__ __forceinline__ void run() {
+    const BlockState before = call_.states[block_];
+    if (warp_ < call_.warps) {
+      exchange(before);
+    }
+    __syncthreads();  // all warps have read the state
+    if (threadIdx.x == 0) {
+      call_.states[block_] = {.round = before.round + 1, .unheard = call_.unheard};
+    }
+  }
+
+ private:
+  // Packets that a warp loads or awaits at once: all those of 4 ranks.
+  static constexpr int kAtOnce = Call::kMostRanks < 4 ? Call::kMostRanks : 4;
+
+  // Everything that the call begins with is loaded before the first answer is waited for.
+  __device__ __forceinline__ void exchange(const BlockState& before) {
+    Unit out[kAtOnce][1];
+#pragma unroll
+    for (int b = 0; b < kAtOnce; ++b) {
+      if (b < call_.pushes) {
+        out[b][0] = read(call_.push[b].from);
+      }
+    }
+    Unit own[1] = {};
+    if (call_.own_from != nullptr) {
+      own[0] = read(call_.own_from);
+      R::prepare(own, call_);
+    }
+    round_ = before.round + 1;
+    flag_ = flag_of(round_, call_.fingerprint);
+    slot_ = static_cast<std::uint32_t>(round_ & 1) * call_.generation_bytes +
+            static_cast<std::uint32_t>(block_) * call_.block_bytes +
+            static_cast<std::uint32_t>(warp_) * static_cast<std::uint32_t>(kPacketBytes);
+    if (static_cast<int>(threadIdx.x) < call_.tells) {
+      // It says that the reads of earlier rounds are over. Those were made by earlier kernels,
+      // which have ended, so no release is needed, whose fence takes half a microsecond. Partner:
+      // await_free, of any kernel.
+      store_relaxed_system(call_.tell[threadIdx.x] + block_, round_);
+    }
+    if (!await_free(before.unheard & call_.push_to)) {
+      return;
+    }
+#pragma unroll
+    for (int b = 0; b < kAtOnce; ++b) {
+      if (b < call_.pushes) {
+        R::prepare(out[b], call_);
+        Ll::store(call_.push[b].slot + slot_, lane_, out[b], flag_);
+      }
+    }
+#pragma unroll 1
+    for (int i = kAtOnce; i < call_.pushes; ++i) {
+      Unit unit[1] = {read(call_.push[i].from)};
+      R::prepare(unit, call_);
+      Ll::store(call_.push[i].slot + slot_, lane_, unit, flag_);
+    }
+    if constexpr (R::kReduces) {
+      reduce(own[0]);
+    } else {
+      if (call_.own_from != nullptr) {
+        write(call_.own_to, own[0]);
+      }
+      store();
+    }
+  }
+
+  // The lane's unit of the block at `block`.
+  __device__ __forceinline__ Unit read(const std::byte* block) const {
+    Unit unit{};
+    if (whole_) {
+      unit = *reinterpret_cast<const Unit*>(block + at_);
+    } else if (kRagged && at_ < call_.length) {
+      unit = read_bytes(block + at_, call_.length - at_);
+    }
+    return unit;
+  }
+  __device__ __forceinline__ void write(std::byte* block, const Unit& unit) const {
+    if (whole_) {
+      *reinterpret_cast<Unit*>(block + at_) = unit;
+    } else if (kRagged && at_ < call_.length) {
+      write_bytes(block + at_, call_.length - at_, unit);
+    }
+  }
+
+  // See await_free of the direct kernel.
+  __device__ __forceinline__ bool await_free(std::uint32_t needed) {
+    since_ = 0;
+    int spins = 0;
+    while (needed != 0 && round_ >= 2) {
+      const bool free =
+          !has(needed, lane_) ||
+          load_acquire_system(call_.told + call_.told_words * lane_ + block_) >= round_ - 1;
+      const std::uint32_t missing = __ballot_sync(~0u, !free);
+      if (missing == 0) {
+        return true;
+      }
+      if (++spins % kPatience == 0 && !may_go_on(__ffs(missing) - 1)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  __device__ __forceinline__ bool may_go_on(int peer) {
+    since_ = look_up(call_.board, call_.deadline_ns, since_, {peer, block_, round_});
+    return since_ != 0;
+  }
+
+  // Waits for arrivals begin, begin + 1, ...: as many as there are, at most a batch.
+  __device__ __forceinline__ bool await(int begin, Ll::Raw (&raw)[kAtOnce]) {
+    since_ = 0;
+    int spins = 0;
+    for (;;) {
+      bool here = true;
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        const std::byte* const from = slot_of(begin + b);
+        if (from != nullptr) {
+          raw[b] = Ll::load(from + slot_, lane_);
+        }
+      }
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        here = here && (slot_of(begin + b) == nullptr || Ll::is_here(raw[b], lane_, flag_));
+      }
+      if (__all_sync(~0u, here)) {
+        return true;
+      }
+      if (++spins % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
+        return false;
+      }
+    }
+  }
+  __device__ __forceinline__ const std::byte* slot_of(int i) const {
+    return i < call_.arrivals ? call_.arrival[i].slot : nullptr;
+  }
+
+  __device__ __forceinline__ void store() {
+#pragma unroll 1
+    for (int begin = 0; begin < call_.arrivals; begin += kAtOnce) {
+      Ll::Raw raw[kAtOnce];
+      if (!await(begin, raw)) {
+        return;
+      }
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        if (begin + b < call_.arrivals) {
+          Unit unit[1];
+          Ll::units(raw[b], lane_, unit);
+          write(call_.arrival[begin + b].to, unit[0]);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void reduce(const Unit& own) {
+    typename R::Accumulator sum;
+#pragma unroll 1
+    for (int begin = 0; begin < call_.arrivals; begin += kAtOnce) {
+      Ll::Raw raw[kAtOnce];
+      if (!await(begin, raw)) {
+        return;
+      }
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        if (begin + b >= call_.arrivals) {
+          continue;
+        }
+        Unit unit[1] = {own};
+        if (slot_of(begin + b) != nullptr) {
+          Ll::units(raw[b], lane_, unit);
+        }
+        if (begin + b == 0) {
+          R::begin(sum, unit[0]);
+        } else {
+          R::add(sum, unit[0]);
+        }
+      }
+    }
+    if (call_.arrivals > 0) {
+      write(call_.own_to, R::finish(sum, call_));
+    }
+  }
+
+  const Call& call_;
+  const int block_;
+  const int lane_;
+  const int warp_;
+  const int at_;      // of the lane's unit in every block
+  const bool whole_;  // all 16 bytes of it are the user's
+  std::uint64_t round_ = 0;
+  Flag flag_;
+  std::uint32_t slot_ = 0;
+  std::uint64_t since_ = 0;
+};
+
+template <class R, class Call>
+__device__ __forceinline__ void run_small_block(const Call& call, int block) {
+  if (call.is_ragged) {
+    SmallBlock<R, Call, true>(call, block).run();
+  } else {
+    SmallBlock<R, Call, false>(call, block).run();
+  }
+}
+
+template <class R>
+__global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ SmallCall call) {
+  run_small_block<R>(call, static_cast<int>(blockIdx.x));
+}
+
+// A template, so that each file that asks for it has it, as with small_kernel.
+template <class Pairs>
+__global__ void __launch_bounds__(kThreads) small_pairs_kernel(const __grid_constant__ Pairs pairs) {
+  const SmallPair& call = pairs.calls[static_cast<int>(blockIdx.x) / pairs.blocks];
+  run_small_block<NoReduction>(call, static_cast<int>(blockIdx.x) % pairs.blocks);
+}
+
+}  // namespace sennit::sm

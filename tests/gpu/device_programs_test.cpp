@@ -1,0 +1,142 @@
+// What programs for NCCL rely on, on GPUs: calls of one communicator in several streams, factors in
+// GPU memory, and memory from the library.
+#include "device_ranks.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr int kRanks = 4;
+
+bool lacks_gpu() { return device_count() == 0; }
+
+void use_device_of(int rank) { check_cuda(cudaSetDevice(rank % device_count())); }
+
+// One of each rank's buffers.
+class Floats {
+ public:
+  Floats(int rank, std::size_t count) : count_(count) {
+    const std::string device = "cuda:" + std::to_string(rank % device_count());
+    EXPECT_EQ(sennit_mem_alloc_on(&memory_, count * sizeof(float), device.c_str()), SENNIT_OK)
+        << sennit_last_error_message();
+  }
+  ~Floats() { EXPECT_EQ(sennit_mem_free(memory_), SENNIT_OK); }
+  Floats(Floats&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)), count_(other.count_) {}
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+  Floats& operator=(Floats&&) = delete;
+
+  [[nodiscard]] void* get() const { return memory_; }
+  void set(float value, cudaStream_t stream) const {
+    const std::vector<float> all(count_, value);
+    check_cuda(cudaMemcpyAsync(
+        memory_, all.data(), count_ * sizeof(float), cudaMemcpyHostToDevice, stream));
+  }
+  [[nodiscard]] std::vector<float> read() const {
+    std::vector<float> all(count_);
+    check_cuda(cudaDeviceSynchronize());
+    check_cuda(cudaMemcpy(all.data(), memory_, count_ * sizeof(float), cudaMemcpyDeviceToHost));
+    return all;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t count_;
+};
+
+TEST(DevicePrograms, MemoryOfTheLibraryIsOfTheDevice) {
+  if (lacks_gpu()) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  const Floats floats(0, 1000);
+  cudaPointerAttributes facts{};
+  check_cuda(cudaPointerGetAttributes(&facts, floats.get()));
+  EXPECT_EQ(facts.type, cudaMemoryTypeDevice);
+  EXPECT_EQ(facts.device, 0);
+}
+
+// Without an order two kernels of a rank would use one arena at once.
+TEST(DevicePrograms, CallsInTwoStreamsRunInTheirOrder) {
+  if (lacks_gpu()) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  constexpr int kCalls = 60;
+  constexpr std::size_t kCount = 200'003;
+  DeviceRanks ranks(kRanks);
+  std::vector<cudaStream_t> second(kRanks);
+  std::vector<std::vector<Floats>> buffers(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    use_device_of(rank);
+    check_cuda(cudaStreamCreateWithFlags(&second[r], cudaStreamNonBlocking));
+    for (int i = 0; i < kCalls; ++i) {
+      buffers[r].emplace_back(rank, kCount);
+      buffers[r].back().set(static_cast<float>(i + rank), nullptr);
+    }
+    check_cuda(cudaDeviceSynchronize());
+  }
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      void* const x = buffers[r][i].get();
+      cudaStream_t const stream = i % 2 == 0 ? ranks[rank].stream : second[r];
+      ASSERT_EQ(sennit_all_reduce(
+                    x, x, kCount, SENNIT_FLOAT32, SENNIT_SUM, ranks[rank].comm, stream, nullptr),
+                SENNIT_OK)
+          << sennit_last_error_message();
+    }
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    use_device_of(rank);
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      const auto sum = static_cast<float>(kRanks * i + 6);
+      ASSERT_EQ(buffers[r][i].read(), std::vector<float>(kCount, sum)) << rank << ", call " << i;
+    }
+    check_cuda(cudaStreamDestroy(second[r]));
+  }
+}
+
+TEST(DevicePrograms, AFactorOnTheDeviceIsReadWhenTheCallRuns) {
+  if (lacks_gpu()) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  constexpr std::size_t kCount = 5003;
+  DeviceRanks ranks(kRanks);
+  std::vector<Floats> x;
+  std::vector<Floats> factors;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    use_device_of(rank);
+    x.emplace_back(rank, kCount);
+    x.back().set(1, ranks[rank].stream);
+    factors.emplace_back(rank, 1);
+    sennit_redop_t op = SENNIT_SUM;
+    ASSERT_EQ(sennit_redop_create_premulsum_on_device(
+                  &op, factors.back().get(), SENNIT_FLOAT32, ranks[rank].comm),
+              SENNIT_OK);
+    factors.back().set(static_cast<float>(rank + 1), ranks[rank].stream);
+    void* const memory = x.back().get();
+    ASSERT_EQ(sennit_all_reduce(memory,
+                                memory,
+                                kCount,
+                                SENNIT_FLOAT32,
+                                op,
+                                ranks[rank].comm,
+                                ranks[rank].stream,
+                                nullptr),
+              SENNIT_OK)
+        << sennit_last_error_message();
+    EXPECT_EQ(sennit_redop_destroy(op, ranks[rank].comm), SENNIT_OK);
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    use_device_of(rank);
+    EXPECT_EQ(x[static_cast<std::size_t>(rank)].read(), std::vector<float>(kCount, 10));
+  }
+}
+
+}  // namespace
+}  // namespace sennit::tests
