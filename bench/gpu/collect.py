@@ -16,6 +16,8 @@ from typing import Any
 
 MODES = ("nccl", "nccl windows")
 ENGINES = ("sennit sm", "sennit stream")
+# Of send_recv between two ranks, or of several messages at once.
+PATTERN = ("pair", "bidirectional", "window")
 
 
 def answer(*command: str) -> str:
@@ -59,7 +61,7 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "engines": {name: times[name] for name in ENGINES if name in times},
         "rival": min(rivals, key=lambda rival: rival["p50_us"]),
         "ratio": measured["ratio"],
-    }
+    } | {key: measured[key] for key in PATTERN if key in measured}
 
 
 def engine_times(measured: dict[str, Any]) -> str:

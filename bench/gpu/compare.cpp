@@ -3,14 +3,17 @@
 //
 //   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N] [--collective
 //   C]
-//           [--against engines]
+//           [--against engines] [--pair 0:1 [--bidirectional yes]] [--window N]
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
 // the calls. A row is printed as one JSON object a line. NCCL runs twice: as it comes, on memory of
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
-// both. Sennit works on memory of cudaMalloc. With --against engines, rows of 4 MB and more also
-// time Sennit's two engines one against the other, SMs and copy engines, where both can run a call.
+// both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
+// rank of a pair to the other (or both), N messages at once. With --against engines, rows of 4 MB
+// and more also time Sennit's two engines one against the other, SMs and copy engines, where both
+// can run a call.
+#include "compare_options.hpp"
 #include "nccl.hpp"
 
 #include "sennit/sennit.h"
@@ -36,7 +39,9 @@
 
 namespace {
 
-constexpr int kMaxRanks = 16;
+using sennit_bench::kMaxRanks;
+using sennit_bench::Options;
+
 constexpr std::size_t kEnginesFromBytes = std::size_t{4} << 20;
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
@@ -64,18 +69,6 @@ void give_up(int /*signal*/) {
     std::_Exit(3);
   }
 }
-
-struct Options {
-  int ranks = 4;
-  std::string nccl;
-  std::string mode = "graph";
-  std::string collective;  // empty: all
-  std::string algorithm;   // of broadcast; empty: Sennit's choice
-  bool engines = false;    // against each other, too
-  std::size_t min_bytes = 256;
-  std::size_t max_bytes = std::size_t{16} << 20;
-  int samples = 21;
-};
 
 // What the processes share: a barrier, the times of one sample, and NCCL's id.
 struct Shared {
@@ -111,7 +104,11 @@ struct Buffers {
 class Rank {
  public:
   Rank(const Options& options, Shared& shared, int rank)
-      : options_(options), shared_(shared), rank_(rank), nccl_(options.nccl) {
+      : options_(options),
+        shared_(shared),
+        rank_(rank),
+        exchange_(sennit_bench::exchange_of(options, rank)),
+        nccl_(options.nccl) {
     require(cudaSetDevice(rank), "cudaSetDevice");
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     require(cudaEventCreate(&begin_), "event");
@@ -211,16 +208,12 @@ class Rank {
   }
 
   sennit_bench::NcclArgs args(const Row& row, const Buffers& buffers) const {
-    return {.send = buffers.send,
-            .recv = buffers.recv,
-            .count = row.count,
-            .rank = rank_,
-            .ranks = options_.ranks};
+    return {.send = buffers.send, .recv = buffers.recv, .count = row.count, .exchange = &exchange_};
   }
 
   static bool runs_on_copy_engines(const Row& row) {
     return row.collective == "all_gather" || row.collective == "all_to_all" ||
-           row.collective == "broadcast";
+           row.collective == "broadcast" || row.collective == "send_recv";
   }
 
   // `protocol`: null: Sennit's choice.
@@ -229,8 +222,6 @@ class Rank {
     call.protocol = protocol;
     const auto n = row.count;
     const std::string& c = row.collective;
-    const auto next = (rank_ + 1) % options_.ranks;
-    const auto previous = (rank_ + options_.ranks - 1) % options_.ranks;
     if (c == "all_reduce") {
       return sennit_all_reduce(
                  b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, nullptr) ==
@@ -254,10 +245,22 @@ class Rank {
       return sennit_broadcast(b.send, b.recv, n, SENNIT_FLOAT32, 0, comm_, stream_, &call) ==
              SENNIT_OK;
     }
+    return sennit_messages(row, b, call);
+  }
+
+  bool sennit_messages(const Row& row, const Buffers& b, const sennit_call_options_t& call) {
     bool good = sennit_group_start() == SENNIT_OK;
-    good &= sennit_send(b.send, n, SENNIT_FLOAT32, next, comm_, stream_, nullptr) == SENNIT_OK;
-    good &= sennit_recv(b.recv, n, SENNIT_FLOAT32, previous, comm_, stream_, nullptr) == SENNIT_OK;
-    return good & (sennit_group_end() == SENNIT_OK);
+    for (int i = 0; i < exchange_.window; ++i) {
+      for (const int peer : exchange_.to) {
+        good &= sennit_send(b.send, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
+                SENNIT_OK;
+      }
+      for (const int peer : exchange_.from) {
+        good &= sennit_recv(b.recv, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
+                SENNIT_OK;
+      }
+    }
+    return (sennit_group_end() == SENNIT_OK) && good;
   }
 
   static int calls_per_sample(std::size_t bytes) {
@@ -357,24 +360,28 @@ class Rank {
       wrong += shared_.wrong[r];
     }
     const double rival = std::min(p50[1], p50[2]);
-    std::cout << Json{{"collective", row.collective},
-                      {"ranks", options_.ranks},
-                      {"bytes", row.bytes},
-                      {"mode", options_.mode},
-                      {"calls_per_sample", calls},
-                      {"samples", options_.samples},
-                      {"time_us", times},
-                      {"wrong", wrong},
-                      {"rival_us", rival},
-                      {"ratio", rival / p50[0]}}
-                     .dump()
-              << '\n'
-              << std::flush;
+    Json line{{"collective", row.collective},
+              {"ranks", options_.ranks},
+              {"bytes", row.bytes},
+              {"mode", options_.mode},
+              {"calls_per_sample", calls},
+              {"samples", options_.samples},
+              {"time_us", times},
+              {"wrong", wrong},
+              {"rival_us", rival},
+              {"ratio", rival / p50[0]}};
+    if (row.collective == "send_recv" && (options_.pair_from >= 0 || options_.window > 1)) {
+      line["pair"] = {options_.pair_from, options_.pair_to};
+      line["bidirectional"] = options_.bidirectional;
+      line["window"] = options_.window;
+    }
+    std::cout << line.dump() << '\n' << std::flush;
   }
 
   const Options& options_;
   Shared& shared_;
   int rank_;
+  sennit_bench::Exchange exchange_;
   sennit_bench::Nccl nccl_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr;
@@ -411,42 +418,10 @@ void run_rank(const Options& options, Shared& shared, int rank) {
   self.leave();
 }
 
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const std::string value = argv[i + 1];
-    if (flag == "--ranks") {
-      options.ranks = std::stoi(value);
-    } else if (flag == "--nccl") {
-      options.nccl = value;
-    } else if (flag == "--mode") {
-      options.mode = value;
-    } else if (flag == "--collective") {
-      options.collective = value;
-    } else if (flag == "--algorithm") {
-      options.algorithm = value;
-    } else if (flag == "--against") {
-      require(value == "engines", "--against takes: engines");
-      options.engines = true;
-    } else if (flag == "--min-bytes") {
-      options.min_bytes = std::stoull(value);
-    } else if (flag == "--max-bytes") {
-      options.max_bytes = std::stoull(value);
-    } else if (flag == "--samples") {
-      options.samples = std::stoi(value);
-    } else {
-      require(false, "unknown option " + flag);
-    }
-  }
-  require(options.ranks >= 2 && options.ranks <= kMaxRanks, "--ranks is 2 to 16");
-  return options;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
+  const Options options = sennit_bench::parse_options(argc, argv);
   void* memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(memory != MAP_FAILED, "mmap");

@@ -108,12 +108,16 @@ bool Nccl::call(std::string_view collective, const NcclArgs& a) {
   if (collective == "broadcast") {
     return f.broadcast(a.send, a.recv, a.count, kFloat32, 0, comm_, stream_) == kSuccess;
   }
-  const int next = (a.rank + 1) % a.ranks;
-  const int previous = (a.rank + a.ranks - 1) % a.ranks;
-  return f.group_start() == kSuccess &&
-         f.send(a.send, a.count, kFloat32, next, comm_, stream_) == kSuccess &&
-         f.recv(a.recv, a.count, kFloat32, previous, comm_, stream_) == kSuccess &&
-         f.group_end() == kSuccess;
+  bool good = f.group_start() == kSuccess;
+  for (int i = 0; i < a.exchange->window; ++i) {
+    for (const int peer : a.exchange->to) {
+      good &= f.send(a.send, a.count, kFloat32, peer, comm_, stream_) == kSuccess;
+    }
+    for (const int peer : a.exchange->from) {
+      good &= f.recv(a.recv, a.count, kFloat32, peer, comm_, stream_) == kSuccess;
+    }
+  }
+  return (f.group_end() == kSuccess) && good;
 }
 
 }  // namespace sennit_bench

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sennit_bench {
 
@@ -14,12 +15,18 @@ struct NcclUniqueId {
   char bytes[128];
 };
 
+// Whom a rank sends to and receives from in one send_recv, and how many messages each.
+struct Exchange {
+  std::vector<int> to;
+  std::vector<int> from;
+  int window = 1;
+};
+
 struct NcclArgs {
   const float* send = nullptr;
   float* recv = nullptr;
-  std::size_t count = 0;  // as the collective counts
-  int rank = 0;
-  int ranks = 1;
+  std::size_t count = 0;               // as the collective counts
+  const Exchange* exchange = nullptr;  // of send_recv
 };
 
 class Nccl {

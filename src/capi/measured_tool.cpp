@@ -81,9 +81,8 @@ struct Prediction {
 Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
-  SENNIT_ASSIGN_OR_RETURN(
-      const DeviceChoice choice,
-      choose_for_devices(call.collective, shape, bytes, {}, /*copy_engines=*/false));
+  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
+                          choose_for_devices(call.collective, shape, bytes, {}, DeviceFacts{}));
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made, make_device_plan(choice, shape));
   Plan plan = *made;
   bind_blocks(call, bytes, plan);

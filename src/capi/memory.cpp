@@ -19,8 +19,9 @@ struct DeviceAllocations {
 };
 
 DeviceAllocations& device_allocations() {
-  static auto* const all = new DeviceAllocations;  // also for those who free while the program ends
-  return *all;
+  // Never freed: others may free while the program ends.
+  static auto* const kAllocations = new DeviceAllocations;
+  return *kAllocations;
 }
 
 Result<void*> allocate_on_host(std::size_t bytes) {

@@ -5,18 +5,9 @@
 namespace sennit {
 namespace {
 
-constexpr std::int64_t kKilo = 1024;
-
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
-
-// Ll sends two bytes for one, and spares the wait of a whole warp for a whole packet.
-constexpr std::int64_t kLlUpToBytes = 16 * kKilo;
-
-// From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost
-// some 30 us a call for waiting (docs/performance.md).
-constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{128} << 20;
 
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
@@ -25,9 +16,26 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
 
 // Copy engines move, they do not reduce; in a gather or scatter they would be no faster than the
 // root's one wire, which the SMs fill as well.
-bool suits_copy_engines(Collective collective, int ranks) {
-  return ranks > 1 && (collective == Collective::kAllGather ||
-                       collective == Collective::kAllToAll || collective == Collective::kBroadcast);
+bool suits_copy_engines(Collective collective,
+                        int ranks,
+                        std::int64_t bytes,
+                        const DeviceFacts& facts) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kBroadcast:
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.copies_from_bytes;
+    case Collective::kSendRecv:
+      return bytes >= kCopiedMessagesFromBytes;
+    case Collective::kAllReduce:
+    case Collective::kBarrier:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return false;
+  }
+  return false;
 }
 
 std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
@@ -85,17 +93,16 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
-                                        bool copy_engines) {
+                                        const DeviceFacts& facts) {
   if (!wishes.path.empty() && wishes.path != "nvlink") {
     return fail(
         Code::kUnsupported, "GPU ranks have no path '{}' yet; there is: nvlink", wishes.path);
   }
   DeviceChoice choice;
-  bool copies = copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks) &&
-                total_bytes(collective, shape.ranks, bytes) >= kCopyEnginesFromBytes;
+  bool copies = facts.copy_engines && wishes.algorithm.empty() &&
+                suits_copy_engines(collective, shape.ranks, bytes, facts);
   if (!wishes.protocol.empty()) {
-    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, copy_engines));
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, facts.copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;
   }
   const std::string_view wanted = wishes.algorithm.empty()

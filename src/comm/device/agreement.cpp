@@ -1,15 +1,11 @@
 #include "comm/device/agreement.hpp"
 
-#include <chrono>
-#include <thread>
+#include "comm/device/host_wait.hpp"
+
 #include <utility>
 
 namespace sennit {
 namespace {
-
-// Ranks that call together meet within microseconds; who waits longer lets others run.
-constexpr int kSpins = 2000;
-constexpr std::chrono::microseconds kNap{20};
 
 template <typename Function>
 void for_each_offer(const AgreementLine& line, Function function) {
@@ -22,13 +18,7 @@ void for_each_offer(const AgreementLine& line, Function function) {
 template <typename Predicate>
 Status Agreement::await_all(const Request& request, Predicate is_there) const {
   for (int rank = 0; rank < world_.size(); ++rank) {
-    for (int spins = 0; !is_there(line(rank)); ++spins) {
-      if (spins < kSpins) {
-        continue;
-      }
-      SENNIT_RETURN_IF_ERROR(request.trouble());
-      std::this_thread::sleep_for(kNap);
-    }
+    SENNIT_RETURN_IF_ERROR(wait_on_host(request.trouble, [&] { return is_there(line(rank)); }));
   }
   return {};
 }

@@ -21,6 +21,7 @@ Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
   std::unique_ptr<CopyEngines> self(new CopyEngines(driver, memory, world));
   SENNIT_ASSIGN_OR_RETURN(std::vector<stream::RankWords*> words, self->map_words());
   stream::RankWords& mine = *words[static_cast<std::size_t>(world.rank())];
+  SENNIT_ASSIGN_OR_RETURN(self->messages_, MessageCopies::create(driver, memory, world, words));
   SENNIT_ASSIGN_OR_RETURN(self->engine_, stream::StreamEngine::create(driver, std::move(words)));
   SENNIT_RETURN_IF_ERROR(self->probe(mine));
   return self;
@@ -28,7 +29,8 @@ Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
 
 CopyEngines::~CopyEngines() {
   const DeviceScope scope(driver_, memory_.device());
-  engine_.reset();  // its streams use the words
+  engine_.reset();  // its streams use the words, as do those of messages
+  messages_.reset();
   for (void* const memory : mapped_) {
     (void)driver_.unmap_host(memory);
   }
@@ -101,14 +103,25 @@ bool CopyEngines::is_running() const {
              .load(std::memory_order_acquire) != stream::kIdle;
 }
 
-std::optional<Clock::duration> CopyEngines::running_for() {
-  const std::atomic_ref running(world_.stream_words()[world_.rank()].running);
-  std::uint64_t found = stream::kRunning;
-  if (running.compare_exchange_strong(found, stream::kSeen, std::memory_order_acq_rel)) {
-    seen_at_ = Clock::now();
+std::optional<CopyEngines::Running> CopyEngines::running() {
+  const std::atomic_ref word(world_.stream_words()[world_.rank()].running);
+  std::uint64_t found = word.load(std::memory_order_acquire);
+  if (found == stream::kIdle) {
     return std::nullopt;
   }
-  return found == stream::kSeen ? std::optional(Clock::now() - seen_at_) : std::nullopt;
+  if ((found & stream::kSeen) == 0) {
+    if (word.compare_exchange_strong(found, found | stream::kSeen, std::memory_order_acq_rel)) {
+      seen_at_ = Clock::now();
+    }
+    return std::nullopt;
+  }
+  Running running{.duration = Clock::now() - seen_at_};
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if ((found >> (stream::kPeersAt + rank) & 1) != 0) {
+      running.peers.push_back(rank);
+    }
+  }
+  return running;
 }
 
 }  // namespace sennit

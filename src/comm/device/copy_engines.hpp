@@ -1,8 +1,9 @@
-// CopyEngines: a communicator's calls that copy engines run, from the agreement of all ranks to the
-// streams; and what a watcher can see and do about those that do not end.
+// CopyEngines: a communicator's collectives that copy engines run, from the agreement of all ranks
+// to the streams, and its messages; and what a watcher can see and do about those that do not end.
 #pragma once
 
 #include "comm/device/agreement.hpp"
+#include "comm/device/message_copies.hpp"
 #include "comm/device/peer_buffers.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
@@ -35,9 +36,16 @@ class CopyEngines {
   // All ranks together. False when they have agreed that copy engines do not run this call.
   Result<bool> run(const Call& call);
 
-  // For the watcher's thread. For how long the running call has been seen to run; none when no call
-  // has been running all the time since the last question.
-  std::optional<Clock::duration> running_for();
+  [[nodiscard]] MessageCopies& messages() { return *messages_; }
+
+  // For the watcher's thread. For how long the running call has been seen to run, and with whom it
+  // exchanges messages (nobody: a collective); none when no call has been running all the time
+  // since the last question.
+  struct Running {
+    Clock::duration duration{};
+    std::vector<int> peers{};
+  };
+  std::optional<Running> running();
   [[nodiscard]] bool is_running() const;
   // Ends all waits, those of later calls as well: the communicator has failed.
   void release() { world_.stream_words()[world_.rank()].release_all(); }
@@ -53,6 +61,7 @@ class CopyEngines {
   World& world_;
   std::vector<void*> mapped_;
   std::unique_ptr<stream::StreamEngine> engine_;
+  std::unique_ptr<MessageCopies> messages_;
   PeerBuffers buffers_;
   Agreement agreement_;
   Clock::time_point seen_at_;

@@ -1,7 +1,6 @@
 #include "comm/device/device_comm.hpp"
 
 #include "base/log.hpp"
-#include "comm/device/group_order.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
 #include "verify/verify.hpp"
@@ -14,15 +13,8 @@
 namespace sennit {
 namespace {
 
-constexpr sm::Packets kPairPackets = sm::Packets::kLl128;
-
 sm::Packets packets_of(Protocol protocol) {
   return protocol == Protocol::kLl ? sm::Packets::kLl : sm::Packets::kLl128;
-}
-
-std::uint64_t deadline_ns(const Operation& operation, double default_s) {
-  const double seconds = operation.deadline_s != 0 ? operation.deadline_s : default_s;
-  return seconds > 0 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }
 
 // Byte of a range at which the last packets of the last block begin.
@@ -35,27 +27,14 @@ int root_of(const Operation& operation) {
 }
 
 Shape shape_of(const Operation& operation, int ranks) {
-  return {.ranks = ranks, .root = root_of(operation)};
+  const bool is_pair = operation.collective == Collective::kSendRecv;
+  return {.ranks = is_pair ? 2 : ranks, .root = root_of(operation)};
 }
 
-// The streams of the calls but that of the first, each once.
-std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
-  std::vector<void*> others;
-  for (const DeviceComm::Call& call : calls) {
-    if (call.stream != calls.front().stream &&
-        std::ranges::find(others, call.stream) == others.end()) {
-      others.push_back(call.stream);
-    }
-  }
-  return others;
-}
-
-template <int kRanks>
-void apply(const sm::Geometry& geometry, sm::BasicDirectCall<kRanks>& call) {
-  call.blocks = geometry.blocks;
-  call.warps = geometry.warps;
-  call.depth = geometry.depth;
-  call.rounds = geometry.rounds;
+// Of a rank in the schedule: a send_recv has a sender, 0, and a receiver.
+int place_of(const Operation& operation, int rank) {
+  const bool is_pair = operation.collective == Collective::kSendRecv;
+  return is_pair ? (operation.is_send ? 0 : 1) : rank;
 }
 
 }  // namespace
@@ -78,7 +57,8 @@ DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options opt
       world_(world),
       options_(std::move(options)),
       order_(driver),
-      comparison_(world) {}
+      comparison_(world),
+      message_comparison_(world) {}
 
 Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
                                                        int device,
@@ -136,9 +116,8 @@ DeviceComm::~DeviceComm() {
 }
 
 Status DeviceComm::preload() {
-  for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(packets)));
-  }
+  SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel()));
+  SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel()));
   for (const sm::KernelKind kind : sm::kKernelKinds) {
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
     for (const Dtype dtype : kDtypes) {
@@ -184,13 +163,26 @@ Status DeviceComm::check(const Operation& operation) const {
   return {};
 }
 
+DeviceComm::Key DeviceComm::key_of(const Operation& operation, const DeviceChoice& choice) const {
+  return {operation.collective, root_of(operation), place_of(operation, world_.rank()), choice};
+}
+
+double DeviceComm::deadline_of(const Operation& operation) const {
+  return operation.deadline_s != 0 ? operation.deadline_s : options_.deadline_s;
+}
+
+std::uint64_t DeviceComm::deadline_ns(const Operation& operation) const {
+  const double seconds = deadline_of(operation);
+  return seconds > 0 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
+}
+
 Result<DeviceChoice> DeviceComm::choose(const Operation& operation, bool copy_engines) const {
   return choose_for_devices(
       operation.collective,
       shape_of(operation, world_.size()),
       operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
       operation.wishes,
-      copy_engines);
+      {.copy_engines = copy_engines, .copies_from_bytes = options_.copies_from_bytes});
 }
 
 Result<std::shared_ptr<const Plan>> DeviceComm::prove(const Operation& operation,
@@ -203,40 +195,50 @@ Result<std::shared_ptr<const Plan>> DeviceComm::prove(const Operation& operation
 
 Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
                                                     const DeviceChoice& choice) {
-  const Key key{operation.collective, root_of(operation), choice};
+  const Key key = key_of(operation, choice);
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return &known->second;
   }
   SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
   SENNIT_ASSIGN_OR_RETURN(const sm::DirectProgram direct,
-                          sm::compile_direct(*plan->strands.front().schedule, world_.rank()));
+                          sm::compile_direct(*plan->strands.front().schedule, key.place));
   return &programs_.emplace(key, Program{direct, plan_hash(*plan), packets_of(choice.protocol)})
               .first->second;
 }
 
 Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& operation,
                                                             const DeviceChoice& choice) {
-  const Key key{operation.collective, root_of(operation), choice};
+  const Key key = key_of(operation, choice);
   if (const auto known = copyings_.find(key); known != copyings_.end()) {
     return &known->second;
   }
   SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
   SENNIT_ASSIGN_OR_RETURN(stream::StreamProgram program,
-                          stream::compile_stream(*plan->strands.front().schedule, world_.rank()));
+                          stream::compile_stream(*plan->strands.front().schedule, key.place));
   return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
 }
 
 // Before anything that waits: whoever waits for this rank can see what it has called.
 void DeviceComm::announce(const Operation& operation, std::uint64_t plan_hash) {
-  world_.device_line(world_.rank()).enter(++calls_, words_of(operation, plan_hash));
+  world_.device_line(world_.rank()).collectives.enter(++calls_, words_of(operation, plan_hash));
+}
+
+// Others may wait for what this rank has not put into its streams.
+Status DeviceComm::give_up(const Status& status) {
+  {
+    const std::scoped_lock lock(mutex_);
+    failure_ = status;
+  }
+  world_.my_line().fail(status.code(), -1);
+  abort();
+  return status;
 }
 
 Result<bool> DeviceComm::copy(const Call& call, const DeviceChoice& choice) {
   SENNIT_ASSIGN_OR_RETURN(const Copying* copying, find_copying(call.operation, choice));
   announce(call.operation, copying->plan_hash);
   const auto begin = Clock::now();
-  const double deadline_s =
-      call.operation.deadline_s != 0 ? call.operation.deadline_s : options_.deadline_s;
+  const double deadline_s = deadline_of(call.operation);
   Result<bool> copied = copy_engines_->run(
       {.operation = call.operation,
        .program = copying->program,
@@ -248,13 +250,7 @@ Result<bool> DeviceComm::copy(const Call& call, const DeviceChoice& choice) {
          return look();
        }});
   if (!copied.ok()) {
-    // Others may wait for what this rank has not put into its streams.
-    {
-      const std::scoped_lock lock(mutex_);
-      failure_ = copied.status();
-    }
-    world_.my_line().fail(copied.status().code(), -1);
-    abort();
+    return give_up(copied.status());
   }
   return copied;
 }
@@ -299,7 +295,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
   direct.layout = memory_->shape().layout(program.packets);
-  direct.deadline_ns = deadline_ns(op, options_.deadline_s);
+  direct.deadline_ns = deadline_ns(op);
   direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));
   for (int rank = 0; rank < world_.size(); ++rank) {
     direct.arenas[static_cast<std::size_t>(rank)] = memory_->arena(rank);
@@ -309,7 +305,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
                        program.packets,
                        memory_->shape(),
                        memory_->block_limit());
-  apply(geometry, direct);
+  sm::apply(geometry, direct);
   direct.all_heard = sm::hears_all(direct, last_block(geometry, program.packets));
   sm::SmallCall small;
   const bool is_small = program.packets == sm::Packets::kLl && sm::make_small(direct, small);
@@ -333,82 +329,6 @@ Status DeviceComm::barrier(void* stream) {
   return collective({.operation = gather, .stream = stream});
 }
 
-sm::PairCall DeviceComm::pair_call(const Operation& op) const {
-  const int from = op.is_send ? world_.rank() : op.peer;
-  const int to = op.is_send ? op.peer : world_.rank();
-  const DeviceMemory::Pair pair = memory_->pair(from, to);
-  const std::int64_t bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
-  sm::PairCall call;
-  call.input = static_cast<const std::byte*>(op.send);
-  call.output = static_cast<std::byte*>(op.recv);
-  call.states = pair.states;
-  call.board = memory_->board_on_device();
-  call.arenas = {pair.sender, pair.receiver};
-  call.layout = memory_->pair_shape().layout(kPairPackets);
-  call.ranks = 2;
-  call.rank = op.is_send ? 0 : 1;
-  if (op.is_send) {
-    call.push[1] = {.begin = 0, .length = bytes};
-    call.push_to = 0b10;
-  } else {
-    call.arrive[0][0] = {.begin = 0, .length = bytes};
-    call.arrive_from[0] = 0b01;
-  }
-  // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
-  // hold.
-  const int limit = memory_->block_limit() / 2;
-  apply(sm::geometry_for(bytes, kPairPackets, memory_->pair_shape(), std::max(1, limit)), call);
-  call.deadline_ns = deadline_ns(op, options_.deadline_s);
-  call.fingerprint = fingerprint_of(words_of(op, 0));
-  return call;
-}
-
-// One kernel for all, in the stream of the first: sends and recvs that were posted together may
-// need each other.
-Status DeviceComm::pairs(std::span<const Call> calls) {
-  if (calls.size() > sm::kMaxPairCalls) {
-    return fail(Code::kUnsupported,
-                "a group has {} sends and recvs; GPU ranks take up to {}",
-                calls.size(),
-                sm::kMaxPairCalls);
-  }
-  std::vector<PairEnd> ends;
-  std::vector<const Operation*> operations;
-  for (const Call& call : calls) {
-    SENNIT_RETURN_IF_ERROR(check(call.operation));
-    if (call.operation.count > 0) {
-      ends.push_back({call.operation.peer, call.operation.is_send});
-      operations.push_back(&call.operation);
-    }
-  }
-  sm::PairCalls pairs;
-  int used = 0;
-  for (const std::vector<std::size_t>& chain : group_order(ends, world_.rank(), world_.size())) {
-    for (const std::size_t index : chain) {
-      sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
-      pair = pair_call(*operations[index]);
-      pairs.blocks = std::max(pairs.blocks, pair.blocks);
-    }
-    pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);
-  }
-  if (pairs.chains == 0) {
-    return {};
-  }
-  // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
-  pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
-  void* const stream = calls.front().stream;
-  const std::vector<void*> others = other_streams(calls);
-  SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
-  SENNIT_RETURN_IF_ERROR(order_.before(stream));
-  SENNIT_RETURN_IF_ERROR(driver_.launch(
-      sm::pairs_kernel(kPairPackets),
-      {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
-      &pairs,
-      stream));
-  SENNIT_RETURN_IF_ERROR(order_.after(stream));
-  return order_.fork(stream, others);
-}
-
 Status DeviceComm::enqueue(std::span<const Call> calls) {
   SENNIT_RETURN_IF_ERROR(failure());
   if (std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0) {
@@ -418,10 +338,10 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
-  std::vector<Call> messages;
+  std::vector<Call> sends_and_recvs;
   for (const Call& call : calls) {
     if (call.operation.collective == Collective::kSendRecv) {
-      messages.push_back(call);
+      sends_and_recvs.push_back(call);
       continue;
     }
     SENNIT_RETURN_IF_ERROR(order_.before(call.stream));
@@ -429,7 +349,7 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
                                                                              : collective(call));
     SENNIT_RETURN_IF_ERROR(order_.after(call.stream));
   }
-  return pairs(messages);
+  return sends_and_recvs.empty() ? Status() : messages(sends_and_recvs);
 }
 
 }  // namespace sennit

@@ -2,15 +2,16 @@
 //
 // A call checks its arguments, finds its proved plan (made at first use) and launches one kernel,
 // for which nothing waits; or, for large messages, meets the other ranks on the host and puts
-// copies into streams (comm/device/copy_engines.hpp). What goes wrong later stands on the board
-// (exec/sm/arena.hpp) and is told by failure(), by the next call, or by sennit_comm_async_error. A
-// thread watches the other ranks, so that kernels and streams leave when one of them has died or
-// has made another call.
+// copies into streams (comm/device/copy_engines.hpp, comm/device/message_copies.hpp). What goes
+// wrong later stands on the board (exec/sm/arena.hpp) and is told by failure(), by the next call,
+// or by sennit_comm_async_error. A thread watches the other ranks, so that kernels and streams
+// leave when one of them has died or has made another call.
 #pragma once
 
 #include "comm/device/call_comparison.hpp"
 #include "comm/device/copy_engines.hpp"
 #include "comm/device/device_memory.hpp"
+#include "comm/device/message_comparison.hpp"
 #include "comm/device/stream_order.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
@@ -38,6 +39,7 @@ class DeviceComm {
     // so a thread that makes the calls of several of them would wait for itself.
     enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
     CopyUse copy_engines = CopyUse::kAuto;
+    std::int64_t copies_from_bytes = kCopyEnginesFromBytes;  // see DeviceFacts
   };
 
   // All ranks together. `driver` and `world` outlive the result.
@@ -72,6 +74,7 @@ class DeviceComm {
   struct Key {
     Collective collective;
     int root;
+    int place;  // of this rank in the schedule
     DeviceChoice choice;
 
     auto operator<=>(const Key&) const = default;
@@ -82,7 +85,7 @@ class DeviceComm {
     sm::Packets packets = sm::Packets::kLl;
   };
 
-  // A collective for copy engines.
+  // For copy engines: a collective, or one role of send_recv.
   struct Copying {
     stream::StreamProgram program;
     std::uint64_t plan_hash = 0;
@@ -93,6 +96,10 @@ class DeviceComm {
   Status preload();
   Status open_copy_engines(const Exchange& exchange);
   Status check(const Operation& operation) const;
+  [[nodiscard]] Key key_of(const Operation& operation, const DeviceChoice& choice) const;
+  // Of a call, in seconds, not positive: none; in nanoseconds, 0: none.
+  [[nodiscard]] double deadline_of(const Operation& operation) const;
+  [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;
   Result<DeviceChoice> choose(const Operation& operation, bool copy_engines) const;
   Result<std::shared_ptr<const Plan>> prove(const Operation& operation,
                                             const DeviceChoice& choice) const;
@@ -101,14 +108,28 @@ class DeviceComm {
   void announce(const Operation& operation, std::uint64_t plan_hash);
   // Whether copy engines run it, as all ranks have agreed.
   Result<bool> copy(const Call& call, const DeviceChoice& choice);
+  Status give_up(const Status& status);
   Status launch(const Call& call, const Program& program);
   Status collective(const Call& call);
   Status barrier(void* stream);
-  Status pairs(std::span<const Call> calls);
+  // Sends and recvs (device_messages.cpp).
+  struct MessagePlan;
+  Status messages(std::span<const Call> calls);
+  Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
+  // Null: for kernels.
+  Result<const Copying*> plan_message(const Operation& operation);
+  void log(const MessagePlan& plan);
+  Status decide(std::vector<MessagePlan>& plans);
+  Status decide(MessagePlan& plan, const stream::GroupId& group);
+  Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
+  Status launch_pairs(std::span<const Operation* const> operations, void* stream);
   [[nodiscard]] sm::PairCall pair_call(const Operation& operation) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;
   [[nodiscard]] Verdict explain_absence() const;
+  // Of a message: its other end has not called for it; its streams do not come on.
+  [[nodiscard]] Verdict explain_absence_of(const Operation& operation) const;
+  [[nodiscard]] Verdict explain_wait(const std::vector<int>& peers) const;
   // What can be known now of why calls cannot end; ok while they can.
   Status look();
   void start_watching();
@@ -120,17 +141,19 @@ class DeviceComm {
   int device_;
   World& world_;
   Options options_;
+  StreamOrder order_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<CopyEngines> copy_engines_;  // null: not used by this communicator
   void* token_ = nullptr;                      // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;
-  StreamOrder order_;
-  std::uint64_t calls_ = 0;  // collectives so far
+  std::uint64_t calls_ = 0;   // collectives so far
+  std::uint64_t groups_ = 0;  // of sends and recvs
   std::mutex mutex_;
   Status failure_;
   Status cause_;  // why waits were ended; a failure once one was
   CallComparison comparison_;
+  MessageComparison message_comparison_;
   std::jthread watcher_;
 };
 

@@ -1,159 +1,19 @@
-// Ranks with fake GPUs, as threads; as far as memory goes each is a process of its own. Kernels do
-// not run here: what is seen of them is that they are launched.
 #include "comm/device/device_comm.hpp"
 
-#include "comm/communicator.hpp"
-#include "drivers/cuda/fake_cuda.hpp"
+#include "comm/device/fake_gpus.hpp"
 
 #include <gtest/gtest.h>
 
-#include <barrier>
+#include <atomic>
+#include <chrono>
 #include <cstring>
-#include <functional>
 #include <latch>
-#include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
-namespace sennit {
+namespace sennit::tests {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-// Large enough for copy engines, as all_gather of 4 ranks and as broadcast.
-constexpr std::int64_t kPart = (std::int64_t{4} << 20) + 1;
-constexpr std::int64_t kVector = (std::int64_t{16} << 20) + 3;
-
-template <typename T>
-T take(Result<T> result) {
-  EXPECT_TRUE(result.ok()) << result.status().message();
-  return std::move(result).value();
-}
-
-std::byte content(int rank, std::int64_t at) {
-  return static_cast<std::byte>((at * 7 + at / 251 + std::int64_t{37} * rank + 1) & 0xff);
-}
-
-Bytes contents(int rank, std::int64_t count, std::int64_t shift = 0) {
-  Bytes bytes(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    bytes[static_cast<std::size_t>(i)] = content(rank, i + shift);
-  }
-  return bytes;
-}
-
-bool holds(const std::byte* memory, const Bytes& expected) {
-  return std::memcmp(memory, expected.data(), expected.size()) == 0;
-}
-
-struct Rank {
-  int rank = 0;
-  std::unique_ptr<FakeCuda> cuda;
-  std::shared_ptr<Communicator> joined;
-  std::unique_ptr<DeviceComm> comm;
-  void* stream = nullptr;
-  std::byte* send = nullptr;
-  std::byte* recv = nullptr;
-
-  std::byte* allocate(std::int64_t bytes) const {
-    return static_cast<std::byte*>(take(cuda->allocate(static_cast<std::size_t>(bytes))));
-  }
-  Status call(const Operation& operation) const {
-    const DeviceComm::Call one{operation, stream};
-    return comm->enqueue({&one, 1});
-  }
-  void finish() const { EXPECT_TRUE(cuda->synchronize(stream).ok()); }
-  [[nodiscard]] int launches() const { return cuda->calls("launch"); }
-};
-
-class FakeGpus : public ::testing::Test {
- protected:
-  static constexpr int kRanks = 4;
-
-  FakeGpus() { options_.copy_engines = DeviceComm::Options::CopyUse::kAuto; }
-
-  // Runs on each rank's thread, with the communicator joined.
-  void run(const std::function<void(Rank&)>& body) {
-    std::barrier<> meeting(kRanks);
-    Bytes exchanged;
-    const std::string key = fmt::format("fake-gpus-{}", std::random_device()());
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      threads.emplace_back([&, rank] {
-        Rank self;
-        self.rank = rank;
-        self.cuda = std::make_unique<FakeCuda>(cuda_options_);
-        if (prepare_) {
-          prepare_(self);
-        }
-        EXPECT_TRUE(self.cuda->use_device(rank).ok());
-        self.joined =
-            take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, CommConfig()));
-        auto made =
-            DeviceComm::create(*self.cuda,
-                               rank,
-                               self.joined->world(),
-                               options_,
-                               [&](const void* mine, void* all, std::size_t bytes) {
-                                 return exchange(meeting, exchanged, rank, mine, all, bytes);
-                               });
-        ASSERT_TRUE(made.ok()) << made.status().message();
-        self.comm = std::move(made).value();
-        self.stream = take(self.cuda->create_stream());
-        body(self);
-        meeting.arrive_and_wait();
-        EXPECT_EQ(self.cuda->faults(), "");
-        self.comm.reset();
-      });
-    }
-  }
-
-  static Status exchange(std::barrier<>& meeting,
-                         Bytes& exchanged,
-                         int rank,
-                         const void* mine,
-                         void* all,
-                         std::size_t bytes) {
-    meeting.arrive_and_wait();
-    if (rank == 0) {
-      exchanged.resize(bytes * kRanks);
-    }
-    meeting.arrive_and_wait();
-    std::memcpy(exchanged.data() + static_cast<std::size_t>(rank) * bytes, mine, bytes);
-    meeting.arrive_and_wait();
-    std::memcpy(all, exchanged.data(), exchanged.size());
-    meeting.arrive_and_wait();
-    return {};
-  }
-
-  static Operation all_gather(const Rank& rank, std::int64_t count = kPart) {
-    Operation op;
-    op.collective = Collective::kAllGather;
-    op.send = rank.send;
-    op.recv = rank.recv;
-    op.count = count;
-    return op;
-  }
-
-  static void fill(Rank& rank, std::int64_t shift = 0) {
-    rank.send = rank.allocate(kPart);
-    rank.recv = rank.allocate(kPart * kRanks);
-    std::memcpy(rank.send, contents(rank.rank, kPart, shift).data(), kPart);
-  }
-
-  static void check_gathered(const Rank& rank, std::int64_t shift = 0) {
-    for (int source = 0; source < kRanks; ++source) {
-      ASSERT_TRUE(holds(rank.recv + source * kPart, contents(source, kPart, shift)))
-          << "rank " << rank.rank << ", part of rank " << source;
-    }
-  }
-
-  FakeCuda::Options cuda_options_{.devices = kRanks};
-  DeviceComm::Options options_{.deadline_s = 20};
-  std::function<void(Rank&)> prepare_;
-};
 
 TEST_F(FakeGpus, LargeMessagesGoByCopyEnginesAndSmallOnesByKernels) {
   run([](Rank& rank) {
@@ -331,14 +191,6 @@ TEST_F(FakeGpus, BuffersOnAnotherDeviceAreRefusedByName) {
   });
 }
 
-// Waits until the communicator says that it has failed; for a second.
-Status failure_within_a_second(const Rank& rank) {
-  for (int i = 0; i < 100 && rank.comm->failure().ok(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return rank.comm->failure();
-}
-
 // Kernels would wait for each other; a thread of each rank sees it.
 TEST_F(FakeGpus, CallsThatDifferAreNamedWithinASecond) {
   run([](Rank& rank) {
@@ -444,6 +296,7 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
       seen = static_cast<const sm::DirectCall*>(parameters)->scalar_on_device;
     });
     Operation op = all_gather(rank, 16);
+    op.wishes.protocol = "ll128";  // on the kernel that takes a DirectCall
     op.collective = Collective::kAllReduce;
     op.dtype = Dtype::kFloat32;
     op.op = ReduceOp::kPremulSum;
@@ -560,4 +413,4 @@ TEST_F(FakeGpus, GiveBackAllThatTheyTook) {
 }
 
 }  // namespace
-}  // namespace sennit
+}  // namespace sennit::tests

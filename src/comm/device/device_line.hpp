@@ -1,11 +1,13 @@
 // DeviceLine: what a rank with a GPU says of itself in shared memory. Its calls, so that others can
-// see when theirs differ, and, for calls that copy engines run, where its buffers lie.
+// see when theirs differ, and, for calls and messages that copy engines run, where its buffers lie.
 //
 // Written by its owner alone. A zeroed line is a valid beginning.
 #pragma once
 
+#include "comm/device/call_log.hpp"
 #include "comm/status_line.hpp"
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/message_engine.hpp"
 #include "exec/stream/words.hpp"
 
 #include <array>
@@ -44,31 +46,30 @@ struct AgreementLine {
   std::array<std::uint64_t, kMaxRetired> retired{};  // allocations that are no more; 0: none
 };
 
+// What a rank tells one other of the messages between them.
+struct MessageLine {
+  // A message for copy engines, from this rank to the other.
+  struct Offer {
+    std::atomic<std::uint64_t> number{0};  // of the message among those, from 1
+    CallWords words;
+    stream::GroupId group;
+    BufferOffer buffer;
+    std::array<std::uint64_t, AgreementLine::kMaxRetired> retired{};
+  };
+  std::array<Offer, stream::kMaxMessages> offers;  // message m in offers[m mod kMaxMessages]
+  // To the other's offers: twice the number, plus 1 where the memory is mapped here.
+  std::array<std::atomic<std::uint64_t>, stream::kMaxMessages> answers;
+
+  // More than this rank or the other can be ahead; both ends of each message, whatever its engine.
+  CallLog<256> sent;
+  CallLog<256> received;
+};
+
 struct alignas(4096) DeviceLine {
   // More than a rank can be ahead of the others: the driver's queues hold about as many launches.
-  static constexpr std::size_t kKept = 1024;
-
-  std::atomic<std::uint64_t> entered{0};  // number of the last collective on this GPU, from 1
-  std::array<StatusLine::Words, kKept> calls;
-  std::array<AgreementLine, 2> agreements;  // agreement a in agreements[a mod 2]
-
-  void enter(std::uint64_t call, const CallWords& words) {
-    calls[call % kKept].put(words);
-    entered.store(call, std::memory_order_release);
-  }
-
-  // True, and the words, when the call was made and not too long ago.
-  bool read(std::uint64_t call, CallWords& words) const {
-    const auto is_there = [&] {
-      const std::uint64_t last = entered.load(std::memory_order_acquire);
-      return last >= call && last < call + kKept - 1;
-    };
-    if (!is_there()) {
-      return false;
-    }
-    words = calls[call % kKept].get();
-    return is_there();
-  }
+  CallLog<1024> collectives;
+  std::array<AgreementLine, 2> agreements;              // agreement a in agreements[a mod 2]
+  std::array<MessageLine, stream::kMaxRanks> messages;  // by peer
 };
 
 }  // namespace sennit

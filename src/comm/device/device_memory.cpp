@@ -25,7 +25,7 @@ DeviceMemory::DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity)
             .ll128_blocks = identity.blocks,
             .ll128_depth = std::max(1, kWarpPackets / identity.blocks)};
   // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
-  pair_shape_ = {.ranks = 2, .phases = 1, .ll_blocks = 4, .ll128_blocks = 64};
+  pair_shape_ = {.ranks = 2, .phases = 1, .ll_blocks = 16, .ll128_blocks = 64};
 }
 
 std::size_t DeviceMemory::pair_bytes() const {

@@ -29,11 +29,11 @@ void stop_all();
 
 // The handler is registered after CUDA's own, which has begun by then: so it runs before that.
 Watched& watched() {
-  static auto* const all = [] {
+  static auto* const kWatched = [] {
     std::atexit(stop_all);
     return new Watched;  // never freed: others may end their communicators after this one's time
   }();
-  return *all;
+  return *kWatched;
 }
 
 void stop_all() {
@@ -103,10 +103,10 @@ Verdict DeviceComm::explain_absence() const {
   Verdict verdict{.code = Code::kDeadlineExceeded,
                   .evidence = "its deadline has passed, with all ranks in it"};
   const std::uint64_t calls =
-      world_.device_line(world_.rank()).entered.load(std::memory_order_acquire);
+      world_.device_line(world_.rank()).collectives.entered.load(std::memory_order_acquire);
   std::string absent;
   for (int rank = 0; rank < world_.size(); ++rank) {
-    if (world_.device_line(rank).entered.load(std::memory_order_acquire) < calls) {
+    if (world_.device_line(rank).collectives.entered.load(std::memory_order_acquire) < calls) {
       verdict.blamed_ranks.push_back(rank);
       absent += (absent.empty() ? "" : ", ") + world_.describe(rank);
     }
@@ -116,6 +116,26 @@ Verdict DeviceComm::explain_absence() const {
         fmt::format("its deadline has passed; alive, but has not made this call: {}", absent);
   }
   return verdict;
+}
+
+Verdict DeviceComm::explain_absence_of(const Operation& operation) const {
+  return {.code = Code::kDeadlineExceeded,
+          .blamed_ranks = {operation.peer},
+          .evidence = fmt::format("the deadline of a {} has passed; alive, but has not called for "
+                                  "its other end: {}",
+                                  name_of(operation),
+                                  world_.describe(operation.peer))};
+}
+
+Verdict DeviceComm::explain_wait(const std::vector<int>& peers) const {
+  std::string waited_for;
+  for (const int peer : peers) {
+    waited_for += (waited_for.empty() ? "" : ", ") + world_.describe(peer);
+  }
+  return {.code = Code::kDeadlineExceeded,
+          .blamed_ranks = peers,
+          .evidence = fmt::format(
+              "messages were waited for until the deadline, in streams, with {}", waited_for)};
 }
 
 Status DeviceComm::explain(sm::Trouble trouble) const {
@@ -155,7 +175,11 @@ Status DeviceComm::look() {
   if (!failure_.ok()) {
     return failure_;
   }
-  if (const auto verdict = comparison_.find_difference()) {
+  auto verdict = comparison_.find_difference();
+  if (!verdict) {
+    verdict = message_comparison_.find_difference();
+  }
+  if (verdict) {
     failure_ = told(*verdict);
     return failure_;
   }
@@ -197,12 +221,12 @@ void DeviceComm::watch_streams() {
     return;
   }
   const bool is_over = std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0;
-  const auto running = copy_engines_->running_for();
+  const auto running = copy_engines_->running();
   const bool is_late = running && options_.deadline_s > 0 &&
-                       *running > std::chrono::duration<double>(options_.deadline_s);
+                       running->duration > std::chrono::duration<double>(options_.deadline_s);
   if (is_late && !is_over) {
     const std::scoped_lock lock(mutex_);
-    cause_ = told(explain_absence());
+    cause_ = told(running->peers.empty() ? explain_absence() : explain_wait(running->peers));
   }
   if (is_over || is_late) {
     abort();

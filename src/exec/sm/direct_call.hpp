@@ -61,6 +61,7 @@ struct BasicDirectCall {
   std::uint64_t deadline_ns = 0;                   // of a wait; 0: none
   alignas(16) std::array<std::byte, 16> scalar{};  // factor of premul_sum
   const std::byte* scalar_on_device = nullptr;     // not null: where that factor is read instead
+  Packets packets = Packets::kLl128;  // of the layout; of what is no pair, the kernel's
   ArenaLayout layout;
 };
 

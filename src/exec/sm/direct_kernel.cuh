@@ -362,14 +362,20 @@ __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant_
   run_block<P, R>(call, static_cast<int>(blockIdx.x));
 }
 
-template <class P>
-__global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ PairCalls pairs) {
+// A template, so that each file that asks for it has it, as with direct_kernel.
+template <class Pairs>
+__global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {
   const int lane = static_cast<int>(blockIdx.x) / pairs.blocks;
   const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
   for (int chain = lane; chain < pairs.chains; chain += pairs.lanes) {
     for (int i = pairs.begin[chain]; i < pairs.begin[chain + 1]; ++i) {
-      if (block < pairs.calls[i].blocks) {
-        run_block<P, NoReduction>(pairs.calls[i], block);
+      const PairCall& call = pairs.calls[i];
+      if (block < call.blocks) {
+        if (call.packets == Packets::kLl) {
+          run_block<Ll, NoReduction>(call, block);
+        } else {
+          run_block<Ll128, NoReduction>(call, block);
+        }
       }
       // The next message between these ranks goes on from the round that this one has written.
       __syncthreads();

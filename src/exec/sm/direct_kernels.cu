@@ -20,9 +20,10 @@ const void* moving_kernel(KernelKind kind) {
   return nullptr;
 }
 
-const void* pairs_kernel(Packets packets) {
-  return packets == Packets::kLl ? reinterpret_cast<const void*>(&pairs_kernel<Ll>)
-                                 : reinterpret_cast<const void*>(&pairs_kernel<Ll128>);
+const void* pairs_kernel() { return reinterpret_cast<const void*>(&pairs_kernel<PairCalls>); }
+
+const void* small_pairs_kernel() {
+  return reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);
 }
 
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op) {

@@ -20,8 +20,9 @@ constexpr KernelKind kernel_kind(Packets packets) {
 
 // What moves data alone. Takes a DirectCall, or a SmallCall.
 const void* moving_kernel(KernelKind kind);
-// What runs sends and recvs (PairCalls).
-const void* pairs_kernel(Packets packets);
+// What runs sends and recvs (PairCalls), and what runs small ones (SmallPairs).
+const void* pairs_kernel();
+const void* small_pairs_kernel();
 // What reduces elements of `dtype` by `op`; null for pairs that do not exist.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/sm/arena.hpp"
+#include "exec/sm/direct_call.hpp"
 
 #include <cstdint>
 
@@ -20,5 +21,13 @@ Geometry geometry_for(std::int64_t longest_bytes,
                       Packets packets,
                       const ArenaShape& shape,
                       int block_limit);
+
+template <int kRanks>
+void apply(const Geometry& geometry, BasicDirectCall<kRanks>& call) {
+  call.blocks = geometry.blocks;
+  call.warps = geometry.warps;
+  call.depth = geometry.depth;
+  call.rounds = geometry.rounds;
+}
 
 }  // namespace sennit::sm

@@ -1,5 +1,6 @@
 #include "exec/sm/small_call.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -114,7 +115,7 @@ class Maker {
     small_.fingerprint = call_.fingerprint;
     small_.deadline_ns = call_.deadline_ns;
     small_.warps = call_.warps;
-    small_.ranks = call_.ranks;
+    small_.ranks = static_cast<unsigned char>(call_.ranks);
     small_.scalar = call_.scalar;
     small_.scalar_on_device = call_.scalar_on_device;
   }
@@ -129,6 +130,21 @@ class Maker {
 }  // namespace
 
 bool make_small(const DirectCall& call, SmallCall& small) { return Maker(call, small).run(); }
-bool make_small(const PairCall& call, SmallPair& small) { return Maker(call, small).run(); }
+
+bool make_small(const PairCalls& pairs, SmallPairs& small) {
+  if (pairs.chains > kMaxSmallPairs || pairs.lanes < pairs.chains ||
+      pairs.begin[static_cast<std::size_t>(pairs.chains)] > pairs.chains) {
+    return false;
+  }
+  small.blocks = pairs.blocks;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(pairs.chains); ++i) {
+    const PairCall& call = pairs.calls[i];
+    if (call.packets != Packets::kLl || !Maker(call, small.calls[i]).run()) {
+      return false;
+    }
+    small.warps = std::max(small.warps, call.warps);
+  }
+  return true;
+}
 
 }  // namespace sennit::sm

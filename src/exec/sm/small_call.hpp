@@ -47,7 +47,7 @@ struct BasicSmallCall {
   std::uint32_t unheard = 0;     // ranks from which no packet comes
   std::uint32_t fingerprint = 0;
   std::uint64_t deadline_ns = 0;
-  bool is_ragged = false;  // the length is no multiple of 16
+  bool is_ragged = false;                          // the length is no multiple of 16
   alignas(16) std::array<std::byte, 16> scalar{};  // see BasicDirectCall
   const std::byte* scalar_on_device = nullptr;
 };
@@ -56,13 +56,17 @@ using SmallCall = BasicSmallCall<kMaxRanks>;
 using SmallPair = BasicSmallCall<2>;
 
 // Messages that were posted together, one between any two ranks each way, all of which run at once.
+// Few, since a launch copies its parameters.
+inline constexpr int kMaxSmallPairs = 16;
 struct SmallPairs {
-  int blocks = 1;  // of each
-  std::array<SmallPair, kMaxPairCalls> calls{};
+  int blocks = 1;  // of the largest, and of what is launched for each
+  int warps = 1;
+  std::array<SmallPair, kMaxSmallPairs> calls{};
 };
 
-// The same call, if it is small; false if it is not, or its buffers do not suit.
+// The same call, if it is small; false if it is not, or its buffers do not suit. Messages have to
+// be all small, no two of one chain, and to run at once.
 bool make_small(const DirectCall& call, SmallCall& small);
-bool make_small(const PairCall& call, SmallPair& small);
+bool make_small(const PairCalls& pairs, SmallPairs& small);
 
 }  // namespace sennit::sm

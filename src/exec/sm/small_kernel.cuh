@@ -231,9 +231,13 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
 
 // A template, so that each file that asks for it has it, as with small_kernel.
 template <class Pairs>
-__global__ void __launch_bounds__(kThreads) small_pairs_kernel(const __grid_constant__ Pairs pairs) {
+__global__ void __launch_bounds__(kThreads)
+    small_pairs_kernel(const __grid_constant__ Pairs pairs) {
   const SmallPair& call = pairs.calls[static_cast<int>(blockIdx.x) / pairs.blocks];
-  run_small_block<NoReduction>(call, static_cast<int>(blockIdx.x) % pairs.blocks);
+  const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
+  if (block * call.warps * static_cast<int>(payload_bytes(Packets::kLl)) < call.length) {
+    run_small_block<NoReduction>(call, block);
+  }
 }
 
 }  // namespace sennit::sm

@@ -9,6 +9,9 @@
 //   done[r][c][p]   rank r: I have taken it, the memory is yours again
 // The owner frees `ready` before it takes the part, so before it makes the sender's `done` full,
 // which the sender awaits before its next call; it frees `done` before its next `ready`.
+//
+// Sends and recvs have words of their own, in the same way: message_ready and message_done, by
+// slot, since several messages may be under way between the same two ranks.
 #pragma once
 
 #include <array>
@@ -19,17 +22,20 @@
 namespace sennit::stream {
 
 inline constexpr int kMaxRanks = 16;
-inline constexpr int kMaxChannels = 2;  // from one rank to another
-inline constexpr int kMaxParts = 16;    // of a message
+inline constexpr int kMaxChannels = 2;   // from one rank to another
+inline constexpr int kMaxParts = 16;     // of a message
+inline constexpr int kMaxMessages = 64;  // sends from one rank to another that are under way
 
 inline constexpr std::uint64_t kFree = 0;
 inline constexpr std::uint64_t kFull = 1;
 
-// Where a rank is with its calls. A watcher that finds kRunning makes it kSeen: still kSeen later,
-// and no call has ended meanwhile.
+// Where a rank is with its calls: kIdle, or kRunning with the ranks, as bits from kPeersAt on, that
+// it exchanges messages with (none: a collective). A watcher adds kSeen: where it is still there
+// later, no call has ended meanwhile.
 inline constexpr std::uint64_t kIdle = 0;
 inline constexpr std::uint64_t kRunning = 1;
 inline constexpr std::uint64_t kSeen = 2;
+inline constexpr int kPeersAt = 8;
 
 struct alignas(4096) RankWords {
   using Parts = std::array<std::uint64_t, kMaxParts>;
@@ -39,17 +45,30 @@ struct alignas(4096) RankWords {
   Peers done{};   // by reader
   std::uint64_t running = kIdle;
 
+  // By peer, slot and channel.
+  using Slots = std::array<std::array<std::uint64_t, kMaxChannels>, kMaxMessages>;
+  using Messages = std::array<Slots, kMaxRanks>;
+
+  Messages message_ready{};  // by sender
+  Messages message_done{};   // by reader
+
   // Ends every wait of the owner, those that have begun and those that begin later: for calls that
   // cannot end otherwise. What they read meanwhile is undefined.
   void release_all() {
-    for (Peers* const words : {&ready, &done}) {
-      for (auto& channels : *words) {
-        for (Parts& parts : channels) {
-          for (std::uint64_t& word : parts) {
-            std::atomic_ref(word).store(kFull, std::memory_order_release);
-          }
-        }
-      }
+    release(ready);
+    release(done);
+    release(message_ready);
+    release(message_done);
+  }
+
+ private:
+  static void release(std::uint64_t& word) {
+    std::atomic_ref(word).store(kFull, std::memory_order_release);
+  }
+  template <typename T, std::size_t kSize>
+  static void release(std::array<T, kSize>& words) {
+    for (T& part : words) {
+      release(part);
     }
   }
 };

@@ -1,0 +1,36 @@
+// What sennit-compare is asked for on its command line.
+#pragma once
+
+#include "nccl.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace sennit_bench {
+
+inline constexpr int kMaxRanks = 16;
+
+struct Options {
+  int ranks = 4;
+  std::string nccl;
+  std::string mode = "graph";
+  std::string collective;  // empty: all
+  std::string algorithm;   // of broadcast; empty: Sennit's choice
+  bool engines = false;    // against each other, too
+  // Of send_recv: sender and receiver; negative: all ranks, each to the next.
+  int pair_from = -1;
+  int pair_to = -1;
+  bool bidirectional = false;
+  int window = 1;
+  std::size_t min_bytes = 256;
+  std::size_t max_bytes = std::size_t{16} << 20;
+  int samples = 21;
+};
+
+// Exits with a message where they make no sense.
+Options parse_options(int argc, char** argv);
+
+// What a rank sends and receives in one send_recv.
+Exchange exchange_of(const Options& options, int rank);
+
+}  // namespace sennit_bench

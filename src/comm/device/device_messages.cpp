@@ -1,0 +1,245 @@
+// Sends and recvs on GPU memory: those of one group that kernels run, and those of copy engines.
+#include "comm/device/device_comm.hpp"
+#include "comm/device/group_order.hpp"
+#include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/geometry.hpp"
+#include "exec/sm/small_call.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// A function of what both ends know.
+sm::Packets packets_of_message(std::int64_t bytes) {
+  return bytes <= kLlUpToBytes ? sm::Packets::kLl : sm::Packets::kLl128;
+}
+
+// The streams of the calls but that of the first, each once.
+std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
+  std::vector<void*> others;
+  for (const DeviceComm::Call& call : calls) {
+    if (call.stream != calls.front().stream &&
+        std::ranges::find(others, call.stream) == others.end()) {
+      others.push_back(call.stream);
+    }
+  }
+  return others;
+}
+
+}  // namespace
+
+// A send or recv on its way.
+struct DeviceComm::MessagePlan {
+  const Operation* operation = nullptr;
+  void* stream = nullptr;
+  const Copying* copying = nullptr;         // null: for kernels
+  std::optional<stream::Message> copies{};  // as both ends have decided; none: kernels run it
+
+  [[nodiscard]] CallWords words() const {
+    return words_of(*operation, copying != nullptr ? copying->plan_hash : 0);
+  }
+
+  // See stream::GroupId; of what is for copy engines.
+  static std::uint32_t partners(const std::vector<MessagePlan>& plans, int rank) {
+    std::uint32_t sent_to = 0;
+    std::uint32_t received_from = 0;
+    for (const MessagePlan& plan : plans) {
+      if (plan.copying != nullptr) {
+        (plan.operation->is_send ? sent_to : received_from) |= 1U << plan.operation->peer;
+      }
+    }
+    return sent_to == received_from && sent_to != 0 ? sent_to | (1U << rank) : 0;
+  }
+};
+
+Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op) {
+  if (op.count == 0) {
+    return nullptr;
+  }
+  const bool may_be_copied = copy_engines_ != nullptr && op.peer != world_.rank();
+  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, may_be_copied));
+  return choice.protocol == Protocol::kDirectGet ? find_copying(op, choice)
+                                                 : Result<const Copying*>(nullptr);
+}
+
+Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
+    std::span<const Call> calls) {
+  static_assert(sm::kMaxPairCalls <= stream::kMaxMessages);
+  if (calls.size() > sm::kMaxPairCalls) {
+    return fail(Code::kUnsupported,
+                "a group has {} sends and recvs; GPU ranks take up to {}",
+                calls.size(),
+                sm::kMaxPairCalls);
+  }
+  std::vector<MessagePlan> plans;
+  for (const Call& call : calls) {
+    SENNIT_RETURN_IF_ERROR(check(call.operation));
+    SENNIT_ASSIGN_OR_RETURN(const Copying* const copying, plan_message(call.operation));
+    plans.push_back({.operation = &call.operation, .stream = call.stream, .copying = copying});
+  }
+  return plans;
+}
+
+// Before anything that waits, as collectives are announced.
+void DeviceComm::log(const MessagePlan& plan) {
+  if (world_.size() > stream::kMaxRanks) {
+    return;
+  }
+  const auto peer = static_cast<std::size_t>(plan.operation->peer);
+  MessageLine& line = world_.device_line(world_.rank()).messages[peer];
+  auto& log = plan.operation->is_send ? line.sent : line.received;
+  log.enter(log.entered.load(std::memory_order_relaxed) + 1, plan.words());
+}
+
+Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
+  const Operation& op = *plan.operation;
+  const auto begin = Clock::now();
+  const double deadline_s = deadline_of(op);
+  MessageCopies::End end{
+      .operation = op,
+      .words = plan.words(),
+      .program = plan.copying->program,
+      .group = group,
+      .trouble = [&]() -> Status {
+        if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
+          return told(explain_absence_of(op));
+        }
+        return look();
+      }};
+  if (op.is_send) {
+    SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().offer(end));
+    return {};
+  }
+  SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(plan.stream));
+  SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().accept(end));
+  return {};
+}
+
+// All that the group sends is offered before any offer is waited for: the receivers may be in
+// groups that send to this rank.
+Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
+  const stream::GroupId group{.number = ++groups_,
+                              .partners = MessagePlan::partners(plans, world_.rank())};
+  for (const bool is_send : {true, false}) {
+    for (MessagePlan& plan : plans) {
+      if (plan.copying != nullptr && plan.operation->is_send == is_send) {
+        SENNIT_RETURN_IF_ERROR(decide(plan, group));
+      }
+    }
+  }
+  return {};
+}
+
+// Together, in the stream of the first: sends and recvs that were posted together may need each
+// other.
+Status DeviceComm::messages(std::span<const Call> calls) {
+  SENNIT_ASSIGN_OR_RETURN(std::vector<MessagePlan> plans, plan_messages(calls));
+  for (const MessagePlan& plan : plans) {
+    log(plan);
+  }
+  if (const Status decided = decide(plans); !decided.ok()) {
+    return give_up(decided);
+  }
+  void* const stream = calls.front().stream;
+  const std::vector<void*> others = other_streams(calls);
+  SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
+  SENNIT_RETURN_IF_ERROR(order_.before(stream));
+  SENNIT_RETURN_IF_ERROR(run_messages(plans, stream));
+  SENNIT_RETURN_IF_ERROR(order_.after(stream));
+  return order_.fork(stream, others);
+}
+
+Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* stream) {
+  std::vector<const Operation*> of_kernels;
+  std::vector<stream::Message> of_copy_engines;
+  for (const MessagePlan& plan : plans) {
+    if (plan.copies) {
+      of_copy_engines.push_back(*plan.copies);
+    } else if (plan.operation->count > 0) {
+      of_kernels.push_back(plan.operation);
+    }
+  }
+  std::function<Status()> launch;
+  if (!of_kernels.empty()) {
+    launch = [&] { return launch_pairs(of_kernels, stream); };
+  }
+  if (of_copy_engines.empty()) {
+    return launch ? launch() : Status();
+  }
+  const Status status =
+      copy_engines_->messages().run({.messages = of_copy_engines,
+                                     .partners = MessagePlan::partners(plans, world_.rank()),
+                                     .launch = launch,
+                                     .stream = stream});
+  return status.ok() ? status : give_up(status);
+}
+
+sm::PairCall DeviceComm::pair_call(const Operation& op) const {
+  const int from = op.is_send ? world_.rank() : op.peer;
+  const int to = op.is_send ? op.peer : world_.rank();
+  const DeviceMemory::Pair pair = memory_->pair(from, to);
+  const std::int64_t bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
+  sm::PairCall call;
+  call.input = static_cast<const std::byte*>(op.send);
+  call.output = static_cast<std::byte*>(op.recv);
+  call.states = pair.states;
+  call.board = memory_->board_on_device();
+  call.arenas = {pair.sender, pair.receiver};
+  call.packets = packets_of_message(bytes);
+  call.layout = memory_->pair_shape().layout(call.packets);
+  call.ranks = 2;
+  call.rank = op.is_send ? 0 : 1;
+  if (op.is_send) {
+    call.push[1] = {.begin = 0, .length = bytes};
+    call.push_to = 0b10;
+  } else {
+    call.arrive[0][0] = {.begin = 0, .length = bytes};
+    call.arrive_from[0] = 0b01;
+  }
+  // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
+  // hold.
+  const int limit = memory_->block_limit() / 2;
+  sm::apply(sm::geometry_for(bytes, call.packets, memory_->pair_shape(), std::max(1, limit)), call);
+  call.deadline_ns = deadline_ns(op);
+  call.fingerprint = fingerprint_of(words_of(op, 0));
+  return call;
+}
+
+// One kernel for all.
+Status DeviceComm::launch_pairs(std::span<const Operation* const> operations, void* stream) {
+  std::vector<PairEnd> ends;
+  for (const Operation* const op : operations) {
+    ends.push_back({op->peer, op->is_send});
+  }
+  sm::PairCalls pairs;
+  int used = 0;
+  for (const std::vector<std::size_t>& chain : group_order(ends, world_.rank(), world_.size())) {
+    for (const std::size_t index : chain) {
+      sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
+      pair = pair_call(*operations[index]);
+      pairs.blocks = std::max(pairs.blocks, pair.blocks);
+    }
+    pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);
+  }
+  // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
+  pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
+  sm::SmallPairs small;
+  if (sm::make_small(pairs, small)) {
+    return driver_.launch(sm::small_pairs_kernel(),
+                          {.blocks = static_cast<unsigned>(pairs.chains * pairs.blocks),
+                           .threads = static_cast<unsigned>(small.warps) * 32},
+                          &small,
+                          stream);
+  }
+  return driver_.launch(
+      sm::pairs_kernel(),
+      {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
+      &pairs,
+      stream);
+}
+
+}  // namespace sennit

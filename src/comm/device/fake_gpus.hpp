@@ -1,0 +1,175 @@
+// FakeGpus, for tests: ranks with fake GPUs, as threads; as far as memory goes each is a process of
+// its own. Kernels do not run here: what is seen of them is that they are launched.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "comm/device/device_comm.hpp"
+#include "drivers/cuda/fake_cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sennit::tests {
+
+using Bytes = std::vector<std::byte>;
+
+// Large enough for copy engines, as all_gather of 4 ranks and as broadcast.
+inline constexpr std::int64_t kPart = (std::int64_t{4} << 20) + 1;
+inline constexpr std::int64_t kVector = (std::int64_t{16} << 20) + 3;
+
+template <typename T>
+T take(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return std::move(result).value();
+}
+
+inline std::byte content(int rank, std::int64_t at) {
+  return static_cast<std::byte>((at * 7 + at / 251 + std::int64_t{37} * rank + 1) & 0xff);
+}
+
+inline Bytes contents(int rank, std::int64_t count, std::int64_t shift = 0) {
+  Bytes bytes(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    bytes[static_cast<std::size_t>(i)] = content(rank, i + shift);
+  }
+  return bytes;
+}
+
+inline bool holds(const std::byte* memory, const Bytes& expected) {
+  return std::memcmp(memory, expected.data(), expected.size()) == 0;
+}
+
+struct Rank {
+  int rank = 0;
+  std::shared_ptr<FakeCuda> cuda;
+  std::shared_ptr<Communicator> joined;
+  std::unique_ptr<DeviceComm> comm;
+  void* stream = nullptr;
+  std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+
+  std::byte* allocate(std::int64_t bytes) const {
+    return static_cast<std::byte*>(take(cuda->allocate(static_cast<std::size_t>(bytes))));
+  }
+  Status call(const Operation& operation) const {
+    const DeviceComm::Call one{operation, stream};
+    return comm->enqueue({&one, 1});
+  }
+  void finish() const { EXPECT_TRUE(cuda->synchronize(stream).ok()); }
+  [[nodiscard]] int launches() const { return cuda->calls("launch"); }
+};
+
+class FakeGpus : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 4;
+
+  FakeGpus() {
+    options_.copy_engines = DeviceComm::Options::CopyUse::kAuto;
+    options_.copies_from_bytes = kVector;
+  }
+
+  // Runs on each rank's thread, with the communicator joined.
+  void run(const std::function<void(Rank&)>& body) {
+    std::barrier<> meeting(kRanks);
+    meeting_ = &meeting;
+    Bytes exchanged;
+    const std::string key = fmt::format("fake-gpus-{}", std::random_device()());
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        Rank self;
+        self.rank = rank;
+        self.cuda =
+            shared_cuda_ != nullptr ? shared_cuda_ : std::make_shared<FakeCuda>(cuda_options_);
+        if (prepare_) {
+          prepare_(self);
+        }
+        EXPECT_TRUE(self.cuda->use_device(rank).ok());
+        self.joined =
+            take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, CommConfig()));
+        auto made =
+            DeviceComm::create(*self.cuda,
+                               rank,
+                               self.joined->world(),
+                               options_,
+                               [&](const void* mine, void* all, std::size_t bytes) {
+                                 return exchange(meeting, exchanged, rank, mine, all, bytes);
+                               });
+        ASSERT_TRUE(made.ok()) << made.status().message();
+        self.comm = std::move(made).value();
+        self.stream = take(self.cuda->create_stream());
+        body(self);
+        meeting.arrive_and_wait();
+        EXPECT_EQ(self.cuda->faults(), "");
+        self.comm.reset();
+      });
+    }
+  }
+
+  // All ranks are here.
+  void meet() { meeting_->arrive_and_wait(); }
+
+  static Status exchange(std::barrier<>& meeting,
+                         Bytes& exchanged,
+                         int rank,
+                         const void* mine,
+                         void* all,
+                         std::size_t bytes) {
+    meeting.arrive_and_wait();
+    if (rank == 0) {
+      exchanged.resize(bytes * kRanks);
+    }
+    meeting.arrive_and_wait();
+    std::memcpy(exchanged.data() + static_cast<std::size_t>(rank) * bytes, mine, bytes);
+    meeting.arrive_and_wait();
+    std::memcpy(all, exchanged.data(), exchanged.size());
+    meeting.arrive_and_wait();
+    return {};
+  }
+
+  static Operation all_gather(const Rank& rank, std::int64_t count = kPart) {
+    Operation op;
+    op.collective = Collective::kAllGather;
+    op.send = rank.send;
+    op.recv = rank.recv;
+    op.count = count;
+    return op;
+  }
+
+  static void fill(Rank& rank, std::int64_t shift = 0) {
+    rank.send = rank.allocate(kPart);
+    rank.recv = rank.allocate(kPart * kRanks);
+    std::memcpy(rank.send, contents(rank.rank, kPart, shift).data(), kPart);
+  }
+
+  static void check_gathered(const Rank& rank, std::int64_t shift = 0) {
+    for (int source = 0; source < kRanks; ++source) {
+      ASSERT_TRUE(holds(rank.recv + source * kPart, contents(source, kPart, shift)))
+          << "rank " << rank.rank << ", part of rank " << source;
+    }
+  }
+
+  FakeCuda::Options cuda_options_{.devices = kRanks};
+  DeviceComm::Options options_{.deadline_s = 20};
+  std::barrier<>* meeting_ = nullptr;
+  std::function<void(Rank&)> prepare_;
+  std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
+};
+
+// Waits until the communicator says that it has failed; for a second.
+inline Status failure_within_a_second(const Rank& rank) {
+  for (int i = 0; i < 100 && rank.comm->failure().ok(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return rank.comm->failure();
+}
+
+}  // namespace sennit::tests

@@ -1,0 +1,143 @@
+#include "comm/device/message_copies.hpp"
+
+#include "comm/device/host_wait.hpp"
+
+#include <utility>
+
+namespace sennit {
+namespace {
+
+MessageLine::Offer& offer_at(MessageLine& line, std::uint64_t number) {
+  return line.offers[number % stream::kMaxMessages];
+}
+
+std::atomic<std::uint64_t>& answer_at(MessageLine& line, std::uint64_t number) {
+  return line.answers[number % stream::kMaxMessages];
+}
+
+}  // namespace
+
+MessageCopies::MessageCopies(CudaDriver& driver,
+                             const DeviceMemory& memory,
+                             World& world,
+                             std::vector<stream::RankWords*> words)
+    : memory_(memory), world_(world), engine_(driver, std::move(words), world.rank()) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    peers_.push_back(std::make_unique<Peer>(driver, memory));
+  }
+}
+
+Result<std::unique_ptr<MessageCopies>> MessageCopies::create(
+    CudaDriver& driver,
+    const DeviceMemory& memory,
+    World& world,
+    std::vector<stream::RankWords*> words) {
+  std::unique_ptr<MessageCopies> self(new MessageCopies(driver, memory, world, std::move(words)));
+  SENNIT_RETURN_IF_ERROR(self->engine_.open());
+  return self;
+}
+
+MessageLine& MessageCopies::line(int rank, int peer) const {
+  return world_.device_line(rank).messages[static_cast<std::size_t>(peer)];
+}
+
+stream::Message MessageCopies::message_of(const End& end, std::uint64_t number) {
+  const Operation& op = end.operation;
+  return {.program = &end.program,
+          .peer = op.peer,
+          .slot = static_cast<int>(number % stream::kMaxMessages),
+          .bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype)),
+          .output = static_cast<std::byte*>(op.recv)};
+}
+
+void MessageCopies::read_answers(int rank) {
+  Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  while (peer.answered < peer.offered) {
+    const std::uint64_t next = peer.answered + 1;
+    const std::uint64_t answer =
+        answer_at(line(rank, world_.rank()), next).load(std::memory_order_acquire);
+    if (answer / 2 != next) {
+      return;
+    }
+    if (answer % 2 == 1) {
+      peer.buffers.confirm(offer_at(line(world_.rank(), rank), next).buffer.id);
+    }
+    peer.answered = next;
+  }
+}
+
+// A place in the queue is free again when the receiver has answered.
+Status MessageCopies::await_room(const End& end) {
+  const int rank = end.operation.peer;
+  const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  return wait_on_host(end.trouble, [&] {
+    read_answers(rank);
+    return peer.offered - peer.answered < stream::kMaxMessages;
+  });
+}
+
+void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
+  using State = BufferOffer::State;
+  PeerBuffers& buffers = peers_[static_cast<std::size_t>(end.operation.peer)]->buffers;
+  offer.buffer = buffers.offer(end.operation.send);
+  offer.retired = {};
+  if (offer.buffer.state != State::kNew) {
+    return;
+  }
+  // A new buffer often stands in the place of one that was freed.
+  offer.retired = buffers.retired();
+  if (memory_.is_of_this_process(end.operation.peer)) {
+    offer.buffer.state = State::kKnown;
+  }
+}
+
+Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
+  SENNIT_RETURN_IF_ERROR(await_room(end));
+  Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
+  const std::uint64_t number = ++peer.offered;
+  MessageLine::Offer& mine = offer_at(line(world_.rank(), end.operation.peer), number);
+  mine.words = end.words;
+  mine.group = end.group;
+  describe_buffer(end, mine);
+  // Partner: the acquire in accept().
+  mine.number.store(number, std::memory_order_release);
+  return mine.buffer.state == BufferOffer::State::kKnown ? Decision(message_of(end, number))
+                                                         : Decision();
+}
+
+bool MessageCopies::map(int rank, const MessageLine::Offer& offer, bool is_capturing) {
+  PeerBuffers& buffers = peers_[static_cast<std::size_t>(rank)]->buffers;
+  for (const std::uint64_t id : offer.retired) {
+    buffers.forget_later(rank, id);
+  }
+  if (is_capturing) {
+    return false;
+  }
+  buffers.forget_now();
+  return offer.buffer.state == BufferOffer::State::kNew && buffers.locate(rank, offer.buffer).ok();
+}
+
+Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
+  const int rank = end.operation.peer;
+  Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  const std::uint64_t number = ++peer.accepted;
+  const MessageLine::Offer& theirs = offer_at(line(rank, world_.rank()), number);
+  // An offer of something else is none: both ends have logged it, so that `trouble` knows.
+  SENNIT_RETURN_IF_ERROR(wait_on_host(end.trouble, [&] {
+    return theirs.number.load(std::memory_order_acquire) == number && theirs.words == end.words;
+  }));
+  Decision decision;
+  bool is_mapped = false;
+  if (theirs.buffer.state == BufferOffer::State::kKnown) {
+    decision = message_of(end, number);
+    decision->group = theirs.group;
+    SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));
+  } else {
+    is_mapped = map(rank, theirs, end.is_capturing);
+  }
+  answer_at(line(world_.rank(), rank), number)
+      .store(2 * number + (is_mapped ? 1 : 0), std::memory_order_release);
+  return decision;
+}
+
+}  // namespace sennit

@@ -1,0 +1,203 @@
+#include "exec/stream/message_engine.hpp"
+
+#include "exec/stream/word_steps.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sennit::stream {
+namespace {
+
+std::uint64_t* word(RankWords::Messages& words, int peer, int slot, int channel) {
+  return &words[static_cast<std::size_t>(peer)][static_cast<std::size_t>(slot)]
+               [static_cast<std::size_t>(channel)];
+}
+
+// As bits.
+std::uint64_t peers_of(std::span<const Message> messages) {
+  std::uint64_t peers = 0;
+  for (const Message& message : messages) {
+    peers |= std::uint64_t{1} << message.peer;
+  }
+  return peers;
+}
+
+// Whether all ranks of a set exchange messages with each other here.
+bool is_exchange(const MessageEngine::Group& group, const std::vector<const Message*>& taken) {
+  return group.partners != 0 && std::ranges::all_of(taken, [&](const Message* message) {
+           return message->group.partners == group.partners;
+         });
+}
+
+}  // namespace
+
+MessageEngine::MessageEngine(CudaDriver& driver, std::vector<RankWords*> words, int rank)
+    : driver_(driver), words_(std::move(words)), rank_(rank), sides_(words_.size()) {}
+
+Status MessageEngine::open() {
+  for (std::size_t sender = 0; sender < sides_.size(); ++sender) {
+    if (static_cast<int>(sender) != rank_) {
+      SENNIT_ASSIGN_OR_RETURN(sides_[sender].stream, driver_.create_stream());
+      SENNIT_ASSIGN_OR_RETURN(sides_[sender].event, driver_.create_event());
+    }
+  }
+  SENNIT_ASSIGN_OR_RETURN(began_, driver_.create_event());
+  return {};
+}
+
+MessageEngine::~MessageEngine() {
+  for (const Side& side : sides_) {
+    if (side.stream != nullptr) {
+      (void)driver_.destroy_stream(side.stream);
+    }
+  }
+  for (const Side& side : sides_) {
+    if (side.event != nullptr) {
+      (void)driver_.destroy_event(side.event);
+    }
+  }
+  if (began_ != nullptr) {
+    (void)driver_.destroy_event(began_);
+  }
+}
+
+std::uint64_t* MessageEngine::ready(int reader, int sender, int slot, int channel) const {
+  return word(words_of(reader).message_ready, sender, slot, channel);
+}
+
+std::uint64_t* MessageEngine::done(int sender, int reader, int slot, int channel) const {
+  return word(words_of(sender).message_done, reader, slot, channel);
+}
+
+Status MessageEngine::run(const Group& group) {
+  std::uint64_t* const running = &words_of(rank_).running;
+  std::vector<WordStep> steps;
+  steps.push_back(
+      {WordStep::Kind::kStore, running, kRunning | peers_of(group.messages) << kPeersAt});
+  for (const Message& message : group.messages) {
+    for (const Offer& offer : message.program->offers) {
+      steps.push_back(fill(ready(message.peer, rank_, message.slot, offer.channel)));
+    }
+  }
+  const std::vector<Row> rows = rows_of(group);
+  // The user's stream takes one row, unless kernels have it.
+  const bool has_room = !group.launch && !rows.empty();
+  const std::span aside = std::span(rows).first(rows.size() - (has_room ? 1 : 0));
+  if (!aside.empty()) {
+    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
+    SENNIT_RETURN_IF_ERROR(driver_.record(began_, group.stream));
+  }
+  // Kernels first: what comes behind a wait in a device's only queue waits as well, but what comes
+  // behind a kernel that runs does not.
+  if (group.launch) {
+    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
+    SENNIT_RETURN_IF_ERROR(group.launch());
+  }
+  SENNIT_RETURN_IF_ERROR(take_aside(aside));
+  if (has_room) {
+    SENNIT_RETURN_IF_ERROR(take(rows.back(), group.stream, steps));
+  }
+  for (const Row& row : aside) {
+    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
+    SENNIT_RETURN_IF_ERROR(
+        driver_.wait_for(sides_[static_cast<std::size_t>(row.sender)].event, group.stream));
+  }
+  for (const Message& message : group.messages) {
+    for (const Offer& offer : message.program->offers) {
+      consume(steps, done(rank_, message.peer, message.slot, offer.channel));
+    }
+  }
+  steps.push_back({WordStep::Kind::kStore, running, kIdle});
+  return go(steps, group.stream);
+}
+
+std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const {
+  Batch taken;
+  for (const Message& message : group.messages) {
+    if (!message.program->pulls.empty()) {
+      taken.push_back(&message);
+    }
+  }
+  if (!taken.empty() && is_exchange(group, taken)) {
+    return {in_ring_order(std::move(taken))};
+  }
+  std::vector<Row> rows;
+  for (const Message* const message : taken) {
+    auto row = std::ranges::find(rows, message->peer, &Row::sender);
+    if (row == rows.end()) {
+      row = rows.insert(rows.end(), {.sender = message->peer});
+    }
+    if (row->batches.empty() || row->batches.back().back()->group != message->group) {
+      row->batches.emplace_back();
+    }
+    row->batches.back().push_back(message);
+  }
+  return rows;
+}
+
+// At any time each rank of a ring is read by one other.
+MessageEngine::Row MessageEngine::in_ring_order(Batch batch) const {
+  const int ranks = static_cast<int>(words_.size());
+  std::ranges::stable_sort(
+      batch, {}, [&](const Message* message) { return (message->peer - rank_ + ranks) % ranks; });
+  const int sender = batch.front()->peer;
+  return {.sender = sender, .batches = {std::move(batch)}};
+}
+
+Status MessageEngine::take_aside(std::span<const Row> rows) {
+  for (const Row& row : rows) {
+    const Side& side = sides_[static_cast<std::size_t>(row.sender)];
+    SENNIT_RETURN_IF_ERROR(driver_.wait_for(began_, side.stream));
+    std::vector<WordStep> steps;
+    SENNIT_RETURN_IF_ERROR(take(row, side.stream, steps));
+    SENNIT_RETURN_IF_ERROR(go(steps, side.stream));
+    SENNIT_RETURN_IF_ERROR(driver_.record(side.event, side.stream));
+  }
+  return {};
+}
+
+template <typename Function>
+void MessageEngine::for_each_pull(const Batch& batch, Function function) const {
+  for (const Message* const message : batch) {
+    for (const Pull& pull : message->program->pulls) {
+      function(*message, pull);
+    }
+  }
+}
+
+Status MessageEngine::take(const Row& row, void* stream, std::vector<WordStep>& steps) const {
+  for (const Batch& batch : row.batches) {
+    for_each_pull(batch, [&](const Message& message, const Pull& pull) {
+      consume(steps, ready(rank_, message.peer, message.slot, pull.channel));
+    });
+    SENNIT_RETURN_IF_ERROR(go(steps, stream));
+    for (const Message* const message : batch) {
+      SENNIT_RETURN_IF_ERROR(copy(*message, stream));
+    }
+    for_each_pull(batch, [&](const Message& message, const Pull& pull) {
+      steps.push_back(fill(done(message.peer, rank_, message.slot, pull.channel)));
+    });
+  }
+  return {};
+}
+
+Status MessageEngine::go(std::vector<WordStep>& steps, void* stream) const {
+  SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
+  steps.clear();
+  return {};
+}
+
+Status MessageEngine::copy(const Message& message, void* stream) const {
+  const Problem& problem = message.program->problem;
+  for (const Pull& pull : message.program->pulls) {
+    const ElementRange from = block_range(problem, message.bytes, 1, pull.from.index);
+    const ElementRange to = block_range(problem, message.bytes, 1, pull.to.index);
+    SENNIT_RETURN_IF_ERROR(driver_.copy_async(message.output + to.begin,
+                                              message.input + from.begin,
+                                              static_cast<std::size_t>(to.length),
+                                              stream));
+  }
+  return {};
+}
+
+}  // namespace sennit::stream

@@ -1,0 +1,286 @@
+#include "exec/stream/message_engine.hpp"
+
+#include "algo/algorithm.hpp"
+#include "drivers/cuda/fake_cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sennit::stream {
+namespace {
+
+constexpr std::int64_t kBytes = 5000;
+
+template <typename T>
+T take(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return std::move(result).value();
+}
+
+// Three ranks, which are processes as far as their memory goes, and the two roles of a message.
+class MessageEngines : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 3;
+
+  struct Rank {
+    std::unique_ptr<FakeCuda> cuda;
+    std::unique_ptr<MessageEngine> engine;
+    void* stream = nullptr;
+    std::byte* memory = nullptr;  // sent from the first kBytes, received into those of each rank
+    std::vector<const std::byte*> of_peers;
+  };
+
+  void make(bool one_queue) {
+    const Schedule schedule = take(make_schedule(
+        *take(find_algorithm(Collective::kSendRecv, "direct")), {.ranks = 2, .root = 0}));
+    for (const int role : {0, 1}) {
+      roles_.push_back(take(compile_stream(schedule, role)));
+    }
+    words_ = std::make_unique<RankWords[]>(kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      ranks_.push_back(make_rank(rank, one_queue));
+    }
+    for (Rank& reader : ranks_) {
+      for (const Rank& owner : ranks_) {
+        reader.of_peers.push_back(static_cast<const std::byte*>(
+            take(reader.cuda->import_memory(take(owner.cuda->export_memory(owner.memory))))));
+      }
+    }
+  }
+
+  Rank make_rank(int rank, bool one_queue) {
+    Rank made;
+    made.cuda =
+        std::make_unique<FakeCuda>(FakeCuda::Options{.has_peers = false, .one_queue = one_queue});
+    auto* const mapped = static_cast<RankWords*>(
+        take(made.cuda->map_host(words_.get(), sizeof(RankWords) * kRanks)));
+    std::vector<RankWords*> words;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      words.push_back(mapped + peer);
+    }
+    made.engine = std::make_unique<MessageEngine>(*made.cuda, std::move(words), rank);
+    EXPECT_TRUE(made.engine->open().ok());
+    made.stream = take(made.cuda->create_stream());
+    made.memory = static_cast<std::byte*>(take(made.cuda->allocate(kBytes * (kRanks + 1))));
+    std::memset(made.memory, rank + 1, kBytes);
+    return made;
+  }
+
+  [[nodiscard]] Message send_to(int peer, int slot = 0) const {
+    return {.program = roles_.data(), .peer = peer, .slot = slot, .bytes = kBytes};
+  }
+  [[nodiscard]] Message recv_from(const Rank& rank, int peer, int slot = 0) const {
+    return {.program = &roles_[1],
+            .peer = peer,
+            .slot = slot,
+            .bytes = kBytes,
+            .input = rank.of_peers[static_cast<std::size_t>(peer)],
+            .output = rank.memory + (1 + peer) * kBytes};
+  }
+
+  void expect_from(const Rank& rank, int peer) const {
+    const std::vector<std::byte> expected(kBytes, static_cast<std::byte>(peer + 1));
+    EXPECT_EQ(std::memcmp(rank.memory + (1 + peer) * kBytes, expected.data(), kBytes), 0)
+        << "from " << peer;
+  }
+
+  // All ranks exchange messages with all others in one group.
+  void put_in_exchange(int round, std::uint32_t partners) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Rank& r = ranks_[static_cast<std::size_t>(rank)];
+      std::vector<Message> messages;
+      for (const int peer : {(rank + 2) % kRanks, (rank + 1) % kRanks}) {
+        messages.push_back(recv_from(r, peer, round));
+        messages.back().group.partners = partners;
+        messages.push_back(send_to(peer, round));
+      }
+      ASSERT_TRUE(
+          r.engine->run({.messages = messages, .partners = partners, .stream = r.stream}).ok());
+    }
+  }
+
+  void finish_exchange() {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Rank& r = ranks_[static_cast<std::size_t>(rank)];
+      EXPECT_TRUE(r.cuda->synchronize(r.stream).ok());
+      expect_from(r, (rank + 1) % kRanks);
+      expect_from(r, (rank + 2) % kRanks);
+    }
+    expect_idle();
+  }
+
+  void expect_idle() {
+    const RankWords fresh;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const RankWords& words = words_[static_cast<std::size_t>(rank)];
+      EXPECT_TRUE(words.message_ready == fresh.message_ready &&
+                  words.message_done == fresh.message_done && words.running == kIdle)
+          << "rank " << rank;
+      EXPECT_EQ(ranks_[static_cast<std::size_t>(rank)].cuda->faults(), "");
+    }
+  }
+
+  std::vector<StreamProgram> roles_;
+  std::unique_ptr<RankWords[]> words_;
+  std::vector<Rank> ranks_;
+};
+
+// One thread puts in all groups of all ranks: nothing waits on the host.
+TEST_F(MessageEngines, ExchangeInGroupsWithAndWithoutOneQueue) {
+  for (const bool one_queue : {false, true}) {
+    ranks_.clear();
+    roles_.clear();
+    make(one_queue);
+    for (int round = 0; round < 10; ++round) {
+      put_in_exchange(round, 0);
+    }
+    finish_exchange();
+  }
+}
+
+// All waits before the first copy, no events.
+TEST_F(MessageEngines, TakeFewCallsOfTheDriverForAnExchangeOfAll) {
+  for (const bool one_queue : {false, true}) {
+    ranks_.clear();
+    roles_.clear();
+    make(one_queue);
+    for (int round = 0; round < 10; ++round) {
+      put_in_exchange(round, 0b111);
+    }
+    for (const Rank& r : ranks_) {
+      EXPECT_EQ(r.cuda->calls("walk_words"), 20);
+      EXPECT_EQ(r.cuda->calls("copy_async"), 20);
+      EXPECT_EQ(r.cuda->calls("record") + r.cuda->calls("wait_for"), 0);
+    }
+    finish_exchange();
+  }
+}
+
+// Two messages that the sender sends one after the other, not at once.
+TEST_F(MessageEngines, WaitForASendersGroupsOneByOne) {
+  make(false);
+  Rank& sender = ranks_[0];
+  Rank& reader = ranks_[1];
+  std::vector<Message> both = {recv_from(reader, 0, 0), recv_from(reader, 0, 1)};
+  both[0].group.number = 7;
+  both[1].group.number = 8;
+  ASSERT_TRUE(reader.engine->run({.messages = both, .stream = reader.stream}).ok());
+  for (const int slot : {0, 1}) {
+    const Message message = send_to(1, slot);
+    ASSERT_TRUE(sender.engine->run({.messages = {&message, 1}, .stream = sender.stream}).ok());
+  }
+  EXPECT_TRUE(reader.cuda->synchronize(reader.stream).ok());
+  EXPECT_TRUE(sender.cuda->synchronize(sender.stream).ok());
+  expect_from(reader, 0);
+  expect_idle();
+}
+
+// A group that receives from two ranks, of which the first sends only when it has heard from the
+// second, and that one only when its own message has been taken.
+TEST_F(MessageEngines, AMessageDoesNotHoldUpThoseOfOtherRanks) {
+  make(false);
+  Rank& r0 = ranks_[0];
+  Rank& r1 = ranks_[1];
+  Rank& r2 = ranks_[2];
+  const std::vector<Message> both = {recv_from(r0, 1), recv_from(r0, 2)};
+  ASSERT_TRUE(r0.engine->run({.messages = both, .stream = r0.stream}).ok());
+  const Message heard = recv_from(r1, 2);
+  const Message first = send_to(0);
+  ASSERT_TRUE(r1.engine->run({.messages = {&heard, 1}, .stream = r1.stream}).ok());
+  ASSERT_TRUE(r1.engine->run({.messages = {&first, 1}, .stream = r1.stream}).ok());
+  const Message second = send_to(0);
+  const Message hint = send_to(1);
+  ASSERT_TRUE(r2.engine->run({.messages = {&second, 1}, .stream = r2.stream}).ok());
+  ASSERT_TRUE(r2.engine->run({.messages = {&hint, 1}, .stream = r2.stream}).ok());
+  EXPECT_TRUE(r0.cuda->synchronize(r0.stream).ok());
+  EXPECT_TRUE(r1.cuda->synchronize(r1.stream).ok());
+  EXPECT_TRUE(r2.cuda->synchronize(r2.stream).ok());
+  expect_from(r0, 1);
+  expect_from(r0, 2);
+  expect_idle();
+}
+
+// A kernel that waits for a message of a later group of a peer, which waits for this group's
+// message.
+TEST_F(MessageEngines, MessagesComeThroughBesideAKernelThatWaitsForThem) {
+  make(false);
+  Rank& r0 = ranks_[0];
+  Rank& r1 = ranks_[1];
+  const MappedMemory gate = take(r0.cuda->allocate_mapped(64));
+  auto* const word = static_cast<std::uint64_t*>(gate.host);
+  const Message taken = recv_from(r0, 1);
+  const auto kernel = [&] {
+    const WordStep wait{WordStep::Kind::kAwait, word, 1};
+    return r0.cuda->walk_words({&wait, 1}, r0.stream);
+  };
+  ASSERT_TRUE(
+      r0.engine->run({.messages = {&taken, 1}, .launch = kernel, .stream = r0.stream}).ok());
+  const Message sent = send_to(0);
+  ASSERT_TRUE(r1.engine->run({.messages = {&sent, 1}, .stream = r1.stream}).ok());
+  const WordStep open{WordStep::Kind::kStore, word, 1};
+  ASSERT_TRUE(r1.cuda->walk_words({&open, 1}, r1.stream).ok());
+  EXPECT_TRUE(r1.cuda->synchronize(r1.stream).ok());
+  EXPECT_TRUE(r0.cuda->synchronize(r0.stream).ok());
+  expect_from(r0, 1);
+  expect_idle();
+  EXPECT_TRUE(r0.cuda->release_mapped(gate).ok());
+}
+
+TEST_F(MessageEngines, TakeThreeCallsOfTheDriverForAnExchangeOfTwo) {
+  make(false);
+  for (int rank = 0; rank < 2; ++rank) {
+    Rank& r = ranks_[static_cast<std::size_t>(rank)];
+    const std::vector<Message> messages = {send_to(1 - rank), recv_from(r, 1 - rank)};
+    ASSERT_TRUE(r.engine->run({.messages = messages, .stream = r.stream}).ok());
+    EXPECT_EQ(r.cuda->calls("walk_words"), 2);
+    EXPECT_EQ(r.cuda->calls("copy_async"), 1);
+    EXPECT_EQ(r.cuda->calls("record") + r.cuda->calls("wait_for"), 0);
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    Rank& r = ranks_[static_cast<std::size_t>(rank)];
+    EXPECT_TRUE(r.cuda->synchronize(r.stream).ok());
+    expect_from(r, 1 - rank);
+  }
+}
+
+// A peer that never calls: the words end the wait.
+TEST_F(MessageEngines, WaitsEndWhenTheWordsAreReleased) {
+  make(false);
+  Rank& r = ranks_[0];
+  const std::vector<Message> messages = {send_to(1), recv_from(r, 2)};
+  ASSERT_TRUE(r.engine->run({.messages = messages, .stream = r.stream}).ok());
+  const std::jthread watcher([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      words_[0].release_all();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_TRUE(r.cuda->synchronize(r.stream).ok());
+}
+
+TEST_F(MessageEngines, FailAsTheDriverDoes) {
+  for (const char* const call : {"walk_words", "copy_async", "record", "wait_for"}) {
+    ranks_.clear();
+    roles_.clear();
+    make(false);
+    Rank& r = ranks_[0];
+    const std::vector<Message> messages = {recv_from(r, 1), recv_from(r, 2)};
+    r.cuda->fail(call);
+    EXPECT_EQ(r.engine->run({.messages = messages, .stream = r.stream}).code(), Code::kSystemError)
+        << call;
+  }
+  for (const char* const call : {"create_stream", "create_event"}) {
+    FakeCuda cuda({});
+    cuda.fail(call, 2);
+    EXPECT_FALSE(MessageEngine(cuda, std::vector<RankWords*>(3), 0).open().ok()) << call;
+    EXPECT_EQ(cuda.left_over(), 0) << call;
+  }
+}
+
+}  // namespace
+}  // namespace sennit::stream

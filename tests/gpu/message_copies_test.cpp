@@ -1,0 +1,199 @@
+// Sends and recvs by copy engines on GPUs there are: every rank has a GPU and a thread of its own.
+#include "device_ranks.hpp"
+
+#include <cstdlib>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr int kMostRanks = 8;
+// Of float32: large enough for the choice to fall on copy engines, and not.
+constexpr std::int64_t kLarge = 1'100'003;
+constexpr std::int64_t kSmall = 1000;
+
+class DeviceMessages : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count() < 2) {
+      GTEST_SKIP() << "gpu2: needs two GPUs";
+    }
+    setenv("SENNIT_COPY_ENGINES", "on", 1);
+    ranks_ = std::make_unique<DeviceRanks>(std::min(device_count(), kMostRanks));
+  }
+  void TearDown() override {
+    ranks_.reset();
+    unsetenv("SENNIT_COPY_ENGINES");
+  }
+
+  // A recv waits for the send, so each rank calls on a thread of its own.
+  void each(const std::function<void(DeviceRank&, int)>& calls) {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks_->size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        check_cuda(cudaSetDevice(rank % device_count()));
+        calls((*ranks_)[rank], rank);
+      });
+    }
+  }
+
+  // All ranks send `count` elements to each other, as an all_to_all would, in messages of all but
+  // one element and of that one.
+  void cross(DeviceRank& r, int rank, std::int64_t count) const {
+    ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+    for (int d = 1; d < ranks_->size(); ++d) {
+      const int peer = (rank + d) % ranks_->size();
+      const auto most = static_cast<std::size_t>(count - 1);
+      float* const send = static_cast<float*>(r.send()) + peer * count;
+      float* const recv = static_cast<float*>(r.recv()) + peer * count;
+      for (const auto& [at, n] :
+           {std::pair(std::size_t{0}, most), std::pair(most, std::size_t{1})}) {
+        EXPECT_EQ(sennit_send(send + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+                  SENNIT_OK);
+        EXPECT_EQ(sennit_recv(recv + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+                  SENNIT_OK);
+      }
+    }
+    EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+  }
+
+  // Inputs of all ranks at random, and the outputs poisoned.
+  std::vector<Bytes> prepare(const DeviceCase& c) {
+    std::vector<Bytes> inputs;
+    for (int rank = 0; rank < ranks_->size(); ++rank) {
+      inputs.push_back(random_elements(c.dtype, ranks_->size() * c.count, random_));
+      (*ranks_)[rank].prepare(c, inputs.back());
+    }
+    return inputs;
+  }
+
+  void expect_crossed(const DeviceCase& c, const std::vector<Bytes>& inputs) {
+    for (int rank = 0; rank < ranks_->size(); ++rank) {
+      Bytes output = (*ranks_)[rank].output(c);
+      const Bytes expected = expected_output(c, inputs, rank);
+      const auto block = static_cast<std::size_t>(c.count) * 4;
+      // Nothing was sent to itself.
+      std::memcpy(output.data() + static_cast<std::size_t>(rank) * block,
+                  expected.data() + static_cast<std::size_t>(rank) * block,
+                  block);
+      ASSERT_TRUE(output == expected) << "rank " << rank << ", " << c.count << " elements";
+    }
+  }
+
+  std::unique_ptr<DeviceRanks> ranks_;
+  std::mt19937_64 random_{7};
+};
+
+TEST_F(DeviceMessages, CrossInGroupsOfAllSizes) {
+  for (const std::int64_t count : {kSmall, kLarge, 5 * kLarge}) {
+    const DeviceCase c{.collective = Collective::kAllToAll, .count = count, .offset = 1};
+    const std::vector<Bytes> inputs = prepare(c);
+    each([&](DeviceRank& r, int rank) {
+      for (int i = 0; i < 3; ++i) {
+        cross(r, rank, count);
+      }
+    });
+    expect_crossed(c, inputs);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+// Without groups: one rank of each pair sends first, the other receives first.
+TEST_F(DeviceMessages, KeepTheirOrderWhateverTheirSizes) {
+  const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
+  const std::vector<Bytes> inputs = prepare(c);
+  const std::vector<std::size_t> parts = {kSmall, kLarge - 3 * kSmall, kSmall, kSmall};
+  each([&](DeviceRank& r, int rank) {
+    const int peer = rank ^ 1;
+    if (peer >= ranks_->size()) {
+      return;
+    }
+    for (int round = 0; round < 10; ++round) {
+      std::size_t at = static_cast<std::size_t>(peer) * kLarge;
+      for (const std::size_t n : parts) {
+        const auto send = [&] {
+          EXPECT_EQ(sennit_send(static_cast<float*>(r.send()) + at,
+                                n,
+                                SENNIT_FLOAT32,
+                                peer,
+                                r.comm,
+                                r.stream,
+                                nullptr),
+                    SENNIT_OK)
+              << sennit_last_error_message();
+        };
+        const auto recv = [&] {
+          EXPECT_EQ(sennit_recv(static_cast<float*>(r.recv()) + at,
+                                n,
+                                SENNIT_FLOAT32,
+                                peer,
+                                r.comm,
+                                r.stream,
+                                nullptr),
+                    SENNIT_OK)
+              << sennit_last_error_message();
+        };
+        rank % 2 == 0 ? send() : recv();
+        rank % 2 == 0 ? recv() : send();
+        at += n;
+      }
+    }
+  });
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    if ((rank ^ 1) >= ranks_->size()) {
+      continue;
+    }
+    const auto block = static_cast<std::size_t>(kLarge) * 4;
+    const auto from = static_cast<std::size_t>(rank ^ 1) * block;
+    const Bytes output = (*ranks_)[rank].output(c);
+    const Bytes expected = expected_output(c, inputs, rank);
+    ASSERT_EQ(std::memcmp(output.data() + from, expected.data() + from, block), 0)
+        << "rank " << rank;
+  }
+}
+
+TEST_F(DeviceMessages, AreReplayed) {
+  const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
+  const std::vector<Bytes> inputs = prepare(c);
+  each([&](DeviceRank& r, int rank) {
+    cross(r, rank, c.count);
+    check_cuda(cudaStreamSynchronize(r.stream));
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t replay = nullptr;
+    check_cuda(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < 3; ++i) {
+      cross(r, rank, c.count);
+    }
+    check_cuda(cudaStreamEndCapture(r.stream, &graph));
+    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
+    for (int i = 0; i < 20; ++i) {
+      check_cuda(cudaGraphLaunch(replay, r.stream));
+    }
+    check_cuda(cudaStreamSynchronize(r.stream));
+    check_cuda(cudaGraphExecDestroy(replay));
+    cross(r, rank, c.count);
+  });
+  expect_crossed(c, inputs);
+}
+
+TEST_F(DeviceMessages, AndCollectivesTakeTurns) {
+  for (int i = 0; i < 5; ++i) {
+    const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
+    const std::vector<Bytes> inputs = prepare(c);
+    each([&](DeviceRank& r, int rank) {
+      cross(r, rank, c.count);
+      DeviceCase all = c;
+      all.protocol = "direct_get";
+      EXPECT_EQ(r.call(all), SENNIT_OK) << sennit_last_error_message();
+      cross(r, rank, c.count);
+    });
+    expect_crossed(c, inputs);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+}  // namespace
+}  // namespace sennit::tests
