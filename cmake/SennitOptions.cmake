@@ -18,7 +18,7 @@ target_include_directories(
                            ${PROJECT_BINARY_DIR}/generated)
 if(SENNIT_SANITIZE)
   target_compile_options(
-    sennit_options INTERFACE -fsanitize=${SENNIT_SANITIZE} -fno-omit-frame-pointer -g
+    sennit_options INTERFACE -fsanitize=${SENNIT_SANITIZE} -fno-omit-frame-pointer
                              -fno-sanitize-recover=all)
   target_link_options(sennit_options INTERFACE -fsanitize=${SENNIT_SANITIZE})
 endif()

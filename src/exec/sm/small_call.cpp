@@ -115,7 +115,7 @@ class Maker {
     small_.fingerprint = call_.fingerprint;
     small_.deadline_ns = call_.deadline_ns;
     small_.warps = call_.warps;
-    small_.ranks = call_.ranks;
+    small_.ranks = static_cast<unsigned char>(call_.ranks);
     small_.scalar = call_.scalar;
     small_.scalar_on_device = call_.scalar_on_device;
   }
