@@ -36,10 +36,6 @@ constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
 
-// Reductions by copy engines fetch in more and shorter copies, and wait for what has been folded
-// (predicted; `sennit-compare --protocol` measures it).
-constexpr std::int64_t kFoldingFromBytes = std::int64_t{256} << 20;
-
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
   return is_cut(collective) ? bytes : bytes * ranks;
@@ -67,9 +63,9 @@ bool suits_copy_engines(Collective collective,
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
     case Collective::kReduce:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= kFoldingFromBytes;
+      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.folds_from_bytes;
     case Collective::kSendRecv:
-      return bytes >= kCopiedMessagesFromBytes;
+      return bytes >= facts.messages_from_bytes;
     case Collective::kBroadcast:
       return ranks == 2 && bytes >= facts.copies_from_bytes;
     case Collective::kGather:

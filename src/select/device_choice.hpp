@@ -8,6 +8,7 @@
 #include "select/select.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 namespace sennit {
@@ -28,12 +29,13 @@ struct DeviceChoice {
 // packet; and its small messages have a kernel of their own.
 inline constexpr std::int64_t kLlUpToBytes = 16 * 1024;
 
-// From here on copy engines are ahead of SMs: they move 370 GB/s where SMs come to 325, but cost
-// some 30 us a call for waiting (docs/performance.md). Of all ranks together, each result once.
-inline constexpr std::int64_t kCopyEnginesFromBytes = std::int64_t{128} << 20;
+// No size at which copy engines move or reduce faster than SMs has been measured, but for single
+// messages (docs/performance.md). So collectives take them where a call wishes for direct_get.
+inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// A message is one copy, and SMs are further behind with two ranks than with many.
-inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{4} << 20;
+// A message is one copy, and SMs are further behind with two ranks than with many: on 4 H200s even
+// at 16 MB, ahead by a quarter at 64 MB.
+inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
 
 // What the ranks of a communicator share.
 struct DeviceFacts {
@@ -41,7 +43,10 @@ struct DeviceFacts {
   bool nvlink = true;         // they may reach each other's memory
   int host_slots = 0;         // of each rank's ring in host memory; 0: path host may not be used
   int host_share = -1;        // beside NVLink, in percent; negative: by the table
-  std::int64_t copies_from_bytes = kCopyEnginesFromBytes;
+  // From which sizes on copy engines run what they could; collectives: of all ranks together.
+  std::int64_t copies_from_bytes = kNever;
+  std::int64_t folds_from_bytes = kNever;
+  std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
 
   bool operator==(const DeviceFacts&) const = default;
 };

@@ -10,7 +10,8 @@ namespace sennit {
 namespace {
 
 constexpr std::int64_t kMega = std::int64_t{1} << 20;
-constexpr DeviceFacts kBothPaths{.copy_engines = true, .host_slots = 4};
+constexpr DeviceFacts kBothPaths{
+    .copy_engines = true, .host_slots = 4, .copies_from_bytes = 128 * kMega};
 
 DeviceChoice chosen(Collective collective,
                     int ranks,

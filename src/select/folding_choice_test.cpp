@@ -12,8 +12,12 @@ DeviceChoice chosen(Collective collective,
                     int ranks,
                     std::int64_t bytes,
                     bool copy_engines = true) {
-  const auto choice = choose_for_devices(
-      collective, {.ranks = ranks}, bytes, {}, DeviceFacts{.copy_engines = copy_engines});
+  const auto choice =
+      choose_for_devices(collective,
+                         {.ranks = ranks},
+                         bytes,
+                         {},
+                         DeviceFacts{.copy_engines = copy_engines, .folds_from_bytes = kLarge});
   EXPECT_TRUE(choice.ok()) << choice.status().message();
   return choice.value();
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 using namespace sennit::sm;
+using sennit::Unit;
 
 enum class Weakness {
   kNone,

@@ -43,7 +43,8 @@ class DeviceComm {
     bool nvlink = true;  // may be used; path host may where the world has rings for it
     // See DeviceFacts.
     int host_share = -1;
-    std::int64_t copies_from_bytes = kCopyEnginesFromBytes;
+    std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
+    std::int64_t messages_from_bytes = DeviceFacts{}.messages_from_bytes;
   };
 
   // All ranks together. `driver` and `world` outlive the result.

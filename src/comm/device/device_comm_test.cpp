@@ -39,6 +39,7 @@ TEST_F(FakeGpus, EveryRootBroadcasts) {
       }
       Operation op;
       op.collective = Collective::kBroadcast;
+      op.wishes.protocol = "direct_get";
       op.send = rank.recv;
       op.recv = rank.recv;
       op.count = kVector;

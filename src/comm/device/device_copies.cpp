@@ -44,7 +44,8 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
             .nvlink = options_.nvlink,
             .host_slots = world_.host_ring_shape().slots,
             .host_share = options_.host_share,
-            .copies_from_bytes = options_.copies_from_bytes};
+            .copies_from_bytes = options_.copies_from_bytes,
+            .messages_from_bytes = options_.messages_from_bytes};
   return {};
 }
 

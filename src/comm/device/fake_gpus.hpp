@@ -74,6 +74,7 @@ class FakeGpus : public ::testing::Test {
   FakeGpus() {
     options_.copy_engines = DeviceComm::Options::CopyUse::kAuto;
     options_.copies_from_bytes = kVector;
+    options_.messages_from_bytes = std::int64_t{4} << 20;
   }
 
   // Runs on each rank's thread, with the communicator joined.

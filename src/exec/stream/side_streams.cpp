@@ -14,7 +14,7 @@ Status SideStreams::open(int count) {
   return {};
 }
 
-SideStreams::~SideStreams() {
+void SideStreams::close() {
   for (const Side& side : sides_) {
     if (side.stream != nullptr) {
       (void)driver_.destroy_stream(side.stream);
@@ -25,8 +25,9 @@ SideStreams::~SideStreams() {
       (void)driver_.destroy_event(side.event);
     }
   }
+  sides_.clear();
   if (forked_ != nullptr) {
-    (void)driver_.destroy_event(forked_);
+    (void)driver_.destroy_event(std::exchange(forked_, nullptr));
   }
 }
 

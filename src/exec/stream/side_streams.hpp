@@ -11,12 +11,15 @@ namespace sennit::stream {
 class SideStreams {
  public:
   explicit SideStreams(CudaDriver& driver) : driver_(driver) {}
-  ~SideStreams();
+  ~SideStreams() { close(); }
   SideStreams(const SideStreams&) = delete;
   SideStreams& operator=(const SideStreams&) = delete;
 
   // `count` streams of the current device.
   Status open(int count);
+
+  // Ends all of it: for owners of things that the streams use.
+  void close();
 
   // What `stream` holds so far comes before all that is put into streams of use() from now on.
   Status fork(void* stream);

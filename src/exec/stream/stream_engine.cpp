@@ -301,6 +301,7 @@ Status StreamEngine::open() {
 }
 
 StreamEngine::~StreamEngine() {
+  sides_.close();  // they may still wait for the events
   for (void* const event : {fetched_, folded_[0], folded_[1]}) {
     if (event != nullptr) {
       (void)driver_.destroy_event(event);
