@@ -86,61 +86,19 @@ TEST_F(DeviceCopyEngines, MoveEveryByteOfLargeCalls) {
   }
 }
 
-constexpr std::array kFolding = {
-    Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce};
-
-DeviceCase folding(Collective collective, std::int64_t count) {
-  return {.collective = collective,
-          .count = count,
-          .algorithm = collective == Collective::kAllReduce ? "two_shot" : "direct",
-          .protocol = "direct_get"};
-}
-
-TEST_F(DeviceCopyEngines, ReduceEveryElementOfSmallCalls) {
-  for (const Collective collective : kFolding) {
-    for (const std::int64_t count : {1, 1000, 70001}) {
-      for (const bool in_place : {false, true}) {
-        for (const std::size_t offset : {0, 1}) {
-          DeviceCase c = folding(collective, count);
-          c.root = is_rooted(collective) ? ranks_->size() - 1 : 0;
-          c.in_place = in_place;
-          c.offset = offset;
-          run(c, in_place ? 1 : 3);
-          ASSERT_FALSE(HasFailure());
-        }
-      }
-    }
+// Their folds were seen to stand still where ranks are threads (docs/decisions/0021).
+TEST_F(DeviceCopyEngines, RefuseToReduceForThreads) {
+  const DeviceCase c{.collective = Collective::kAllReduce,
+                     .count = 1000,
+                     .algorithm = "two_shot",
+                     .protocol = "direct_get"};
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    (*ranks_)[rank].prepare(c, Bytes(4000));
+    threads.emplace_back([&, rank] { EXPECT_EQ((*ranks_)[rank].call(c), SENNIT_UNSUPPORTED); });
   }
 }
 
-TEST_F(DeviceCopyEngines, ReduceEveryPairOfTypeAndOperator) {
-  for (const Dtype dtype : kDtypes) {
-    for (const ReduceOp op : kReduceOps) {
-      if (has_operator(dtype, op) && op != ReduceOp::kPremulSum) {
-        DeviceCase c = folding(Collective::kAllReduce, 4099);
-        c.dtype = dtype;
-        c.op = op;
-        c.in_place = true;
-        run(c);
-        ASSERT_FALSE(HasFailure());
-      }
-    }
-  }
-}
-
-// Several pieces, so that staging memory is used again, and parts.
-TEST_F(DeviceCopyEngines, ReduceEveryElementOfLargeCalls) {
-  for (const Collective collective : kFolding) {
-    DeviceCase c = folding(collective, 40'000'001);
-    c.in_place = true;
-    run(c);
-    ASSERT_FALSE(HasFailure());
-    run(folding(collective, 40'000'001), 3);
-    ASSERT_FALSE(HasFailure());
-  }
-}
-
-// Several rings' worth of parts, and a few bytes.
 TEST_F(DeviceCopyEngines, MoveAShareThroughTheHost) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {

@@ -74,10 +74,10 @@ class Rank:
 
         self.join("first")
         take("world", Cases(self.device).all())
-        for members in ([0, 1], [2, 3], [0, 2, 3], [3, 1, 0, 2]):
+        for members in ([0, 1], [2, 3], [0, 2, 3], [0, 1, 2, 3]):
             if max(members) >= self.size:
                 continue
-            group = self.dist.new_group(members, sort_ranks=False)
+            group = self.dist.new_group(members)
             if self.rank in members:
                 take(f"group {members}", Cases(self.device, group).basic())
                 self.dist.destroy_process_group(group)

@@ -146,7 +146,12 @@ Status CopyEngines::preload_folds() {
 }
 
 // The memory that reductions need is taken when it is first needed, which a capture does not allow.
+// Where ranks are threads of one process, their folds were seen to stand still on GPUs; why is not
+// known yet (docs/decisions/0021-fetch-and-fold.md).
 bool CopyEngines::can_fold(bool is_capturing) {
+  if (!memory_.has_a_process_each()) {
+    return false;
+  }
   stream::Staging& staging = engine_->staging();
   if (staging.is_there() || is_capturing) {
     return staging.is_there();
