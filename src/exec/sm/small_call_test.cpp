@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <vector>
 
 namespace sennit::sm {
 namespace {
