@@ -1,30 +1,14 @@
 // Calls by copy engines on GPUs there are: every rank has a GPU and a thread of its own.
 #include "device_ranks.hpp"
 
-#include <array>
-#include <cstdlib>
 #include <thread>
 #include <vector>
 
 namespace sennit::tests {
 namespace {
 
-constexpr int kMostRanks = 8;
-
-class DeviceCopyEngines : public ::testing::Test {
+class DeviceCopyEngines : public CopyEngineRanks {
  protected:
-  void SetUp() override {
-    if (device_count() < 2) {
-      GTEST_SKIP() << "gpu2: needs two GPUs";
-    }
-    setenv("SENNIT_COPY_ENGINES", "on", 1);
-    ranks_ = std::make_unique<DeviceRanks>(std::min(device_count(), kMostRanks));
-  }
-  void TearDown() override {
-    ranks_.reset();
-    unsetenv("SENNIT_COPY_ENGINES");
-  }
-
   std::vector<Bytes> prepare(DeviceRanks& ranks, const DeviceCase& c) {
     std::vector<Bytes> inputs;
     for (int rank = 0; rank < ranks.size(); ++rank) {
@@ -52,7 +36,6 @@ class DeviceCopyEngines : public ::testing::Test {
     ranks_->finish(c, inputs);
   }
 
-  std::unique_ptr<DeviceRanks> ranks_;
   std::mt19937_64 random_{3};
 };
 
@@ -77,11 +60,11 @@ TEST_F(DeviceCopyEngines, MoveEveryByteOfSmallCalls) {
   }
 }
 
-// Large enough for several parts, and for the choice to fall on copy engines by itself.
+// Large enough for several parts.
 TEST_F(DeviceCopyEngines, MoveEveryByteOfLargeCalls) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
-    run({.collective = collective, .count = 12'000'001}, 3);
+    run({.collective = collective, .count = 30'000'001, .protocol = "direct_get"}, 3);
     ASSERT_FALSE(HasFailure());
   }
 }
@@ -119,7 +102,7 @@ TEST_F(DeviceCopyEngines, MoveAShareThroughTheHost) {
 TEST_F(DeviceCopyEngines, AndKernelsTakeTurns) {
   for (int i = 0; i < 5; ++i) {
     run({.collective = Collective::kAllReduce, .count = 50'000});
-    run({.collective = Collective::kBroadcast, .count = 5'000'001});
+    run({.collective = Collective::kBroadcast, .count = 5'000'001, .protocol = "direct_get"});
     ASSERT_FALSE(HasFailure());
   }
 }

@@ -10,7 +10,10 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -94,6 +97,25 @@ class DeviceRanks {
  private:
   std::vector<std::unique_ptr<DeviceRank>> ranks_;
   std::mt19937_64 random_{20261121};
+};
+
+// Ranks whose calls may go by copy engines: each waits for the others, so each needs its thread.
+class CopyEngineRanks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count() < 2) {
+      GTEST_SKIP() << "gpu2: needs two GPUs";
+    }
+    setenv("SENNIT_COPY_ENGINES", "on", 1);
+    ranks_ = std::make_unique<DeviceRanks>(std::min(device_count(), kMostRanks));
+  }
+  void TearDown() override {
+    ranks_.reset();
+    unsetenv("SENNIT_COPY_ENGINES");
+  }
+
+  static constexpr int kMostRanks = 8;
+  std::unique_ptr<DeviceRanks> ranks_;
 };
 
 std::size_t input_size(const DeviceCase& c, int rank, int ranks);

@@ -1,7 +1,6 @@
 // Sends and recvs by copy engines on GPUs there are: every rank has a GPU and a thread of its own.
 #include "device_ranks.hpp"
 
-#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -9,25 +8,12 @@
 namespace sennit::tests {
 namespace {
 
-constexpr int kMostRanks = 8;
-// Of float32: large enough for the choice to fall on copy engines, and not.
+// Of float32. Large messages wish for copy engines, small ones do not: both ways are taken in turns.
 constexpr std::int64_t kLarge = 1'100'003;
 constexpr std::int64_t kSmall = 1000;
 
-class DeviceMessages : public ::testing::Test {
+class DeviceMessages : public CopyEngineRanks {
  protected:
-  void SetUp() override {
-    if (device_count() < 2) {
-      GTEST_SKIP() << "gpu2: needs two GPUs";
-    }
-    setenv("SENNIT_COPY_ENGINES", "on", 1);
-    ranks_ = std::make_unique<DeviceRanks>(std::min(device_count(), kMostRanks));
-  }
-  void TearDown() override {
-    ranks_.reset();
-    unsetenv("SENNIT_COPY_ENGINES");
-  }
-
   // A recv waits for the send, so each rank calls on a thread of its own.
   void each(const std::function<void(DeviceRank&, int)>& calls) {
     std::vector<std::jthread> threads;
@@ -37,6 +23,12 @@ class DeviceMessages : public ::testing::Test {
         calls((*ranks_)[rank], rank);
       });
     }
+  }
+
+  static sennit_call_options_t options_of(std::size_t count) {
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.protocol = count > kSmall ? "direct_get" : nullptr;
+    return options;
   }
 
   // All ranks send `count` elements to each other, as an all_to_all would, in messages of all but
@@ -50,9 +42,10 @@ class DeviceMessages : public ::testing::Test {
       float* const recv = static_cast<float*>(r.recv()) + peer * count;
       for (const auto& [at, n] :
            {std::pair(std::size_t{0}, most), std::pair(most, std::size_t{1})}) {
-        EXPECT_EQ(sennit_send(send + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+        const sennit_call_options_t options = options_of(n);
+        EXPECT_EQ(sennit_send(send + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, &options),
                   SENNIT_OK);
-        EXPECT_EQ(sennit_recv(recv + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+        EXPECT_EQ(sennit_recv(recv + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, &options),
                   SENNIT_OK);
       }
     }
@@ -82,7 +75,6 @@ class DeviceMessages : public ::testing::Test {
     }
   }
 
-  std::unique_ptr<DeviceRanks> ranks_;
   std::mt19937_64 random_{7};
 };
 
@@ -113,6 +105,7 @@ TEST_F(DeviceMessages, KeepTheirOrderWhateverTheirSizes) {
     for (int round = 0; round < 10; ++round) {
       std::size_t at = static_cast<std::size_t>(peer) * kLarge;
       for (const std::size_t n : parts) {
+        const sennit_call_options_t options = options_of(n);
         const auto send = [&] {
           EXPECT_EQ(sennit_send(static_cast<float*>(r.send()) + at,
                                 n,
@@ -120,7 +113,7 @@ TEST_F(DeviceMessages, KeepTheirOrderWhateverTheirSizes) {
                                 peer,
                                 r.comm,
                                 r.stream,
-                                nullptr),
+                                &options),
                     SENNIT_OK)
               << sennit_last_error_message();
         };
@@ -131,7 +124,7 @@ TEST_F(DeviceMessages, KeepTheirOrderWhateverTheirSizes) {
                                 peer,
                                 r.comm,
                                 r.stream,
-                                nullptr),
+                                &options),
                     SENNIT_OK)
               << sennit_last_error_message();
         };

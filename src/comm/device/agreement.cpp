@@ -87,6 +87,7 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
 }
 
 Result<bool> Agreement::judge(bool mine, const std::function<Status()>& trouble) {
+  // Partner: the acquires below, on the other ranks. What a rank has mapped or pinned comes before.
   line(world_.rank()).judged.store(2 * number_ + (mine ? 1 : 0), std::memory_order_release);
   SENNIT_RETURN_IF_ERROR(await_all(trouble, [&](const AgreementLine& theirs) {
     return theirs.judged.load(std::memory_order_acquire) / 2 == number_;

@@ -203,6 +203,7 @@ std::optional<CopyEngines::Running> CopyEngines::running() {
     return std::nullopt;
   }
   if ((found & stream::kSeen) == 0) {
+    // Partner: the stores of this device's streams. A call that has ended meanwhile is not marked.
     if (word.compare_exchange_strong(found, found | stream::kSeen, std::memory_order_acq_rel)) {
       seen_at_ = Clock::now();
     }

@@ -60,12 +60,13 @@ Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& ope
   return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
 }
 
-// What waits of this call ask now and then: why they are in vain.
+// What waits of this call ask now and then: why they are in vain. They end before it does.
 std::function<Status()> DeviceComm::trouble_of(const Operation& operation) {
-  const double deadline_s = operation.deadline_s != 0 ? operation.deadline_s : options_.deadline_s;
-  return [this, deadline_s, begin = Clock::now()]() -> Status {
+  return [this, &operation, begin = Clock::now()]() -> Status {
+    const double deadline_s = deadline_of(operation);
     if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
-      return told(explain_absence());
+      return told(operation.collective == Collective::kSendRecv ? explain_absence_of(operation)
+                                                                : explain_absence());
     }
     return look();
   };

@@ -6,7 +6,6 @@
 #include "exec/sm/small_call.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 
 namespace sennit {
@@ -103,19 +102,11 @@ void DeviceComm::log(const MessagePlan& plan) {
 
 Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
   const Operation& op = *plan.operation;
-  const auto begin = Clock::now();
-  const double deadline_s = deadline_of(op);
-  MessageCopies::End end{
-      .operation = op,
-      .words = plan.words(),
-      .program = plan.copying->program.direct(),
-      .group = group,
-      .trouble = [&]() -> Status {
-        if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
-          return told(explain_absence_of(op));
-        }
-        return look();
-      }};
+  MessageCopies::End end{.operation = op,
+                         .words = plan.words(),
+                         .program = plan.copying->program.direct(),
+                         .group = group,
+                         .trouble = trouble_of(op)};
   if (op.is_send) {
     SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().offer(end));
     return {};

@@ -135,6 +135,7 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   } else {
     is_mapped = map(rank, theirs, end.is_capturing);
   }
+  // Partner: the acquire in read_answers(). The offer has been read: its place may be filled again.
   answer_at(line(world_.rank(), rank), number)
       .store(2 * number + (is_mapped ? 1 : 0), std::memory_order_release);
   return decision;

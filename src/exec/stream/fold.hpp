@@ -33,7 +33,4 @@ inline constexpr unsigned kFoldThreads = 512;
 // As CudaDriver::launch takes it; null for pairs that do not exist, and in a build without CUDA.
 const void* fold_kernel(Dtype dtype, ReduceOp op);
 
-// What copies one operand as it is; null in a build without CUDA.
-inline const void* copying_kernel() { return fold_kernel(Dtype::kUint8, ReduceOp::kMax); }
-
 }  // namespace sennit::stream

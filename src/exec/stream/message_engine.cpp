@@ -32,34 +32,9 @@ bool is_exchange(const MessageEngine::Group& group, const std::vector<const Mess
 }  // namespace
 
 MessageEngine::MessageEngine(CudaDriver& driver, std::vector<RankWords*> words, int rank)
-    : driver_(driver), words_(std::move(words)), rank_(rank), sides_(words_.size()) {}
+    : driver_(driver), words_(std::move(words)), rank_(rank), sides_(driver) {}
 
-Status MessageEngine::open() {
-  for (std::size_t sender = 0; sender < sides_.size(); ++sender) {
-    if (static_cast<int>(sender) != rank_) {
-      SENNIT_ASSIGN_OR_RETURN(sides_[sender].stream, driver_.create_stream());
-      SENNIT_ASSIGN_OR_RETURN(sides_[sender].event, driver_.create_event());
-    }
-  }
-  SENNIT_ASSIGN_OR_RETURN(began_, driver_.create_event());
-  return {};
-}
-
-MessageEngine::~MessageEngine() {
-  for (const Side& side : sides_) {
-    if (side.stream != nullptr) {
-      (void)driver_.destroy_stream(side.stream);
-    }
-  }
-  for (const Side& side : sides_) {
-    if (side.event != nullptr) {
-      (void)driver_.destroy_event(side.event);
-    }
-  }
-  if (began_ != nullptr) {
-    (void)driver_.destroy_event(began_);
-  }
-}
+Status MessageEngine::open() { return sides_.open(static_cast<int>(words_.size()) - 1); }
 
 std::uint64_t* MessageEngine::ready(int reader, int sender, int slot, int channel) const {
   return word(words_of(reader).message_ready, sender, slot, channel);
@@ -85,7 +60,7 @@ Status MessageEngine::run(const Group& group) {
   const std::span aside = std::span(rows).first(rows.size() - (has_room ? 1 : 0));
   if (!aside.empty()) {
     SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
-    SENNIT_RETURN_IF_ERROR(driver_.record(began_, group.stream));
+    SENNIT_RETURN_IF_ERROR(sides_.fork(group.stream));
   }
   // Kernels first: what comes behind a wait in a device's only queue waits as well, but what comes
   // behind a kernel that runs does not.
@@ -97,10 +72,9 @@ Status MessageEngine::run(const Group& group) {
   if (has_room) {
     SENNIT_RETURN_IF_ERROR(take(rows.back(), group.stream, steps));
   }
-  for (const Row& row : aside) {
+  if (!aside.empty()) {
     SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
-    SENNIT_RETURN_IF_ERROR(
-        driver_.wait_for(sides_[static_cast<std::size_t>(row.sender)].event, group.stream));
+    SENNIT_RETURN_IF_ERROR(sides_.join(group.stream));
   }
   for (const Message& message : group.messages) {
     for (const Offer& offer : message.program->offers) {
@@ -146,12 +120,11 @@ MessageEngine::Row MessageEngine::in_ring_order(Batch batch) const {
 
 Status MessageEngine::take_aside(std::span<const Row> rows) {
   for (const Row& row : rows) {
-    const Side& side = sides_[static_cast<std::size_t>(row.sender)];
-    SENNIT_RETURN_IF_ERROR(driver_.wait_for(began_, side.stream));
+    SENNIT_ASSIGN_OR_RETURN(void* const stream,
+                            sides_.use(row.sender < rank_ ? row.sender : row.sender - 1));
     std::vector<WordStep> steps;
-    SENNIT_RETURN_IF_ERROR(take(row, side.stream, steps));
-    SENNIT_RETURN_IF_ERROR(go(steps, side.stream));
-    SENNIT_RETURN_IF_ERROR(driver_.record(side.event, side.stream));
+    SENNIT_RETURN_IF_ERROR(take(row, stream, steps));
+    SENNIT_RETURN_IF_ERROR(go(steps, stream));
   }
   return {};
 }

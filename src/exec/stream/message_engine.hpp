@@ -19,6 +19,7 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/side_streams.hpp"
 #include "exec/stream/stream_program.hpp"
 #include "exec/stream/words.hpp"
 
@@ -56,7 +57,6 @@ class MessageEngine {
  public:
   // `words`: of every rank, as this device sees them.
   MessageEngine(CudaDriver& driver, std::vector<RankWords*> words, int rank);
-  ~MessageEngine();
   MessageEngine(const MessageEngine&) = delete;
   MessageEngine& operator=(const MessageEngine&) = delete;
 
@@ -72,11 +72,6 @@ class MessageEngine {
   Status run(const Group& group);
 
  private:
-  // Takes messages while the user's stream waits for something else.
-  struct Side {
-    void* stream = nullptr;
-    void* event = nullptr;  // how far it is
-  };
   // Messages that are waited for at once, and those that come one after the other.
   using Batch = std::vector<const Message*>;
   struct Row {
@@ -104,8 +99,8 @@ class MessageEngine {
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
   int rank_;
-  std::vector<Side> sides_;  // by sender
-  void* began_ = nullptr;    // event
+  // One for each sender: they take messages while the user's stream waits for something else.
+  SideStreams sides_;
 };
 
 }  // namespace sennit::stream

@@ -9,7 +9,7 @@ constexpr int kPutStream = 0;
 constexpr int kTakeStream = 1;
 
 constexpr std::int64_t kPage = 4096;
-// The words around a copy cost 10 to 20 us; a shorter one takes hardly longer through host memory.
+// Around each copy stand words, which take microseconds; a shorter one would hardly be faster.
 constexpr std::int64_t kShortestPart = std::int64_t{1} << 20;
 
 constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

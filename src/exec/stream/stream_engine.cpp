@@ -124,7 +124,8 @@ class StreamEngine::Run {
   }
 
   // All waits before the first copy and all stores after the last, the copies one after the other:
-  // copies that start as their own waits end run at half the rate (docs/performance.md).
+  // on several streams, each behind its own wait, they took half as long again
+  // (docs/performance.md).
   Status take(int depth, int part) {
     const auto pulls = std::ranges::equal_range(program_.pulls, depth, {}, &Pull::depth);
     if (pulls.empty()) {
@@ -255,14 +256,6 @@ class StreamEngine::Run {
       return {};
     }
     SENNIT_ASSIGN_OR_RETURN(void* const stream, engine_.sides_.use(kOwnStream));
-    // Copy engines that take bytes of their own device slow down those that fetch: a 1 GB
-    // all_gather by a third. The fold of one operand is a copy.
-    if (const void* const kernel = copying_kernel(); kernel != nullptr) {
-      FoldCall copied{.output = target, .bytes = to.length, .operand_count = 1};
-      copied.operands[0].data = source;
-      return engine_.driver_.launch(
-          kernel, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &copied, stream);
-    }
     return engine_.driver_.copy_async(target, source, static_cast<std::size_t>(to.length), stream);
   }
 

@@ -47,7 +47,7 @@ struct StreamCall {
   std::int64_t element_bytes = 1;
   // Blocks that are passed on are cut into parts of about this length, the same on all ranks: so
   // short that others can begin soon, so long that copying one takes much longer than saying so,
-  // which costs 10 to 20 us. Those that are folded, into two parts at most.
+  // which takes microseconds. Those that are folded, into two parts at most.
   std::int64_t part_bytes = std::int64_t{64} << 20;
   const void* fold = nullptr;  // for programs with folds: the kernel (exec/stream/fold.hpp)
 
