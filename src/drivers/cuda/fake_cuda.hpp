@@ -141,7 +141,7 @@ class FakeCuda final : public CudaDriver {
   std::map<std::string, std::pair<int, Code>, std::less<>> failures_;
   std::map<std::string, int, std::less<>> calls_;
   std::map<void*, std::unique_ptr<FakeStream>> streams_;
-  std::map<void*, std::unique_ptr<FakeEvent>> events_;
+  std::map<void*, std::shared_ptr<FakeEvent>> events_;
   std::vector<std::shared_ptr<FakeGraph>> captures_;
   std::string faults_;
   std::uint64_t next_id_ = 1;

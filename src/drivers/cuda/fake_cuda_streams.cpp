@@ -12,7 +12,9 @@ namespace sennit {
 namespace {
 
 FakeStream* to_stream(void* stream) { return static_cast<FakeStream*>(stream); }
-FakeEvent* to_event(void* event) { return static_cast<FakeEvent*>(event); }
+std::shared_ptr<FakeEvent> to_event(void* event) {
+  return static_cast<FakeEvent*>(event)->shared_from_this();
+}
 
 void walk(const std::vector<WordStep>& steps, const std::stop_token& stopped) {
   for (const WordStep& step : steps) {
@@ -120,7 +122,7 @@ Status FakeCuda::destroy_stream(void* stream) {
 Result<void*> FakeCuda::create_event() {
   SENNIT_RETURN_IF_ERROR(enter("create_event"));
   const std::scoped_lock lock(mutex_);
-  auto event = std::make_unique<FakeEvent>();
+  auto event = std::make_shared<FakeEvent>();
   void* const key = event.get();
   events_[key] = std::move(event);
   return key;
@@ -136,17 +138,17 @@ Status FakeCuda::destroy_event(void* event) {
 Status FakeCuda::record(void* event, void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("record"));
   FakeStream& s = *to_stream(stream);
-  FakeEvent& e = *to_event(event);
-  e.captured_in = s.capture != nullptr ? &s : nullptr;
-  put(s, [&e](FakeStream& in) {
+  const std::shared_ptr<FakeEvent> e = to_event(event);
+  e->captured_in = s.capture != nullptr ? &s : nullptr;
+  put(s, [e](FakeStream& in) {
     const std::uint64_t number = [&] {
-      const std::scoped_lock lock(e.mutex);
-      return ++e.recorded;
+      const std::scoped_lock lock(e->mutex);
+      return ++e->recorded;
     }();
-    in.queue().put([&e, number](const std::stop_token&) {
-      const std::scoped_lock lock(e.mutex);
-      e.reached = std::max(e.reached, number);
-      e.changed.notify_all();
+    in.queue().put([e, number](const std::stop_token&) {
+      const std::scoped_lock lock(e->mutex);
+      e->reached = std::max(e->reached, number);
+      e->changed.notify_all();
     });
   });
   return {};
@@ -155,21 +157,21 @@ Status FakeCuda::record(void* event, void* stream) {
 Status FakeCuda::wait_for(void* event, void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("wait_for"));
   FakeStream& s = *to_stream(stream);
-  FakeEvent& e = *to_event(event);
-  if (e.captured_in != nullptr) {
-    s.capture = e.captured_in->capture;
-    e.captured_in->has_unjoined_work = false;
-  } else if (s.capture != nullptr && e.recorded > 0) {
+  const std::shared_ptr<FakeEvent> e = to_event(event);
+  if (e->captured_in != nullptr) {
+    s.capture = e->captured_in->capture;
+    e->captured_in->has_unjoined_work = false;
+  } else if (s.capture != nullptr && e->recorded > 0) {
     return sennit::fail(Code::kInvalidUsage, "a capture waits for an event from outside of it");
   }
-  put(s, [&e](FakeStream& in) {
+  put(s, [e](FakeStream& in) {
     const std::uint64_t number = [&] {
-      const std::scoped_lock lock(e.mutex);
-      return e.recorded;
+      const std::scoped_lock lock(e->mutex);
+      return e->recorded;
     }();
-    in.queue().put([&e, number](const std::stop_token& stopped) {
-      std::unique_lock lock(e.mutex);
-      e.changed.wait(lock, stopped, [&] { return e.reached >= number; });
+    in.queue().put([e, number](const std::stop_token& stopped) {
+      std::unique_lock lock(e->mutex);
+      e->changed.wait(lock, stopped, [&] { return e->reached >= number; });
     });
   });
   return {};

@@ -56,8 +56,9 @@ class FakeStream {
   std::shared_ptr<FakeQueue> queue_;
 };
 
-// How often an event was recorded, and how many of those recordings have been reached.
-struct FakeEvent {
+// How often an event was recorded, and how many of those recordings have been reached. As with CUDA
+// it may be destroyed before: what was recorded still takes place.
+struct FakeEvent : std::enable_shared_from_this<FakeEvent> {
   std::mutex mutex;
   std::condition_variable_any changed;
   std::uint64_t recorded = 0;
