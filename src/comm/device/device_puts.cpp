@@ -3,7 +3,6 @@
 #include "exec/sm/direct_kernels.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace sennit {
 namespace {
@@ -26,10 +25,9 @@ Result<const DeviceComm::Putting*> DeviceComm::find_putting(const Operation& ope
   }
   SENNIT_ASSIGN_OR_RETURN(const Proved proved, prove(operation, choice));
   const Plan& plan = *proved.plan;
-  SENNIT_ASSIGN_OR_RETURN(sm::PutProgram program,
+  SENNIT_ASSIGN_OR_RETURN(const sm::PutProgram program,
                           sm::compile_put(*plan.strands.front().schedule, key.place));
-  return &puttings_.emplace(key, Putting{std::move(program), plan_hash(plan), proved.in_place})
-              .first->second;
+  return &puttings_.emplace(key, Putting{program, plan_hash(plan), proved.in_place}).first->second;
 }
 
 // As far as this rank knows. Units of 16 bytes are moved whole, and nobody scales what others read.

@@ -1,7 +1,6 @@
 #include "exec/sm/put_program.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace sennit::sm {
 namespace {
