@@ -258,22 +258,6 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   return on(comm, [&](sennit_comm_t c) { return sennit_comm_deregister(c, handle); });
 }
 
-// A window is a registration: flags say how NCCL may use it, and change no result.
-ncclResult_t ncclCommWindowRegister(
-    ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int /*flags*/) {
-  if (window == nullptr) {
-    return refuse(ncclInvalidArgument, "the result pointer is NULL");
-  }
-  void* handle = nullptr;
-  const ncclResult_t result = ncclCommRegister(comm, buffer, bytes, &handle);
-  *window = static_cast<ncclWindow_t>(handle);
-  return result;
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  return ncclCommDeregister(comm, window);
-}
-
 }  // extern "C"
 
 SENNIT_NCCL_TWIN(ncclAllReduce);
@@ -293,5 +277,3 @@ SENNIT_NCCL_TWIN(ncclMemAlloc);
 SENNIT_NCCL_TWIN(ncclMemFree);
 SENNIT_NCCL_TWIN(ncclCommRegister);
 SENNIT_NCCL_TWIN(ncclCommDeregister);
-SENNIT_NCCL_TWIN(ncclCommWindowRegister);
-SENNIT_NCCL_TWIN(ncclCommWindowDeregister);

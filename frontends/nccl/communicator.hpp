@@ -13,6 +13,10 @@ struct ncclComm {
   sennit_comm_t comm = nullptr;
   // Of this rank alone: what it sends to itself is a broadcast here. Made when it is first needed.
   sennit_comm_t self = nullptr;
+  // NVIDIA's communicator of the same ranks, and why there is none once all have asked for one.
+  ncclComm_t companion = nullptr;
+  std::string why_no_companion{};
+  bool companion_sought = false;
   // Calls of a communicator that does not block may answer ncclInProgress.
   bool blocking = true;
   // Threads inside a call, and calls of groups that have not ended: nothing is freed before.

@@ -109,6 +109,9 @@ SENNIT_API sennit_status_t sennit_tool_explain_host(const char* request, char** 
 
 SENNIT_API void sennit_tool_free(char* answer);
 
+/* For front ends: one INFO line where the library's own go, if SENNIT_DEBUG lets it through. */
+SENNIT_API void sennit_tool_log(const char* subsystem, const char* text);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -4,6 +4,7 @@
 #include "algo/algorithm.hpp"
 #include "base/env.hpp"
 #include "base/json.hpp"
+#include "base/log.hpp"
 #include "capi/handles.hpp"
 #include "capi/respond.hpp"
 #include "discover/discover.hpp"
@@ -340,3 +341,7 @@ sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer) {
 }
 
 void sennit_tool_free(char* answer) { std::free(answer); }
+
+void sennit_tool_log(const char* subsystem, const char* text) {
+  SENNIT_INFO(subsystem, "{}", text);
+}

@@ -1,0 +1,36 @@
+// A communicator of NVIDIA's NCCL with the same ranks as one of ours: its windows and device
+// communicators serve kernels of the program's own, which reach into NCCL's memory. Collectives
+// never run on it.
+#pragma once
+
+#include "communicator.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace sennit_nccl {
+
+// Says at INFO, once a process, what runs on Sennit and where the rest goes.
+void say_what_is_ours();
+
+// Makes the companion of a communicator unless all ranks have asked for it before. Called by all
+// ranks, in one order; all get the same answer. Success says that it is known whether there is one.
+ncclResult_t seek_companion(ncclComm_t comm, const char* why);
+
+// Why a communicator has no companion; "" where it has one.
+std::string without_companion(ncclComm_t comm);
+
+// Ends it with its communicator; `abort`: other ranks may be gone.
+void end_companion(ncclComm_t comm, bool abort);
+
+// A window that is NCCL's where there is a companion, and else a registration of ours.
+ncclResult_t make_window(
+    ncclComm_t comm, void* buffer, std::size_t bytes, ncclWindow_t* window, int flags);
+ncclResult_t end_window(ncclComm_t comm, ncclWindow_t window);
+// Whether the window was made by NCCL.
+bool is_nvidias(ncclWindow_t window);
+
+// What NCCL answered to the call `name`: its words are ours to ncclGetLastError.
+ncclResult_t answer_of(const char* name, ncclResult_t result, ncclComm_t theirs);
+
+}  // namespace sennit_nccl
