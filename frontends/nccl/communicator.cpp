@@ -227,6 +227,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   sennit_status_t state = SENNIT_OK;
   const bool failed = sennit_comm_async_error(comm->comm, &state) != SENNIT_OK ||
                       (state != SENNIT_OK && state != SENNIT_IN_PROGRESS);
+  say_what_ran(comm);
   end_companion(comm, failed);
   sennit_comm_destroy(comm->self);
   const sennit_status_t status = sennit_comm_destroy(comm->comm);

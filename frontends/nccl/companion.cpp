@@ -1,14 +1,10 @@
 #include "companion.hpp"
 
 #include "fallback.hpp"
-#include "on_device.hpp"
-
-#include "sennit/tools.h"
 
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace sennit_nccl {
@@ -19,12 +15,6 @@ struct Offer {
   int version = 0;    // 0: it has no NCCL
   ncclUniqueId id{};  // of rank 0
 };
-
-int device_of(ncclComm_t comm) {
-  int device = -1;
-  sennit_comm_device(comm->comm, &device);
-  return device;
-}
 
 // The same ranks in host memory, on which a few bytes pass that no GPU has to see.
 class HostRanks {
@@ -59,8 +49,11 @@ class HostRanks {
   int size_ = 0;
 };
 
-Offer my_offer(int rank) {
+Offer my_offer(int rank, bool offers) {
   Offer offer;
+  if (!offers) {
+    return offer;
+  }
   offer.version = fallback().version;
   if (rank == 0 && fallback().handle != nullptr) {
     auto* const get_id = fallback().function<decltype(ncclGetUniqueId)>("ncclGetUniqueId");
@@ -72,14 +65,17 @@ Offer my_offer(int rank) {
 }
 
 // Why these offers do not make a communicator; the same on all ranks, but for a rank's own reason.
-std::string objection(const std::vector<Offer>& offers) {
+std::string objection(const std::vector<Offer>& all, bool offers) {
+  if (!offers) {
+    return std::string(why_not_named());
+  }
   if (!fallback().why_not.empty()) {
     return fallback().path + (fallback().path.empty() ? "" : ": ") + fallback().why_not;
   }
-  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
-    const int version = offers[rank].version;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const int version = all[rank].version;
     if (version == 0) {
-      return "rank " + std::to_string(rank) + " has no NCCL to pass it on to";
+      return "rank " + std::to_string(rank) + " offers no NCCL to pass it on to";
     }
     if (version != fallback().version) {
       return "rank " + std::to_string(rank) + " has NCCL " + version_text(version) + ", not " +
@@ -92,12 +88,10 @@ std::string objection(const std::vector<Offer>& offers) {
 // Joins NCCL's ranks; if one fails, none has a companion.
 sennit_status_t join_nccl(ncclComm_t comm, HostRanks& ranks, const ncclUniqueId& id) {
   ncclComm_t made = nullptr;
-  ncclResult_t joined = ncclInternalError;
-  {
-    const OnDevice on_device(device_of(comm));
+  const ncclResult_t joined = on_device(comm, [&] {
     auto* const init = fallback().function<decltype(ncclCommInitRank)>("ncclCommInitRank");
-    joined = init != nullptr ? init(&made, ranks.size(), id, ranks.rank()) : joined;
-  }
+    return init != nullptr ? init(&made, ranks.size(), id, ranks.rank()) : ncclInternalError;
+  });
   std::vector<int> results;
   const sennit_status_t told = ranks.gather(static_cast<int>(joined), results);
   for (std::size_t rank = 0; rank < results.size() && comm->why_no_companion.empty(); ++rank) {
@@ -146,6 +140,13 @@ void say_what_is_ours() {
   });
 }
 
+void say_what_ran(ncclComm_t comm) {
+  const std::string line = "a communicator ends: " + std::to_string(comm->calls) + " calls of " +
+                           std::to_string(comm->bytes) + " bytes ran on Sennit, " +
+                           std::to_string(comm->passed_on) + " were passed on";
+  sennit_tool_log("nccl", line.c_str());
+}
+
 ncclResult_t answer_of(const char* name, ncclResult_t result, ncclComm_t theirs) {
   if (result == ncclSuccess || result == ncclInProgress) {
     return result;
@@ -158,39 +159,34 @@ ncclResult_t answer_of(const char* name, ncclResult_t result, ncclComm_t theirs)
                     (said != nullptr ? said : ""));
 }
 
-ncclResult_t seek_companion(ncclComm_t comm, const char* why) {
+ncclResult_t seek_companion(ncclComm_t comm, bool offers) {
   if (comm->companion_sought) {
     return ncclSuccess;
   }
   HostRanks ranks;
-  std::vector<Offer> offers;
+  std::vector<Offer> all;
   sennit_status_t status = ranks.join(comm);
-  status = status == SENNIT_OK ? ranks.gather(my_offer(ranks.rank()), offers) : status;
+  status = status == SENNIT_OK ? ranks.gather(my_offer(ranks.rank(), offers), all) : status;
   if (status == SENNIT_OK) {
-    comm->why_no_companion = objection(offers);
+    comm->why_no_companion = objection(all, offers);
     // If two ranks differ, each differs from one: all object, or none.
-    status = comm->why_no_companion.empty() ? join_nccl(comm, ranks, offers.front().id) : status;
+    status = comm->why_no_companion.empty() ? join_nccl(comm, ranks, all.front().id) : status;
   }
-  if (status != SENNIT_OK) {
-    return result_of(status);
-  }
-  comm->companion_sought = true;
+  comm->companion_sought = offers && status == SENNIT_OK;
   const std::string what =
       comm->companion != nullptr
           ? "NCCL " + version_text(fallback().version) + " (" + fallback().path +
-                ") keeps windows and device communicators of a communicator, for " + why
-          : "windows are hints, and device communicators refused: " + comm->why_no_companion;
+                ") keeps the windows and device communicators of a communicator"
+          : "windows are hints on a communicator: " + comm->why_no_companion;
   sennit_tool_log("nccl", what.c_str());
-  return ncclSuccess;
+  return result_of(status);
 }
 
-std::string without_companion(ncclComm_t comm) {
-  if (comm->companion != nullptr) {
-    return {};
+ncclResult_t seek_companion_for_kernels(ncclComm_t comm) {
+  if (comm->companion != nullptr || comm->has_had_windows) {
+    return ncclSuccess;
   }
-  return comm->companion_sought
-             ? comm->why_no_companion
-             : "no window or device communicator was made on this communicator before";
+  return seek_companion(comm, true);
 }
 
 void end_companion(ncclComm_t comm, bool abort) {
@@ -198,29 +194,31 @@ void end_companion(ncclComm_t comm, bool abort) {
     return;
   }
   {
-    const std::lock_guard lock(windows_mutex);
+    const std::scoped_lock lock(windows_mutex);
     std::erase_if(windows(), [&](const auto& entry) { return entry.second.comm == comm; });
   }
-  const OnDevice on_device(device_of(comm));
-  auto* const end =
-      fallback().function<ncclResult_t(ncclComm_t)>(abort ? "ncclCommAbort" : "ncclCommDestroy");
-  if (end != nullptr) {
-    end(std::exchange(comm->companion, nullptr));
-  }
+  on_device(comm, [&] {
+    const char* const name = abort ? "ncclCommAbort" : "ncclCommDestroy";
+    return fallback().function<decltype(ncclCommDestroy)>(name)(comm->companion);
+  });
+  comm->companion = nullptr;
 }
 
 ncclResult_t make_window(
     ncclComm_t comm, void* buffer, std::size_t bytes, ncclWindow_t* window, int flags) {
-  const ncclResult_t sought = seek_companion(comm, "ncclCommWindowRegister");
-  if (sought != ncclSuccess) {
-    return sought;
+  if (comm->companion == nullptr && !comm->has_had_windows) {
+    const ncclResult_t sought = seek_companion(comm, is_fallback_named());
+    if (sought != ncclSuccess) {
+      return sought;
+    }
   }
+  comm->has_had_windows = true;
   ncclWindow_t theirs = nullptr;
   if (comm->companion != nullptr) {
-    const OnDevice on_device(device_of(comm));
-    auto* const make =
-        fallback().function<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister");
-    const ncclResult_t made = make(comm->companion, buffer, bytes, &theirs, flags);
+    const ncclResult_t made = on_device(comm, [&] {
+      return fallback().function<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister")(
+          comm->companion, buffer, bytes, &theirs, flags);
+    });
     if (made != ncclSuccess) {
       return answer_of("ncclCommWindowRegister", made, comm->companion);
     }
@@ -230,7 +228,7 @@ ncclResult_t make_window(
       result_of(sennit_comm_register(comm->comm, buffer, bytes, &registration));
   *window = theirs != nullptr ? theirs : static_cast<ncclWindow_t>(registration);
   if (theirs != nullptr) {
-    const std::lock_guard lock(windows_mutex);
+    const std::scoped_lock lock(windows_mutex);
     windows()[theirs] = {comm, registration};
   }
   return registered;
@@ -240,14 +238,14 @@ ncclResult_t end_window(ncclComm_t comm, ncclWindow_t window) {
   void* registration = window;
   if (is_nvidias(window)) {
     {
-      const std::lock_guard lock(windows_mutex);
+      const std::scoped_lock lock(windows_mutex);
       registration = windows().at(window).registration;
       windows().erase(window);
     }
-    const OnDevice on_device(device_of(comm));
-    auto* const end =
-        fallback().function<decltype(ncclCommWindowDeregister)>("ncclCommWindowDeregister");
-    const ncclResult_t ended = end(comm->companion, window);
+    const ncclResult_t ended = on_device(comm, [&] {
+      return fallback().function<decltype(ncclCommWindowDeregister)>("ncclCommWindowDeregister")(
+          comm->companion, window);
+    });
     if (ended != ncclSuccess) {
       return answer_of("ncclCommWindowDeregister", ended, comm->companion);
     }
@@ -256,7 +254,7 @@ ncclResult_t end_window(ncclComm_t comm, ncclWindow_t window) {
 }
 
 bool is_nvidias(ncclWindow_t window) {
-  const std::lock_guard lock(windows_mutex);
+  const std::scoped_lock lock(windows_mutex);
   return windows().contains(window);
 }
 

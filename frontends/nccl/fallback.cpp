@@ -6,9 +6,9 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <string_view>
 #include <vector>
 
 namespace sennit_nccl {
@@ -18,6 +18,11 @@ constexpr const char* kName = "libnccl.so.2";
 // What this library reports to programs: an older NCCL lacks part of what they then rely on.
 constexpr int kOldest = SENNIT_NCCL_VERSION;
 constexpr int kMajor = 2;
+
+std::string_view setting() {
+  const char* const set = std::getenv("SENNIT_NCCL_FALLBACK_LIB");
+  return set != nullptr ? set : "";
+}
 
 bool needs_nccl(const link_map& object) {
   const char* strings = nullptr;
@@ -30,15 +35,12 @@ bool needs_nccl(const link_map& object) {
     }
   }
   // The loader relocates the address except where it may not write to it.
-  if (reinterpret_cast<ElfW(Addr)>(strings) < object.l_addr) {
+  if (strings != nullptr && reinterpret_cast<ElfW(Addr)>(strings) < object.l_addr) {
     strings += object.l_addr;
   }
-  for (const auto offset : needed) {
-    if (std::string_view(strings + offset) == kName) {
-      return true;
-    }
-  }
-  return false;
+  return strings != nullptr && std::ranges::any_of(needed, [&](auto offset) {
+           return std::string_view(strings + offset) == kName;
+         });
 }
 
 // Where the loader looks for what an object needs.
@@ -83,7 +85,7 @@ std::string found_beside(void* object) {
 std::string would_have_been_loaded() {
   void* const program = ::dlopen(nullptr, RTLD_LAZY);
   link_map* first = nullptr;
-  if (program == nullptr || ::dlinfo(program, RTLD_DI_LINKMAP, &first) != 0) {
+  if (program == nullptr || ::dlinfo(program, RTLD_DI_LINKMAP, static_cast<void*>(&first)) != 0) {
     return {};
   }
   for (const bool linked : {true, false}) {
@@ -133,9 +135,16 @@ std::string version_text(int version) {
          std::to_string(version % 100);
 }
 
+bool is_fallback_named() { return setting() != "" && setting() != "none"; }
+
+std::string_view why_not_named() {
+  return setting() == "none"
+             ? "SENNIT_NCCL_FALLBACK_LIB is none"
+             : "SENNIT_NCCL_FALLBACK_LIB is not set, so that memory and windows are Sennit's";
+}
+
 std::string fallback_path() {
-  const char* const set = std::getenv("SENNIT_NCCL_FALLBACK_LIB");
-  return set != nullptr && *set != '\0' ? set : would_have_been_loaded();
+  return setting() == "" || setting() == "auto" ? would_have_been_loaded() : std::string(setting());
 }
 
 Fallback open_fallback(const std::string& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace sennit_nccl {
 
@@ -23,8 +24,15 @@ struct Fallback {
   void* symbol(const char* name) const;
 };
 
-// The file that SENNIT_NCCL_FALLBACK_LIB names; where it is not set, the libnccl.so.2 that the
-// program would have got without this one. Empty: none.
+// Whether SENNIT_NCCL_FALLBACK_LIB names a library or says `auto`: then NCCL keeps memory and
+// windows from the start. Where it is not set, NCCL has what is first asked for in a device
+// communicator.
+bool is_fallback_named();
+// Why it is not.
+std::string_view why_not_named();
+
+// The file that SENNIT_NCCL_FALLBACK_LIB names; where it is `auto` or not set, the libnccl.so.2
+// that the program would have got without this one. "none" as it is. Empty: none was found.
 std::string fallback_path();
 
 // Opens a file as the fallback. `path` is empty or "none" where there shall be none.

@@ -1,13 +1,15 @@
-// What NCCL does and this library does not: kernels of the caller's own that reach into windows.
+// What NCCL does and this library does not: kernels of the caller's own that reach into windows,
+// and the memory of those.
 // It is passed on to NVIDIA's NCCL with a companion of the communicator; where there is none, and
 // for what could only be asked of NCCL if it were the communicator itself, the answer is
 // ncclInvalidUsage, and ncclGetLastError says why.
 #include "companion.hpp"
 #include "fallback.hpp"
 #include "group.hpp"
-#include "on_device.hpp"
 
 #include <cstddef>
+#include <mutex>
+#include <set>
 
 namespace sennit_nccl {
 namespace {
@@ -38,12 +40,10 @@ ncclResult_t with_companion(const char* name, ncclComm_t comm, const Call& call)
   }
   const Use use(comm);
   if (comm->companion == nullptr) {
-    return refuse_forwarding(name, without_companion(comm));
+    return refuse_forwarding(name, comm->why_no_companion);
   }
-  int device = -1;
-  sennit_comm_device(comm->comm, &device);
-  const OnDevice on_device(device);
-  return call(comm->companion);
+  comm->passed_on.fetch_add(1, std::memory_order_relaxed);
+  return on_device(comm, [&] { return call(comm->companion); });
 }
 
 ncclResult_t with_window(const char* name, ncclWindow_t window, const auto& call) {
@@ -51,12 +51,53 @@ ncclResult_t with_window(const char* name, ncclWindow_t window, const auto& call
                             : refuse_forwarding(name, "the window is not one that NCCL has made");
 }
 
+// What NCCL has allocated, which it also frees.
+class NvidiasMemory {
+ public:
+  static NvidiasMemory& all() {
+    static auto* const memory = new NvidiasMemory;  // programs free at their very end
+    return *memory;
+  }
+  void insert(void* pointer) {
+    const std::scoped_lock lock(mutex_);
+    pointers_.insert(pointer);
+  }
+  bool erase(void* pointer) {
+    const std::scoped_lock lock(mutex_);
+    return pointers_.erase(pointer) > 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<void*> pointers_;
+};
+
 }  // namespace
 }  // namespace sennit_nccl
 
 using namespace sennit_nccl;  // NOLINT(google-build-using-namespace): entries are one line each
 
 extern "C" {
+
+// Memory that NCCL can make windows of, where it shall keep windows. Ours otherwise: the ranks map
+// each other's, which they cannot do with NCCL's.
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
+  forget_refusal();
+  if (!is_fallback_named() || fallback().handle == nullptr) {
+    return result_of(sennit_mem_alloc_on(pointer, bytes, device_name()));
+  }
+  const ncclResult_t result = pass_on("ncclMemAlloc", nullptr, pointer, bytes);
+  if (result == ncclSuccess) {
+    NvidiasMemory::all().insert(*pointer);
+  }
+  return result;
+}
+
+ncclResult_t ncclMemFree(void* pointer) {
+  forget_refusal();
+  return NvidiasMemory::all().erase(pointer) ? pass_on("ncclMemFree", nullptr, pointer)
+                                             : result_of(sennit_mem_free(pointer));
+}
 
 // Called by all ranks, as in NCCL, which is why a companion may be made here.
 ncclResult_t ncclCommWindowRegister(
@@ -94,7 +135,7 @@ ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* 
   return now_or_at_end(comm, [=] {
     const Use use(comm);
     forget_refusal();
-    const ncclResult_t sought = seek_companion(comm, "ncclDevCommCreate");
+    const ncclResult_t sought = seek_companion_for_kernels(comm);
     return sought != ncclSuccess
                ? sought
                : with_companion("ncclDevCommCreate", comm, [&](ncclComm_t theirs) {
@@ -183,6 +224,8 @@ ncclResult_t ncclWaitSignal(int count, void* signals, ncclComm_t comm, cudaStrea
 
 }  // extern "C"
 
+SENNIT_NCCL_TWIN(ncclMemAlloc);
+SENNIT_NCCL_TWIN(ncclMemFree);
 SENNIT_NCCL_TWIN(ncclCommWindowRegister);
 SENNIT_NCCL_TWIN(ncclCommWindowDeregister);
 SENNIT_NCCL_TWIN(ncclDevCommCreate);

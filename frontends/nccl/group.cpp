@@ -167,6 +167,7 @@ ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
                   "a rank's send to itself and its receive belong into one group");
   }
   hold_until_end(comm);
+  comm->calls.fetch_add(1, std::memory_order_relaxed);
   SelfMessages& messages = group().to_self[comm];
   (message.receives ? messages.receives : messages.sends).push_back(message);
   return ncclSuccess;

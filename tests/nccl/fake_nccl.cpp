@@ -21,7 +21,7 @@ std::vector<std::string> calls;
 std::atomic<int> ids{0};
 
 void write_down(const std::string& call) {
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   calls.push_back(call);
 }
 
@@ -71,6 +71,18 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   write_down("ncclCommAbort" + of_rank(comm));
   delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
+  write_down("ncclMemAlloc " + std::to_string(bytes));
+  *pointer = std::malloc(bytes);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void* pointer) {
+  write_down("ncclMemFree");
+  std::free(pointer);
   return ncclSuccess;
 }
 

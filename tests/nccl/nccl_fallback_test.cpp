@@ -140,6 +140,15 @@ TEST_F(NcclFallback, KeepsWindowsAndDeviceCommunicators) {
   });
 }
 
+TEST_F(NcclFallback, MemoryThatItAllocatesItFrees) {
+  in_child({{kLibrary, SENNIT_FAKE_NCCL}}, [] {
+    void* memory = nullptr;
+    ASSERT_DONE(ncclMemAlloc(&memory, kBytes));
+    EXPECT_DONE(ncclMemFree(memory));
+    EXPECT_EQ(calls(), (std::vector<std::string>{"ncclMemAlloc 4096", "ncclMemFree"}));
+  });
+}
+
 TEST_F(NcclFallback, IsNotOpenedWhereNothingNeedsIt) {
   in_child({{kLibrary, SENNIT_FAKE_NCCL}}, [] {
     run_ranks(2, [](int /*rank*/, ncclComm_t comm) { expect_all_reduce(comm, 2); });
@@ -212,6 +221,34 @@ TEST_F(NcclFallback, IsTheOneThatWouldHaveBeenLoaded) {
       "INFO nccl: communicators.*passed on to the NCCL in .*/fake_nccl/libnccl.so.2");
 }
 
+// Windows and memory are Sennit's then, which kernels could not use: they are not passed on.
+TEST_F(NcclFallback, WithoutItsNameItHasNoWindows) {
+  const std::string fake = SENNIT_FAKE_NCCL;
+  in_child({{"LD_PRELOAD", SENNIT_NCCL}, {"LD_LIBRARY_PATH", fake.substr(0, fake.rfind('/'))}}, [] {
+    run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+      expect_refusal(comm, "memory and windows are Sennit's");
+      void* memory = nullptr;
+      EXPECT_DONE(ncclMemAlloc(&memory, kBytes));
+      EXPECT_DONE(ncclMemFree(memory));
+    });
+    EXPECT_EQ(calls(), std::vector<std::string>());
+  });
+}
+
+TEST_F(NcclFallback, WhatRanWhereIsToldAtTheEnd) {
+  in_child(
+      {{kLibrary, SENNIT_FAKE_NCCL}, {"SENNIT_DEBUG", "INFO"}},
+      [] {
+        run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+          expect_all_reduce(comm, 2);
+          const int requirements = 7;
+          int result = 0;
+          EXPECT_DONE(ncclDevCommCreate(comm, &requirements, &result));
+        });
+      },
+      "ends: 1 calls of 4 bytes ran on Sennit, 1 were passed on");
+}
+
 TEST_F(NcclFallback, IsRefusedWithItsReason) {
   struct Case {
     Variables variables;
@@ -276,7 +313,7 @@ TEST_F(NcclFallback, RanksThatDifferAllRefuse) {
         ::setenv(kLibrary, rank == 0 ? SENNIT_FAKE_NCCL : "none", 1);
         ncclComm_t comm = nullptr;
         EXPECT_DONE(ncclCommInitRank(&comm, 2, id, rank));
-        expect_refusal(comm, rank == 0 ? "rank 1 has no NCCL" : "is none");
+        expect_refusal(comm, rank == 0 ? "rank 1 offers no NCCL" : "is none");
         EXPECT_DONE(ncclCommDestroy(comm));
         ::_exit(testing::Test::HasFailure() ? 1 : 0);
       }
