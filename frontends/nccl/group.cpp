@@ -217,6 +217,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   --group().depth;
   group().held.clear();
   group().to_self.clear();
+  group().acts.clear();
   abandon_calls();
   return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd is not among what Sennit does");
 }

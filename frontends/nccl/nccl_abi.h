@@ -128,10 +128,7 @@ ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* 
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void* device_comm);
 ncclResult_t ncclCommQueryProperties(ncclComm_t comm, void* properties);
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void** pointer);
-ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window,
-                                      size_t offset,
-                                      int peer,
-                                      void** pointer);
+ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void** pointer);
 ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void** pointer);
 ncclResult_t ncclPutSignal(const void* buffer,
                            size_t count,

@@ -27,7 +27,7 @@ void write_down(const std::string& call) {
 
 int number(const char* variable, int otherwise) {
   const char* const value = std::getenv(variable);
-  return value != nullptr ? std::atoi(value) : otherwise;
+  return value != nullptr ? static_cast<int>(std::strtol(value, nullptr, 10)) : otherwise;
 }
 
 std::string of_rank(ncclComm_t comm) { return " rank " + std::to_string(comm->rank); }
