@@ -1,10 +1,12 @@
 """Runs NVIDIA's nccl-tests over this library and over NCCL, and tells what passed and how fast.
 
     python3 bench/gpu/nccl_tests.py --programs DIR --ours LIB --nvidia LIB --out FILE [--ranks N]
-        [--limit-s S]
+        [--limit-s S] [--only TEXT]...
 
 The ranks are processes under mpirun (programs of the name X_perf_mpi), threads of one process, and
-GPUs of one thread. What the time does not suffice for is listed as not run.
+GPUs of one thread. What the time does not suffice for is listed as not run. --only takes the runs
+whose line (program, ranks, arguments) has the text in it. Nothing is passed on to NCCL except where
+programs bring kernels of their own (-D).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -29,6 +32,7 @@ REDUCTIONS = ("all_reduce", "reduce", "reduce_scatter")
 SIZES = ["-b", "8", "-e", "128M", "-f", "16", "-n", "20", "-w", "5"]
 FEW = ["-b", "1", "-e", "16M", "-f", "4096", "-n", "2", "-w", "1"]
 RUN_LIMIT_S = 40
+SHARE = re.compile(r"ends: (\d+) calls of (\d+) bytes ran on Sennit, (\d+) were passed on")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,16 @@ class Run:
     ranks_are: str
     arguments: tuple[str, ...]
     timed: bool = True
+
+    @property
+    def name(self) -> str:
+        """What tells it from others."""
+        return f"{self.collective}_perf, {self.ranks_are}: {' '.join(self.arguments)}"
+
+    @property
+    def needs_nccl(self) -> bool:
+        """Whether its kernels reach into memory that only NCCL makes."""
+        return "-D" in self.arguments
 
 
 def runs() -> Iterator[Run]:
@@ -61,6 +75,11 @@ def runs() -> Iterator[Run]:
     for register in ("1", "2"):
         for collective in ("all_reduce", "all_gather", "alltoall"):
             yield Run(collective, "processes", (*FEW, "-R", register), timed=False)
+            yield Run(collective, "gpus of a thread", (*FEW, "-R", register), timed=False)
+    for collective in ("all_reduce", "alltoall"):
+        yield Run(collective, "processes", (*FEW, "-R", "2", "-D", "1"), timed=False)
+    for collective in COLLECTIVES:
+        yield Run(collective, "processes", (*FEW, "-d", "all"), timed=False)
 
 
 def command(programs: Path, run: Run, ranks: int, report: Path) -> list[str]:
@@ -77,9 +96,11 @@ def command(programs: Path, run: Run, ranks: int, report: Path) -> list[str]:
     return [program, "-t" if run.ranks_are == "threads" else "-g", str(ranks), *own]
 
 
-def execute(command_line: list[str], library: Path, report: Path) -> dict[str, Any]:
+def execute(command_line: list[str], library: Path, fallback: str, report: Path) -> dict[str, Any]:
     """Runs it over the NCCL in `library`: rows by size, and what went wrong if something did."""
     env = {**os.environ, "LD_LIBRARY_PATH": f"{library.parent}:{os.environ['LD_LIBRARY_PATH']}"}
+    env["SENNIT_NCCL_FALLBACK_LIB"] = fallback
+    env.update(SENNIT_DEBUG="INFO", SENNIT_DEBUG_SUBSYS="nccl")
     try:
         done = subprocess.run(
             command_line,
@@ -97,7 +118,16 @@ def execute(command_line: list[str], library: Path, report: Path) -> dict[str, A
     rows = []
     if code == 0 and report.exists():
         rows = json.loads(report.read_text(encoding="utf-8"))["results"]
-    return {"code": code, "rows": rows, "output": text}
+    return {"code": code, "rows": rows, "output": text, "share": share(text)}
+
+
+def share(text: str) -> dict[str, int]:
+    """Calls and bytes, as the library counts them at the end of each communicator."""
+    found = [tuple(map(int, numbers)) for numbers in SHARE.findall(text)]
+    return {
+        key: sum(numbers[i] for numbers in found)
+        for i, key in enumerate(("calls", "bytes", "passed_on"))
+    }
 
 
 def wrong(rows: list[dict[str, Any]]) -> float:
@@ -123,7 +153,8 @@ def compare(arguments: argparse.Namespace, run: Run, scratch: Path) -> dict[str,
         report = scratch / f"{name}.json"
         report.unlink(missing_ok=True)
         line = command(arguments.programs, run, arguments.ranks, report)
-        answers[name] = execute(line, getattr(arguments, name), report)
+        fallback = str(arguments.nvidia) if run.needs_nccl else "none"
+        answers[name] = execute(line, getattr(arguments, name), fallback, report)
     ours = answers["ours"]
     result = {
         "program": f"{run.collective}_perf",
@@ -131,6 +162,7 @@ def compare(arguments: argparse.Namespace, run: Run, scratch: Path) -> dict[str,
         "arguments": " ".join(run.arguments),
         "passed": ours["code"] == 0 and bool(ours["rows"]) and wrong(ours["rows"]) == 0,
         "checked_rows": len(ours["rows"]),
+        "ran_on_sennit": ours["share"],
     }
     if not result["passed"]:
         result["exit_code"] = ours["code"]
@@ -170,6 +202,7 @@ def main() -> None:
         parser.add_argument(option, type=Path, required=True)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--limit-s", type=float, default=480)
+    parser.add_argument("--only", action="append", help="text of the runs that are wanted")
     arguments = parser.parse_args()
     os.environ.setdefault("LD_LIBRARY_PATH", "")
     end = time.monotonic() + arguments.limit_s
@@ -178,17 +211,22 @@ def main() -> None:
     has_mpirun = shutil.which("mpirun") is not None
     with tempfile.TemporaryDirectory() as folder:
         for run in runs():
-            name = f"{run.collective}_perf, {run.ranks_are}: {' '.join(run.arguments)}"
+            if arguments.only and not any(text in run.name for text in arguments.only):
+                continue
             if run.ranks_are == "processes" and not has_mpirun:
-                not_run.append(f"{name} (no mpirun)")
+                not_run.append(f"{run.name} (no mpirun)")
             elif time.monotonic() > end:
-                not_run.append(f"{name} (out of time)")
+                not_run.append(f"{run.name} (out of time)")
             else:
                 results.append(compare(arguments, run, Path(folder)))
                 show(results[-1])
     passed = sum(result["passed"] for result in results)
-    print(f"{passed} of {len(results)} runs passed, {len(not_run)} not run")
-    document = {"runs": results, "not_run": not_run}
+    total = {
+        key: sum(result["ran_on_sennit"][key] for result in results)
+        for key in ("calls", "bytes", "passed_on")
+    }
+    print(f"{passed} of {len(results)} runs passed, {len(not_run)} not run; on Sennit ran {total}")
+    document = {"runs": results, "ran_on_sennit": total, "not_run": not_run}
     arguments.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     raise SystemExit(0 if passed == len(results) else 1)
 

@@ -1,13 +1,26 @@
-// Collectives, sends and receives, operators, memory and registration.
+// Collectives, sends and receives, operators and registration.
 #include "communicator.hpp"
 #include "group.hpp"
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace sennit_nccl {
 namespace {
+
+// What a caller says a call moves.
+struct Elements {
+  std::size_t count;
+  ncclDataType_t type;
+};
+
+std::uint64_t bytes_of(const Elements& elements) {
+  static constexpr std::array<std::size_t, ncclNumTypes> kBytes = {
+      1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return elements.count * kBytes.at(static_cast<std::size_t>(elements.type));
+}
 
 std::optional<sennit_dtype_t> dtype_of(ncclDataType_t type) {
   static constexpr std::array<sennit_dtype_t, ncclNumTypes> kTypes = {SENNIT_INT8,
@@ -39,9 +52,9 @@ std::optional<sennit_redop_t> operator_of(ncclRedOp_t op) {
              : std::nullopt;
 }
 
-// Runs a call whose type is known.
+// Runs what needs a type that is known.
 template <typename Run>
-ncclResult_t moving(ncclComm_t comm, ncclDataType_t type, Run&& run) {
+ncclResult_t typed(ncclComm_t comm, ncclDataType_t type, Run&& run) {
   const auto dtype = dtype_of(type);
   if (!dtype) {
     return refuse(ncclInvalidArgument,
@@ -50,6 +63,19 @@ ncclResult_t moving(ncclComm_t comm, ncclDataType_t type, Run&& run) {
   return on(comm, [&](sennit_comm_t c) {
     hold_until_end(comm);
     return run(c, *dtype);
+  });
+}
+
+// Runs a call, and counts it if it was taken.
+template <typename Run>
+ncclResult_t moving(ncclComm_t comm, const Elements& elements, Run&& run) {
+  return typed(comm, elements.type, [&](sennit_comm_t c, sennit_dtype_t dtype) {
+    const sennit_status_t status = run(c, dtype);
+    if (status == SENNIT_OK || status == SENNIT_IN_PROGRESS) {
+      comm->calls.fetch_add(1, std::memory_order_relaxed);
+      comm->bytes.fetch_add(bytes_of(elements), std::memory_order_relaxed);
+    }
+    return status;
   });
 }
 
@@ -62,24 +88,25 @@ bool is_self(sennit_comm_t comm, int peer) {
 template <typename Run>
 ncclResult_t exchanging(
     ncclComm_t comm, ncclDataType_t type, int peer, SelfMessage message, Run&& run) {
+  const Elements elements{message.count, type};
   if (comm == nullptr || comm->comm == nullptr || !is_self(comm->comm, peer)) {
-    return moving(comm, type, run);
+    return moving(comm, elements, run);
   }
   const auto dtype = dtype_of(type);
   message.dtype = dtype.value_or(SENNIT_UINT8);
-  return dtype ? exchange_with_self(comm, message) : moving(comm, type, run);
+  return dtype ? exchange_with_self(comm, message) : moving(comm, elements, run);
 }
 
 // Runs a reduction whose type and operator are known.
 template <typename Run>
-ncclResult_t reducing(ncclComm_t comm, ncclDataType_t type, ncclRedOp_t op, Run&& run) {
+ncclResult_t reducing(ncclComm_t comm, const Elements& elements, ncclRedOp_t op, Run&& run) {
   const auto redop = operator_of(op);
   if (!redop) {
     return refuse(ncclInvalidArgument,
                   "reduction operator " + std::to_string(static_cast<int>(op)) + " is none");
   }
   return moving(
-      comm, type, [&](sennit_comm_t c, sennit_dtype_t dtype) { return run(c, dtype, *redop); });
+      comm, elements, [&](sennit_comm_t c, sennit_dtype_t dtype) { return run(c, dtype, *redop); });
 }
 
 }  // namespace
@@ -96,7 +123,7 @@ ncclResult_t ncclAllReduce(const void* send,
                            ncclRedOp_t op,
                            ncclComm_t comm,
                            cudaStream_t stream) {
-  return reducing(comm, type, op, [&](auto c, auto dtype, auto redop) {
+  return reducing(comm, {count, type}, op, [&](auto c, auto dtype, auto redop) {
     return sennit_all_reduce(send, recv, count, dtype, redop, c, stream, nullptr);
   });
 }
@@ -109,7 +136,7 @@ ncclResult_t ncclReduce(const void* send,
                         int root,
                         ncclComm_t comm,
                         cudaStream_t stream) {
-  return reducing(comm, type, op, [&](auto c, auto dtype, auto redop) {
+  return reducing(comm, {count, type}, op, [&](auto c, auto dtype, auto redop) {
     return sennit_reduce(send, recv, count, dtype, redop, root, c, stream, nullptr);
   });
 }
@@ -121,7 +148,7 @@ ncclResult_t ncclBroadcast(const void* send,
                            int root,
                            ncclComm_t comm,
                            cudaStream_t stream) {
-  return moving(comm, type, [&](auto c, auto dtype) {
+  return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_broadcast(send, recv, count, dtype, root, c, stream, nullptr);
   });
 }
@@ -141,7 +168,7 @@ ncclResult_t ncclAllGather(const void* send,
                            ncclDataType_t type,
                            ncclComm_t comm,
                            cudaStream_t stream) {
-  return moving(comm, type, [&](auto c, auto dtype) {
+  return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_all_gather(send, recv, count, dtype, c, stream, nullptr);
   });
 }
@@ -153,7 +180,7 @@ ncclResult_t ncclReduceScatter(const void* send,
                                ncclRedOp_t op,
                                ncclComm_t comm,
                                cudaStream_t stream) {
-  return reducing(comm, type, op, [&](auto c, auto dtype, auto redop) {
+  return reducing(comm, {count, type}, op, [&](auto c, auto dtype, auto redop) {
     return sennit_reduce_scatter(send, recv, count, dtype, redop, c, stream, nullptr);
   });
 }
@@ -164,7 +191,7 @@ ncclResult_t ncclAlltoAll(const void* send,
                           ncclDataType_t type,
                           ncclComm_t comm,
                           cudaStream_t stream) {
-  return moving(comm, type, [&](auto c, auto dtype) {
+  return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_all_to_all(send, recv, count, dtype, c, stream, nullptr);
   });
 }
@@ -176,7 +203,7 @@ ncclResult_t ncclGather(const void* send,
                         int root,
                         ncclComm_t comm,
                         cudaStream_t stream) {
-  return moving(comm, type, [&](auto c, auto dtype) {
+  return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_gather(send, recv, count, dtype, root, c, stream, nullptr);
   });
 }
@@ -188,7 +215,7 @@ ncclResult_t ncclScatter(const void* send,
                          int root,
                          ncclComm_t comm,
                          cudaStream_t stream) {
-  return moving(comm, type, [&](auto c, auto dtype) {
+  return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_scatter(send, recv, count, dtype, root, c, stream, nullptr);
   });
 }
@@ -222,7 +249,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
     return refuse(ncclInvalidArgument, "the result pointer or the scalar is NULL");
   }
   sennit_redop_t made = SENNIT_SUM;
-  const ncclResult_t result = moving(comm, type, [&](auto c, auto dtype) {
+  const ncclResult_t result = typed(comm, type, [&](auto c, auto dtype) {
     // Host ranks stand in for GPUs in tests: what NCCL calls device memory is host memory there.
     int device = -1;
     sennit_comm_device(c, &device);
@@ -240,38 +267,12 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   });
 }
 
-ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
-  forget_refusal();
-  return result_of(sennit_mem_alloc_on(pointer, bytes, device_name()));
-}
-
-ncclResult_t ncclMemFree(void* pointer) {
-  forget_refusal();
-  return result_of(sennit_mem_free(pointer));
-}
-
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
   return on(comm, [&](sennit_comm_t c) { return sennit_comm_register(c, buffer, bytes, handle); });
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   return on(comm, [&](sennit_comm_t c) { return sennit_comm_deregister(c, handle); });
-}
-
-// A window is a registration: flags say how NCCL may use it, and change no result.
-ncclResult_t ncclCommWindowRegister(
-    ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int /*flags*/) {
-  if (window == nullptr) {
-    return refuse(ncclInvalidArgument, "the result pointer is NULL");
-  }
-  void* handle = nullptr;
-  const ncclResult_t result = ncclCommRegister(comm, buffer, bytes, &handle);
-  *window = static_cast<ncclWindow_t>(handle);
-  return result;
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  return ncclCommDeregister(comm, window);
 }
 
 }  // extern "C"
@@ -289,9 +290,5 @@ SENNIT_NCCL_TWIN(ncclSend);
 SENNIT_NCCL_TWIN(ncclRecv);
 SENNIT_NCCL_TWIN(ncclRedOpCreatePreMulSum);
 SENNIT_NCCL_TWIN(ncclRedOpDestroy);
-SENNIT_NCCL_TWIN(ncclMemAlloc);
-SENNIT_NCCL_TWIN(ncclMemFree);
 SENNIT_NCCL_TWIN(ncclCommRegister);
 SENNIT_NCCL_TWIN(ncclCommDeregister);
-SENNIT_NCCL_TWIN(ncclCommWindowRegister);
-SENNIT_NCCL_TWIN(ncclCommWindowDeregister);

@@ -1,6 +1,7 @@
 // Communicators: making, deriving, asking, ending.
 #include "communicator.hpp"
 
+#include "companion.hpp"
 #include "group.hpp"
 
 #include <algorithm>
@@ -78,6 +79,7 @@ ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank,
     return refuse(ncclInvalidArgument, "the result pointer is NULL");
   }
   forget_refusal();
+  say_what_is_ours();
   sennit_unique_id_t key;
   std::memcpy(&key, &id, sizeof(key));
   sennit_config_t config = config_of(wish);
@@ -124,11 +126,7 @@ ncclResult_t derive(ncclComm_t parent,
     const sennit_status_t status = make(parent->comm, &made->comm, &full);
     return hand_out(std::move(made), status, result);
   };
-  if (in_group()) {
-    run_at_end(run);
-    return ncclSuccess;
-  }
-  return run();
+  return now_or_at_end(parent, run);
 }
 
 }  // namespace
@@ -177,6 +175,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
     return refuse(ncclInvalidArgument, "the number of devices must be positive");
   }
   forget_refusal();
+  say_what_is_ours();
   const auto size = static_cast<std::size_t>(count);
   std::vector<int> numbers(size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -225,6 +224,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     return ncclSuccess;
   }
   forget_refusal();
+  sennit_status_t state = SENNIT_OK;
+  const bool failed = sennit_comm_async_error(comm->comm, &state) != SENNIT_OK ||
+                      (state != SENNIT_OK && state != SENNIT_IN_PROGRESS);
+  say_what_ran(comm);
+  end_companion(comm, failed);
   sennit_comm_destroy(comm->self);
   const sennit_status_t status = sennit_comm_destroy(comm->comm);
   delete comm;

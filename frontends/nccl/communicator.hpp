@@ -6,6 +6,7 @@
 #include "sennit/sennit.h"
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -13,8 +14,18 @@ struct ncclComm {
   sennit_comm_t comm = nullptr;
   // Of this rank alone: what it sends to itself is a broadcast here. Made when it is first needed.
   sennit_comm_t self = nullptr;
+  // NVIDIA's communicator of the same ranks, or why there is none. All ranks have the same.
+  ncclComm_t companion = nullptr;
+  std::string why_no_companion = "no window or device communicator was made on this communicator";
+  // Whether a window was made, and whether NCCL was asked for.
+  bool has_had_windows = false;
+  bool companion_sought = false;
   // Calls of a communicator that does not block may answer ncclInProgress.
   bool blocking = true;
+  // What ran on it and on its companion, to be told at its end.
+  std::atomic<std::uint64_t> calls{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> passed_on{0};
   // Threads inside a call, and calls of groups that have not ended: nothing is freed before.
   std::atomic<int> users{0};
 };

@@ -1,5 +1,6 @@
 #include "group.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <map>
@@ -15,19 +16,6 @@ struct SelfMessages {
   std::vector<SelfMessage> receives;
 };
 
-struct Group {
-  int depth = 0;
-  std::map<ncclComm_t, SelfMessages> to_self;
-  std::vector<Use> held;
-  std::vector<ncclComm_t> joining;
-  std::vector<std::function<ncclResult_t()>> makers;
-};
-
-Group& group() {
-  thread_local Group open;
-  return open;
-}
-
 // The first that is neither success nor progress; progress before success.
 ncclResult_t worse(ncclResult_t first, ncclResult_t second) {
   const auto is_error = [](ncclResult_t r) { return r != ncclSuccess && r != ncclInProgress; };
@@ -35,6 +23,38 @@ ncclResult_t worse(ncclResult_t first, ncclResult_t second) {
     return first;
   }
   return second;
+}
+
+using Act = std::function<ncclResult_t()>;
+
+// Of one communicator, in their order.
+struct Acts {
+  ncclComm_t comm = nullptr;
+  std::vector<Act> acts;
+
+  ncclResult_t run() const {
+    ncclResult_t result = ncclSuccess;
+    for (const Act& act : acts) {
+      result = worse(result, act());
+      if (result != ncclSuccess && result != ncclInProgress) {
+        break;
+      }
+    }
+    return result;
+  }
+};
+
+struct Group {
+  int depth = 0;
+  std::map<ncclComm_t, SelfMessages> to_self;
+  std::vector<Use> held;
+  std::vector<ncclComm_t> joining;
+  std::vector<Acts> acts;
+};
+
+Group& group() {
+  thread_local Group open;
+  return open;
 }
 
 // How the joining of one communicator ended, which it does within SENNIT_JOIN_TIMEOUT_S; of one
@@ -85,29 +105,29 @@ ncclResult_t pair_up(ncclComm_t comm, const SelfMessages& messages) {
 }
 
 // Side by side, for each may wait for another.
-ncclResult_t run_all(const std::vector<std::function<ncclResult_t()>>& makers) {
-  if (makers.size() == 1) {
-    return makers.front()();
+ncclResult_t run_all(const std::vector<Acts>& all) {
+  if (all.size() == 1) {
+    return all.front().run();
   }
-  std::vector<ncclResult_t> results(makers.size(), ncclSuccess);
-  std::vector<std::string> errors(makers.size());
+  std::vector<ncclResult_t> results(all.size(), ncclSuccess);
+  std::vector<std::string> errors(all.size());
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < makers.size(); ++i) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
       threads.emplace_back([&, i] {
-        results[i] = makers[i]();
+        results[i] = all[i].run();
         errors[i] = results[i] == ncclSuccess ? "" : last_error();
       });
     }
   }
-  ncclResult_t all = ncclSuccess;
-  for (std::size_t i = 0; i < makers.size(); ++i) {
-    const ncclResult_t before = std::exchange(all, worse(all, results[i]));
-    if (all != before) {
-      refuse(all, errors[i]);  // told by this thread from now on
+  ncclResult_t worst = ncclSuccess;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const ncclResult_t before = std::exchange(worst, worse(worst, results[i]));
+    if (worst != before) {
+      refuse(worst, errors[i]);  // told by this thread from now on
     }
   }
-  return all;
+  return worst;
 }
 
 // Ends the library's group without its calls.
@@ -128,7 +148,18 @@ void hold_until_end(ncclComm_t comm) {
 
 void join_at_end(ncclComm_t comm) { group().joining.push_back(comm); }
 
-void run_at_end(std::function<ncclResult_t()> make) { group().makers.push_back(std::move(make)); }
+ncclResult_t now_or_at_end(ncclComm_t comm, Act act) {
+  if (!in_group()) {
+    return act();
+  }
+  std::vector<Acts>& all = group().acts;
+  auto of_comm = std::ranges::find(all, comm, &Acts::comm);
+  if (of_comm == all.end()) {
+    of_comm = all.insert(all.end(), Acts{.comm = comm, .acts = {}});
+  }
+  of_comm->acts.push_back(std::move(act));
+  return ncclSuccess;
+}
 
 ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
   if (!in_group()) {
@@ -136,6 +167,7 @@ ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
                   "a rank's send to itself and its receive belong into one group");
   }
   hold_until_end(comm);
+  comm->calls.fetch_add(1, std::memory_order_relaxed);
   SelfMessages& messages = group().to_self[comm];
   (message.receives ? messages.receives : messages.sends).push_back(message);
   return ncclSuccess;
@@ -165,7 +197,7 @@ ncclResult_t ncclGroupEnd(void) {
     for (ncclComm_t comm : std::exchange(group().joining, {})) {
       result = worse(result, await(comm));
     }
-    result = worse(result, run_all(std::exchange(group().makers, {})));
+    result = worse(result, run_all(std::exchange(group().acts, {})));
     for (const auto& [comm, messages] : std::exchange(group().to_self, {})) {
       result = worse(result, pair_up(comm, messages));
     }
@@ -185,6 +217,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   --group().depth;
   group().held.clear();
   group().to_self.clear();
+  group().acts.clear();
   abandon_calls();
   return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd is not among what Sennit does");
 }

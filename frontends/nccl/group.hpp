@@ -16,8 +16,9 @@ void hold_until_end(ncclComm_t comm);
 
 // Until the group ends: a communicator that joins in the background.
 void join_at_end(ncclComm_t comm);
-// At the group's end: what waits for other ranks, some of which this thread may make, too.
-void run_at_end(std::function<ncclResult_t()> make);
+// What waits for the other ranks of a communicator: in a group at its end, for this thread may act
+// for those, too. What a group has of one communicator runs in its order.
+ncclResult_t now_or_at_end(ncclComm_t comm, std::function<ncclResult_t()> act);
 
 // One end of a message of a rank to itself. The k-th send of a group meets the k-th receive.
 struct SelfMessage {

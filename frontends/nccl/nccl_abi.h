@@ -123,6 +123,28 @@ ncclResult_t ncclCommWindowRegister(
     ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int flags);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 
+/* For kernels of the program's own. What is not looked at here is a pointer to anything. */
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* result);
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void* device_comm);
+ncclResult_t ncclCommQueryProperties(ncclComm_t comm, void* properties);
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void** pointer);
+ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void** pointer);
+ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void** pointer);
+ncclResult_t ncclPutSignal(const void* buffer,
+                           size_t count,
+                           ncclDataType_t type,
+                           int peer,
+                           ncclWindow_t window,
+                           size_t offset,
+                           int signal,
+                           int context,
+                           unsigned flags,
+                           ncclComm_t comm,
+                           cudaStream_t stream);
+ncclResult_t ncclSignal(
+    int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclWaitSignal(int count, void* signals, ncclComm_t comm, cudaStream_t stream);
+
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
                                       void* scalar,
                                       ncclDataType_t type,

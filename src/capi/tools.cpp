@@ -4,9 +4,12 @@
 #include "algo/algorithm.hpp"
 #include "base/env.hpp"
 #include "base/json.hpp"
+#include "base/log.hpp"
+#include "capi/guard.hpp"
 #include "capi/handles.hpp"
 #include "capi/respond.hpp"
 #include "discover/discover.hpp"
+#include "drivers/cuda/cuda.hpp"
 #include "schedule/json_form.hpp"
 #include "schedule/picture.hpp"
 #include "schedule/plan.hpp"
@@ -340,3 +343,22 @@ sennit_status_t sennit_tool_last_plan(sennit_comm_t comm, char** answer) {
 }
 
 void sennit_tool_free(char* answer) { std::free(answer); }
+
+void sennit_tool_log(const char* subsystem, const char* text) {
+  SENNIT_INFO(subsystem, "{}", text);
+}
+
+sennit_status_t sennit_tool_on_device(sennit_comm_t comm, void (*act)(void*), void* argument) {
+  return sennit::guard([&]() -> sennit::Status {
+    SENNIT_RETURN_IF_ERROR(sennit::check_comm(comm));
+    if (comm->device == nullptr) {
+      act(argument);
+      return {};
+    }
+    SENNIT_ASSIGN_OR_RETURN(sennit::CudaDriver* const driver, sennit::cuda_driver());
+    const sennit::DeviceScope scope(*driver, comm->device->device());
+    SENNIT_RETURN_IF_ERROR(scope.status());
+    act(argument);
+    return {};
+  });
+}

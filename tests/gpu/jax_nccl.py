@@ -58,13 +58,14 @@ def main() -> None:
     parts = np.arange(ranks * PART, dtype=np.float32).reshape(ranks, PART) % 97
     spec = PartitionSpec(AXIS)
     for name, collective in collectives(ranks).items():
+        print(f"{name}: begins", flush=True)
         run = jax.jit(
             jax.shard_map(collective, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         )
         for _ in range(3):
             found = np.asarray(run(parts.ravel()))
         np.testing.assert_array_equal(found, expected(name, parts), err_msg=name)
-        print(f"{name}: passed")
+        print(f"{name}: passed", flush=True)
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     print("libraries:", sorted({line.split()[-1] for line in maps if "libnccl.so" in line}))
 

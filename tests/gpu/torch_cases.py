@@ -1,11 +1,13 @@
 """What each rank of a torch.distributed job does, so that two NCCLs can be compared.
 
 A case gives a tensor or a list of tensors that must be the same over any library. Values are small
-whole numbers, so that sums are exact in every type and order.
+whole numbers, so that sums are exact in every type and order. Cases stand in suites: each is a job
+of its own, so that what ends one leaves the others.
 """
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -44,14 +46,13 @@ class Cases:
         """The number in the world of a rank of this group."""
         return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
-    def all(self) -> Iterator[Case]:
-        """All cases with their names."""
+    def operations(self) -> Iterator[Case]:
+        """Each operation by itself."""
         yield from self.reductions()
         yield from self.moves()
         yield from self.uneven()
-        yield from self.messages()
         yield from self.objects()
-        yield from self.orders()
+        yield from self.messages()
 
     def basic(self) -> Iterator[Case]:
         """A few cases, for many groups."""
@@ -264,14 +265,20 @@ class Cases:
         dist.broadcast_object_list(found, self.global_rank(1), self.group, device=self.device)
         return torch.tensor([found[0]["from"], found[1]])
 
-    def orders(self) -> Iterator[Case]:
+    def streams(self) -> Iterator[Case]:
         """Calls in several streams, and in graphs."""
         yield "calls that were not waited for, in order", self.asynchronous
         yield "calls in two streams in turns", self.interleaved
         if self.device.type == "cuda":
             yield "calls of a stream of the caller's", self.side_stream
             yield "a graph, replayed", self.graph
+
+    def memory(self) -> Iterator[Case]:
+        """Memory of ncclMemAlloc, after a call, which makes the communicator to register it on."""
+        yield "all_reduce", partial(self.all_reduce, LARGE)
+        if self.device.type == "cuda":
             yield "memory of ncclMemAlloc, registered", self.registered
+        yield "all_reduce, afterwards", partial(self.all_reduce, LARGE)
 
     def asynchronous(self) -> Tensors:
         tensors = [self.values(LARGE) for _ in range(8)]
@@ -312,25 +319,37 @@ class Cases:
         return x
 
     def registered(self) -> torch.Tensor:
+        """What lies in the pool goes before the pool does, which frees its memory when it ends."""
         group = self.group or dist.group.WORLD
         backend = group._get_backend(self.device)
         pool = torch.cuda.MemPool(backend.mem_allocator)
         with torch.cuda.use_mem_pool(pool):
-            x = self.values(LARGE)
+            x = self.values(LARGE).clone()
         backend.register_mem_pool(pool)
         dist.all_reduce(x, group=self.group)
+        result = x.cpu()
         torch.cuda.synchronize()
         backend.deregister_mem_pool(pool)
-        return x.clone()
+        del x
+        del pool
+        return result
 
 
-def outcome(case: Callable[[], Tensors]) -> Tensors:
-    """What the case gives, on the host; or the error that it ended with, as text."""
+def digest(tensor: torch.Tensor) -> str:
+    """The tensor's type, shape, bits (by their hash) and first values."""
+    host = tensor.detach().cpu().contiguous()
+    plain = torch.view_as_real(host).contiguous() if host.is_complex() else host
+    bits = hashlib.sha256(plain.reshape(-1).view(torch.uint8).numpy())
+    first = host.flatten()[:4].tolist()
+    return f"{host.dtype} {list(host.shape)} {bits.hexdigest()[:16]} {first}"
+
+
+def outcome(case: Callable[[], Tensors]) -> list[str] | str:
+    """What the case gives; or the error that it ended with."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = case()
-        tensors = result if isinstance(result, list) else [result]
-        return [tensor.cpu() for tensor in tensors]
+        return [digest(tensor) for tensor in (result if isinstance(result, list) else [result])]
     except Exception as error:  # any error is an outcome that the two libraries may differ in
         return f"{type(error).__name__}: {error}"

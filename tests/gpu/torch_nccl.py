@@ -1,10 +1,11 @@
 """Runs jobs of torch.distributed over this library and over NVIDIA's NCCL, and compares them.
 
-    python3 tests/gpu/torch_nccl.py --ours LIB --out FILE [--ranks N] [--limit-s S]
-        [--part operations|killed|left|training]
+    python3 tests/gpu/torch_nccl.py --ours LIB --out FILE [--ranks N] [--limit-s S] [--steps N]
+        [--part operations|streams|memory|groups|killed|left|training]...
 
 LIB is preloaded in the one run and not in the other. Each case of each rank must give the same; a
-rank that is killed must be told to the others. --device cpu tries the script itself, over Gloo.
+rank that is killed must be told to the others. A rank writes down each case when it begins, so that
+one that crashes is known. --device cpu tries the script itself, over Gloo.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-PARTS = ("operations", "killed", "left", "training")
+SUITES = ("operations", "streams", "memory", "groups")
+PARTS = (*SUITES, "killed", "left", "training")
 TOLD_WITHIN_S = 30.0
+SHARE = re.compile(r"ends: (\d+) calls of (\d+) bytes ran on Sennit, (\d+) were passed on")
 
 
 # ---- Each rank ----
@@ -44,6 +49,7 @@ class Rank:
         self.rank = int(os.environ["RANK"])
         self.size = int(os.environ["WORLD_SIZE"])
         self.folder = Path(options.folder)
+        self.steps = options.steps
         self.backend = "gloo" if options.device == "cpu" else "nccl"
         self.device = torch.device("cpu")
         if options.device != "cpu":
@@ -61,43 +67,68 @@ class Rank:
             device_id=self.device if eager and self.device.type == "cuda" else None,
         )
 
-    def operations(self) -> None:
-        """All cases on the world, some on other groups and in groups that are made again."""
-        import torch
-        from torch_cases import Cases, outcome
+    def take(self, prefix: str, cases: Any) -> None:
+        """Runs cases and writes down what each gives."""
+        from torch_cases import outcome
 
-        results: dict[str, Any] = {}
+        with (self.folder / f"{self.rank}.jsonl").open("a", encoding="utf-8") as file:
 
-        def take(prefix: str, cases: Any) -> None:
+            def write(entry: dict[str, Any]) -> None:
+                file.write(json.dumps(entry) + "\n")
+                file.flush()
+
             for name, case in cases:
-                results[f"{prefix}: {name}"] = outcome(case)
+                write({"begins": f"{prefix}: {name}"})
+                write({"case": f"{prefix}: {name}", "outcome": outcome(case)})
+            write({"libraries": libraries()})
+
+    def suite(self, name: str) -> None:
+        """A suite of cases on the world."""
+        from torch_cases import Cases
+
+        self.join(name)
+        self.take("world", getattr(Cases(self.device), name)())
+        self.dist.destroy_process_group()
+
+    def operations(self) -> None:
+        self.suite("operations")
+
+    def streams(self) -> None:
+        self.suite("streams")
+
+    def memory(self) -> None:
+        self.suite("memory")
+
+    def groups(self) -> None:
+        """A few cases on groups of ranks, and on groups that are made again."""
+        from torch_cases import Cases
 
         self.join("first")
-        take("world", Cases(self.device).all())
         for members in ([0, 1], [2, 3], [0, 2, 3], [0, 1, 2, 3]):
             if max(members) >= self.size:
                 continue
             group = self.dist.new_group(members)
             if self.rank in members:
-                take(f"group {members}", Cases(self.device, group).basic())
+                self.take(f"group {members}", Cases(self.device, group).basic())
                 self.dist.destroy_process_group(group)
-        take("world, after its groups", Cases(self.device).basic())
+        self.take("world, after its groups", Cases(self.device).basic())
         self.dist.destroy_process_group()
         for attempt in range(2):
             self.join(f"again-{attempt}", eager=True)
-            take(f"made again, {attempt}", Cases(self.device).basic())
-            if self.device.type == "cuda":
-                half = self.dist.split_group(split_ranks=[[0, 1], [2, 3]][: self.size // 2])
-                take(f"split, {attempt}", Cases(self.device, half).basic())
+            self.take(f"made again, {attempt}", Cases(self.device).basic())
+            if self.device.type == "cuda" and self.size % 2 == 0:
+                pairs = [[rank, rank + 1] for rank in range(0, self.size, 2)]
+                half = self.dist.split_group(split_ranks=pairs)
+                self.take(f"split, {attempt}", Cases(self.device, half).basic())
+                self.dist.destroy_process_group(half)
             self.dist.destroy_process_group()
-        torch.save({"results": results, "libraries": libraries()}, self.folder / f"{self.rank}.pt")
 
     def training(self) -> None:
         """Some models, to be compared by their losses."""
         from torch_training import run_all
 
         self.join("training")
-        run_all(self.device, self.folder)
+        run_all(self.device, self.folder, self.steps)
         self.dist.destroy_process_group()
 
     def left(self) -> None:
@@ -143,12 +174,18 @@ class Rank:
 # ---- The job ----
 
 
-def environment(options: argparse.Namespace, library: Path | None, rank: int) -> dict[str, str]:
+def environment(
+    options: argparse.Namespace, part: str, library: Path | None, rank: int, folder: Path
+) -> dict[str, str]:
     """What one rank is started with."""
     env = dict(os.environ)
+    env["PYTHONFAULTHANDLER"] = "1"  # a crash tells where it was
+    env.update(SENNIT_DEBUG="INFO", SENNIT_DEBUG_SUBSYS="nccl")
+    env["SENNIT_DEBUG_FILE"] = str(folder / f"sennit-{rank}.log")
     env.update(RANK=str(rank), WORLD_SIZE=str(options.ranks), LOCAL_RANK=str(rank))
-    # What PyTorch records of its calls, and no watchdog that ends the process first.
-    env.update(TORCH_FR_BUFFER_SIZE="20000", TORCH_NCCL_TRACE_BUFFER_SIZE="20000")
+    if part == "training":  # what PyTorch records of its calls; it keeps their events
+        env["TORCH_FR_BUFFER_SIZE"] = "20000"
+    # No watchdog that ends the process first.
     env.update(TORCH_NCCL_ASYNC_ERROR_HANDLING="0", TORCH_NCCL_ENABLE_MONITORING="0")
     if library is not None:
         env["LD_PRELOAD"] = str(library)
@@ -160,13 +197,14 @@ def run_job(
 ) -> dict[str, Any]:
     """Runs all ranks of a part; how each ended, and what it wrote."""
     own = [sys.executable, __file__, "--rank-of", part, "--folder", str(folder)]
+    own += ["--steps", str(options.steps)]
     processes = []
     for rank in range(options.ranks):
         with (folder / f"{rank}.log").open("wb") as log:
             processes.append(
                 subprocess.Popen(
                     [*own, "--device", options.device],
-                    env=environment(options, library, rank),
+                    env=environment(options, part, library, rank, folder),
                     stdout=log,
                     stderr=subprocess.STDOUT,
                 )
@@ -179,91 +217,139 @@ def run_job(
         process.kill()
         process.wait()
     logs = [(folder / f"{rank}.log").read_text(errors="replace") for rank in range(options.ranks)]
-    return {"exit_codes": codes, "logs": logs}
+    return {
+        "exit_codes": codes,
+        "logs": logs,
+        "ended": codes == [0] * options.ranks,
+        "share": share(folder),
+    }
 
 
-def both(options: argparse.Namespace, part: str, root: Path) -> tuple[dict[str, Any], bool]:
-    """Runs a part over both libraries; whether all ranks of both came to their end."""
+def share(folder: Path) -> dict[str, int]:
+    """Calls and bytes, as the library counts them at the end of each communicator of each rank."""
+    total = {"calls": 0, "bytes": 0, "passed_on": 0}
+    for log in folder.glob("sennit-*.log"):
+        for found in SHARE.findall(log.read_text(errors="replace")):
+            for key, number in zip(total, found, strict=True):
+                total[key] += int(number)
+    return total
+
+
+def both(options: argparse.Namespace, part: str, root: Path) -> dict[str, Any]:
+    """Runs a part over both libraries."""
     jobs = {}
     for name, library in (("ours", options.ours), ("nvidia", None)):
         (root / name).mkdir()
         jobs[name] = run_job(options, part, library, root / name, options.limit_s)
-    return jobs, all(job["exit_codes"] == [0] * options.ranks for job in jobs.values())
+    return jobs
 
 
-def compare_operations(options: argparse.Namespace, root: Path) -> dict[str, Any]:
-    """Each case of each rank, over both libraries."""
-    jobs, ended = both(options, "operations", root)
-    if not ended:
-        return failure(jobs)
-    import torch
+def written(folder: Path, rank: int) -> tuple[dict[str, Any], str | None, list[str]]:
+    """A rank's cases, the one in which it stopped if it did, and the libraries it had loaded."""
+    cases: dict[str, Any] = {}
+    begun: str | None = None
+    loaded: list[str] = []
+    path = folder / f"{rank}.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        entry = json.loads(line)
+        begun = entry.get("begins", begun)
+        loaded = entry.get("libraries", loaded)
+        if "case" in entry:
+            cases[entry["case"]] = entry["outcome"]
+    return cases, begun if begun not in cases else None, loaded
 
-    same, differing, loaded = 0, [], set()
+
+def compare_cases(options: argparse.Namespace, part: str, root: Path) -> dict[str, Any]:
+    """Each case of each rank, over both libraries; of NCCL's run what there is of it."""
+    jobs = both(options, part, root)
+    same, failing_in_both, differing, stopped = 0, set(), [], []
+    loaded: set[str] = set()
     for rank in range(options.ranks):
-        ours, theirs = (torch.load(root / name / f"{rank}.pt") for name in ("ours", "nvidia"))
-        loaded |= set(ours["libraries"])
-        for name, expected in theirs["results"].items():
-            found = ours["results"].get(name)
+        ours, our_stop, our_files = written(root / "ours", rank)
+        theirs, their_stop, _ = written(root / "nvidia", rank)
+        loaded |= set(our_files)
+        for name, stop in (("ours", our_stop), ("nvidia", their_stop)):
+            stopped += [{"library": name, "rank": rank, "in": stop}] if stop else []
+        for name, expected in theirs.items():
+            found = ours.get(name)
             if is_same(found, expected):
                 same += 1
+                failing_in_both |= {f"{name}: {expected}"} if isinstance(expected, str) else set()
             else:
                 differing.append({"rank": rank, "case": name, **difference(found, expected)})
-    return {
-        "passed": not differing and same > 0,
+    result = {
+        "passed": not differing and same > 0 and jobs["ours"]["ended"],
         "same": same,
+        "failing_in_both": sorted(failing_in_both),
         "differing": differing,
+        "stopped": stopped,
         "libraries": sorted(loaded),
+        "ran_on_sennit": jobs["ours"]["share"],
     }
+    if not all(job["ended"] for job in jobs.values()):
+        result["jobs"] = failure(jobs)["jobs"]
+    return result
 
 
 def is_same(found: Any, expected: Any) -> bool:
     """Equal to the bit; where NCCL itself fails, both must."""
-    if isinstance(expected, str) or isinstance(found, str) or found is None:
+    if isinstance(expected, str) or isinstance(found, str):
         return isinstance(expected, str) and isinstance(found, str)
-    pairs = list(zip(found, expected, strict=True))
-    return all(bool((a == b).all()) and a.dtype == b.dtype for a, b in pairs)
+    return bool(found == expected)
 
 
 def difference(found: Any, expected: Any) -> dict[str, str]:
     """Both outcomes, short."""
+    return {"ours": str(found)[-400:], "nvidia": str(expected)[-400:]}
 
-    def text(outcome: Any) -> str:
-        if isinstance(outcome, str) or outcome is None:
-            return str(outcome)[-400:]
-        return str([tensor.flatten()[:4].tolist() for tensor in outcome])[:200]
 
-    return {"ours": text(found), "nvidia": text(expected)}
+def compare_losses(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """A model's losses step by step: the first ones close, the last ones as low.
+
+    Sums of another order differ in the last place, and training makes more of it.
+    """
+    pairs = list(zip(ours["losses"], theirs["losses"], strict=True))
+    apart = [abs(a - b) / abs(b) for a, b in pairs]
+    ends = [sum(losses["losses"][-10:]) / 10 for losses in (ours, theirs)]
+    return {
+        "passed": max(apart[:10]) < 1e-2 and abs(ends[0] - ends[1]) < 0.1 * abs(ends[1]),
+        "steps": len(pairs),
+        "steps_equal_to_the_bit": sum(a == b for a, b in pairs),
+        "largest_relative_difference_of_10_steps": max(apart[:10]),
+        "largest_relative_difference": max(apart),
+        "first_and_last_loss": [pairs[0][0], pairs[-1][0]],
+        "mean_of_last_10_losses": ends[0],
+        "nvidia_mean_of_last_10_losses": ends[1],
+        "ms_a_step": ours["ms_a_step"],
+        "nvidia_ms_a_step": theirs["ms_a_step"],
+        "kernels_of_communication": ours.get("kernels"),
+    }
 
 
 def compare_training(options: argparse.Namespace, root: Path) -> dict[str, Any]:
-    """Losses step by step, over both libraries."""
-    jobs, ended = both(options, "training", root)
-    if not ended:
-        return failure(jobs)
-    ours, theirs = (
-        json.loads((root / name / "training.json").read_text(encoding="utf-8"))
-        for name in ("ours", "nvidia")
-    )
-    models: dict[str, Any] = {}
-    for name in ours:
-        if "losses" not in ours[name]:
-            continue
-        pairs = list(zip(ours[name]["losses"], theirs[name]["losses"], strict=True))
-        models[name] = {
-            "steps": len(pairs),
-            "first_and_last_loss": [pairs[0][0], pairs[-1][0]],
-            "largest_relative_difference": max(abs(a - b) / abs(b) for a, b in pairs),
-            "ms_a_step": ours[name]["ms_a_step"],
-            "nvidia_ms_a_step": theirs[name]["ms_a_step"],
-            "kernels_of_communication": ours[name].get("kernels"),
-        }
-    # Sums of another order differ in the last place, and training makes more of it.
-    passed = all(m["largest_relative_difference"] < 1e-2 for m in models.values())
-    return {
-        "passed": passed and bool(models),
-        "models": models,
-        "handed_to_nccl": ours.get("handed to NCCL"),
+    """Losses of each model, over both libraries; what a job did not come to is missing."""
+    jobs = both(options, "training", root)
+    results: list[dict[str, Any]] = []
+    for name in ("ours", "nvidia"):
+        path = root / name / "training.json"
+        results.append(json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
+    ours, theirs = results
+    models = {
+        name: compare_losses(ours[name], theirs[name])
+        for name in ours
+        if "losses" in ours[name] and "losses" in theirs.get(name, {})
     }
+    ended = all(job["ended"] for job in jobs.values())
+    result = {
+        "passed": ended and bool(models) and all(m["passed"] for m in models.values()),
+        "models": models,
+        "not_run": {name: r for name, r in ours.items() if "absent" in r or "failed" in r},
+        "handed_to_nccl": ours.get("handed to NCCL"),
+        "ran_on_sennit": jobs["ours"]["share"],
+    }
+    if not ended:
+        result["jobs"] = failure(jobs)["jobs"]
+    return result
 
 
 def check_killed(options: argparse.Namespace, root: Path) -> dict[str, Any]:
@@ -282,8 +368,7 @@ def check_killed(options: argparse.Namespace, root: Path) -> dict[str, Any]:
 def check_left(options: argparse.Namespace, root: Path) -> dict[str, Any]:
     """That programs end well that destroy nothing."""
     job = run_job(options, "left", options.ours, root, options.limit_s)
-    ended = job["exit_codes"] == [0] * options.ranks
-    return {"passed": True} if ended else failure({"ours": job})
+    return {"passed": True} if job["ended"] else failure({"ours": job})
 
 
 def failure(jobs: dict[str, Any]) -> dict[str, Any]:
@@ -291,7 +376,7 @@ def failure(jobs: dict[str, Any]) -> dict[str, Any]:
     return {
         "passed": False,
         "jobs": {
-            name: {"exit_codes": job["exit_codes"], "logs": [log[-1200:] for log in job["logs"]]}
+            name: {"exit_codes": job["exit_codes"], "logs": [log[-4000:] for log in job["logs"]]}
             for name, job in jobs.items()
         },
     }
@@ -300,17 +385,19 @@ def failure(jobs: dict[str, Any]) -> dict[str, Any]:
 def show(part: str, result: dict[str, Any], elapsed_s: float) -> None:
     """A few lines of a part."""
     print(f"torch {part}: {'passed' if result['passed'] else 'FAILED'} in {elapsed_s:.0f} s")
-    for key in ("same", "libraries", "handed_to_nccl"):
+    keys = ("same", "libraries", "ran_on_sennit", "handed_to_nccl", "not_run", "failing_in_both")
+    for key in keys:
         if key in result:
             print(f"  {key}: {result[key]}")
-    for entry in [*result.get("differing", [])[:40], *result.get("told", [])]:
+    entries = (*result.get("stopped", []), *result.get("differing", [])[:40])
+    for entry in (*entries, *result.get("told", [])):
         print(f"  {json.dumps(entry)[:700]}")
     for name, model in result.get("models", {}).items():
         print(f"  {name}: {json.dumps(model)}")
     for name, job in result.get("jobs", {}).items():
         print(f"  {name}: exit codes {job['exit_codes']}")
         for log in job["logs"]:
-            print("    " + log[-700:].replace("\n", "\n    "))
+            print("    " + log[-1500:].replace("\n", "\n    "))
 
 
 def main() -> None:
@@ -319,7 +406,8 @@ def main() -> None:
     parser.add_argument("--ours", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--limit-s", type=float, default=90, help="of one job")
+    parser.add_argument("--limit-s", type=float, default=150, help="of one job")
+    parser.add_argument("--steps", type=int, default=100, help="of training")
     parser.add_argument("--part", choices=PARTS, action="append")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--rank-of", choices=PARTS)
@@ -328,8 +416,7 @@ def main() -> None:
     if options.rank_of:
         getattr(Rank(options), options.rank_of)()
         return
-    checks = {
-        "operations": compare_operations,
+    checks = {suite: partial(compare_cases, part=suite) for suite in SUITES} | {
         "killed": check_killed,
         "left": check_left,
         "training": compare_training,
@@ -338,7 +425,7 @@ def main() -> None:
     for part in options.part or PARTS:
         since = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            results[part] = checks[part](options, Path(folder))
+            results[part] = checks[part](options, root=Path(folder))
         show(part, results[part], time.monotonic() - since)
         options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     raise SystemExit(0 if all(result["passed"] for result in results.values()) else 1)

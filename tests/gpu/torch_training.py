@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+BATCHES = 8
 WARM_UP = 3
 PROFILED = 2
 
@@ -40,13 +41,13 @@ def with_ddp(model: nn.Module, device: torch.device) -> nn.Module:
 
 
 def with_fsdp(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model, each layer of it sharded."""
+    """The model; its linear layers and residual blocks are each sharded, the rest together."""
     from torch.distributed.fsdp import fully_shard
 
     model.to(device)
-    for layer in model:
-        if isinstance(layer, nn.Linear):
-            fully_shard(layer)
+    for part in list(model.modules()):
+        if isinstance(part, nn.Linear) or type(part).__name__ == "Bottleneck":
+            fully_shard(part)
     fully_shard(model)
     return model
 
@@ -88,10 +89,13 @@ def if_known(question: Callable[[], dict[str, int]]) -> dict[str, Any]:
         return {"not known": f"{type(error).__name__}: {error}"}
 
 
-def train(wrapped: nn.Module, batches: list[tuple[Any, Any]], loss_of: Any) -> dict[str, Any]:
-    """A step for each batch: the mean loss of all ranks at each, and the time of one."""
+def train(
+    wrapped: nn.Module, batches: list[tuple[Any, Any]], steps: int, loss_of: Any
+) -> dict[str, Any]:
+    """Steps over the batches in turn: the mean loss of all ranks at each, and the time of one."""
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.01, momentum=0.9)
     losses = []
+    device = batches[0][0].device
     since = time.perf_counter()
 
     def step(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -101,18 +105,18 @@ def train(wrapped: nn.Module, batches: list[tuple[Any, Any]], loss_of: Any) -> d
         optimizer.step()
         return loss
 
-    for number, (inputs, targets) in enumerate(batches):
+    for number in range(steps):
         if number == WARM_UP:
-            since = synchronized_time(inputs.device)
-        losses.append(step(inputs, targets).detach())
-    elapsed = synchronized_time(batches[0][0].device) - since
+            since = synchronized_time(device)
+        losses.append(step(*batches[number % len(batches)]).detach())
+    elapsed = synchronized_time(device) - since
     stacked = torch.stack(losses)
     dist.all_reduce(stacked)
     result: dict[str, Any] = {
         "losses": (stacked / dist.get_world_size()).tolist(),
-        "ms_a_step": 1e3 * elapsed / (len(batches) - WARM_UP),
+        "ms_a_step": 1e3 * elapsed / (steps - WARM_UP),
     }
-    if batches[0][0].device.type == "cuda":
+    if device.type == "cuda":
         result["kernels"] = if_known(lambda: kernels(partial(step, *batches[0])))
     return result
 
@@ -146,37 +150,43 @@ def vectors(count: int, device: torch.device) -> list[tuple[Any, Any]]:
     ]
 
 
-def run_all(device: torch.device, folder: Path) -> None:
-    """Trains three models and leaves what rank 0 saw in a file."""
+def run_all(device: torch.device, folder: Path, steps: int) -> None:
+    """Trains each model; after each, rank 0 leaves in a file what it has seen."""
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    crossentropy = nn.functional.cross_entropy
     results: dict[str, Any] = {}
 
-    def record(name: str, trained: Callable[[], dict[str, Any]]) -> None:
+    def save() -> None:
+        if dist.get_rank() == 0:
+            (folder / "training.json").write_text(json.dumps(results), encoding="utf-8")
+
+    def record(name: str, make: Callable[[], nn.Module], wrap: Any, batches: Any) -> None:
+        print("begins:", name, flush=True)
         torch.manual_seed(1)
+        loss_of = nn.functional.mse_loss if batches is vectors else nn.functional.cross_entropy
         try:
-            results[name] = trained()
+            wrapped = wrap(make(), device)
+            results[name] = train(wrapped, batches(BATCHES, device), steps, loss_of)
         except ImportError as error:
             results[name] = {"absent": str(error)}
+        save()
 
-    def resnet() -> dict[str, Any]:
-        from torchvision.models import resnet50
+    def of_torchvision(name: str) -> nn.Module:
+        import torchvision
 
-        return train(with_ddp(resnet50(), device), images(12, device, 224, 1000), crossentropy)
+        made: nn.Module = getattr(torchvision.models, name)()
+        return made
 
-    record(
-        "conv net, DDP",
-        lambda: train(with_ddp(small_conv_net(), device), images(25, device, 32, 10), crossentropy),
-    )
-    record(
-        "perceptron, FSDP",
-        lambda: train(with_fsdp(perceptron(), device), vectors(15, device), nn.functional.mse_loss),
-    )
+    small = partial(images, edge=32, classes=10)
+    large = partial(images, edge=224, classes=1000)
+    record("conv net, DDP", small_conv_net, with_ddp, small)
+    record("perceptron, FSDP2", perceptron, with_fsdp, vectors)
     if device.type == "cuda":
-        record("ResNet50, DDP", resnet)
+        record("ResNet50, DDP", lambda: of_torchvision("resnet50"), with_ddp, large)
+        record("VGG16, DDP", lambda: of_torchvision("vgg16"), with_ddp, large)
+        record("ResNet50, FSDP2", lambda: of_torchvision("resnet50"), with_fsdp, large)
+        record("VGG16, FSDP2", lambda: of_torchvision("vgg16"), with_fsdp, large)
         results["handed to NCCL"] = if_known(handed_to_nccl)
-    if dist.get_rank() == 0:
-        (folder / "training.json").write_text(json.dumps(results), encoding="utf-8")
+    save()

@@ -1,5 +1,5 @@
 // The interface of NCCL on host ranks: what its calls compute, and its groups in all their forms.
-#include "nccl_abi.h"
+#include "nccl/nccl_ranks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-using Comms = std::vector<ncclComm_t>;
+using namespace sennit_nccl_test;  // NOLINT(google-build-using-namespace): helpers
 
 constexpr int kRanks = 4;
 constexpr std::size_t kCount = 1000;
@@ -27,43 +27,6 @@ class HostRanks : public testing::Environment {
 };
 const testing::Environment* const kHostRanks =
     testing::AddGlobalTestEnvironment(new HostRanks);  // NOLINT: GoogleTest deletes it
-
-#define EXPECT_DONE(call) EXPECT_EQ(call, ncclSuccess) << ncclGetLastError(nullptr)
-#define ASSERT_DONE(call) ASSERT_EQ(call, ncclSuccess) << ncclGetLastError(nullptr)
-
-// Ranks as threads, each with its communicator.
-void run_ranks(int ranks, const std::function<void(int, ncclComm_t)>& body) {
-  ncclUniqueId id;
-  ASSERT_DONE(ncclGetUniqueId(&id));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ncclComm_t comm = nullptr;
-      ASSERT_DONE(ncclCommInitRank(&comm, ranks, id, rank));
-      body(rank, comm);
-      EXPECT_DONE(ncclCommDestroy(comm));
-    });
-  }
-}
-
-// All ranks of a communicator, made by this thread in one group.
-Comms make_in_group(int ranks) {
-  ncclUniqueId id;
-  EXPECT_DONE(ncclGetUniqueId(&id));
-  Comms comms(static_cast<std::size_t>(ranks));
-  EXPECT_DONE(ncclGroupStart());
-  for (int rank = 0; rank < ranks; ++rank) {
-    EXPECT_DONE(ncclCommInitRank(&comms[static_cast<std::size_t>(rank)], ranks, id, rank));
-  }
-  EXPECT_DONE(ncclGroupEnd());
-  return comms;
-}
-
-void destroy(const Comms& comms) {
-  for (ncclComm_t comm : comms) {
-    EXPECT_DONE(ncclCommDestroy(comm));
-  }
-}
 
 std::vector<float> values(int rank, std::size_t count) {
   std::vector<float> all(count);

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <barrier>
 #include <cstring>
 #include <functional>
@@ -93,17 +94,22 @@ class FakeGpus : public ::testing::Test {
         if (prepare_) {
           prepare_(self);
         }
-        EXPECT_TRUE(self.cuda->use_device(rank).ok());
+        const int device = devices_[static_cast<std::size_t>(rank)];
+        EXPECT_TRUE(self.cuda->use_device(device).ok());
         self.joined =
             take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, comm_config_));
         auto made =
             DeviceComm::create(*self.cuda,
-                               rank,
+                               device,
                                self.joined->world(),
                                options_,
                                [&](const void* mine, void* all, std::size_t bytes) {
                                  return exchange(meeting, exchanged, rank, mine, all, bytes);
                                });
+        if (refused_) {
+          refused_(rank, made.status());
+          return;
+        }
         ASSERT_TRUE(made.ok()) << made.status().message();
         self.comm = std::move(made).value();
         self.stream = take(self.cuda->create_stream());
@@ -163,6 +169,8 @@ class FakeGpus : public ::testing::Test {
   CommConfig comm_config_;
   std::barrier<>* meeting_ = nullptr;
   std::function<void(Rank&)> prepare_;
+  std::array<int, kRanks> devices_ = {0, 1, 2, 3};        // of each rank
+  std::function<void(int rank, const Status&)> refused_;  // set where nothing shall be made
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
 };
 
