@@ -15,7 +15,7 @@ cpu 0 memory 100 GB/s from guess
 switch crossbar
 link gpu0 gpu1 nvlink 75 GB/s from guess
 link gpu0..1 cpu0 pcie 12.5 GB/s both 20 GB/s from guess
-path nvlink start 8 us sm 0.7 us free 4 us sm_free 7 us lane 45 GB/s sms 60 GB/s from guess   # and another
+path nvlink start 8 us sm 0.7 us free 4 us sm_free 7 us lane 45 GB/s sms 60 GB/s from guess # more
 )";
 
 TEST(Topology, ReadsWhatAFileSays) {

@@ -57,6 +57,24 @@ double broadcast_best_chunk(const LinkModel& link, int ranks, double bytes) {
              : std::min(bytes, std::sqrt(bytes * link.start_s * link.bytes_per_s / (ranks - 2)));
 }
 
+double shared_chain_messages(int ranks, double bytes, double chunk, double copies) {
+  const double chunks = bytes / chunk;
+  return std::max(chunks + ranks - 2, (ranks - 1) * chunks / copies);
+}
+
+double broadcast_shared_chain(
+    const LinkModel& link, int ranks, double bytes, double chunk, double copies) {
+  return shared_chain_messages(ranks, bytes, chunk, copies) * link.message(chunk);
+}
+
+double broadcast_shared_best_chunk(const LinkModel& link, int ranks, double bytes, double copies) {
+  if (ranks <= 2) {
+    return bytes;
+  }
+  const double unbound = bytes * ((ranks - 1) / copies - 1) / (ranks - 2);
+  return std::min(bytes, std::max(unbound, broadcast_best_chunk(link, ranks, bytes)));
+}
+
 double broadcast_staged_k_nomial(
     const LinkModel& link, int ranks, int radix, double bytes, double pcie_bytes_per_s) {
   return bytes / pcie_bytes_per_s + broadcast_k_nomial_as_printed(link, ranks, radix, bytes);
