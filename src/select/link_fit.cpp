@@ -63,7 +63,8 @@ SharedLink fit_shared_chains(std::span<const ChainSample> samples, int cores) {
   constexpr double kQuarter = 0.25;
   SharedLink best{.link = fit(samples, 1).link, .copies = 1};
   double least = fit(samples, 1).error;
-  for (double copies = 1 + kQuarter; copies <= cores; copies += kQuarter) {
+  for (int quarters = 5; quarters <= 4 * cores; ++quarters) {
+    const double copies = quarters * kQuarter;
     const Fit next = fit(samples, copies);
     if (next.error < least) {
       least = next.error;

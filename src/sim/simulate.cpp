@@ -1,7 +1,6 @@
 #include "sim/simulate.hpp"
 
 #include "sim/cost_form.hpp"
-#include "sim/layout.hpp"
 #include "sim/stage.hpp"
 
 #include <algorithm>
