@@ -94,8 +94,9 @@ SENNIT_API sennit_status_t sennit_tool_tune(const char* request, char** answer);
 
 /* What a table chooses, judged by rows of a later run: {"table": its text, "rows": as above}
  * -> {"cells", "within_10_percent", "within_10_percent_or_spread", "choices": [...],
- *     "chains", "chains_within_15_percent", "chain_times": [...],
- *     "chunks", "chunks_within_factor_2", "chain_chunks": [...]} */
+ *     "equation_5", "equation_5_on_shared_cores": how both forms, fitted to the table, predict
+ *       {"chains", "within_15_percent", "times": [...],
+ *        "chunks", "chunks_within_factor_2", "best_chunks": [...]}} */
 SENNIT_API sennit_status_t sennit_tool_tune_check(const char* request, char** answer);
 
 /* What host ranks would run for a call, and why:

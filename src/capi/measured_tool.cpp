@@ -46,31 +46,39 @@ Result<MeasuredCall> read_row(const Json& row, const std::string& where) {
   return call;
 }
 
-// The grid of thread blocks that the kernel would run on: a block is a copy of the lanes, a packet
-// of each of its warps a tile, and two rounds of them are the slots of a channel. Of send_recv, as
-// much as pairs leave each other (docs/gpu.md).
+// The grid of thread blocks that the kernel runs on (comm/device): a block is a copy of the lanes,
+// a packet of each of its warps a tile, and two rounds of them are the slots of a channel. A
+// message has half of the blocks.
 void bind_blocks(const MeasuredCall& call, std::int64_t bytes, Plan& plan) {
   constexpr int kBlocks = 128;
   constexpr int kPacketsOfAWarp = 4;
   const bool pair = call.collective == Collective::kSendRecv;
   const sm::ArenaShape shape{.ranks = pair ? 2 : call.ranks,
-                             .ll128_blocks = pair ? 32 : kBlocks,
+                             .ll_blocks = pair ? 16 : 32,
+                             .ll128_blocks = pair ? kBlocks / 2 : kBlocks,
                              .ll128_depth = pair ? 2 : kPacketsOfAWarp};
   Strand& strand = plan.strands.front();
   const bool is_ll = !strand.channels.empty() && always_uses(strand.channels[0], Protocol::kLl);
   const sm::Packets packets = is_ll ? sm::Packets::kLl : sm::Packets::kLl128;
   const Problem& problem = strand.schedule->problem;
-  std::int64_t longest = 0;
-  for (int block = 0; block < (is_cut(problem.collective) ? problem.cut : 1); ++block) {
-    longest = std::max(longest, block_range(problem, bytes, 1, block).length);
-  }
-  const int limit = pair ? kBlocks / (2 * std::max(1, call.ranks - 1)) : kBlocks;
-  const sm::Geometry grid = sm::geometry_for(longest, packets, shape, limit);
+  const std::int64_t longest = block_range(problem, bytes, 1, 0).length;
+  const sm::Geometry grid = sm::geometry_for(longest, packets, shape, pair ? kBlocks / 2 : kBlocks);
   strand.width = grid.blocks;
   strand.tile_bytes = grid.warps * sm::payload_bytes(packets);
   for (ChannelBinding& channel : strand.channels) {
     channel.slots = sm::kGenerations * grid.depth;
   }
+}
+
+// As many as bench/gpu times in a row. A rank of its send_recv, which sends and receives, begins
+// the next call when it has received; a pair would run ahead.
+int calls_in_a_row(Collective collective, std::int64_t bytes) {
+  constexpr std::int64_t kMega = std::int64_t{1} << 20;
+  return collective == Collective::kSendRecv ? 1
+         : bytes <= kMega                    ? 20
+         : bytes <= 16 * kMega               ? 8
+         : bytes <= 64 * kMega               ? 4
+                                             : 2;
 }
 
 struct Prediction {
@@ -81,14 +89,23 @@ struct Prediction {
 Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
+  const DeviceFacts facts{.copy_engines = true};  // each rank is a process
   SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
-                          choose_for_devices(call.collective, shape, bytes, {}, DeviceFacts{}));
+                          choose_for_devices(call.collective, shape, bytes, {}, facts));
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made,
-                          make_device_plan(choice, shape, DeviceFacts{}));
+                          make_device_plan(choice, shape, facts));
   Plan plan = *made;
-  bind_blocks(call, bytes, plan);
+  if (choice.protocol == Protocol::kDirectGet) {
+    plan.strands.front().tile_bytes = bytes;  // one copy a message
+  } else {
+    bind_blocks(call, bytes, plan);
+  }
   SENNIT_ASSIGN_OR_RETURN(const Simulation run,
-                          simulate(plan, machine, {.count = bytes, .element_bytes = 1}));
+                          simulate(plan,
+                                   machine,
+                                   {.count = bytes,
+                                    .element_bytes = 1,
+                                    .calls = calls_in_a_row(call.collective, call.bytes)}));
   constexpr double kMicroseconds = 1e6;
   return Prediction{.algorithm = std::string(choice.algorithm->name),
                     .us = run.seconds * kMicroseconds};

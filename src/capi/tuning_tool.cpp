@@ -84,21 +84,30 @@ bool is_chain(const Timing& timing) {
          timing.tile_bytes > 0 && timing.tile_bytes <= timing.bytes;
 }
 
-std::vector<MessageFit> fit_messages(const std::vector<Repeated>& rows) {
+// Chains of one number of ranks, protocol and size.
+using ChainKey = std::tuple<int, bool, std::int64_t>;
+using Chains = std::map<ChainKey, std::vector<models::ChainSample>>;
+
+ChainKey chain_key(const Timing& timing) { return {timing.ranks, timing.direct, timing.bytes}; }
+
+Chains chains_of(const std::vector<Timing>& timings) {
   // Below it a call's own cost counts for more than its messages.
   constexpr std::int64_t kLeastBytes = 256 * 1024;
-  std::map<std::tuple<int, bool, std::int64_t>, std::vector<models::ChainSample>> samples;
-  for (const Repeated& row : rows) {
-    if (is_chain(row.timing) && row.timing.bytes >= kLeastBytes) {
-      samples[{row.timing.ranks, row.timing.direct, row.timing.bytes}].push_back(
-          {.ranks = row.timing.ranks,
-           .bytes = static_cast<double>(row.timing.bytes),
-           .chunk = static_cast<double>(row.timing.tile_bytes),
-           .seconds = row.timing.us * kMicro});
+  Chains chains;
+  for (const Timing& timing : timings) {
+    if (is_chain(timing) && timing.bytes >= kLeastBytes) {
+      chains[chain_key(timing)].push_back({.ranks = timing.ranks,
+                                           .bytes = static_cast<double>(timing.bytes),
+                                           .chunk = static_cast<double>(timing.tile_bytes),
+                                           .seconds = timing.us * kMicro});
     }
   }
+  return chains;
+}
+
+std::vector<MessageFit> fit_messages(const std::vector<Timing>& timings) {
   std::vector<MessageFit> fits;
-  for (const auto& [what, chains] : samples) {
+  for (const auto& [what, chains] : chains_of(timings)) {
     const models::LinkModel link = models::fit_chains(chains);
     const auto& [ranks, direct, bytes] = what;
     fits.push_back({.ranks = ranks,
@@ -118,9 +127,8 @@ Result<Json> make_table(const JsonObject& request) {
   for (const Repeated& row : rows) {
     timings.push_back(row.timing);
   }
-  SENNIT_ASSIGN_OR_RETURN(
-      const TuningTable table,
-      TuningTable::make(std::move(machine), fit_messages(rows), std::move(timings)));
+  SENNIT_ASSIGN_OR_RETURN(const TuningTable table,
+                          TuningTable::make(std::move(machine), fit_messages(timings), timings));
   Json fits = Json::array();
   for (const MessageFit& fit : table.fits()) {
     fits.push_back({{"ranks", fit.ranks},
@@ -178,7 +186,42 @@ Json judge_cell(const CellKey& key,
   return cell;
 }
 
-// Equation (5) with the table's fit, against the chains of the later run.
+// A form of equation (5), against the chains of the later run.
+struct ChainForm {
+  models::LinkModel link{};
+  double copies = 0;  // as in broadcast_shared_chain; 0: the paper's own form
+
+  [[nodiscard]] double us(const Timing& timing) const {
+    const auto bytes = static_cast<double>(timing.bytes);
+    const auto chunk = static_cast<double>(timing.tile_bytes);
+    const double seconds =
+        copies == 0 ? models::broadcast_pipelined_chain(link, timing.ranks, bytes, chunk)
+                    : models::broadcast_shared_chain(link, timing.ranks, bytes, chunk, copies);
+    return seconds / kMicro;
+  }
+  [[nodiscard]] double best_chunk(const Timing& timing) const {
+    const auto bytes = static_cast<double>(timing.bytes);
+    return copies == 0 ? models::broadcast_best_chunk(link, timing.ranks, bytes)
+                       : models::broadcast_shared_best_chunk(link, timing.ranks, bytes, copies);
+  }
+};
+using ChainForms = std::map<ChainKey, ChainForm>;
+
+// Fitted to the times of the table.
+ChainForms forms_of(const TuningTable& table, bool shared) {
+  ChainForms forms;
+  const auto cores = static_cast<int>(table.machine().cores);
+  for (const auto& [key, chains] : chains_of(table.timings())) {
+    if (shared) {
+      const models::SharedLink fit = models::fit_shared_chains(chains, cores);
+      forms[key] = {.link = fit.link, .copies = fit.copies};
+    } else {
+      forms[key] = {.link = models::fit_chains(chains)};
+    }
+  }
+  return forms;
+}
+
 struct ChainJudgement {
   Json rows = Json::array();
   Json chunks = Json::array();
@@ -186,57 +229,75 @@ struct ChainJudgement {
   int best_chunks = 0;
 };
 
-ChainJudgement judge_chains(const std::vector<Repeated>& rows, const TuningTable& table) {
+double factor_between(double a, double b) { return std::max(a / b, b / a); }
+
+// The fastest chunk of a cell, and the largest that was timed: no slot holds more.
+struct MeasuredChunks {
+  const Timing* best = nullptr;
+  std::int64_t largest = 0;
+
+  void see(const Timing& timing) {
+    best = best == nullptr || timing.us < best->us ? &timing : best;
+    largest = std::max(largest, timing.tile_bytes);
+  }
+};
+
+void judge_best_chunk(const MeasuredChunks& chunks, const ChainForm& form, ChainJudgement& judged) {
+  constexpr double kFactor = 2;
+  const Timing& best = *chunks.best;
+  const double chunk = std::min(form.best_chunk(best), static_cast<double>(chunks.largest));
+  const bool near = factor_between(chunk, static_cast<double>(best.tile_bytes)) <= kFactor;
+  judged.best_chunks += near ? 1 : 0;
+  judged.chunks.push_back({{"ranks", best.ranks},
+                           {"protocol", protocol_name(best.direct)},
+                           {"bytes", best.bytes},
+                           {"measured_best", best.tile_bytes},
+                           {"predicted_best", chunk},
+                           {"within_factor_2", near}});
+}
+
+ChainJudgement judge_chains(const std::vector<Repeated>& rows, const ChainForms& forms) {
   constexpr std::int64_t kLeastBytes = std::int64_t{4} << 20;
   constexpr double kNear = 1.15;
-  constexpr double kFactor = 2;
   ChainJudgement judged;
-  std::map<std::tuple<int, bool, std::int64_t>, const Timing*> best;
+  std::map<ChainKey, MeasuredChunks> cells;
   for (const Repeated& row : rows) {
     const Timing& timing = row.timing;
-    const MessageFit* fit = table.fit(timing.ranks, timing.direct, timing.bytes);
-    if (!is_chain(timing) || timing.bytes < kLeastBytes || fit == nullptr) {
+    const auto form = forms.find(chain_key(timing));
+    if (!is_chain(timing) || timing.bytes < kLeastBytes || form == forms.end()) {
       continue;
     }
-    const models::LinkModel link{.start_s = fit->start_us * kMicro,
-                                 .bytes_per_s = fit->gbps * kGiga};
-    const double us = models::broadcast_pipelined_chain(link,
-                                                        timing.ranks,
-                                                        static_cast<double>(timing.bytes),
-                                                        static_cast<double>(timing.tile_bytes)) /
-                      kMicro;
-    const bool near = std::max(us / timing.us, timing.us / us) <= kNear;
+    const double us = form->second.us(timing);
+    const bool near = factor_between(us, timing.us) <= kNear;
     judged.predicted += near ? 1 : 0;
     judged.rows.push_back({{"ranks", timing.ranks},
                            {"protocol", protocol_name(timing.direct)},
                            {"bytes", timing.bytes},
                            {"chunk", timing.tile_bytes},
                            {"measured_us", timing.us},
+                           {"spread", row.spread()},
                            {"predicted_us", us},
+                           {"start_us", form->second.link.start_s / kMicro},
+                           {"gbps", form->second.link.bytes_per_s / kGiga},
+                           {"copies", form->second.copies},
                            {"within_15_percent", near}});
-    const Timing*& least = best[{timing.ranks, timing.direct, timing.bytes}];
-    least = least == nullptr || timing.us < least->us ? &timing : least;
+    cells[chain_key(timing)].see(timing);
   }
-  for (const auto& [cell, timing] : best) {
-    if (timing->ranks == 2) {
-      continue;  // one hop: no chunk is better than another
+  for (const auto& [key, chunks] : cells) {
+    if (chunks.best->ranks > 2) {  // with one hop no chunk is better than another
+      judge_best_chunk(chunks, forms.at(key), judged);
     }
-    const MessageFit* fit = table.fit(timing->ranks, timing->direct, timing->bytes);
-    const double chunk = models::broadcast_best_chunk(
-        {.start_s = fit->start_us * kMicro, .bytes_per_s = fit->gbps * kGiga},
-        timing->ranks,
-        static_cast<double>(timing->bytes));
-    const double off = std::max(chunk / static_cast<double>(timing->tile_bytes),
-                                static_cast<double>(timing->tile_bytes) / chunk);
-    judged.best_chunks += off <= kFactor ? 1 : 0;
-    judged.chunks.push_back({{"ranks", timing->ranks},
-                             {"protocol", protocol_name(timing->direct)},
-                             {"bytes", timing->bytes},
-                             {"measured_best", timing->tile_bytes},
-                             {"predicted_best", chunk},
-                             {"within_factor_2", off <= kFactor}});
   }
   return judged;
+}
+
+Json chain_form(ChainJudgement judged) {
+  return {{"chains", judged.rows.size()},
+          {"within_15_percent", judged.predicted},
+          {"chunks", judged.chunks.size()},
+          {"chunks_within_factor_2", judged.best_chunks},
+          {"times", std::move(judged.rows)},
+          {"best_chunks", std::move(judged.chunks)}};
 }
 
 Result<Json> check_table(const JsonObject& request) {
@@ -257,17 +318,13 @@ Result<Json> check_table(const JsonObject& request) {
     near += is_near ? 1 : 0;
     fair += is_near || judged.back()["within_spread"] ? 1 : 0;
   }
-  ChainJudgement chains = judge_chains(rows, table);
-  return Json{{"cells", cells.size()},
-              {"within_10_percent", near},
-              {"within_10_percent_or_spread", fair},
-              {"chains", chains.rows.size()},
-              {"chains_within_15_percent", chains.predicted},
-              {"chunks", chains.chunks.size()},
-              {"chunks_within_factor_2", chains.best_chunks},
-              {"choices", std::move(judged)},
-              {"chain_times", std::move(chains.rows)},
-              {"chain_chunks", std::move(chains.chunks)}};
+  return Json{
+      {"cells", cells.size()},
+      {"within_10_percent", near},
+      {"within_10_percent_or_spread", fair},
+      {"choices", std::move(judged)},
+      {"equation_5", chain_form(judge_chains(rows, forms_of(table, false)))},
+      {"equation_5_on_shared_cores", chain_form(judge_chains(rows, forms_of(table, true)))}};
 }
 
 Json candidate_form(const HostCandidate& candidate) {

@@ -107,13 +107,14 @@ std::string to_text(const Topology& topology) {
   }
   for (const Vertex& vertex : topology.vertices) {
     const std::string_view kind = name(vertex.kind);
-    out += fmt::format("{} {}{}{}{}{}{}\n",
+    out += fmt::format("{} {}{}{}{}{}{}{}\n",
                        kind,
                        is_numbered(vertex.kind) ? vertex.name.substr(kind.size()) : vertex.name,
                        number_form("memory", vertex.memory_gbps, "GB/s"),
                        number_form("reduce", vertex.reduce_gbps, "GB/s"),
                        number_form("switch", vertex.switch_us, "us"),
                        number_form("call", vertex.call_us, "us"),
+                       number_form("load", vertex.load_us, "us"),
                        source_form(vertex.source));
   }
   for (const Wire& wire : topology.wires) {
@@ -126,10 +127,12 @@ std::string to_text(const Topology& topology) {
                        source_form(wire.source));
   }
   for (const PathCost& cost : topology.paths) {
-    out += fmt::format("path {}{}{}{}{}{}\n",
+    out += fmt::format("path {}{}{}{}{}{}{}{}\n",
                        name(cost.path),
                        number_form("start", cost.start_us, "us"),
                        number_form("sm", cost.sm_start_us, "us"),
+                       number_form("free", cost.free_us, "us"),
+                       number_form("sm_free", cost.sm_free_us, "us"),
                        number_form("lane", cost.lane_gbps, "GB/s"),
                        number_form("sms", cost.sms_gbps, "GB/s"),
                        source_form(cost.source));

@@ -39,6 +39,7 @@ struct Vertex {
   double memory_gbps = 0;  // reads and writes together
   double switch_us = 0;    // between kernels of two processes that share it without MPS
   double call_us = 0;      // what a kernel takes to begin and to end
+  double load_us = 0;      // what a thread block waits for its own device's memory
   double reduce_gbps = 0;  // of results, where two operands are combined
   std::string source{};    // of the numbers; empty where there are none
 };
@@ -67,6 +68,8 @@ struct PathCost {
   double start_us = 0;     // before the first byte moves
   double sm_start_us = 0;  // the same when thread blocks move the bytes; 0: as start_us
   double lane_gbps = 0;    // what one thread block or one core can drive
+  double free_us = 0;      // from when a message has been taken to when its writer knows
+  double sm_free_us = 0;   // the same between thread blocks, where no packets come back
   double sms_gbps = 0;     // what all thread blocks of a device together get out of one wire
   std::string source{};
 };

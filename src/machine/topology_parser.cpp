@@ -207,7 +207,8 @@ class Parser {
                                         {{"memory", "GB/s", &vertex.memory_gbps},
                                          {"reduce", "GB/s", &vertex.reduce_gbps},
                                          {"switch", "us", &vertex.switch_us},
-                                         {"call", "us", &vertex.call_us}},
+                                         {"call", "us", &vertex.call_us},
+                                         {"load", "us", &vertex.load_us}},
                                         vertex.source));
     SENNIT_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                             expand(prefix + std::string(words_[1])));
@@ -274,6 +275,8 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(read_numbers(2,
                                         {{"start", "us", &cost.start_us},
                                          {"sm", "us", &cost.sm_start_us},
+                                         {"free", "us", &cost.free_us},
+                                         {"sm_free", "us", &cost.sm_free_us},
                                          {"lane", "GB/s", &cost.lane_gbps},
                                          {"sms", "GB/s", &cost.sms_gbps}},
                                         cost.source));

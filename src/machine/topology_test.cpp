@@ -10,12 +10,12 @@ namespace {
 constexpr std::string_view kPair = R"(# a comment
 machine pair Two GPUs and a processor
 source guess written for this test
-gpu 0..1 memory 900 GB/s reduce 400 GB/s switch 300 us call 2.5 us from guess
+gpu 0..1 memory 900 GB/s reduce 400 GB/s switch 300 us call 2.5 us load 0.3 us from guess
 cpu 0 memory 100 GB/s from guess
 switch crossbar
 link gpu0 gpu1 nvlink 75 GB/s from guess
 link gpu0..1 cpu0 pcie 12.5 GB/s both 20 GB/s from guess
-path nvlink start 8 us sm 0.7 us lane 45 GB/s sms 60 GB/s from guess   # and another
+path nvlink start 8 us sm 0.7 us free 4 us sm_free 7 us lane 45 GB/s sms 60 GB/s from guess # more
 )";
 
 TEST(Topology, ReadsWhatAFileSays) {
@@ -32,7 +32,10 @@ TEST(Topology, ReadsWhatAFileSays) {
   EXPECT_EQ(topology->wires[2].both_gbps, 20);
   EXPECT_EQ(topology->cost(PathKind::kNvlink).sm_start_us, 0.7);
   EXPECT_EQ(topology->cost(PathKind::kNvlink).sms_gbps, 60);
+  EXPECT_EQ(topology->cost(PathKind::kNvlink).free_us, 4);
+  EXPECT_EQ(topology->cost(PathKind::kNvlink).sm_free_us, 7);
   EXPECT_EQ(topology->vertices[0].call_us, 2.5);
+  EXPECT_EQ(topology->vertices[0].load_us, 0.3);
   EXPECT_EQ(topology->cost(PathKind::kRail).start_us, 0);
   EXPECT_FALSE(topology->has_fabric());
 }

@@ -18,4 +18,13 @@ struct ChainSample {
 // neither is below 0. Needs samples of more than one chunk to tell t_s from B.
 LinkModel fit_chains(std::span<const ChainSample> samples);
 
+struct SharedLink {
+  LinkModel link{};
+  double copies = 1;
+};
+
+// The same for broadcast_shared_chain, with the number of copies that move at once: from 1, where
+// the memory is full with one, to `cores`, in quarters.
+SharedLink fit_shared_chains(std::span<const ChainSample> samples, int cores);
+
 }  // namespace sennit::models

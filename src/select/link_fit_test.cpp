@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace sennit::models {
@@ -25,6 +27,30 @@ TEST(LinkFit, FindsTheLinkOfExactTimes) {
   const LinkModel fit = fit_chains(samples);
   EXPECT_NEAR(fit.start_s / link.start_s, 1, 1e-9);
   EXPECT_NEAR(fit.bytes_per_s / link.bytes_per_s, 1, 1e-9);
+}
+
+// Four ranks whose copies share what carries one and a half of them.
+TEST(LinkFit, FindsHowManyCopiesMoveAtOnce) {
+  const LinkModel link{.start_s = 3e-6, .bytes_per_s = 5e9};
+  std::vector<ChainSample> samples;
+  for (const double chunk : {16e3, 64e3, 250e3, 1e6, 4e6}) {
+    samples.push_back({.ranks = 4,
+                       .bytes = 4e6,
+                       .chunk = chunk,
+                       .seconds = broadcast_shared_chain(link, 4, 4e6, chunk, 1.5)});
+  }
+  const SharedLink fit = fit_shared_chains(samples, 2);
+  EXPECT_EQ(fit.copies, 1.5);
+  EXPECT_NEAR(fit.link.start_s / link.start_s, 1, 1e-9);
+  EXPECT_NEAR(fit.link.bytes_per_s / link.bytes_per_s, 1, 1e-9);
+  // (5) by itself cannot have all of them.
+  const LinkModel alone = fit_chains(samples);
+  double worst = 0;
+  for (const ChainSample& chain : samples) {
+    const double predicted = broadcast_pipelined_chain(alone, 4, chain.bytes, chain.chunk);
+    worst = std::max(worst, std::abs(predicted / chain.seconds - 1));
+  }
+  EXPECT_GT(worst, 0.15);
 }
 
 // Noise may make larger chunks look slower than the start-ups they save.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <limits>
 
 namespace sennit::models {
 namespace {
@@ -53,6 +55,24 @@ double broadcast_best_chunk(const LinkModel& link, int ranks, double bytes) {
   return ranks <= 2
              ? bytes
              : std::min(bytes, std::sqrt(bytes * link.start_s * link.bytes_per_s / (ranks - 2)));
+}
+
+double shared_chain_messages(int ranks, double bytes, double chunk, double copies) {
+  const double chunks = bytes / chunk;
+  return std::max(chunks + ranks - 2, (ranks - 1) * chunks / copies);
+}
+
+double broadcast_shared_chain(
+    const LinkModel& link, int ranks, double bytes, double chunk, double copies) {
+  return shared_chain_messages(ranks, bytes, chunk, copies) * link.message(chunk);
+}
+
+double broadcast_shared_best_chunk(const LinkModel& link, int ranks, double bytes, double copies) {
+  if (ranks <= 2) {
+    return bytes;
+  }
+  const double unbound = bytes * ((ranks - 1) / copies - 1) / (ranks - 2);
+  return std::min(bytes, std::max(unbound, broadcast_best_chunk(link, ranks, bytes)));
 }
 
 double broadcast_staged_k_nomial(
@@ -164,30 +184,51 @@ struct DynamicGather {
   int host_ended = 0;
 };
 
+// Copies of one kind that the leader has asked for.
+struct Copies {
+  const LinkModel& link;
+  double free = 0;             // when the last of them has ended
+  std::deque<double> asked{};  // when each of the others was asked for
+
+  void ask(double now, int count) {
+    asked.insert(asked.end(), static_cast<std::size_t>(count), now);
+  }
+  // When the next one ends. With MPS its start-up overlaps with the copies before it.
+  [[nodiscard]] double next_end(double bytes, double lost) const {
+    if (asked.empty()) {
+      return std::numeric_limits<double>::infinity();
+    }
+    return lost == 0 ? std::max(free, asked.front() + link.start_s) + bytes / link.bytes_per_s
+                     : std::max(free, asked.front()) + link.message(bytes) + lost;
+  }
+};
+
 DynamicGather dynamic_gather(const SharedGpuModel& model, double bytes) {
   DynamicGather result;
+  Copies device{.link = model.device};
+  Copies host{.link = model.host};
   int waiting = model.ranks - 1;
-  int device = std::min(waiting, 1);
-  waiting -= device;
-  int host = std::min(waiting, 1);
-  waiting -= host;
-  double device_free = 0;
-  double host_free = 0;
-  while (device + host > 0) {
-    const double lost = device > 0 && host > 0 ? model.switch_s : model.switch_s / 2;
-    const double device_end = device_free + model.device.message(bytes) + lost;
-    const double host_end = host_free + model.host.message(bytes) + lost;
-    const bool device_first = host == 0 || (device > 0 && device_end <= host_end);
-    int& under_way = device_first ? device : host;
-    int& ended = device_first ? result.device_ended : result.host_ended;
-    (device_first ? device_free : host_free) = device_first ? device_end : host_end;
-    --under_way;
-    ++ended;
-    const int ahead = ended - (device_first ? result.host_ended : result.device_ended);
-    const int more = std::min(waiting, 1 << std::clamp(ahead, 0, 16));
-    under_way += more;
-    waiting -= more;
-    result.seconds = std::max(device_free, host_free);
+  const auto ask = [&](Copies& kind, double now, int count) {
+    count = std::min(waiting, count);
+    kind.ask(now, count);
+    waiting -= count;
+  };
+  ask(device, 0, 1);
+  ask(host, 0, 1);
+  while (!device.asked.empty() || !host.asked.empty()) {
+    const bool both = !device.asked.empty() && !host.asked.empty();
+    const double lost = both ? model.switch_s : model.switch_s / 2;
+    const double device_end = device.next_end(bytes, lost);
+    const double host_end = host.next_end(bytes, lost);
+    const bool device_first = device_end <= host_end;
+    Copies& kind = device_first ? device : host;
+    kind.free = std::min(device_end, host_end);
+    kind.asked.pop_front();
+    ++(device_first ? result.device_ended : result.host_ended);
+    const int lead = result.device_ended - result.host_ended;
+    constexpr int kMostDoublings = 16;
+    ask(kind, kind.free, 1 << std::clamp(device_first ? lead : -lead, 0, kMostDoublings));
+    result.seconds = std::max(device.free, host.free);
   }
   return result;
 }

@@ -31,6 +31,16 @@ double broadcast_scatter_all_gather(const LinkModel& link, int ranks, double byt
 double broadcast_pipelined_chain(const LinkModel& link, int ranks, double bytes, double chunk);
 // C* = sqrt(M t_s B/(n - 2)), where (5) is least: (sqrt(M/B) + sqrt((n - 2) t_s))^2. M for n = 2.
 double broadcast_best_chunk(const LinkModel& link, int ranks, double bytes);
+
+// (5) where ranks share cores or memory, so that only `copies` messages move at full speed at once:
+// the bytes of all n - 1 hops pass there. For n - 1 copies and more it is (5). `copies` is at
+// least 1.
+double broadcast_shared_chain(
+    const LinkModel& link, int ranks, double bytes, double chunk, double copies);
+// The messages of its slower part, each of which takes t_s + C/B.
+double shared_chain_messages(int ranks, double bytes, double chunk, double copies);
+// Its optimum: where the copies are no longer what binds, or that of (5) behind it.
+double broadcast_shared_best_chunk(const LinkModel& link, int ranks, double bytes, double copies);
 // (6) M/B_PCIe + ceil(log_k n)(t_s + M/B)
 double broadcast_staged_k_nomial(
     const LinkModel& link, int ranks, int radix, double bytes, double pcie_bytes_per_s);

@@ -24,6 +24,23 @@ TEST(Models, BroadcastEquationsGiveTheNumbersWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(broadcast_staged_k_nomial(kLink, 8, 2, kBytes, 20e9), 3.2e-3 + 3 * 6.41e-3);
 }
 
+TEST(Models, AChainOnSharedCoresIsBoundByTheCopiesThatMoveAtOnce) {
+  // 64 chunks over 7 hops, two of which move at once: 224 times 110 us.
+  EXPECT_DOUBLE_EQ(broadcast_shared_chain(kLink, 8, kBytes, 1e6, 2), 224 * 110e-6);
+  // One chunk has to go from rank to rank, whatever moves beside it.
+  EXPECT_DOUBLE_EQ(broadcast_shared_chain(kLink, 8, kBytes, kBytes, 2), 7 * 6.41e-3);
+  EXPECT_DOUBLE_EQ(broadcast_shared_chain(kLink, 8, kBytes, 1e6, 7),
+                   broadcast_pipelined_chain(kLink, 8, kBytes, 1e6));
+  for (const double copies : {1.0, 1.5, 2.0, 7.0}) {
+    const double best = broadcast_shared_best_chunk(kLink, 8, kBytes, copies);
+    const double least = broadcast_shared_chain(kLink, 8, kBytes, best, copies);
+    EXPECT_LE(least, broadcast_shared_chain(kLink, 8, kBytes, best / 1.1, copies)) << copies;
+    if (best < kBytes) {
+      EXPECT_LE(least, broadcast_shared_chain(kLink, 8, kBytes, best * 1.1, copies)) << copies;
+    }
+  }
+}
+
 TEST(Models, ThePipelinedChainIsLeastAtItsOptimum) {
   for (const int ranks : {3, 8, 128}) {
     const double best = broadcast_best_chunk(kLink, ranks, kBytes);

@@ -25,6 +25,8 @@ double wire_factor(Protocol protocol) {
   return 1;
 }
 
+Time ticks(double us) { return std::llround(us * kPicosecondsPerMicrosecond); }
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
@@ -46,6 +48,8 @@ Result<CostForm> CostForm::build(const Strand& strand, Fabric& fabric) {
   for (int s = 0; s < count; ++s) {
     SENNIT_RETURN_IF_ERROR(form.add_step(s));
   }
+  form.add_delays();
+  form.add_lanes();
   return form;
 }
 
@@ -76,13 +80,105 @@ Part CostForm::part(int number, PathKind path, const std::vector<Use>& uses) con
   const FlatStrand::LaneInfo& lane = flat_.lanes()[at(info.lane)];
   const Engine engine = flat_.strand().lanes[at(lane.rank)][at(lane.lane)].engine;
   const PathCost cost = fabric_->topology().cost(path);
-  const double start_us =
-      engine == Engine::kSm && cost.sm_start_us > 0 ? cost.sm_start_us : cost.start_us;
   return {.uses = &uses,
           // A copy engine drives the whole link by itself.
           .limit = engine == Engine::kStream ? 0 : cost.lane_gbps * kBytesPerPicosecond,
           .factor = engine == Engine::kSm ? store_factor(uses, cost) : 1,
-          .start = std::llround(start_us * kPicosecondsPerMicrosecond)};
+          .start = start_of(path, engine)};
+}
+
+Time CostForm::start_of(PathKind path, Engine engine) const {
+  const PathCost cost = fabric_->topology().cost(path);
+  return ticks(engine == Engine::kSm && cost.sm_start_us > 0 ? cost.sm_start_us : cost.start_us);
+}
+
+Engine CostForm::engine_of(LaneId lane) const {
+  return flat_.strand().lanes[at(lane.rank)][at(lane.lane)].engine;
+}
+
+std::int64_t CostForm::round_tiles() const {
+  const std::vector<ChannelBinding>& channels = flat_.strand().channels;
+  const auto packets = [](const ChannelBinding& binding) {
+    return always_uses(binding, Protocol::kLl) || always_uses(binding, Protocol::kLl128);
+  };
+  constexpr int kGenerations = 2;
+  return !channels.empty() && std::ranges::all_of(channels, packets)
+             ? std::max(1, channels.front().slots / kGenerations)
+             : 0;
+}
+
+// Whether thread blocks store the messages of the channel to where their reader finds them.
+bool CostForm::is_posted(LaneId writer, LaneId reader, const ChannelBinding& binding) const {
+  if (engine_of(writer) != Engine::kSm || binding.protocol == Protocol::kDirectGet) {
+    return false;
+  }
+  const Route* route = fabric_->route(writer.rank, reader.rank, binding.paths.front());
+  return route != nullptr && !route->staged;
+}
+
+// Thread blocks do not wait for what they have stored, so the start of their path is on the way.
+void CostForm::add_delays() {
+  for (std::size_t c = 0; c < flat_.schedule().channels.size(); ++c) {
+    const int channel = static_cast<int>(c);
+    const Channel& ends = flat_.schedule().channels[c];
+    ChannelDelays delays{.free = free_delay(channel)};
+    if (is_posted(ends.writer, ends.readers.front(), flat_.strand().channels[c])) {
+      delays.flight = start_of(flat_.strand().channels[c].paths.front(), Engine::kSm);
+      if (reads_input(channel)) {
+        delays.flight += ticks(fabric_->device(ends.writer.rank).load_us);
+      }
+    }
+    delays_.push_back(delays);
+  }
+}
+
+// Packets that come back say that a round has begun for which the one before had to end; a block
+// waits for them in any case.
+Time CostForm::free_delay(int channel) const {
+  const Channel& ends = flat_.schedule().channels[at(channel)];
+  const PathCost cost =
+      fabric_->topology().cost(flat_.strand().channels[at(channel)].paths.front());
+  if (engine_of(ends.writer) == Engine::kStream) {
+    return ticks(cost.free_us);
+  }
+  const bool hears = std::ranges::any_of(flat_.schedule().channels, [&](const Channel& back) {
+    return back.writer.rank == ends.readers.front().rank &&
+           back.readers.front().rank == ends.writer.rank;
+  });
+  return round_tiles() > 0 && !hears ? ticks(cost.sm_free_us) : 0;
+}
+
+// Whether messages are read from memory, not passed on out of registers.
+bool CostForm::reads_input(int channel) const {
+  const Step& sender =
+      *flat_.steps()[at(flat_.messages()[at(flat_.first_message(channel))].sender)].step;
+  return sender.kind == StepKind::kSend && sender.from.front().space == Space::kInput;
+}
+
+void CostForm::add_lanes() {
+  taken_.resize(flat_.lanes().size());
+  last_.resize(flat_.lanes().size());
+  for (std::size_t l = 0; l < flat_.lanes().size(); ++l) {
+    const FlatStrand::LaneInfo& lane = flat_.lanes()[l];
+    bool copies = lane.steps > 0;
+    for (int s = lane.first_step; s < lane.first_step + lane.steps; ++s) {
+      copies = copies && flat_.steps()[at(s)].step->kind == StepKind::kCopy;
+      taken_[l].insert(taken_[l].end(), steps_[at(s)].taken.begin(), steps_[at(s)].taken.end());
+    }
+    last_[l] = round_tiles() > 0 && copies && !rides_along(static_cast<int>(l));
+  }
+}
+
+// Whether the block that `lane` copies is the only one that its rank sends: it is stored where it
+// has been loaded to be sent.
+bool CostForm::rides_along(int lane) const {
+  const FlatStrand::LaneInfo& info = flat_.lanes()[at(lane)];
+  const Step& copy = *flat_.steps()[at(info.first_step)].step;
+  return info.steps == 1 && copy.from.size() == 1 &&
+         std::ranges::all_of(flat_.steps(), [&](const FlatStrand::StepInfo& other) {
+           return other.rank != info.rank || other.step->kind != StepKind::kSend ||
+                  other.step->from == copy.from;
+         });
 }
 
 // Stores of thread blocks travel in smaller packets than a copy engine's, so the same wire carries
@@ -167,6 +263,9 @@ Status CostForm::add_message(int number, int channel, LaneId peer, CostStep& out
     if (sends || get) {
       flow = part(number, path, route->put.uses);
       flow.factor *= wire_factor(binding.protocol);
+      if (is_posted(writer, sends ? peer : writer, binding)) {
+        flow.start = 0;
+      }
     } else if (route->staged) {
       flow = part(number, path, route->fetch.uses);
     } else if (arrives_unstored(number, channel)) {
@@ -215,7 +314,12 @@ void CostForm::add_local(int number, CostStep& out) {
     operands = static_cast<double>(step.in.size() + (step.from.empty() ? 0 : 1));
   }
   if (operands > 0) {
-    out.parts.push_back({.uses = &memory_uses(info.rank, operands + 1, operands - 1)});
+    Part part{.uses = &memory_uses(info.rank, operands + 1, operands - 1)};
+    const FlatStrand::LaneInfo& lane = flat_.lanes()[at(info.lane)];
+    if (step.kind == StepKind::kCopy && engine_of({lane.rank, lane.lane}) == Engine::kSm) {
+      part.start = ticks(fabric_->device(info.rank).load_us);
+    }
+    out.parts.push_back(part);
   }
 }
 

@@ -50,6 +50,12 @@ struct CostStep {
   bool awaited = false;                         // some step of this rank waits for it
 };
 
+// What is between the two ends of a channel beside the steps.
+struct ChannelDelays {
+  Time flight = 0;  // from the end of the sending step to the reader's seeing the message
+  Time free = 0;    // from the end of the taking step, or round, to the writer's knowing of it
+};
+
 class CostForm {
  public:
   // Refuses paths that the machine does not have.
@@ -57,11 +63,31 @@ class CostForm {
 
   [[nodiscard]] const FlatStrand& flat() const { return flat_; }
   [[nodiscard]] const std::vector<CostStep>& steps() const { return steps_; }
+  [[nodiscard]] const std::vector<ChannelDelays>& delays() const { return delays_; }
+  // Of a lane, in all its steps.
+  [[nodiscard]] const std::vector<Taken>& taken_by(int lane) const {
+    return taken_[static_cast<std::size_t>(lane)];
+  }
+  // Whether thread blocks run the lane when the others of a round have ended, as nobody waits for
+  // what it copies.
+  [[nodiscard]] bool goes_last(int lane) const { return last_[static_cast<std::size_t>(lane)]; }
+  // Thread blocks that carry packets go through their tiles in rounds, each of which fills one
+  // generation of slots: no lane of a block begins a round before all have ended the one before.
+  // 0: there are no rounds.
+  [[nodiscard]] std::int64_t round_tiles() const;
 
  private:
   CostForm(const Strand& strand, Fabric& fabric);
 
   Status add_step(int number);
+  void add_delays();
+  void add_lanes();
+  [[nodiscard]] Time free_delay(int channel) const;
+  [[nodiscard]] bool reads_input(int channel) const;
+  [[nodiscard]] bool rides_along(int lane) const;
+  [[nodiscard]] Engine engine_of(LaneId lane) const;
+  [[nodiscard]] Time start_of(PathKind path, Engine engine) const;
+  [[nodiscard]] bool is_posted(LaneId writer, LaneId reader, const ChannelBinding& binding) const;
   Status add_sends(int number, CostStep& out);
   Status add_takes(int number, CostStep& out);
   Status add_message(int number, int channel, LaneId peer, CostStep& out);
@@ -77,6 +103,9 @@ class CostForm {
   FlatStrand flat_;
   Fabric* fabric_;
   std::vector<CostStep> steps_;
+  std::vector<ChannelDelays> delays_;        // by channel
+  std::vector<std::vector<Taken>> taken_;    // by lane
+  std::vector<bool> last_;                   // by lane
   std::vector<std::vector<int>> scratches_;  // that a step touches, by step
   std::vector<std::vector<int>> lanes_of_;   // by rank
   std::map<std::tuple<int, int, double, double>, std::vector<Use>> local_uses_;

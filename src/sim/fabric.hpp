@@ -56,6 +56,9 @@ class Fabric {
   // Lives as long as the fabric. nullptr where the machine has no such path.
   const Route* route(int from_rank, int to_rank, PathKind path);
 
+  [[nodiscard]] const Vertex& device(int rank) const {
+    return topology_.vertices[static_cast<std::size_t>(place_of(rank).vertex)];
+  }
   // Of the rank's device; -1 where the file gives no such rate.
   [[nodiscard]] int memory_of(int rank) const;
   [[nodiscard]] int reducer_of(int rank) const;

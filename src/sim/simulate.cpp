@@ -1,22 +1,28 @@
 #include "sim/simulate.hpp"
 
 #include "sim/cost_form.hpp"
-#include "sim/layout.hpp"
+#include "sim/stage.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <queue>
 
 namespace sennit {
 namespace {
 
+using sim::Caller;
 using sim::CostForm;
 using sim::CostStep;
+using sim::Event;
 using sim::Fabric;
 using sim::FlowNetwork;
-using sim::Layout;
 using sim::Part;
+using sim::StrandCopy;
 using sim::Time;
+using sim::Timer;
+using Lane = sim::RunningLane;
+using State = sim::LaneState;
 
 constexpr double kSecondsPerTick = 1e-12;
 constexpr double kMicrosecondsPerTick = 1e-6;
@@ -27,15 +33,15 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Simulator {
  public:
   Simulator(const Plan& plan, Fabric& fabric, const SimulationRequest& request)
-      : plan_(plan), fabric_(fabric), request_(request), network_(fabric.capacities()) {}
+      : plan_(plan),
+        fabric_(fabric),
+        request_(request),
+        network_(fabric.capacities()),
+        call_time_(find_call_time()) {}
 
   Result<Simulation> run() {
-    for (std::size_t s = 0; s < plan_.strands.size(); ++s) {
-      SENNIT_RETURN_IF_ERROR(add_strand(static_cast<int>(s)));
-    }
-    for (std::size_t l = 0; l < lanes_.size(); ++l) {
-      wake(static_cast<int>(l));
-    }
+    SENNIT_RETURN_IF_ERROR(stage_.set(plan_, fabric_, request_));
+    begin_calls();
     while (true) {
       while (!awake_.empty()) {
         look_at(take_awake());
@@ -54,121 +60,21 @@ class Simulator {
   }
 
  private:
-  enum class State : std::uint8_t { kWaiting, kRunning, kLending, kDone };
-
-  struct Channel {
-    std::int64_t sent = 0;
-    int first_taken = 0;  // into taken_, one for each reader
-    int readers = 0;
-    std::int64_t slots = 0;
-    int writer = 0;  // lane
-    std::vector<int> reader_lanes{};
-    std::vector<int> path_of_message{};  // of a bundle, by message number modulo slots
-  };
-
-  // A strand copy: where its lanes and channels begin.
-  struct Copy {
-    int strand = 0;
-    int copy = 0;
-    int first_lane = 0;
-    int first_channel = 0;
-  };
-
-  struct Lane {
-    int copy = 0;  // into copies_
-    int flat = 0;  // into the flat strand's lanes
-    int burst = 1;
-    std::int64_t tiles = 0;
-    std::int64_t units = 0;
-    std::int64_t unit = 0;
-    int step = 0;
-    int parts_left = 0;
-    State state = State::kWaiting;
-    bool awake = false;
-    Time begin = 0;
-
-    [[nodiscard]] std::int64_t first_tile() const { return unit * burst; }
-    [[nodiscard]] std::int64_t last_tile() const {
-      return std::min(first_tile() + burst, tiles) - 1;
-    }
-    [[nodiscard]] std::int64_t unit_tiles() const { return last_tile() - first_tile() + 1; }
-  };
-
-  struct Timer {
-    Time time = 0;
-    std::int64_t order = 0;
-    int lane = 0;
-    bool operator>(const Timer& other) const {
-      return time != other.time ? time > other.time : order > other.order;
-    }
-  };
-
-  Status add_strand(int strand) {
-    Result<CostForm> form = CostForm::build(plan_.strands[at(strand)], fabric_);
-    SENNIT_RETURN_IF_ERROR(form.status());
-    forms_.push_back(std::move(*form));
-    layouts_.push_back(sim::lay_out(plan_, strand, request_.count, request_.element_bytes));
-    for (int copy = 0; copy < plan_.strands[at(strand)].width; ++copy) {
-      add_copy(strand, copy);
-    }
-    return {};
-  }
-
-  void add_copy(int strand, int copy) {
-    const Strand& bound = plan_.strands[at(strand)];
-    const FlatStrand& flat = forms_.back().flat();
-    const Copy here{.strand = strand,
-                    .copy = copy,
-                    .first_lane = static_cast<int>(lanes_.size()),
-                    .first_channel = static_cast<int>(channels_.size())};
-    const std::int64_t tiles = (layouts_.back().tiles - copy + bound.width - 1) / bound.width;
-    for (std::size_t l = 0; l < flat.lanes().size(); ++l) {
-      const FlatStrand::LaneInfo& info = flat.lanes()[l];
-      Lane lane{.copy = static_cast<int>(copies_.size()),
-                .flat = static_cast<int>(l),
-                .burst = info.burst,
-                .tiles = tiles,
-                .units = (tiles + info.burst - 1) / info.burst};
-      lane.state = lane.units == 0 || info.steps == 0 ? State::kDone : State::kWaiting;
-      lanes_.push_back(lane);
-    }
-    for (std::size_t c = 0; c < bound.channels.size(); ++c) {
-      const sennit::Channel& ends = bound.schedule->channels[c];
-      Channel channel{
-          .first_taken = static_cast<int>(taken_.size()),
-          .readers = static_cast<int>(ends.readers.size()),
-          .slots = bound.channels[c].slots,
-          .writer = here.first_lane + flat.lane_index(ends.writer.rank, ends.writer.lane)};
-      for (const LaneId reader : ends.readers) {
-        channel.reader_lanes.push_back(here.first_lane + flat.lane_index(reader.rank, reader.lane));
-      }
-      if (bound.channels[c].paths.size() > 1) {
-        channel.path_of_message.resize(at(bound.channels[c].slots));
-      }
-      taken_.resize(taken_.size() + ends.readers.size(), 0);
-      channels_.push_back(std::move(channel));
-    }
-    copies_.push_back(here);
-  }
-
   [[nodiscard]] const CostStep& step_of(const Lane& lane) const {
-    const CostForm& form = forms_[at(copies_[at(lane.copy)].strand)];
+    const CostForm& form = stage_.forms[at(stage_.copies[at(lane.copy)].strand)];
     return form.steps()[at(form.flat().lanes()[at(lane.flat)].first_step + lane.step)];
   }
-  Channel& channel_of(const Lane& lane, int channel) {
-    return channels_[at(copies_[at(lane.copy)].first_channel + channel)];
+  // The number in stage_.mail of a channel of the lane's strand.
+  [[nodiscard]] int channel_of(const Lane& lane, int channel) const {
+    return stage_.copies[at(lane.copy)].first_channel + channel;
   }
-  [[nodiscard]] const Channel& channel_of(const Lane& lane, int channel) const {
-    return channels_[at(copies_[at(lane.copy)].first_channel + channel)];
-  }
-  [[nodiscard]] std::int64_t taken_by_all(const Channel& channel) const {
-    const auto first = taken_.begin() + channel.first_taken;
-    return *std::min_element(first, first + channel.readers);
+  [[nodiscard]] const sim::ChannelDelays& delays_of(const Lane& lane, int channel) const {
+    return stage_.forms[at(stage_.copies[at(lane.copy)].strand)].delays()[at(channel)];
   }
 
   void wake(int lane) {
-    if (!lanes_[at(lane)].awake) {
-      lanes_[at(lane)].awake = true;
+    if (!stage_.lanes[at(lane)].awake) {
+      stage_.lanes[at(lane)].awake = true;
       awake_.push_back(lane);
     }
   }
@@ -176,12 +82,12 @@ class Simulator {
   int take_awake() {
     const int lane = awake_.front();
     awake_.pop_front();
-    lanes_[at(lane)].awake = false;
+    stage_.lanes[at(lane)].awake = false;
     return lane;
   }
 
   void look_at(int number) {
-    const Lane& lane = lanes_[at(number)];
+    const Lane& lane = stage_.lanes[at(number)];
     if (lane.state == State::kWaiting && may_start(lane)) {
       start(number);
     } else if (lane.state == State::kLending && is_released(lane)) {
@@ -190,17 +96,18 @@ class Simulator {
   }
 
   [[nodiscard]] bool may_start(const Lane& lane) const {
+    if (!stage_.rounds.may_run(lane.block, lane.first_tile(), lane.goes_last)) {
+      return false;
+    }
     const CostStep& step = step_of(lane);
     const std::int64_t tiles = lane.unit_tiles();
     for (const sim::Taken& in : step.taken) {
-      const Channel& channel = channel_of(lane, in.channel);
-      if (channel.sent - taken_[at(channel.first_taken + in.reader)] < in.count * tiles) {
+      if (!stage_.mail.has(channel_of(lane, in.channel), in.reader, in.count * tiles)) {
         return false;
       }
     }
     for (const sim::Sent& out : step.sent) {
-      const Channel& channel = channel_of(lane, out.channel);
-      if (channel.sent + out.count * tiles - taken_by_all(channel) > channel.slots) {
+      if (!stage_.mail.has_room(channel_of(lane, out.channel), out.count * tiles)) {
         return false;
       }
     }
@@ -213,7 +120,7 @@ class Simulator {
     if (tile < 0) {
       return true;
     }
-    const Lane& other = lanes_[at(copies_[at(lane.copy)].first_lane + wait.lane)];
+    const Lane& other = stage_.lanes[at(stage_.copies[at(lane.copy)].first_lane + wait.lane)];
     const std::int64_t unit = tile / other.burst;
     return other.unit > unit || (other.unit == unit && other.step > wait.step);
   }
@@ -221,13 +128,12 @@ class Simulator {
   // Messages by direct_get lie in the sender's own blocks until their readers have them.
   [[nodiscard]] bool is_released(const Lane& lane) const {
     return std::ranges::all_of(step_of(lane).sent, [&](const sim::Sent& out) {
-      const Channel& channel = channel_of(lane, out.channel);
-      return taken_by_all(channel) == channel.sent;
+      return stage_.mail.is_released(channel_of(lane, out.channel));
     });
   }
 
   void start(int number) {
-    Lane& lane = lanes_[at(number)];
+    Lane& lane = stage_.lanes[at(number)];
     const CostStep& step = step_of(lane);
     lane.state = State::kRunning;
     lane.begin = now_;
@@ -239,7 +145,7 @@ class Simulator {
       }
     }
     if (delay > 0) {
-      timers_.push({.time = now_ + delay, .order = timer_order_++, .lane = number});
+      at_time(now_ + delay, {.event = Event::kLaunch, .subject = number});
     } else {
       launch(number);
     }
@@ -250,8 +156,8 @@ class Simulator {
   void choose_paths(const Lane& lane, const CostStep& step) {
     const auto bytes = static_cast<double>(unit_bytes(lane, step));
     for (const sim::Sent& out : step.sent) {
-      Channel& channel = channel_of(lane, out.channel);
-      if (channel.path_of_message.empty()) {
+      const int channel = channel_of(lane, out.channel);
+      if (!stage_.mail.is_bundle(channel)) {
         continue;
       }
       double least = 0;
@@ -267,8 +173,8 @@ class Simulator {
           best = part.alternative;
         }
       }
-      for (std::int64_t m = channel.sent; m < channel.sent + out.count * lane.unit_tiles(); ++m) {
-        channel.path_of_message[static_cast<std::size_t>(m % channel.slots)] = best;
+      for (std::int64_t m = 0; m < out.count * lane.unit_tiles(); ++m) {
+        stage_.mail.set_path(channel, stage_.mail.sent(channel) + m, best);
       }
     }
   }
@@ -278,26 +184,25 @@ class Simulator {
     if (part.alternative < 0) {
       return true;
     }
-    const Channel& channel = channel_of(lane, part.channel);
+    const int channel = channel_of(lane, part.channel);
     const auto in = std::ranges::find(step.taken, part.channel, &sim::Taken::channel);
     const std::int64_t message =
-        in == step.taken.end() ? channel.sent : taken_[at(channel.first_taken + in->reader)];
-    return channel.path_of_message[static_cast<std::size_t>(message % channel.slots)] ==
-           part.alternative;
+        in == step.taken.end() ? stage_.mail.sent(channel) : stage_.mail.taken(channel, in->reader);
+    return stage_.mail.path_of(channel, message) == part.alternative;
   }
 
   [[nodiscard]] std::int64_t unit_bytes(const Lane& lane, const CostStep& step) const {
-    const Copy& copy = copies_[at(lane.copy)];
+    const StrandCopy& copy = stage_.copies[at(lane.copy)];
     const std::int64_t width = plan_.strands[at(copy.strand)].width;
     std::int64_t bytes = 0;
     for (std::int64_t tile = lane.first_tile(); tile <= lane.last_tile(); ++tile) {
-      bytes += layouts_[at(copy.strand)].message(step, copy.copy + tile * width);
+      bytes += stage_.layouts[at(copy.strand)].message(step, copy.copy + tile * width);
     }
     return bytes;
   }
 
   void launch(int number) {
-    Lane& lane = lanes_[at(number)];
+    Lane& lane = stage_.lanes[at(number)];
     const CostStep& step = step_of(lane);
     const auto bytes = static_cast<double>(unit_bytes(lane, step));
     for (const Part& part : step.parts) {
@@ -316,49 +221,163 @@ class Simulator {
     }
   }
 
+  void at_time(Time time, Timer timer) {
+    timer.time = time;
+    timer.order = timer_order_++;
+    timers_.push(timer);
+  }
+
+  void handle(const Timer& timer) {
+    switch (timer.event) {
+      case Event::kLaunch:
+        return launch(timer.subject);
+      case Event::kArrive:
+        return arrive(timer.subject, timer.messages);
+      case Event::kFree:
+        return free(timer.subject, timer.reader, timer.messages);
+      case Event::kCall:
+        return begin_call(timer.subject);
+    }
+  }
+
+  void arrive(int channel, std::int64_t messages) {
+    stage_.mail.arrive(channel, messages);
+    for (const int reader : stage_.mail.readers(channel)) {
+      wake(reader);
+    }
+  }
+
+  void free(int channel, int reader, std::int64_t taken) {
+    stage_.mail.free(channel, reader, taken);
+    wake(stage_.mail.writer(channel));
+  }
+
+  // All ranks at once, as if they had waited for each other.
+  void begin_calls() {
+    for (int rank = 0; rank < static_cast<int>(stage_.callers.size()); ++rank) {
+      at_time(call_time_, {.event = Event::kCall, .subject = rank});
+    }
+  }
+
+  void begin_call(int rank) {
+    Caller& caller = stage_.callers[at(rank)];
+    ++caller.call;
+    caller.lanes_left = 1;  // this function, so that the call does not end meanwhile
+    for (const int number : caller.lanes) {
+      Lane& lane = stage_.lanes[at(number)];
+      if (number == stage_.rounds.first_lane(lane.block)) {
+        stage_.rounds.restart(lane.block);
+      }
+      lane.unit = 0;
+      if (lane.units > 0) {
+        lane.state = State::kWaiting;
+        ++caller.lanes_left;
+        stage_.rounds.enter(lane.block, lane.goes_last);
+        wake(number);
+      }
+    }
+    end_lane(caller, rank);
+  }
+
+  void end_lane(Caller& caller, int rank) {
+    if (--caller.lanes_left == 0 && caller.call + 1 < request_.calls) {
+      at_time(now_ + call_time_, {.event = Event::kCall, .subject = rank});
+    }
+  }
+
+  // The lane has finished what it does in the round of its block.
+  void end_round(const Lane& ended) {
+    const int block = ended.block;
+    stage_.rounds.leave(block, ended.goes_last);
+    if (!stage_.rounds.is_for_last(block)) {
+      return;
+    }
+    const bool over = stage_.rounds.is_over(block);
+    if (over) {
+      stage_.rounds.go_on(block);
+    }
+    for (int number = stage_.rounds.first_lane(block); number < stage_.rounds.end_lane(block);
+         ++number) {
+      const Lane& lane = stage_.lanes[at(number)];
+      wake(number);
+      if (over) {
+        tell_all_free(lane);
+      }
+      if (over && lane.state != State::kDone) {
+        stage_.rounds.enter(block, lane.goes_last);
+      }
+    }
+  }
+
+  // Slots are free when the round is over in which they were emptied.
+  void tell_all_free(const Lane& lane) {
+    for (const sim::Taken& in :
+         stage_.forms[at(stage_.copies[at(lane.copy)].strand)].taken_by(lane.flat)) {
+      tell_free(lane, in);
+    }
+  }
+
+  void tell_free(const Lane& lane, const sim::Taken& in) {
+    const int channel = channel_of(lane, in.channel);
+    const std::int64_t taken = stage_.mail.taken(channel, in.reader);
+    if (const Time delay = delays_of(lane, in.channel).free; delay > 0) {
+      at_time(now_ + delay,
+              {.event = Event::kFree, .subject = channel, .reader = in.reader, .messages = taken});
+    } else {
+      free(channel, in.reader, taken);
+    }
+  }
+
   void handle_events() {
     while (!timers_.empty() && timers_.top().time == now_) {
-      const int lane = timers_.top().lane;
+      const Timer timer = timers_.top();
       timers_.pop();
-      launch(lane);
+      handle(timer);
     }
     for (const int flow : network_.take_ended(now_)) {
       const int lane = lane_of_flow_[at(flow)];
-      if (--lanes_[at(lane)].parts_left == 0) {
+      if (--stage_.lanes[at(lane)].parts_left == 0) {
         end_step(lane);
       }
     }
   }
 
+  void send(const Lane& lane, int channel, std::int64_t messages) {
+    const int number = channel_of(lane, channel);
+    stage_.mail.send(number, messages);
+    if (const Time flight = delays_of(lane, channel).flight; flight > 0) {
+      at_time(now_ + flight, {.event = Event::kArrive, .subject = number, .messages = messages});
+    } else {
+      arrive(number, messages);
+    }
+  }
+
   // Messages are full, slots are free.
   void end_step(int number) {
-    const Lane& lane = lanes_[at(number)];
+    const Lane& lane = stage_.lanes[at(number)];
     const CostStep& step = step_of(lane);
     const std::int64_t tiles = lane.unit_tiles();
     for (const sim::Sent& out : step.sent) {
-      Channel& channel = channel_of(lane, out.channel);
-      channel.sent += out.count * tiles;
-      for (const int reader : channel.reader_lanes) {
-        wake(reader);
-      }
+      send(lane, out.channel, out.count * tiles);
     }
     for (const sim::Taken& in : step.taken) {
-      const Channel& channel = channel_of(lane, in.channel);
-      taken_[at(channel.first_taken + in.reader)] += in.count * tiles;
-      wake(channel.writer);
+      stage_.mail.take(channel_of(lane, in.channel), in.reader, in.count * tiles);
+      if (!stage_.rounds.has_rounds(lane.block)) {
+        tell_free(lane, in);
+      }
     }
     if (step.lends && !is_released(lane)) {
-      lanes_[at(number)].state = State::kLending;
+      stage_.lanes[at(number)].state = State::kLending;
     } else {
       complete(number);
     }
   }
 
   void complete(int number) {
-    Lane& lane = lanes_[at(number)];
+    Lane& lane = stage_.lanes[at(number)];
     const CostStep& step = step_of(lane);
-    const Copy& copy = copies_[at(lane.copy)];
-    const FlatStrand& flat = forms_[at(copy.strand)].flat();
+    const StrandCopy& copy = stage_.copies[at(lane.copy)];
+    const FlatStrand& flat = stage_.forms[at(copy.strand)].flat();
     const FlatStrand::LaneInfo& info = flat.lanes()[at(lane.flat)];
     if (request_.timeline) {
       timeline_.push_back({.rank = info.rank,
@@ -371,12 +390,21 @@ class Simulator {
                            .end_us = static_cast<double>(now_) * kMicrosecondsPerTick});
     }
     ++steps_;
+    end_ = now_;
     if (++lane.step == info.steps) {
       lane.step = 0;
       ++lane.unit;
     }
     lane.state = lane.unit == lane.units ? State::kDone : State::kWaiting;
     wake(number);
+    const bool done = lane.state == State::kDone;
+    if (lane.step == 0 && stage_.rounds.has_rounds(lane.block) &&
+        (done || stage_.rounds.is_past(lane.block, lane.first_tile()))) {
+      end_round(lane);
+    }
+    if (done) {
+      end_lane(stage_.callers[at(info.rank)], info.rank);
+    }
     if (step.awaited) {
       const int own = flat.lane_index(info.rank, 0);
       const auto count = static_cast<int>(flat.schedule().ranks[at(info.rank)].size());
@@ -387,9 +415,9 @@ class Simulator {
   }
 
   [[nodiscard]] Status check_finished() const {
-    for (const Lane& lane : lanes_) {
+    for (const Lane& lane : stage_.lanes) {
       if (lane.state != State::kDone) {
-        const FlatStrand& flat = forms_[at(copies_[at(lane.copy)].strand)].flat();
+        const FlatStrand& flat = stage_.forms[at(stage_.copies[at(lane.copy)].strand)].flat();
         return fail(Code::kNotProved,
                     "the plan locks up: {} of tile {} can never run",
                     flat.describe(flat.lanes()[at(lane.flat)].first_step + lane.step),
@@ -399,8 +427,8 @@ class Simulator {
     return {};
   }
 
-  // A kernel begins before the first step of its lanes and ends behind the last.
-  [[nodiscard]] double call_seconds() const {
+  // What a kernel takes to begin and to end; all of it lies before the first step here.
+  [[nodiscard]] Time find_call_time() const {
     const bool kernels = std::ranges::any_of(plan_.strands, [](const Strand& strand) {
       return std::ranges::any_of(strand.lanes, [](const std::vector<LaneBinding>& lanes) {
         return std::ranges::find(lanes, Engine::kSm, &LaneBinding::engine) != lanes.end();
@@ -410,12 +438,12 @@ class Simulator {
     for (const Vertex& vertex : fabric_.topology().vertices) {
       most_us = std::max(most_us, vertex.call_us);
     }
-    return kernels ? most_us * 1e-6 : 0;
+    return kernels ? std::llround(most_us / kMicrosecondsPerTick) : 0;
   }
 
   Simulation result() {
     Simulation run;
-    run.seconds = static_cast<double>(now_) * kSecondsPerTick + call_seconds();
+    run.seconds = static_cast<double>(end_) * kSecondsPerTick / request_.calls;
     const std::vector<double>& capacities = fabric_.capacities();
     for (std::size_t r = 0; r < capacities.size(); ++r) {
       const double bytes = network_.carried(static_cast<int>(r));
@@ -423,7 +451,7 @@ class Simulator {
         run.resources.push_back({.name = fabric_.resource_name(static_cast<int>(r)),
                                  .gbps = capacities[r] / 1e-3,
                                  .bytes = bytes,
-                                 .busy = bytes / (capacities[r] * static_cast<double>(now_))});
+                                 .busy = bytes / (capacities[r] * static_cast<double>(end_))});
       }
     }
     run.timeline = std::move(timeline_);
@@ -436,18 +464,14 @@ class Simulator {
   Fabric& fabric_;
   const SimulationRequest& request_;
   FlowNetwork network_;
-  // A deque, so that the flows' views into a form stay valid when another is added.
-  std::deque<CostForm> forms_;
-  std::vector<Layout> layouts_;
-  std::vector<Copy> copies_;
-  std::vector<Lane> lanes_;
-  std::vector<Channel> channels_;
-  std::vector<std::int64_t> taken_;
+  sim::Stage stage_;
   std::deque<int> awake_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::int64_t timer_order_ = 0;
   std::vector<int> lane_of_flow_;
+  Time call_time_ = 0;
   Time now_ = 0;
+  Time end_ = 0;  // of the last step; words about free slots may travel later
   std::int64_t steps_ = 0;
   std::int64_t flows_ = 0;
   std::vector<TimelineEvent> timeline_;

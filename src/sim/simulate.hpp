@@ -24,6 +24,7 @@ struct SimulationRequest {
   std::int64_t count = 0;  // elements, as in a call
   std::int64_t element_bytes = 4;
   int ranks_per_device = 1;
+  int calls = 1;  // one after the other, as a benchmark times them; the result is that of one
   bool timeline = false;  // costs memory: one record for each step of each tile
 };
 

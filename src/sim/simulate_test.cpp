@@ -228,6 +228,98 @@ path nvlink start 9 us sm 1 us sms 200 GB/s from test
   EXPECT_LT(relative_error(seconds({{strand}}, machine, kMega), stored), kRounding);
 }
 
+// Thread blocks do not wait for what they have stored: what a message takes on its way is paid
+// once.
+TEST(Simulate, StoresOfThreadBlocksOverlapWithTheWayOfOthers) {
+  const Topology machine = parse(R"(machine posted Two GPUs
+source test chosen for round numbers
+gpu 0..1 load 2 us from test
+link gpu0 gpu1 nvlink 100 GB/s from test
+path nvlink start 9 us sm 1 us from test
+)");
+  Strand strand = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});
+  strand = bind(strand.schedule, PathKind::kNvlink, Protocol::kDirectPut, 2, Engine::kSm);
+  strand.tile_bytes = kMega;
+  // The load before the first store is on the way as well.
+  const double expected = 2e-6 + 1e-6 + 8.0 * kMega / 100e9;
+  EXPECT_LT(relative_error(seconds({{strand}}, machine, 8 * kMega), expected), kRounding);
+}
+
+Strand packets_of(Collective collective, std::string_view algorithm, const Shape& shape) {
+  Strand strand = strand_of(collective, algorithm, shape);
+  strand = bind(strand.schedule, PathKind::kNvlink, Protocol::kLl128, 2, Engine::kSm);
+  strand.tile_bytes = 120 * 8192;  // 1 MB on the wire
+  return strand;
+}
+
+constexpr std::string_view kRoundsMachine = R"(machine rounds Two GPUs
+source test chosen for round numbers
+gpu 0..1 memory 1000 GB/s call 2 us load 3 us from test
+link gpu0 gpu1 nvlink 100 GB/s from test
+path nvlink start 9 us sm 1 us sm_free 20 us from test
+)";
+constexpr double kPacketTime = kMega / 100e9;
+constexpr double kStoreTime = 2.0 * 120 * 8192 / 1000e9;  // read out of a slot, written
+
+// A writer that nobody answers may be two rounds ahead of what it has been told of.
+TEST(Simulate, AWriterWaitsForTheWordThatARoundIsOver) {
+  const Topology machine = parse(std::string(kRoundsMachine));
+  const Strand strand = packets_of(Collective::kSendRecv, "direct", {.ranks = 2});
+  const double way = 3e-6 + 1e-6 + kStoreTime;
+  const double ahead = 2e-6 + 2 * kPacketTime + way;
+  EXPECT_LT(relative_error(seconds({{strand}}, machine, 2 * strand.tile_bytes), ahead), kRounding);
+  // Rounds 1, 3 and 5, each behind the word of the one before.
+  const double waits = 2e-6 + 2 * (kPacketTime + way + 20e-6) + kPacketTime + way;
+  EXPECT_LT(relative_error(seconds({{strand}}, machine, 5 * strand.tile_bytes), waits), kRounding);
+}
+
+// Ranks that answer each other need no word, but end every round before they begin the next one;
+// what each copies for itself comes last.
+TEST(Simulate, RoundsOfAnExchangeFollowEachOther) {
+  const Topology machine = parse(std::string(kRoundsMachine));
+  const Strand exchange = packets_of(Collective::kAllToAll, "direct", {.ranks = 2});
+  const double own_copy = 3e-6 + kStoreTime;
+  const double round = kPacketTime + 3e-6 + 1e-6 + kStoreTime + own_copy;
+  EXPECT_LT(
+      relative_error(seconds({{exchange}}, machine, 3 * exchange.tile_bytes), 2e-6 + 3 * round),
+      kRounding);
+  // An all-gather sends what it copies, so it has it at hand.
+  const Strand gather = packets_of(Collective::kAllGather, "direct", {.ranks = 2});
+  EXPECT_LT(relative_error(seconds({{gather}}, machine, 3 * gather.tile_bytes),
+                           2e-6 + 3 * (round - own_copy)),
+            kRounding);
+}
+
+// The sender's next call begins while the last message is on its way; the receiver's does not.
+TEST(Simulate, CallsFollowEachOtherOnEveryRank) {
+  const Topology machine = parse(std::string(kRoundsMachine));
+  const Strand strand = packets_of(Collective::kSendRecv, "direct", {.ranks = 2});
+  const auto calls = [&](int count) {
+    const auto run = simulate(
+        {{strand}}, machine, {.count = strand.tile_bytes, .element_bytes = 1, .calls = count});
+    EXPECT_TRUE(run.ok()) << run.status().message();
+    return run.ok() ? run->seconds * count : 0;
+  };
+  const double way = 3e-6 + 1e-6 + kStoreTime;
+  EXPECT_LT(relative_error(calls(1), 2e-6 + kPacketTime + way), kRounding);
+  EXPECT_LT(relative_error(calls(2), 2 * (2e-6 + kPacketTime) + way), kRounding);
+}
+
+// A sender whose message is fetched by a copy engine hears of it a while later.
+TEST(Simulate, ALentMessageIsFreeWhenItsSenderKnows) {
+  const Topology machine = parse(R"(machine lent Two GPUs
+source test chosen for round numbers
+gpu 0..1
+link gpu0 gpu1 nvlink 100 GB/s from test
+path nvlink start 9 us free 5 us from test
+)");
+  Strand strand = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});
+  strand = bind(strand.schedule, PathKind::kNvlink, Protocol::kDirectGet, 2, Engine::kStream);
+  strand.tile_bytes = kMega;
+  EXPECT_LT(relative_error(seconds({{strand}}, machine, kMega), 9e-6 + kPacketTime + 5e-6),
+            kRounding);
+}
+
 // The reader copies, so the bytes move in its step, and the sender's step lasts as long.
 TEST(Simulate, DirectGetMovesBytesInTheReadersStep) {
   Strand strand = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});

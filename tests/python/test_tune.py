@@ -12,7 +12,7 @@ import pytest
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 ROOT = Path(__file__).resolve().parents[2]
-MEASURED = ROOT / "bench/results/2026-11-21-h200x4-gpu.json"
+RESULTS = ROOT / "bench/results"
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,9 @@ def test_check_judges_a_table(sennit_command: Command, table: Path) -> None:
     assert answer.returncode == 0, answer.stderr
     judged = json.loads(answer.stdout)
     assert judged["cells"] == 7
+    # The times that it judges by are there as well, and where they were measured.
+    assert len(judged["rows"]) >= judged["cells"]
+    assert judged["machine"]["cores"] > 0
     assert judged["within_10_percent"] <= judged["within_10_percent_or_spread"] <= 7
     for cell in judged["choices"]:
         if cell["ratio"] is not None:
@@ -102,12 +105,14 @@ def test_check_judges_a_table(sennit_command: Command, table: Path) -> None:
 
 
 def test_measured_gpu_calls_are_predicted(sennit_command: Command) -> None:
-    answer = sennit_command("reproduce", "--measured", str(MEASURED), "--json", "-")
+    newest = json.loads((RESULTS / "index.json").read_text())["gpu-h200x4"]
+    answer = sennit_command("reproduce", "--measured", str(RESULTS / newest), "--json", "-")
     assert answer.returncode == 0, answer.stderr
     compared = json.loads(answer.stdout)
     assert compared["within"] == sum(row["verdict"] == "predicted" for row in compared["rows"])
     for row in compared["rows"]:
         assert row["bytes"] >= 1 << 20
-        # What docs/simulator.md claims of the collectives that it understands.
-        if row["collective"] in ("all_reduce", "all_gather", "reduce_scatter"):
+        # What docs/simulator.md claims of the collectives that it understands best.
+        if row["collective"] in ("all_reduce", "all_gather", "broadcast"):
             assert row["verdict"] == "predicted", row
+    assert compared["within"] >= 0.85 * len(compared["rows"])

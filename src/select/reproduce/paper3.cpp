@@ -1,5 +1,6 @@
 // Suresh et al. 2022: all-gather and all-to-all in which every rank drives its nearest card, on
 // ThetaGPU.
+#include "schedule/passes.hpp"
 #include "select/models.hpp"
 #include "select/reproduce/claims.hpp"
 
@@ -27,30 +28,27 @@ models::MultiRailModel model_of(const Topology& machine, int nodes) {
   return model;
 }
 
-// The most by which (8) with two segments beats NCCL's all-gather, over the sizes of the figure.
-// NCCL's: a ring over all ranks, cut over all rails.
-Result<double> gain_over_ring(const Topology& machine, int nodes) {
-  const models::MultiRailModel model = model_of(machine, nodes);
-  const int ranks = nodes * kGpusOfANode;
-  double most = 0;
-  for (const double bytes : doublings(4 * 1024, 4 * kMiB)) {
-    const double ring = (ranks - 1) * model.network.message(bytes / kGpusOfANode);
-    most = std::max(most, ring / models::multi_rail_optimized(model, bytes, 2));
+// The paper's exchanges are begun together and completed later, so nothing orders the steps of a
+// rank but the data.
+void begin_all_at_once(Plan& plan) {
+  for (Strand& strand : plan.strands) {
+    strand.schedule = std::make_shared<const Schedule>(loosen(*strand.schedule));
+    for (std::size_t rank = 0; rank < strand.lanes.size(); ++rank) {
+      strand.lanes[rank].resize(strand.schedule->ranks[rank].size(), strand.lanes[rank].front());
+    }
   }
-  return most;
 }
 
 Run all_gather(std::string_view algorithm, int nodes, std::int64_t bytes) {
   return {.collective = Collective::kAllGather,
           .algorithm = algorithm,
           .ranks = nodes * kGpusOfANode,
-          .bytes = bytes};
+          .bytes = bytes,
+          .change = begin_all_at_once};
 }
 
-// The figures' sizes are not in the text: the largest of the benchmark's default, and one at which
-// start-ups hardly count.
+// The figures' sizes are not in the text: the largest of the benchmark's default.
 constexpr std::int64_t kMessage = std::int64_t{1} << 20;
-constexpr std::int64_t kLargeMessage = 16 * kMessage;
 
 // Segments are tiles: how many of them are best for a message.
 Result<double> best_segments(const Topology& machine, int nodes, std::int64_t bytes) {
@@ -68,6 +66,23 @@ Result<double> best_segments(const Topology& machine, int nodes, std::int64_t by
   return best;
 }
 
+// The most by which the all-gather in two segments beats NCCL's, over the sizes of the figure.
+// NCCL's: a ring over all ranks, cut over all rails.
+Result<double> gain_over_ring(const Topology& machine, int nodes) {
+  const models::MultiRailModel model = model_of(machine, nodes);
+  const int ranks = nodes * kGpusOfANode;
+  double most = 0;
+  for (const double bytes : doublings(4 * 1024, 4 * kMiB)) {
+    const auto whole = static_cast<std::int64_t>(bytes);
+    SENNIT_ASSIGN_OR_RETURN(
+        const double ours,
+        simulated_seconds(machine, all_gather("multi_rail", nodes, whole), whole / 2));
+    const double ring = (ranks - 1) * model.network.message(bytes / kGpusOfANode);
+    most = std::max(most, ring / ours);
+  }
+  return most;
+}
+
 Result<double> gain_of_segments(const Topology& machine, int nodes) {
   SENNIT_ASSIGN_OR_RETURN(
       const double one,
@@ -83,9 +98,11 @@ Result<double> all_to_all_gain(const Topology& machine, int nodes) {
   const Run multi_rail{.collective = Collective::kAllToAll,
                        .algorithm = "multi_rail",
                        .ranks = nodes * kGpusOfANode,
-                       .bytes = kPart};
+                       .bytes = kPart,
+                       .change = begin_all_at_once};
   Run pairwise = multi_rail;
   pairwise.algorithm = "pairwise";
+  pairwise.change = {};
   SENNIT_ASSIGN_OR_RETURN(const double ours, simulated_seconds(machine, multi_rail, kPart));
   SENNIT_ASSIGN_OR_RETURN(const double theirs, simulated_seconds(machine, pairwise, kPart));
   return theirs / ours;
@@ -109,26 +126,26 @@ Claim claim(std::string figure,
 
 std::vector<Claim> claims_of_paper3() {
   std::vector<Claim> claims;
-  for (const std::int64_t bytes : {kMessage, kLargeMessage}) {
-    const auto mega = static_cast<double>(bytes) / kMiB;
-    claims.push_back(claim(
-        "figure 4",
-        fmt::format("best count of segments, all-gather of {} MB on 4 nodes", mega),
-        2,
-        [bytes](const Topology& m) { return best_segments(m, 4, bytes); },
-        "tiles are the segments; each pays its start-ups anew, 10 us by estimate"));
-    claims.back().unit = "segments";
-    claims.push_back(claim(
-        "figure 4",
-        fmt::format("best count of segments by (8), {} MB on 4 nodes", mega),
-        2,
-        [bytes](const Topology& m) -> Result<double> {
-          return models::multi_rail_best_segments(model_of(m, 4), static_cast<double>(bytes), 8);
-        },
-        "(8) charges N start-ups on the network and (N - 1) GPN between GPUs to each segment"));
-    claims.back().unit = "segments";
-    claims.back().how = How::kModel;
-  }
+  claims.push_back(claim(
+      "figure 4",
+      "best count of segments, all-gather of 1 MB on 4 nodes",
+      2,
+      [](const Topology& m) { return best_segments(m, 4, kMessage); },
+      "tiles are the segments; the messages of an exchange are begun together, so their start-ups "
+      "overlap, and those of the next segment do not"));
+  claims.back().unit = "segments";
+  claims.push_back(claim(
+      "figure 4",
+      "best count of segments by (8), 1 MB on 4 nodes",
+      2,
+      [](const Topology& m) -> Result<double> {
+        return models::multi_rail_best_segments(model_of(m, 4), static_cast<double>(kMessage), 8);
+      },
+      "(8) adds up the start-ups of all (N - 1) GPN messages between GPUs of each segment, 10 us "
+      "each by estimate, though the paper's listing begins them together: one segment is best "
+      "then"));
+  claims.back().unit = "segments";
+  claims.back().how = How::kModel;
   for (const auto& [nodes, printed] : {std::pair{4, 1.42}, {8, 1.60}, {16, 2.0}}) {
     claims.push_back(claim(
         "figure 5",
@@ -136,8 +153,8 @@ std::vector<Claim> claims_of_paper3() {
         printed,
         [nodes](const Topology& m) { return gain_over_ring(m, nodes); },
         "'up to' over 4 KB to 4 MB; NCCL as a ring of n - 1 steps, each with the start-up of a "
-        "network message, which NCCL's kernels undercut; 42 % better read as 1.42 times"));
-    claims.back().how = How::kModel;
+        "network message, which NCCL's kernels undercut, so the most comes at the smallest sizes "
+        "here; 42 % better read as 1.42 times"));
     claims.push_back(claim(
         "figure 5",
         fmt::format("two segments against one, 1 MB on {} GPUs", nodes * kGpusOfANode),
@@ -156,14 +173,14 @@ std::vector<Claim> claims_of_paper3() {
   claims.push_back(claim(
       "figure 6",
       "all-to-all against Open MPI, 64 KB a pair on 128 GPUs",
-      1 / (1 - 0.85),
+      1.85,
       [](const Topology& m) { return all_to_all_gain(m, 16); },
-      "85 % less time read as 6.7 times; the rival is a pairwise exchange that uses all rails as "
-      "well, and no library's overheads"));
+      "85 % better read as 1.85 times, as the all-gather's 42 %; the rival is a pairwise exchange "
+      "that uses all rails as well, and no library's overheads"));
   claims.push_back(claim(
       "figure 6",
       "all-to-all against MVAPICH2-GDR, 64 KB a pair on 128 GPUs",
-      1 / (1 - 0.88),
+      1.88,
       [](const Topology& m) { return all_to_all_gain(m, 16); },
       "as above, 88 %"));
   return claims;

@@ -61,13 +61,16 @@ Claim saving(std::string figure,
           .why = {}};
 }
 
+// The rival of MPI libraries that descend from MPICH: Bruck's algorithm for short messages, rounds
+// of pairs for long ones.
 Result<double> all_to_all_gain(const Topology& machine, std::int64_t bytes) {
   constexpr int kGpus = 8;
+  constexpr std::int64_t kShort = 256;
   return simulated_gain(
       machine,
       {.collective = Collective::kAllToAll, .algorithm = "direct", .ranks = kGpus, .bytes = bytes},
       {.collective = Collective::kAllToAll,
-       .algorithm = "pairwise",
+       .algorithm = bytes <= kShort ? "bruck" : "pairwise",
        .ranks = kGpus,
        .bytes = bytes});
 }
@@ -92,18 +95,25 @@ void add_compression(std::vector<Claim>& claims) {
 }
 
 void add_peer_mappings(std::vector<Claim>& claims) {
-  const auto add = [&](std::string quantity, double printed, std::int64_t bytes) {
+  const auto add = [&](std::string quantity, double printed, std::int64_t bytes, std::string why) {
     claims.push_back({.figure = "slides on IPC all-to-all",
                       .quantity = std::move(quantity),
                       .unit = "x",
                       .paper_value = printed,
                       .machine = "thetagpu",
                       .ours = [bytes](const Topology& m) { return all_to_all_gain(m, bytes); },
-                      .why = "all pairs at once against rounds of pairs; the paper's rival is a "
-                             "library"});
+                      .why = std::move(why)});
   };
-  add("IPC all-to-all of 16 B, 8 GPUs", 1.4, 16);
-  add("IPC all-to-all of 64 MB, 8 GPUs", 1.2, std::int64_t{8} << 20);
+  add("IPC all-to-all of 16 B, 8 GPUs",
+      1.4,
+      16,
+      "all pairs at once against the three rounds of Bruck's algorithm; what a library's call "
+      "costs "
+      "by itself makes the paper's gain smaller");
+  add("IPC all-to-all of 64 MB, 8 GPUs",
+      1.2,
+      std::int64_t{8} << 20,
+      "all pairs at once against rounds of pairs; the paper's rival is a library");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sennit import _core
 from sennit.cli import tune_work
+from sennit.cli.bench_document import document
 from sennit.cli.failure import EXIT_DONE
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
@@ -88,8 +89,8 @@ def command(
     else:
         answer = ask(_core.tool_tune_check, table=_read(checked), rows=rows)
         _print_judgement(output.console, answer)
-    answer["seconds"] = time.monotonic() - begin
-    output.write_json(answer)
+    seconds = time.monotonic() - begin
+    output.write_json({**document(rows), "seconds": seconds, **answer})
     return EXIT_DONE
 
 
@@ -130,15 +131,57 @@ def _print_fits(console: Console, answer: dict[str, Any]) -> None:
     )
 
 
+_FORMS = {
+    "equation_5": "equation (5)",
+    "equation_5_on_shared_cores": "(5) on shared cores",
+}
+
+
 def _print_judgement(console: Console, answer: dict[str, Any]) -> None:
+    for cell in answer["choices"]:
+        if not cell["within_10_percent"]:
+            _print_miss(console, cell)
+    _print_share(
+        console, "choice within 10 % of the best", answer["within_10_percent"], answer["cells"]
+    )
+    _print_share(
+        console,
+        "within that or the cell's own spread",
+        answer["within_10_percent_or_spread"],
+        answer["cells"],
+    )
+    for key, name in _FORMS.items():
+        form = answer[key]
+        _print_share(
+            console,
+            f"chains of 4 MB and more within 15 % of {name}",
+            form["within_15_percent"],
+            form["chains"],
+        )
+        _print_share(
+            console,
+            "its best chunk within a factor of 2",
+            form["chunks_within_factor_2"],
+            form["chunks"],
+        )
+
+
+def _print_share(console: Console, what: str, part: int, whole: int) -> None:
+    share = f" ({part / whole:.0%})" if whole else ""
+    console.print(f"{what}: {part} of {whole}{share}", markup=False)
+
+
+def _print_miss(console: Console, cell: dict[str, Any]) -> None:
+    ratio = "not timed again" if cell["ratio"] is None else f"{cell['ratio']:.2f} times the best"
+    spread = "" if cell["ratio"] is None else f", spread {cell['spread']:.0%}"
+    choice = "none" if cell["choice"] is None else _way(cell["choice"])
     console.print(
-        f"choice within 10 % of the best: {answer['within_10_percent']} of {answer['cells']} "
-        f"cells; within that or the cell's own spread: {answer['within_10_percent_or_spread']}",
+        f"{cell['collective']} of {human(cell['bytes'])} on {cell['ranks']} ranks: "
+        f"{choice} is {ratio}, {_way(cell['best'])}{spread}",
         markup=False,
     )
-    console.print(
-        f"chains of 4 MB and more within 15 % of equation (5): "
-        f"{answer['chains_within_15_percent']} of {answer['chains']}; best chunk within a factor "
-        f"of 2: {answer['chunks_within_factor_2']} of {answer['chunks']}",
-        markup=False,
-    )
+
+
+def _way(way: dict[str, Any]) -> str:
+    tile = "" if way["tile_bytes"] == 0 else f" {human(way['tile_bytes'])}"
+    return f"{way['algorithm']} {way['protocol']}{tile}"

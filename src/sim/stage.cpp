@@ -1,0 +1,78 @@
+#include "sim/stage.hpp"
+
+#include <utility>
+
+namespace sennit::sim {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+Status Stage::set(const Plan& plan, Fabric& fabric, const SimulationRequest& request) {
+  callers.resize(at(plan.problem().ranks));
+  for (std::size_t s = 0; s < plan.strands.size(); ++s) {
+    const Strand& strand = plan.strands[s];
+    SENNIT_ASSIGN_OR_RETURN(CostForm form, CostForm::build(strand, fabric));
+    forms.push_back(std::move(form));
+    layouts.push_back(lay_out(plan, static_cast<int>(s), request.count, request.element_bytes));
+    for (int copy = 0; copy < strand.width; ++copy) {
+      add_copy(plan, static_cast<int>(s), copy);
+    }
+  }
+  return {};
+}
+
+void Stage::add_copy(const Plan& plan, int strand, int copy) {
+  const StrandCopy here{.strand = strand,
+                        .copy = copy,
+                        .first_lane = static_cast<int>(lanes.size()),
+                        .first_channel = mail.size()};
+  copies.push_back(here);
+  const int width = plan.strands[at(strand)].width;
+  add_lanes((layouts.back().tiles - copy + width - 1) / width);
+  add_channels(plan.strands[at(strand)], here.first_lane);
+}
+
+// Of the last copy, each of which has so many tiles.
+void Stage::add_lanes(std::int64_t tiles) {
+  const CostForm& form = forms.back();
+  int block = -1;
+  int rank = -1;
+  for (std::size_t l = 0; l < form.flat().lanes().size(); ++l) {
+    const FlatStrand::LaneInfo& info = form.flat().lanes()[l];
+    const auto number = static_cast<int>(lanes.size());
+    if (info.rank != rank) {
+      rank = info.rank;
+      block = rounds.add(number, form.round_tiles());
+    }
+    rounds.add_lane(block);
+    callers[at(rank)].lanes.push_back(number);
+    lanes.push_back({.copy = static_cast<int>(copies.size()) - 1,
+                     .block = block,
+                     .flat = static_cast<int>(l),
+                     .goes_last = form.goes_last(static_cast<int>(l)),
+                     .burst = info.burst,
+                     .tiles = tiles,
+                     .units = info.steps == 0 ? 0 : (tiles + info.burst - 1) / info.burst});
+  }
+}
+
+void Stage::add_channels(const Strand& bound, int first_lane) {
+  const FlatStrand& flat = forms.back().flat();
+  const auto number = [&](LaneId lane) {
+    return first_lane + flat.lane_index(lane.rank, lane.lane);
+  };
+  for (std::size_t c = 0; c < bound.channels.size(); ++c) {
+    const sennit::Channel& ends = bound.schedule->channels[c];
+    Mail::Ends numbers{.slots = bound.channels[c].slots,
+                       .writer = number(ends.writer),
+                       .is_bundle = bound.channels[c].paths.size() > 1};
+    for (const LaneId reader : ends.readers) {
+      numbers.readers.push_back(number(reader));
+    }
+    mail.add(std::move(numbers));
+  }
+}
+
+}  // namespace sennit::sim

@@ -1,0 +1,95 @@
+// Stage: all that a simulation moves on, as plain data: lanes, what their channels hold, which
+// round their blocks are in.
+#pragma once
+
+#include "sim/cost_form.hpp"
+#include "sim/flow_network.hpp"
+#include "sim/layout.hpp"
+#include "sim/mail.hpp"
+#include "sim/rounds.hpp"
+#include "sim/simulate.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace sennit::sim {
+
+enum class LaneState : std::uint8_t { kWaiting, kRunning, kLending, kDone };
+
+// A strand copy: where its lanes and channels begin.
+struct StrandCopy {
+  int strand = 0;
+  int copy = 0;
+  int first_lane = 0;
+  int first_channel = 0;
+};
+
+struct RunningLane {
+  int copy = 0;   // into the strand copies
+  int block = 0;  // of Rounds: the lanes of a rank in one strand copy
+  int flat = 0;   // into the flat strand's lanes
+  bool goes_last = false;
+  int burst = 1;
+  std::int64_t tiles = 0;
+  std::int64_t units = 0;
+  std::int64_t unit = 0;
+  int step = 0;
+  int parts_left = 0;
+  LaneState state = LaneState::kDone;
+  bool awake = false;
+  Time begin = 0;
+
+  [[nodiscard]] std::int64_t first_tile() const { return unit * burst; }
+  [[nodiscard]] std::int64_t last_tile() const { return std::min(first_tile() + burst, tiles) - 1; }
+  [[nodiscard]] std::int64_t unit_tiles() const { return last_tile() - first_tile() + 1; }
+};
+
+// A rank, whose calls follow each other like kernels in a stream.
+struct Caller {
+  int call = -1;  // that runs
+  std::vector<int> lanes{};
+  int lanes_left = 0;
+};
+
+enum class Event : std::uint8_t {
+  kLaunch,  // the start-up of a lane's step is over
+  kArrive,  // messages of a channel have come to its readers
+  kFree,    // the writer of a channel knows what a reader has taken
+  kCall,    // a rank begins its next call
+};
+
+struct Timer {
+  Time time = 0;
+  std::int64_t order = 0;
+  Event event = Event::kLaunch;
+  int subject = 0;  // lane, channel, channel, rank
+  int reader = 0;
+  std::int64_t messages = 0;
+
+  bool operator>(const Timer& other) const {
+    return time != other.time ? time > other.time : order > other.order;
+  }
+};
+
+struct Stage {
+  // A deque, so that the flows' views into a form stay valid when another is added.
+  std::deque<CostForm> forms;   // by strand
+  std::vector<Layout> layouts;  // by strand
+  std::vector<StrandCopy> copies;
+  std::vector<Caller> callers;  // by rank
+  std::vector<RunningLane> lanes;
+  Mail mail;
+  Rounds rounds;
+
+  // No call has begun.
+  Status set(const Plan& plan, Fabric& fabric, const SimulationRequest& request);
+
+ private:
+  void add_copy(const Plan& plan, int strand, int copy);
+  void add_lanes(std::int64_t tiles);
+  void add_channels(const Strand& bound, int first_lane);
+};
+
+}  // namespace sennit::sim
