@@ -104,6 +104,10 @@ class FakeGpus : public ::testing::Test {
                                [&](const void* mine, void* all, std::size_t bytes) {
                                  return exchange(meeting, exchanged, rank, mine, all, bytes);
                                });
+        if (refusal_) {
+          refusal_(self, made.status());
+          return;
+        }
         ASSERT_TRUE(made.ok()) << made.status().message();
         self.comm = std::move(made).value();
         self.stream = take(self.cuda->create_stream());
@@ -163,6 +167,7 @@ class FakeGpus : public ::testing::Test {
   CommConfig comm_config_;
   std::barrier<>* meeting_ = nullptr;
   std::function<void(Rank&)> prepare_;
+  std::function<void(Rank&, const Status&)> refusal_;  // set: no rank is to get its communicator
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
 };
 
