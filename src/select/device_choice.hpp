@@ -39,8 +39,8 @@ inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
 
 // Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
-// together on. Not measured: Ll writes and reads two bytes for one, so at 25 GB/s a megabyte costs
-// it 40 us more, which is what the waits of a call by copy engines take (docs/multipath.md).
+// together on. Not measured: Ll sends two bytes for one, so at 25 GB/s each megabyte that arrives
+// costs it 40 us more, and the waits of a call by copy engines take some 30 (docs/multipath.md).
 inline constexpr std::int64_t kSlotsFromBytes = std::int64_t{1} << 20;
 
 // What the ranks of a communicator share.

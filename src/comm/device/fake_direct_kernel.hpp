@@ -103,9 +103,13 @@ class FakeDirectKernel {
     }
     return payload;
   }
+  // Says on the board that it leaves, as kernels do.
   bool may_go_on() {
     std::this_thread::yield();
-    alive_ = alive_ && std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) == 0;
+    if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) != 0) {
+      std::atomic_ref(call_.board->trouble).store(sm::Trouble::kAborted, std::memory_order_release);
+      alive_ = false;
+    }
     return alive_;
   }
 

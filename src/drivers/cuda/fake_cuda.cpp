@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -35,7 +36,7 @@ int& FakeCuda::device_of_thread() const {
   return devices[number_];
 }
 
-FakeCuda::FakeCuda(const Options& options) : options_(options) {
+FakeCuda::FakeCuda(Options options) : options_(std::move(options)) {
   static std::atomic<std::uint64_t> made{0};
   number_ = ++made;
   if (options_.process == 0) {

@@ -62,7 +62,7 @@ class FakeCuda final : public CudaDriver {
   // Asked at the launch, when `parameters` can be read: what the kernel does in its turn.
   using Kernel = std::function<std::function<void()>(const void* kernel, const void* parameters)>;
 
-  explicit FakeCuda(const Options& options);
+  explicit FakeCuda(Options options);
   ~FakeCuda() override;
 
   // The `nth` call of this name from now on fails once, with `code`.
