@@ -4,7 +4,6 @@
 #include "comm/device/pattern_test.hpp"
 #include "path/host/rings.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace sennit {
@@ -27,33 +26,32 @@ Status check_processes(const DeviceMeeting& meeting) {
   return {};
 }
 
-// The number of `rank`'s device in this process; -1: it is hidden from it (CUDA_VISIBLE_DEVICES).
-Result<int> own_number_of(const DeviceMeeting& meeting, int rank) {
-  if (meeting.is_of_this_process(rank)) {
-    return meeting.device_of(rank);
-  }
+// The number of each rank's device in this process; -1: it is hidden from it
+// (CUDA_VISIBLE_DEVICES).
+Result<std::vector<int>> find_devices(const DeviceMeeting& meeting) {
+  std::vector<int> devices(static_cast<std::size_t>(meeting.ranks()), -1);
   SENNIT_ASSIGN_OR_RETURN(const int count, meeting.driver().device_count());
   for (int device = 0; device < count; ++device) {
     SENNIT_ASSIGN_OR_RETURN(const CudaDevice facts, meeting.driver().describe(device));
-    if (facts.uuid == meeting.uuid_of(rank)) {
-      return device;
+    for (int rank = 0; rank < meeting.ranks(); ++rank) {
+      if (facts.uuid == meeting.uuid_of(rank)) {
+        devices[static_cast<std::size_t>(rank)] = device;
+      }
     }
   }
-  return -1;
+  return devices;
 }
 
 // By rank: this device and that of the rank are said not to reach each other. Of hidden devices
 // nothing is said: whether their memory can be mapped will show.
 Result<std::vector<char>> find_unreached(const DeviceMeeting& meeting) {
-  std::vector<char> unreached(static_cast<std::size_t>(meeting.ranks()), 0);
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<int> devices, find_devices(meeting));
+  std::vector<char> unreached(devices.size(), 0);
   for (int rank = 0; rank < meeting.ranks(); ++rank) {
-    if (meeting.share_device(rank, meeting.rank())) {
-      continue;
-    }
-    SENNIT_ASSIGN_OR_RETURN(const int device, own_number_of(meeting, rank));
-    if (device >= 0) {
-      SENNIT_ASSIGN_OR_RETURN(const bool reaches, meeting.driver().reaches_peer(device));
-      unreached[static_cast<std::size_t>(rank)] = reaches ? 0 : 1;
+    const auto at = static_cast<std::size_t>(rank);
+    if (devices[at] >= 0 && !meeting.share_device(rank, meeting.rank())) {
+      SENNIT_ASSIGN_OR_RETURN(const bool reaches, meeting.driver().reaches_peer(devices[at]));
+      unreached[at] = reaches ? 0 : 1;
     }
   }
   return unreached;

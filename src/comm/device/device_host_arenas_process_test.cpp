@@ -112,7 +112,7 @@ void be_rank(int number,
   self.comm = take(DeviceComm::create(*self.cuda,
                                       number,
                                       self.joined->world(),
-                                      {.deadline_s = 20},
+                                      {.deadline_s = 5},
                                       [&](const void* mine, void* all, std::size_t bytes) {
                                         return exchange.run(number, mine, all, bytes);
                                       }));

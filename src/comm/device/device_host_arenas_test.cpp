@@ -56,6 +56,7 @@ class LogFile {
 class FakeGpusWithoutPeers : public FakeGpus {
  protected:
   FakeGpusWithoutPeers() {
+    options_.deadline_s = 5;
     comm_config_.device = "cuda";
     comm_config_.host_slot_bytes = 64 * 1024;
     comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
@@ -376,6 +377,21 @@ TEST_F(FakeGpusWithoutPeers, FallBackOnceNothingIsLeftOfDeviceMemory) {
     EXPECT_EQ(rank.cuda->calls("close_imported"), kRanks - 1);
     rank.comm.reset();
     EXPECT_EQ(rank.cuda->left_over(), 0);
+  });
+}
+
+TEST_F(FakeGpusWithoutPeers, LeaveAtTheDeadline) {
+  options_.nvlink = false;
+  options_.deadline_s = 0.2;
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fake_direct_kernel);
+    if (rank.rank == 3) {
+      return;  // it never calls
+    }
+    const Operation op = prepare(rank, {.collective = Collective::kAllGather});
+    ASSERT_TRUE(rank.call(op).ok());
+    EXPECT_EQ(failure_within_a_second(rank).code(), Code::kDeadlineExceeded);
+    rank.finish();
   });
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -103,14 +104,22 @@ class FakeDirectKernel {
     }
     return payload;
   }
-  // Says on the board that it leaves, as kernels do.
+  // Says on the board why it leaves, as kernels do. The deadline is that of the whole call.
   bool may_go_on() {
     std::this_thread::yield();
+    const std::chrono::nanoseconds deadline(call_.deadline_ns);
     if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) != 0) {
-      std::atomic_ref(call_.board->trouble).store(sm::Trouble::kAborted, std::memory_order_release);
-      alive_ = false;
+      leave(sm::Trouble::kAborted);
+    } else if (deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline) {
+      leave(sm::Trouble::kDeadline);
     }
     return alive_;
+  }
+  void leave(sm::Trouble trouble) {
+    auto none = sm::Trouble::kNone;
+    std::atomic_ref(call_.board->trouble).compare_exchange_strong(none, trouble);
+    std::atomic_ref(call_.board->abort).store(1, std::memory_order_release);
+    alive_ = false;
   }
 
   static std::size_t bytes(std::int64_t left) {
@@ -230,6 +239,7 @@ class FakeDirectKernel {
   std::uint64_t round_ = 0;
   std::int64_t first_packet_ = 0;
   std::int64_t at_ = 0;  // byte of its range at which the packet at hand begins
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool alive_ = true;
 };
 
