@@ -113,52 +113,65 @@ Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const
   return arenas;
 }
 
-Status Arenas::allocate(CudaIpcHandle& handle) {
+Status Arenas::allocate() {
   SENNIT_ASSIGN_OR_RETURN(allocated_, driver_.allocate(plan_.bytes()));
   bases_[static_cast<std::size_t>(rank_)] = static_cast<std::byte*>(allocated_);
-  SENNIT_ASSIGN_OR_RETURN(handle, driver_.export_memory(allocated_));
   return {};
 }
 
+// What a rank tells the others of its arena.
+struct Arenas::Offer {
+  void* base = nullptr;  // for threads of the same process
+  CudaIpcHandle handle;  // for the others
+  bool has_handle = false;
+};
+
+Result<std::byte*> Arenas::map(const DeviceMeeting& meeting, int rank, const Offer& offer) {
+  if (meeting.is_of_this_process(rank)) {
+    if (!meeting.share_device(rank, rank_)) {
+      SENNIT_RETURN_IF_ERROR(driver_.enable_peer(meeting.device_of(rank)));
+    }
+    return static_cast<std::byte*>(offer.base);
+  }
+  if (!offer.has_handle) {
+    return fail(Code::kUnsupported, "CUDA does not export it there");
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const imported, driver_.import_memory(offer.handle));
+  imported_.push_back(imported);
+  return static_cast<std::byte*>(imported);
+}
+
 // By rank: its arena cannot be mapped here.
-Result<std::vector<char>> Arenas::map(const DeviceMeeting& meeting, const CudaIpcHandle& handle) {
-  struct Offer {
-    void* base = nullptr;  // for threads of the same process
-    CudaIpcHandle handle;  // for the others
-  };
-  SENNIT_ASSIGN_OR_RETURN(const auto offers, meeting.tell(Offer{allocated_, handle}));
+Result<std::vector<char>> Arenas::map_all(const DeviceMeeting& meeting) {
+  const Result<CudaIpcHandle> handle = driver_.export_memory(allocated_);
+  SENNIT_ASSIGN_OR_RETURN(const auto offers,
+                          meeting.tell(Offer{.base = allocated_,
+                                             .handle = handle.ok() ? *handle : CudaIpcHandle(),
+                                             .has_handle = handle.ok()}));
   std::vector<char> unmapped(offers.size(), 0);
   for (int rank = 0; rank < meeting.ranks(); ++rank) {
-    const auto at = static_cast<std::size_t>(rank);
     if (rank == rank_) {
       continue;
     }
-    if (meeting.is_of_this_process(rank)) {
-      bases_[at] = static_cast<std::byte*>(offers[at].base);
-      unmapped[at] =
-          !meeting.share_device(rank, rank_) && !driver_.enable_peer(meeting.device_of(rank)).ok();
+    const auto at = static_cast<std::size_t>(rank);
+    const Result<std::byte*> mapped = map(meeting, rank, offers[at]);
+    if (mapped.ok()) {
+      bases_[at] = *mapped;
       continue;
     }
-    const Result<void*> imported = driver_.import_memory(offers[at].handle);
-    if (!imported.ok()) {
-      SENNIT_INFO("device",
-                  "memory of {} cannot be mapped: {}",
-                  meeting.describe(rank),
-                  imported.status().message());
-      unmapped[at] = 1;
-      continue;
-    }
-    imported_.push_back(*imported);
-    bases_[at] = static_cast<std::byte*>(*imported);
+    unmapped[at] = 1;
+    SENNIT_INFO("device",
+                "memory of {} cannot be mapped: {}",
+                meeting.describe(rank),
+                mapped.status().message());
   }
   return unmapped;
 }
 
 // Leaves an obstacle where the GPUs do not reach each other after all.
 Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
-  CudaIpcHandle handle;
-  SENNIT_RETURN_IF_ERROR(meeting.agree(allocate(handle)));
-  SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped, map(meeting, handle));
+  SENNIT_RETURN_IF_ERROR(meeting.agree(allocate()));
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped, map_all(meeting));
   SENNIT_ASSIGN_OR_RETURN(auto pairs, meeting.gather(unmapped));
   if (!pairs.empty()) {
     obstacle_ = fmt::format("memory cannot be mapped from {}", meeting.describe(pairs));

@@ -42,10 +42,12 @@ class Arenas {
 
  private:
   Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan);
+  struct Offer;
+
   Status place_on_devices(const DeviceMeeting& meeting);
-  Status allocate(CudaIpcHandle& handle);
-  [[nodiscard]] Result<std::vector<char>> map(const DeviceMeeting& meeting,
-                                              const CudaIpcHandle& handle);
+  Status allocate();
+  Result<std::byte*> map(const DeviceMeeting& meeting, int rank, const Offer& offer);
+  Result<std::vector<char>> map_all(const DeviceMeeting& meeting);
   void close_imported();
   Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
 

@@ -132,7 +132,7 @@ class FakeGpusWithoutPeers : public FakeGpus {
     rank.cuda->run_kernels(fake_direct_kernel);
     run_case(rank, {.collective = Collective::kAllReduce, .count = 5000});
     run_case(rank, {.collective = Collective::kAllGather, .count = 777, .path = "host"});
-    Operation op = prepare(rank, {.path = "nvlink"});
+    const Operation op = prepare(rank, {.path = "nvlink"});
     EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
     give_back(rank, op);
   }
@@ -322,7 +322,7 @@ TEST_F(FakeGpusWithoutPeers, AreNoneOfThoseThatPassThePatternTest) {
       return [] {};
     });
     meet();
-    Operation op = prepare(rank, {.protocol = "ll128"});
+    const Operation op = prepare(rank, {.protocol = "ll128"});
     ASSERT_TRUE(rank.call(op).ok());
     meet();
   });
@@ -339,6 +339,17 @@ TEST_F(FakeGpusWithoutPeers, AreFoundWhereMemoryCannotBeMapped) {
   const LogFile log;
   run(check_calls_of_all_kinds);
   EXPECT_EQ(log.lines_with("rank 3 (device 3) to rank 1 (device 1)", "WARN"), 1);
+}
+
+TEST_F(FakeGpusWithoutPeers, AreFoundWhereMemoryCannotBeExported) {
+  prepare_ = [](Rank& rank) {
+    if (rank.rank == 0) {
+      rank.cuda->fail("export_memory");
+    }
+  };
+  const LogFile log;
+  run(check_calls_of_all_kinds);
+  EXPECT_EQ(log.lines_with("rank 3 (device 3) to rank 0 (device 0)", "WARN"), 1);
 }
 
 TEST_F(FakeGpusWithoutPeers, MayBeThreadsOfOneProcess) {
