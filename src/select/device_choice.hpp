@@ -17,6 +17,8 @@ namespace sennit {
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
   // direct_get: on copy engines; slots: on copy engines, all through host memory; else on the SMs.
+  // With direct_put they store into the outputs of others, and read in their inputs what they
+  // reduce.
   Protocol protocol = Protocol::kLl;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
   // host_algorithm(), carries them beside that of `algorithm`.
@@ -45,7 +47,8 @@ inline constexpr std::int64_t kSlotsFromBytes = std::int64_t{1} << 20;
 
 // What the ranks of a communicator share.
 struct DeviceFacts {
-  bool copy_engines = false;  // the ranks can use them
+  // The ranks can use them, and so can agree about buffers that others reach into.
+  bool copy_engines = false;
   // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
   bool nvlink = true;
   std::string_view why_no_nvlink = "SENNIT_PATHS leaves it out";
@@ -55,6 +58,8 @@ struct DeviceFacts {
   std::int64_t copies_from_bytes = kNever;
   std::int64_t folds_from_bytes = kNever;
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
+  // From which on kernels reach into the buffers of others. Not measured yet: by wish alone.
+  std::int64_t puts_from_bytes = kNever;
 
   bool operator==(const DeviceFacts&) const = default;
 };

@@ -120,7 +120,7 @@ TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
   for (const std::string path : {"nvlink", "nvlink+host", "nvlink+host:7"}) {
     EXPECT_TRUE(contains(refusal(Collective::kAllGather, over(path), facts), "it is a test"));
   }
-  for (const std::string protocol : {"ll128", "direct_get"}) {
+  for (const std::string protocol : {"ll128", "direct_get", "direct_put"}) {
     const std::string text = refusal(Collective::kAllGather, wishes("", protocol), facts);
     EXPECT_TRUE(contains(text, "ll and slots") && contains(text, protocol)) << text;
   }

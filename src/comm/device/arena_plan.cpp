@@ -1,5 +1,7 @@
 #include "comm/device/arena_plan.hpp"
 
+#include "exec/sm/put_call.hpp"
+
 #include <algorithm>
 
 namespace sennit {
@@ -54,6 +56,11 @@ std::size_t ArenaPlan::pair_offset(int peer) const {
   return shape.bytes() + static_cast<std::size_t>(peer) * pair_bytes();
 }
 
-std::size_t ArenaPlan::bytes() const { return (pair_offset(ranks) + kPage - 1) / kPage * kPage; }
+std::size_t ArenaPlan::bytes() const {
+  const int blocks = shape.most_blocks();
+  const std::size_t words = sm::put_words(ranks, blocks) + static_cast<std::size_t>(blocks);
+  const std::size_t end = put_offset() + words * sizeof(std::uint64_t);
+  return (end + kPage - 1) / kPage * kPage;
+}
 
 }  // namespace sennit

@@ -29,6 +29,9 @@ struct ArenaPlan {
 
   // In the arena of a rank: what is sent between it and `peer`, in either direction.
   [[nodiscard]] std::size_t pair_offset(int peer) const;
+  // In the arena of a rank: the words of calls whose ranks reach into each other's buffers
+  // (exec/sm/put_call.hpp), its own last.
+  [[nodiscard]] std::size_t put_offset() const { return pair_offset(ranks); }
   // Of each rank, in whole pages.
   [[nodiscard]] std::size_t bytes() const;
 

@@ -19,7 +19,8 @@ TEST(ArenaPlan, PartsDoNotOverlap) {
         for (int peer = 1; peer < ranks; ++peer) {
           EXPECT_GE(plan.pair_offset(peer), plan.pair_offset(peer - 1) + a_pair);
         }
-        EXPECT_GE(plan.bytes(), plan.pair_offset(ranks - 1) + a_pair);
+        EXPECT_GE(plan.put_offset(), plan.pair_offset(ranks - 1) + a_pair);
+        EXPECT_GT(plan.bytes(), plan.put_offset());
         EXPECT_EQ(plan.bytes() % 4096, 0U);
       }
     }

@@ -6,6 +6,7 @@
 #include "comm/device/device_meeting.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/sm/arena.hpp"
+#include "exec/sm/put_call.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,14 @@ class DeviceMemory {
   [[nodiscard]] const sm::ArenaShape& shape() const { return arenas_->plan().shape; }
   [[nodiscard]] std::byte* arena(int rank) const { return arenas_->of(rank); }
   [[nodiscard]] sm::BlockState* states() const { return states_; }
+
+  // Of calls whose ranks reach into each other's buffers (exec/sm/put_call.hpp).
+  [[nodiscard]] std::uint64_t* put_words(int rank) const {
+    return reinterpret_cast<std::uint64_t*>(arena(rank) + arenas_->plan().put_offset());
+  }
+  [[nodiscard]] std::uint64_t* put_calls() const {
+    return put_words(identity_.rank) + sm::put_words(identity_.ranks, shape().most_blocks());
+  }
 
   // Of sends from rank `from` to rank `to`, one of which this rank is: the arenas of both.
   struct Pair {
