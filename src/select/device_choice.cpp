@@ -40,9 +40,8 @@ constexpr std::string_view kNoHost =
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
 
 constexpr std::string_view kNoRings =
-    "protocol slots is not there: SENNIT_HOST_RING_BYTES has no room for two slots, or copy "
-    "engines "
-    "are not used (SENNIT_COPY_ENGINES), or a ring could not be pinned or not in a capture";
+    "protocol slots is not there: SENNIT_HOST_RING_BYTES has no room for two slots, copy engines "
+    "are not used (SENNIT_COPY_ENGINES), or a ring could not be pinned, as in a capture";
 
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
