@@ -131,7 +131,7 @@ TEST_F(FakeGpusWithRings, BroadcastFromEveryRootOverBothPaths) {
 }
 
 TEST_F(FakeGpusWithRings, LetStreamsGoWhenAPeerIsLate) {
-  options_.deadline_s = 0.3;
+  options_.deadline_s = 2;  // enough for the first call, however slow the build
   run([](Rank& rank) {
     fill(rank);
     ASSERT_TRUE(rank.call(shared_gather(rank, "host")).ok());
@@ -142,7 +142,7 @@ TEST_F(FakeGpusWithRings, LetStreamsGoWhenAPeerIsLate) {
       ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
     }
     (void)rank.call(shared_gather(rank, "host"));
-    const Status status = failure_within_a_second(rank);
+    const Status status = failure_within(rank, std::chrono::seconds(10));
     if (rank.rank != 3) {
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
       rank.finish();

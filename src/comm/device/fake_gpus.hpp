@@ -171,12 +171,16 @@ class FakeGpus : public ::testing::Test {
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
 };
 
-// Waits until the communicator says that it has failed; for a second.
-inline Status failure_within_a_second(const Rank& rank) {
-  for (int i = 0; i < 100 && rank.comm->failure().ok(); ++i) {
+// Waits until the communicator says that it has failed.
+inline Status failure_within(const Rank& rank, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (rank.comm->failure().ok() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return rank.comm->failure();
+}
+inline Status failure_within_a_second(const Rank& rank) {
+  return failure_within(rank, std::chrono::seconds(1));
 }
 
 }  // namespace sennit::tests
