@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "comm/allowed_paths.hpp"
+#include "comm/device/arena_plan.hpp"
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
 
@@ -37,6 +38,22 @@ Clock::duration in_seconds(double value) {
   return duration_cast<Clock::duration>(std::chrono::duration<double>(value));
 }
 
+// Of a full config. What GPUs may want is address space; it becomes memory when it is wanted.
+World::Layout layout_for(int ranks, const CommConfig& config, const AllowedPaths& paths) {
+  World::Layout layout;
+  // One port more: send and recv have their own.
+  layout.rings = {.ranks = ranks,
+                  .ports = config.ports + 1,
+                  .slots = static_cast<std::uint32_t>(config.slots),
+                  .slot_bytes = static_cast<std::size_t>(config.slot_bytes)};
+  if (config.device != "host" && paths.host) {
+    layout.host_rings = host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
+    layout.arena_bytes_a_rank =
+        ArenaPlan::make(ArenaPlace::kHost, ranks, config.device_blocks).bytes();
+  }
+  return layout;
+}
+
 const PairCounts* counts_of(const Work& work) {
   return work.operation.varying ? &work.counts : nullptr;
 }
@@ -68,22 +85,14 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
   SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
-  // One port more: send and recv have their own.
-  const shm::RingGeometry geometry{.ranks = identity.size,
-                                   .ports = full.ports + 1,
-                                   .slots = static_cast<std::uint32_t>(full.slots),
-                                   .slot_bytes = static_cast<std::size_t>(full.slot_bytes)};
-  // Address space; it becomes memory when a call wants it.
-  const host::RingShape host_rings =
-      has_device && paths.host ? host::RingShape::within(full.host_ring_bytes, full.host_slot_bytes)
-                               : host::RingShape{};
+  const World::Layout layout = layout_for(identity.size, full, paths);
   const JoinOptions options{.timeout_s = full.join_timeout_s,
                             .settings = full.settings(table ? table->hash() : "none"),
-                            .segment_bytes = World::segment_bytes(geometry, host_rings),
+                            .segment_bytes = World::segment_bytes(layout),
                             .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
   std::shared_ptr<Communicator> comm(
-      new Communicator(std::move(membership), std::move(full), geometry, host_rings));
+      new Communicator(std::move(membership), std::move(full), layout));
   comm->facts_.sharing = path_choice.sharing;
   comm->facts_.table = table;
   comm->path_policy_ = path_choice.policy;
@@ -91,13 +100,10 @@ Result<std::shared_ptr<Communicator>> Communicator::create(
   return comm;
 }
 
-Communicator::Communicator(Membership membership,
-                           CommConfig config,
-                           const shm::RingGeometry& geometry,
-                           const host::RingShape& host_rings)
-    : config_(std::move(config)), world_(std::move(membership), geometry, host_rings) {
-  facts_.slots = geometry.slots;
-  facts_.slot_bytes = geometry.slot_bytes;
+Communicator::Communicator(Membership membership, CommConfig config, const World::Layout& layout)
+    : config_(std::move(config)), world_(std::move(membership), layout) {
+  facts_.slots = layout.rings.slots;
+  facts_.slot_bytes = layout.rings.slot_bytes;
 }
 
 Communicator::~Communicator() { finalize(); }

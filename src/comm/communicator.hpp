@@ -90,10 +90,7 @@ class Communicator {
   Status destroy_op(int number);
 
  private:
-  Communicator(Membership membership,
-               CommConfig config,
-               const shm::RingGeometry& geometry,
-               const host::RingShape& host_rings);
+  Communicator(Membership membership, CommConfig config, const World::Layout& layout);
 
   using PairKey = std::pair<int, bool>;  // peer, is_send
   using Queue = std::deque<std::shared_ptr<Work>>;

@@ -33,43 +33,61 @@ std::size_t rings_offset(int ranks) {
   return stream_words_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(stream::RankWords);
 }
 
+std::size_t whole_huge_pages(std::size_t bytes) {
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
 std::size_t host_rings_offset(const shm::RingGeometry& geometry) {
-  const std::size_t end = rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry);
-  return (end + kHugePage - 1) / kHugePage * kHugePage;
+  return whole_huge_pages(rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry));
+}
+
+std::size_t host_arenas_offset(const World::Layout& layout) {
+  return whole_huge_pages(host_rings_offset(layout.rings) +
+                          static_cast<std::size_t>(layout.rings.ranks) * layout.host_rings.bytes());
+}
+
+std::size_t host_arenas_bytes(const World::Layout& layout) {
+  return static_cast<std::size_t>(layout.rings.ranks) * layout.arena_bytes_a_rank;
 }
 
 }  // namespace
 
-std::size_t World::segment_bytes(const shm::RingGeometry& geometry,
-                                 const host::RingShape& host_rings) {
-  return host_rings.slots == 0 ? rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry)
-                               : host_rings_offset(geometry) +
-                                     static_cast<std::size_t>(geometry.ranks) * host_rings.bytes();
+std::size_t World::segment_bytes(const Layout& layout) {
+  if (layout.arena_bytes_a_rank > 0) {
+    return host_arenas_offset(layout) + host_arenas_bytes(layout);
+  }
+  if (layout.host_rings.slots > 0) {
+    return host_rings_offset(layout.rings) +
+           static_cast<std::size_t>(layout.rings.ranks) * layout.host_rings.bytes();
+  }
+  return rings_offset(layout.rings.ranks) + shm::RingPool::bytes(layout.rings);
 }
 
 // A zeroed segment is a valid initial state of every object in it: no rank needs to construct them,
 // so no rank can come too early.
-World::World(Membership membership,
-             const shm::RingGeometry& geometry,
-             const host::RingShape& host_rings)
+World::World(Membership membership, const Layout& layout)
     : membership_(std::move(membership)),
       header_(reinterpret_cast<ControlHeader*>(membership_.segment->data())),
       lines_(reinterpret_cast<StatusLine*>(membership_.segment->data() + lines_offset())),
-      bells_(
-          reinterpret_cast<Doorbell*>(membership_.segment->data() + bells_offset(geometry.ranks))),
-      counts_(membership_.segment->data() + counts_offset(geometry.ranks), geometry.ranks),
+      bells_(reinterpret_cast<Doorbell*>(membership_.segment->data() +
+                                         bells_offset(layout.rings.ranks))),
+      counts_(membership_.segment->data() + counts_offset(layout.rings.ranks), layout.rings.ranks),
       device_lines_(reinterpret_cast<DeviceLine*>(membership_.segment->data() +
-                                                  device_lines_offset(geometry.ranks))),
+                                                  device_lines_offset(layout.rings.ranks))),
       stream_words_(reinterpret_cast<stream::RankWords*>(membership_.segment->data() +
-                                                         stream_words_offset(geometry.ranks))),
-      host_rank_(
-          membership_.identity.rank,
-          shm::RingPool(membership_.segment->data() + rings_offset(geometry.ranks), geometry),
-          bells_),
-      host_ring_shape_(host_rings),
-      host_rings_(host_rings.slots == 0
+                                                         stream_words_offset(layout.rings.ranks))),
+      host_rank_(membership_.identity.rank,
+                 shm::RingPool(membership_.segment->data() + rings_offset(layout.rings.ranks),
+                               layout.rings),
+                 bells_),
+      host_ring_shape_(layout.host_rings),
+      host_rings_(layout.host_rings.slots == 0
                       ? nullptr
-                      : membership_.segment->data() + host_rings_offset(geometry)) {
+                      : membership_.segment->data() + host_rings_offset(layout.rings)) {
+  if (layout.arena_bytes_a_rank > 0) {
+    host_arenas_ = {membership_.segment->data() + host_arenas_offset(layout),
+                    host_arenas_bytes(layout)};
+  }
   for (int peer = 0; peer < size(); ++peer) {
     host_rank_.peers[static_cast<std::size_t>(peer)] =
         cma::PeerMemory(member(peer).pid, member(peer).same_process);

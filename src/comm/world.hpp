@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,13 +23,16 @@ using Clock = std::chrono::steady_clock;
 
 class World {
  public:
-  // Bytes of the shared segment of `geometry.ranks` ranks.
-  static std::size_t segment_bytes(const shm::RingGeometry& geometry,
-                                   const host::RingShape& host_rings);
+  // What lies in the shared segment beside what each has.
+  struct Layout {
+    shm::RingGeometry rings;
+    host::RingShape host_rings;          // of each rank with a GPU
+    std::size_t arena_bytes_a_rank = 0;  // in whole pages; 0: no arenas in host memory
+  };
+  // Bytes of the shared segment.
+  static std::size_t segment_bytes(const Layout& layout);
 
-  World(Membership membership,
-        const shm::RingGeometry& geometry,
-        const host::RingShape& host_rings);
+  World(Membership membership, const Layout& layout);
 
   [[nodiscard]] int rank() const { return membership_.identity.rank; }
   [[nodiscard]] int size() const { return membership_.identity.size; }
@@ -49,6 +53,9 @@ class World {
   [[nodiscard]] std::byte* host_ring(int rank) const {
     return host_rings_ + static_cast<std::size_t>(rank) * host_ring_shape_.bytes();
   }
+  // For arenas of GPUs that do not reach each other: of all ranks, one after the other; empty where
+  // they may not use the host's memory.
+  [[nodiscard]] std::span<std::byte> host_arenas() const { return host_arenas_; }
   [[nodiscard]] Doorbell& bell(int rank) const { return bells_[rank]; }
   [[nodiscard]] std::uint32_t alarms() const {
     return header_->alarms.load(std::memory_order_acquire);
@@ -87,6 +94,7 @@ class World {
   HostRank host_rank_;
   host::RingShape host_ring_shape_;
   std::byte* host_rings_;
+  std::span<std::byte> host_arenas_;
 };
 
 }  // namespace sennit

@@ -15,6 +15,9 @@ constexpr std::int64_t kMega = std::int64_t{1} << 20;
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
+// The same through host memory, where a flag takes 1.8 us and a GPU writes some 25 GB/s; not
+// measured as a crossover.
+constexpr std::int64_t kHostHopBytes = 45 * 1000;
 
 // The percent that went through host memory beside copies over NVLink at the best time, in a first
 // try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
@@ -35,6 +38,10 @@ constexpr int kWhole = 100;
 constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
+
+constexpr std::string_view kNoRings =
+    "protocol slots is not there: SENNIT_HOST_RING_BYTES has no room for two slots, copy engines "
+    "are not used (SENNIT_COPY_ENGINES), or a ring could not be pinned, as in a capture";
 
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
@@ -82,19 +89,22 @@ bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const Devi
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
-std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
+std::string_view default_algorithm(Collective collective,
+                                   int ranks,
+                                   std::int64_t bytes,
+                                   std::int64_t hop_bytes = kHopBytes) {
   switch (collective) {
     case Collective::kAllReduce: {
       // One-shot sends (n - 1) vectors, two-shot 2 (n - 1) / n and needs a second hop.
       const std::int64_t more = bytes * (ranks - 1) * (ranks - 2) / ranks;
-      return more <= kHopBytes ? "one_shot" : "two_shot";
+      return more <= hop_bytes ? "one_shot" : "two_shot";
     }
     case Collective::kBarrier:
       return "dissemination";
     case Collective::kBroadcast: {
       // Direct sends (n - 1) vectors from the root, in two hops it sends one.
       const std::int64_t more = bytes * (ranks - 2);
-      return more <= kHopBytes ? "direct" : "scatter_forward";
+      return more <= hop_bytes ? "direct" : "scatter_forward";
     }
     case Collective::kReduce:
     case Collective::kAllGather:
@@ -159,9 +169,12 @@ Result<int> parse_share(std::string_view path, std::string_view text) {
              : fail(Code::kInvalidArgument, "path {}: a share is 0 to 100, in percent", path);
 }
 
+// Copy engines can move data through host memory.
+bool has_rings(const DeviceFacts& facts) { return facts.host_slots > 0 && facts.copy_engines; }
+
 Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
   constexpr std::string_view kBoth = "nvlink+host";
-  const bool has_host = facts.host_slots > 0 && facts.copy_engines;
+  const bool has_host = has_rings(facts) || !facts.nvlink;
   DevicePaths paths{.nvlink = facts.nvlink, .host = has_host, .share = facts.host_share};
   if (wish.empty()) {
     return paths;
@@ -182,7 +195,7 @@ Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
     return fail(Code::kUnsupported, "{}", kNoHost);
   }
   if (paths.nvlink && !facts.nvlink) {
-    return fail(Code::kUnsupported, "path nvlink is not there: SENNIT_PATHS leaves it out");
+    return fail(Code::kUnsupported, "path nvlink is not there: {}", facts.why_no_nvlink);
   }
   return paths;
 }
@@ -202,23 +215,75 @@ Result<const Algorithm*> find_for(Collective collective,
   return algorithm;
 }
 
-// All through host memory.
+// All through host memory, by copy engines.
 Result<DeviceChoice> choose_on_host(Collective collective,
                                     const Shape& shape,
                                     const Wishes& wishes) {
   const std::string_view usual = host_algorithm(collective);
   if (usual.empty()) {
-    return fail(Code::kUnsupported, "GPU ranks have no {} over path host alone", name(collective));
+    return fail(Code::kUnsupported,
+                "copy engines have no {} over path host alone; kernels do where SENNIT_PATHS=host",
+                name(collective));
   }
   if (!wishes.protocol.empty() && wishes.protocol != name(Protocol::kSlots)) {
     return fail(Code::kUnsupported,
-                "path host carries protocol slots on GPU ranks, not '{}'",
+                "beside nvlink, path host carries protocol slots, not '{}'",
                 wishes.protocol);
   }
   const std::string_view wanted =
       wishes.algorithm.empty() ? usual : std::string_view(wishes.algorithm);
   SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_for(collective, wanted, shape));
   return DeviceChoice{algorithm, Protocol::kSlots, kWhole};
+}
+
+// Where no GPU reaches another: which of Ll packets and slots a call wishes for, or what suits it.
+Result<Protocol> protocol_through_host(Collective collective,
+                                       const Shape& shape,
+                                       std::int64_t bytes,
+                                       const Wishes& wishes,
+                                       const DeviceFacts& facts) {
+  const std::string_view by_copies =
+      collective == Collective::kSendRecv ? std::string_view() : host_algorithm(collective);
+  if (wishes.protocol.empty()) {
+    const bool is_wish = wishes.algorithm == "hub";  // kernels have none
+    const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
+    const bool suits = !by_copies.empty() && has_rings(facts) && is_left_open && shape.ranks > 1 &&
+                       total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
+    return suits || is_wish ? Protocol::kSlots : Protocol::kLl;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
+  if (protocol == Protocol::kSlots && by_copies.empty()) {
+    return fail(Code::kUnsupported,
+                "{} has no protocol slots on GPU ranks; over path host it has ll",
+                name(collective));
+  }
+  if (protocol != Protocol::kLl && protocol != Protocol::kSlots) {
+    return fail(Code::kUnsupported,
+                "path host carries protocols ll and slots on GPU ranks, not '{}', which needs path "
+                "nvlink; that is not there: {}",
+                wishes.protocol,
+                facts.why_no_nvlink);
+  }
+  return protocol;
+}
+
+// Where no GPU reaches another.
+Result<DeviceChoice> choose_through_host(Collective collective,
+                                         const Shape& shape,
+                                         std::int64_t bytes,
+                                         const Wishes& wishes,
+                                         const DeviceFacts& facts) {
+  SENNIT_ASSIGN_OR_RETURN(const Protocol protocol,
+                          protocol_through_host(collective, shape, bytes, wishes, facts));
+  if (protocol == Protocol::kSlots) {
+    return has_rings(facts) ? choose_on_host(collective, shape, wishes)
+                            : fail(Code::kUnsupported, "{}", kNoRings);
+  }
+  const std::string_view wanted =
+      wishes.algorithm.empty() ? default_algorithm(collective, shape.ranks, bytes, kHostHopBytes)
+                               : std::string_view(wishes.algorithm);
+  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_for(collective, wanted, shape));
+  return DeviceChoice{algorithm, Protocol::kLl, 0};
 }
 
 // On the SMs or copy engines over NVLink alone.
@@ -320,8 +385,8 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts) {
   SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(wishes.path, facts));
-  if (!paths.nvlink && !paths.host) {
-    return fail(Code::kUnsupported, "{}, and SENNIT_PATHS leaves path nvlink out", kNoHost);
+  if (!facts.nvlink) {
+    return choose_through_host(collective, shape, bytes, wishes, facts);
   }
   if (!paths.nvlink) {
     return choose_on_host(collective, shape, wishes);
@@ -361,7 +426,7 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
     constexpr int kSlots = 2;
     plan->strands.push_back(
         bind(std::make_shared<const Schedule>(std::move(made)),
-             PathKind::kNvlink,
+             facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
              choice.protocol,
              kSlots,
              choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));

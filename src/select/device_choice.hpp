@@ -1,6 +1,6 @@
 // Selection for ranks with a GPU each: which algorithm and protocol a call uses on NVLink, and
-// which share of the message goes through host memory meanwhile. A pure function of what all ranks
-// share.
+// which share of the message goes through host memory meanwhile; or how all of it goes there. A
+// pure function of what all ranks share.
 #pragma once
 
 #include "algo/algorithm.hpp"
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string_view>
 
 namespace sennit {
 
@@ -39,12 +40,19 @@ inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // at 16 MB, ahead by a quarter at 64 MB.
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
 
+// Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
+// together on. Not measured: Ll sends two bytes for one, so at 25 GB/s each megabyte that arrives
+// costs it 40 us more, and the waits of a call by copy engines take some 30 (docs/multipath.md).
+inline constexpr std::int64_t kSlotsFromBytes = std::int64_t{1} << 20;
+
 // What the ranks of a communicator share.
 struct DeviceFacts {
   // The ranks can use them, and so can agree about buffers that others reach into.
   bool copy_engines = false;
-  bool nvlink = true;   // they may reach each other's memory
-  int host_slots = 0;   // of each rank's ring in host memory; 0: path host may not be used
+  // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
+  bool nvlink = true;
+  std::string_view why_no_nvlink = "SENNIT_PATHS leaves it out";
+  int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host
   int host_share = -1;  // beside NVLink, in percent; negative: by the table
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
   std::int64_t copies_from_bytes = kNever;
@@ -68,7 +76,8 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts);
 
-// Channels on NVLink, lanes on the SMs or on streams; and the strand through host memory.
+// The strand of the kernels or copy engines, on NVLink where the ranks have it, and that of copy
+// engines through host memory.
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
                                                      const Shape& shape,
                                                      const DeviceFacts& facts);

@@ -74,21 +74,85 @@ TEST(DeviceChoice, TakesThePathsThatACallWishesFor) {
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 100, over("nvlink+host:100")).algorithm->name, "hub");
 }
 
-TEST(DeviceChoice, TakesTheHostWhereNvlinkIsNotThere) {
+DeviceFacts without_nvlink() {
   DeviceFacts facts = kBothPaths;
   facts.nvlink = false;
-  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, {}, facts).host_share, 100);
-  EXPECT_TRUE(contains(refusal(Collective::kReduce, {}, facts), "over path host alone"));
-  EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("nvlink"), facts), "leaves it out"));
+  facts.why_no_nvlink = "it is a test";
+  return facts;
+}
+
+TEST(DeviceChoice, TakesKernelsThroughTheHostWhereNvlinkIsNotThere) {
+  const DeviceFacts facts = without_nvlink();
+  for (const Collective collective : {Collective::kAllReduce,
+                                      Collective::kReduceScatter,
+                                      Collective::kReduce,
+                                      Collective::kAllGather,
+                                      Collective::kSendRecv}) {
+    const int ranks = collective == Collective::kSendRecv ? 2 : 4;
+    for (const Wishes& wish : {Wishes(), over("host"), wishes("", "ll")}) {
+      const DeviceChoice choice = chosen(collective, ranks, 8, wish, facts);
+      EXPECT_EQ(choice.protocol, Protocol::kLl);
+      EXPECT_EQ(choice.host_share, 0);
+    }
+  }
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 256 * kMega, {}, facts).protocol, Protocol::kLl);
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 256 * kMega, {}, facts).protocol, Protocol::kLl);
+}
+
+TEST(DeviceChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
+  DeviceFacts facts = without_nvlink();
+  const std::int64_t part = kSlotsFromBytes / 4;
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, part, {}, facts).protocol, Protocol::kSlots);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, part - 1, {}, facts).protocol, Protocol::kLl);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, part, wishes("", "ll"), facts).protocol,
+            Protocol::kLl);
+  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, wishes("host", "slots"), facts).host_share, 100);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, wishes("", "", "hub"), facts).protocol,
+            Protocol::kSlots);
   facts.copy_engines = false;
-  EXPECT_TRUE(contains(refusal(Collective::kAllGather, {}, facts), "SENNIT_COPY_ENGINES"));
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, part, {}, facts).protocol, Protocol::kLl);
+  EXPECT_TRUE(
+      contains(refusal(Collective::kAllGather, wishes("", "slots"), facts), "SENNIT_COPY_ENGINES"));
+}
+
+TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
+  const DeviceFacts facts = without_nvlink();
+  for (const std::string path : {"nvlink", "nvlink+host", "nvlink+host:7"}) {
+    EXPECT_TRUE(contains(refusal(Collective::kAllGather, over(path), facts), "it is a test"));
+  }
+  for (const std::string protocol : {"ll128", "direct_get", "direct_put"}) {
+    const std::string text = refusal(Collective::kAllGather, wishes("", protocol), facts);
+    EXPECT_TRUE(contains(text, "ll and slots") && contains(text, protocol)) << text;
+  }
+  EXPECT_TRUE(contains(refusal(Collective::kReduce, wishes("", "slots"), facts), "it has ll"));
+}
+
+TEST(DeviceChoice, EveryPlanOfKernelsThroughTheHostIsProved) {
+  for (const Collective collective : {Collective::kAllReduce,
+                                      Collective::kReduce,
+                                      Collective::kReduceScatter,
+                                      Collective::kBroadcast,
+                                      Collective::kGather,
+                                      Collective::kScatter}) {
+    for (const int ranks : {1, 2, 5, 16}) {
+      for (const std::int64_t bytes : {std::int64_t{8}, 256 * kMega}) {
+        const DeviceFacts facts = without_nvlink();
+        const DeviceChoice choice = chosen(collective, ranks, bytes, wishes("", "ll"), facts);
+        const auto plan = make_device_plan(choice, {.ranks = ranks}, facts);
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        const auto proof = verify(**plan);
+        EXPECT_TRUE(proof.ok()) << name(collective) << ": " << proof.status().message();
+      }
+    }
+  }
 }
 
 TEST(DeviceChoice, RefusesByNameWhatItCannotDo) {
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("smoke")), "no path 'smoke'"));
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("nvlink+host:x")), "in percent"));
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("nvlink+host:101")), "0 to 100"));
-  EXPECT_TRUE(contains(refusal(Collective::kAllReduce, over("host")), "no all_reduce over"));
+  EXPECT_TRUE(
+      contains(refusal(Collective::kAllReduce, over("host")), "no all_reduce over path host"));
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("host"), {.copy_engines = true}),
                        "SENNIT_HOST_RING_BYTES"));
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("host", "ll")), "protocol slots"));

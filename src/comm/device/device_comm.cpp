@@ -53,14 +53,13 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   const DeviceScope scope(driver, device);
   SENNIT_RETURN_IF_ERROR(scope.status());
   std::unique_ptr<DeviceComm> comm(new DeviceComm(driver, device, world, options));
-  SENNIT_ASSIGN_OR_RETURN(comm->memory_,
-                          DeviceMemory::create(driver,
-                                               {.device = device,
-                                                .rank = world.rank(),
-                                                .ranks = world.size(),
-                                                .blocks = options.blocks,
-                                                .maps_peers = options.nvlink},
-                                               exchange));
+  SENNIT_ASSIGN_OR_RETURN(
+      comm->memory_,
+      DeviceMemory::create(
+          driver,
+          {.device = device, .rank = world.rank(), .ranks = world.size()},
+          {.blocks = options.blocks, .nvlink = options.nvlink, .host = world.host_arenas()},
+          exchange));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,

@@ -41,7 +41,7 @@ class DeviceComm {
     // so a thread that makes the calls of several of them would wait for itself.
     enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
     CopyUse copy_engines = CopyUse::kAuto;
-    bool nvlink = true;  // may be used; path host may where the world has rings for it
+    bool nvlink = true;  // may be used; path host may where the world has memory for it
     // See DeviceFacts.
     int host_share = -1;
     std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;

@@ -143,10 +143,10 @@ TEST_F(FakeGpus, NothingIsMappedWhileAStreamCaptures) {
 
 TEST_F(FakeGpus, ProcessesThatShareAGpuAreRefusedByName) {
   devices_ = {0, 1, 2, 2};
-  refused_ = [](int rank, const Status& status) {
+  refusal_ = [](Rank& self, const Status& status) {
     EXPECT_EQ(status.code(), Code::kUnsupported);
     const std::string named = fmt::format("ranks {} and {} are processes that share one GPU", 2, 3);
-    if (rank == 2) {
+    if (self.rank == 2) {
       EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
     }
   };

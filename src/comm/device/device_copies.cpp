@@ -41,7 +41,8 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
     copy_engines_.reset();
   }
   facts_ = {.copy_engines = copy_engines_ != nullptr,
-            .nvlink = options_.nvlink,
+            .nvlink = memory_->arenas().plan().place == ArenaPlace::kDevice,
+            .why_no_nvlink = memory_->arenas().why_not_on_devices(),
             .host_slots = world_.host_ring_shape().slots,
             .host_share = options_.host_share,
             .copies_from_bytes = options_.copies_from_bytes,

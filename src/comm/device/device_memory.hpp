@@ -1,37 +1,26 @@
-// DeviceMemory: the arenas of all ranks of a communicator, mapped into one device, and this rank's
+// DeviceMemory: the arenas of all ranks of a communicator, as one device sees them, and this rank's
 // own words beside them. Made and taken down by all ranks together.
 #pragma once
 
+#include "comm/device/arenas.hpp"
+#include "comm/device/device_meeting.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/sm/arena.hpp"
 #include "exec/sm/put_call.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 namespace sennit {
 
-// Gives `bytes` bytes of every rank to every rank, in the order of ranks: an all_gather on the
-// host.
-using Exchange = std::function<Status(const void* mine, void* all, std::size_t bytes)>;
-
-struct DeviceIdentity {
-  int device = 0;
-  int rank = 0;
-  int ranks = 1;
-  int blocks = 128;        // of a call, at most; the same on all ranks
-  bool maps_peers = true;  // false: arenas of other ranks are not there, and no kernel may run
-};
-
 class DeviceMemory {
  public:
-  // kUnsupported when two processes share a device: a block that waits for one of another process
-  // would keep that one from running.
+  // What Arenas::open says.
   static Result<std::unique_ptr<DeviceMemory>> create(CudaDriver& driver,
                                                       const DeviceIdentity& identity,
+                                                      const Arenas::Options& options,
                                                       const Exchange& exchange);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -49,16 +38,17 @@ class DeviceMemory {
   [[nodiscard]] bool has_a_process_each() const;
 
   // Of the collectives: the arena of each rank.
-  [[nodiscard]] const sm::ArenaShape& shape() const { return shape_; }
-  [[nodiscard]] std::byte* arena(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Arenas& arenas() const { return *arenas_; }
+  [[nodiscard]] const sm::ArenaShape& shape() const { return arenas_->plan().shape; }
+  [[nodiscard]] std::byte* arena(int rank) const { return arenas_->of(rank); }
   [[nodiscard]] sm::BlockState* states() const { return states_; }
 
   // Of calls whose ranks reach into each other's buffers (exec/sm/put_call.hpp).
   [[nodiscard]] std::uint64_t* put_words(int rank) const {
-    return reinterpret_cast<std::uint64_t*>(arena(rank) + pair_offset(identity_.ranks));
+    return reinterpret_cast<std::uint64_t*>(arena(rank) + arenas_->plan().put_offset());
   }
   [[nodiscard]] std::uint64_t* put_calls() const {
-    return put_words(identity_.rank) + sm::put_words(identity_.ranks, shape_.most_blocks());
+    return put_words(identity_.rank) + sm::put_words(identity_.ranks, shape().most_blocks());
   }
 
   // Of sends from rank `from` to rank `to`, one of which this rank is: the arenas of both.
@@ -67,7 +57,7 @@ class DeviceMemory {
     std::byte* receiver = nullptr;
     sm::BlockState* states = nullptr;
   };
-  [[nodiscard]] const sm::ArenaShape& pair_shape() const { return pair_shape_; }
+  [[nodiscard]] const sm::ArenaShape& pair_shape() const { return arenas_->plan().pair_shape; }
   [[nodiscard]] Pair pair(int from, int to) const;
 
   [[nodiscard]] sm::Board& board() const { return *static_cast<sm::Board*>(board_.host); }
@@ -78,28 +68,19 @@ class DeviceMemory {
   // Blocks that a kernel of this rank may have, so that those of all ranks on the device run at
   // once.
   [[nodiscard]] int block_limit() const { return block_limit_; }
-  // Device memory that this rank has allocated.
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  struct Introduction;
-
   DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity);
+  // Beside the arenas.
   Status allocate();
-  Status map(const std::vector<Introduction>& all);
-  [[nodiscard]] std::size_t pair_offset(int peer) const;
-  [[nodiscard]] std::size_t pair_bytes() const;
+  Status limit_blocks(const DeviceMeeting& meeting);
 
   CudaDriver& driver_;
   DeviceIdentity identity_;
-  sm::ArenaShape shape_;
-  sm::ArenaShape pair_shape_;
-  std::vector<std::byte*> bases_;         // by rank
   std::vector<std::uint64_t> processes_;  // by rank
-  std::vector<void*> imported_;
+  std::unique_ptr<Arenas> arenas_;
   sm::BlockState* states_ = nullptr;
   MappedMemory board_;
-  std::size_t bytes_ = 0;
   int block_limit_ = 1;
 };
 

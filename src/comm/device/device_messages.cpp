@@ -12,8 +12,8 @@ namespace sennit {
 namespace {
 
 // A function of what both ends know.
-sm::Packets packets_of_message(std::int64_t bytes) {
-  return bytes <= kLlUpToBytes ? sm::Packets::kLl : sm::Packets::kLl128;
+sm::Packets packets_of_message(std::int64_t bytes, const DeviceFacts& facts) {
+  return bytes <= kLlUpToBytes || !facts.nvlink ? sm::Packets::kLl : sm::Packets::kLl128;
 }
 
 // The streams of the calls but that of the first, each once.
@@ -60,7 +60,7 @@ Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op)
   }
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
-  facts.host_slots = 0;  // messages go over NVLink alone
+  facts.host_slots = 0;  // no message goes through rings
   SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, facts));
   return choice.protocol == Protocol::kDirectGet ? find_copying(op, choice)
                                                  : Result<const Copying*>(nullptr);
@@ -69,11 +69,6 @@ Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op)
 Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
     std::span<const Call> calls) {
   static_assert(sm::kMaxPairCalls <= stream::kMaxMessages);
-  if (!facts_.nvlink) {
-    return fail(Code::kUnsupported,
-                "GPU ranks send and receive over path nvlink so far, and SENNIT_PATHS leaves it "
-                "out");
-  }
   if (calls.size() > sm::kMaxPairCalls) {
     return fail(Code::kUnsupported,
                 "a group has {} sends and recvs; GPU ranks take up to {}",
@@ -186,7 +181,7 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.packets = packets_of_message(bytes);
+  call.packets = packets_of_message(bytes, facts_);
   call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;

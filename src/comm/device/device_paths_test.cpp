@@ -106,31 +106,6 @@ TEST_F(FakeGpusWithRings, PinNothingWhileAStreamCaptures) {
   });
 }
 
-TEST_F(FakeGpusWithRings, WorkWithoutNvlink) {
-  options_.nvlink = false;
-  cuda_options_.has_peers = false;
-  run([](Rank& rank) {
-    fill(rank);
-    const Status gathered = rank.call(all_gather(rank));
-    ASSERT_TRUE(gathered.ok()) << gathered.message();
-    check_moved(rank);
-    ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
-    rank.finish();
-    EXPECT_EQ(rank.recv[35], content(3, 5));
-    EXPECT_EQ(rank.cuda->calls("import_memory"), 0);
-    Operation barrier;
-    barrier.collective = Collective::kBarrier;
-    ASSERT_TRUE(rank.call(barrier).ok());
-    Operation reduction = all_gather(rank, 10);
-    reduction.collective = Collective::kAllReduce;
-    const Status status = rank.call(reduction);
-    EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("over path host alone"), std::string::npos) << status.message();
-    rank.finish();
-    EXPECT_EQ(rank.launches(), 0);
-  });
-}
-
 TEST_F(FakeGpusWithRings, BroadcastFromEveryRootOverBothPaths) {
   run([](Rank& rank) {
     rank.recv = rank.allocate(kPart);

@@ -106,8 +106,8 @@ class FakeGpus : public ::testing::Test {
                                [&](const void* mine, void* all, std::size_t bytes) {
                                  return exchange(meeting, exchanged, rank, mine, all, bytes);
                                });
-        if (refused_) {
-          refused_(rank, made.status());
+        if (refusal_) {
+          refusal_(self, made.status());
           return;
         }
         ASSERT_TRUE(made.ok()) << made.status().message();
@@ -169,8 +169,8 @@ class FakeGpus : public ::testing::Test {
   CommConfig comm_config_;
   std::barrier<>* meeting_ = nullptr;
   std::function<void(Rank&)> prepare_;
-  std::array<int, kRanks> devices_ = {0, 1, 2, 3};        // of each rank
-  std::function<void(int rank, const Status&)> refused_;  // set where nothing shall be made
+  std::array<int, kRanks> devices_ = {0, 1, 2, 3};     // of each rank
+  std::function<void(Rank&, const Status&)> refusal_;  // set: no rank is to get its communicator
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
 };
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -35,7 +36,7 @@ int& FakeCuda::device_of_thread() const {
   return devices[number_];
 }
 
-FakeCuda::FakeCuda(const Options& options) : options_(options) {
+FakeCuda::FakeCuda(Options options) : options_(std::move(options)) {
   static std::atomic<std::uint64_t> made{0};
   number_ = ++made;
   if (options_.process == 0) {
@@ -120,12 +121,19 @@ Status FakeCuda::use_device(int device) {
 
 Result<bool> FakeCuda::reaches_peer(int peer) {
   SENNIT_RETURN_IF_ERROR(enter("reaches_peer"));
-  return options_.has_peers && peer != device_of_thread();
+  return peer != device_of_thread() && are_joined(device_of_thread(), peer);
+}
+
+bool FakeCuda::are_joined(int device, int peer) const {
+  const auto holds = [&](int a, int b) {
+    return std::ranges::find(options_.unjoined, std::pair(a, b)) != options_.unjoined.end();
+  };
+  return device == peer || (options_.has_peers && !holds(device, peer) && !holds(peer, device));
 }
 
 Status FakeCuda::enable_peer(int peer) {
   SENNIT_RETURN_IF_ERROR(enter("enable_peer"));
-  if (!options_.has_peers) {
+  if (!are_joined(device_of_thread(), peer)) {
     return sennit::fail(Code::kSystemError, "no wires join the fake devices");
   }
   const std::scoped_lock lock(mutex_);
@@ -273,6 +281,9 @@ Result<void*> FakeCuda::import_memory(const CudaIpcHandle& handle) {
   SENNIT_RETURN_IF_ERROR(enter("import_memory"));
   FakeHandle native;
   std::memcpy(&native, handle.bytes.data(), sizeof(native));
+  if (!are_joined(device_of_thread(), native.device)) {
+    return sennit::fail(Code::kSystemError, "no wires join the fake devices");
+  }
   const std::string path = fmt::format("/proc/{}/fd/{}", native.owner, native.file);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   void* const memory =

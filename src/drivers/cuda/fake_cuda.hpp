@@ -20,6 +20,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sennit {
@@ -51,13 +52,17 @@ class FakeCuda final : public CudaDriver {
     std::uint64_t process = 0;  // 0: one of its own, as if each fake were a process
     bool has_word_steps = true;
     bool has_peers = true;
+    // Pairs of devices that no wires join, in either direction, although others are.
+    std::vector<std::pair<int, int>> unjoined{};
+    // Pairs of devices: what the first writes into memory of the second arrives with other bits.
+    std::vector<std::pair<int, int>> corrupting{};
     // All streams of a device share one queue, as with CUDA_DEVICE_MAX_CONNECTIONS=1.
     bool one_queue = false;
   };
   // Asked at the launch, when `parameters` can be read: what the kernel does in its turn.
   using Kernel = std::function<std::function<void()>(const void* kernel, const void* parameters)>;
 
-  explicit FakeCuda(const Options& options);
+  explicit FakeCuda(Options options);
   ~FakeCuda() override;
 
   // The `nth` call of this name from now on fails once, with `code`.
@@ -129,6 +134,8 @@ class FakeCuda final : public CudaDriver {
   Result<void*> allocate_region(std::size_t bytes, bool can_be_exported);
   Status drop(void* memory, std::string_view what, bool is_imported);
   const Region* region_of(const void* pointer) const;
+  [[nodiscard]] bool are_joined(int device, int peer) const;
+  [[nodiscard]] bool corrupts(const void* to, int device);
   void check_range(const void* pointer, std::size_t bytes, int device, std::string_view what);
   void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
 

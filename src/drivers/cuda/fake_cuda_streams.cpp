@@ -75,6 +75,14 @@ void FakeCuda::check_range(const void* pointer,
   }
 }
 
+bool FakeCuda::corrupts(const void* to, int device) {
+  const std::scoped_lock lock(mutex_);
+  const Region* const region = region_of(to);
+  return region != nullptr &&
+         std::ranges::find(options_.corrupting, std::pair(device, region->device)) !=
+             options_.corrupting.end();
+}
+
 Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("copy_async"));
   put(*to_stream(stream), [this, to, from, bytes](FakeStream& s) {
@@ -82,6 +90,9 @@ Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void*
       check_range(to, bytes, device, "to");
       check_range(from, bytes, device, "from");
       std::memcpy(to, from, bytes);
+      if (bytes > 0 && corrupts(to, device)) {
+        static_cast<std::byte*>(to)[bytes / 2] ^= std::byte{1};
+      }
     });
   });
   return {};

@@ -1,0 +1,66 @@
+#include "comm/device/arena_plan.hpp"
+
+#include "exec/sm/put_call.hpp"
+
+#include <algorithm>
+
+namespace sennit {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+// Fewer blocks get more packets each: a round moves as much.
+constexpr int kWarpPackets = 512;
+
+ArenaPlan on_devices(int ranks, int blocks) {
+  return {.place = ArenaPlace::kDevice,
+          .ranks = ranks,
+          .shape = {.ranks = ranks,
+                    .ll_blocks = std::min(32, blocks),
+                    .ll128_blocks = blocks,
+                    .ll128_depth = std::max(1, kWarpPackets / blocks)},
+          // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
+          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = 16, .ll128_blocks = 64}};
+}
+
+// A wire to the host carries 50 GB/s and an answer takes some 4 us, so 200 KB under way fill it:
+// a generation of 16 blocks are 256 KB from each source. Small arenas stay in the host's cache;
+// with more ranks, who share the host's memory, half of it does.
+ArenaPlan on_host(int ranks, int blocks) {
+  constexpr int kFewRanks = 8;
+  const int ll_blocks = std::min(ranks <= kFewRanks ? 16 : 8, blocks);
+  return {.place = ArenaPlace::kHost,
+          .ranks = ranks,
+          .shape = {.ranks = ranks, .ll_blocks = ll_blocks, .ll128_blocks = 0},
+          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = ll_blocks, .ll128_blocks = 0}};
+}
+
+}  // namespace
+
+ArenaPlan ArenaPlan::make(ArenaPlace place, int ranks, int blocks) {
+  switch (place) {
+    case ArenaPlace::kDevice:
+      return on_devices(ranks, blocks);
+    case ArenaPlace::kHost:
+      return on_host(ranks, blocks);
+  }
+  return {};
+}
+
+std::size_t ArenaPlan::pair_bytes() const {
+  // The words that tell the sender that a round has begun lie behind those of the other direction.
+  return pair_shape.bytes() + pair_shape.started_bytes();
+}
+
+std::size_t ArenaPlan::pair_offset(int peer) const {
+  return shape.bytes() + static_cast<std::size_t>(peer) * pair_bytes();
+}
+
+std::size_t ArenaPlan::bytes() const {
+  const int blocks = shape.most_blocks();
+  const std::size_t words = sm::put_words(ranks, blocks) + static_cast<std::size_t>(blocks);
+  const std::size_t end = put_offset() + words * sizeof(std::uint64_t);
+  return (end + kPage - 1) / kPage * kPage;
+}
+
+}  // namespace sennit

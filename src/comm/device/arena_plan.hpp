@@ -1,0 +1,42 @@
+// ArenaPlan: where the arenas of a communicator lie, and what follows from it: what may travel
+// through them and how large they are. Data alone; comm/device/arenas.hpp makes them.
+#pragma once
+
+#include "exec/sm/arena.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit {
+
+enum class ArenaPlace : std::uint8_t {
+  // Each in memory of its owner's GPU, mapped into the others: path nvlink.
+  kDevice,
+  // All in pinned host memory that the ranks share, for GPUs that do not reach each other: path
+  // host. A packet is written over the sender's wire and read over the receiver's. Only Ll goes
+  // there: 8-byte stores arrive whole over PCIe, lines of 128 bytes need not.
+  kHost,
+};
+
+struct ArenaPlan {
+  ArenaPlace place = ArenaPlace::kDevice;
+  int ranks = 1;
+  sm::ArenaShape shape;       // of the collectives
+  sm::ArenaShape pair_shape;  // of the sends from one rank to one other
+
+  // `blocks`: of a call, at most.
+  static ArenaPlan make(ArenaPlace place, int ranks, int blocks);
+
+  // In the arena of a rank: what is sent between it and `peer`, in either direction.
+  [[nodiscard]] std::size_t pair_offset(int peer) const;
+  // In the arena of a rank: the words of calls whose ranks reach into each other's buffers
+  // (exec/sm/put_call.hpp), its own last.
+  [[nodiscard]] std::size_t put_offset() const { return pair_offset(ranks); }
+  // Of each rank, in whole pages.
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  [[nodiscard]] std::size_t pair_bytes() const;
+};
+
+}  // namespace sennit

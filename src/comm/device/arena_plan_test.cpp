@@ -1,0 +1,43 @@
+#include "comm/device/arena_plan.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sennit {
+namespace {
+
+constexpr std::size_t kMega = std::size_t{1} << 20;
+
+// Nothing of one pair of ranks lies in what another pair uses.
+TEST(ArenaPlan, PartsDoNotOverlap) {
+  for (const ArenaPlace place : {ArenaPlace::kDevice, ArenaPlace::kHost}) {
+    for (const int ranks : {1, 2, 3, 8, 16}) {
+      for (const int blocks : {1, 7, 128}) {
+        const ArenaPlan plan = ArenaPlan::make(place, ranks, blocks);
+        EXPECT_GE(plan.pair_offset(0), plan.shape.bytes());
+        // Packets of one direction, and the words of the other behind them.
+        const std::size_t a_pair = plan.pair_shape.bytes() + plan.pair_shape.started_bytes();
+        for (int peer = 1; peer < ranks; ++peer) {
+          EXPECT_GE(plan.pair_offset(peer), plan.pair_offset(peer - 1) + a_pair);
+        }
+        EXPECT_GE(plan.put_offset(), plan.pair_offset(ranks - 1) + a_pair);
+        EXPECT_GT(plan.bytes(), plan.put_offset());
+        EXPECT_EQ(plan.bytes() % 4096, 0U);
+      }
+    }
+  }
+}
+
+TEST(ArenaPlan, HostMemoryHoldsLlAloneAndLittleOfIt) {
+  for (const int ranks : {1, 2, 4, 8, 9, 16}) {
+    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    EXPECT_EQ(plan.shape.blocks(sm::Packets::kLl128), 0);
+    EXPECT_EQ(plan.pair_shape.blocks(sm::Packets::kLl128), 0);
+    EXPECT_GE(plan.shape.blocks(sm::Packets::kLl), 8);
+    EXPECT_LE(plan.bytes() * static_cast<std::size_t>(ranks), 257 * kMega);
+  }
+  EXPECT_EQ(ArenaPlan::make(ArenaPlace::kHost, 4, 2).shape.blocks(sm::Packets::kLl), 2);
+  EXPECT_GT(ArenaPlan::make(ArenaPlace::kDevice, 4, 128).shape.blocks(sm::Packets::kLl128), 0);
+}
+
+}  // namespace
+}  // namespace sennit

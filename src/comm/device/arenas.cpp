@@ -1,0 +1,251 @@
+#include "comm/device/arenas.hpp"
+
+#include "base/log.hpp"
+#include "comm/device/pattern_test.hpp"
+#include "path/host/rings.hpp"
+
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr std::string_view kNotAllowed = "SENNIT_PATHS leaves it out";
+
+Status check_processes(const DeviceMeeting& meeting) {
+  for (int a = 0; a < meeting.ranks(); ++a) {
+    for (int b = a + 1; b < meeting.ranks(); ++b) {
+      if (meeting.share_device(a, b) && !meeting.share_process(a, b)) {
+        return fail(Code::kUnsupported,
+                    "ranks {} and {} are processes that share one GPU; kernels that wait for each "
+                    "other need one process a GPU",
+                    a,
+                    b);
+      }
+    }
+  }
+  return {};
+}
+
+// The number of each rank's device in this process; -1: it is hidden from it
+// (CUDA_VISIBLE_DEVICES).
+Result<std::vector<int>> find_devices(const DeviceMeeting& meeting) {
+  std::vector<int> devices(static_cast<std::size_t>(meeting.ranks()), -1);
+  SENNIT_ASSIGN_OR_RETURN(const int count, meeting.driver().device_count());
+  for (int device = 0; device < count; ++device) {
+    SENNIT_ASSIGN_OR_RETURN(const CudaDevice facts, meeting.driver().describe(device));
+    for (int rank = 0; rank < meeting.ranks(); ++rank) {
+      if (facts.uuid == meeting.uuid_of(rank)) {
+        devices[static_cast<std::size_t>(rank)] = device;
+      }
+    }
+  }
+  return devices;
+}
+
+// By rank: this device and that of the rank are said not to reach each other. Of hidden devices
+// nothing is said: whether their memory can be mapped will show.
+Result<std::vector<char>> find_unreached(const DeviceMeeting& meeting) {
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<int> devices, find_devices(meeting));
+  std::vector<char> unreached(devices.size(), 0);
+  for (int rank = 0; rank < meeting.ranks(); ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (devices[at] >= 0 && !meeting.share_device(rank, meeting.rank())) {
+      SENNIT_ASSIGN_OR_RETURN(const bool reaches, meeting.driver().reaches_peer(devices[at]));
+      unreached[at] = reaches ? 0 : 1;
+    }
+  }
+  return unreached;
+}
+
+// Why device memory cannot be used, before any is taken; empty: it may be tried.
+Result<std::string> find_obstacle(const DeviceMeeting& meeting, bool nvlink) {
+  if (!nvlink) {
+    return std::string(kNotAllowed);
+  }
+  const Result<std::vector<char>> unreached = find_unreached(meeting);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(unreached.status()));
+  SENNIT_ASSIGN_OR_RETURN(const auto pairs, meeting.gather(*unreached));
+  return pairs.empty() ? std::string()
+                       : fmt::format("there is no P2P from {}", meeting.describe(pairs));
+}
+
+}  // namespace
+
+Arenas::Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan)
+    : driver_(meeting.driver()),
+      device_(meeting.device_of(meeting.rank())),
+      rank_(meeting.rank()),
+      plan_(plan),
+      bases_(static_cast<std::size_t>(meeting.ranks())) {}
+
+Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const Options& options) {
+  SENNIT_RETURN_IF_ERROR(check_processes(meeting));
+  SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(meeting, options.nvlink));
+  const auto make = [&](ArenaPlace place) {
+    return std::unique_ptr<Arenas>(
+        new Arenas(meeting, ArenaPlan::make(place, meeting.ranks(), options.blocks)));
+  };
+  if (obstacle.empty()) {
+    std::unique_ptr<Arenas> arenas = make(ArenaPlace::kDevice);
+    SENNIT_RETURN_IF_ERROR(arenas->place_on_devices(meeting));
+    if (arenas->obstacle_.empty()) {
+      return arenas;
+    }
+    obstacle = arenas->obstacle_;
+  }
+  if (options.host.empty()) {
+    return fail(Code::kUnsupported,
+                "no path joins all GPU ranks: path nvlink does not ({}), and SENNIT_PATHS leaves "
+                "path host out; allow both: SENNIT_PATHS=nvlink,host",
+                obstacle);
+  }
+  std::unique_ptr<Arenas> arenas = make(ArenaPlace::kHost);
+  arenas->obstacle_ = std::move(obstacle);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(arenas->place_on_host(meeting, options.host)));
+  if (meeting.rank() == 0) {
+    SENNIT_INFO("device",
+                "kernels use path host: {} bytes of pinned host memory for each of {} ranks; path "
+                "nvlink is not used: {}",
+                arenas->plan_.bytes(),
+                meeting.ranks(),
+                arenas->obstacle_);
+  }
+  return arenas;
+}
+
+Status Arenas::allocate() {
+  SENNIT_ASSIGN_OR_RETURN(allocated_, driver_.allocate(plan_.bytes()));
+  bases_[static_cast<std::size_t>(rank_)] = static_cast<std::byte*>(allocated_);
+  return {};
+}
+
+// What a rank tells the others of its arena.
+struct Arenas::Offer {
+  void* base = nullptr;  // for threads of the same process
+  CudaIpcHandle handle;  // for the others
+  bool has_handle = false;
+};
+
+Result<std::byte*> Arenas::map(const DeviceMeeting& meeting, int rank, const Offer& offer) {
+  if (meeting.is_of_this_process(rank)) {
+    if (!meeting.share_device(rank, rank_)) {
+      SENNIT_RETURN_IF_ERROR(driver_.enable_peer(meeting.device_of(rank)));
+    }
+    return static_cast<std::byte*>(offer.base);
+  }
+  if (!offer.has_handle) {
+    return fail(Code::kUnsupported, "CUDA does not export it there");
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const imported, driver_.import_memory(offer.handle));
+  imported_.push_back(imported);
+  return static_cast<std::byte*>(imported);
+}
+
+// By rank: its arena cannot be mapped here.
+Result<std::vector<char>> Arenas::map_all(const DeviceMeeting& meeting) {
+  const Result<CudaIpcHandle> handle = driver_.export_memory(allocated_);
+  SENNIT_ASSIGN_OR_RETURN(const auto offers,
+                          meeting.tell(Offer{.base = allocated_,
+                                             .handle = handle.ok() ? *handle : CudaIpcHandle(),
+                                             .has_handle = handle.ok()}));
+  std::vector<char> unmapped(offers.size(), 0);
+  for (int rank = 0; rank < meeting.ranks(); ++rank) {
+    if (rank == rank_) {
+      continue;
+    }
+    const auto at = static_cast<std::size_t>(rank);
+    const Result<std::byte*> mapped = map(meeting, rank, offers[at]);
+    if (mapped.ok()) {
+      bases_[at] = *mapped;
+      continue;
+    }
+    unmapped[at] = 1;
+    SENNIT_INFO("device",
+                "memory of {} cannot be mapped: {}",
+                meeting.describe(rank),
+                mapped.status().message());
+  }
+  return unmapped;
+}
+
+// Leaves an obstacle where the GPUs do not reach each other after all.
+Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
+  SENNIT_RETURN_IF_ERROR(meeting.agree(allocate()));
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped, map_all(meeting));
+  SENNIT_ASSIGN_OR_RETURN(auto pairs, meeting.gather(unmapped));
+  if (!pairs.empty()) {
+    obstacle_ = fmt::format("memory cannot be mapped from {}", meeting.describe(pairs));
+  } else {
+    SENNIT_ASSIGN_OR_RETURN(pairs, find_corrupting_pairs(meeting, bases_));
+    if (!pairs.empty()) {
+      obstacle_ = fmt::format("data is corrupted from {}", meeting.describe(pairs));
+    }
+  }
+  if (obstacle_.empty()) {
+    return {};
+  }
+  if (rank_ == 0) {
+    SENNIT_WARN("device",
+                "GPUs that should reach each other's memory do not: {}; see the IOMMU and ACS "
+                "settings of this machine (docs/multipath.md)",
+                obstacle_);
+  }
+  // Memory may be freed once nobody has it mapped.
+  close_imported();
+  return meeting.agree({});
+}
+
+void Arenas::close_imported() {
+  for (void* memory : imported_) {
+    (void)driver_.close_imported(memory);
+  }
+  imported_.clear();
+}
+
+// A page may be pinned once in a process: its first rank does it for all. What is pinned has one
+// address for the host and for all devices.
+Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+  const std::size_t bytes = plan_.bytes();
+  const std::size_t all = bytes * static_cast<std::size_t>(plan_.ranks);
+  if (all > memory.size()) {
+    return fail(Code::kInternalError,
+                "the shared segment has {} bytes for arenas, which take {}",
+                memory.size(),
+                all);
+  }
+  std::byte* base = memory.data();
+  if (meeting.is_first_of_its_process()) {
+    host::wish_for_huge_pages(base, all);
+    const Result<void*> mapped = driver_.map_host(base, all);
+    if (!mapped.ok()) {
+      return fail(mapped.status().code(),
+                  "{} cannot pin the {} bytes of host memory through which GPUs without P2P "
+                  "exchange data ({} bytes for each of {} ranks): {}. Give the process more memory "
+                  "that it may lock (its container's limit, ulimit -l), or run fewer ranks",
+                  meeting.describe(rank_),
+                  all,
+                  bytes,
+                  plan_.ranks,
+                  mapped.status().message());
+    }
+    pinned_ = base;
+    base = static_cast<std::byte*>(*mapped);
+  }
+  for (std::size_t rank = 0; rank < bases_.size(); ++rank) {
+    bases_[rank] = base + rank * bytes;
+  }
+  return {};
+}
+
+Arenas::~Arenas() {
+  const DeviceScope scope(driver_, device_);
+  close_imported();
+  if (allocated_ != nullptr) {
+    (void)driver_.release(allocated_);
+  }
+  if (pinned_ != nullptr) {
+    (void)driver_.unmap_host(pinned_);
+  }
+}
+
+}  // namespace sennit

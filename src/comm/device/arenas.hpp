@@ -1,0 +1,65 @@
+// Arenas: the memory through which the kernels of a communicator's ranks exchange packets, wherever
+// it lies (comm/device/arena_plan.hpp), mapped into this rank's device.
+//
+// All ranks decide together, out of what each of them tells: device memory where every GPU writes
+// into every other's; where one does not, host memory for all.
+#pragma once
+
+#include "comm/device/arena_plan.hpp"
+#include "comm/device/device_meeting.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sennit {
+
+class Arenas {
+ public:
+  struct Options {
+    int blocks = 128;    // of a call, at most; the same on all ranks
+    bool nvlink = true;  // memory of other GPUs may be used
+    // Zeroed, shared by all ranks, in whole pages; empty: may not be used.
+    std::span<std::byte> host{};
+  };
+
+  // All together. kUnsupported where the paths that may be used do not join all ranks, or where two
+  // processes share a device: a block that waits for one of another process would keep that one
+  // from running.
+  static Result<std::unique_ptr<Arenas>> open(const DeviceMeeting& meeting, const Options& options);
+  // All together, once no kernel of any rank runs.
+  ~Arenas();
+  Arenas(const Arenas&) = delete;
+  Arenas& operator=(const Arenas&) = delete;
+
+  [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
+  // As this rank's device sees them.
+  [[nodiscard]] std::byte* of(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
+  // Why they do not lie in device memory; empty where they do.
+  [[nodiscard]] const std::string& why_not_on_devices() const { return obstacle_; }
+
+ private:
+  Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan);
+  struct Offer;
+
+  Status place_on_devices(const DeviceMeeting& meeting);
+  Status allocate();
+  Result<std::byte*> map(const DeviceMeeting& meeting, int rank, const Offer& offer);
+  Result<std::vector<char>> map_all(const DeviceMeeting& meeting);
+  void close_imported();
+  Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
+
+  CudaDriver& driver_;
+  int device_;
+  int rank_;
+  ArenaPlan plan_;
+  std::string obstacle_;
+  std::vector<std::byte*> bases_;  // by rank
+  void* allocated_ = nullptr;
+  std::vector<void*> imported_;
+  void* pinned_ = nullptr;
+};
+
+}  // namespace sennit

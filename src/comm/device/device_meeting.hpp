@@ -1,0 +1,94 @@
+// DeviceMeeting: the ranks of a communicator with their GPUs, while they set up what they share.
+// All functions that say so are called by all ranks together; each rank leaves them with the same
+// answer, so that no rank goes on while another has given up.
+#pragma once
+
+#include "drivers/cuda/cuda.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace sennit {
+
+// Gives `bytes` bytes of every rank to every rank, in the order of ranks: an all_gather on the
+// host.
+using Exchange = std::function<Status(const void* mine, void* all, std::size_t bytes)>;
+
+struct DeviceIdentity {
+  int device = 0;
+  int rank = 0;
+  int ranks = 1;
+};
+
+// What one rank writes does not get into the other's memory.
+struct BrokenPair {
+  int from = 0;
+  int to = 0;
+};
+
+class DeviceMeeting {
+ public:
+  // All together. `driver` and `exchange` outlive the result.
+  static Result<DeviceMeeting> open(CudaDriver& driver,
+                                    const DeviceIdentity& identity,
+                                    const Exchange& exchange);
+
+  [[nodiscard]] CudaDriver& driver() const { return *driver_; }
+  [[nodiscard]] int rank() const { return identity_.rank; }
+  [[nodiscard]] int ranks() const { return identity_.ranks; }
+  // By the rank's own number of it.
+  [[nodiscard]] int device_of(int rank) const { return of(rank).device; }
+  [[nodiscard]] std::vector<std::uint64_t> processes() const;
+  [[nodiscard]] const std::array<std::uint8_t, 16>& uuid_of(int rank) const {
+    return of(rank).uuid;
+  }
+  [[nodiscard]] bool is_of_this_process(int rank) const {
+    return share_process(rank, identity_.rank);
+  }
+  // Of the ranks that are threads of this process.
+  [[nodiscard]] bool is_first_of_its_process() const;
+  [[nodiscard]] bool share_process(int a, int b) const { return of(a).process == of(b).process; }
+  [[nodiscard]] bool share_device(int a, int b) const { return of(a).uuid == of(b).uuid; }
+  // "rank 2 (device 1)"
+  [[nodiscard]] std::string describe(int rank) const;
+  // "rank 2 (device 1) to rank 3 (device 0), ..."; of many, the first.
+  [[nodiscard]] std::string describe(const std::vector<BrokenPair>& pairs) const;
+
+  // All together: what each rank tells, by rank.
+  template <typename T>
+  Result<std::vector<T>> tell(const T& mine) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> all(static_cast<std::size_t>(ranks()));
+    SENNIT_RETURN_IF_ERROR((*exchange_)(&mine, all.data(), sizeof(mine)));
+    return all;
+  }
+  // All together: ok when all are.
+  [[nodiscard]] Status agree(const Status& mine) const;
+  // All together: each rank tells, by rank, whether what it writes does not get there.
+  [[nodiscard]] Result<std::vector<BrokenPair>> gather(const std::vector<char>& broken_to) const;
+
+ private:
+  struct Member {
+    std::uint64_t process = 0;
+    std::array<std::uint8_t, 16> uuid{};
+    std::int32_t device = 0;
+  };
+
+  DeviceMeeting(CudaDriver& driver, const DeviceIdentity& identity, const Exchange& exchange)
+      : driver_(&driver), identity_(identity), exchange_(&exchange) {}
+  [[nodiscard]] const Member& of(int rank) const {
+    return members_[static_cast<std::size_t>(rank)];
+  }
+
+  CudaDriver* driver_;
+  DeviceIdentity identity_;
+  const Exchange* exchange_;
+  std::vector<Member> members_;  // by rank
+};
+
+}  // namespace sennit

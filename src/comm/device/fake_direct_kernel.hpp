@@ -1,0 +1,275 @@
+// FakeDirectKernel, for tests without a GPU: what the kernels of the direct family do with a call
+// in Ll packets (exec/sm/direct_kernel.cuh), by one thread of the host. Reductions add bytes.
+//
+//   rank.cuda->run_kernels(fake_direct_kernel);   // calls that are not small, as when unaligned
+#pragma once
+
+#include "exec/sm/direct_call.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace sennit::tests {
+
+template <class Call>
+class FakeDirectKernel {
+ public:
+  FakeDirectKernel(const Call& call, int block) : call_(call), block_(block) {}
+
+  void run() {
+    sm::BlockState& state = call_.states[block_];
+    std::uint32_t unheard = state.unheard;
+    for (int i = 0; i < call_.rounds && alive_; ++i) {
+      enter(state.round + 1 + static_cast<std::uint64_t>(i), i);
+      if (!call_.all_heard || unheard != 0) {
+        tell_started();
+        await_free(unheard);
+      }
+      for_each_packet([&] { push(); });
+      for_each_packet([&] { call_.arrival == sm::Arrival::kReduce ? reduce() : arrive(0); });
+      for_each_packet([&] { arrive(1); });
+      if (call_.arrival != sm::Arrival::kReduce) {
+        for_each_packet([&] { copy_own(); });
+      }
+      unheard = call_.all_heard ? 0 : unheard_of();
+    }
+    state = {.round = round_, .unheard = unheard};
+  }
+
+ private:
+  static constexpr std::int64_t kPayload = sm::payload_bytes(sm::Packets::kLl);
+  using Payload = std::array<std::byte, kPayload>;
+
+  static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
+
+  void enter(std::uint64_t round, int index) {
+    round_ = round;
+    first_packet_ =
+        (std::int64_t{index} * call_.blocks + block_) * call_.warps * std::int64_t{call_.depth};
+  }
+
+  template <typename Function>
+  void for_each_packet(Function function) {
+    for (step_ = 0; step_ < call_.depth; ++step_) {
+      for (warp_ = 0; warp_ < call_.warps && alive_; ++warp_) {
+        at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * kPayload;
+        function();
+      }
+    }
+  }
+
+  std::byte* packet(int owner, int source, int phase) const {
+    const sm::ArenaLayout& l = call_.layout;
+    return call_.arenas[static_cast<std::size_t>(owner)] + l.area +
+           static_cast<std::size_t>(round_ & 1) * l.generation +
+           static_cast<std::size_t>(block_) * l.block +
+           static_cast<std::size_t>(warp_) * sm::kPacketBytes +
+           static_cast<std::size_t>(phase) * l.phase + static_cast<std::size_t>(source) * l.source +
+           static_cast<std::size_t>(step_) * l.step;
+  }
+  std::atomic_ref<std::uint64_t> started(int owner, int source) const {
+    std::byte* const words = call_.arenas[static_cast<std::size_t>(owner)] + call_.layout.started +
+                             static_cast<std::size_t>(source) * call_.layout.started_source;
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_]);
+  }
+  // 8 bytes are 4 of data and a flag, stored as one.
+  [[nodiscard]] std::uint32_t flag(std::size_t word) const {
+    return word % 2 == 0 ? static_cast<std::uint32_t>(round_)
+                         : call_.fingerprint ^ static_cast<std::uint32_t>(round_ >> 32);
+  }
+  void store(std::byte* to, const Payload& payload) const {
+    for (std::size_t word = 0; word < payload.size() / 4; ++word) {
+      std::uint32_t data = 0;
+      std::memcpy(&data, payload.data() + word * 4, 4);
+      std::atomic_ref(reinterpret_cast<std::uint64_t*>(to)[word])
+          .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_relaxed);
+    }
+  }
+  Payload await(std::byte* from) {
+    Payload payload{};
+    for (std::size_t word = 0; word < payload.size() / 4; ++word) {
+      const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
+      std::uint64_t found = there.load(std::memory_order_relaxed);
+      while (found >> 32 != flag(word) && may_go_on()) {
+        found = there.load(std::memory_order_relaxed);
+      }
+      const auto data = static_cast<std::uint32_t>(found);
+      std::memcpy(payload.data() + word * 4, &data, 4);
+    }
+    return payload;
+  }
+  // Says on the board why it leaves, as kernels do. The deadline is that of the whole call.
+  bool may_go_on() {
+    std::this_thread::yield();
+    const std::chrono::nanoseconds deadline(call_.deadline_ns);
+    if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) != 0) {
+      leave(sm::Trouble::kAborted);
+    } else if (deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline) {
+      leave(sm::Trouble::kDeadline);
+    }
+    return alive_;
+  }
+  void leave(sm::Trouble trouble) {
+    auto none = sm::Trouble::kNone;
+    std::atomic_ref(call_.board->trouble).compare_exchange_strong(none, trouble);
+    std::atomic_ref(call_.board->abort).store(1, std::memory_order_release);
+    alive_ = false;
+  }
+
+  static std::size_t bytes(std::int64_t left) {
+    return static_cast<std::size_t>(std::min(left, kPayload));
+  }
+  Payload read(sm::ByteRange range) const {
+    Payload payload{};
+    std::memcpy(payload.data(), call_.input + range.begin + at_, bytes(range.length - at_));
+    return payload;
+  }
+  void write(sm::ByteRange range, const Payload& payload) const {
+    if (alive_) {
+      std::memcpy(call_.output + range.begin + at_, payload.data(), bytes(range.length - at_));
+    }
+  }
+
+  void tell_started() const {
+    for (int peer = 0; peer < call_.ranks; ++peer) {
+      const std::int64_t first = first_packet_ * kPayload;
+      const bool told =
+          (has(call_.push_to, peer) && first < call_.push[static_cast<std::size_t>(peer)].length) ||
+          (has(call_.forward_to, peer) && first < call_.own_to.length);
+      if (peer != call_.rank && !told) {
+        started(peer, call_.rank).store(round_, std::memory_order_release);
+      }
+    }
+  }
+  void await_free(std::uint32_t unheard) {
+    for (int peer = 0; peer < call_.ranks && round_ >= 2; ++peer) {
+      while (has(unheard & (call_.push_to | call_.forward_to), peer) &&
+             started(call_.rank, peer).load(std::memory_order_acquire) < round_ - 1 &&
+             may_go_on()) {
+      }
+    }
+  }
+  [[nodiscard]] std::uint32_t unheard_of() const {
+    const std::int64_t first = first_packet_ * kPayload;
+    std::uint32_t unheard = 0;
+    for (int r = 0; r < call_.ranks; ++r) {
+      const auto source = static_cast<std::size_t>(r);
+      const std::int64_t length = call_.arrival == sm::Arrival::kReduce
+                                      ? call_.own_to.length
+                                      : call_.arrive[0][source].length;
+      const bool heard = (has(call_.arrive_from[0], r) && first < length) ||
+                         (has(call_.arrive_from[1], r) && first < call_.arrive[1][source].length);
+      unheard |= heard || r == call_.rank ? 0U : 1U << r;
+    }
+    return unheard;
+  }
+
+  void push() const {
+    for (int peer = 0; peer < call_.ranks; ++peer) {
+      const sm::ByteRange range = call_.push[static_cast<std::size_t>(peer)];
+      if (has(call_.push_to, peer) && at_ < range.length) {
+        store(packet(peer, call_.rank, 0), read(range));
+      }
+    }
+  }
+  void forward(const Payload& payload) const {
+    for (int peer = 0; peer < call_.ranks && alive_; ++peer) {
+      if (has(call_.forward_to, peer)) {
+        store(packet(peer, call_.rank, 1), payload);
+      }
+    }
+  }
+  void arrive(int phase) {
+    for (int source = 0; source < call_.ranks; ++source) {
+      const sm::ByteRange range =
+          call_.arrive[static_cast<std::size_t>(phase)][static_cast<std::size_t>(source)];
+      if (!has(call_.arrive_from[static_cast<std::size_t>(phase)], source) || at_ >= range.length) {
+        continue;
+      }
+      const Payload payload = await(packet(call_.rank, source, phase));
+      write(range, payload);
+      if (phase == 0) {
+        forward(payload);
+      }
+    }
+  }
+  void reduce() {
+    if (at_ >= call_.own_to.length) {
+      return;
+    }
+    Payload sum{};
+    const auto add = [&](const Payload& operand) {
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        sum[i] =
+            static_cast<std::byte>(std::to_integer<int>(sum[i]) + std::to_integer<int>(operand[i]));
+      }
+    };
+    if (call_.own) {
+      add(read(call_.own_from));
+    }
+    for (int source = 0; source < call_.ranks; ++source) {
+      if (has(call_.arrive_from[0], source)) {
+        add(await(packet(call_.rank, source, 0)));
+      }
+    }
+    write(call_.own_to, sum);
+    forward(sum);
+  }
+  // A root's own range may be longer than what it exchanges with any one rank.
+  void copy_own() {
+    const std::int64_t begin = at_;
+    const std::int64_t span =
+        std::int64_t{call_.rounds} * call_.blocks * call_.warps * call_.depth * kPayload;
+    for (; call_.own && at_ < call_.own_from.length; at_ += span) {
+      write(call_.own_to, read(call_.own_from));
+    }
+    at_ = begin;
+  }
+
+  const Call& call_;
+  int block_;
+  int step_ = 0;
+  int warp_ = 0;
+  std::uint64_t round_ = 0;
+  std::int64_t first_packet_ = 0;
+  std::int64_t at_ = 0;  // byte of its range at which the packet at hand begins
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  bool alive_ = true;
+};
+
+// For FakeCuda::run_kernels, of collectives.
+inline std::function<void()> fake_direct_kernel(const void* /*kernel*/, const void* parameters) {
+  return [call = *static_cast<const sm::DirectCall*>(parameters)] {
+    for (int block = 0; block < call.blocks; ++block) {
+      FakeDirectKernel(call, block).run();
+    }
+  };
+}
+
+// The same of sends and recvs; lanes run side by side.
+inline std::function<void()> fake_pairs_kernel(const void* /*kernel*/, const void* parameters) {
+  return [pairs = *static_cast<const sm::PairCalls*>(parameters)] {
+    std::vector<std::jthread> lanes;
+    for (int lane = 0; lane < pairs.lanes; ++lane) {
+      lanes.emplace_back([&pairs, lane] {
+        for (int chain = lane; chain < pairs.chains; chain += pairs.lanes) {
+          const auto at = static_cast<std::size_t>(chain);
+          for (int i = pairs.begin[at]; i < pairs.begin[at + 1]; ++i) {
+            const sm::PairCall& call = pairs.calls[static_cast<std::size_t>(i)];
+            for (int block = 0; block < call.blocks; ++block) {
+              FakeDirectKernel(call, block).run();
+            }
+          }
+        }
+      });
+    }
+  };
+}
+
+}  // namespace sennit::tests
