@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 MODES = ("nccl", "nccl windows")
-ENGINES = ("sennit sm", "sennit stream")
+ENGINES = ("sennit sm", "sennit put", "sennit stream")
 # Of send_recv between two ranks, or of several messages at once.
 PATTERN = ("pair", "bidirectional", "window")
 
@@ -65,16 +65,18 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def engine_times(measured: dict[str, Any]) -> str:
-    """Columns of the two engines; empty where they were not timed."""
+    """Columns of Sennit's ways; empty where they were not timed."""
     engines = measured["engines"]
-    return "".join(f"{engines[name]['p50']:>9.1f}" for name in ENGINES if name in engines)
+    return "".join(
+        f"{engines[name]['p50']:>9.1f}" if name in engines else " " * 9 for name in ENGINES
+    )
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Prints a line a row."""
     print(
         f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'nccl':>9}{'windows':>9}{'ratio':>7}"
-        f"{'sm':>9}{'stream':>9}"
+        f"{'sm':>9}{'put':>9}{'stream':>9}"
     )
     for measured in rows:
         nccl, windows = (rival["p50_us"] for rival in measured["rivals"])

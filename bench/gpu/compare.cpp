@@ -10,9 +10,9 @@
 // the calls. A row is printed as one JSON object a line. NCCL runs twice: as it comes, on memory of
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
 // both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
-// rank of a pair to the other (or both), N messages at once. With --against engines, rows of 4 MB
-// and more also time Sennit's two engines one against the other, SMs and copy engines, where both
-// can run a call; with --against shares, rows of 16 MB and more its copy engines with several
+// rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
+// and more also time Sennit's ways one against the other, packets, puts and copy engines, where
+// these can run a call; with --against shares, rows of 16 MB and more its copy engines with several
 // shares of the message, in percent, through host memory beside NVLink.
 #include "compare_options.hpp"
 #include "nccl.hpp"
@@ -43,7 +43,7 @@ namespace {
 using sennit_bench::kMaxRanks;
 using sennit_bench::Options;
 
-constexpr std::size_t kEnginesFromBytes = std::size_t{4} << 20;
+constexpr std::size_t kEnginesFromBytes = std::size_t{1} << 20;
 constexpr std::size_t kSharesFromBytes = std::size_t{16} << 20;
 constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
@@ -224,14 +224,18 @@ class Rank {
 
   std::vector<Variant> variants(const Row& row) const {
     std::vector<Variant> found;
-    if (!runs_on_copy_engines(row)) {
-      return found;
-    }
+    const bool is_message = row.collective == "send_recv";
     if (options_.against == "engines" && row.bytes >= kEnginesFromBytes) {
-      found = {{"sennit sm", "nvlink", "ll128"}, {"sennit stream", "nvlink", "direct_get"}};
+      found.push_back({"sennit sm", "nvlink", "ll128"});
+      if (!is_message) {
+        found.push_back({"sennit put", "nvlink", "direct_put"});
+      }
+      if (runs_on_copy_engines(row)) {
+        found.push_back({"sennit stream", "nvlink", "direct_get"});
+      }
     }
     if (options_.against == "shares" && row.bytes >= kSharesFromBytes &&
-        row.collective != "send_recv") {
+        runs_on_copy_engines(row) && !is_message) {
       for (const int share : kShares) {
         const std::string text = std::to_string(share);
         found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
@@ -248,13 +252,11 @@ class Rank {
     const std::string& c = row.collective;
     if (c == "all_reduce") {
       return sennit_all_reduce(
-                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, nullptr) ==
-             SENNIT_OK;
+                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, &call) == SENNIT_OK;
     }
     if (c == "reduce_scatter") {
       return sennit_reduce_scatter(
-                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, nullptr) ==
-             SENNIT_OK;
+                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, &call) == SENNIT_OK;
     }
     if (c == "all_gather") {
       return sennit_all_gather(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, &call) ==

@@ -76,6 +76,12 @@ bool suits_copy_engines(Collective collective,
   return false;
 }
 
+// A kernel that reaches into the buffers of others pays where bytes cost more than meeting does.
+bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
+  return collective != Collective::kSendRecv && collective != Collective::kBarrier && ranks > 1 &&
+         total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
+}
+
 std::string_view default_algorithm(Collective collective, int ranks, std::int64_t bytes) {
   switch (collective) {
     case Collective::kAllReduce: {
@@ -116,17 +122,22 @@ std::int64_t message_bytes(const Algorithm& algorithm, int ranks, std::int64_t b
                                                : bytes;
 }
 
-Result<Protocol> wished_protocol(const Wishes& wishes, bool copy_engines) {
+Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, bool copy_engines) {
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
-  if (protocol == Protocol::kDirectGet && !copy_engines) {
-    return fail(Code::kUnsupported,
-                "protocol direct_get is that of copy engines, which these ranks do not use "
-                "(SENNIT_COPY_ENGINES)");
+  const bool is_direct = protocol == Protocol::kDirectGet || protocol == Protocol::kDirectPut;
+  if (is_direct && !copy_engines) {
+    return fail(
+        Code::kUnsupported,
+        "protocol {} needs ranks that agree about their buffers, as for copy engines, which "
+        "these ranks do not use (SENNIT_COPY_ENGINES)",
+        wishes.protocol);
   }
-  if (protocol != Protocol::kLl && protocol != Protocol::kLl128 &&
-      protocol != Protocol::kDirectGet) {
+  if (protocol == Protocol::kDirectPut && collective == Collective::kSendRecv) {
+    return fail(Code::kUnsupported, "sends and recvs of GPU ranks have no protocol direct_put yet");
+  }
+  if (protocol != Protocol::kLl && protocol != Protocol::kLl128 && !is_direct) {
     return fail(Code::kUnsupported,
-                "GPU ranks have no protocol '{}' yet; there are: ll, ll128, direct_get",
+                "GPU ranks have no protocol '{}' yet; there are: ll, ll128, direct_get, direct_put",
                 wishes.protocol);
   }
   return protocol;
@@ -217,10 +228,12 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const Wishes& wishes,
                                       const DeviceFacts& facts) {
   DeviceChoice choice;
-  bool copies = facts.copy_engines && wishes.algorithm.empty() &&
-                suits_copy_engines(collective, shape.ranks, bytes, facts);
+  const bool is_free = facts.copy_engines && wishes.algorithm.empty();
+  bool copies = is_free && suits_copy_engines(collective, shape.ranks, bytes, facts);
+  const bool puts = is_free && !copies && suits_puts(collective, shape.ranks, bytes, facts);
   if (!wishes.protocol.empty()) {
-    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(wishes, facts.copy_engines));
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol,
+                            wished_protocol(collective, wishes, facts.copy_engines));
     copies = choice.protocol == Protocol::kDirectGet;
   }
   const std::string_view wanted = !wishes.algorithm.empty() ? std::string_view(wishes.algorithm)
@@ -229,12 +242,29 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   if (copies) {
     choice.protocol = Protocol::kDirectGet;
+  } else if (wishes.protocol.empty() && puts) {
+    choice.protocol = Protocol::kDirectPut;
   } else if (wishes.protocol.empty()) {
     choice.protocol = message_bytes(*choice.algorithm, shape.ranks, bytes) <= kLlUpToBytes
                           ? Protocol::kLl
                           : Protocol::kLl128;
   }
   return choice;
+}
+
+// There is nowhere to put it: nobody's memory is meant for one contribution.
+void get_what_is_reduced(Strand& strand) {
+  for (const auto& lanes : strand.schedule->ranks) {
+    for (const Lane& lane : lanes) {
+      for (const Step& step : lane.steps) {
+        if (step.kind == StepKind::kRecvReduce) {
+          for (const int channel : step.in) {
+            strand.channels[static_cast<std::size_t>(channel)].protocol = Protocol::kDirectGet;
+          }
+        }
+      }
+    }
+  }
 }
 
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
@@ -323,8 +353,8 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
   auto plan = std::make_shared<Plan>();
   if (choice.host_share < kWhole) {
     SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
-    if (choice.protocol == Protocol::kDirectGet) {
-      made = loosen(std::move(made));  // streams keep no order but that of the data
+    if (choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kDirectPut) {
+      made = loosen(std::move(made));  // no order is kept but that of the data
     }
     // Two generations of packets: a message may wait while its successor is written. Copy engines
     // have words for all parts of a message.
@@ -335,6 +365,9 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
              choice.protocol,
              kSlots,
              choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
+    if (choice.protocol == Protocol::kDirectPut) {
+      get_what_is_reduced(plan->strands.back());
+    }
   }
   if (choice.host_share > 0) {
     const Collective collective = choice.algorithm->collective;

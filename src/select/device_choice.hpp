@@ -16,6 +16,8 @@ namespace sennit {
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
   // direct_get: on copy engines; slots: on copy engines, all through host memory; else on the SMs.
+  // With direct_put they store into the outputs of others, and read in their inputs what they
+  // reduce.
   Protocol protocol = Protocol::kLl;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
   // host_algorithm(), carries them beside that of `algorithm`.
@@ -39,14 +41,17 @@ inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
 
 // What the ranks of a communicator share.
 struct DeviceFacts {
-  bool copy_engines = false;  // the ranks can use them
-  bool nvlink = true;         // they may reach each other's memory
-  int host_slots = 0;         // of each rank's ring in host memory; 0: path host may not be used
-  int host_share = -1;        // beside NVLink, in percent; negative: by the table
+  // The ranks can use them, and so can agree about buffers that others reach into.
+  bool copy_engines = false;
+  bool nvlink = true;   // they may reach each other's memory
+  int host_slots = 0;   // of each rank's ring in host memory; 0: path host may not be used
+  int host_share = -1;  // beside NVLink, in percent; negative: by the table
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
   std::int64_t copies_from_bytes = kNever;
   std::int64_t folds_from_bytes = kNever;
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
+  // From which on kernels reach into the buffers of others. Not measured yet: by wish alone.
+  std::int64_t puts_from_bytes = kNever;
 
   bool operator==(const DeviceFacts&) const = default;
 };

@@ -7,37 +7,7 @@
 namespace sennit::tests {
 namespace {
 
-class DeviceCopyEngines : public CopyEngineRanks {
- protected:
-  std::vector<Bytes> prepare(DeviceRanks& ranks, const DeviceCase& c) {
-    std::vector<Bytes> inputs;
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      const std::size_t bytes = input_size(c, rank, ranks.size());
-      inputs.push_back(random_elements(
-          c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random_));
-      ranks[rank].prepare(c, inputs.back());
-    }
-    return inputs;
-  }
-
-  // A call waits for those of the other ranks, so each makes it on a thread of its own.
-  void run(const DeviceCase& c, int calls = 1) {
-    const std::vector<Bytes> inputs = prepare(*ranks_, c);
-    {
-      std::vector<std::jthread> threads;
-      for (int rank = 0; rank < ranks_->size(); ++rank) {
-        threads.emplace_back([&, rank] {
-          for (int i = 0; i < calls; ++i) {
-            EXPECT_EQ((*ranks_)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
-          }
-        });
-      }
-    }
-    ranks_->finish(c, inputs);
-  }
-
-  std::mt19937_64 random_{3};
-};
+using DeviceCopyEngines = CopyEngineRanks;
 
 TEST_F(DeviceCopyEngines, MoveEveryByteOfSmallCalls) {
   for (const Collective collective :

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace sennit::tests {
@@ -99,7 +100,11 @@ class DeviceRanks {
   std::mt19937_64 random_{20261121};
 };
 
-// Ranks whose calls may go by copy engines: each waits for the others, so each needs its thread.
+std::size_t input_size(const DeviceCase& c, int rank, int ranks);
+std::size_t output_size(const DeviceCase& c, int rank, int ranks);
+Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int rank);
+
+// Ranks whose calls wait for each other on the host (copy engines, puts), so each needs its thread.
 class CopyEngineRanks : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -114,12 +119,36 @@ class CopyEngineRanks : public ::testing::Test {
     unsetenv("SENNIT_COPY_ENGINES");
   }
 
+  std::vector<Bytes> prepare(DeviceRanks& ranks, const DeviceCase& c) {
+    std::vector<Bytes> inputs;
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const std::size_t bytes = input_size(c, rank, ranks.size());
+      inputs.push_back(random_elements(
+          c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random_));
+      ranks[rank].prepare(c, inputs.back());
+    }
+    return inputs;
+  }
+
+  // A call waits for those of the other ranks, so each makes it on a thread of its own.
+  void run(const DeviceCase& c, int calls = 1) {
+    const std::vector<Bytes> inputs = prepare(*ranks_, c);
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < ranks_->size(); ++rank) {
+        threads.emplace_back([&, rank] {
+          for (int i = 0; i < calls; ++i) {
+            EXPECT_EQ((*ranks_)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+          }
+        });
+      }
+    }
+    ranks_->finish(c, inputs);
+  }
+
   static constexpr int kMostRanks = 8;
   std::unique_ptr<DeviceRanks> ranks_;
+  std::mt19937_64 random_{3};
 };
-
-std::size_t input_size(const DeviceCase& c, int rank, int ranks);
-std::size_t output_size(const DeviceCase& c, int rank, int ranks);
-Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int rank);
 
 }  // namespace sennit::tests

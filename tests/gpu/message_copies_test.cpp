@@ -8,7 +8,8 @@
 namespace sennit::tests {
 namespace {
 
-// Of float32. Large messages wish for copy engines, small ones do not: both ways are taken in turns.
+// Of float32. Large messages wish for copy engines, small ones do not: both ways are taken in
+// turns.
 constexpr std::int64_t kLarge = 1'100'003;
 constexpr std::int64_t kSmall = 1000;
 
@@ -74,8 +75,6 @@ class DeviceMessages : public CopyEngineRanks {
       ASSERT_TRUE(output == expected) << "rank " << rank << ", " << c.count << " elements";
     }
   }
-
-  std::mt19937_64 random_{7};
 };
 
 TEST_F(DeviceMessages, CrossInGroupsOfAllSizes) {

@@ -73,9 +73,9 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
   buffers.resize(static_cast<std::size_t>(world_.size()));
   for (int rank = 0; rank < world_.size(); ++rank) {
     const AgreementLine& theirs = line(rank);
-    const auto address_of = [&](const BufferOffer& offered) -> Result<const std::byte*> {
+    const auto address_of = [&](const BufferOffer& offered) -> Result<std::byte*> {
       return offered.state == BufferOffer::State::kUnused || rank == world_.rank()
-                 ? Result<const std::byte*>(nullptr)
+                 ? Result<std::byte*>(nullptr)
                  : buffers_.locate(rank, offered);
     };
     stream::Buffers& found = buffers[static_cast<std::size_t>(rank)];

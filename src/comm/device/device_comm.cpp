@@ -150,12 +150,12 @@ Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
       facts);
 }
 
-Result<std::shared_ptr<const Plan>> DeviceComm::prove(const Operation& operation,
-                                                      const DeviceChoice& choice) const {
+Result<DeviceComm::Proved> DeviceComm::prove(const Operation& operation,
+                                             const DeviceChoice& choice) const {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                           make_device_plan(choice, shape_of(operation, world_.size()), facts_));
-  SENNIT_RETURN_IF_ERROR(verify(*plan).status());
-  return plan;
+  SENNIT_ASSIGN_OR_RETURN(const Proof proof, verify(*plan));
+  return Proved{std::move(plan), proof.in_place};
 }
 
 Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
@@ -164,10 +164,11 @@ Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return &known->second;
   }
-  SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
+  SENNIT_ASSIGN_OR_RETURN(const Proved proved, prove(operation, choice));
+  const Plan& plan = *proved.plan;
   SENNIT_ASSIGN_OR_RETURN(const sm::DirectProgram direct,
-                          sm::compile_direct(*plan->strands.front().schedule, key.place));
-  return &programs_.emplace(key, Program{direct, plan_hash(*plan), packets_of(choice.protocol)})
+                          sm::compile_direct(*plan.strands.front().schedule, key.place));
+  return &programs_.emplace(key, Program{direct, plan_hash(plan), packets_of(choice.protocol)})
               .first->second;
 }
 
@@ -194,8 +195,9 @@ Status DeviceComm::collective(const Call& call) {
     return {};
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, facts_));
-  if (is_for_streams(choice)) {
-    SENNIT_ASSIGN_OR_RETURN(const bool is_done, copy(call, choice));
+  if (is_for_streams(choice) || choice.protocol == Protocol::kDirectPut) {
+    SENNIT_ASSIGN_OR_RETURN(const bool is_done,
+                            is_for_streams(choice) ? copy(call, choice) : put(call, choice));
     if (is_done) {
       return {};
     }

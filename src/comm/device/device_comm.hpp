@@ -17,6 +17,7 @@
 #include "comm/world.hpp"
 #include "exec/sm/direct_program.hpp"
 #include "exec/sm/geometry.hpp"
+#include "exec/sm/put_program.hpp"
 #include "select/device_choice.hpp"
 
 #include <functional>
@@ -45,6 +46,7 @@ class DeviceComm {
     int host_share = -1;
     std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
     std::int64_t messages_from_bytes = DeviceFacts{}.messages_from_bytes;
+    std::int64_t puts_from_bytes = DeviceFacts{}.puts_from_bytes;
   };
 
   // All ranks together. `driver` and `world` outlive the result.
@@ -96,6 +98,13 @@ class DeviceComm {
     std::uint64_t plan_hash = 0;
   };
 
+  // For kernels that reach into the buffers of others.
+  struct Putting {
+    sm::PutProgram program;
+    std::uint64_t plan_hash = 0;
+    bool may_be_in_place = false;
+  };
+
   DeviceComm(CudaDriver& driver, int device, World& world, Options options);
 
   Status preload();
@@ -109,13 +118,23 @@ class DeviceComm {
   // For a call that all ranks have agreed not to run by copy engines.
   Result<DeviceChoice> choose_kernel(const Operation& operation) const;
   static bool is_for_streams(const DeviceChoice& choice);
-  Result<std::shared_ptr<const Plan>> prove(const Operation& operation,
-                                            const DeviceChoice& choice) const;
+  struct Proved {
+    std::shared_ptr<const Plan> plan;
+    bool in_place = false;
+  };
+  Result<Proved> prove(const Operation& operation, const DeviceChoice& choice) const;
   Result<const Program*> find(const Operation& operation, const DeviceChoice& choice);
   Result<const Copying*> find_copying(const Operation& operation, const DeviceChoice& choice);
+  Result<const Putting*> find_putting(const Operation& operation, const DeviceChoice& choice);
   void announce(const Operation& operation, std::uint64_t plan_hash);
   // Whether copy engines run it, as all ranks have agreed.
   Result<bool> copy(const Call& call, DeviceChoice choice);
+  // Whether a kernel that reaches into the buffers of others runs it, as all ranks have agreed.
+  Result<bool> put(const Call& call, const DeviceChoice& choice);
+  [[nodiscard]] bool can_put(const Operation& operation, const Putting& putting) const;
+  Status launch_put(const Call& call,
+                    const Putting& putting,
+                    const std::vector<stream::Buffers>& peers);
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation);
   Status give_up(const Status& status);
   Status launch(const Call& call, const Program& program);
@@ -157,6 +176,7 @@ class DeviceComm {
   void* token_ = nullptr;  // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;
+  std::map<Key, Putting> puttings_;
   std::uint64_t calls_ = 0;   // collectives so far
   std::uint64_t groups_ = 0;  // of sends and recvs
   std::mutex mutex_;

@@ -45,7 +45,8 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
             .host_slots = world_.host_ring_shape().slots,
             .host_share = options_.host_share,
             .copies_from_bytes = options_.copies_from_bytes,
-            .messages_from_bytes = options_.messages_from_bytes};
+            .messages_from_bytes = options_.messages_from_bytes,
+            .puts_from_bytes = options_.puts_from_bytes};
   return {};
 }
 
@@ -55,9 +56,11 @@ Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& ope
   if (const auto known = copyings_.find(key); known != copyings_.end()) {
     return &known->second;
   }
-  SENNIT_ASSIGN_OR_RETURN(const auto plan, prove(operation, choice));
-  SENNIT_ASSIGN_OR_RETURN(stream::PlanProgram program, stream::compile_plan(*plan, key.place));
-  return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*plan)}).first->second;
+  SENNIT_ASSIGN_OR_RETURN(const Proved proved, prove(operation, choice));
+  SENNIT_ASSIGN_OR_RETURN(stream::PlanProgram program,
+                          stream::compile_plan(*proved.plan, key.place));
+  return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*proved.plan)})
+              .first->second;
 }
 
 // What waits of this call ask now and then: why they are in vain. They end before it does.
@@ -82,8 +85,8 @@ Result<DeviceChoice> DeviceComm::choose_kernel(const Operation& operation) const
   const Result<DeviceChoice> choice = choose(operation, facts);
   return choice.ok() ? choice
                      : fail(Code::kUnsupported,
-                            "{}: copy engines cannot reach the buffers of all ranks, or work in "
-                            "place where they may not, and {}",
+                            "{}: the buffers of some rank are out of others' reach, or the call is "
+                            "in place where it may not be, and {}",
                             name(operation.collective),
                             choice.status().message());
 }

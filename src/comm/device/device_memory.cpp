@@ -39,13 +39,16 @@ std::size_t DeviceMemory::pair_offset(int peer) const {
 
 Status DeviceMemory::allocate() {
   const auto ranks = static_cast<std::size_t>(identity_.ranks);
-  bytes_ = pair_offset(identity_.ranks);
+  // Behind the arenas of pairs: the words of put_words() and put_calls().
+  const std::size_t words = sm::put_words(identity_.ranks, shape_.most_blocks()) +
+                            static_cast<std::size_t>(shape_.most_blocks());
+  bytes_ = pair_offset(identity_.ranks) + words * sizeof(std::uint64_t);
   SENNIT_ASSIGN_OR_RETURN(void* arena, driver_.allocate(bytes_));
   bases_[static_cast<std::size_t>(identity_.rank)] = static_cast<std::byte*>(arena);
   const auto states = static_cast<std::size_t>(shape_.most_blocks()) +
                       2 * ranks * static_cast<std::size_t>(pair_shape_.most_blocks());
-  SENNIT_ASSIGN_OR_RETURN(void* words, driver_.allocate(states * sizeof(sm::BlockState)));
-  states_ = static_cast<sm::BlockState*>(words);
+  SENNIT_ASSIGN_OR_RETURN(void* kept, driver_.allocate(states * sizeof(sm::BlockState)));
+  states_ = static_cast<sm::BlockState*>(kept);
   SENNIT_ASSIGN_OR_RETURN(board_, driver_.allocate_mapped(sizeof(sm::Board)));
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include "drivers/cuda/cuda.hpp"
 #include "exec/sm/arena.hpp"
+#include "exec/sm/put_call.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +52,14 @@ class DeviceMemory {
   [[nodiscard]] const sm::ArenaShape& shape() const { return shape_; }
   [[nodiscard]] std::byte* arena(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] sm::BlockState* states() const { return states_; }
+
+  // Of calls whose ranks reach into each other's buffers (exec/sm/put_call.hpp).
+  [[nodiscard]] std::uint64_t* put_words(int rank) const {
+    return reinterpret_cast<std::uint64_t*>(arena(rank) + pair_offset(identity_.ranks));
+  }
+  [[nodiscard]] std::uint64_t* put_calls() const {
+    return put_words(identity_.rank) + sm::put_words(identity_.ranks, shape_.most_blocks());
+  }
 
   // Of sends from rank `from` to rank `to`, one of which this rank is: the arenas of both.
   struct Pair {

@@ -57,7 +57,7 @@ std::array<std::uint64_t, AgreementLine::kMaxRetired> PeerBuffers::retired() {
   return result;
 }
 
-Result<const std::byte*> PeerBuffers::locate(int rank, const BufferOffer& offer) {
+Result<std::byte*> PeerBuffers::locate(int rank, const BufferOffer& offer) {
   if (memory_.is_of_this_process(rank)) {
     return offer.base + offer.offset;
   }

@@ -31,7 +31,7 @@ class PeerBuffers {
   std::array<std::uint64_t, AgreementLine::kMaxRetired> retired();
 
   // Where the buffer that `rank` offered lies for this device.
-  Result<const std::byte*> locate(int rank, const BufferOffer& offer);
+  Result<std::byte*> locate(int rank, const BufferOffer& offer);
   // An allocation of `rank` is no more. What was mapped of it goes at the next forget_now(), which
   // may not come while a stream captures.
   void forget_later(int rank, std::uint64_t id);

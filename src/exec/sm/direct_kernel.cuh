@@ -12,13 +12,6 @@ namespace sennit::sm {
 // few enough to hold them in registers.
 inline constexpr int kBatch = 4;
 
-// Ranks after `rank`, nearest first, so that no two ranks begin with the same receiver.
-template <class Call>
-__device__ __forceinline__ int peer_at(const Call& call, int distance) {
-  const int peer = call.rank + distance;
-  return peer < call.ranks ? peer : peer - call.ranks;
-}
-
 // The slots that this round writes are free: their readers have finished the round before last.
 template <class P, class Call>
 __device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {

@@ -1,5 +1,6 @@
 #include "exec/sm/direct_kernel.cuh"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/put_kernel.cuh"
 #include "exec/sm/small_kernel.cuh"
 
 namespace sennit::sm {
@@ -16,6 +17,8 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&direct_kernel<Ll128, NoReduction>);
     case KernelKind::kSmall:
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
+    case KernelKind::kPut:
+      return reinterpret_cast<const void*>(&put_kernel<NoReduction>);
   }
   return nullptr;
 }

@@ -10,20 +10,21 @@
 namespace sennit::sm {
 
 // Which kernel runs a call: that of one protocol or, of calls in Ll, that of small ones.
-enum class KernelKind : std::uint8_t { kLl, kLl128, kSmall };
+enum class KernelKind : std::uint8_t { kLl, kLl128, kSmall, kPut };
 inline constexpr std::array kKernelKinds = {
-    KernelKind::kLl, KernelKind::kLl128, KernelKind::kSmall};
+    KernelKind::kLl, KernelKind::kLl128, KernelKind::kSmall, KernelKind::kPut};
 
 constexpr KernelKind kernel_kind(Packets packets) {
   return packets == Packets::kLl ? KernelKind::kLl : KernelKind::kLl128;
 }
 
-// What moves data alone. Takes a DirectCall, or a SmallCall.
+// What moves data alone. Takes a DirectCall, a SmallCall or a PutCall.
 const void* moving_kernel(KernelKind kind);
 // What runs sends and recvs (PairCalls), and what runs small ones (SmallPairs).
 const void* pairs_kernel();
 const void* small_pairs_kernel();
-// What reduces elements of `dtype` by `op`; null for pairs that do not exist.
+// What reduces elements of `dtype` by `op`; null for pairs that do not exist, and for kPut where
+// contributions are scaled before they are read.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 
 }  // namespace sennit::sm

@@ -143,6 +143,13 @@ struct Warp {
 
 __device__ __forceinline__ bool has(std::uint32_t set, int rank) { return (set >> rank) & 1u; }
 
+// Ranks after `rank`, nearest first, so that no two ranks begin with the same receiver.
+template <class Call>
+__device__ __forceinline__ int peer_at(const Call& call, int distance) {
+  const int peer = call.rank + distance;
+  return peer < call.ranks ? peer : peer - call.ranks;
+}
+
 // The lane's units of the packet at `base`, of which `left` bytes are the user's; the rest is zero.
 template <class P>
 __device__ __forceinline__ void read_units(const std::byte* base,

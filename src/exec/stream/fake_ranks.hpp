@@ -119,7 +119,7 @@ class FakeRanks {
            kShift;
   }
 
-  static const std::byte* mapped(FakeRank& reader, FakeRank& owner, const std::byte* pointer) {
+  static std::byte* mapped(FakeRank& reader, FakeRank& owner, const std::byte* pointer) {
     const Allocation allocation = take(owner.cuda.allocation_of(pointer - 1));
     const auto handle = take(owner.cuda.export_memory(allocation.base));
     return static_cast<std::byte*>(take(reader.cuda.import_memory(handle))) +

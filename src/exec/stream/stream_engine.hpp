@@ -35,7 +35,7 @@ class SlotRun;
 // The buffers of a rank as this device sees them; what nobody takes from it may be null.
 struct Buffers {
   const std::byte* input = nullptr;
-  const std::byte* output = nullptr;
+  std::byte* output = nullptr;
   decltype(FoldCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
 };
 

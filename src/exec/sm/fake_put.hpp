@@ -1,0 +1,132 @@
+// For tests: what the kernel of put_call.hpp does, on the host and one block after the other.
+#pragma once
+
+#include "exec/sm/put_call.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+namespace sennit::sm {
+
+// Adds `count` bytes of an operand to a sum.
+using Add = std::function<void(std::byte* sum, const std::byte* operand, std::int64_t count)>;
+
+class FakePut {
+ public:
+  FakePut(const PutCall& call, Add add) : call_(call), add_(std::move(add)) {}
+
+  void run() {
+    for (block_ = 0; block_ < call_.blocks; ++block_) {
+      number_ = call_.calls[block_] + 1;
+      tell(kReady, others(), meeting());
+      await(kReady, others(), [&](std::uint64_t word) { return word == meeting(); });
+      std::uint64_t done = 0;
+      for (std::int64_t chunk = block_; chunk < call_.chunks; chunk += call_.blocks) {
+        run_chunk(chunk, ++done);
+      }
+      tell(kDone, others(), meeting());
+      await(kDone, others(), [&](std::uint64_t word) { return word == meeting(); });
+      call_.calls[block_] = number_;
+    }
+  }
+
+ private:
+  enum Kind : std::uint8_t { kReady, kPassed, kDone };
+
+  static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+  std::uint32_t others() const { return ((1U << call_.ranks) - 1) & ~(1U << call_.rank); }
+  std::uint64_t meeting() const { return (number_ << 20) | (call_.fingerprint & 0xfffffU); }
+
+  std::uint64_t& word(int owner, Kind kind, int source) const {
+    return call_
+        .words[at(owner)][at(kind * call_.ranks + source) * call_.source_words + at(block_)];
+  }
+  void tell(Kind kind, std::uint32_t ranks, std::uint64_t value) const {
+    for (int rank = 0; rank < call_.ranks; ++rank) {
+      if (has(ranks, rank)) {
+        std::atomic_ref(word(rank, kind, call_.rank)).store(value, std::memory_order_release);
+      }
+    }
+  }
+  template <typename Predicate>
+  void await(Kind kind, std::uint32_t ranks, Predicate is_there) const {
+    for (int rank = 0; rank < call_.ranks; ++rank) {
+      while (has(ranks, rank) &&
+             !is_there(
+                 std::atomic_ref(word(call_.rank, kind, rank)).load(std::memory_order_acquire))) {
+        std::this_thread::yield();
+      }
+    }
+  }
+
+  // The parts of a range that belong to a chunk.
+  template <typename Visit>
+  static void visit(const void* range, std::int64_t bytes, std::int64_t chunk, Visit visit) {
+    const auto shift = static_cast<int>(reinterpret_cast<std::uintptr_t>(range) % 16);
+    for (std::int64_t unit = chunk * kChunkUnits; unit < (chunk + 1) * kChunkUnits; ++unit) {
+      const UnitPart part = unit_part(unit, shift, bytes);
+      if (part.length > 0) {
+        visit(part);
+      }
+    }
+  }
+  static void copy(const std::byte* from, std::byte* to, UnitPart part) {
+    std::memcpy(to + part.at, from + part.at, static_cast<std::size_t>(part.length));
+  }
+
+  void run_chunk(std::int64_t chunk, std::uint64_t done) const {
+    for (const Transfer& put : call_.puts) {
+      visit(put.from, put.bytes, chunk, [&](UnitPart part) { copy(put.from, put.to, part); });
+    }
+    if (call_.operands_of != 0) {
+      reduce(chunk);
+    }
+    tell(kPassed, call_.passed_on_by, (number_ << 28) | done);
+    if (call_.passed_by >= 0) {
+      await(kPassed, 1U << call_.passed_by, [&](std::uint64_t word) {
+        return word >= ((number_ << 28) | done);
+      });
+      visit(call_.arrived, call_.result_bytes, chunk, [&](UnitPart part) {
+        store_results(call_.arrived + part.at, part);
+      });
+    }
+  }
+
+  void reduce(std::int64_t chunk) const {
+    visit(call_.results[at(call_.rank)], call_.result_bytes, chunk, [&](UnitPart part) {
+      std::array<std::byte, 16> sum{};
+      bool first = true;
+      for (int rank = 0; rank < call_.ranks; ++rank) {
+        if (!has(call_.operands_of, rank)) {
+          continue;
+        }
+        const std::byte* const operand = call_.operands[at(rank)] + part.at;
+        if (first) {
+          std::memcpy(sum.data(), operand, static_cast<std::size_t>(part.length));
+        } else {
+          add_(sum.data(), operand, part.length);
+        }
+        first = false;
+      }
+      store_results(sum.data(), part);
+    });
+  }
+
+  void store_results(const std::byte* from, UnitPart part) const {
+    for (int rank = 0; rank < call_.ranks; ++rank) {
+      if (has(call_.results_to, rank)) {
+        std::memcpy(call_.results[at(rank)] + part.at, from, static_cast<std::size_t>(part.length));
+      }
+    }
+  }
+
+  const PutCall call_;
+  Add add_;
+  int block_ = 0;
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace sennit::sm

@@ -1,0 +1,254 @@
+// The kernel of exec/sm/put_call.hpp: one launch a call, blocks that know nothing of each other.
+// Block b of a rank moves the same parts of all ranges as block b of every other rank.
+#pragma once
+
+#include "exec/sm/put_call.hpp"
+#include "exec/sm/warp.cuh"
+#include "exec/unit_reducer.cuh"
+
+namespace sennit::sm {
+
+// The words of one block, and the call that they are about.
+struct PutWords {
+  enum class Kind : std::uint8_t { kReady, kPassed, kDone };
+
+  const PutCall& call;
+  int block;
+  std::uint64_t number;  // of the call, from 1
+
+  __device__ PutWords(const PutCall& c, int block_index)
+      : call(c), block(block_index), number(c.calls[block_index] + 1) {}
+
+  __device__ std::uint64_t* at(int owner, Kind kind, int source) const {
+    const auto place = (static_cast<std::uint32_t>(kind) * static_cast<std::uint32_t>(call.ranks) +
+                        static_cast<std::uint32_t>(source)) *
+                           call.source_words +
+                       static_cast<std::uint32_t>(block);
+    return call.words[owner] + place;
+  }
+
+  // A call that differs between ranks never matches.
+  __device__ std::uint64_t meeting() const {
+    return (number << 20) | (call.fingerprint & 0xfffffu);
+  }
+  __device__ std::uint64_t progress(std::int64_t chunks) const {
+    return (number << 28) | static_cast<std::uint64_t>(chunks);
+  }
+
+  // The ranks in `others` are told, by one thread each. All that the block did comes before.
+  __device__ void tell(std::uint32_t others, Kind kind, std::uint64_t value) const {
+    __syncthreads();
+    const int peer = static_cast<int>(threadIdx.x);
+    if (peer < call.ranks && has(others, peer)) {
+      // Partner: the acquire of await, in the same block of that rank.
+      store_release_system(at(peer, kind, call.rank), value);
+    }
+  }
+
+  // Waits until `is_there` of the words of all `others`. False, for all threads, when the kernel
+  // has to leave.
+  template <typename Predicate>
+  __device__ bool await(std::uint32_t others, Kind kind, Predicate is_there) const {
+    bool alive = true;
+    if (threadIdx.x < 32) {
+      const int peer = static_cast<int>(threadIdx.x);
+      std::uint64_t since = 0;
+      for (int spins = 1; alive; ++spins) {
+        // Partner: the release of tell.
+        const bool here = peer >= call.ranks || !has(others, peer) ||
+                          is_there(load_acquire_system(at(call.rank, kind, peer)));
+        const std::uint32_t missing = __ballot_sync(~0u, !here);
+        if (missing == 0) {
+          break;
+        }
+        if (spins % kPatience == 0) {
+          since = look_up(call.board, call.deadline_ns, since, {__ffs(missing) - 1, block, number});
+          alive = since != 0;
+        }
+      }
+    }
+    return __syncthreads_and(alive) != 0;
+  }
+
+  __device__ std::uint32_t others() const { return ((1u << call.ranks) - 1) & ~(1u << call.rank); }
+
+  // No rank uses another's buffers before its stream has come to this call. The end of the kernel
+  // before orders what was done with them.
+  __device__ bool begin() const {
+    if (const int peer = static_cast<int>(threadIdx.x); peer < call.ranks && peer != call.rank) {
+      store_relaxed_system(at(peer, Kind::kReady, call.rank), meeting());
+    }
+    return await(others(), Kind::kReady, [&](std::uint64_t word) { return word == meeting(); });
+  }
+
+  // No stream goes on before all others have finished with its rank's buffers.
+  __device__ void end() const {
+    tell(others(), Kind::kDone, meeting());
+    await(others(), Kind::kDone, [&](std::uint64_t word) { return word == meeting(); });
+    if (threadIdx.x == 0) {
+      call.calls[block] = number;
+    }
+  }
+};
+
+// The units of one chunk that are this thread's.
+struct Parts {
+  UnitPart of[kPutUnits];
+
+  __device__ Parts(const void* range, std::int64_t bytes, std::int64_t chunk) {
+    const auto shift = static_cast<int>(reinterpret_cast<std::uintptr_t>(range) & 15);
+#pragma unroll
+    for (int j = 0; j < kPutUnits; ++j) {
+      of[j] = unit_part(
+          chunk * kChunkUnits + j * kThreads + static_cast<int>(threadIdx.x), shift, bytes);
+    }
+  }
+
+  __device__ __forceinline__ void load(const std::byte* range, Unit (&units)[kPutUnits]) const {
+#pragma unroll
+    for (int j = 0; j < kPutUnits; ++j) {
+      const std::byte* const from = range + of[j].at;
+      if (of[j].length == 16) {
+        units[j] = *reinterpret_cast<const Unit*>(from);
+      } else {
+        units[j] = of[j].length > 0 ? read_bytes(from, of[j].length) : Unit{};
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store(std::byte* range, const Unit (&units)[kPutUnits]) const {
+#pragma unroll
+    for (int j = 0; j < kPutUnits; ++j) {
+      std::byte* const to = range + of[j].at;
+      if (of[j].length == 16) {
+        *reinterpret_cast<Unit*>(to) = units[j];
+      } else if (of[j].length > 0) {
+        write_bytes(to, of[j].length, units[j]);
+      }
+    }
+  }
+};
+
+// To ranks after the own one, nearest first, so that no two begin with the same; to itself last.
+__device__ __forceinline__ void put_chunk(const PutCall& call, std::int64_t chunk) {
+  Unit units[kPutUnits];
+  if (call.same_for_all) {
+    const Transfer& any = call.puts[peer_at(call, 1)];
+    const Parts parts(any.from, any.bytes, chunk);
+    parts.load(any.from, units);
+#pragma unroll 1
+    for (int d = 1; d <= call.ranks; ++d) {
+      if (const Transfer& put = call.puts[peer_at(call, d)]; put.bytes > 0) {
+        parts.store(put.to, units);
+      }
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int d = 1; d <= call.ranks; ++d) {
+    const Transfer& put = call.puts[peer_at(call, d)];
+    const Parts parts(put.from, put.bytes, chunk);
+    parts.load(put.from, units);
+    parts.store(put.to, units);
+  }
+}
+
+__device__ __forceinline__ void store_results(const PutCall& call,
+                                              const Parts& parts,
+                                              const Unit (&units)[kPutUnits]) {
+#pragma unroll 1
+  for (int d = 1; d <= call.ranks; ++d) {
+    if (const int peer = peer_at(call, d); has(call.results_to, peer)) {
+      parts.store(call.results[peer], units);
+    }
+  }
+}
+
+// False when the kernel has to leave.
+__device__ __forceinline__ bool move_chunks(const PutCall& call, const PutWords& words) {
+  std::int64_t done = 0;
+#pragma unroll 1
+  for (std::int64_t chunk = words.block; chunk < call.chunks; chunk += call.blocks) {
+    put_chunk(call, chunk);
+    ++done;
+    if (call.passed_on_by != 0) {
+      words.tell(call.passed_on_by, PutWords::Kind::kPassed, words.progress(done));
+    }
+    if (call.passed_by >= 0) {
+      const bool alive =
+          words.await(1u << call.passed_by, PutWords::Kind::kPassed, [&](std::uint64_t word) {
+            return word >= words.progress(done);
+          });
+      if (!alive) {
+        return false;
+      }
+      const Parts parts(call.arrived, call.result_bytes, chunk);
+      Unit units[kPutUnits];
+      parts.load(call.arrived, units);
+      store_results(call, parts, units);
+    }
+  }
+  return true;
+}
+
+// In the order of ranks: the same order on every rank, so the same bits.
+template <class R>
+__device__ __forceinline__ void reduce_chunk(const PutCall& call, std::int64_t chunk) {
+  constexpr int kBatch = 4;  // enough loads in flight, few enough to hold them in registers
+  const Parts parts(call.operands[__ffs(call.operands_of) - 1], call.result_bytes, chunk);
+  typename R::Accumulator sums[kPutUnits];
+  bool first = true;
+#pragma unroll 1
+  for (int begin = 0; begin < call.ranks; begin += kBatch) {
+    Unit operands[kBatch][kPutUnits];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (has(call.operands_of, begin + b)) {
+        parts.load(call.operands[begin + b], operands[b]);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (!has(call.operands_of, begin + b)) {
+        continue;
+      }
+#pragma unroll
+      for (int j = 0; j < kPutUnits; ++j) {
+        if (first) {
+          R::begin(sums[j], operands[b][j]);
+        } else {
+          R::add(sums[j], operands[b][j]);
+        }
+      }
+      first = false;
+    }
+  }
+  Unit units[kPutUnits];
+#pragma unroll
+  for (int j = 0; j < kPutUnits; ++j) {
+    units[j] = R::finish(sums[j], call);
+  }
+  store_results(call, parts, units);
+}
+
+// R: UnitReducer, or NoReduction.
+template <class R>
+__global__ void __launch_bounds__(kThreads) put_kernel(const __grid_constant__ PutCall call) {
+  const PutWords words(call, static_cast<int>(blockIdx.x));
+  if (!words.begin()) {
+    return;
+  }
+  if constexpr (R::kReduces) {
+    if (call.operands_of != 0) {
+#pragma unroll 1
+      for (std::int64_t chunk = words.block; chunk < call.chunks; chunk += call.blocks) {
+        reduce_chunk<R>(call, chunk);
+      }
+    }
+  } else if (!move_chunks(call, words)) {
+    return;
+  }
+  words.end();
+}
+
+}  // namespace sennit::sm

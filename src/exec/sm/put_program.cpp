@@ -1,0 +1,186 @@
+#include "exec/sm/put_program.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sennit::sm {
+namespace {
+
+bool holds(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
+std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+// Bytes of the buffer.
+ByteRange range_of(const Problem& problem, Elements elements, int block) {
+  if (block < 0) {
+    return {};
+  }
+  const ElementRange range = block_range(problem, elements.count, elements.bytes, block);
+  return {range.begin * elements.bytes, range.length * elements.bytes};
+}
+
+int shift_of(const void* address) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % 16);
+}
+
+std::int64_t chunks_in(const Transfer& put) { return chunks_of(shift_of(put.from), put.bytes); }
+
+// What the peer does with what this rank sends it.
+void take(const DirectProgram& theirs, int rank, int peer, PutProgram& program) {
+  const int first = theirs.arrive.of[at(rank)];
+  const int second = theirs.collect.of[at(rank)];
+  program.target.of[at(peer)] = first >= 0 ? first : second;
+  program.operand.of[at(peer)] = theirs.push.of[at(rank)];
+  const bool passes_on = theirs.arrival == Arrival::kStore && theirs.forward_to != 0;
+  if (passes_on && first >= 0) {
+    program.passed_on_by |= std::uint32_t{1} << peer;
+  }
+}
+
+void bind_own(const DirectProgram& own,
+              Elements elements,
+              const PutBuffers& buffers,
+              Transfer& put) {
+  const std::byte* const input = buffers.inputs[at(own.rank)];
+  std::byte* const output = buffers.outputs[at(own.rank)];
+  put.from = input + range_of(own.problem, elements, own.own_from).begin;
+  put.to = output + range_of(own.problem, elements, own.own_to).begin;
+  for (int i = 0; i < own.own_blocks; ++i) {
+    put.bytes += range_of(own.problem, elements, own.own_from + i).length;
+  }
+  if (put.from == put.to) {
+    put.bytes = 0;  // in place
+  }
+}
+
+// Every block to whom it is meant for, the own one as well.
+void bind_puts(const PutProgram& program,
+               Elements elements,
+               const PutBuffers& buffers,
+               PutCall& call) {
+  const DirectProgram& own = program.own;
+  bool is_one_range = true;
+  const Transfer* any = nullptr;
+  for (int peer = 0; peer < own.problem.ranks; ++peer) {
+    Transfer& put = call.puts[at(peer)];
+    if (peer == own.rank) {
+      continue;
+    }
+    if (const int block = own.push.of[at(peer)]; block >= 0) {
+      const ByteRange from = range_of(own.problem, elements, block);
+      const ByteRange to = range_of(own.problem, elements, program.target.of[at(peer)]);
+      put = {buffers.inputs[at(own.rank)] + from.begin,
+             buffers.outputs[at(peer)] + to.begin,
+             from.length};
+      any = &put;
+    }
+    is_one_range =
+        is_one_range && any != nullptr && put.from == any->from && put.bytes == any->bytes;
+  }
+  Transfer& mine = call.puts[at(own.rank)];
+  if (own.own_from >= 0) {
+    bind_own(own, elements, buffers, mine);
+  }
+  call.same_for_all = any != nullptr && is_one_range &&
+                      (mine.bytes == 0 || (mine.from == any->from && mine.bytes == any->bytes));
+}
+
+void bind_sum(const PutProgram& program,
+              Elements elements,
+              const PutBuffers& buffers,
+              PutCall& call) {
+  const DirectProgram& own = program.own;
+  for (int source = 0; source < own.problem.ranks; ++source) {
+    const bool mine = source == own.rank;
+    if (mine ? own.own_from < 0 : !holds(own.arrive_from, source)) {
+      continue;
+    }
+    const int block = mine ? own.own_from : program.operand.of[at(source)];
+    call.operands[at(source)] =
+        buffers.inputs[at(source)] + range_of(own.problem, elements, block).begin;
+    call.operands_of |= std::uint32_t{1} << source;
+  }
+  const ByteRange to = range_of(own.problem, elements, own.own_to);
+  call.results[at(own.rank)] = buffers.outputs[at(own.rank)] + to.begin;
+  call.results_to |= std::uint32_t{1} << own.rank;
+  call.result_bytes = to.length;
+}
+
+void bind_passing(const PutProgram& program,
+                  Elements elements,
+                  const PutBuffers& buffers,
+                  PutCall& call) {
+  const DirectProgram& own = program.own;
+  const auto source = std::ranges::find_if(own.arrive.of, [](int block) { return block >= 0; });
+  const ByteRange range = range_of(own.problem, elements, *source);
+  call.passed_by = static_cast<std::int8_t>(source - own.arrive.of.begin());
+  call.arrived = buffers.outputs[at(own.rank)] + range.begin;
+  call.result_bytes = range.length;
+}
+
+}  // namespace
+
+Result<PutProgram> compile_put(const Schedule& schedule, int rank) {
+  PutProgram program;
+  SENNIT_ASSIGN_OR_RETURN(program.own, compile_direct(schedule, rank));
+  for (int peer = 0; peer < schedule.problem.ranks; ++peer) {
+    SENNIT_ASSIGN_OR_RETURN(const DirectProgram theirs, compile_direct(schedule, peer));
+    const bool reduces = theirs.arrival == Arrival::kReduce;
+    program.reads_inputs = program.reads_inputs || reduces;
+    program.writes_outputs =
+        program.writes_outputs || theirs.forward_to != 0 || (!reduces && theirs.arrive_from != 0);
+    if (peer != rank) {
+      take(theirs, rank, peer, program);
+    }
+  }
+  return program;
+}
+
+void bind(const PutProgram& program, Elements elements, const PutBuffers& buffers, PutCall& call) {
+  const DirectProgram& own = program.own;
+  call.rank = static_cast<std::int8_t>(own.rank);
+  call.ranks = static_cast<std::int8_t>(own.problem.ranks);
+  call.passed_on_by = program.passed_on_by;
+  if (!is_reduction(own.problem.collective)) {
+    bind_puts(program, elements, buffers, call);
+    if (own.forward_to != 0) {
+      bind_passing(program, elements, buffers, call);
+    }
+  } else if (own.own_to >= 0) {
+    bind_sum(program, elements, buffers, call);
+  }
+  for (int peer = 0; peer < own.problem.ranks; ++peer) {
+    if (holds(own.forward_to, peer)) {
+      call.results[at(peer)] = buffers.outputs[at(peer)] +
+                               range_of(own.problem, elements, program.target.of[at(peer)]).begin;
+      call.results_to |= std::uint32_t{1} << peer;
+    }
+  }
+  const auto longest =
+      std::ranges::max_element(call.puts, {}, [](const Transfer& put) { return chunks_in(put); });
+  const std::byte* const result = call.passed_by >= 0 ? call.arrived : call.results[at(own.rank)];
+  call.chunks = std::max(chunks_in(*longest), chunks_of(shift_of(result), call.result_bytes));
+}
+
+bool lies_alike(const PutProgram& program, Elements elements) {
+  // Where the buffers lie does not matter, as long as it is a multiple of 16.
+  PutBuffers anywhere;
+  anywhere.inputs.fill(reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 40));
+  anywhere.outputs.fill(reinterpret_cast<std::byte*>(std::uintptr_t{1} << 41));
+  PutCall call;
+  bind(program, elements, anywhere, call);
+  for (const Transfer& put : call.puts) {
+    if (put.bytes > 0 && shift_of(put.from) != shift_of(put.to)) {
+      return false;
+    }
+  }
+  const int shift = shift_of(call.passed_by >= 0 ? call.arrived : call.results[at(call.rank)]);
+  for (int peer = 0; peer < call.ranks; ++peer) {
+    if ((holds(call.results_to, peer) && shift_of(call.results[at(peer)]) != shift) ||
+        (holds(call.operands_of, peer) && shift_of(call.operands[at(peer)]) != shift)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace sennit::sm

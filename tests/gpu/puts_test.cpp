@@ -1,0 +1,108 @@
+// Calls in which kernels reach into each other's buffers, on GPUs there are: every rank has a GPU
+// and a thread of its own.
+#include "device_ranks.hpp"
+
+#include <thread>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+using DevicePuts = CopyEngineRanks;
+
+struct Named {
+  Collective collective;
+  const char* algorithm;
+  bool may_be_in_place;
+};
+constexpr Named kFamily[] = {{Collective::kAllReduce, "two_shot", true},
+                             {Collective::kReduceScatter, "direct", true},
+                             {Collective::kReduce, "direct", true},
+                             {Collective::kAllGather, "direct", true},
+                             {Collective::kAllToAll, "direct", false},
+                             {Collective::kBroadcast, "direct", true},
+                             {Collective::kBroadcast, "scatter_forward", true},
+                             {Collective::kGather, "direct", true},
+                             {Collective::kScatter, "direct", true}};
+
+// Less than a unit, part of a chunk, several chunks a block; of some the packets take over, since
+// their blocks do not begin at multiples of 16 bytes.
+TEST_F(DevicePuts, MoveEveryByte) {
+  for (const Named& named : kFamily) {
+    for (const std::int64_t count : {4, 1000, 70'004, 12'000'001}) {
+      for (const bool in_place : {false, true}) {
+        if (in_place && !named.may_be_in_place) {
+          continue;
+        }
+        run({.collective = named.collective,
+             .count = count,
+             .root = is_rooted(named.collective) ? ranks_->size() - 1 : 0,
+             .in_place = in_place,
+             .algorithm = named.algorithm,
+             .protocol = "direct_put"},
+            3);
+        ASSERT_FALSE(HasFailure()) << name(named.collective) << " " << count;
+      }
+    }
+  }
+}
+
+TEST_F(DevicePuts, ReduceEveryType) {
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kAvg}) {
+      if (has_operator(dtype, op)) {
+        run({.collective = Collective::kAllReduce,
+             .count = 70'016,
+             .dtype = dtype,
+             .op = op,
+             .algorithm = "two_shot",
+             .protocol = "direct_put"});
+        ASSERT_FALSE(HasFailure()) << name(dtype) << " " << name(op);
+      }
+    }
+  }
+}
+
+TEST_F(DevicePuts, AndPacketsAndCopyEnginesTakeTurns) {
+  for (int i = 0; i < 5; ++i) {
+    run({.collective = Collective::kAllReduce, .count = 50'000});
+    run({.collective = Collective::kAllGather, .count = 1'000'000, .protocol = "direct_put"});
+    run({.collective = Collective::kAllGather, .count = 1'000'000, .protocol = "direct_get"});
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+TEST_F(DevicePuts, AreReplayed) {
+  const DeviceCase c{.collective = Collective::kAllReduce,
+                     .count = 1'000'000,
+                     .algorithm = "two_shot",
+                     .protocol = "direct_put"};
+  const std::vector<Bytes> inputs = prepare(*ranks_, c);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks_->size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        check_cuda(cudaSetDevice(rank % device_count()));
+        DeviceRank& r = (*ranks_)[rank];
+        EXPECT_EQ(r.call(c), SENNIT_OK) << sennit_last_error_message();
+        check_cuda(cudaStreamSynchronize(r.stream));
+        cudaGraph_t graph = nullptr;
+        cudaGraphExec_t replay = nullptr;
+        check_cuda(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
+        EXPECT_EQ(r.call(c), SENNIT_OK) << sennit_last_error_message();
+        check_cuda(cudaStreamEndCapture(r.stream, &graph));
+        check_cuda(cudaGraphInstantiate(&replay, graph, 0));
+        check_cuda(cudaGraphDestroy(graph));
+        for (int i = 0; i < 1000; ++i) {
+          check_cuda(cudaGraphLaunch(replay, r.stream));
+        }
+        check_cuda(cudaStreamSynchronize(r.stream));
+        check_cuda(cudaGraphExecDestroy(replay));
+      });
+    }
+  }
+  ranks_->finish(c, inputs);
+}
+
+}  // namespace
+}  // namespace sennit::tests
