@@ -24,7 +24,7 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
       ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples)
 
-.PHONY: help deps build bench rivals test fuzz failures format lint tidy clean
+.PHONY: help deps build bench rivals test coverage fuzz failures format lint tidy clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -48,6 +48,15 @@ test: build  ## all tests: C++, processes, Python
 	cmake --build $(BUILD) --target sennit_test_programs
 	$(VENV)/bin/python tools/run_tests.py --build $(BUILD) --present '$(PRESENT)' \
 		--pytest tests frontends
+
+coverage: $(STAMPS)/lint  ## which lines the C++ tests run, in out/coverage.txt
+	cmake --preset coverage
+	cmake --build --preset coverage --target sennit_test_programs
+	$(VENV)/bin/python tools/run_tests.py --build build/coverage
+	@mkdir -p out
+	gcovr -j "$$(nproc)" --root . --filter src/ --exclude '.*_(test|fuzz)\.cpp' \
+	  --merge-mode-functions=merge-use-line-0 --gcov-ignore-parse-errors=all \
+	  --txt out/coverage.txt --print-summary build/coverage
 
 fuzz: $(STAMPS)/deps  ## every fuzz target for a minute, with sanitizers
 	cmake --preset asan

@@ -3,6 +3,8 @@
 #include "leaves_nothing.hpp"
 #include "rank_processes.hpp"
 
+#include "base/trials.hpp"
+
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -59,7 +61,7 @@ constexpr double kMoreMib = 1;
 // What is held at the end must be what was held after the first tenth.
 TEST_F(Endurance, TenThousandJoinsHoldNothing) {
   constexpr int kRanks = 2;
-  constexpr int kCycles = 10'000;
+  constexpr int kCycles = trials(10'000, 2'000);
   const std::string name = fresh_name();
   const auto body = [&](int rank) {
     Holdings early;

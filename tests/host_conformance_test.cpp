@@ -6,6 +6,7 @@
 //   SENNIT_TEST_CASES=all build/release/tests/sennit_conformance_tests
 //   --gtest_filter='*Conformance*'
 #include "base/env.hpp"
+#include "base/trials.hpp"
 #include "conformance/conformance_case.hpp"
 #include "conformance/oracle.hpp"
 #include "conformance/rank_run.hpp"
@@ -31,7 +32,7 @@ namespace {
 
 constexpr std::uint64_t kDefaultSeed = 20250817;
 // Divided by the number of ranks: so many cases take about as long for each.
-constexpr std::size_t kSample = 6000;
+constexpr std::size_t kSample = trials(6000, 2000);
 
 std::uint64_t seed_of_this_run() {
   const std::string text = env_text("SENNIT_TEST_SEED");

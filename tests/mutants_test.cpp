@@ -2,13 +2,15 @@
 // verifier judges; what it accepts runs on the host executor under random delays, and on symbols in
 // random orders. Prints how many of each kind were made, refused and accepted.
 //
-// SENNIT_MUTANTS is the number of each kind, 200 if it is not set; SENNIT_TEST_SEED tries others.
+// SENNIT_MUTANTS is the number of each kind, 200 if it is not set (50 with sanitizers);
+// SENNIT_TEST_SEED tries others.
 #include "mutants.hpp"
 
 #include "plan_runner.hpp"
 
 #include "algo/algorithm.hpp"
 #include "algo/one_tile.hpp"
+#include "base/trials.hpp"
 #include "verify/verify.hpp"
 
 #include <fmt/format.h>
@@ -212,7 +214,7 @@ Tally make_and_judge(const MutantKind& kind, int wanted, unsigned first_seed) {
 }
 
 TEST(Mutants, WhatIsAcceptedRunsRight) {
-  const int wanted = number("SENNIT_MUTANTS", 200);
+  const int wanted = number("SENNIT_MUTANTS", trials(200, 50));
   const auto seed = static_cast<unsigned>(number("SENNIT_TEST_SEED", 1));
   fmt::print("{:<20} {:>6} {:>10} {:>8} {:>11} {:>9}  {}\n",
              "kind",

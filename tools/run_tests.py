@@ -2,6 +2,9 @@
 
 A skip says why by a label before a colon ("gpu1: needs one GPU"). How many tests each label skips
 is committed in tests/expected_skips.txt, so that a test cannot fall silent unseen.
+
+A program that CMake labels "in_parts" runs as parts of its tests (shards of GoogleTest), as many at
+a time as there are cores.
 """
 
 from __future__ import annotations
@@ -13,13 +16,19 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Any
 
 PROGRAM_TIMEOUT_S = 1500
+# Tests take between a millisecond and a minute: with many small parts the cores end at one time.
+PARTS_PER_CORE = 4
+PARTS_LABEL = "in_parts"
 
 
 @dataclass
@@ -35,6 +44,15 @@ class Tally:
         self.passed += other.passed
         self.failed += other.failed
         self.skips += other.skips
+
+
+@dataclass
+class Program:
+    """A test program; `in_parts` if its tests do not see each other."""
+
+    name: str
+    command: list[str]
+    in_parts: bool
 
 
 def skip_label(reason: str) -> str:
@@ -62,26 +80,76 @@ def read_report(report: Path) -> Tally:
     return tally
 
 
-def run(command: Sequence[str], report: Path) -> Tally:
-    """Runs one program; one that fails without naming a test counts as one failed test."""
-    print("+", " ".join(command), flush=True)
+def run(
+    command: Sequence[str],
+    report: Path,
+    variables: Mapping[str, str] | None = None,
+    output: IO[str] | None = None,
+) -> Tally:
+    """Runs one program; one that fails without naming a test counts as one failed test.
+
+    Variables are added to its environment. What it prints goes to `output`, if there is one.
+    """
     try:
-        status = subprocess.run(command, check=False, timeout=PROGRAM_TIMEOUT_S).returncode
+        status = subprocess.run(
+            command,
+            check=False,
+            timeout=PROGRAM_TIMEOUT_S,
+            env={**os.environ, **(variables or {})},
+            stdout=output,
+            stderr=output,
+        ).returncode
     except subprocess.TimeoutExpired:
         status = -1
-        print(f"no end within {PROGRAM_TIMEOUT_S} s")
+        print(f"no end within {PROGRAM_TIMEOUT_S} s", file=output)
     try:
         tally = read_report(report)
     except (OSError, ET.ParseError):
         tally = Tally()
     if status != 0 and tally.failed == 0:
-        print(f"{command[0]} failed with status {status} and reported no failed test")
+        print(f"{command[0]} failed with status {status} and reported no failed test", file=output)
         tally.failed = 1
     return tally
 
 
-def test_programs(build: Path, only: Sequence[str] | None) -> list[tuple[str, list[str]]]:
-    """Name and command of each test program of the build tree, or of those that `only` names.
+def run_in_parts(command: Sequence[str], folder: Path, cores: int) -> Tally:
+    """Runs the tests of one program in parts, so many at a time; each prints in one piece."""
+    parts = cores * PARTS_PER_CORE
+
+    def run_part(part: int) -> Tally:
+        report = folder / f"{part}.xml"
+        shard = {"GTEST_TOTAL_SHARDS": str(parts), "GTEST_SHARD_INDEX": str(part)}
+        with (folder / f"{part}.log").open("w+", encoding="utf-8", errors="replace") as output:
+            tally = run([*command, f"--gtest_output=xml:{report}"], report, shard, output)
+            output.seek(0)
+            print(output.read(), end="", flush=True)
+        return tally
+
+    total = Tally()
+    with ThreadPoolExecutor(cores) as pool:
+        for tally in pool.map(run_part, range(parts)):
+            total.add(tally)
+    return total
+
+
+def run_program(program: Program, folder: Path, cores: int) -> Tally:
+    """Runs a test program in the way that suits it; its reports go to a folder of its own."""
+    reports = folder / program.name
+    reports.mkdir()
+    start = time.monotonic()
+    print("+", *program.command, flush=True)
+    if program.in_parts:
+        tally = run_in_parts(program.command, reports, cores)
+    else:
+        report = reports / "whole.xml"
+        tally = run([*program.command, f"--gtest_output=xml:{report}"], report)
+    counts = f"{tally.passed} passed, {tally.failed} failed, {describe(tally.skips)}"
+    print(f"{program.name}: {counts}, {time.monotonic() - start:.0f} s", flush=True)
+    return tally
+
+
+def test_programs(build: Path, only: Sequence[str] | None) -> list[Program]:
+    """Each test program of the build tree, or those that `only` names.
 
     ctest knows no command for a program that was not built: a program asked for has to be.
     """
@@ -95,7 +163,15 @@ def test_programs(build: Path, only: Sequence[str] | None) -> list[tuple[str, li
     wanted = [test for test in tests if only is None or test["name"] in only]
     if missing := [test["name"] for test in wanted if "command" not in test]:
         raise SystemExit(f"{build} has not built {', '.join(missing)}")
-    return [(test["name"], test["command"]) for test in wanted]
+    return [
+        Program(test["name"], test["command"], PARTS_LABEL in labels_of(test)) for test in wanted
+    ]
+
+
+def labels_of(test: Mapping[str, Any]) -> list[str]:
+    """The labels of a test, as ctest describes it."""
+    properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
+    return list(properties.get("LABELS", []))
 
 
 def read_expected_skips(lines: Iterable[str], present: Iterable[str]) -> Counter[str]:
@@ -141,12 +217,13 @@ def main() -> int:
     total = Tally()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder)
-        for name, command in test_programs(arguments.build, arguments.only):
-            file = report / f"{name}.xml"
-            total.add(run([*command, f"--gtest_output=xml:{file}"], file))
+        cores = len(os.sched_getaffinity(0))
+        for program in test_programs(arguments.build, arguments.only):
+            total.add(run_program(program, report, cores))
         if arguments.pytest:
             file = report / "pytest.xml"
             command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={file}"]
+            print("+", *command, *arguments.pytest, flush=True)
             total.add(run([*command, *arguments.pytest], file))
 
     lines = Path("tests/expected_skips.txt").read_text(encoding="utf-8").splitlines()

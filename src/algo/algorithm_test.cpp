@@ -2,6 +2,7 @@
 
 #include "algo/one_tile.hpp"
 #include "algo/shapes.hpp"
+#include "base/trials.hpp"
 #include "schedule/passes.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 namespace sennit {
 namespace {
 
-constexpr int kMostRanks = 17;
+constexpr int kMostRanks = trials(17, 9);
 constexpr int kMostRanksWithAllRoots = 6;
 
 struct Case {

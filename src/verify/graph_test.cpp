@@ -3,6 +3,7 @@
 #include "random_execution.hpp"
 #include "sample_schedules.hpp"
 
+#include "base/trials.hpp"
 #include "schedule/builder.hpp"
 #include "schedule/passes.hpp"
 
@@ -149,10 +150,12 @@ int period(const Strand& strand) {
   return Graph::build(program)->period();
 }
 
+constexpr int kSeeds = trials(6000, 1500);
+
 TEST(Liveness, AgreesWithRandomExecutions) {
   int live = 0;
   int dead = 0;
-  for (unsigned seed = 0; seed < 6000; ++seed) {
+  for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Random random(seed);
     const Strand strand = random_strand(random);
     const Verdict found = verdict(strand);
@@ -169,13 +172,13 @@ TEST(Liveness, AgreesWithRandomExecutions) {
     }
   }
   // The test says something only if both verdicts occur often.
-  EXPECT_GT(live, 1000);
-  EXPECT_GT(dead, 500);
+  EXPECT_GT(live, kSeeds / 6);
+  EXPECT_GT(dead, kSeeds / 12);
 }
 
 TEST(Liveness, IsNeverHurtByMoreSlots) {
   int checked = 0;
-  for (unsigned seed = 0; seed < 6000; ++seed) {
+  for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Random random(seed);
     Strand strand = random_strand(random);
     if (verdict(strand) != Verdict::kLive) {
@@ -187,7 +190,7 @@ TEST(Liveness, IsNeverHurtByMoreSlots) {
     ASSERT_EQ(verdict(strand), Verdict::kLive) << "seed " << seed;
     ++checked;
   }
-  EXPECT_GT(checked, 1000);
+  EXPECT_GT(checked, kSeeds / 6);
 }
 
 // The verdicts for 1, 2, 3 and 4 slots: 'l' live, 'd' dead.

@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import run_tests
 
 GTEST_REPORT = """<testsuites tests="4" failures="1"><testsuite name="Ring">
@@ -48,6 +49,40 @@ def test_program_that_fails_after_a_clean_report_is_a_failure(tmp_path: Path) ->
     report = write(tmp_path, '<testsuites><testcase name="a" status="run"/></testsuites>')
     tally = run_tests.run([sys.executable, "-c", "raise SystemExit(1)"], report)
     assert (tally.passed, tally.failed) == (1, 1)
+
+
+# Stands in for a test program of GoogleTest: two tests in each part, of which the second part's
+# first fails.
+PART = """
+import os, sys
+part = int(os.environ["GTEST_SHARD_INDEX"])
+assert 0 <= part < int(os.environ["GTEST_TOTAL_SHARDS"])
+failure = "<failure/>" if part == 1 else ""
+with open(sys.argv[1].removeprefix("--gtest_output=xml:"), "w") as report:
+    report.write(f"<testsuites><testcase>{failure}</testcase><testcase/></testsuites>")
+print("part", part)
+sys.exit(part == 1)
+"""
+
+
+def test_parts_are_added_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tally = run_tests.run_in_parts([sys.executable, "-c", PART], tmp_path, cores=2)
+    parts = 2 * run_tests.PARTS_PER_CORE
+    assert (tally.passed, tally.failed) == (2 * parts - 1, 1)
+    printed = capfd.readouterr().out.splitlines()
+    assert sorted(printed) == sorted(f"part {part}" for part in range(parts))
+
+
+def test_a_part_that_dies_is_a_failure(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os; os.abort()"]
+    tally = run_tests.run_in_parts(command, tmp_path, cores=1)
+    assert (tally.passed, tally.failed) == (0, run_tests.PARTS_PER_CORE)
+
+
+def test_labels_are_read_from_ctest() -> None:
+    test = {"properties": [{"name": "LABELS", "value": ["in_parts"]}]}
+    assert run_tests.labels_of(test) == ["in_parts"]
+    assert run_tests.labels_of({}) == []
 
 
 def test_present_hardware_expects_no_skip() -> None:
