@@ -205,12 +205,12 @@ TEST_F(FakeGpus, BuffersOnAnotherDeviceAreRefusedByName) {
 }
 
 // Kernels would wait for each other; a thread of each rank sees it.
-TEST_F(FakeGpus, CallsThatDifferAreNamedWithinASecond) {
+TEST_F(FakeGpus, CallsThatDifferAreNamed) {
   run([](Rank& rank) {
     fill(rank);
     ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
     ASSERT_TRUE(rank.call(all_gather(rank, rank.rank == 2 ? 501 : 500)).ok());
-    const Status status = failure_within_a_second(rank);
+    const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
     EXPECT_EQ(status.detail().blamed_ranks, std::vector{2});
     EXPECT_NE(status.message().find("call 2"), std::string::npos) << status.message();
@@ -231,7 +231,7 @@ TEST_F(FakeGpus, CallsThatDifferInTheirEngineAreNamed) {
     if (rank.rank == 0) {
       EXPECT_FALSE(rank.call(all_gather(rank, kPart)).ok());
     }
-    const Status failure = failure_within_a_second(rank);
+    const Status failure = failure_of(rank);
     EXPECT_EQ(failure.code(), Code::kMismatch) << failure.message();
     EXPECT_EQ(failure.detail().blamed_ranks, std::vector{0});
   });
@@ -268,7 +268,7 @@ TEST_F(FakeGpus, StreamsLeaveWhenAPeerIsLate) {
       ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
     }
     (void)rank.call(all_gather(rank));
-    const Status status = failure_within_a_second(rank);
+    const Status status = failure_of(rank);
     if (rank.rank != 3) {
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
       rank.finish();  // the stream can be used again
@@ -295,7 +295,7 @@ TEST_F(FakeGpus, AnAbortEndsStreamsThatWait) {
       std::this_thread::sleep_for(std::chrono::milliseconds(60));
       rank.comm->abort();
       rank.finish();
-      EXPECT_EQ(failure_within_a_second(rank).code(), Code::kAborted);
+      EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
       EXPECT_EQ(rank.call(all_gather(rank)).code(), Code::kAborted);
       aborted.count_down();
     }

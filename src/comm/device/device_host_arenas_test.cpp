@@ -401,7 +401,7 @@ TEST_F(FakeGpusWithoutPeers, LeaveAtTheDeadline) {
     }
     const Operation op = prepare(rank, {.collective = Collective::kAllGather});
     ASSERT_TRUE(rank.call(op).ok());
-    EXPECT_EQ(failure_within_a_second(rank).code(), Code::kDeadlineExceeded);
+    EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
     rank.finish();
   });
 }
@@ -413,7 +413,7 @@ TEST_F(FakeGpusWithoutPeers, LeaveWhenCallsDiffer) {
     const Operation op =
         prepare(rank, {.collective = Collective::kAllGather, .count = rank.rank == 2 ? 900 : 1000});
     ASSERT_TRUE(rank.call(op).ok());
-    const Status status = failure_within_a_second(rank);
+    const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
     rank.finish();
   });

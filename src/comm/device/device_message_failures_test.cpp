@@ -24,7 +24,7 @@ TEST_P(FakeMismatches, AreNamedByBothEndsWithinASecond) {
                                         : recv(rank, 0, memory, kLarge)};
     const Status posted = post(rank, calls);
     EXPECT_EQ(posted.ok(), rank.rank == 0) << posted.message();
-    const Status status = failure_within_a_second(rank);
+    const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
     EXPECT_EQ(status.detail().blamed_ranks, (std::vector{0, 1}));
     EXPECT_NE(status.message().find(fmt::format("send_recv of {} x uint8", GetParam())),
@@ -63,7 +63,7 @@ TEST_F(FakeMessages, AReceiverThatNeverCallsIsNamedAtTheDeadlineAndTheStreamLeav
       return;
     }
     ASSERT_TRUE(post(rank, {send(rank, 2, out)}).ok());
-    const Status status = failure_within_a_second(rank);
+    const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
     EXPECT_EQ(status.detail().blamed_ranks, std::vector{2});
     rank.finish();  // the stream can be used again
@@ -79,7 +79,7 @@ TEST_F(FakeMessages, AnAbortEndsStreamsThatWait) {
       std::this_thread::sleep_for(std::chrono::milliseconds(60));  // it waits now
       rank.comm->abort();
       rank.finish();
-      EXPECT_EQ(failure_within_a_second(rank).code(), Code::kAborted);
+      EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
       EXPECT_EQ(post(rank, {send(rank, 1, out)}).code(), Code::kAborted);
     }
   });
@@ -98,7 +98,7 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
     EXPECT_EQ(status.code() == Code::kSystemError, rank.rank == 3) << status.message();
     // Rank 2 waits for rank 3 to take its message.
     if (rank.rank >= 2) {
-      const Status failure = failure_within_a_second(rank);
+      const Status failure = failure_of(rank);
       EXPECT_EQ(failure.code(), rank.rank == 3 ? Code::kSystemError : Code::kAborted)
           << failure.message();
     }

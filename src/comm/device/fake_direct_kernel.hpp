@@ -80,8 +80,8 @@ class FakeDirectKernel {
   }
   // 8 bytes are 4 of data and a flag, stored as one.
   [[nodiscard]] std::uint32_t flag(std::size_t word) const {
-    return word % 2 == 0 ? static_cast<std::uint32_t>(round_)
-                         : call_.fingerprint ^ static_cast<std::uint32_t>(round_ >> 32);
+    const sm::LlFlags flags = sm::ll_flags(round_, call_.fingerprint);
+    return word % 2 == 0 ? flags.even : flags.odd;
   }
   void store(std::byte* to, const Payload& payload) const {
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {

@@ -35,6 +35,18 @@ constexpr std::int64_t payload_bytes(Packets packets) {
   return packets == Packets::kLl ? 512 : 960;
 }
 
+// What stands beside the even and the odd words of an Ll packet. Both differ from what the round
+// before the last left in the same slot, so that each 8 bytes say for themselves whether they have
+// come; together they never come back.
+struct LlFlags {
+  std::uint32_t even = 0;
+  std::uint32_t odd = 0;
+};
+constexpr LlFlags ll_flags(std::uint64_t round, std::uint32_t fingerprint) {
+  const auto low = static_cast<std::uint32_t>(round);
+  return {low, fingerprint ^ static_cast<std::uint32_t>(round >> 32) ^ low};
+}
+
 // Where things lie in an arena, for the packets of one protocol, in bytes: so that a kernel adds
 // where it would have to multiply.
 struct ArenaLayout {

@@ -1,9 +1,24 @@
 #include "exec/sm/geometry.hpp"
 
+#include "exec/sm/arena.hpp"
+
 #include <gtest/gtest.h>
 
 namespace sennit::sm {
 namespace {
+
+TEST(LlFlags, TellARoundFromTheOneTwoBefore) {
+  for (const std::uint64_t round :
+       {std::uint64_t{3}, std::uint64_t{1} << 32, (std::uint64_t{7} << 32) + 1}) {
+    const LlFlags now = ll_flags(round, 0xabcdef01U);
+    const LlFlags before = ll_flags(round - 2, 0xabcdef01U);
+    EXPECT_NE(now.even, before.even);
+    EXPECT_NE(now.odd, before.odd);
+    const LlFlags wrapped = ll_flags(round + (std::uint64_t{1} << 32), 0xabcdef01U);
+    EXPECT_EQ(now.even, wrapped.even);
+    EXPECT_NE(now.odd, wrapped.odd);
+  }
+}
 
 TEST(Geometry, CoversEveryPacketWithinTheArena) {
   const ArenaShape shape{.ranks = 4};

@@ -11,6 +11,7 @@
 // and 20 of the fingerprint. A call that differs between ranks never matches.
 #pragma once
 
+#include "exec/sm/arena.hpp"
 #include "exec/unit.cuh"
 
 #include <cstdint>
@@ -18,15 +19,12 @@
 namespace sennit::sm {
 
 struct Flag {
-  std::uint32_t low = 0;   // Ll: beside the even words
-  std::uint32_t high = 0;  // Ll: beside the odd words
+  LlFlags words;
   std::uint64_t line = 0;  // Ll128
 };
 
 __device__ __forceinline__ Flag flag_of(std::uint64_t round, std::uint32_t fingerprint) {
-  return {.low = static_cast<std::uint32_t>(round),
-          .high = fingerprint ^ static_cast<std::uint32_t>(round >> 32),
-          .line = (round << 20) | (fingerprint & 0xfffffu)};
+  return {.words = ll_flags(round, fingerprint), .line = (round << 20) | (fingerprint & 0xfffffu)};
 }
 
 __device__ __forceinline__ void store_16(
@@ -55,8 +53,8 @@ struct Ll {
 
   __device__ static void store(std::byte* packet, int lane, const Unit (&u)[kUnits], Flag f) {
     std::byte* const at = packet + lane * 32;
-    store_16(at, u[0].x, f.low, u[0].y, f.high);
-    store_16(at + 16, u[0].z, f.low, u[0].w, f.high);
+    store_16(at, u[0].x, f.words.even, u[0].y, f.words.odd);
+    store_16(at + 16, u[0].z, f.words.even, u[0].w, f.words.odd);
   }
 
   struct Raw {
@@ -68,7 +66,8 @@ struct Ll {
     return {load_16(at), load_16(at + 16)};
   }
   __device__ static bool is_here(const Raw& r, int, Flag f) {
-    return r.first.y == f.low && r.first.w == f.high && r.second.y == f.low && r.second.w == f.high;
+    return r.first.y == f.words.even && r.first.w == f.words.odd && r.second.y == f.words.even &&
+           r.second.w == f.words.odd;
   }
   __device__ static void units(const Raw& r, int, Unit (&u)[kUnits]) {
     u[0] = {r.first.x, r.first.z, r.second.x, r.second.z};
