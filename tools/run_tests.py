@@ -88,6 +88,7 @@ def run(
 ) -> Tally:
     """Runs one program; one that fails without naming a test counts as one failed test.
 
+    So does one that ends well and leaves no report: whatever it has run cannot be counted.
     Variables are added to its environment. What it prints goes to `output`, if there is one.
     """
     try:
@@ -105,7 +106,8 @@ def run(
     try:
         tally = read_report(report)
     except (OSError, ET.ParseError):
-        tally = Tally()
+        print(f"{command[0]} left no report", file=output)
+        tally = Tally(failed=1)
     if status != 0 and tally.failed == 0:
         print(f"{command[0]} failed with status {status} and reported no failed test", file=output)
         tally.failed = 1

@@ -176,5 +176,44 @@ TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
   }
 }
 
+TEST(DeviceChoice, PutsFromTheirSizeOn) {
+  const DeviceFacts facts{.copy_engines = true, .puts_from_bytes = 4 * kMega};
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, facts).protocol, Protocol::kDirectPut);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, facts).protocol, Protocol::kDirectPut);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega / 2, {}, facts).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kAllReduce, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
+  const DeviceFacts alone{.copy_engines = false, .puts_from_bytes = 4 * kMega};
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, alone).protocol, Protocol::kLl128);
+}
+
+// What is reduced is got, the rest is put: that is what the proof is of.
+TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
+  const DeviceFacts facts{.copy_engines = true};
+  const struct {
+    Collective collective;
+    const char* algorithm;
+    bool in_place;
+  } family[] = {{Collective::kAllReduce, "two_shot", true},
+                {Collective::kReduceScatter, "direct", true},
+                {Collective::kReduce, "direct", true},
+                {Collective::kAllGather, "direct", true},
+                {Collective::kAllToAll, "direct", false},
+                {Collective::kBroadcast, "direct", true},
+                {Collective::kBroadcast, "scatter_forward", true},
+                {Collective::kGather, "direct", true},
+                {Collective::kScatter, "direct", true}};
+  for (const auto& [collective, algorithm, in_place] : family) {
+    for (const int ranks : {2, 5, 16}) {
+      const DeviceChoice choice =
+          chosen(collective, ranks, kMega, wishes("", "direct_put", algorithm), facts);
+      const auto plan = make_device_plan(choice, {.ranks = ranks}, facts);
+      ASSERT_TRUE(plan.ok()) << plan.status().message();
+      const auto proof = verify(**plan);
+      ASSERT_TRUE(proof.ok()) << proof.status().message();
+      EXPECT_EQ(proof->in_place, in_place) << name(collective) << " " << algorithm;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sennit

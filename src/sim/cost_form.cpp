@@ -101,10 +101,17 @@ std::int64_t CostForm::round_tiles() const {
   const auto packets = [](const ChannelBinding& binding) {
     return always_uses(binding, Protocol::kLl) || always_uses(binding, Protocol::kLl128);
   };
+  if (channels.empty() || !std::ranges::all_of(channels, packets)) {
+    return 0;
+  }
   constexpr int kGenerations = 2;
-  return !channels.empty() && std::ranges::all_of(channels, packets)
-             ? std::max(1, channels.front().slots / kGenerations)
-             : 0;
+  const int slots = std::ranges::min(channels, {}, &ChannelBinding::slots).slots;
+  const int round = std::max(1, slots / kGenerations);
+  // A longer burst would not fit into any round.
+  const auto fits = [&](const LaneBinding& lane) { return lane.burst <= round; };
+  const bool all_fit = std::ranges::all_of(
+      flat_.strand().lanes, [&](const auto& lanes) { return std::ranges::all_of(lanes, fits); });
+  return all_fit ? round : 0;
 }
 
 // Whether thread blocks store the messages of the channel to where their reader finds them.
@@ -162,7 +169,8 @@ void CostForm::add_lanes() {
     const FlatStrand::LaneInfo& lane = flat_.lanes()[l];
     bool copies = lane.steps > 0;
     for (int s = lane.first_step; s < lane.first_step + lane.steps; ++s) {
-      copies = copies && flat_.steps()[at(s)].step->kind == StepKind::kCopy;
+      copies =
+          copies && flat_.steps()[at(s)].step->kind == StepKind::kCopy && !steps_[at(s)].awaited;
       taken_[l].insert(taken_[l].end(), steps_[at(s)].taken.begin(), steps_[at(s)].taken.end());
     }
     last_[l] = round_tiles() > 0 && copies && !rides_along(static_cast<int>(l));
@@ -174,11 +182,19 @@ void CostForm::add_lanes() {
 bool CostForm::rides_along(int lane) const {
   const FlatStrand::LaneInfo& info = flat_.lanes()[at(lane)];
   const Step& copy = *flat_.steps()[at(info.first_step)].step;
-  return info.steps == 1 && copy.from.size() == 1 &&
-         std::ranges::all_of(flat_.steps(), [&](const FlatStrand::StepInfo& other) {
-           return other.rank != info.rank || other.step->kind != StepKind::kSend ||
-                  other.step->from == copy.from;
-         });
+  if (info.steps != 1 || copy.from.size() != 1) {
+    return false;
+  }
+  bool sends = false;
+  for (const FlatStrand::StepInfo& other : flat_.steps()) {
+    if (other.rank == info.rank && other.step->kind == StepKind::kSend) {
+      if (other.step->from != copy.from) {
+        return false;
+      }
+      sends = true;
+    }
+  }
+  return sends;
 }
 
 // Stores of thread blocks travel in smaller packets than a copy engine's, so the same wire carries

@@ -45,6 +45,10 @@ def test_program_that_dies_without_report_is_a_failure(tmp_path: Path) -> None:
     assert run_tests.run(command, tmp_path / "none.xml").failed == 1
 
 
+def test_program_that_ends_well_without_report_is_a_failure(tmp_path: Path) -> None:
+    assert run_tests.run([sys.executable, "-c", "pass"], tmp_path / "none.xml").failed == 1
+
+
 def test_program_that_fails_after_a_clean_report_is_a_failure(tmp_path: Path) -> None:
     report = write(tmp_path, '<testsuites><testcase name="a" status="run"/></testsuites>')
     tally = run_tests.run([sys.executable, "-c", "raise SystemExit(1)"], report)

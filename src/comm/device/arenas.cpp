@@ -1,7 +1,7 @@
 #include "comm/device/arenas.hpp"
 
 #include "base/log.hpp"
-#include "comm/device/pattern_test.hpp"
+#include "comm/device/arena_probe.hpp"
 #include "path/host/rings.hpp"
 
 #include <utility>
@@ -176,19 +176,24 @@ Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
   if (!pairs.empty()) {
     obstacle_ = fmt::format("memory cannot be mapped from {}", meeting.describe(pairs));
   } else {
-    SENNIT_ASSIGN_OR_RETURN(pairs, find_corrupting_pairs(meeting, bases_));
-    if (!pairs.empty()) {
-      obstacle_ = fmt::format("data is corrupted from {}", meeting.describe(pairs));
+    auto corrupting = find_corrupting_pairs(meeting, bases_);
+    if (!corrupting.ok()) {
+      close_imported();
+      (void)meeting.agree({});  // memory may be freed once nobody has it mapped
+      return corrupting.status();
+    }
+    if (!corrupting->empty()) {
+      obstacle_ = fmt::format(
+          "data is corrupted from {}; see the IOMMU and ACS settings of this "
+          "machine (docs/multipath.md)",
+          meeting.describe(*corrupting));
     }
   }
   if (obstacle_.empty()) {
     return {};
   }
   if (rank_ == 0) {
-    SENNIT_WARN("device",
-                "GPUs that should reach each other's memory do not: {}; see the IOMMU and ACS "
-                "settings of this machine (docs/multipath.md)",
-                obstacle_);
+    SENNIT_WARN("device", "GPUs that should reach each other's memory do not: {}", obstacle_);
   }
   // Memory may be freed once nobody has it mapped.
   close_imported();
@@ -202,8 +207,42 @@ void Arenas::close_imported() {
   imported_.clear();
 }
 
-// A page may be pinned once in a process: its first rank does it for all. What is pinned has one
-// address for the host and for all devices.
+// A page may be pinned once in a process. What is pinned has one address for the host and for all
+// devices.
+struct Arenas::Pinned {
+  CudaDriver& driver;
+  void* memory;
+  std::byte* base;
+
+  Pinned(CudaDriver& d, void* host, void* mapped)
+      : driver(d), memory(host), base(static_cast<std::byte*>(mapped)) {}
+  ~Pinned() { (void)driver.unmap_host(memory); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+};
+
+Status Arenas::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+  if (!meeting.is_first_of_its_process()) {
+    return {};
+  }
+  host::wish_for_huge_pages(memory.data(), memory.size());
+  const Result<void*> mapped = driver_.map_host(memory.data(), memory.size());
+  if (!mapped.ok()) {
+    return fail(mapped.status().code(),
+                "{} cannot pin the {} bytes of host memory through which GPUs without P2P "
+                "exchange data ({} bytes for each of {} ranks): {}. Give the process more memory "
+                "that it may lock (its container's limit, ulimit -l), or run fewer ranks",
+                meeting.describe(rank_),
+                memory.size(),
+                plan_.bytes(),
+                plan_.ranks,
+                mapped.status().message());
+  }
+  pinned_ = std::make_shared<Pinned>(driver_, memory.data(), *mapped);
+  return {};
+}
+
+// The first rank of a process pins for all of its ranks, the last to leave ends it.
 Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory) {
   const std::size_t bytes = plan_.bytes();
   const std::size_t all = bytes * static_cast<std::size_t>(plan_.ranks);
@@ -213,26 +252,16 @@ Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> 
                 memory.size(),
                 all);
   }
-  std::byte* base = memory.data();
-  if (meeting.is_first_of_its_process()) {
-    host::wish_for_huge_pages(base, all);
-    const Result<void*> mapped = driver_.map_host(base, all);
-    if (!mapped.ok()) {
-      return fail(mapped.status().code(),
-                  "{} cannot pin the {} bytes of host memory through which GPUs without P2P "
-                  "exchange data ({} bytes for each of {} ranks): {}. Give the process more memory "
-                  "that it may lock (its container's limit, ulimit -l), or run fewer ranks",
-                  meeting.describe(rank_),
-                  all,
-                  bytes,
-                  plan_.ranks,
-                  mapped.status().message());
+  SENNIT_RETURN_IF_ERROR(meeting.agree(pin(meeting, memory.first(all))));
+  const std::shared_ptr<Pinned>* const mine = &pinned_;
+  SENNIT_ASSIGN_OR_RETURN(const auto offers, meeting.tell(mine));
+  for (int rank = 0; pinned_ == nullptr; ++rank) {
+    if (meeting.is_of_this_process(rank)) {
+      pinned_ = *offers[static_cast<std::size_t>(rank)];  // of the first one, who waits for us
     }
-    pinned_ = base;
-    base = static_cast<std::byte*>(*mapped);
   }
   for (std::size_t rank = 0; rank < bases_.size(); ++rank) {
-    bases_[rank] = base + rank * bytes;
+    bases_[rank] = pinned_->base + rank * bytes;
   }
   return {};
 }
@@ -243,9 +272,7 @@ Arenas::~Arenas() {
   if (allocated_ != nullptr) {
     (void)driver_.release(allocated_);
   }
-  if (pinned_ != nullptr) {
-    (void)driver_.unmap_host(pinned_);
-  }
+  pinned_.reset();
 }
 
 }  // namespace sennit

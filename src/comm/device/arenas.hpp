@@ -29,7 +29,7 @@ class Arenas {
   // processes share a device: a block that waits for one of another process would keep that one
   // from running.
   static Result<std::unique_ptr<Arenas>> open(const DeviceMeeting& meeting, const Options& options);
-  // All together, once no kernel of any rank runs.
+  // Once no kernel of this rank runs. Others may still look for packets that nobody sends.
   ~Arenas();
   Arenas(const Arenas&) = delete;
   Arenas& operator=(const Arenas&) = delete;
@@ -43,6 +43,7 @@ class Arenas {
  private:
   Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan);
   struct Offer;
+  struct Pinned;
 
   Status place_on_devices(const DeviceMeeting& meeting);
   Status allocate();
@@ -50,6 +51,7 @@ class Arenas {
   Result<std::vector<char>> map_all(const DeviceMeeting& meeting);
   void close_imported();
   Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
+  Status pin(const DeviceMeeting& meeting, std::span<std::byte> memory);
 
   CudaDriver& driver_;
   int device_;
@@ -59,7 +61,7 @@ class Arenas {
   std::vector<std::byte*> bases_;  // by rank
   void* allocated_ = nullptr;
   std::vector<void*> imported_;
-  void* pinned_ = nullptr;
+  std::shared_ptr<Pinned> pinned_;  // of all ranks of the process
 };
 
 }  // namespace sennit

@@ -81,6 +81,15 @@ bool DeviceComm::is_for_streams(const DeviceChoice& choice) {
 }
 
 Result<DeviceChoice> DeviceComm::choose_kernel(const Operation& operation) const {
+  if (!operation.wishes.protocol.empty()) {
+    return fail(
+        Code::kUnsupported,
+        "{} cannot go by {}: on some rank others do not reach the buffers, or the buffers do "
+        "not suit it, in place or by where they begin, or they are new while a stream "
+        "captures (docs/gpu.md). Wish for no protocol, and packets will carry it",
+        name(operation.collective),
+        operation.wishes.protocol);
+  }
   DeviceFacts facts = facts_;
   facts.copy_engines = false;
   const Result<DeviceChoice> choice = choose(operation, facts);

@@ -52,7 +52,12 @@ class SharedExchange {
   void meet() {
     const int number = ++met_;
     room_->arrived.fetch_add(1);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (room_->arrived.load() < number * kProcesses) {
+      if (std::chrono::steady_clock::now() > end) {
+        ADD_FAILURE() << "a rank does not come";
+        ::_exit(1);
+      }
       ::usleep(100);
     }
   }
@@ -70,7 +75,11 @@ class SharedExchange {
 std::set<std::string> names_in_dev_shm() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    names.insert(entry.path().filename());
+    // Other programs come and go; what is ours has our name.
+    if (const std::string name = entry.path().filename();
+        name.find("sennit") != std::string::npos) {
+      names.insert(name);
+    }
   }
   return names;
 }

@@ -14,7 +14,7 @@ namespace {
 // Ends of different sizes, of the same engine or of two.
 class FakeMismatches : public FakeMessages, public ::testing::WithParamInterface<std::int64_t> {};
 
-TEST_P(FakeMismatches, AreNamedByBothEndsWithinASecond) {
+TEST_P(FakeMismatches, AreNamedByBothEnds) {
   run([&](Rank& rank) {
     if (rank.rank > 1) {
       return;

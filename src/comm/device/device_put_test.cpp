@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -111,7 +112,7 @@ TEST_F(PuttingGpus, PassOnWhatHasArrived) {
 }
 
 TEST_F(PuttingGpus, AreReplayedFromGraphs) {
-  run([](Rank& rank) {
+  run([this](Rank& rank) {
     rank.cuda->run_kernels(put_floats);
     fill(rank, kCount, kCount * kRanks, false);
     const Operation op = wished(rank, Collective::kAllGather, kCount);
@@ -119,41 +120,76 @@ TEST_F(PuttingGpus, AreReplayedFromGraphs) {
     rank.cuda->begin_capture(rank.stream);
     expect_ok(rank.call(op));
     const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
-    for (int replay = 0; replay < 5; ++replay) {
-      graph.launch(rank.stream);
-    }
     rank.finish();
-    for (std::int64_t i = 0; i < kCount * kRanks; ++i) {
-      ASSERT_EQ(found(rank, i), value(static_cast<int>(i / kCount), i % kCount));
+    meet();
+    for (int replay = 0; replay < 5; ++replay) {
+      std::memset(rank.recv, 0xa5, kCount * kRanks * 4);
+      meet();
+      graph.launch(rank.stream);
+      rank.finish();
+      for (std::int64_t i = 0; i < kCount * kRanks; ++i) {
+        ASSERT_EQ(found(rank, i), value(static_cast<int>(i / kCount), i % kCount));
+      }
+      meet();
     }
   });
 }
 
-// Then the call is one of packets, on all ranks alike, which the kernel here does not know.
-std::function<void()> count_packets(const void* /*kernel*/, const void* /*parameters*/) {
-  return [] {};
-}
+// Kernels of puts have all their threads, those of packets here fewer.
+bool was_put(const Rank& rank) { return rank.cuda->last_shape().threads == sm::kThreads; }
 
+// What a size would choose goes by packets then, on all ranks alike, which no kernel runs here.
 TEST_F(PuttingGpus, LeaveToPacketsWhatTheyMayNot) {
   options_.puts_from_bytes = 1;
   run([](Rank& rank) {
-    rank.cuda->run_kernels(count_packets);
     fill(rank, kCount * kRanks, kCount * kRanks, true);
-    Operation in_place = wished(rank, Collective::kAllToAll, kCount);
-    in_place.wishes = {};
-    expect_ok(rank.call(in_place));
+    const auto call = [&](Operation op) {
+      op.wishes = {};
+      expect_ok(rank.call(op));
+      return was_put(rank);
+    };
+    EXPECT_FALSE(call(wished(rank, Collective::kAllToAll, kCount))) << "in place";
+    Operation scaled = wished(rank, Collective::kAllReduce, kCount);
+    scaled.op = ReduceOp::kPremulSum;
+    EXPECT_FALSE(call(scaled));
 
     fill(rank, kCount, kCount * kRanks, false);
-    Operation odd = wished(rank, Collective::kAllGather, kCount - 1);
-    odd.wishes = {};
-    expect_ok(rank.call(odd));
-
+    EXPECT_FALSE(call(wished(rank, Collective::kAllGather, kCount - 1))) << "blocks lie otherwise";
     Operation one_is_odd = wished(rank, Collective::kAllGather, kCount - 4);
-    one_is_odd.wishes = {};
     one_is_odd.send = rank.send + (rank.rank == 3 ? 4 : 0);
-    expect_ok(rank.call(one_is_odd));
+    EXPECT_FALSE(call(one_is_odd));
+    EXPECT_TRUE(call(wished(rank, Collective::kAllGather, kCount)));
     rank.finish();
-    EXPECT_EQ(rank.launches(), 3);
+  });
+}
+
+TEST_F(PuttingGpus, RefuseAWishThatCannotBeMet) {
+  run([](Rank& rank) {
+    fill(rank, kCount, kCount * kRanks, false);
+    const Status status = rank.call(wished(rank, Collective::kAllGather, kCount - 1));
+    EXPECT_EQ(status.code(), Code::kUnsupported);
+    EXPECT_NE(status.message().find("direct_put"), std::string::npos) << status.message();
+  });
+}
+
+TEST_F(PuttingGpus, LeaveAtTheDeadline) {
+  options_.deadline_s = 2;
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(put_floats);
+    fill(rank, kCount, kCount, false);
+    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
+    if (rank.rank == 3) {
+      const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
+      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
+    }
+    expect_ok(rank.call(wished(rank, Collective::kAllReduce, kCount)));
+    if (rank.rank != 3) {
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+    }
+    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
+    rank.finish();
+    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
   });
 }
 

@@ -55,7 +55,9 @@ Result<bool> DeviceComm::put(const Call& call, const DeviceChoice& choice) {
   if (!peers->has_value()) {
     return false;
   }
-  SENNIT_RETURN_IF_ERROR(launch_put(call, *putting, **peers));
+  if (const Status status = launch_put(call, *putting, **peers); !status.ok()) {
+    return give_up(status);
+  }
   return true;
 }
 

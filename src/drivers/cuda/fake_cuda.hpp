@@ -74,6 +74,9 @@ class FakeCuda final : public CudaDriver {
   // Allocations, imports, streams, events and mapped pages that were not given back.
   [[nodiscard]] int left_over();
 
+  // Of the last launch.
+  [[nodiscard]] LaunchShape last_shape();
+
   void run_kernels(Kernel kernel) { kernel_ = std::move(kernel); }
   // A device allocation that cannot be exported, like those of memory pools.
   Result<void*> allocate_private(std::size_t bytes);
@@ -142,6 +145,7 @@ class FakeCuda final : public CudaDriver {
   Options options_;
   std::uint64_t number_ = 0;  // of this fake, in its process
   Kernel kernel_;
+  LaunchShape last_shape_;
   std::mutex mutex_;
   std::map<const std::byte*, Region> regions_;
   std::vector<std::pair<int, int>> peers_;  // device, and whose memory it may reach

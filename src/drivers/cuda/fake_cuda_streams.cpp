@@ -48,11 +48,20 @@ void FakeCuda::put(FakeStream& stream, std::function<void(FakeStream&)> submit) 
   stream.capture->entries_.push_back({&stream, std::move(submit)});
 }
 
+LaunchShape FakeCuda::last_shape() {
+  const std::scoped_lock lock(mutex_);
+  return last_shape_;
+}
+
 Status FakeCuda::launch(const void* kernel,
-                        const LaunchShape& /*shape*/,
+                        const LaunchShape& shape,
                         const void* parameters,
                         void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("launch"));
+  {
+    const std::scoped_lock lock(mutex_);
+    last_shape_ = shape;
+  }
   const std::function<void()> work = kernel_ ? kernel_(kernel, parameters) : [] {};
   put(*to_stream(stream),
       [work](FakeStream& s) { s.queue().put([work](const std::stop_token&) { work(); }); });

@@ -36,15 +36,18 @@ constexpr std::int64_t payload_bytes(Packets packets) {
 }
 
 // What stands beside the even and the odd words of an Ll packet. Both differ from what the round
-// before the last left in the same slot, so that each 8 bytes say for themselves whether they have
-// come; together they never come back.
+// before the last left in the same slot, of whatever call, so that each 8 bytes say for themselves
+// whether they have come: bit 1 of a round is not that of the one two before. Together they do not
+// come back before 2^62 rounds.
 struct LlFlags {
   std::uint32_t even = 0;
   std::uint32_t odd = 0;
 };
 constexpr LlFlags ll_flags(std::uint64_t round, std::uint32_t fingerprint) {
+  constexpr std::uint32_t kTurns = 2;
   const auto low = static_cast<std::uint32_t>(round);
-  return {low, fingerprint ^ static_cast<std::uint32_t>(round >> 32) ^ low};
+  const std::uint32_t mixed = fingerprint ^ (static_cast<std::uint32_t>(round >> 32) << 2) ^ low;
+  return {low, (mixed & ~kTurns) | (low & kTurns)};
 }
 
 // Where things lie in an arena, for the packets of one protocol, in bytes: so that a kernel adds

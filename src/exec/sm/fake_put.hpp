@@ -1,9 +1,11 @@
-// For tests: what the kernel of put_call.hpp does, on the host and one block after the other.
+// For tests: what the kernel of put_call.hpp does, on the host and one block after the other. It
+// leaves when its board says so or its deadline has passed, as kernels do.
 #pragma once
 
 #include "exec/sm/put_call.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -18,13 +20,16 @@ class FakePut {
   FakePut(const PutCall& call, Add add) : call_(call), add_(std::move(add)) {}
 
   void run() {
-    for (block_ = 0; block_ < call_.blocks; ++block_) {
+    for (block_ = 0; block_ < call_.blocks && alive_; ++block_) {
       number_ = call_.calls[block_] + 1;
       tell(kReady, others(), meeting());
       await(kReady, others(), [&](std::uint64_t word) { return word == meeting(); });
       std::uint64_t done = 0;
-      for (std::int64_t chunk = block_; chunk < call_.chunks; chunk += call_.blocks) {
+      for (std::int64_t chunk = block_; chunk < call_.chunks && alive_; chunk += call_.blocks) {
         run_chunk(chunk, ++done);
+      }
+      if (!alive_) {
+        return;
       }
       tell(kDone, others(), meeting());
       await(kDone, others(), [&](std::uint64_t word) { return word == meeting(); });
@@ -38,7 +43,7 @@ class FakePut {
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   std::uint32_t others() const { return ((1U << call_.ranks) - 1) & ~(1U << call_.rank); }
-  std::uint64_t meeting() const { return (number_ << 20) | (call_.fingerprint & 0xfffffU); }
+  std::uint64_t meeting() const { return (number_ << 32) | call_.fingerprint; }
 
   std::uint64_t& word(int owner, Kind kind, int source) const {
     return call_
@@ -52,14 +57,31 @@ class FakePut {
     }
   }
   template <typename Predicate>
-  void await(Kind kind, std::uint32_t ranks, Predicate is_there) const {
+  void await(Kind kind, std::uint32_t ranks, Predicate is_there) {
     for (int rank = 0; rank < call_.ranks; ++rank) {
-      while (has(ranks, rank) &&
+      while (has(ranks, rank) && alive_ &&
              !is_there(
                  std::atomic_ref(word(call_.rank, kind, rank)).load(std::memory_order_acquire))) {
-        std::this_thread::yield();
+        look_up();
       }
     }
+  }
+  void look_up() {
+    std::this_thread::yield();
+    if (call_.board == nullptr) {
+      return;
+    }
+    const std::chrono::nanoseconds deadline(call_.deadline_ns);
+    const bool is_late =
+        deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline;
+    if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) == 0 && !is_late) {
+      return;
+    }
+    auto none = Trouble::kNone;
+    std::atomic_ref(call_.board->trouble)
+        .compare_exchange_strong(none, is_late ? Trouble::kDeadline : Trouble::kAborted);
+    std::atomic_ref(call_.board->abort).store(1, std::memory_order_release);
+    alive_ = false;
   }
 
   // The parts of a range that belong to a chunk.
@@ -77,18 +99,25 @@ class FakePut {
     std::memcpy(to + part.at, from + part.at, static_cast<std::size_t>(part.length));
   }
 
-  void run_chunk(std::int64_t chunk, std::uint64_t done) const {
+  void run_chunk(std::int64_t chunk, std::uint64_t done) {
+    const Transfer& any = call_.puts[at((call_.rank + 1) % call_.ranks)];
     for (const Transfer& put : call_.puts) {
-      visit(put.from, put.bytes, chunk, [&](UnitPart part) { copy(put.from, put.to, part); });
+      const std::byte* const from = call_.same_for_all ? any.from : put.from;
+      visit(from, put.bytes, chunk, [&](UnitPart part) { copy(from, put.to, part); });
     }
     if (call_.operands_of != 0) {
       reduce(chunk);
     }
-    tell(kPassed, call_.passed_on_by, (number_ << 28) | done);
+    if (chunk < call_.passed_chunks) {
+      tell(kPassed, call_.passed_on_by, (number_ << 28) | done);
+    }
     if (call_.passed_by >= 0) {
       await(kPassed, 1U << call_.passed_by, [&](std::uint64_t word) {
         return word >= ((number_ << 28) | done);
       });
+      if (!alive_) {
+        return;
+      }
       visit(call_.arrived, call_.result_bytes, chunk, [&](UnitPart part) {
         store_results(call_.arrived + part.at, part);
       });
@@ -127,6 +156,8 @@ class FakePut {
   Add add_;
   int block_ = 0;
   std::uint64_t number_ = 0;
+  bool alive_ = true;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace sennit::sm

@@ -11,9 +11,12 @@ TEST(LlFlags, TellARoundFromTheOneTwoBefore) {
   for (const std::uint64_t round :
        {std::uint64_t{3}, std::uint64_t{1} << 32, (std::uint64_t{7} << 32) + 1}) {
     const LlFlags now = ll_flags(round, 0xabcdef01U);
-    const LlFlags before = ll_flags(round - 2, 0xabcdef01U);
-    EXPECT_NE(now.even, before.even);
-    EXPECT_NE(now.odd, before.odd);
+    for (const std::uint32_t other : {0xabcdef01U, 0xabcdef03U, 0xabcdef07U}) {
+      const LlFlags before = ll_flags(round - 2, other);
+      EXPECT_NE(now.even, before.even);
+      EXPECT_NE(now.odd, before.odd);
+    }
+    EXPECT_NE(now.odd, ll_flags(round, 0xabcdef00U).odd);
     const LlFlags wrapped = ll_flags(round + (std::uint64_t{1} << 32), 0xabcdef01U);
     EXPECT_EQ(now.even, wrapped.even);
     EXPECT_NE(now.odd, wrapped.odd);

@@ -39,6 +39,7 @@ struct PutCall {
   std::int64_t result_bytes = 0;
 
   std::uint32_t passed_on_by = 0;  // ranks that pass on what this one puts
+  std::int64_t passed_chunks = 0;  // of the longest put to another rank
   std::int8_t passed_by = -1;      // rank; -1: nothing is passed on
   bool same_for_all = false;       // all puts are of one range
 

@@ -27,10 +27,8 @@ struct PutWords {
     return call.words[owner] + place;
   }
 
-  // A call that differs between ranks never matches.
-  __device__ std::uint64_t meeting() const {
-    return (number << 20) | (call.fingerprint & 0xfffffu);
-  }
+  // Differs from that of the call before, and between ranks whose calls differ.
+  __device__ std::uint64_t meeting() const { return (number << 32) | call.fingerprint; }
   __device__ std::uint64_t progress(std::int64_t chunks) const {
     return (number << 28) | static_cast<std::uint64_t>(chunks);
   }
@@ -146,10 +144,11 @@ __device__ __forceinline__ void put_chunk(const PutCall& call, std::int64_t chun
   }
 #pragma unroll 1
   for (int d = 1; d <= call.ranks; ++d) {
-    const Transfer& put = call.puts[peer_at(call, d)];
-    const Parts parts(put.from, put.bytes, chunk);
-    parts.load(put.from, units);
-    parts.store(put.to, units);
+    if (const Transfer& put = call.puts[peer_at(call, d)]; put.bytes > 0) {
+      const Parts parts(put.from, put.bytes, chunk);
+      parts.load(put.from, units);
+      parts.store(put.to, units);
+    }
   }
 }
 
@@ -171,7 +170,7 @@ __device__ __forceinline__ bool move_chunks(const PutCall& call, const PutWords&
   for (std::int64_t chunk = words.block; chunk < call.chunks; chunk += call.blocks) {
     put_chunk(call, chunk);
     ++done;
-    if (call.passed_on_by != 0) {
+    if (call.passed_on_by != 0 && chunk < call.passed_chunks) {
       words.tell(call.passed_on_by, PutWords::Kind::kPassed, words.progress(done));
     }
     if (call.passed_by >= 0) {

@@ -23,16 +23,20 @@ int shift_of(const void* address) {
 
 std::int64_t chunks_in(const Transfer& put) { return chunks_of(shift_of(put.from), put.bytes); }
 
-// What the peer does with what this rank sends it.
-void take(const DirectProgram& theirs, int rank, int peer, PutProgram& program) {
+// What the peer does with what this rank sends it, which is not more than one block.
+Status take(const DirectProgram& theirs, int rank, int peer, PutProgram& program) {
   const int first = theirs.arrive.of[at(rank)];
   const int second = theirs.collect.of[at(rank)];
+  if (first >= 0 && second >= 0) {
+    return fail(Code::kUnsupported, "rank {} puts two blocks into rank {}'s output", rank, peer);
+  }
   program.target.of[at(peer)] = first >= 0 ? first : second;
   program.operand.of[at(peer)] = theirs.push.of[at(rank)];
   const bool passes_on = theirs.arrival == Arrival::kStore && theirs.forward_to != 0;
   if (passes_on && first >= 0) {
     program.passed_on_by |= std::uint32_t{1} << peer;
   }
+  return {};
 }
 
 void bind_own(const DirectProgram& own,
@@ -70,8 +74,9 @@ void bind_puts(const PutProgram& program,
       put = {buffers.inputs[at(own.rank)] + from.begin,
              buffers.outputs[at(peer)] + to.begin,
              from.length};
-      any = &put;
+      any = any == nullptr ? &put : any;
     }
+    call.passed_chunks = std::max(call.passed_chunks, chunks_in(put));
     is_one_range =
         is_one_range && any != nullptr && put.from == any->from && put.bytes == any->bytes;
   }
@@ -128,7 +133,7 @@ Result<PutProgram> compile_put(const Schedule& schedule, int rank) {
     program.writes_outputs =
         program.writes_outputs || theirs.forward_to != 0 || (!reduces && theirs.arrive_from != 0);
     if (peer != rank) {
-      take(theirs, rank, peer, program);
+      SENNIT_RETURN_IF_ERROR(take(theirs, rank, peer, program));
     }
   }
   return program;

@@ -1,4 +1,4 @@
-#include "comm/device/pattern_test.hpp"
+#include "comm/device/arena_probe.hpp"
 
 #include <cstdint>
 #include <cstring>

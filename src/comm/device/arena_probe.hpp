@@ -1,4 +1,5 @@
-// Pattern test: whether what GPUs write into each other's memory arrives there as it was written.
+// The probe of arenas: whether what GPUs write into each other's memory arrives there as it was
+// written.
 //
 // That two devices may map each other's memory does not say so: with some IOMMUs and PCIe switches
 // every copy between them ends without an error and with wrong bytes. So each rank's copy engine
