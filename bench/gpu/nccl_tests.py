@@ -130,6 +130,14 @@ def share(text: str) -> dict[str, int]:
     }
 
 
+def ran_as_named(run: Run, answers: dict[str, Any]) -> bool:
+    """Whether Sennit ran, or passed on what needs NCCL, in our run, and did nothing in NCCL's."""
+    key = "passed_on" if run.needs_nccl else "calls"
+    shares = {name: answer["share"] for name, answer in answers.items()}
+    others = [share for name, share in shares.items() if name != "ours"]
+    return shares["ours"][key] > 0 and not any(any(share.values()) for share in others)
+
+
 def wrong(rows: list[dict[str, Any]]) -> float:
     """Wrong elements of all rows, which programs do not count in place where they cannot run so."""
     places = [row.get(place) or {} for row in rows for place in ("out_of_place", "in_place")]
@@ -156,11 +164,13 @@ def compare(arguments: argparse.Namespace, run: Run, scratch: Path) -> dict[str,
         fallback = str(arguments.nvidia) if run.needs_nccl else "none"
         answers[name] = execute(line, getattr(arguments, name), fallback, report)
     ours = answers["ours"]
+    is_right = ours["code"] == 0 and bool(ours["rows"]) and wrong(ours["rows"]) == 0
     result = {
         "program": f"{run.collective}_perf",
         "ranks_are": run.ranks_are,
         "arguments": " ".join(run.arguments),
-        "passed": ours["code"] == 0 and bool(ours["rows"]) and wrong(ours["rows"]) == 0,
+        "passed": is_right and ran_as_named(run, answers),
+        "ran_as_named": ran_as_named(run, answers),
         "checked_rows": len(ours["rows"]),
         "ran_on_sennit": ours["share"],
     }

@@ -66,14 +66,18 @@ ncclResult_t typed(ncclComm_t comm, ncclDataType_t type, Run&& run) {
   });
 }
 
+void count(ncclComm_t comm, const Elements& elements) {
+  comm->calls.fetch_add(1, std::memory_order_relaxed);
+  comm->bytes.fetch_add(bytes_of(elements), std::memory_order_relaxed);
+}
+
 // Runs a call, and counts it if it was taken.
 template <typename Run>
 ncclResult_t moving(ncclComm_t comm, const Elements& elements, Run&& run) {
   return typed(comm, elements.type, [&](sennit_comm_t c, sennit_dtype_t dtype) {
     const sennit_status_t status = run(c, dtype);
     if (status == SENNIT_OK || status == SENNIT_IN_PROGRESS) {
-      comm->calls.fetch_add(1, std::memory_order_relaxed);
-      comm->bytes.fetch_add(bytes_of(elements), std::memory_order_relaxed);
+      count(comm, elements);
     }
     return status;
   });
@@ -93,8 +97,15 @@ ncclResult_t exchanging(
     return moving(comm, elements, run);
   }
   const auto dtype = dtype_of(type);
-  message.dtype = dtype.value_or(SENNIT_UINT8);
-  return dtype ? exchange_with_self(comm, message) : moving(comm, elements, run);
+  if (!dtype) {
+    return moving(comm, elements, run);
+  }
+  message.dtype = *dtype;
+  const ncclResult_t result = exchange_with_self(comm, message);
+  if (result == ncclSuccess) {
+    count(comm, elements);
+  }
+  return result;
 }
 
 // Runs a reduction whose type and operator are known.

@@ -17,6 +17,8 @@ struct ncclComm {
   // NVIDIA's communicator of the same ranks, or why there is none. All ranks have the same.
   ncclComm_t companion = nullptr;
   std::string why_no_companion = "no window or device communicator was made on this communicator";
+  // Whether its windows are the companion's, too; all ranks have the same.
+  bool nvidia_keeps_windows = false;
   // Whether a window was made, and whether NCCL was asked for.
   bool has_had_windows = false;
   bool companion_sought = false;

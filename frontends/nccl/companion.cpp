@@ -2,9 +2,11 @@
 
 #include "fallback.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace sennit_nccl {
@@ -12,8 +14,9 @@ namespace {
 
 // What each rank tells the others before any of them starts.
 struct Offer {
-  int version = 0;    // 0: it has no NCCL
-  ncclUniqueId id{};  // of rank 0
+  int version = 0;             // 0: it has no NCCL
+  bool keeps_windows = false;  // it named the library, so that memory and windows are NCCL's
+  ncclUniqueId id{};           // of rank 0
 };
 
 // The same ranks in host memory, on which a few bytes pass that no GPU has to see.
@@ -28,6 +31,7 @@ class HostRanks {
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
     config.name = "companion";
     config.device = "host";
+    config.paths = "shm,cma";  // not those of `like`, which may join GPUs alone
     sennit_comm_rank(like->comm, &rank_);
     sennit_comm_size(like->comm, &size_);
     return sennit_comm_split(like->comm, 0, rank_, &comm_, &config);
@@ -55,6 +59,7 @@ Offer my_offer(int rank, bool offers) {
     return offer;
   }
   offer.version = fallback().version;
+  offer.keeps_windows = is_fallback_named();
   if (rank == 0 && fallback().handle != nullptr) {
     auto* const get_id = fallback().function<decltype(ncclGetUniqueId)>("ncclGetUniqueId");
     if (get_id == nullptr || get_id(&offer.id) != ncclSuccess) {
@@ -85,7 +90,19 @@ std::string objection(const std::vector<Offer>& all, bool offers) {
   return {};
 }
 
-// Joins NCCL's ranks; if one fails, none has a companion.
+// Ends a communicator of NCCL's. No call of the program can answer what it says.
+void end_theirs(ncclComm_t comm, ncclComm_t theirs, const char* name) {
+  const ncclResult_t ended =
+      on_device(comm, [&] { return fallback().function<decltype(ncclCommDestroy)>(name)(theirs); });
+  if (ended != ncclSuccess) {
+    const std::string line =
+        std::string(name) + " of a companion answered " + std::to_string(ended);
+    sennit_tool_log("nccl", line.c_str());
+  }
+}
+
+// Joins NCCL's ranks; if one fails, none has a companion. If it fails before NCCL's ranks have met,
+// the others wait in there for as long as NCCL does.
 sennit_status_t join_nccl(ncclComm_t comm, HostRanks& ranks, const ncclUniqueId& id) {
   ncclComm_t made = nullptr;
   const ncclResult_t joined = on_device(comm, [&] {
@@ -94,16 +111,19 @@ sennit_status_t join_nccl(ncclComm_t comm, HostRanks& ranks, const ncclUniqueId&
   });
   std::vector<int> results;
   const sennit_status_t told = ranks.gather(static_cast<int>(joined), results);
-  for (std::size_t rank = 0; rank < results.size() && comm->why_no_companion.empty(); ++rank) {
-    if (told == SENNIT_OK && results[rank] != ncclSuccess) {
-      comm->why_no_companion = "NCCL's rank " + std::to_string(rank) + " answered " +
-                               std::to_string(results[rank]) + " to ncclCommInitRank";
-    }
+  const auto failed =
+      std::ranges::find_if(results, [](int result) { return result != ncclSuccess; });
+  if (told != SENNIT_OK) {
+    comm->why_no_companion =
+        std::string("the ranks could not tell each other how they joined NCCL's: ") + last_error();
+  } else if (failed != results.end()) {
+    comm->why_no_companion = "NCCL's rank " + std::to_string(failed - results.begin()) +
+                             " answered " + std::to_string(*failed) + " to ncclCommInitRank";
   }
-  if (told == SENNIT_OK && comm->why_no_companion.empty()) {
+  if (comm->why_no_companion.empty()) {
     comm->companion = made;
   } else if (joined == ncclSuccess) {
-    fallback().function<decltype(ncclCommAbort)>("ncclCommAbort")(made);
+    end_theirs(comm, made, "ncclCommAbort");
   }
   return told;
 }
@@ -119,6 +139,49 @@ std::map<ncclWindow_t, Window>& windows() {
   return *all;
 }
 
+ncclResult_t end_nvidias_window(ncclComm_t comm, ncclWindow_t window) {
+  const ncclResult_t ended = on_device(comm, [&] {
+    return fallback().function<decltype(ncclCommWindowDeregister)>("ncclCommWindowDeregister")(
+        comm->companion, window);
+  });
+  return answer_of("ncclCommWindowDeregister", ended, comm->companion);
+}
+
+// Takes the library's registration along, for collectives on the window's memory.
+ncclResult_t make_nvidias_window(
+    ncclComm_t comm, void* buffer, std::size_t bytes, ncclWindow_t* window, int flags) {
+  ncclWindow_t theirs = nullptr;
+  const ncclResult_t made = on_device(comm, [&] {
+    return fallback().function<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister")(
+        comm->companion, buffer, bytes, &theirs, flags);
+  });
+  if (made != ncclSuccess) {
+    return answer_of("ncclCommWindowRegister", made, comm->companion);
+  }
+  void* registration = nullptr;
+  const ncclResult_t registered =
+      result_of(sennit_comm_register(comm->comm, buffer, bytes, &registration));
+  if (registered != ncclSuccess) {
+    end_nvidias_window(comm, theirs);
+    return registered;
+  }
+  const std::scoped_lock lock(windows_mutex);
+  windows()[theirs] = {comm, registration};
+  *window = theirs;
+  return ncclSuccess;
+}
+
+// What a rank has found out about a companion.
+void tell_of_companion(ncclComm_t comm) {
+  const std::string keeps = comm->nvidia_keeps_windows ? "windows and " : "";
+  const std::string what = comm->companion != nullptr
+                               ? "NCCL " + version_text(fallback().version) + " (" +
+                                     fallback().path + ") keeps the " + keeps +
+                                     "device communicators of a communicator"
+                               : "windows are hints on a communicator: " + comm->why_no_companion;
+  sennit_tool_log("nccl", what.c_str());
+}
+
 }  // namespace
 
 void say_what_is_ours() {
@@ -127,10 +190,11 @@ void say_what_is_ours() {
     if (std::getenv("SENNIT_DEBUG") == nullptr) {
       return;  // finding the library reads the search paths of all that is loaded
     }
-    const std::string path = fallback_path();
-    const std::string rest = path.empty() || path == "none"
-                                 ? "refused: " + open_fallback(path).why_not
-                                 : "passed on to the NCCL in " + path;
+    std::string rest;
+    for (const std::string& file : fallback_files()) {
+      rest += (rest.empty() ? "would be passed on to the NCCL in " : " or ") + file;
+    }
+    rest = rest.empty() ? "refused: " + open_fallback({}).why_not : rest;
     sennit_tool_log(
         "nccl",
         ("communicators, collectives, sends, receives and operators are Sennit's; what "
@@ -169,16 +233,15 @@ ncclResult_t seek_companion(ncclComm_t comm, bool offers) {
   status = status == SENNIT_OK ? ranks.gather(my_offer(ranks.rank(), offers), all) : status;
   if (status == SENNIT_OK) {
     comm->why_no_companion = objection(all, offers);
+    comm->nvidia_keeps_windows = std::ranges::all_of(all, &Offer::keeps_windows);
     // If two ranks differ, each differs from one: all object, or none.
     status = comm->why_no_companion.empty() ? join_nccl(comm, ranks, all.front().id) : status;
+  } else {
+    comm->why_no_companion =
+        std::string("the ranks could not tell each other which NCCL they have: ") + last_error();
   }
   comm->companion_sought = offers && status == SENNIT_OK;
-  const std::string what =
-      comm->companion != nullptr
-          ? "NCCL " + version_text(fallback().version) + " (" + fallback().path +
-                ") keeps the windows and device communicators of a communicator"
-          : "windows are hints on a communicator: " + comm->why_no_companion;
-  sennit_tool_log("nccl", what.c_str());
+  tell_of_companion(comm);
   return result_of(status);
 }
 
@@ -197,10 +260,7 @@ void end_companion(ncclComm_t comm, bool abort) {
     const std::scoped_lock lock(windows_mutex);
     std::erase_if(windows(), [&](const auto& entry) { return entry.second.comm == comm; });
   }
-  on_device(comm, [&] {
-    const char* const name = abort ? "ncclCommAbort" : "ncclCommDestroy";
-    return fallback().function<decltype(ncclCommDestroy)>(name)(comm->companion);
-  });
+  end_theirs(comm, comm->companion, abort ? "ncclCommAbort" : "ncclCommDestroy");
   comm->companion = nullptr;
 }
 
@@ -212,45 +272,40 @@ ncclResult_t make_window(
       return sought;
     }
   }
-  comm->has_had_windows = true;
-  ncclWindow_t theirs = nullptr;
-  if (comm->companion != nullptr) {
-    const ncclResult_t made = on_device(comm, [&] {
-      return fallback().function<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister")(
-          comm->companion, buffer, bytes, &theirs, flags);
-    });
-    if (made != ncclSuccess) {
-      return answer_of("ncclCommWindowRegister", made, comm->companion);
-    }
+  const bool is_first = !std::exchange(comm->has_had_windows, true);
+  if (comm->companion != nullptr && comm->nvidia_keeps_windows) {
+    return make_nvidias_window(comm, buffer, bytes, window, flags);
+  }
+  if (comm->companion != nullptr && is_first) {
+    sennit_tool_warn("nccl",
+                     "windows are hints, which the kernels of this communicator's device "
+                     "communicators cannot use: SENNIT_NCCL_FALLBACK_LIB is not set on all ranks");
   }
   void* registration = nullptr;
   const ncclResult_t registered =
       result_of(sennit_comm_register(comm->comm, buffer, bytes, &registration));
-  *window = theirs != nullptr ? theirs : static_cast<ncclWindow_t>(registration);
-  if (theirs != nullptr) {
-    const std::scoped_lock lock(windows_mutex);
-    windows()[theirs] = {comm, registration};
-  }
+  *window = static_cast<ncclWindow_t>(registration);
   return registered;
 }
 
 ncclResult_t end_window(ncclComm_t comm, ncclWindow_t window) {
-  void* registration = window;
-  if (is_nvidias(window)) {
-    {
-      const std::scoped_lock lock(windows_mutex);
-      registration = windows().at(window).registration;
-      windows().erase(window);
-    }
-    const ncclResult_t ended = on_device(comm, [&] {
-      return fallback().function<decltype(ncclCommWindowDeregister)>("ncclCommWindowDeregister")(
-          comm->companion, window);
-    });
-    if (ended != ncclSuccess) {
-      return answer_of("ncclCommWindowDeregister", ended, comm->companion);
-    }
+  std::unique_lock lock(windows_mutex);
+  const auto found = windows().find(window);
+  if (found == windows().end()) {
+    return result_of(sennit_comm_deregister(comm->comm, window));
   }
-  return result_of(sennit_comm_deregister(comm->comm, registration));
+  if (found->second.comm != comm) {
+    return refuse(ncclInvalidArgument, "the window is one of another communicator");
+  }
+  // Out of the table before NCCL ends it and may give its address to a window of another thread.
+  auto taken = windows().extract(found);
+  lock.unlock();
+  if (const ncclResult_t ended = end_nvidias_window(comm, window); ended != ncclSuccess) {
+    lock.lock();
+    windows().insert(std::move(taken));
+    return ended;
+  }
+  return result_of(sennit_comm_deregister(comm->comm, taken.mapped().registration));
 }
 
 bool is_nvidias(ncclWindow_t window) {

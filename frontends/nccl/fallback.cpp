@@ -2,6 +2,8 @@
 
 #include "nccl_abi.h"
 
+#include "sennit/tools.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -68,26 +70,29 @@ std::string own_file() {
   return known && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-// The first libnccl.so.2 that is not this one where an object's needs are looked for.
-std::string found_beside(void* object) {
+// Each libnccl.so.2 that is not this one where an object's needs are looked for.
+void find_beside(void* object, std::vector<std::string>& files) {
   for (const std::string& folder : search_path(object)) {
     const std::string path = (std::filesystem::path(folder) / kName).string();
     std::error_code ignored;
     if (::access(path.c_str(), R_OK) == 0 &&
         !std::filesystem::equivalent(path, own_file(), ignored)) {
-      return std::filesystem::absolute(path, ignored).string();
+      std::string file = std::filesystem::absolute(path, ignored).string();
+      if (std::ranges::find(files, file) == files.end()) {
+        files.push_back(std::move(file));
+      }
     }
   }
-  return {};
 }
 
 // Programs that link with NCCL first, then those that may open it by its name, in loading order.
-std::string would_have_been_loaded() {
+std::vector<std::string> could_have_been_loaded() {
   void* const program = ::dlopen(nullptr, RTLD_LAZY);
   link_map* first = nullptr;
   if (program == nullptr || ::dlinfo(program, RTLD_DI_LINKMAP, static_cast<void*>(&first)) != 0) {
     return {};
   }
+  std::vector<std::string> files;
   for (const bool linked : {true, false}) {
     for (const link_map* object = first; object != nullptr; object = object->l_next) {
       if (needs_nccl(*object) != linked) {
@@ -95,16 +100,16 @@ std::string would_have_been_loaded() {
       }
       const bool is_program = object->l_name == nullptr || *object->l_name == '\0';
       void* const handle = is_program ? program : ::dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
-      std::string path = handle != nullptr ? found_beside(handle) : std::string();
-      if (handle != nullptr && !is_program) {
-        ::dlclose(handle);
+      if (handle == nullptr) {
+        continue;
       }
-      if (!path.empty()) {
-        return path;
+      find_beside(handle, files);
+      if (!is_program) {
+        ::dlclose(handle);
       }
     }
   }
-  return {};
+  return files;
 }
 
 Fallback refused(std::string path, std::string why) {
@@ -122,6 +127,37 @@ int open_flags() {
 #else
   return RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
 #endif
+}
+
+Fallback open_file(const std::string& path) {
+  // By an absolute name the loader opens the file itself; libnccl.so.2 alone would be this library.
+  std::error_code ignored;
+  const std::string file = std::filesystem::absolute(path, ignored).string();
+  Fallback opened;
+  opened.path = path;
+  opened.handle = ::dlopen(file.c_str(), open_flags());
+  if (opened.handle == nullptr) {
+    const char* const error = ::dlerror();
+    return refused(path, "it cannot be opened: " + std::string(error != nullptr ? error : "?"));
+  }
+  using GetVersion = decltype(ncclGetVersion);
+  auto* const get_version = opened.function<GetVersion>("ncclGetVersion");
+  std::string why;
+  const bool is_sennit = ::dlsym(opened.handle, "sennit_version") != nullptr;
+  if (is_sennit) {
+    why = "it is Sennit itself";
+  } else if (get_version == nullptr || get_version(&opened.version) != ncclSuccess) {
+    why = "it is no NCCL: it has no ncclGetVersion";
+  } else if (opened.version / 10000 != kMajor || opened.version < kOldest) {
+    why = "it is NCCL " + version_text(opened.version) + "; this needs " + version_text(kOldest) +
+          " or a later 2.x";
+  }
+  if (!why.empty()) {
+    ::dlclose(opened.handle);
+    opened = refused(path, why);
+    opened.is_sennit = is_sennit;
+  }
+  return opened;
 }
 
 }  // namespace
@@ -143,47 +179,39 @@ std::string_view why_not_named() {
              : "SENNIT_NCCL_FALLBACK_LIB is not set, so that memory and windows are Sennit's";
 }
 
-std::string fallback_path() {
-  return setting() == "" || setting() == "auto" ? would_have_been_loaded() : std::string(setting());
+std::vector<std::string> fallback_files() {
+  if (setting() == "none") {
+    return {};
+  }
+  return setting() == "" || setting() == "auto" ? could_have_been_loaded()
+                                                : std::vector<std::string>{std::string(setting())};
 }
 
-Fallback open_fallback(const std::string& path) {
-  if (path == "none") {
+Fallback open_fallback(const std::vector<std::string>& files) {
+  if (setting() == "none") {
     return refused({}, "SENNIT_NCCL_FALLBACK_LIB is none");
   }
-  if (path.empty()) {
-    return refused({}, "no other libnccl.so.2 was found; SENNIT_NCCL_FALLBACK_LIB can name it");
-  }
-  // By an absolute name the loader opens the file itself; libnccl.so.2 alone would be this library.
-  std::error_code ignored;
-  const std::string file = std::filesystem::absolute(path, ignored).string();
-  Fallback opened;
-  opened.path = path;
-  opened.handle = ::dlopen(file.c_str(), open_flags());
-  if (opened.handle == nullptr) {
-    const char* const error = ::dlerror();
-    return refused(path, "it cannot be opened: " + std::string(error != nullptr ? error : "?"));
-  }
-  using GetVersion = decltype(ncclGetVersion);
-  auto* const get_version = opened.function<GetVersion>("ncclGetVersion");
-  std::string why;
-  if (::dlsym(opened.handle, "sennit_version") != nullptr) {
-    why = "it is Sennit itself";  // this file or another build; its own dependencies tell it
-  } else if (get_version == nullptr || get_version(&opened.version) != ncclSuccess) {
-    why = "it is no NCCL: it has no ncclGetVersion";
-  } else if (opened.version / 10000 != kMajor || opened.version < kOldest) {
-    why = "it is NCCL " + version_text(opened.version) + "; this needs " + version_text(kOldest) +
-          " or a later 2.x";
-  }
-  if (!why.empty()) {
-    ::dlclose(opened.handle);
-    return refused(path, why);
+  Fallback opened =
+      refused({}, "no other libnccl.so.2 was found; SENNIT_NCCL_FALLBACK_LIB can name it");
+  for (const std::string& file : files) {
+    opened = open_file(file);
+    if (!opened.is_sennit) {
+      break;
+    }
   }
   return opened;
 }
 
 const Fallback& fallback() {
-  static const Fallback* const opened = new Fallback(open_fallback(fallback_path()));
+  static const Fallback* const opened = [] {
+    auto* const made = new Fallback(open_fallback(fallback_files()));
+    if (is_fallback_named() && made->handle == nullptr) {
+      const std::string line = "SENNIT_NCCL_FALLBACK_LIB is of no use: " + made->path +
+                               (made->path.empty() ? "" : ": ") + made->why_not;
+      sennit_tool_warn("nccl", line.c_str());
+    }
+    return made;
+  }();
   return *opened;
 }
 

@@ -1,9 +1,10 @@
-// NVIDIA's own NCCL beside this library, for what this library has not: found as the loader would
-// have found it, opened so that neither of the two calls into the other.
+// NVIDIA's own NCCL beside this library, for what this library has not: found where the loader
+// would have looked for it, opened so that neither of the two calls into the other.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sennit_nccl {
 
@@ -13,6 +14,7 @@ struct Fallback {
   int version = 0;  // as ncclGetVersion says it
   void* handle = nullptr;
   std::string why_not;
+  bool is_sennit = false;  // why not: it is this library or another build of it
 
   // A function of the library by its name; null where its version has none.
   template <typename Function>
@@ -31,12 +33,13 @@ bool is_fallback_named();
 // Why it is not.
 std::string_view why_not_named();
 
-// The file that SENNIT_NCCL_FALLBACK_LIB names; where it is `auto` or not set, the libnccl.so.2
-// that the program would have got without this one. "none" as it is. Empty: none was found.
-std::string fallback_path();
+// The file that SENNIT_NCCL_FALLBACK_LIB names; where it is `auto` or not set, each libnccl.so.2
+// beside this one that the program could have got, the likeliest first. None where it is `none`.
+// The loader's cache (ld.so.cache) and the folders for kinds of processors are not searched.
+std::vector<std::string> fallback_files();
 
-// Opens a file as the fallback. `path` is empty or "none" where there shall be none.
-Fallback open_fallback(const std::string& path);
+// Opens the first of these files that is not this library or another build of it.
+Fallback open_fallback(const std::vector<std::string>& files);
 
 // The process's: opened at the first call, and never closed.
 const Fallback& fallback();

@@ -104,11 +104,9 @@ ncclResult_t pair_up(ncclComm_t comm, const SelfMessages& messages) {
   return result_of(status);
 }
 
-// Side by side, for each may wait for another.
+// Side by side, for each may wait for another; and apart from this thread, whose group of the
+// library is still open: a call that an act makes would wait there for the group's end.
 ncclResult_t run_all(const std::vector<Acts>& all) {
-  if (all.size() == 1) {
-    return all.front().run();
-  }
   std::vector<ncclResult_t> results(all.size(), ncclSuccess);
   std::vector<std::string> errors(all.size());
   {
@@ -152,6 +150,7 @@ ncclResult_t now_or_at_end(ncclComm_t comm, Act act) {
   if (!in_group()) {
     return act();
   }
+  hold_until_end(comm);
   std::vector<Acts>& all = group().acts;
   auto of_comm = std::ranges::find(all, comm, &Acts::comm);
   if (of_comm == all.end()) {
@@ -167,7 +166,6 @@ ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
                   "a rank's send to itself and its receive belong into one group");
   }
   hold_until_end(comm);
-  comm->calls.fetch_add(1, std::memory_order_relaxed);
   SelfMessages& messages = group().to_self[comm];
   (message.receives ? messages.receives : messages.sends).push_back(message);
   return ncclSuccess;

@@ -112,6 +112,8 @@ SENNIT_API void sennit_tool_free(char* answer);
 
 /* For front ends: one INFO line where the library's own go, if SENNIT_DEBUG lets it through. */
 SENNIT_API void sennit_tool_log(const char* subsystem, const char* text);
+/* The same at WARN. */
+SENNIT_API void sennit_tool_warn(const char* subsystem, const char* text);
 /* For front ends: calls act(argument) with the communicator's device as the thread's current. */
 SENNIT_API sennit_status_t sennit_tool_on_device(sennit_comm_t comm,
                                                  void (*act)(void*),

@@ -21,11 +21,14 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 SUITES = ("operations", "streams", "memory", "groups")
 PARTS = (*SUITES, "killed", "left", "training")
 TOLD_WITHIN_S = 30.0
+# What NCCL's results are called in PyTorch's texts.
+RESULT = re.compile(r"\bnccl(UnhandledCuda|System|Internal|Remote)Error\b|\bncclInvalid\w+")
 SHARE = re.compile(r"ends: (\d+) calls of (\d+) bytes ran on Sennit, (\d+) were passed on")
 
 
@@ -235,6 +238,13 @@ def share(folder: Path) -> dict[str, int]:
     return total
 
 
+def ran_as_named(options: argparse.Namespace, jobs: dict[str, Any]) -> bool:
+    """Whether Sennit ran in our job and in no other: else the comparison is of NCCL with itself."""
+    return options.device == "cpu" or all(
+        (job["share"]["calls"] > 0) == (name == "ours") for name, job in jobs.items()
+    )
+
+
 def both(options: argparse.Namespace, part: str, root: Path) -> dict[str, Any]:
     """Runs a part over both libraries."""
     jobs = {}
@@ -278,13 +288,17 @@ def compare_cases(options: argparse.Namespace, part: str, root: Path) -> dict[st
             else:
                 differing.append({"rank": rank, "case": name, **difference(found, expected)})
     result = {
-        "passed": not differing and same > 0 and jobs["ours"]["ended"],
+        "passed": not differing
+        and same > 0
+        and jobs["ours"]["ended"]
+        and ran_as_named(options, jobs),
         "same": same,
         "failing_in_both": sorted(failing_in_both),
         "differing": differing,
         "stopped": stopped,
         "libraries": sorted(loaded),
         "ran_on_sennit": jobs["ours"]["share"],
+        "ran_as_named": ran_as_named(options, jobs),
     }
     if not all(job["ended"] for job in jobs.values()):
         result["jobs"] = failure(jobs)["jobs"]
@@ -292,10 +306,17 @@ def compare_cases(options: argparse.Namespace, part: str, root: Path) -> dict[st
 
 
 def is_same(found: Any, expected: Any) -> bool:
-    """Equal to the bit; where NCCL itself fails, both must."""
-    if isinstance(expected, str) or isinstance(found, str):
-        return isinstance(expected, str) and isinstance(found, str)
+    """Equal to the bit; where NCCL itself fails, both must, with the same error."""
+    if isinstance(expected, str) and isinstance(found, str):
+        return error_of(found) == error_of(expected)
     return bool(found == expected)
+
+
+def error_of(text: str) -> tuple[str, str]:
+    """Its class and NCCL's name of it; of one that is PyTorch's alone, its words."""
+    kind, _, words = text.partition(": ")
+    result = RESULT.search(words)
+    return kind, result.group() if result else words
 
 
 def difference(found: Any, expected: Any) -> dict[str, str]:
@@ -310,7 +331,7 @@ def compare_losses(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, An
     """
     pairs = list(zip(ours["losses"], theirs["losses"], strict=True))
     apart = [abs(a - b) / abs(b) for a, b in pairs]
-    ends = [sum(losses["losses"][-10:]) / 10 for losses in (ours, theirs)]
+    ends = [fmean(losses["losses"][-10:]) for losses in (ours, theirs)]
     return {
         "passed": max(apart[:10]) < 1e-2 and abs(ends[0] - ends[1]) < 0.1 * abs(ends[1]),
         "steps": len(pairs),
@@ -341,11 +362,15 @@ def compare_training(options: argparse.Namespace, root: Path) -> dict[str, Any]:
     }
     ended = all(job["ended"] for job in jobs.values())
     result = {
-        "passed": ended and bool(models) and all(m["passed"] for m in models.values()),
+        "passed": ended
+        and bool(models)
+        and all(m["passed"] for m in models.values())
+        and ran_as_named(options, jobs),
         "models": models,
-        "not_run": {name: r for name, r in ours.items() if "absent" in r or "failed" in r},
+        "not_run": {name: r for name, r in ours.items() if "absent" in r},
         "handed_to_nccl": ours.get("handed to NCCL"),
         "ran_on_sennit": jobs["ours"]["share"],
+        "ran_as_named": ran_as_named(options, jobs),
     }
     if not ended:
         result["jobs"] = failure(jobs)["jobs"]
@@ -362,7 +387,8 @@ def check_killed(options: argparse.Namespace, root: Path) -> dict[str, Any]:
         for rank in range(options.ranks - 1)
     ]
     passed = all(t["after_s"] is not None and t["survivors_sum"] == options.ranks - 1 for t in told)
-    return {"passed": passed, "told": told}
+    ran = ran_as_named(options, {"ours": job})
+    return {"passed": passed and ran, "told": told, "ran_as_named": ran}
 
 
 def check_left(options: argparse.Namespace, root: Path) -> dict[str, Any]:
@@ -385,8 +411,8 @@ def failure(jobs: dict[str, Any]) -> dict[str, Any]:
 def show(part: str, result: dict[str, Any], elapsed_s: float) -> None:
     """A few lines of a part."""
     print(f"torch {part}: {'passed' if result['passed'] else 'FAILED'} in {elapsed_s:.0f} s")
-    keys = ("same", "libraries", "ran_on_sennit", "handed_to_nccl", "not_run", "failing_in_both")
-    for key in keys:
+    keys = ("same", "libraries", "ran_on_sennit", "ran_as_named", "handed_to_nccl", "not_run")
+    for key in (*keys, "failing_in_both"):
         if key in result:
             print(f"  {key}: {result[key]}")
     entries = (*result.get("stopped", []), *result.get("differing", [])[:40])

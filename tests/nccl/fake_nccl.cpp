@@ -1,6 +1,7 @@
 // Stands for NVIDIA's NCCL: writes down what it is called with, and moves nothing. It has no
 // ncclWaitSignal, as an older NCCL has not. FAKE_NCCL_VERSION is what it says it is, and the rank
-// FAKE_NCCL_FAILS_AT cannot join.
+// FAKE_NCCL_FAILS_AT cannot join. Where FAKE_NCCL_DIES is set the process ends while it joins, with
+// FAKE_NCCL_FAILS_TO_END ncclCommDestroy fails, with FAKE_NCCL_KEEPS_WINDOWS the end of a window.
 #include "nccl_abi.h"
 
 #include <atomic>
@@ -55,6 +56,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   write_down("ncclCommInitRank rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
              " id " + std::to_string(id.internal[0]) + std::to_string(id.internal[127]));
+  if (number("FAKE_NCCL_DIES", 0) != 0) {
+    std::_Exit(1);
+  }
   if (rank == number("FAKE_NCCL_FAILS_AT", -1)) {
     return ncclSystemError;
   }
@@ -65,7 +69,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   write_down("ncclCommDestroy" + of_rank(comm));
   delete comm;
-  return ncclSuccess;
+  return number("FAKE_NCCL_FAILS_TO_END", 0) != 0 ? ncclSystemError : ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
@@ -102,7 +106,7 @@ ncclResult_t ncclCommWindowRegister(
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t /*window*/) {
   write_down("ncclCommWindowDeregister" + of_rank(comm));
-  return ncclSuccess;
+  return number("FAKE_NCCL_KEEPS_WINDOWS", 0) != 0 ? ncclInvalidUsage : ncclSuccess;
 }
 
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* result) {

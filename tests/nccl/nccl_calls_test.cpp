@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -398,6 +400,33 @@ TEST(NcclCommunicators, AnAbortLetsAThreadOutOfItsCallBeforeItFrees) {
       EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
     });
   }
+}
+
+// What waits for its group's end is a call, too.
+TEST(NcclCommunicators, AnAbortFreesNothingThatAGroupWillUse) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    ncclComm_t doomed = nullptr;
+    ASSERT_DONE(ncclCommSplit(comm, 0, 0, &doomed, nullptr));
+    if (rank == 0) {
+      std::array<char, 64> buffer{};
+      ncclWindow_t window = nullptr;
+      EXPECT_DONE(ncclGroupStart());
+      EXPECT_DONE(ncclCommWindowRegister(doomed, buffer.data(), buffer.size(), &window, 1));
+      std::atomic<bool> is_freed{false};
+      const std::jthread watchdog([&] {
+        EXPECT_DONE(ncclCommAbort(doomed));
+        is_freed = true;
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ASSERT_FALSE(is_freed);
+      EXPECT_NE(ncclGroupEnd(), ncclSuccess);
+    }
+    float x = 1;
+    EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+    if (rank == 1) {
+      EXPECT_DONE(ncclCommDestroy(doomed));
+    }
+  });
 }
 
 // Without one, a program's ranks may wait for each other as long as they like.

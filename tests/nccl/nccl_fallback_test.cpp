@@ -1,18 +1,13 @@
 // What is passed on to NCCL, with a library of NCCL's name that writes its calls down. Which
 // library that is a process decides once, so each test runs its ranks in a child of its own.
-#include "nccl/nccl_ranks.hpp"
+#include "nccl/fallback_child.hpp"
 
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -22,54 +17,11 @@ using namespace sennit_nccl_test;  // NOLINT(google-build-using-namespace): help
 
 constexpr int kRanks = 4;
 constexpr std::size_t kBytes = 4096;
-constexpr const char* kLibrary = "SENNIT_NCCL_FALLBACK_LIB";
-
-// Sanitizers allow neither RTLD_DEEPBIND nor libraries that are loaded before their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
-using Variables = std::map<std::string, std::string>;
 
 class NcclFallback : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
-
-// Runs the body in a fresh process with these variables; its errors are those of the test.
-// `says` is a regular expression that the process's standard error must match.
-void in_child(const Variables& variables,
-              const std::function<void()>& body,
-              const std::string& says = "") {
-  for (const auto& [name, value] : variables) {
-    ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  EXPECT_EXIT(
-      {
-        body();
-        std::exit(testing::Test::HasFailure() ? 1 : 0);
-      },
-      testing::ExitedWithCode(0),
-      says);
-  for (const auto& [name, value] : variables) {
-    ::unsetenv(name.c_str());
-  }
-}
-
-// What the fake was called with, in an order that does not depend on threads.
-std::vector<std::string> calls() {
-  void* const fake = ::dlopen(SENNIT_FAKE_NCCL, RTLD_NOW | RTLD_NOLOAD);
-  if (fake == nullptr) {
-    return {};
-  }
-  using Calls = std::vector<std::string>* (*)();
-  std::vector<std::string> all = *reinterpret_cast<Calls>(::dlsym(fake, "fake_nccl_calls"))();
-  ::dlclose(fake);
-  std::ranges::sort(all);
-  return all;
-}
 
 // The same line of each rank, and others.
 std::vector<std::string> of_all_ranks(const std::vector<std::string>& before_and_after,
@@ -81,12 +33,6 @@ std::vector<std::string> of_all_ranks(const std::vector<std::string>& before_and
   }
   std::ranges::sort(others);
   return others;
-}
-
-void expect_all_reduce(ncclComm_t comm, float expected) {
-  float x = 1;
-  EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
-  EXPECT_EQ(x, expected);
 }
 
 // Without a companion: a window is a hint, a device communicator is refused, and says why.
@@ -215,13 +161,12 @@ TEST_F(NcclFallback, ADerivedCommunicatorHasACompanionOfItsOwn) {
 
 TEST_F(NcclFallback, IsTheOneThatWouldHaveBeenLoaded) {
   if (kIsSanitized) {
-    GTEST_SKIP() << "preloads the library";
+    GTEST_SKIP() << kWhyNotSanitized;
   }
-  const std::string fake = SENNIT_FAKE_NCCL;
+  Variables variables = preloaded();
+  variables["SENNIT_DEBUG"] = "INFO";
   in_child(
-      {{"LD_PRELOAD", SENNIT_NCCL},
-       {"LD_LIBRARY_PATH", fake.substr(0, fake.rfind('/'))},
-       {"SENNIT_DEBUG", "INFO"}},
+      variables,
       [] {
         run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
           const int requirements = 7;
@@ -229,16 +174,15 @@ TEST_F(NcclFallback, IsTheOneThatWouldHaveBeenLoaded) {
           EXPECT_DONE(ncclDevCommCreate(comm, &requirements, &result));
         });
       },
-      "INFO nccl: communicators.*passed on to the NCCL in .*/fake_nccl/libnccl.so.2");
+      "INFO nccl: communicators.*would be passed on to the NCCL in .*/fake_nccl/libnccl.so.2");
 }
 
 // Windows and memory are Sennit's then, which kernels could not use: they are not passed on.
 TEST_F(NcclFallback, WithoutItsNameItHasNoWindows) {
   if (kIsSanitized) {
-    GTEST_SKIP() << "preloads the library";
+    GTEST_SKIP() << kWhyNotSanitized;
   }
-  const std::string fake = SENNIT_FAKE_NCCL;
-  in_child({{"LD_PRELOAD", SENNIT_NCCL}, {"LD_LIBRARY_PATH", fake.substr(0, fake.rfind('/'))}}, [] {
+  in_child(preloaded(), [] {
     run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
       expect_refusal(comm, "memory and windows are Sennit's");
       void* memory = nullptr;
@@ -253,14 +197,21 @@ TEST_F(NcclFallback, WhatRanWhereIsToldAtTheEnd) {
   in_child(
       {{kLibrary, SENNIT_FAKE_NCCL}, {"SENNIT_DEBUG", "INFO"}},
       [] {
-        run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+        run_ranks(2, [](int rank, ncclComm_t comm) {
           expect_all_reduce(comm, 2);
+          const double sent = 5;
+          double received = 0;
+          EXPECT_DONE(ncclGroupStart());
+          EXPECT_DONE(ncclSend(&sent, 1, ncclFloat64, rank, comm, nullptr));
+          EXPECT_DONE(ncclRecv(&received, 1, ncclFloat64, rank, comm, nullptr));
+          EXPECT_DONE(ncclGroupEnd());
+          EXPECT_EQ(received, sent);
           const int requirements = 7;
           int result = 0;
           EXPECT_DONE(ncclDevCommCreate(comm, &requirements, &result));
         });
       },
-      "ends: 1 calls of 4 bytes ran on Sennit, 1 were passed on");
+      "ends: 3 calls of 20 bytes ran on Sennit, 1 were passed on");
 }
 
 TEST_F(NcclFallback, IsRefusedWithItsReason) {
@@ -318,25 +269,10 @@ TEST_F(NcclFallback, AFunctionThatItHasNotIsNamed) {
 // One rank's environment names no library: none of the ranks may go to NCCL and wait there.
 TEST_F(NcclFallback, RanksThatDifferAllRefuse) {
   in_child({{"SENNIT_JOIN_TIMEOUT_S", "20"}}, [] {
-    ncclUniqueId id;
-    ASSERT_DONE(ncclGetUniqueId(&id));
-    std::array<pid_t, 2> ranks{};
-    for (int rank = 0; rank < 2; ++rank) {
-      ranks[static_cast<std::size_t>(rank)] = ::fork();
-      if (ranks[static_cast<std::size_t>(rank)] == 0) {
-        ::setenv(kLibrary, rank == 0 ? SENNIT_FAKE_NCCL : "none", 1);
-        ncclComm_t comm = nullptr;
-        EXPECT_DONE(ncclCommInitRank(&comm, 2, id, rank));
-        expect_refusal(comm, rank == 0 ? "rank 1 offers no NCCL" : "is none");
-        EXPECT_DONE(ncclCommDestroy(comm));
-        ::_exit(testing::Test::HasFailure() ? 1 : 0);
-      }
-    }
-    for (const pid_t rank : ranks) {
-      int status = -1;
-      EXPECT_EQ(::waitpid(rank, &status, 0), rank);
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-    }
+    run_processes({Variables{{kLibrary, SENNIT_FAKE_NCCL}}, Variables{{kLibrary, "none"}}},
+                  [](int rank, ncclComm_t comm) {
+                    expect_refusal(comm, rank == 0 ? "rank 1 offers no NCCL" : "is none");
+                  });
   });
 }
 
