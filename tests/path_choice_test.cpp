@@ -145,7 +145,7 @@ TEST(PathChoice, ASlowPathGetsFewerMessages) {
     Runner runner(made, kCount);
     runner.set_slow_path(
         {.path = made.plan->strands[0].channels[0].paths[static_cast<std::size_t>(slow)],
-         .delay = std::chrono::milliseconds(150)});
+         .delay = std::chrono::milliseconds(400)});
     const Execution run = runner.run(verify(*made.plan).value());
     ASSERT_EQ(run.defect, "");
     EXPECT_EQ(find_wrong_output(made.plan->problem(), kCount, run), "");

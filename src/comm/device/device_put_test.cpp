@@ -174,7 +174,7 @@ TEST_F(PuttingGpus, RefuseAWishThatCannotBeMet) {
 
 TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   options_.deadline_s = 2;
-  run([](Rank& rank) {
+  run([this](Rank& rank) {
     rank.cuda->run_kernels(put_floats);
     fill(rank, kCount, kCount, false);
     const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
@@ -187,6 +187,7 @@ TEST_F(PuttingGpus, LeaveAtTheDeadline) {
       const Status status = failure_of(rank);
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
     }
+    meet();
     std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
     rank.finish();
     EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
