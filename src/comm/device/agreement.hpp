@@ -1,11 +1,12 @@
-// Agreement: all ranks decide alike whether copy engines run a call, and learn where the others'
-// buffers lie. Copies need addresses when they are put into a stream, and only a rank itself knows
-// its buffers, so the ranks meet here on the host, in shared memory, at each such call:
+// Agreement: all ranks decide alike whether a call reaches into their buffers, by copy engines or
+// by kernels, and learn where the others' buffers lie. That needs addresses when it is put into a
+// stream, and only a rank itself knows its buffers, so the ranks meet here on the host, in shared
+// memory, at each such call:
 //
 //   1. Each rank offers its buffers: by the id of their allocation, or as unreachable.
-//   2. Each reads all offers. One that cannot be reached: no rank uses copy engines.
+//   2. Each reads all offers. One that cannot be reached: no rank reaches into any.
 //   3. Where something is offered for the first time, each maps it and judges; one that could not:
-//      no rank uses copy engines, this time.
+//      no rank does, this time.
 //
 // A call that finds its peers waiting takes a microsecond; nobody runs ahead of the others by more
 // than the call that is agreed about. docs/decisions/0016-copy-engines-pull.md says why.

@@ -172,7 +172,7 @@ Result<std::vector<char>> Arenas::map_all(const DeviceMeeting& meeting) {
 Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
   SENNIT_RETURN_IF_ERROR(meeting.agree(allocate()));
   SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped, map_all(meeting));
-  SENNIT_ASSIGN_OR_RETURN(auto pairs, meeting.gather(unmapped));
+  SENNIT_ASSIGN_OR_RETURN(const auto pairs, meeting.gather(unmapped));
   if (!pairs.empty()) {
     obstacle_ = fmt::format("memory cannot be mapped from {}", meeting.describe(pairs));
   } else {
@@ -253,11 +253,13 @@ Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> 
                 all);
   }
   SENNIT_RETURN_IF_ERROR(meeting.agree(pin(meeting, memory.first(all))));
-  const std::shared_ptr<Pinned>* const mine = &pinned_;
-  SENNIT_ASSIGN_OR_RETURN(const auto offers, meeting.tell(mine));
+  struct Holder {
+    const std::shared_ptr<Pinned>* pinned;
+  };
+  SENNIT_ASSIGN_OR_RETURN(const auto holders, meeting.tell(Holder{&pinned_}));
   for (int rank = 0; pinned_ == nullptr; ++rank) {
     if (meeting.is_of_this_process(rank)) {
-      pinned_ = *offers[static_cast<std::size_t>(rank)];  // of the first one, who waits for us
+      pinned_ = *holders[static_cast<std::size_t>(rank)].pinned;  // of the first one, who waits for us
     }
   }
   for (std::size_t rank = 0; rank < bases_.size(); ++rank) {

@@ -1,8 +1,9 @@
 // DeviceComm: the calls of one communicator on GPU memory, in stream order.
 //
 // A call checks its arguments, finds its proved plan (made at first use) and launches one kernel,
-// for which nothing waits; or, for large messages, meets the other ranks on the host and puts
-// copies into streams (comm/device/copy_engines.hpp, comm/device/message_copies.hpp). What goes
+// for which nothing waits; or meets the other ranks on the host first, and puts copies into streams
+// (comm/device/copy_engines.hpp, comm/device/message_copies.hpp) or launches a kernel that reaches
+// into their buffers (exec/sm/put_call.hpp). What goes
 // wrong later stands on the board (exec/sm/arena.hpp) and is told by failure(), by the next call,
 // or by sennit_comm_async_error. A thread watches the other ranks, so that kernels and streams
 // leave when one of them has died or has made another call.

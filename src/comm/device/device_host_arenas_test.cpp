@@ -83,7 +83,9 @@ class FakeGpusWithoutPeers : public FakeGpus {
     op.collective = c.collective;
     std::byte* const send = rank.allocate(in + 64) + 1;
     op.recv = rank.allocate(out + 64) + 1;
-    std::memcpy(send, contents(rank.rank, in).data(), static_cast<std::size_t>(in));
+    if (in > 0) {
+      std::memcpy(send, contents(rank.rank, in).data(), static_cast<std::size_t>(in));
+    }
     op.send = send;
     op.count = c.count;
     op.root = c.root;

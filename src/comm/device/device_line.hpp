@@ -18,10 +18,10 @@
 
 namespace sennit {
 
-// A buffer that others are to read.
+// A buffer that others are to read or write.
 struct BufferOffer {
   enum class State : std::uint32_t {
-    kUnused,       // nobody reads it in this call
+    kUnused,       // nobody reaches into it in this call
     kUnreachable,  // others cannot reach its memory
     kNew,          // in an allocation that some may not have mapped yet
     kKnown,        // in one that all have mapped
