@@ -259,7 +259,8 @@ Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> 
   SENNIT_ASSIGN_OR_RETURN(const auto holders, meeting.tell(Holder{&pinned_}));
   for (int rank = 0; pinned_ == nullptr; ++rank) {
     if (meeting.is_of_this_process(rank)) {
-      pinned_ = *holders[static_cast<std::size_t>(rank)].pinned;  // of the first one, who waits for us
+      pinned_ =
+          *holders[static_cast<std::size_t>(rank)].pinned;  // of the first one, who waits for us
     }
   }
   for (std::size_t rank = 0; rank < bases_.size(); ++rank) {
