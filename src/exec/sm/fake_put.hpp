@@ -22,34 +22,31 @@ class FakePut {
   void run() {
     for (block_ = 0; block_ < call_.blocks && alive_; ++block_) {
       number_ = call_.calls[block_] + 1;
-      tell(kReady, others(), meeting());
-      await(kReady, others(), [&](std::uint64_t word) { return word == meeting(); });
-      std::uint64_t done = 0;
+      tell(PutWord::kReady, others(), meeting());
+      await(PutWord::kReady, others(), [&](std::uint64_t word) { return word == meeting(); });
+      std::int64_t done = 0;
       for (std::int64_t chunk = block_; chunk < call_.chunks && alive_; chunk += call_.blocks) {
         run_chunk(chunk, ++done);
       }
       if (!alive_) {
         return;
       }
-      tell(kDone, others(), meeting());
-      await(kDone, others(), [&](std::uint64_t word) { return word == meeting(); });
+      tell(PutWord::kDone, others(), meeting());
+      await(PutWord::kDone, others(), [&](std::uint64_t word) { return word == meeting(); });
       call_.calls[block_] = number_;
     }
   }
 
  private:
-  enum Kind : std::uint8_t { kReady, kPassed, kDone };
-
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   std::uint32_t others() const { return ((1U << call_.ranks) - 1) & ~(1U << call_.rank); }
-  std::uint64_t meeting() const { return (number_ << 32) | call_.fingerprint; }
+  std::uint64_t meeting() const { return meeting_word(call_, number_); }
 
-  std::uint64_t& word(int owner, Kind kind, int source) const {
-    return call_
-        .words[at(owner)][at(kind * call_.ranks + source) * call_.source_words + at(block_)];
+  std::uint64_t& word(int owner, PutWord kind, int source) const {
+    return call_.words[at(owner)][put_word_at(call_, kind, source, block_)];
   }
-  void tell(Kind kind, std::uint32_t ranks, std::uint64_t value) const {
+  void tell(PutWord kind, std::uint32_t ranks, std::uint64_t value) const {
     for (int rank = 0; rank < call_.ranks; ++rank) {
       if (has(ranks, rank)) {
         std::atomic_ref(word(rank, kind, call_.rank)).store(value, std::memory_order_release);
@@ -57,7 +54,7 @@ class FakePut {
     }
   }
   template <typename Predicate>
-  void await(Kind kind, std::uint32_t ranks, Predicate is_there) {
+  void await(PutWord kind, std::uint32_t ranks, Predicate is_there) {
     for (int rank = 0; rank < call_.ranks; ++rank) {
       while (has(ranks, rank) && alive_ &&
              !is_there(
@@ -99,7 +96,7 @@ class FakePut {
     std::memcpy(to + part.at, from + part.at, static_cast<std::size_t>(part.length));
   }
 
-  void run_chunk(std::int64_t chunk, std::uint64_t done) {
+  void run_chunk(std::int64_t chunk, std::int64_t done) {
     const Transfer& any = call_.puts[at((call_.rank + 1) % call_.ranks)];
     for (const Transfer& put : call_.puts) {
       const std::byte* const from = call_.same_for_all ? any.from : put.from;
@@ -109,11 +106,11 @@ class FakePut {
       reduce(chunk);
     }
     if (chunk < call_.passed_chunks) {
-      tell(kPassed, call_.passed_on_by, (number_ << 28) | done);
+      tell(PutWord::kPassed, call_.passed_on_by, progress_word(number_, done));
     }
     if (call_.passed_by >= 0) {
-      await(kPassed, 1U << call_.passed_by, [&](std::uint64_t word) {
-        return word >= ((number_ << 28) | done);
+      await(PutWord::kPassed, 1U << call_.passed_by, [&](std::uint64_t word) {
+        return word >= progress_word(number_, done);
       });
       if (!alive_) {
         return;

@@ -56,7 +56,26 @@ struct PutCall {
   std::uint32_t source_words = 0;                 // of one source
 };
 
+enum class PutWord : std::uint8_t { kReady, kPassed, kDone };
 inline constexpr int kPutWordKinds = 3;
+
+// Where the word of block `block` of rank `source` stands among those of one owner.
+constexpr std::uint32_t put_word_at(const PutCall& call, PutWord kind, int source, int block) {
+  return (static_cast<std::uint32_t>(kind) * static_cast<std::uint32_t>(call.ranks) +
+          static_cast<std::uint32_t>(source)) *
+             call.source_words +
+         static_cast<std::uint32_t>(block);
+}
+
+// What `ready` and `done` hold in a block's call of this number, from 1: not what they held in the
+// call before, nor in one that differs.
+constexpr std::uint64_t meeting_word(const PutCall& call, std::uint64_t number) {
+  return (number << 32) | call.fingerprint;
+}
+// What `passed` holds after so many chunks of the block: it never falls.
+constexpr std::uint64_t progress_word(std::uint64_t number, std::int64_t chunks) {
+  return (number << 28) | static_cast<std::uint64_t>(chunks);
+}
 
 // Words that a rank owns, for kernels of up to `blocks` blocks; zero at first.
 constexpr std::size_t put_words(int ranks, int blocks) {

@@ -10,8 +10,6 @@ namespace sennit::sm {
 
 // The words of one block, and the call that they are about.
 struct PutWords {
-  enum class Kind : std::uint8_t { kReady, kPassed, kDone };
-
   const PutCall& call;
   int block;
   std::uint64_t number;  // of the call, from 1
@@ -19,22 +17,17 @@ struct PutWords {
   __device__ PutWords(const PutCall& c, int block_index)
       : call(c), block(block_index), number(c.calls[block_index] + 1) {}
 
-  __device__ std::uint64_t* at(int owner, Kind kind, int source) const {
-    const auto place = (static_cast<std::uint32_t>(kind) * static_cast<std::uint32_t>(call.ranks) +
-                        static_cast<std::uint32_t>(source)) *
-                           call.source_words +
-                       static_cast<std::uint32_t>(block);
-    return call.words[owner] + place;
+  __device__ std::uint64_t* at(int owner, PutWord kind, int source) const {
+    return call.words[owner] + put_word_at(call, kind, source, block);
   }
 
-  // Differs from that of the call before, and between ranks whose calls differ.
-  __device__ std::uint64_t meeting() const { return (number << 32) | call.fingerprint; }
+  __device__ std::uint64_t meeting() const { return meeting_word(call, number); }
   __device__ std::uint64_t progress(std::int64_t chunks) const {
-    return (number << 28) | static_cast<std::uint64_t>(chunks);
+    return progress_word(number, chunks);
   }
 
   // The ranks in `others` are told, by one thread each. All that the block did comes before.
-  __device__ void tell(std::uint32_t others, Kind kind, std::uint64_t value) const {
+  __device__ void tell(std::uint32_t others, PutWord kind, std::uint64_t value) const {
     __syncthreads();
     const int peer = static_cast<int>(threadIdx.x);
     if (peer < call.ranks && has(others, peer)) {
@@ -46,7 +39,7 @@ struct PutWords {
   // Waits until `is_there` of the words of all `others`. False, for all threads, when the kernel
   // has to leave.
   template <typename Predicate>
-  __device__ bool await(std::uint32_t others, Kind kind, Predicate is_there) const {
+  __device__ bool await(std::uint32_t others, PutWord kind, Predicate is_there) const {
     bool alive = true;
     if (threadIdx.x < 32) {
       const int peer = static_cast<int>(threadIdx.x);
@@ -74,15 +67,16 @@ struct PutWords {
   // before orders what was done with them.
   __device__ bool begin() const {
     if (const int peer = static_cast<int>(threadIdx.x); peer < call.ranks && peer != call.rank) {
-      store_relaxed_system(at(peer, Kind::kReady, call.rank), meeting());
+      // Partner: the acquire of await.
+      store_relaxed_system(at(peer, PutWord::kReady, call.rank), meeting());
     }
-    return await(others(), Kind::kReady, [&](std::uint64_t word) { return word == meeting(); });
+    return await(others(), PutWord::kReady, [&](std::uint64_t word) { return word == meeting(); });
   }
 
   // No stream goes on before all others have finished with its rank's buffers.
   __device__ void end() const {
-    tell(others(), Kind::kDone, meeting());
-    await(others(), Kind::kDone, [&](std::uint64_t word) { return word == meeting(); });
+    tell(others(), PutWord::kDone, meeting());
+    await(others(), PutWord::kDone, [&](std::uint64_t word) { return word == meeting(); });
     if (threadIdx.x == 0) {
       call.calls[block] = number;
     }
@@ -171,11 +165,11 @@ __device__ __forceinline__ bool move_chunks(const PutCall& call, const PutWords&
     put_chunk(call, chunk);
     ++done;
     if (call.passed_on_by != 0 && chunk < call.passed_chunks) {
-      words.tell(call.passed_on_by, PutWords::Kind::kPassed, words.progress(done));
+      words.tell(call.passed_on_by, PutWord::kPassed, words.progress(done));
     }
     if (call.passed_by >= 0) {
       const bool alive =
-          words.await(1u << call.passed_by, PutWords::Kind::kPassed, [&](std::uint64_t word) {
+          words.await(1u << call.passed_by, PutWord::kPassed, [&](std::uint64_t word) {
             return word >= words.progress(done);
           });
       if (!alive) {
