@@ -23,27 +23,25 @@ std::size_t block_bytes(const DeviceCase& c) {
 
 Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random) {
   Bytes bytes(static_cast<std::size_t>(count) * size_bytes(dtype));
-  switch (dtype) {
-#define SENNIT_DTYPE(name, value, enumerator, c_type, kind)                             \
-  case Dtype::enumerator: {                                                             \
-    for (std::int64_t i = 0; i < count; ++i) {                                          \
-      const auto element = element_of<c_type>(static_cast<std::int64_t>(random() % 5)); \
-      std::memcpy(bytes.data() + i * static_cast<std::int64_t>(sizeof(element)),        \
-                  &element,                                                             \
-                  sizeof(element));                                                     \
-    }                                                                                   \
-    break;                                                                              \
-  }
-#include "types/dtypes.def"
-#undef SENNIT_DTYPE
-  }
+  const auto fill = [&](auto element) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto value = element();
+      std::memcpy(
+          bytes.data() + i * static_cast<std::int64_t>(sizeof(value)), &value, sizeof(value));
+    }
+  };
   if (dtype == Dtype::kFloat32) {
     // Sums that round: another order of operands would give other bits.
-    std::uniform_real_distribution<float> values(-4.0F, 4.0F);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float value = values(random);
-      std::memcpy(bytes.data() + i * 4, &value, 4);
-    }
+    fill([&] { return static_cast<float>(static_cast<std::int32_t>(random())) * 0x1p-29F; });
+    return bytes;
+  }
+  switch (dtype) {
+#define SENNIT_DTYPE(name, value, enumerator, c_type, kind)                            \
+  case Dtype::enumerator:                                                              \
+    fill([&] { return element_of<c_type>(static_cast<std::int64_t>(random() % 5)); }); \
+    break;
+#include "types/dtypes.def"
+#undef SENNIT_DTYPE
   }
   return bytes;
 }
