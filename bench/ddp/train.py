@@ -6,7 +6,8 @@
 LIB is Sennit's libnccl.so.2, which is preloaded; the rival on GPUs is NCCL. Each library has a job
 of its own, and both lie on the same devices all the time; only one has orders at a time, some steps
 each, so that both meet the same state of the machine. The data are noise. On CPU ranks every
-message is counted where PyTorch hands it to Sennit.
+message is counted where PyTorch hands it to Sennit; on GPUs the messages are DDP's list of its
+buckets, and their bytes must be among those that Sennit has counted.
 
 FILE gets one row for each model and size of DDP's buckets. Exit code 1: a row has faults; 3: a rank
 failed.
@@ -23,6 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,29 +96,32 @@ def measured(
             answers = order(name, "steps", count=options.iterations)
             times[name].append(max(answer["elapsed_s"] for answer in answers))
     dropped = {name: order(name, "drop") for name in running}
-    row = {
-        **combination,
-        "parameters": built["sennit"][0]["parameters"],
-        "ranks": options.ranks,
-        **batch,
-        "device": options.device,
-        "compute": options.compute,
-        "rounds": options.rounds,
-        "iterations": options.iterations,
-        "rival": options.rival,
-        "messages": {
-            "first_step": first["sennit"][0]["messages"],
-            "step": one["sennit"][0]["messages"],
-        },
-    }
+    asked = ("ranks", "device", "compute", "rounds", "iterations", "rival")
+    row = {**combination, **batch, **{name: getattr(options, name) for name in asked}}
+    row["parameters"] = built["sennit"][0]["parameters"]
+    row["buckets"] = dropped["sennit"][0]["buckets"]
+    row["messages"] = messages(first["sennit"][0], one["sennit"][0], row["buckets"])
     for name in running:
         row |= speeds("" if name == "sennit" else "rival_", times[name], row)
     if "rival_ms_a_step" in row:
         row["ratio"] = row["rival_ms_a_step"] / row["ms_a_step"]
-    losses = {name: [answer["loss"] for answer in answers] for name, answers in warm.items()}
-    row["losses"] = {name: statistics.fmean(values) for name, values in losses.items()}
+    row["losses"] = {
+        name: statistics.fmean(answer["loss"] for answer in answers)
+        for name, answers in warm.items()
+    }
     row["faults"] = faults(row, dropped)
     return row
+
+
+def messages(first: dict[str, Any], later: dict[str, Any], buckets: list[int]) -> dict[str, Any]:
+    """Sizes and how many of each, in the first step and in a later one, by collective."""
+    if later["messages"]:
+        return {
+            "counted_by": "sennit",
+            "first_step": first["messages"],
+            "step": later["messages"],
+        }
+    return {"counted_by": "ddp", "step": {"all_reduce": Counter(map(str, buckets))}}
 
 
 def speeds(prefix: str, times_s: list[float], row: dict[str, Any]) -> dict[str, Any]:
@@ -133,18 +138,17 @@ def faults(row: dict[str, Any], dropped: dict[str, list[dict[str, Any]]]) -> lis
     """What shows that a row cannot be right."""
     found = []
     for name, answers in dropped.items():
-        norms = [answer["norm"] for answer in answers]
-        if not max(norms) - min(norms) <= 1e-6 * max(norms):
-            found.append(f"{name}: the ranks have other parameters: norms {norms}")
+        # Libraries promise that all ranks get the same bits of an all_reduce.
+        if len({answer["checksum"] for answer in answers}) > 1:
+            found.append(f"{name}: the ranks have come to different parameters")
     losses = row["losses"]
     ours, theirs = losses["sennit"], losses.get(row["rival"], losses["sennit"])
     if not math.isfinite(ours) or not abs(ours - theirs) <= 0.1 * abs(theirs):
         found.append(f"the losses are {losses}")
-    sizes = row["messages"]["step"].get("all_reduce")
-    if sizes is not None:
-        sent = sum(int(size) * count for size, count in sizes.items())
-        if sent != GRADIENT_BYTES * row["parameters"]:
-            found.append(f"{sent} bytes were reduced for {row['parameters']} gradients of 4 bytes")
+    sizes = row["messages"]["step"]["all_reduce"]
+    sent = sum(int(size) * count for size, count in sizes.items())
+    if sent != GRADIENT_BYTES * row["parameters"]:
+        found.append(f"{sent} bytes were reduced for {row['parameters']} gradients of 4 bytes")
     return found
 
 
@@ -153,7 +157,7 @@ def show(row: dict[str, Any], widths: tuple[int, ...] = WIDTHS) -> None:
     rival = row.get("rival_images_per_s")
     cells = [row["model"], str(row["bucket_mb"]), f"{row['images_per_s']:.1f}"]
     cells += [f"{rival:.1f}", f"{row['ratio']:.3f}"] if rival else ["-", "-"]
-    sizes = row["messages"]["step"].get("all_reduce", {})
+    sizes = row["messages"]["step"]["all_reduce"]
     messages = ", ".join(f"{count}x{int(size) / 2**20:.1f}" for size, count in sizes.items())
     line = " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
     print(f"{line}  {messages}", flush=True)
@@ -185,9 +189,16 @@ def train_all(options: argparse.Namespace, document: dict[str, Any]) -> None:
             longest = max(longest, time.monotonic() - since)
         for job in running.values():
             job.end(ORDER_LIMIT_S)
-        document["ran_on_sennit"] = {name: job.share() for name, job in running.items()}
+        if options.device == "cuda":
+            document["ran_on_sennit"] = {name: job.share() for name, job in running.items()}
     for combination in document["not_run"]:
         print(f"{combination['model']}, {combination['bucket_mb']} MB: no time was left")
+
+
+def gradient_bytes(row: dict[str, Any], options: argparse.Namespace) -> int:
+    """What all ranks together have had reduced for a row."""
+    steps = 1 + options.warmup + 1 + options.rounds * options.iterations
+    return int(GRADIENT_BYTES * row["parameters"] * row["ranks"] * steps)
 
 
 def passed(options: argparse.Namespace, document: dict[str, Any]) -> bool:
@@ -195,11 +206,13 @@ def passed(options: argparse.Namespace, document: dict[str, Any]) -> bool:
 
     CPU ranks name their backend; on GPUs both libraries are called NCCL.
     """
-    shares = document["ran_on_sennit"]
-    as_named = options.device == "cpu" or all(
-        (share["calls"] > 0) == (name == "sennit") for name, share in shares.items()
-    )
     rows = document["rows"]
+    shares = document.get("ran_on_sennit", {})
+    reduced = sum(gradient_bytes(row, options) for row in rows)
+    as_named = all(
+        share["bytes"] >= reduced if name == "sennit" else share["calls"] == 0
+        for name, share in shares.items()
+    )
     return as_named and bool(rows) and not any(row["faults"] for row in rows)
 
 

@@ -14,7 +14,7 @@ import pytest
 import train
 from jobs import Job, JobFailed
 
-RAN = {"calls": 3, "bytes": 12, "passed_on": 0}
+RAN = {"calls": 3, "bytes": 7680, "passed_on": 0}
 NOTHING = {"calls": 0, "bytes": 0, "passed_on": 0}
 # A rank that says its number, what it was told, and lines that are no answers.
 ECHO = """
@@ -85,18 +85,19 @@ class FakeJob:
             self.diary.append(f"{self.name} {words['count']}")
         is_broken = self.name == "sennit"
         sent = 30 if is_broken and self.broken == "bytes" else 20
+        counts = is_broken and self.broken != "uncounted"
         loss = 9.0 if is_broken and self.broken == "loss" else 7.0
         loss = float("nan") if is_broken and self.broken == "nan" else loss
-        norm = 1.1 if is_broken and self.broken == "norm" and rank == 1 else 1.0
+        checksum = 18 if is_broken and self.broken == "bits" and rank == 1 else 17
         answers: dict[str, dict[str, Any]] = {
             "about": {"torch": "2"},
             "build": {"parameters": 10},
             "steps": {
                 "elapsed_s": self.step_s * words.get("count", 0) * (1 + rank),
                 "loss": loss,
-                "messages": {"all_reduce": {str(sent): 2}} if is_broken else {},
+                "messages": {"all_reduce": {str(sent): 2}} if counts else {},
             },
-            "drop": {"norm": norm},
+            "drop": {"checksum": checksum, "buckets": [10, 15, 15]},
         }
         return answers[what]
 
@@ -134,6 +135,14 @@ def test_libraries_take_turns_and_each_begins_once() -> None:
     assert row["rival_ms_a_step"] == pytest.approx(1500)
     assert row["ratio"] == pytest.approx(1.5)
     assert row["messages"]["step"] == {"all_reduce": {"20": 2}}
+    assert row["messages"]["counted_by"] == "sennit"
+    assert row["faults"] == []
+
+
+def test_where_nobody_counts_the_buckets_of_ddp_are_the_messages() -> None:
+    row = measure([], "uncounted")
+    assert row["messages"]["step"] == {"all_reduce": {"10": 1, "15": 2}}
+    assert row["messages"]["counted_by"] == "ddp"
     assert row["faults"] == []
 
 
@@ -143,7 +152,7 @@ def test_libraries_take_turns_and_each_begins_once() -> None:
         ("bytes", "60 bytes were reduced for 10 gradients"),
         ("loss", "the losses are"),
         ("nan", "the losses are"),
-        ("norm", "sennit: the ranks have other parameters"),
+        ("bits", "sennit: the ranks have come to different parameters"),
     ],
 )
 def test_a_row_that_cannot_be_right_says_so(broken: str, words: str) -> None:
@@ -180,6 +189,7 @@ def test_all_models_come_before_the_next_size_and_what_is_late_is_named(
         (NOTHING, NOTHING, [], False),
         (RAN, RAN, [], False),
         (RAN, NOTHING, ["a fault"], False),
+        ({**RAN, "bytes": RAN["bytes"] - 1}, NOTHING, [], False),
     ],
 )
 def test_on_gpus_each_library_ran_in_its_job(
@@ -187,7 +197,10 @@ def test_on_gpus_each_library_ran_in_its_job(
 ) -> None:
     options = train.options_of(["--out", "x", "--ours", "libnccl.so.2"])
     assert (options.rival, options.ranks, options.images) == ("nccl", 4, 32)
-    document = {"ran_on_sennit": {"sennit": ours, "nccl": theirs}, "rows": [{"faults": faults}]}
+    options.warmup, options.rounds, options.iterations = 4, 2, 5
+    # 16 steps of 4 ranks with 30 gradients of 4 bytes make 7680.
+    rows = [{"faults": faults, "parameters": count, "ranks": 4} for count in (10, 20)]
+    document = {"ran_on_sennit": {"sennit": ours, "nccl": theirs}, "rows": rows}
     assert train.passed(options, document) is passes
     assert not train.passed(options, {**document, "rows": []})
 

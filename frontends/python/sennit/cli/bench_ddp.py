@@ -106,9 +106,8 @@ def command(json_file: str | None, plot_file: Path | None, executor: str, **opti
         found = json.loads(answer.read_text(encoding="utf-8"))
     rows = found.pop("rows")
     output.write_json(bench_document.document(rows) | found)
-    counted = [row for row in rows if "all_reduce" in row["messages"]["step"]]
-    if plot_file is not None and counted:
-        plot_messages.save_messages(plot_file, counted)
+    if plot_file is not None and rows:
+        plot_messages.save_messages(plot_file, rows)
     return code
 
 

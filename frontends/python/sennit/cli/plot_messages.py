@@ -51,7 +51,9 @@ def save_messages(file: Path, rows: list[dict[str, Any]]) -> None:
                 places, heights, width, color=STYLES[index % len(STYLES)][0], label=f"{bucket} MB"
             )
         panel.set_title(model)
-        panel.set_xticks(range(len(edges)), [f"{human(edge)}+" for edge in edges], rotation=60)
+        labels = [f"{human(edge)}+" for edge in edges]
+        turned = {"rotation": 60, "horizontalalignment": "right", "rotation_mode": "anchor"}
+        panel.set_xticks(range(len(edges)), labels, **turned)
         panel.set_xlabel("bytes of a message, by powers of two")
         panel.yaxis.get_major_locator().set_params(integer=True)
         panel.grid(visible=True, axis="y", alpha=0.3)
