@@ -164,6 +164,7 @@ class Job:
             for line in lines:
                 if line.startswith("{"):
                     self._answers.put((rank, json.loads(line)))
+        process.wait()  # so that its exit code is known to whoever is told of its end
         self._answers.put((rank, None))
 
     def _last_words(self, silent: list[int]) -> str:

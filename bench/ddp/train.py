@@ -147,7 +147,7 @@ def faults(row: dict[str, Any], dropped: dict[str, list[dict[str, Any]]]) -> lis
         found.append(f"the losses are {losses}")
     sizes = row["messages"]["step"]["all_reduce"]
     sent = sum(int(size) * count for size, count in sizes.items())
-    if sent != GRADIENT_BYTES * row["parameters"]:
+    if sizes and sent != GRADIENT_BYTES * row["parameters"]:
         found.append(f"{sent} bytes were reduced for {row['parameters']} gradients of 4 bytes")
     return found
 

@@ -160,6 +160,12 @@ def test_a_row_that_cannot_be_right_says_so(broken: str, words: str) -> None:
     assert words in fault
 
 
+def test_sizes_that_are_not_known_are_no_fault() -> None:
+    row = measure([], "")
+    row["messages"] = {"counted_by": "ddp", "step": {"all_reduce": {}}}
+    assert train.faults(row, {}) == []
+
+
 def test_all_models_come_before_the_next_size_and_what_is_late_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

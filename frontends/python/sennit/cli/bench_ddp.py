@@ -106,8 +106,9 @@ def command(json_file: str | None, plot_file: Path | None, executor: str, **opti
         found = json.loads(answer.read_text(encoding="utf-8"))
     rows = found.pop("rows")
     output.write_json(bench_document.document(rows) | found)
-    if plot_file is not None and rows:
-        plot_messages.save_messages(plot_file, rows)
+    known = [row for row in rows if row["messages"]["step"]["all_reduce"]]
+    if plot_file is not None and known:
+        plot_messages.save_messages(plot_file, known)
     return code
 
 
