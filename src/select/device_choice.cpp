@@ -35,6 +35,17 @@ constexpr std::array kHostShares = {
 };
 constexpr int kWhole = 100;
 
+// From how many bytes of all ranks on packets without flags of their own (slots) were faster than
+// LL128, on 4 H200s (`gpu-h200x4`).
+struct Flagless {
+  Collective collective;
+  std::int64_t from_bytes;
+};
+constexpr std::array kFlagless = {
+    Flagless{Collective::kAllReduce, 12 * kMega},
+    Flagless{Collective::kReduceScatter, 128 * kMega},
+};
+
 constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
@@ -89,10 +100,30 @@ bool can_be_put(Collective collective) {
          collective != Collective::kBarrier;
 }
 
-// A kernel that reaches into the buffers of others pays where bytes cost more than meeting does.
+// A kernel that stores in the outputs of others pays where bytes cost more than meeting does, and
+// where no rank has to wait for what it passes on.
 bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
-  return can_be_put(collective) && ranks > 1 &&
-         total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
+  return (collective == Collective::kAllGather || collective == Collective::kAllToAll) &&
+         ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
+}
+
+// Bytes of one message.
+std::int64_t message_bytes(const Algorithm& algorithm, int ranks, std::int64_t bytes) {
+  return algorithm.name == "two_shot"          ? bytes / ranks
+         : algorithm.name == "scatter_forward" ? bytes / std::max(1, ranks - 1)
+                                               : bytes;
+}
+
+// Of packets.
+Protocol protocol_for(const Algorithm& algorithm, int ranks, std::int64_t bytes) {
+  const std::int64_t message = message_bytes(algorithm, ranks, bytes);
+  if (message <= kLlUpToBytes) {
+    return Protocol::kLl;
+  }
+  const auto row = std::ranges::find(kFlagless, algorithm.collective, &Flagless::collective);
+  const bool is_large =
+      row != kFlagless.end() && total_bytes(algorithm.collective, ranks, bytes) >= row->from_bytes;
+  return is_large ? Protocol::kSlots : Protocol::kLl128;
 }
 
 std::string_view default_algorithm(Collective collective,
@@ -129,13 +160,6 @@ std::string_view default_algorithm(Collective collective,
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
   return collective == Collective::kAllReduce ? "two_shot"
                                               : default_algorithm(collective, ranks, bytes);
-}
-
-// Bytes of one message.
-std::int64_t message_bytes(const Algorithm& algorithm, int ranks, std::int64_t bytes) {
-  return algorithm.name == "two_shot"          ? bytes / ranks
-         : algorithm.name == "scatter_forward" ? bytes / std::max(1, ranks - 1)
-                                               : bytes;
 }
 
 Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, bool copy_engines) {
@@ -311,9 +335,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   } else if (wishes.protocol.empty() && puts) {
     choice.protocol = Protocol::kDirectPut;
   } else if (wishes.protocol.empty()) {
-    choice.protocol = message_bytes(*choice.algorithm, shape.ranks, bytes) <= kLlUpToBytes
-                          ? Protocol::kLl
-                          : Protocol::kLl128;
+    choice.protocol = protocol_for(*choice.algorithm, shape.ranks, bytes);
   }
   return choice;
 }

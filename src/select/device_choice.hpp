@@ -40,6 +40,10 @@ inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // at 16 MB, ahead by a quarter at 64 MB.
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
 
+// On 4 H200s, of all ranks together: ahead of packets by a fifth at 16 MB, equal at 4 MB
+// (docs/performance.md).
+inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
+
 // Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
 // together on. Not measured: Ll sends two bytes for one, so at 25 GB/s each megabyte that arrives
 // costs it 40 us more, and the waits of a call by copy engines take some 30 (docs/multipath.md).
@@ -58,8 +62,8 @@ struct DeviceFacts {
   std::int64_t copies_from_bytes = kNever;
   std::int64_t folds_from_bytes = kNever;
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
-  // From which on kernels reach into the buffers of others. Not measured yet: by wish alone.
-  std::int64_t puts_from_bytes = kNever;
+  // From which on kernels store all_gather and all_to_all straight in the outputs of others.
+  std::int64_t puts_from_bytes = kPutsFromBytes;
 
   bool operator==(const DeviceFacts&) const = default;
 };

@@ -119,11 +119,6 @@ class Rank:
         for attempt in range(2):
             self.join(f"again-{attempt}", eager=True)
             self.take(f"made again, {attempt}", Cases(self.device).basic())
-            if self.device.type == "cuda" and self.size % 2 == 0:
-                pairs = [[rank, rank + 1] for rank in range(0, self.size, 2)]
-                half = self.dist.split_group(split_ranks=pairs)
-                self.take(f"split, {attempt}", Cases(self.device, half).basic())
-                self.dist.destroy_process_group(half)
             self.dist.destroy_process_group()
 
     def training(self) -> None:

@@ -29,6 +29,9 @@ enum class Arrival : std::uint8_t {
 // Of up to kRanks ranks.
 template <int kRanks>
 struct BasicDirectCall {
+  // One rank sends and the other receives; nothing is passed on, reduced or a rank's own.
+  static constexpr bool kIsPair = kRanks == 2;
+
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   BlockState* states = nullptr;

@@ -8,7 +8,7 @@
 
 namespace sennit::sm {
 
-// Sources whose packets a warp waits for at once: enough to have the loads of 4 ranks in flight,
+// Packets that a warp loads or waits for at once: enough to have the loads of 4 ranks in flight,
 // few enough to hold them in registers.
 inline constexpr int kBatch = 4;
 
@@ -67,52 +67,88 @@ __device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
   return unheard;
 }
 
-// One block for all, to the output as well where it is the own one.
-template <class P, class R, class Call>
-__device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int step) {
-  const Call& call = w.call;
-  const std::int64_t at = w.offset(step);
-  const ByteRange range = call.push[peer_at(call, 1)];
-  const std::int64_t left = range.length - at;
-  if (left <= 0) {
-    return;
-  }
-  Unit units[P::kUnits];
-  read_units<P>(call.input + range.begin + at, left, w.lane, units);
-  R::prepare(units, call);
-#pragma unroll 1
-  for (int d = 1; d < call.ranks; ++d) {
-    P::store(w.packet_at(peer_at(call, d), 0, step), w.lane, units, w.flag);
-  }
-  if (!R::kReduces && call.own_is_sent) {
-    write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
-  }
-}
+// Packets of a round are moved in batches, those of the same step to or from all ranks first: so
+// that with few ranks the loads of several steps are under way.
+struct Turn {
+  int distance = 1;  // of the other rank
+  int step = 0;
 
-// Blocks for up to kBatch ranks are loaded before the first is stored: a store may alias a load, so
-// the compiler would wait for each load in turn.
+  template <class Call>
+  __device__ void advance(const Call& call) {
+    if (Call::kIsPair || ++distance >= call.ranks) {
+      distance = 1;
+      ++step;
+    }
+  }
+};
+
+// One block for all, to the output as well where it is the own one. All of a batch is loaded before
+// the first is stored: a store may alias a load, so the compiler would wait for each load in turn.
 template <class P, class R, class Call>
-__device__ __forceinline__ void push_to_each(const Warp<P, Call>& w, int step) {
+__device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int depth) {
   const Call& call = w.call;
-  const std::int64_t at = w.offset(step);
+  const ByteRange range = call.push[peer_at(call, 1)];
 #pragma unroll 1
-  for (int begin = 1; begin < call.ranks; begin += kBatch) {
+  for (int begin = 0; begin < depth; begin += kBatch) {
     Unit units[kBatch][P::kUnits];
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      const int peer = begin + b < call.ranks ? peer_at(call, begin + b) : 0;
+      const std::int64_t at = w.offset(begin + b);
+      if (begin + b < depth && at < range.length) {
+        wanted |= 1u << b;
+        read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units[b]);
+        R::prepare(units[b], call);
+      }
+    }
+#pragma unroll 1
+    for (int d = 1; d < call.ranks; ++d) {
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        if (has(wanted, b)) {
+          P::store(w.packet_at(peer_at(call, d), 0, begin + b), w.lane, units[b], w.flag);
+        }
+      }
+    }
+    if (R::kReduces || !call.own_is_sent) {
+      continue;
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (has(wanted, b)) {
+        const std::int64_t at = w.offset(begin + b);
+        write_units<P>(call.output + call.own_to.begin + at, range.length - at, w.lane, units[b]);
+      }
+    }
+  }
+}
+
+template <class P, class R, class Call>
+__device__ __forceinline__ void push_to_each(const Warp<P, Call>& w, int depth) {
+  const Call& call = w.call;
+  Turn turn;
+#pragma unroll 1
+  while (turn.step < depth) {
+    Unit units[kBatch][P::kUnits];
+    std::byte* packets[kBatch];
+    std::uint32_t wanted = 0;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int peer = peer_at(call, turn.distance);
       const ByteRange range = call.push[peer];
-      if (begin + b < call.ranks && has(call.push_to, peer) && at < range.length) {
+      const std::int64_t at = w.offset(turn.step);
+      packets[b] = w.packet_at(peer, 0, turn.step);
+      if (turn.step < depth && has(call.push_to, peer) && at < range.length) {
         wanted |= 1u << b;
         read_units<P>(call.input + range.begin + at, range.length - at, w.lane, units[b]);
       }
+      turn.advance(call);
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
         R::prepare(units[b], call);
-        P::store(w.packet_at(peer_at(call, begin + b), 0, step), w.lane, units[b], w.flag);
+        P::store(packets[b], w.lane, units[b], w.flag);
       }
     }
   }
@@ -123,13 +159,10 @@ __device__ __forceinline__ void push(const Warp<P, Call>& w, int depth) {
   if (w.call.push_to == 0) {
     return;
   }
-#pragma unroll 1
-  for (int step = 0; step < depth; ++step) {
-    if (w.call.same_for_all) {
-      push_to_all<P, R>(w, step);
-    } else {
-      push_to_each<P, R>(w, step);
-    }
+  if (!Call::kIsPair && w.call.same_for_all) {
+    push_to_all<P, R>(w, depth);
+  } else {
+    push_to_each<P, R>(w, depth);
   }
 }
 
@@ -210,13 +243,13 @@ __device__ __forceinline__ void await_flags(Warp<P, Call>& w, int phase) {
   }
 }
 
-// Waits for the packets of up to kBatch sources, those in `wanted`.
+// Waits for up to kBatch packets, those in `wanted`, of these sources and steps.
 template <class P, class Call>
 __device__ __forceinline__ bool await(Warp<P, Call>& w,
                                       const int (&sources)[kBatch],
+                                      const int (&steps)[kBatch],
                                       std::uint32_t wanted,
                                       int phase,
-                                      int step,
                                       typename P::Raw (&raw)[kBatch]) {
   const std::byte* const mine = w.call.arenas[w.call.rank];
   w.waiting_since = 0;
@@ -227,7 +260,7 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
-        raw[b] = P::load(mine + w.place(sources[b], phase, step), w.lane);
+        raw[b] = P::load(mine + w.place(sources[b], phase, steps[b]), w.lane);
       }
     }
 #pragma unroll
@@ -266,38 +299,42 @@ __device__ __forceinline__ void forward(const Warp<P, Call>& w,
 // Stores what comes in phase `phase`. Where what came in phase 0 is passed on, it came from one
 // rank alone.
 template <class P, class Call>
-__device__ __forceinline__ void arrive(Warp<P, Call>& w, int step, int phase) {
+__device__ __forceinline__ void arrive(Warp<P, Call>& w, int depth, int phase) {
   const Call& call = w.call;
-  const std::int64_t at = w.offset(step);
+  Turn turn;
 #pragma unroll 1
-  for (int begin = 1; begin < call.ranks && w.alive; begin += kBatch) {
+  while (turn.step < depth && w.alive) {
     int sources[kBatch];
+    int steps[kBatch];
     typename P::Raw raw[kBatch];
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       // Farthest first: who begins with me as its nearest is farthest from me.
-      const int distance = call.ranks - (begin + b);
-      sources[b] = distance > 0 ? peer_at(call, distance) : 0;
-      if (distance > 0 && has(call.arrive_from[phase], sources[b]) &&
-          at < call.arrive[phase][sources[b]].length) {
+      sources[b] = peer_at(call, call.ranks - turn.distance);
+      steps[b] = turn.step;
+      if (turn.step < depth && has(call.arrive_from[phase], sources[b]) &&
+          w.offset(turn.step) < call.arrive[phase][sources[b]].length) {
         wanted |= 1u << b;
       }
+      turn.advance(call);
     }
-    if (wanted == 0 || !await<P>(w, sources, wanted, phase, step, raw)) {
+    if (wanted == 0 || !await<P>(w, sources, steps, wanted, phase, raw)) {
       continue;
     }
-    Unit units[P::kUnits];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      if (has(wanted, b)) {
-        P::units(raw[b], w.lane, units);
-        const ByteRange range = call.arrive[phase][sources[b]];
-        write_units<P>(call.output + range.begin + at, range.length - at, w.lane, units);
+      if (!has(wanted, b)) {
+        continue;
       }
-    }
-    if (phase == 0) {
-      forward<P>(w, step, units);
+      Unit units[P::kUnits];
+      P::units(raw[b], w.lane, units);
+      const ByteRange range = call.arrive[phase][sources[b]];
+      const std::int64_t at = w.offset(steps[b]);
+      write_units<P>(call.output + range.begin + at, range.length - at, w.lane, units);
+      if (!Call::kIsPair && phase == 0) {
+        forward<P>(w, steps[b], units);
+      }
     }
   }
 }
@@ -322,14 +359,16 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
 #pragma unroll 1
   for (int begin = 0; begin < call.ranks; begin += kBatch) {
     int sources[kBatch];
+    int steps[kBatch];
     typename P::Raw raw[kBatch];
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       sources[b] = begin + b;
+      steps[b] = step;
       wanted |= has(call.arrive_from[0], sources[b]) ? 1u << b : 0u;
     }
-    if (wanted != 0 && !await<P>(w, sources, wanted, 0, step, raw)) {
+    if (wanted != 0 && !await<P>(w, sources, steps, wanted, 0, raw)) {
       return;
     }
 #pragma unroll
@@ -382,16 +421,13 @@ __device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
     publish_forwarded(w);
   }
 #pragma unroll 1
-  for (int phase = R::kReduces ? 1 : 0; phase < 2; ++phase) {
+  for (int phase = R::kReduces ? 1 : 0; phase < (Call::kIsPair ? 1 : 2); ++phase) {
     if (call.arrive_from[phase] == 0) {
       continue;
     }
     await_flags(w, phase);
-#pragma unroll 1
-    for (int step = 0; step < depth && w.alive; ++step) {
-      arrive<P>(w, step, phase);
-    }
-    if (phase == 0) {
+    arrive<P>(w, depth, phase);
+    if (!Call::kIsPair && phase == 0) {
       publish_forwarded(w);
     }
   }
@@ -414,7 +450,7 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
     if (depth > 0) {
       move_packets<P, R>(w, depth);
     }
-    if constexpr (!R::kReduces) {
+    if constexpr (!R::kReduces && !Call::kIsPair) {
       copy_own(w, depth);
     }
     unheard = call.all_heard ? 0 : unheard_of(w);
@@ -437,25 +473,39 @@ __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant_
   run_block<P, R>(call, static_cast<int>(blockIdx.x));
 }
 
+// Out of line: each kind of packets has the registers for itself.
+template <class P>
+__device__ __noinline__ void run_pair(const PairCall& call, int block) {
+  run_block<P, NoReduction>(call, block);
+}
+
 // A template, so that each file that asks for it has it, as with direct_kernel.
 template <class Pairs>
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {
+  __shared__ alignas(PairCall) std::byte memory[sizeof(PairCall)];
+  const PairCall& call = *reinterpret_cast<const PairCall*>(memory);
   const int lane = static_cast<int>(blockIdx.x) / pairs.blocks;
   const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
   for (int chain = lane; chain < pairs.chains; chain += pairs.lanes) {
     for (int i = pairs.begin[chain]; i < pairs.begin[chain + 1]; ++i) {
-      const PairCall& call = pairs.calls[i];
-      if (block < call.blocks) {
-        if (call.packets == Packets::kLl) {
-          run_block<Ll, NoReduction>(call, block);
-        } else if (call.packets == Packets::kLl128) {
-          run_block<Ll128, NoReduction>(call, block);
-        } else {
-          run_block<Slots, NoReduction>(call, block);
-        }
+      if (block >= pairs.calls[i].blocks) {
+        continue;
       }
       // The next message between these ranks goes on from the round that this one has written.
       __syncthreads();
+      constexpr int kWords = sizeof(PairCall) / sizeof(std::uint64_t);
+      if (const int at = static_cast<int>(threadIdx.x); at < kWords) {
+        reinterpret_cast<std::uint64_t*>(memory)[at] =
+            reinterpret_cast<const std::uint64_t*>(&pairs.calls[i])[at];
+      }
+      __syncthreads();
+      if (call.packets == Packets::kLl) {
+        run_pair<Ll>(call, block);
+      } else if (call.packets == Packets::kLl128) {
+        run_pair<Ll128>(call, block);
+      } else {
+        run_pair<Slots>(call, block);
+      }
     }
   }
 }
