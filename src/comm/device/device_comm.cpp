@@ -10,8 +10,11 @@
 namespace sennit {
 namespace {
 
+// Of kernels.
 sm::Packets packets_of(Protocol protocol) {
-  return protocol == Protocol::kLl ? sm::Packets::kLl : sm::Packets::kLl128;
+  return protocol == Protocol::kLl      ? sm::Packets::kLl
+         : protocol == Protocol::kSlots ? sm::Packets::kPlain
+                                        : sm::Packets::kLl128;
 }
 
 // Byte of a range at which the last packets of the last block begin.
@@ -79,7 +82,9 @@ DeviceComm::~DeviceComm() {
 }
 
 Status DeviceComm::preload() {
-  SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel()));
+  for (const sm::Packets large : {sm::Packets::kLl128, sm::Packets::kPlain}) {
+    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(large)));
+  }
   SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel()));
   for (const sm::KernelKind kind : sm::kKernelKinds) {
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
@@ -220,6 +225,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
+  direct.packets = program.packets;
   direct.layout = memory_->shape().layout(program.packets);
   direct.deadline_ns = deadline_ns(op);
   direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));

@@ -13,7 +13,10 @@ namespace {
 
 // A function of what both ends know.
 sm::Packets packets_of_message(std::int64_t bytes, const DeviceFacts& facts) {
-  return bytes <= kLlUpToBytes || !facts.nvlink ? sm::Packets::kLl : sm::Packets::kLl128;
+  if (!facts.nvlink) {
+    return bytes <= kHostLlUpToBytes ? sm::Packets::kLl : sm::Packets::kPlain;
+  }
+  return bytes <= kLlUpToBytes ? sm::Packets::kLl : sm::Packets::kLl128;
 }
 
 // The streams of the calls but that of the first, each once.
@@ -228,7 +231,7 @@ Status DeviceComm::launch_pairs(std::span<const Operation* const> operations, vo
                           stream);
   }
   return driver_.launch(
-      sm::pairs_kernel(),
+      sm::pairs_kernel(facts_.nvlink ? sm::Packets::kLl128 : sm::Packets::kPlain),
       {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
       stream);

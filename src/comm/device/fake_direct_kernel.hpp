@@ -1,5 +1,6 @@
 // FakeDirectKernel, for tests without a GPU: what the kernels of the direct family do with a call
-// in Ll packets (exec/sm/direct_kernel.cuh), by one thread of the host. Reductions add bytes.
+// in Ll or plain packets (exec/sm/direct_kernel.cuh), by one thread of the host. Reductions add
+// bytes.
 //
 //   rank.cuda->run_kernels(fake_direct_kernel);   // calls that are not small, as when unaligned
 #pragma once
@@ -20,7 +21,11 @@ namespace sennit::tests {
 template <class Call>
 class FakeDirectKernel {
  public:
-  FakeDirectKernel(const Call& call, int block) : call_(call), block_(block) {}
+  FakeDirectKernel(const Call& call, int block)
+      : call_(call),
+        block_(block),
+        is_plain_(call.packets == sm::Packets::kPlain),
+        packet_bytes_(sm::payload_bytes(call.packets)) {}
 
   void run() {
     sm::BlockState& state = call_.states[block_];
@@ -32,7 +37,11 @@ class FakeDirectKernel {
         await_free(unheard);
       }
       for_each_packet([&] { push(); });
+      announce(0);
+      await_announced(0);
       for_each_packet([&] { call_.arrival == sm::Arrival::kReduce ? reduce() : arrive(0); });
+      announce(1);
+      await_announced(1);
       for_each_packet([&] { arrive(1); });
       if (call_.arrival != sm::Arrival::kReduce) {
         for_each_packet([&] { copy_own(); });
@@ -43,8 +52,8 @@ class FakeDirectKernel {
   }
 
  private:
-  static constexpr std::int64_t kPayload = sm::payload_bytes(sm::Packets::kLl);
-  using Payload = std::array<std::byte, kPayload>;
+  // Of which packet_bytes_ are used.
+  using Payload = std::array<std::byte, sm::kPacketBytes>;
 
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
 
@@ -58,7 +67,7 @@ class FakeDirectKernel {
   void for_each_packet(Function function) {
     for (step_ = 0; step_ < call_.depth; ++step_) {
       for (warp_ = 0; warp_ < call_.warps && alive_; ++warp_) {
-        at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * kPayload;
+        at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * packet_bytes_;
         function();
       }
     }
@@ -78,22 +87,62 @@ class FakeDirectKernel {
                              static_cast<std::size_t>(source) * call_.layout.started_source;
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_]);
   }
+  // As Warp::is_written_once and Warp::word have it.
+  [[nodiscard]] bool is_written_once(int phase) const {
+    return is_plain_ && (phase == 1 || call_.pushes_once);
+  }
+  [[nodiscard]] std::atomic_ref<std::uint64_t> word(int owner, int source, int phase) const {
+    const sm::ArenaLayout& l = call_.layout;
+    std::byte* const line = call_.arenas[static_cast<std::size_t>(owner)] + l.words +
+                            static_cast<std::size_t>(round_ & 1) * l.words_generation +
+                            static_cast<std::size_t>(phase) * l.words_phase +
+                            static_cast<std::size_t>(block_) * sm::kWordLineBytes;
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(line)[source]);
+  }
+  void announce(int phase) const {
+    const std::uint64_t flag = sm::round_flag(round_, call_.fingerprint);
+    for (int peer = 0; peer < call_.ranks && is_plain_ && alive_; ++peer) {
+      if (sends(peer, phase)) {
+        word(peer, call_.rank, phase).store(flag, std::memory_order_release);
+      }
+    }
+  }
+  void await_announced(int phase) {
+    const std::uint64_t flag = sm::round_flag(round_, call_.fingerprint);
+    for (int source = 0; source < call_.ranks && is_plain_; ++source) {
+      while (alive_ && hears(source, phase) &&
+             word(call_.rank, source, phase).load(std::memory_order_acquire) != flag &&
+             may_go_on()) {
+      }
+    }
+  }
+
   // 8 bytes are 4 of data and a flag, stored as one.
   [[nodiscard]] std::uint32_t flag(std::size_t word) const {
     const sm::LlFlags flags = sm::ll_flags(round_, call_.fingerprint);
     return word % 2 == 0 ? flags.even : flags.odd;
   }
   void store(std::byte* to, const Payload& payload) const {
-    for (std::size_t word = 0; word < payload.size() / 4; ++word) {
+    if (is_plain_) {
+      std::memcpy(to, payload.data(), payload.size());
+      return;
+    }
+    for (std::size_t word = 0; word < words(); ++word) {
       std::uint32_t data = 0;
       std::memcpy(&data, payload.data() + word * 4, 4);
       std::atomic_ref(reinterpret_cast<std::uint64_t*>(to)[word])
           .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_relaxed);
     }
   }
-  Payload await(std::byte* from) {
+  [[nodiscard]] std::size_t words() const { return static_cast<std::size_t>(packet_bytes_) / 4; }
+  Payload await(int source, int phase) {
+    std::byte* const from = packet(is_written_once(phase) ? source : call_.rank, source, phase);
     Payload payload{};
-    for (std::size_t word = 0; word < payload.size() / 4; ++word) {
+    if (is_plain_) {
+      std::memcpy(payload.data(), from, payload.size());
+      return payload;
+    }
+    for (std::size_t word = 0; word < words(); ++word) {
       const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
       std::uint64_t found = there.load(std::memory_order_relaxed);
       while (found >> 32 != flag(word) && may_go_on()) {
@@ -122,8 +171,8 @@ class FakeDirectKernel {
     alive_ = false;
   }
 
-  static std::size_t bytes(std::int64_t left) {
-    return static_cast<std::size_t>(std::min(left, kPayload));
+  [[nodiscard]] std::size_t bytes(std::int64_t left) const {
+    return static_cast<std::size_t>(std::min(left, packet_bytes_));
   }
   Payload read(sm::ByteRange range) const {
     Payload payload{};
@@ -136,13 +185,26 @@ class FakeDirectKernel {
     }
   }
 
+  // This block has something for or from a range of this length in this round.
+  [[nodiscard]] bool has_packet(std::int64_t length) const {
+    return first_packet_ * packet_bytes_ < length;
+  }
+  [[nodiscard]] bool sends(int peer, int phase) const {
+    return phase == 0 ? has(call_.push_to, peer) &&
+                            has_packet(call_.push[static_cast<std::size_t>(peer)].length)
+                      : has(call_.forward_to, peer) && has_packet(call_.own_to.length);
+  }
+  [[nodiscard]] bool hears(int source, int phase) const {
+    const auto at = static_cast<std::size_t>(phase);
+    const std::int64_t length = phase == 0 && call_.arrival == sm::Arrival::kReduce
+                                    ? call_.own_to.length
+                                    : call_.arrive[at][static_cast<std::size_t>(source)].length;
+    return has(call_.arrive_from[at], source) && has_packet(length);
+  }
+
   void tell_started() const {
     for (int peer = 0; peer < call_.ranks; ++peer) {
-      const std::int64_t first = first_packet_ * kPayload;
-      const bool told =
-          (has(call_.push_to, peer) && first < call_.push[static_cast<std::size_t>(peer)].length) ||
-          (has(call_.forward_to, peer) && first < call_.own_to.length);
-      if (peer != call_.rank && !told) {
+      if (peer != call_.rank && !sends(peer, 0) && !sends(peer, 1)) {
         started(peer, call_.rank).store(round_, std::memory_order_release);
       }
     }
@@ -156,16 +218,9 @@ class FakeDirectKernel {
     }
   }
   [[nodiscard]] std::uint32_t unheard_of() const {
-    const std::int64_t first = first_packet_ * kPayload;
     std::uint32_t unheard = 0;
     for (int r = 0; r < call_.ranks; ++r) {
-      const auto source = static_cast<std::size_t>(r);
-      const std::int64_t length = call_.arrival == sm::Arrival::kReduce
-                                      ? call_.own_to.length
-                                      : call_.arrive[0][source].length;
-      const bool heard = (has(call_.arrive_from[0], r) && first < length) ||
-                         (has(call_.arrive_from[1], r) && first < call_.arrive[1][source].length);
-      unheard |= heard || r == call_.rank ? 0U : 1U << r;
+      unheard |= hears(r, 0) || hears(r, 1) || r == call_.rank ? 0U : 1U << r;
     }
     return unheard;
   }
@@ -174,14 +229,20 @@ class FakeDirectKernel {
     for (int peer = 0; peer < call_.ranks; ++peer) {
       const sm::ByteRange range = call_.push[static_cast<std::size_t>(peer)];
       if (has(call_.push_to, peer) && at_ < range.length) {
-        store(packet(peer, call_.rank, 0), read(range));
+        store(packet(is_written_once(0) ? call_.rank : peer, call_.rank, 0), read(range));
+        if (is_written_once(0)) {
+          return;  // its other readers find it there
+        }
       }
     }
   }
   void forward(const Payload& payload) const {
     for (int peer = 0; peer < call_.ranks && alive_; ++peer) {
       if (has(call_.forward_to, peer)) {
-        store(packet(peer, call_.rank, 1), payload);
+        store(packet(is_written_once(1) ? call_.rank : peer, call_.rank, 1), payload);
+        if (is_written_once(1)) {
+          return;
+        }
       }
     }
   }
@@ -192,7 +253,7 @@ class FakeDirectKernel {
       if (!has(call_.arrive_from[static_cast<std::size_t>(phase)], source) || at_ >= range.length) {
         continue;
       }
-      const Payload payload = await(packet(call_.rank, source, phase));
+      const Payload payload = await(source, phase);
       write(range, payload);
       if (phase == 0) {
         forward(payload);
@@ -215,7 +276,7 @@ class FakeDirectKernel {
     }
     for (int source = 0; source < call_.ranks; ++source) {
       if (has(call_.arrive_from[0], source)) {
-        add(await(packet(call_.rank, source, 0)));
+        add(await(source, 0));
       }
     }
     write(call_.own_to, sum);
@@ -225,7 +286,7 @@ class FakeDirectKernel {
   void copy_own() {
     const std::int64_t begin = at_;
     const std::int64_t span =
-        std::int64_t{call_.rounds} * call_.blocks * call_.warps * call_.depth * kPayload;
+        std::int64_t{call_.rounds} * call_.blocks * call_.warps * call_.depth * packet_bytes_;
     for (; call_.own && at_ < call_.own_from.length; at_ += span) {
       write(call_.own_to, read(call_.own_from));
     }
@@ -234,6 +295,8 @@ class FakeDirectKernel {
 
   const Call& call_;
   int block_;
+  bool is_plain_;
+  std::int64_t packet_bytes_;
   int step_ = 0;
   int warp_ = 0;
   std::uint64_t round_ = 0;

@@ -1,21 +1,29 @@
 // Arena: the device memory that each rank owns and all others write into, and the words by which
 // thread blocks of different ranks agree about it. One header for host and device code.
 //
-// All data travels in packets of 1024 bytes that carry their own flags (exec/sm/packet.cuh): a warp
-// writes a packet, a warp of the reader waits until all flags of the packet are those of the round.
+// All data travels in packets of 1024 bytes (exec/sm/packet.cuh). Those of Ll and Ll128 carry their
+// own flags: a warp writes a packet, a warp of the reader waits until all flags of the packet are
+// those of the round. Plain packets are data alone: when a block of threads has written all that it
+// has for a reader in this round, it stores the flag of the round into a word of the reader's.
 // Every block of a kernel has its own part of the arena and its own round number, so that no block
 // ever waits for another of its own rank.
 //
 //   arena of a rank:  ll     [2 generations][phase][source][block][slot]   packets
 //                     ll128  [2 generations][phase][source][block][slot]   packets
+//                     plain  [2 generations][phase][source][block][slot]   packets
+//                     words  [2 generations][phase][block][source]         of plain packets
 //                     started[source][block]                               words
 //
 // Round k of a block uses generation k mod 2. A packet of round k may be written once its reader
 // has finished round k - 2. A packet that came from that reader in round k - 1 says so, since a
 // block begins a round only after it has finished the one before; where none came, the reader's
 // `started` word says it (docs/decisions/0014-rounds-and-packets.md).
+//
+// Plain packets that go to several readers alike are written once, where their writer would be the
+// source in its own arena, and read there (docs/decisions/0027-plain-packets.md).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -28,11 +36,28 @@ inline constexpr int kGenerations = 2;
 inline constexpr std::size_t kPacketBytes = 1024;
 
 // The protocols of packets. The areas are apart: data of one could look like a flag of the other.
-enum class Packets : std::uint8_t { kLl, kLl128 };
+enum class Packets : std::uint8_t { kLl, kLl128, kPlain };
 
 // Bytes of data in a packet.
 constexpr std::int64_t payload_bytes(Packets packets) {
-  return packets == Packets::kLl ? 512 : 960;
+  switch (packets) {
+    case Packets::kLl:
+      return 512;
+    case Packets::kLl128:
+      return 960;
+    case Packets::kPlain:
+      return static_cast<std::int64_t>(kPacketBytes);
+  }
+  return 0;
+}
+
+// The words of one block, of all sources, are a line: who waits for several reads them at once.
+inline constexpr std::size_t kWordLineBytes = kMaxRanks * sizeof(std::uint64_t);
+
+// What Ll128 has in its lines and plain packets have in their words: 44 bits of the round and 20 of
+// the fingerprint.
+constexpr std::uint64_t round_flag(std::uint64_t round, std::uint32_t fingerprint) {
+  return (round << 20) | (fingerprint & 0xfffffU);
 }
 
 // What stands beside the even and the odd words of an Ll packet. Both differ from what the round
@@ -61,6 +86,10 @@ struct ArenaLayout {
   std::uint32_t step = 0;
   std::uint32_t started = 0;         // from the begin of the arena
   std::uint32_t started_source = 0;  // the words of one source
+  // Of plain packets.
+  std::uint32_t words = 0;  // from the begin of the arena
+  std::uint32_t words_generation = 0;
+  std::uint32_t words_phase = 0;
 };
 
 // What a block may have in one round, in packets of each of its warps, and the blocks of a kernel.
@@ -71,12 +100,29 @@ struct ArenaShape {
   int ll_depth = 1;
   int ll128_blocks = 128;
   int ll128_depth = 2;
+  int plain_blocks = 0;
 
   [[nodiscard]] constexpr int blocks(Packets packets) const {
-    return packets == Packets::kLl ? ll_blocks : ll128_blocks;
+    switch (packets) {
+      case Packets::kLl:
+        return ll_blocks;
+      case Packets::kLl128:
+        return ll128_blocks;
+      case Packets::kPlain:
+        return plain_blocks;
+    }
+    return 0;
   }
   [[nodiscard]] constexpr int depth(Packets packets) const {
-    return packets == Packets::kLl ? ll_depth : ll128_depth;
+    switch (packets) {
+      case Packets::kLl:
+        return ll_depth;
+      case Packets::kLl128:
+        return ll128_depth;
+      case Packets::kPlain:
+        return 1;
+    }
+    return 0;
   }
   [[nodiscard]] constexpr std::size_t area_packets(Packets packets) const {
     return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
@@ -84,13 +130,24 @@ struct ArenaShape {
            static_cast<std::size_t>(depth(packets));
   }
   [[nodiscard]] constexpr std::size_t area_offset(Packets packets) const {
-    return packets == Packets::kLl ? 0 : area_packets(Packets::kLl) * kPacketBytes;
+    std::size_t before = 0;
+    for (const Packets other : {Packets::kLl, Packets::kLl128}) {
+      before += other < packets ? area_packets(other) : 0;
+    }
+    return before * kPacketBytes;
   }
   [[nodiscard]] constexpr int most_blocks() const {
-    return ll_blocks > ll128_blocks ? ll_blocks : ll128_blocks;
+    return std::max({ll_blocks, ll128_blocks, plain_blocks});
+  }
+  [[nodiscard]] constexpr std::size_t words_offset() const {
+    return area_offset(Packets::kPlain) + area_packets(Packets::kPlain) * kPacketBytes;
+  }
+  [[nodiscard]] constexpr std::size_t words_bytes() const {
+    return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
+           static_cast<std::size_t>(plain_blocks) * kWordLineBytes;
   }
   [[nodiscard]] constexpr std::size_t started_offset() const {
-    return area_offset(Packets::kLl128) + area_packets(Packets::kLl128) * kPacketBytes;
+    return words_offset() + words_bytes();
   }
   [[nodiscard]] constexpr std::size_t started_bytes() const {
     return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(most_blocks()) *
@@ -108,6 +165,9 @@ struct ArenaShape {
     at.generation = at.phase * static_cast<std::uint32_t>(phases);
     at.started = static_cast<std::uint32_t>(started_offset());
     at.started_source = static_cast<std::uint32_t>(most_blocks()) * sizeof(std::uint64_t);
+    at.words = static_cast<std::uint32_t>(words_offset());
+    at.words_phase = static_cast<std::uint32_t>(plain_blocks) * kWordLineBytes;
+    at.words_generation = at.words_phase * static_cast<std::uint32_t>(phases);
     return at;
   }
 

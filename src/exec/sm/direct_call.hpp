@@ -53,6 +53,9 @@ struct BasicDirectCall {
 
   std::int8_t rank = 0;
   std::int8_t ranks = 1;
+  // Every rank sends one range alone in phase 0, to however many: plain packets of it are written
+  // once. Those of phase 1 always are.
+  bool pushes_once = false;
   std::int32_t blocks = 1;
   std::int32_t warps = 1;  // of a block; others that were launched stand by
   std::int32_t depth = 1;  // packets a warp in one round
@@ -61,7 +64,7 @@ struct BasicDirectCall {
   std::uint64_t deadline_ns = 0;                   // of a wait; 0: none
   alignas(16) std::array<std::byte, 16> scalar{};  // factor of premul_sum
   const std::byte* scalar_on_device = nullptr;     // not null: where that factor is read instead
-  Packets packets = Packets::kLl128;  // of the layout; of what is no pair, the kernel's
+  Packets packets = Packets::kLl128;               // of the layout
   ArenaLayout layout;
 };
 

@@ -1,5 +1,6 @@
 // The kernel of the direct family (exec/sm/direct_call.hpp): one launch a call, every warp on its
-// own packets, no barrier but one a round.
+// own packets, no barrier but one a round. With plain packets the warps of a block go together: it
+// says in words what they have written, and one of them waits for those of others.
 #pragma once
 
 #include "exec/sm/direct_call.hpp"
@@ -11,6 +12,84 @@ namespace sennit::sm {
 // Sources whose packets a warp waits for at once: enough to have the loads of 4 ranks in flight,
 // few enough to hold them in registers.
 inline constexpr int kBatch = 4;
+
+// Naps between two looks at words in host memory, after the first few: each look is a read over
+// PCIe, which takes a microsecond and would be in the way of the packets.
+inline constexpr int kLooksWithoutNap = 4;
+inline constexpr unsigned kNapNs = 250;
+
+__device__ __forceinline__ void nap_after(int looks) {
+  if (looks > kLooksWithoutNap) {
+    __nanosleep(kNapNs);
+  }
+}
+
+// This block sends `peer` packets in this phase and round.
+template <class P, class Call>
+__device__ __forceinline__ bool sends(const Warp<P, Call>& w, int peer, int phase) {
+  const Call& call = w.call;
+  return phase == 0 ? has(call.push_to, peer) && w.has_packet(call.push[peer].length)
+                    : has(call.forward_to, peer) && w.has_packet(call.own_to.length);
+}
+
+// And hears from `source`.
+template <class P, class Call>
+__device__ __forceinline__ bool hears(const Warp<P, Call>& w, int source, int phase) {
+  const Call& call = w.call;
+  const std::int64_t length = phase == 0 && call.arrival == Arrival::kReduce
+                                  ? call.own_to.length
+                                  : call.arrive[phase][source].length;
+  return has(call.arrive_from[phase], source) && w.has_packet(length);
+}
+
+// Plain packets: tells their readers that those of this phase are there.
+template <class P, class Call>
+__device__ __forceinline__ void announce(const Warp<P, Call>& w, int phase) {
+  if constexpr (P::kFlagsApart) {
+    const Call& call = w.call;
+    if ((phase == 0 ? call.push_to : call.forward_to) == 0) {
+      return;
+    }
+    __syncthreads();  // all warps have written theirs
+    const int peer = static_cast<int>(threadIdx.x);
+    if (peer < call.ranks && sends(w, peer, phase)) {
+      // Partner: await_announced.
+      store_release_system(w.word(peer, call.rank, phase), w.flag.line);
+    }
+  }
+}
+
+// One warp looks for all, so that little but packets is read over the wire.
+template <class P, class Call>
+__device__ bool look_for_words(Warp<P, Call>& w, int phase) {
+  const Call& call = w.call;
+  const bool wanted = w.lane < call.ranks && hears(w, w.lane, phase);
+  w.waiting_since = 0;
+  for (int looks = 1;; ++looks) {
+    const bool here =
+        !wanted || load_acquire_system(w.word(call.rank, w.lane, phase)) == w.flag.line;
+    const std::uint32_t missing = __ballot_sync(~0u, !here);
+    if (missing == 0) {
+      return true;
+    }
+    if (looks % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1)) {
+      return false;
+    }
+    nap_after(looks);
+  }
+}
+
+// Plain packets: waits until all of this phase and round are there. The barrier lets all warps see
+// what one has acquired.
+template <class P, class Call>
+__device__ __forceinline__ void await_announced(Warp<P, Call>& w, int phase) {
+  if constexpr (P::kFlagsApart) {
+    if (w.call.arrive_from[phase] != 0) {
+      const bool found = w.alive && (w.warp != 0 || look_for_words(w, phase));
+      w.alive = __syncthreads_and(found ? 1 : 0) != 0;
+    }
+  }
+}
 
 // The slots that this round writes are free: their readers have finished the round before last.
 template <class P, class Call>
@@ -30,6 +109,22 @@ __device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {
     if (missing == 0 || (++spins % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1))) {
       return;
     }
+    if constexpr (P::kFlagsApart) {
+      nap_after(spins);
+    }
+  }
+}
+
+// Where it is a read over PCIe, one warp waits for all.
+template <class P, class Call>
+__device__ __forceinline__ void await_free_together(Warp<P, Call>& w, std::uint32_t unheard) {
+  if constexpr (P::kFlagsApart) {
+    if (w.warp == 0) {
+      await_free(w, unheard);
+    }
+    w.alive = __syncthreads_and(w.alive ? 1 : 0) != 0;
+  } else {
+    await_free(w, unheard);
   }
 }
 
@@ -83,6 +178,11 @@ __device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int step) {
 #pragma unroll 1
   for (int d = 1; d < call.ranks; ++d) {
     P::store(w.packet_at(peer_at(call, d), 0, step), w.lane, units, w.flag);
+    if constexpr (P::kFlagsApart) {
+      if (w.is_written_once(0)) {
+        break;
+      }
+    }
   }
   if (!R::kReduces && call.own_is_sent) {
     write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
@@ -170,7 +270,14 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
-        raw[b] = P::load(mine + w.place(sources[b], phase, step), w.lane);
+        const std::uint32_t place = w.place(sources[b], phase, step);
+        if constexpr (P::kFlagsApart) {
+          const std::byte* const arena =
+              w.is_written_once(phase) ? w.call.arenas[sources[b]] : mine;
+          raw[b] = P::load(arena + place, w.lane);
+        } else {
+          raw[b] = P::load(mine + place, w.lane);
+        }
       }
     }
 #pragma unroll
@@ -202,6 +309,9 @@ __device__ __forceinline__ void forward(const Warp<P, Call>& w,
     const int peer = peer_at(call, d);
     if (has(call.forward_to, peer)) {
       P::store(w.packet_at(peer, 1, step), w.lane, units, w.flag);
+      if constexpr (P::kFlagsApart) {
+        break;  // its readers find it in the own arena
+      }
     }
   }
 }
@@ -322,10 +432,12 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
     w.enter(before.round + 1 + static_cast<std::uint64_t>(i), i);
     if (!call.all_heard || unheard != 0) {
       tell_started(w);
-      await_free(w, unheard);
+      await_free_together(w, unheard);
     }
     push<P, R>(w, depth);
+    announce(w, 0);
     if constexpr (R::kReduces) {
+      await_announced(w, 0);
 #pragma unroll 1
       for (int step = 0; step < depth && w.alive; ++step) {
         reduce<P, R>(w, step);
@@ -333,6 +445,12 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
     }
 #pragma unroll 1
     for (int phase = R::kReduces ? 1 : 0; phase < 2; ++phase) {
+      if constexpr (P::kFlagsApart) {
+        if (phase == 1) {
+          announce(w, 1);
+        }
+        await_announced(w, phase);
+      }
 #pragma unroll 1
       for (int step = 0; step < depth && w.alive && call.arrive_from[phase] != 0; ++step) {
         arrive<P>(w, step, phase);
@@ -355,8 +473,9 @@ __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant_
   run_block<P, R>(call, static_cast<int>(blockIdx.x));
 }
 
-// A template, so that each file that asks for it has it, as with direct_kernel.
-template <class Pairs>
+// Large: the packets of the messages that are not in Ll. Pairs is a template parameter so that each
+// file that asks for the kernel has it, as with direct_kernel.
+template <class Large, class Pairs>
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {
   const int lane = static_cast<int>(blockIdx.x) / pairs.blocks;
   const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
@@ -367,7 +486,7 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
         if (call.packets == Packets::kLl) {
           run_block<Ll, NoReduction>(call, block);
         } else {
-          run_block<Ll128, NoReduction>(call, block);
+          run_block<Large, NoReduction>(call, block);
         }
       }
       // The next message between these ranks goes on from the round that this one has written.

@@ -15,6 +15,8 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&direct_kernel<Ll, NoReduction>);
     case KernelKind::kLl128:
       return reinterpret_cast<const void*>(&direct_kernel<Ll128, NoReduction>);
+    case KernelKind::kPlain:
+      return reinterpret_cast<const void*>(&direct_kernel<Plain, NoReduction>);
     case KernelKind::kSmall:
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
     case KernelKind::kPut:
@@ -23,7 +25,10 @@ const void* moving_kernel(KernelKind kind) {
   return nullptr;
 }
 
-const void* pairs_kernel() { return reinterpret_cast<const void*>(&pairs_kernel<PairCalls>); }
+const void* pairs_kernel(Packets large) {
+  return large == Packets::kPlain ? reinterpret_cast<const void*>(&pairs_kernel<Plain, PairCalls>)
+                                  : reinterpret_cast<const void*>(&pairs_kernel<Ll128, PairCalls>);
+}
 
 const void* small_pairs_kernel() {
   return reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);

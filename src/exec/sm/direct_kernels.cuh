@@ -19,6 +19,8 @@ const void* reducing_kernel_of(KernelKind kind) {
         return reinterpret_cast<const void*>(&direct_kernel<Ll, R>);
       case KernelKind::kLl128:
         return reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
+      case KernelKind::kPlain:
+        return reinterpret_cast<const void*>(&direct_kernel<Plain, R>);
       case KernelKind::kSmall:
         return reinterpret_cast<const void*>(&small_kernel<R>);
       case KernelKind::kPut:

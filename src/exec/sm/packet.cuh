@@ -1,14 +1,16 @@
-// Packets: 1024 bytes that a warp writes and a warp reads, with flags beside the data, so that the
-// data itself says when it has arrived. They carry units (exec/unit.cuh).
+// Packets: 1024 bytes that a warp writes and a warp reads. They carry units (exec/unit.cuh). Those
+// of Ll and Ll128 have flags beside the data, so that the data itself says when it has arrived.
 //
 //   Ll     every 8 bytes are 4 of data and a 32-bit flag: right wherever 8-byte stores are whole.
 //          32 units a packet, one a lane.
 //   Ll128  every 128-byte line ends in a 64-bit flag: right where the 16-byte stores of one warp
 //          instruction to one line arrive together, as over NVLink. 60 units a packet, two a lane;
 //          the lanes that carry the flags (the last of each line) have one, cut in two halves.
+//   Plain  data alone; a word apart says that all packets of a block have arrived, as nobody would
+//          want to poll over PCIe what may be 1024 bytes. 64 units a packet, two a lane.
 //
-// Flags are wide enough never to come back: Ll compares 64 bits a unit, Ll128 44 bits of the round
-// and 20 of the fingerprint. A call that differs between ranks never matches.
+// Flags are wide enough never to come back: Ll compares 64 bits a unit, the others 44 bits of the
+// round and 20 of the fingerprint. A call that differs between ranks never matches.
 #pragma once
 
 #include "exec/sm/arena.hpp"
@@ -20,11 +22,11 @@ namespace sennit::sm {
 
 struct Flag {
   LlFlags words;
-  std::uint64_t line = 0;  // Ll128
+  std::uint64_t line = 0;  // of Ll128, and of the words of plain packets
 };
 
 __device__ __forceinline__ Flag flag_of(std::uint64_t round, std::uint32_t fingerprint) {
-  return {.words = ll_flags(round, fingerprint), .line = (round << 20) | (fingerprint & 0xfffffu)};
+  return {.words = ll_flags(round, fingerprint), .line = round_flag(round, fingerprint)};
 }
 
 __device__ __forceinline__ void store_16(
@@ -45,6 +47,7 @@ __device__ __forceinline__ uint4 load_16(const void* from) {
 }
 
 struct Ll {
+  static constexpr bool kFlagsApart = false;
   static constexpr int kUnits = 1;  // a lane
   static constexpr int kPacketUnits = 32;
 
@@ -75,6 +78,7 @@ struct Ll {
 };
 
 struct Ll128 {
+  static constexpr bool kFlagsApart = false;
   static constexpr int kUnits = 2;
   static constexpr int kPacketUnits = 60;
 
@@ -118,6 +122,36 @@ struct Ll128 {
   __device__ static void units(const Raw& r, int lane, Unit (&u)[kUnits]) {
     const bool flag = carries_flag(lane);
     u[0] = {r.first.x, r.first.y, flag ? r.second.x : r.first.z, flag ? r.second.y : r.first.w};
+    u[1] = r.second;
+  }
+};
+
+struct Plain {
+  static constexpr bool kFlagsApart = true;
+  static constexpr int kUnits = 2;
+  static constexpr int kPacketUnits = 64;
+
+  __device__ static int unit_index(int lane, int j) { return lane + j * 32; }
+
+  // Each instruction writes or reads four whole lines.
+  __device__ static void store(std::byte* packet, int lane, const Unit (&u)[kUnits], Flag) {
+    std::byte* const at = packet + lane * 16;
+    store_16(at, u[0].x, u[0].y, u[0].z, u[0].w);
+    store_16(at + 512, u[1].x, u[1].y, u[1].z, u[1].w);
+  }
+
+  struct Raw {
+    uint4 first;
+    uint4 second;
+  };
+  __device__ static Raw load(const std::byte* packet, int lane) {
+    const std::byte* const at = packet + lane * 16;
+    return {load_16(at), load_16(at + 512)};
+  }
+  // Packets are read once their word has said so.
+  __device__ static bool is_here(const Raw&, int, Flag) { return true; }
+  __device__ static void units(const Raw& r, int, Unit (&u)[kUnits]) {
+    u[0] = r.first;
     u[1] = r.second;
   }
 };
