@@ -117,7 +117,9 @@ class FakeDirectKernel {
     }
   }
 
-  // 8 bytes are 4 of data and a flag, stored as one.
+  // 8 bytes are 4 of data and a flag, stored as one. Who has heard of a round knows that the reads
+  // of the round before are over: on a GPU since loads return before later stores leave, here by
+  // release and acquire.
   [[nodiscard]] std::uint32_t flag(std::size_t word) const {
     const sm::LlFlags flags = sm::ll_flags(round_, call_.fingerprint);
     return word % 2 == 0 ? flags.even : flags.odd;
@@ -131,7 +133,7 @@ class FakeDirectKernel {
       std::uint32_t data = 0;
       std::memcpy(&data, payload.data() + word * 4, 4);
       std::atomic_ref(reinterpret_cast<std::uint64_t*>(to)[word])
-          .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_relaxed);
+          .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_release);
     }
   }
   [[nodiscard]] std::size_t words() const { return static_cast<std::size_t>(packet_bytes_) / 4; }
@@ -144,9 +146,9 @@ class FakeDirectKernel {
     }
     for (std::size_t word = 0; word < words(); ++word) {
       const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
-      std::uint64_t found = there.load(std::memory_order_relaxed);
+      std::uint64_t found = there.load(std::memory_order_acquire);
       while (found >> 32 != flag(word) && may_go_on()) {
-        found = there.load(std::memory_order_relaxed);
+        found = there.load(std::memory_order_acquire);
       }
       const auto data = static_cast<std::uint32_t>(found);
       std::memcpy(payload.data() + word * 4, &data, 4);
