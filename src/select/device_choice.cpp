@@ -15,8 +15,8 @@ constexpr std::int64_t kMega = std::int64_t{1} << 20;
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
-// The same through host memory, where a fence, a word and the read of what it speaks of take some 5
-// us, and a GPU reads some 30 GB/s; not measured as a crossover.
+// The same through host memory, where a GPU reads some 30 GB/s, and a fence, a word and the read of
+// what it speaks of take 5 us, by estimate: not measured as a crossover.
 constexpr std::int64_t kHostHopBytes = 150 * 1000;
 
 // The percent that went through host memory beside copies over NVLink at the best time, in a first

@@ -40,9 +40,10 @@ inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // at 16 MB, ahead by a quarter at 64 MB.
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
 
-// The same where no GPU reaches another. There Ll stores half lines, each of which is a transaction
-// of its own over PCIe: a broadcast of 4 KB to 3 ranks took 6 us more than one of 256 bytes
-// (bench/results, `h200x4-nop2p-first`). A plain packet waits for a fence and a word, some 3 us.
+// kLlUpToBytes where no GPU reaches another. A store of Ll covers every other 16 bytes, which PCIe
+// carries one by one: a broadcast of 4 KB to 3 ranks took 6 us more than one of 256 bytes
+// (bench/results, `h200x4-nop2p-first`). A plain packet waits for a fence and a word instead, by
+// estimate 3 us.
 inline constexpr std::int64_t kHostLlUpToBytes = 2 * 1024;
 
 // Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
