@@ -83,9 +83,15 @@ bool suits_copy_engines(Collective collective,
   return false;
 }
 
+// Contributions have no place in the outputs of others; and messages are not agreed about so.
+bool can_be_put(Collective collective) {
+  return !is_reduction(collective) && collective != Collective::kSendRecv &&
+         collective != Collective::kBarrier;
+}
+
 // A kernel that reaches into the buffers of others pays where bytes cost more than meeting does.
 bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
-  return collective != Collective::kSendRecv && collective != Collective::kBarrier && ranks > 1 &&
+  return can_be_put(collective) && ranks > 1 &&
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
@@ -142,13 +148,8 @@ Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, bo
         "these ranks do not use (SENNIT_COPY_ENGINES)",
         wishes.protocol);
   }
-  if (protocol == Protocol::kDirectPut && collective == Collective::kSendRecv) {
-    return fail(Code::kUnsupported, "sends and recvs of GPU ranks have no protocol direct_put yet");
-  }
-  if (protocol != Protocol::kLl && protocol != Protocol::kLl128 && !is_direct) {
-    return fail(Code::kUnsupported,
-                "GPU ranks have no protocol '{}' yet; there are: ll, ll128, direct_get, direct_put",
-                wishes.protocol);
+  if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
+    return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
   }
   return protocol;
 }
@@ -325,21 +326,6 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   return choice;
 }
 
-// There is nowhere to put it: nobody's memory is meant for one contribution.
-void get_what_is_reduced(Strand& strand) {
-  for (const auto& lanes : strand.schedule->ranks) {
-    for (const Lane& lane : lanes) {
-      for (const Step& step : lane.steps) {
-        if (step.kind == StepKind::kRecvReduce) {
-          for (const int channel : step.in) {
-            strand.channels[static_cast<std::size_t>(channel)].protocol = Protocol::kDirectGet;
-          }
-        }
-      }
-    }
-  }
-}
-
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
 constexpr std::string_view kCutAsHub = "scatter_forward";
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
@@ -438,9 +424,6 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
              choice.protocol,
              kSlots,
              choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
-    if (choice.protocol == Protocol::kDirectPut) {
-      get_what_is_reduced(plan->strands.back());
-    }
   }
   if (choice.host_share > 0) {
     const Collective collective = choice.algorithm->collective;

@@ -10,13 +10,6 @@
 namespace sennit {
 namespace {
 
-// Of kernels.
-sm::Packets packets_of(Protocol protocol) {
-  return protocol == Protocol::kLl      ? sm::Packets::kLl
-         : protocol == Protocol::kSlots ? sm::Packets::kPlain
-                                        : sm::Packets::kLl128;
-}
-
 // Byte of a range at which the last packets of the last block begin.
 std::int64_t last_block(const sm::Geometry& g, sm::Packets packets) {
   return (std::int64_t{g.rounds} * g.blocks - 1) * g.warps * g.depth * payload_bytes(packets);
@@ -38,6 +31,13 @@ int place_of(const Operation& operation, int rank) {
 }
 
 }  // namespace
+
+sm::Packets DeviceComm::packets_of(Protocol protocol) const {
+  return protocol == Protocol::kLl      ? sm::Packets::kLl
+         : protocol == Protocol::kLl128 ? sm::Packets::kLl128
+         : facts_.nvlink                ? sm::Packets::kSlots
+                                        : sm::Packets::kPlain;
+}
 
 DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
     : driver_(driver),
@@ -82,8 +82,10 @@ DeviceComm::~DeviceComm() {
 }
 
 Status DeviceComm::preload() {
-  for (const sm::Packets large : {sm::Packets::kLl128, sm::Packets::kPlain}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(large)));
+  for (const int calls : {sm::kFewPairCalls, sm::kMaxPairCalls}) {
+    for (const bool on_host : {false, true}) {
+      SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(calls, on_host)));
+    }
   }
   SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel()));
   for (const sm::KernelKind kind : sm::kKernelKinds) {

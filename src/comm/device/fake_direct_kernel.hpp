@@ -1,6 +1,6 @@
 // FakeDirectKernel, for tests without a GPU: what the kernels of the direct family do with a call
-// in Ll or plain packets (exec/sm/direct_kernel.cuh), by one thread of the host. Reductions add
-// bytes.
+// in packets of Ll, of Slots or plain ones (exec/sm/direct_kernel.cuh), by one thread of the host.
+// Reductions add bytes.
 //
 //   rank.cuda->run_kernels(fake_direct_kernel);   // calls that are not small, as when unaligned
 #pragma once
@@ -8,7 +8,6 @@
 #include "exec/sm/direct_call.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -25,7 +24,8 @@ class FakeDirectKernel {
       : call_(call),
         block_(block),
         is_plain_(call.packets == sm::Packets::kPlain),
-        packet_bytes_(sm::payload_bytes(call.packets)) {}
+        has_flags_apart_(call.packets == sm::Packets::kSlots || is_plain_),
+        payload_(sm::payload_bytes(call.packets)) {}
 
   void run() {
     sm::BlockState& state = call_.states[block_];
@@ -37,11 +37,9 @@ class FakeDirectKernel {
         await_free(unheard);
       }
       for_each_packet([&] { push(); });
-      announce(0);
-      await_announced(0);
+      publish(0);
       for_each_packet([&] { call_.arrival == sm::Arrival::kReduce ? reduce() : arrive(0); });
-      announce(1);
-      await_announced(1);
+      publish(1);
       for_each_packet([&] { arrive(1); });
       if (call_.arrival != sm::Arrival::kReduce) {
         for_each_packet([&] { copy_own(); });
@@ -52,8 +50,7 @@ class FakeDirectKernel {
   }
 
  private:
-  // Of which packet_bytes_ are used.
-  using Payload = std::array<std::byte, sm::kPacketBytes>;
+  using Payload = std::vector<std::byte>;
 
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
 
@@ -67,7 +64,7 @@ class FakeDirectKernel {
   void for_each_packet(Function function) {
     for (step_ = 0; step_ < call_.depth; ++step_) {
       for (warp_ = 0; warp_ < call_.warps && alive_; ++warp_) {
-        at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * packet_bytes_;
+        at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * payload_;
         function();
       }
     }
@@ -87,6 +84,17 @@ class FakeDirectKernel {
                              static_cast<std::size_t>(source) * call_.layout.started_source;
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_]);
   }
+  // 8 bytes are 4 of data and a flag, stored as one. Who has heard of a round knows that the reads
+  // of the round before are over: on a GPU since loads return before later stores leave, here by
+  // release and acquire.
+  [[nodiscard]] std::uint32_t flag(std::size_t word) const {
+    const sm::LlFlags flags = sm::ll_flags(round_, call_.fingerprint);
+    return word % 2 == 0 ? flags.even : flags.odd;
+  }
+  // Of all packets of a warp's or block's round, where they carry none.
+  [[nodiscard]] std::uint64_t line_flag() const {
+    return sm::round_flag(round_, call_.fingerprint);
+  }
   // As Warp::is_written_once and Warp::word have it.
   [[nodiscard]] bool is_written_once(int phase) const {
     return is_plain_ && (phase == 1 || call_.pushes_once);
@@ -99,52 +107,52 @@ class FakeDirectKernel {
                             static_cast<std::size_t>(block_) * sm::kWordLineBytes;
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(line)[source]);
   }
-  void announce(int phase) const {
-    const std::uint64_t flag = sm::round_flag(round_, call_.fingerprint);
-    for (int peer = 0; peer < call_.ranks && is_plain_ && alive_; ++peer) {
-      if (sends(peer, phase)) {
-        word(peer, call_.rank, phase).store(flag, std::memory_order_release);
+  std::atomic_ref<std::uint64_t> flag_word(int owner, int source, int phase, int warp) const {
+    if (is_plain_) {
+      return word(owner, source, phase);  // one for all warps
+    }
+    const sm::ArenaLayout& l = call_.layout;
+    std::byte* const words = call_.arenas[static_cast<std::size_t>(owner)] + l.flags +
+                             static_cast<std::size_t>(round_ & 1) * l.flags_generation +
+                             static_cast<std::size_t>(phase) * l.flags_phase +
+                             static_cast<std::size_t>(source) * l.flags_source;
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_ * sm::kWarps + warp]);
+  }
+  void publish(int phase) const {
+    for (int warp = 0; warp < call_.warps && has_flags_apart_ && alive_; ++warp) {
+      for (int peer = 0; peer < call_.ranks; ++peer) {
+        const std::int64_t length =
+            phase == 0 ? call_.push[static_cast<std::size_t>(peer)].length : call_.own_to.length;
+        if (has(phase == 0 ? call_.push_to : call_.forward_to, peer) &&
+            first_packet_ * payload_ < length) {
+          flag_word(peer, call_.rank, phase, warp).store(line_flag(), std::memory_order_release);
+        }
       }
     }
-  }
-  void await_announced(int phase) {
-    const std::uint64_t flag = sm::round_flag(round_, call_.fingerprint);
-    for (int source = 0; source < call_.ranks && is_plain_; ++source) {
-      while (alive_ && hears(source, phase) &&
-             word(call_.rank, source, phase).load(std::memory_order_acquire) != flag &&
-             may_go_on()) {
-      }
-    }
-  }
-
-  // 8 bytes are 4 of data and a flag, stored as one. Who has heard of a round knows that the reads
-  // of the round before are over: on a GPU since loads return before later stores leave, here by
-  // release and acquire.
-  [[nodiscard]] std::uint32_t flag(std::size_t word) const {
-    const sm::LlFlags flags = sm::ll_flags(round_, call_.fingerprint);
-    return word % 2 == 0 ? flags.even : flags.odd;
   }
   void store(std::byte* to, const Payload& payload) const {
-    if (is_plain_) {
+    if (has_flags_apart_) {
       std::memcpy(to, payload.data(), payload.size());
       return;
     }
-    for (std::size_t word = 0; word < words(); ++word) {
+    for (std::size_t word = 0; word < payload.size() / 4; ++word) {
       std::uint32_t data = 0;
       std::memcpy(&data, payload.data() + word * 4, 4);
       std::atomic_ref(reinterpret_cast<std::uint64_t*>(to)[word])
           .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_release);
     }
   }
-  [[nodiscard]] std::size_t words() const { return static_cast<std::size_t>(packet_bytes_) / 4; }
   Payload await(int source, int phase) {
     std::byte* const from = packet(is_written_once(phase) ? source : call_.rank, source, phase);
-    Payload payload{};
-    if (is_plain_) {
+    Payload payload(static_cast<std::size_t>(payload_));
+    if (has_flags_apart_) {
+      const auto word = flag_word(call_.rank, source, phase, warp_);
+      while (word.load(std::memory_order_acquire) != line_flag() && may_go_on()) {
+      }
       std::memcpy(payload.data(), from, payload.size());
       return payload;
     }
-    for (std::size_t word = 0; word < words(); ++word) {
+    for (std::size_t word = 0; word < payload.size() / 4; ++word) {
       const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
       std::uint64_t found = there.load(std::memory_order_acquire);
       while (found >> 32 != flag(word) && may_go_on()) {
@@ -174,10 +182,10 @@ class FakeDirectKernel {
   }
 
   [[nodiscard]] std::size_t bytes(std::int64_t left) const {
-    return static_cast<std::size_t>(std::min(left, packet_bytes_));
+    return static_cast<std::size_t>(std::min(left, payload_));
   }
   Payload read(sm::ByteRange range) const {
-    Payload payload{};
+    Payload payload(static_cast<std::size_t>(payload_));
     std::memcpy(payload.data(), call_.input + range.begin + at_, bytes(range.length - at_));
     return payload;
   }
@@ -187,26 +195,13 @@ class FakeDirectKernel {
     }
   }
 
-  // This block has something for or from a range of this length in this round.
-  [[nodiscard]] bool has_packet(std::int64_t length) const {
-    return first_packet_ * packet_bytes_ < length;
-  }
-  [[nodiscard]] bool sends(int peer, int phase) const {
-    return phase == 0 ? has(call_.push_to, peer) &&
-                            has_packet(call_.push[static_cast<std::size_t>(peer)].length)
-                      : has(call_.forward_to, peer) && has_packet(call_.own_to.length);
-  }
-  [[nodiscard]] bool hears(int source, int phase) const {
-    const auto at = static_cast<std::size_t>(phase);
-    const std::int64_t length = phase == 0 && call_.arrival == sm::Arrival::kReduce
-                                    ? call_.own_to.length
-                                    : call_.arrive[at][static_cast<std::size_t>(source)].length;
-    return has(call_.arrive_from[at], source) && has_packet(length);
-  }
-
   void tell_started() const {
     for (int peer = 0; peer < call_.ranks; ++peer) {
-      if (peer != call_.rank && !sends(peer, 0) && !sends(peer, 1)) {
+      const std::int64_t first = first_packet_ * payload_;
+      const bool told =
+          (has(call_.push_to, peer) && first < call_.push[static_cast<std::size_t>(peer)].length) ||
+          (has(call_.forward_to, peer) && first < call_.own_to.length);
+      if (peer != call_.rank && !told) {
         started(peer, call_.rank).store(round_, std::memory_order_release);
       }
     }
@@ -220,9 +215,16 @@ class FakeDirectKernel {
     }
   }
   [[nodiscard]] std::uint32_t unheard_of() const {
+    const std::int64_t first = first_packet_ * payload_;
     std::uint32_t unheard = 0;
     for (int r = 0; r < call_.ranks; ++r) {
-      unheard |= hears(r, 0) || hears(r, 1) || r == call_.rank ? 0U : 1U << r;
+      const auto source = static_cast<std::size_t>(r);
+      const std::int64_t length = call_.arrival == sm::Arrival::kReduce
+                                      ? call_.own_to.length
+                                      : call_.arrive[0][source].length;
+      const bool heard = (has(call_.arrive_from[0], r) && first < length) ||
+                         (has(call_.arrive_from[1], r) && first < call_.arrive[1][source].length);
+      unheard |= heard || r == call_.rank ? 0U : 1U << r;
     }
     return unheard;
   }
@@ -266,7 +268,7 @@ class FakeDirectKernel {
     if (at_ >= call_.own_to.length) {
       return;
     }
-    Payload sum{};
+    Payload sum(static_cast<std::size_t>(payload_));
     const auto add = [&](const Payload& operand) {
       for (std::size_t i = 0; i < sum.size(); ++i) {
         sum[i] =
@@ -288,7 +290,7 @@ class FakeDirectKernel {
   void copy_own() {
     const std::int64_t begin = at_;
     const std::int64_t span =
-        std::int64_t{call_.rounds} * call_.blocks * call_.warps * call_.depth * packet_bytes_;
+        std::int64_t{call_.rounds} * call_.blocks * call_.warps * call_.depth * payload_;
     for (; call_.own && at_ < call_.own_from.length; at_ += span) {
       write(call_.own_to, read(call_.own_from));
     }
@@ -298,7 +300,8 @@ class FakeDirectKernel {
   const Call& call_;
   int block_;
   bool is_plain_;
-  std::int64_t packet_bytes_;
+  bool has_flags_apart_;
+  std::int64_t payload_;  // bytes of a packet
   int step_ = 0;
   int warp_ = 0;
   std::uint64_t round_ = 0;

@@ -1,17 +1,20 @@
 // Arena: the device memory that each rank owns and all others write into, and the words by which
 // thread blocks of different ranks agree about it. One header for host and device code.
 //
-// All data travels in packets of 1024 bytes (exec/sm/packet.cuh). Those of Ll and Ll128 carry their
-// own flags: a warp writes a packet, a warp of the reader waits until all flags of the packet are
-// those of the round. Plain packets are data alone: when a block of threads has written all that it
-// has for a reader in this round, it stores the flag of the round into a word of the reader's.
-// Every block of a kernel has its own part of the arena and its own round number, so that no block
-// ever waits for another of its own rank.
+// All data travels in packets of 1024 bytes (exec/sm/packet.cuh): a warp writes a packet, a warp of
+// the reader waits until it has come. Packets of Ll and Ll128 carry their own flags; what a warp
+// sends a rank as packets of Slots in one round has a flag of its own, apart. Plain packets are for
+// arenas in host memory: when a block of threads has written all that it has for a reader in this
+// round, it stores the flag of the round into a word of the reader's. Every block of a kernel has
+// its own part of the arena and its own round number, so that no block ever waits for another of
+// its own rank.
 //
 //   arena of a rank:  ll     [2 generations][phase][source][block][slot]   packets
 //                     ll128  [2 generations][phase][source][block][slot]   packets
+//                     slots  [2 generations][phase][source][block][slot]   packets
 //                     plain  [2 generations][phase][source][block][slot]   packets
 //                     words  [2 generations][phase][block][source]         of plain packets
+//                     flags  [2 generations][phase][source][block][warp]   words, of slots
 //                     started[source][block]                               words
 //
 // Round k of a block uses generation k mod 2. A packet of round k may be written once its reader
@@ -36,7 +39,7 @@ inline constexpr int kGenerations = 2;
 inline constexpr std::size_t kPacketBytes = 1024;
 
 // The protocols of packets. The areas are apart: data of one could look like a flag of the other.
-enum class Packets : std::uint8_t { kLl, kLl128, kPlain };
+enum class Packets : std::uint8_t { kLl, kLl128, kSlots, kPlain };
 
 // Bytes of data in a packet.
 constexpr std::int64_t payload_bytes(Packets packets) {
@@ -45,17 +48,18 @@ constexpr std::int64_t payload_bytes(Packets packets) {
       return 512;
     case Packets::kLl128:
       return 960;
+    case Packets::kSlots:
     case Packets::kPlain:
-      return static_cast<std::int64_t>(kPacketBytes);
+      break;
   }
-  return 0;
+  return kPacketBytes;
 }
 
 // The words of one block, of all sources, are a line: who waits for several reads them at once.
 inline constexpr std::size_t kWordLineBytes = kMaxRanks * sizeof(std::uint64_t);
 
-// What Ll128 has in its lines and plain packets have in their words: 44 bits of the round and 20 of
-// the fingerprint.
+// What Ll128 has in its lines, and the others in their words: 44 bits of the round and 20 of the
+// fingerprint.
 constexpr std::uint64_t round_flag(std::uint64_t round, std::uint32_t fingerprint) {
   return (round << 20) | (fingerprint & 0xfffffU);
 }
@@ -86,6 +90,10 @@ struct ArenaLayout {
   std::uint32_t step = 0;
   std::uint32_t started = 0;         // from the begin of the arena
   std::uint32_t started_source = 0;  // the words of one source
+  std::uint32_t flags = 0;           // from the begin of the arena
+  std::uint32_t flags_generation = 0;
+  std::uint32_t flags_phase = 0;
+  std::uint32_t flags_source = 0;
   // Of plain packets.
   std::uint32_t words = 0;  // from the begin of the arena
   std::uint32_t words_generation = 0;
@@ -95,49 +103,41 @@ struct ArenaLayout {
 // What a block may have in one round, in packets of each of its warps, and the blocks of a kernel.
 struct ArenaShape {
   int ranks = 1;
+  bool one_way = false;  // rank 0 alone sends packets
   int phases = 2;
   int ll_blocks = 32;
   int ll_depth = 1;
-  int ll128_blocks = 128;
+  int wide_blocks = 128;  // of Ll128 and Slots
   int ll128_depth = 2;
+  int slots_depth = 2;
   int plain_blocks = 0;
 
+  [[nodiscard]] constexpr int sources() const { return one_way ? 1 : ranks; }
   [[nodiscard]] constexpr int blocks(Packets packets) const {
-    switch (packets) {
-      case Packets::kLl:
-        return ll_blocks;
-      case Packets::kLl128:
-        return ll128_blocks;
-      case Packets::kPlain:
-        return plain_blocks;
-    }
-    return 0;
+    return packets == Packets::kLl      ? ll_blocks
+           : packets == Packets::kPlain ? plain_blocks
+                                        : wide_blocks;
   }
   [[nodiscard]] constexpr int depth(Packets packets) const {
-    switch (packets) {
-      case Packets::kLl:
-        return ll_depth;
-      case Packets::kLl128:
-        return ll128_depth;
-      case Packets::kPlain:
-        return 1;
-    }
-    return 0;
+    return packets == Packets::kLl      ? ll_depth
+           : packets == Packets::kLl128 ? ll128_depth
+           : packets == Packets::kSlots ? slots_depth
+                                        : 1;
   }
   [[nodiscard]] constexpr std::size_t area_packets(Packets packets) const {
     return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
-           static_cast<std::size_t>(ranks) * static_cast<std::size_t>(blocks(packets)) * kWarps *
-           static_cast<std::size_t>(depth(packets));
+           static_cast<std::size_t>(sources()) * static_cast<std::size_t>(blocks(packets)) *
+           kWarps * static_cast<std::size_t>(depth(packets));
   }
   [[nodiscard]] constexpr std::size_t area_offset(Packets packets) const {
     std::size_t before = 0;
-    for (const Packets other : {Packets::kLl, Packets::kLl128}) {
+    for (const Packets other : {Packets::kLl, Packets::kLl128, Packets::kSlots}) {
       before += other < packets ? area_packets(other) : 0;
     }
     return before * kPacketBytes;
   }
   [[nodiscard]] constexpr int most_blocks() const {
-    return std::max({ll_blocks, ll128_blocks, plain_blocks});
+    return std::max({ll_blocks, wide_blocks, plain_blocks});
   }
   [[nodiscard]] constexpr std::size_t words_offset() const {
     return area_offset(Packets::kPlain) + area_packets(Packets::kPlain) * kPacketBytes;
@@ -146,8 +146,18 @@ struct ArenaShape {
     return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
            static_cast<std::size_t>(plain_blocks) * kWordLineBytes;
   }
-  [[nodiscard]] constexpr std::size_t started_offset() const {
+  [[nodiscard]] constexpr std::size_t flags_offset() const {
     return words_offset() + words_bytes();
+  }
+  // The flags of one source in one phase of a generation.
+  [[nodiscard]] constexpr std::size_t source_flags_bytes() const {
+    return static_cast<std::size_t>(wide_blocks) * kWarps * sizeof(std::uint64_t);
+  }
+  // Last of all: what follows is for the words that tell in the other direction, of a pair.
+  [[nodiscard]] constexpr std::size_t started_offset() const {
+    return flags_offset() + static_cast<std::size_t>(kGenerations) *
+                                static_cast<std::size_t>(phases) *
+                                static_cast<std::size_t>(sources()) * source_flags_bytes();
   }
   [[nodiscard]] constexpr std::size_t started_bytes() const {
     return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(most_blocks()) *
@@ -161,10 +171,14 @@ struct ArenaShape {
     at.step = kWarps * kPacketBytes;
     at.block = at.step * static_cast<std::uint32_t>(depth(packets));
     at.source = at.block * static_cast<std::uint32_t>(blocks(packets));
-    at.phase = at.source * static_cast<std::uint32_t>(ranks);
+    at.phase = at.source * static_cast<std::uint32_t>(sources());
     at.generation = at.phase * static_cast<std::uint32_t>(phases);
     at.started = static_cast<std::uint32_t>(started_offset());
     at.started_source = static_cast<std::uint32_t>(most_blocks()) * sizeof(std::uint64_t);
+    at.flags = static_cast<std::uint32_t>(flags_offset());
+    at.flags_source = static_cast<std::uint32_t>(source_flags_bytes());
+    at.flags_phase = at.flags_source * static_cast<std::uint32_t>(sources());
+    at.flags_generation = at.flags_phase * static_cast<std::uint32_t>(phases);
     at.words = static_cast<std::uint32_t>(words_offset());
     at.words_phase = static_cast<std::uint32_t>(plain_blocks) * kWordLineBytes;
     at.words_generation = at.words_phase * static_cast<std::uint32_t>(phases);

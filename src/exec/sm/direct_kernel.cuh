@@ -4,6 +4,7 @@
 #pragma once
 
 #include "exec/sm/direct_call.hpp"
+#include "exec/sm/round_words.cuh"
 #include "exec/sm/warp.cuh"
 #include "exec/unit_reducer.cuh"
 
@@ -12,155 +13,6 @@ namespace sennit::sm {
 // Sources whose packets a warp waits for at once: enough to have the loads of 4 ranks in flight,
 // few enough to hold them in registers.
 inline constexpr int kBatch = 4;
-
-// Naps between two looks at words in host memory, after the first few: each look is a read over
-// PCIe, which takes a microsecond and would be in the way of the packets.
-inline constexpr int kLooksWithoutNap = 4;
-inline constexpr unsigned kNapNs = 250;
-
-__device__ __forceinline__ void nap_after(int looks) {
-  if (looks > kLooksWithoutNap) {
-    __nanosleep(kNapNs);
-  }
-}
-
-// This block sends `peer` packets in this phase and round.
-template <class P, class Call>
-__device__ __forceinline__ bool sends(const Warp<P, Call>& w, int peer, int phase) {
-  const Call& call = w.call;
-  return phase == 0 ? has(call.push_to, peer) && w.has_packet(call.push[peer].length)
-                    : has(call.forward_to, peer) && w.has_packet(call.own_to.length);
-}
-
-// And hears from `source`.
-template <class P, class Call>
-__device__ __forceinline__ bool hears(const Warp<P, Call>& w, int source, int phase) {
-  const Call& call = w.call;
-  const std::int64_t length = phase == 0 && call.arrival == Arrival::kReduce
-                                  ? call.own_to.length
-                                  : call.arrive[phase][source].length;
-  return has(call.arrive_from[phase], source) && w.has_packet(length);
-}
-
-// Plain packets: tells their readers that those of this phase are there.
-template <class P, class Call>
-__device__ __forceinline__ void announce(const Warp<P, Call>& w, int phase) {
-  if constexpr (P::kFlagsApart) {
-    const Call& call = w.call;
-    if ((phase == 0 ? call.push_to : call.forward_to) == 0) {
-      return;
-    }
-    __syncthreads();  // all warps have written theirs
-    const int peer = static_cast<int>(threadIdx.x);
-    if (peer < call.ranks && sends(w, peer, phase)) {
-      // Partner: await_announced.
-      store_release_system(w.word(peer, call.rank, phase), w.flag.line);
-    }
-  }
-}
-
-// One warp looks for all, so that little but packets is read over the wire.
-template <class P, class Call>
-__device__ bool look_for_words(Warp<P, Call>& w, int phase) {
-  const Call& call = w.call;
-  const bool wanted = w.lane < call.ranks && hears(w, w.lane, phase);
-  w.waiting_since = 0;
-  for (int looks = 1;; ++looks) {
-    const bool here =
-        !wanted || load_acquire_system(w.word(call.rank, w.lane, phase)) == w.flag.line;
-    const std::uint32_t missing = __ballot_sync(~0u, !here);
-    if (missing == 0) {
-      return true;
-    }
-    if (looks % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1)) {
-      return false;
-    }
-    nap_after(looks);
-  }
-}
-
-// Plain packets: waits until all of this phase and round are there. The barrier lets all warps see
-// what one has acquired.
-template <class P, class Call>
-__device__ __forceinline__ void await_announced(Warp<P, Call>& w, int phase) {
-  if constexpr (P::kFlagsApart) {
-    if (w.call.arrive_from[phase] != 0) {
-      const bool found = w.alive && (w.warp != 0 || look_for_words(w, phase));
-      w.alive = __syncthreads_and(found ? 1 : 0) != 0;
-    }
-  }
-}
-
-// The slots that this round writes are free: their readers have finished the round before last.
-template <class P, class Call>
-__device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {
-  const Call& call = w.call;
-  const std::uint32_t needed = unheard & (call.push_to | call.forward_to);
-  if (needed == 0 || w.round < 2) {
-    return;
-  }
-  w.waiting_since = 0;
-  int spins = 0;
-  for (;;) {
-    // Partner: the release of tell_started.
-    const bool free = !has(needed, w.lane) ||
-                      load_acquire_system(w.started_word(call.rank, w.lane)) >= w.round - 1;
-    const std::uint32_t missing = __ballot_sync(~0u, !free);
-    if (missing == 0 || (++spins % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1))) {
-      return;
-    }
-    if constexpr (P::kFlagsApart) {
-      nap_after(spins);
-    }
-  }
-}
-
-// Where it is a read over PCIe, one warp waits for all.
-template <class P, class Call>
-__device__ __forceinline__ void await_free_together(Warp<P, Call>& w, std::uint32_t unheard) {
-  if constexpr (P::kFlagsApart) {
-    if (w.warp == 0) {
-      await_free(w, unheard);
-    }
-    w.alive = __syncthreads_and(w.alive ? 1 : 0) != 0;
-  } else {
-    await_free(w, unheard);
-  }
-}
-
-// Tells those who get no packet of this block in this round that it has begun.
-template <class P, class Call>
-__device__ void tell_started(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer >= call.ranks || peer == call.rank) {
-    return;
-  }
-  const bool told = (has(call.push_to, peer) && w.has_packet(call.push[peer].length)) ||
-                    (has(call.forward_to, peer) && w.has_packet(call.own_to.length));
-  if (!told) {
-    // Release: this block's reads of earlier rounds come before. Partner: await_free.
-    store_release_system(w.started_word(peer, call.rank), w.round);
-  }
-}
-
-// Ranks that sent this block no packet in this round.
-template <class P, class Call>
-__device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  std::uint32_t unheard = 0;
-#pragma unroll 1
-  for (int r = 0; r < call.ranks; ++r) {
-    const std::int64_t length =
-        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[0][r].length;
-    const bool heard = (has(call.arrive_from[0], r) && w.has_packet(length)) ||
-                       (has(call.arrive_from[1], r) && w.has_packet(call.arrive[1][r].length));
-    if (!heard && r != call.rank) {
-      unheard |= 1u << r;
-    }
-  }
-  return unheard;
-}
 
 // One block for all, to the output as well where it is the own one.
 template <class P, class R, class Call>
@@ -178,7 +30,7 @@ __device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int step) {
 #pragma unroll 1
   for (int d = 1; d < call.ranks; ++d) {
     P::store(w.packet_at(peer_at(call, d), 0, step), w.lane, units, w.flag);
-    if constexpr (P::kFlagsApart) {
+    if constexpr (P::kBlockWords) {
       if (w.is_written_once(0)) {
         break;
       }
@@ -271,7 +123,7 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
         const std::uint32_t place = w.place(sources[b], phase, step);
-        if constexpr (P::kFlagsApart) {
+        if constexpr (P::kBlockWords) {
           const std::byte* const arena =
               w.is_written_once(phase) ? w.call.arenas[sources[b]] : mine;
           raw[b] = P::load(arena + place, w.lane);
@@ -309,7 +161,7 @@ __device__ __forceinline__ void forward(const Warp<P, Call>& w,
     const int peer = peer_at(call, d);
     if (has(call.forward_to, peer)) {
       P::store(w.packet_at(peer, 1, step), w.lane, units, w.flag);
-      if constexpr (P::kFlagsApart) {
+      if constexpr (P::kBlockWords) {
         break;  // its readers find it in the own arena
       }
     }
@@ -420,6 +272,41 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
   forward<P>(w, step, units);
 }
 
+// A warp's part of a round, but for the own block.
+template <class P, class R, class Call>
+__device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
+  const Call& call = w.call;
+  push<P, R>(w, depth);
+  publish_pushed(w);
+  announce(w, 0);
+  if constexpr (R::kReduces) {
+    await_flags(w, 0);
+    await_announced(w, 0);
+#pragma unroll 1
+    for (int step = 0; step < depth && w.alive; ++step) {
+      reduce<P, R>(w, step);
+    }
+    publish_forwarded(w);
+    announce(w, 1);
+  }
+#pragma unroll 1
+  for (int phase = R::kReduces ? 1 : 0; phase < 2; ++phase) {
+    if (call.arrive_from[phase] == 0) {
+      continue;
+    }
+    await_flags(w, phase);
+    await_announced(w, phase);
+#pragma unroll 1
+    for (int step = 0; step < depth && w.alive; ++step) {
+      arrive<P>(w, step, phase);
+    }
+    if (phase == 0) {
+      publish_forwarded(w);
+      announce(w, 1);
+    }
+  }
+}
+
 // One block's part of a call. R: UnitReducer, or NoReduction.
 template <class P, class R, class Call>
 __device__ __forceinline__ void run_block(const Call& call, int block) {
@@ -434,34 +321,21 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
       tell_started(w);
       await_free_together(w, unheard);
     }
-    push<P, R>(w, depth);
-    announce(w, 0);
-    if constexpr (R::kReduces) {
-      await_announced(w, 0);
-#pragma unroll 1
-      for (int step = 0; step < depth && w.alive; ++step) {
-        reduce<P, R>(w, step);
-      }
-    }
-#pragma unroll 1
-    for (int phase = R::kReduces ? 1 : 0; phase < 2; ++phase) {
-      if constexpr (P::kFlagsApart) {
-        if (phase == 1) {
-          announce(w, 1);
-        }
-        await_announced(w, phase);
-      }
-#pragma unroll 1
-      for (int step = 0; step < depth && w.alive && call.arrive_from[phase] != 0; ++step) {
-        arrive<P>(w, step, phase);
-      }
+    if (depth > 0 || P::kBlockWords) {
+      move_packets<P, R>(w, depth);
     }
     if constexpr (!R::kReduces) {
       copy_own(w, depth);
     }
     unheard = call.all_heard ? 0 : unheard_of(w);
     // Warps of a round wait for each other, so that one packet of it speaks for the whole block.
-    __syncthreads();
+    // A flag that lies apart comes from the very warp that reads what this one writes.
+    if (!P::kFlagsApart || !call.all_heard) {
+      __syncthreads();
+    }
+  }
+  if (P::kFlagsApart) {
+    __syncthreads();  // all have read the state
   }
   if (threadIdx.x == 0) {
     call.states[block] = {.round = w.round, .unheard = unheard};
@@ -473,9 +347,9 @@ __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant_
   run_block<P, R>(call, static_cast<int>(blockIdx.x));
 }
 
-// Large: the packets of the messages that are not in Ll. Pairs is a template parameter so that each
-// file that asks for the kernel has it, as with direct_kernel.
-template <class Large, class Pairs>
+// For arenas in memory of GPUs, or (kOnHost) for those in host memory. Pairs is a template
+// parameter so that each file that asks for the kernel has it, as with direct_kernel.
+template <class Pairs, bool kOnHost>
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {
   const int lane = static_cast<int>(blockIdx.x) / pairs.blocks;
   const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
@@ -485,8 +359,12 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
       if (block < call.blocks) {
         if (call.packets == Packets::kLl) {
           run_block<Ll, NoReduction>(call, block);
+        } else if constexpr (kOnHost) {
+          run_block<Plain, NoReduction>(call, block);
+        } else if (call.packets == Packets::kLl128) {
+          run_block<Ll128, NoReduction>(call, block);
         } else {
-          run_block<Large, NoReduction>(call, block);
+          run_block<Slots, NoReduction>(call, block);
         }
       }
       // The next message between these ranks goes on from the round that this one has written.

@@ -15,19 +15,31 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&direct_kernel<Ll, NoReduction>);
     case KernelKind::kLl128:
       return reinterpret_cast<const void*>(&direct_kernel<Ll128, NoReduction>);
+    case KernelKind::kSlots:
+      return reinterpret_cast<const void*>(&direct_kernel<Slots, NoReduction>);
     case KernelKind::kPlain:
       return reinterpret_cast<const void*>(&direct_kernel<Plain, NoReduction>);
     case KernelKind::kSmall:
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
     case KernelKind::kPut:
-      return reinterpret_cast<const void*>(&put_kernel<NoReduction>);
+      return reinterpret_cast<const void*>(&put_kernel);
   }
   return nullptr;
 }
 
-const void* pairs_kernel(Packets large) {
-  return large == Packets::kPlain ? reinterpret_cast<const void*>(&pairs_kernel<Plain, PairCalls>)
-                                  : reinterpret_cast<const void*>(&pairs_kernel<Ll128, PairCalls>);
+namespace {
+
+template <bool kOnHost>
+const void* pairs_kernel_of(int calls) {
+  return calls <= kFewPairCalls
+             ? reinterpret_cast<const void*>(&pairs_kernel<FewPairCalls, kOnHost>)
+             : reinterpret_cast<const void*>(&pairs_kernel<PairCalls, kOnHost>);
+}
+
+}  // namespace
+
+const void* pairs_kernel(int calls, bool on_host) {
+  return on_host ? pairs_kernel_of<true>(calls) : pairs_kernel_of<false>(calls);
 }
 
 const void* small_pairs_kernel() {

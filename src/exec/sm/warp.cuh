@@ -127,7 +127,7 @@ struct Warp {
   // compiler makes of the others, instruction by instruction, what it would make without these.
   __device__ bool is_written_once(int phase) const { return phase == 1 || call.pushes_once; }
   __device__ std::byte* packet_at(int peer, int phase, int step) const {
-    if constexpr (P::kFlagsApart) {
+    if constexpr (P::kBlockWords) {
       const int owner = is_written_once(phase) ? call.rank : peer;
       return call.arenas[owner] + place(call.rank, phase, step);
     } else {
@@ -143,6 +143,17 @@ struct Warp {
         static_cast<std::uint32_t>(phase) * call.layout.words_phase +
         static_cast<std::uint32_t>(block) * static_cast<std::uint32_t>(kWordLineBytes);
     return reinterpret_cast<std::uint64_t*>(line) + source;
+  }
+
+  // Where rank `source` says that its packets of this round have come, if they carry no flags.
+  __device__ std::uint64_t* flag_word(int owner, int source, int phase) const {
+    const ArenaLayout& l = call.layout;
+    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + l.flags +
+                                            static_cast<std::uint32_t>(round & 1) *
+                                                l.flags_generation +
+                                            static_cast<std::uint32_t>(phase) * l.flags_phase +
+                                            static_cast<std::uint32_t>(source) * l.flags_source) +
+           block * kWarps + warp;
   }
 
   __device__ std::uint64_t* started_word(int owner, int source) const {
