@@ -15,9 +15,9 @@ constexpr std::int64_t kMega = std::int64_t{1} << 20;
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `gpu-h200x4`).
 constexpr std::int64_t kHopBytes = 350 * 1000;
-// The same through host memory, where a flag takes 1.8 us and a GPU writes some 25 GB/s; not
-// measured as a crossover.
-constexpr std::int64_t kHostHopBytes = 45 * 1000;
+// The same through host memory, where a GPU reads some 30 GB/s, and a fence, a word and the read of
+// what it speaks of take 5 us, by estimate: not measured as a crossover.
+constexpr std::int64_t kHostHopBytes = 150 * 1000;
 
 // The percent that went through host memory beside copies over NVLink at the best time, in a first
 // try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
@@ -51,7 +51,7 @@ constexpr std::string_view kNoHost =
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
 
 constexpr std::string_view kNoRings =
-    "protocol slots is not there: SENNIT_HOST_RING_BYTES has no room for two slots, copy engines "
+    "algorithm hub is not there: SENNIT_HOST_RING_BYTES has no room for two slots, copy engines "
     "are not used (SENNIT_COPY_ENGINES), or a ring could not be pinned, as in a capture";
 
 // What all ranks together hold in the end, of each result once.
@@ -261,35 +261,30 @@ Result<DeviceChoice> choose_on_host(Collective collective,
   return DeviceChoice{algorithm, Protocol::kSlots, kWhole};
 }
 
-// Where no GPU reaches another: which of Ll packets and slots a call wishes for, or what suits it.
-Result<Protocol> protocol_through_host(Collective collective,
-                                       const Shape& shape,
-                                       std::int64_t bytes,
-                                       const Wishes& wishes,
-                                       const DeviceFacts& facts) {
+// Where no GPU reaches another: the call goes by copy engines, as it wishes or by its size.
+bool suits_rings(Collective collective,
+                 const Shape& shape,
+                 std::int64_t bytes,
+                 const Wishes& wishes,
+                 const DeviceFacts& facts) {
+  constexpr std::string_view kOfRingsAlone = "hub";  // kernels have none
   const std::string_view by_copies =
       collective == Collective::kSendRecv ? std::string_view() : host_algorithm(collective);
-  if (wishes.protocol.empty()) {
-    const bool is_wish = wishes.algorithm == "hub";  // kernels have none
-    const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
-    const bool suits = !by_copies.empty() && has_rings(facts) && is_left_open && shape.ranks > 1 &&
-                       total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
-    return suits || is_wish ? Protocol::kSlots : Protocol::kLl;
+  if (by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
+    return false;
   }
-  SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
-  if (protocol == Protocol::kSlots && by_copies.empty()) {
-    return fail(Code::kUnsupported,
-                "{} has no protocol slots on GPU ranks; over path host it has ll",
-                name(collective));
-  }
-  if (protocol != Protocol::kLl && protocol != Protocol::kSlots) {
-    return fail(Code::kUnsupported,
-                "path host carries protocols ll and slots on GPU ranks, not '{}', which needs path "
-                "nvlink; that is not there: {}",
-                wishes.protocol,
-                facts.why_no_nvlink);
-  }
-  return protocol;
+  const bool is_wish = wishes.algorithm == kOfRingsAlone;
+  const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
+  const bool is_large = wishes.protocol == name(Protocol::kSlots) ||
+                        total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
+  return is_wish || (has_rings(facts) && is_left_open && shape.ranks > 1 && is_large);
+}
+
+std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
+  // What goes to all is written once, so a second hop spares a broadcast nothing.
+  return collective == Collective::kBroadcast
+             ? "direct"
+             : default_algorithm(collective, ranks, bytes, kHostHopBytes);
 }
 
 // Where no GPU reaches another.
@@ -298,17 +293,30 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                          std::int64_t bytes,
                                          const Wishes& wishes,
                                          const DeviceFacts& facts) {
-  SENNIT_ASSIGN_OR_RETURN(const Protocol protocol,
-                          protocol_through_host(collective, shape, bytes, wishes, facts));
-  if (protocol == Protocol::kSlots) {
+  const bool is_wish = !wishes.protocol.empty();
+  DeviceChoice choice{.protocol = Protocol::kSlots};
+  if (is_wish) {
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, parse_protocol(wishes.protocol));
+  }
+  if (choice.protocol != Protocol::kLl && choice.protocol != Protocol::kSlots) {
+    return fail(Code::kUnsupported,
+                "path host carries protocols ll and slots on GPU ranks, not '{}', which needs path "
+                "nvlink; that is not there: {}",
+                wishes.protocol,
+                facts.why_no_nvlink);
+  }
+  if (suits_rings(collective, shape, bytes, wishes, facts)) {
     return has_rings(facts) ? choose_on_host(collective, shape, wishes)
                             : fail(Code::kUnsupported, "{}", kNoRings);
   }
-  const std::string_view wanted =
-      wishes.algorithm.empty() ? default_algorithm(collective, shape.ranks, bytes, kHostHopBytes)
-                               : std::string_view(wishes.algorithm);
-  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_for(collective, wanted, shape));
-  return DeviceChoice{algorithm, Protocol::kLl, 0};
+  const std::string_view wanted = wishes.algorithm.empty()
+                                      ? algorithm_through_host(collective, shape.ranks, bytes)
+                                      : std::string_view(wishes.algorithm);
+  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
+  if (!is_wish && message_bytes(*choice.algorithm, shape.ranks, bytes) <= kHostLlUpToBytes) {
+    choice.protocol = Protocol::kLl;
+  }
+  return choice;
 }
 
 // On the SMs or copy engines over NVLink alone.

@@ -16,9 +16,9 @@ namespace sennit {
 
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
-  // direct_get: on copy engines; slots: on copy engines, all through host memory; else on the SMs.
-  // With direct_put they store into the outputs of others, and read in their inputs what they
-  // reduce.
+  // direct_get: on copy engines; slots: on copy engines, all through host memory, or, where no GPU
+  // reaches another, on the SMs (host_share 0); else on the SMs. With direct_put they store into
+  // the outputs of others, and read in their inputs what they reduce.
   Protocol protocol = Protocol::kLl;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
   // host_algorithm(), carries them beside that of `algorithm`.
@@ -44,10 +44,17 @@ inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
 // (docs/performance.md).
 inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 
+// kLlUpToBytes where no GPU reaches another. A store of Ll covers every other 16 bytes, which PCIe
+// carries one by one: a broadcast of 4 KB to 3 ranks took 6 us more than one of 256 bytes
+// (bench/results, `h200x4-nop2p-first`). A plain packet waits for a fence and a word instead, by
+// estimate 3 us.
+inline constexpr std::int64_t kHostLlUpToBytes = 2 * 1024;
+
 // Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
-// together on. Not measured: Ll sends two bytes for one, so at 25 GB/s each megabyte that arrives
-// costs it 40 us more, and the waits of a call by copy engines take some 30 (docs/multipath.md).
-inline constexpr std::int64_t kSlotsFromBytes = std::int64_t{1} << 20;
+// together on: their waits took 50 us of an all_gather (`h200x4-nop2p-first`), and beyond those no
+// more bytes travel than in plain packets. From here on that is below a tenth of the call, and the
+// SMs are left to others (docs/multipath.md). Not measured as a crossover.
+inline constexpr std::int64_t kSlotsFromBytes = std::int64_t{32} << 20;
 
 // What the ranks of a communicator share.
 struct DeviceFacts {

@@ -95,24 +95,48 @@ TEST(DeviceChoice, TakesKernelsThroughTheHostWhereNvlinkIsNotThere) {
       EXPECT_EQ(choice.host_share, 0);
     }
   }
-  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 256 * kMega, {}, facts).protocol, Protocol::kLl);
-  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 256 * kMega, {}, facts).protocol, Protocol::kLl);
+}
+
+// Plain packets: slots that kernels fill and empty.
+TEST(DeviceChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
+  const DeviceFacts facts = without_nvlink();
+  const auto expect = [&](Collective collective, int ranks, std::int64_t bytes, Protocol protocol) {
+    const DeviceChoice choice = chosen(collective, ranks, bytes, {}, facts);
+    EXPECT_EQ(choice.protocol, protocol) << name(collective) << " of " << bytes;
+    EXPECT_EQ(choice.host_share, 0) << name(collective) << " of " << bytes;
+  };
+  expect(Collective::kAllReduce, 4, kHostLlUpToBytes, Protocol::kLl);
+  for (const std::int64_t bytes : {kHostLlUpToBytes + 1, kMega, 256 * kMega}) {
+    expect(Collective::kAllReduce, 4, bytes, Protocol::kSlots);
+    expect(Collective::kReduceScatter, 4, bytes, Protocol::kSlots);
+    expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
+    expect(Collective::kSendRecv, 2, bytes, Protocol::kSlots);
+  }
+  EXPECT_EQ(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), facts).protocol,
+            Protocol::kSlots);
+  EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 8 * kMega, {}, facts).algorithm->name, "two_shot");
 }
 
 TEST(DeviceChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
   DeviceFacts facts = without_nvlink();
   const std::int64_t part = kSlotsFromBytes / 4;
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, part, {}, facts).protocol, Protocol::kSlots);
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, part - 1, {}, facts).protocol, Protocol::kLl);
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, part, wishes("", "ll"), facts).protocol,
-            Protocol::kLl);
+  const auto share = [&](const Wishes& wish, std::int64_t bytes) {
+    return chosen(Collective::kAllGather, 4, bytes, wish, facts).host_share;
+  };
+  EXPECT_EQ(share({}, part), 100);
+  EXPECT_EQ(share({}, part - 1), 0);
+  EXPECT_EQ(share(wishes("", "ll"), part), 0);
+  EXPECT_EQ(share(wishes("", "slots"), 8), 100);
+  EXPECT_EQ(share(wishes("", "slots", "direct"), part), 0) << "by kernels";
   EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, wishes("host", "slots"), facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, wishes("", "", "hub"), facts).protocol,
             Protocol::kSlots);
   facts.copy_engines = false;
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, part, {}, facts).protocol, Protocol::kLl);
-  EXPECT_TRUE(
-      contains(refusal(Collective::kAllGather, wishes("", "slots"), facts), "SENNIT_COPY_ENGINES"));
+  EXPECT_EQ(share({}, part), 0);
+  EXPECT_EQ(share(wishes("", "slots"), part), 0);
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("", "", "hub"), facts),
+                       "SENNIT_COPY_ENGINES"));
 }
 
 TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
@@ -124,7 +148,6 @@ TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
     const std::string text = refusal(Collective::kAllGather, wishes("", protocol), facts);
     EXPECT_TRUE(contains(text, "ll and slots") && contains(text, protocol)) << text;
   }
-  EXPECT_TRUE(contains(refusal(Collective::kReduce, wishes("", "slots"), facts), "it has ll"));
 }
 
 TEST(DeviceChoice, EveryPlanOfKernelsThroughTheHostIsProved) {
@@ -136,12 +159,16 @@ TEST(DeviceChoice, EveryPlanOfKernelsThroughTheHostIsProved) {
                                       Collective::kScatter}) {
     for (const int ranks : {1, 2, 5, 16}) {
       for (const std::int64_t bytes : {std::int64_t{8}, 256 * kMega}) {
-        const DeviceFacts facts = without_nvlink();
-        const DeviceChoice choice = chosen(collective, ranks, bytes, wishes("", "ll"), facts);
-        const auto plan = make_device_plan(choice, {.ranks = ranks}, facts);
-        ASSERT_TRUE(plan.ok()) << plan.status().message();
-        const auto proof = verify(**plan);
-        EXPECT_TRUE(proof.ok()) << name(collective) << ": " << proof.status().message();
+        for (const std::string protocol : {"ll", "slots"}) {
+          DeviceFacts facts = without_nvlink();
+          facts.copy_engines = false;
+          const DeviceChoice choice = chosen(collective, ranks, bytes, wishes("", protocol), facts);
+          EXPECT_EQ(name(choice.protocol), protocol);
+          const auto plan = make_device_plan(choice, {.ranks = ranks}, facts);
+          ASSERT_TRUE(plan.ok()) << plan.status().message();
+          const auto proof = verify(**plan);
+          EXPECT_TRUE(proof.ok()) << name(collective) << ": " << proof.status().message();
+        }
       }
     }
   }

@@ -66,6 +66,24 @@ TEST_F(WithoutPeers, ManyRounds) {
   }
 }
 
+// Blocks go on from the rounds that calls of another protocol left them in.
+TEST_F(WithoutPeers, ProtocolsTakeTurns) {
+  constexpr std::array<const char*, 5> kTurns = {"ll", "slots", "slots", "ll", nullptr};
+  DeviceRanks ranks(4);
+  for (const Collective collective : kCollectives) {
+    for (const std::int64_t count : {5, 2000, 100'003}) {
+      for (const char* const protocol : kTurns) {
+        const int root = static_cast<int>(count) % ranks.size();
+        ranks.run({.collective = collective,
+                   .count = count,
+                   .root = is_rooted(collective) ? root : 0,
+                   .protocol = protocol});
+        ASSERT_FALSE(HasFailure()) << name(collective) << " of " << count;
+      }
+    }
+  }
+}
+
 TEST_F(WithoutPeers, EveryTypeOfTheTable) {
   DeviceRanks ranks(3);
   for (const Dtype dtype : kDtypes) {
@@ -173,7 +191,9 @@ TEST_F(WithoutPeers, CopyEnginesAndKernelsTakeTurns) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllReduce, Collective::kBroadcast}) {
     for (const std::int64_t count : {1000, 1'000'003}) {
-      const DeviceCase c{.collective = collective, .count = count};
+      // Of those that copy engines have; kernels run the others.
+      const DeviceCase c{
+          .collective = collective, .count = count, .protocol = count == 1000 ? nullptr : "slots"};
       std::vector<Bytes> inputs;
       for (int rank = 0; rank < ranks.size(); ++rank) {
         const std::size_t bytes = input_size(c, rank, ranks.size());

@@ -33,17 +33,25 @@ ArenaPlan on_devices(int ranks, int blocks) {
                          .slots_depth = 8}};
 }
 
-// A wire to the host carries 50 GB/s and an answer takes some 4 us, so 200 KB under way fill it:
-// a generation of 16 blocks are 256 KB from each source. Small arenas stay in the host's cache;
-// with more ranks, who share the host's memory, half of it does.
+// Ll carries what is small, a packet or a few in each block. Of plain packets a wire to the host
+// carries 50 GB/s, and a round of a block, which waits for its readers, takes some 10 us: 500 KB
+// under way fill it, and a generation of 32 blocks has that from each source. Small arenas stay in
+// the host's cache; more ranks share its memory, and have less of it for each source.
 ArenaPlan on_host(int ranks, int blocks) {
-  constexpr int kFewRanks = 8;
-  const int ll_blocks = std::min(ranks <= kFewRanks ? 16 : 8, blocks);
+  const int plain_blocks = ranks <= 4 ? 32 : ranks <= 8 ? 16 : 8;
+  const int ll_blocks = std::min(ranks <= 8 ? 4 : 2, blocks);
   return {.place = ArenaPlace::kHost,
           .ranks = ranks,
-          .shape = {.ranks = ranks, .ll_blocks = ll_blocks, .wide_blocks = 0},
-          .pair_shape = {
-              .ranks = 2, .one_way = true, .phases = 1, .ll_blocks = ll_blocks, .wide_blocks = 0}};
+          .shape = {.ranks = ranks,
+                    .ll_blocks = ll_blocks,
+                    .wide_blocks = 0,
+                    .plain_blocks = std::min(plain_blocks, blocks)},
+          .pair_shape = {.ranks = 2,
+                         .one_way = true,
+                         .phases = 1,
+                         .ll_blocks = ll_blocks,
+                         .wide_blocks = 0,
+                         .plain_blocks = std::min(plain_blocks / 2, blocks)}};
 }
 
 }  // namespace

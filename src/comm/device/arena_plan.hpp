@@ -13,8 +13,9 @@ enum class ArenaPlace : std::uint8_t {
   // Each in memory of its owner's GPU, mapped into the others: path nvlink.
   kDevice,
   // All in pinned host memory that the ranks share, for GPUs that do not reach each other: path
-  // host. A packet is written over the sender's wire and read over the receiver's. Only Ll goes
-  // there: 8-byte stores arrive whole over PCIe, lines of 128 bytes need not.
+  // host. A packet is written over the sender's wire and read over the receivers'. Ll goes there
+  // and
+  // plain packets do: 8-byte stores arrive whole over PCIe, the lines of Ll128 need not.
   kHost,
 };
 

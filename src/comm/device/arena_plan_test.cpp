@@ -27,15 +27,22 @@ TEST(ArenaPlan, PartsDoNotOverlap) {
   }
 }
 
-TEST(ArenaPlan, HostMemoryHoldsLlAloneAndLittleOfIt) {
+TEST(ArenaPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
   for (const int ranks : {1, 2, 4, 8, 9, 16}) {
     const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
     EXPECT_EQ(plan.shape.blocks(sm::Packets::kLl128), 0);
     EXPECT_EQ(plan.pair_shape.blocks(sm::Packets::kLl128), 0);
-    EXPECT_GE(plan.shape.blocks(sm::Packets::kLl), 8);
+    for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kPlain}) {
+      EXPECT_GT(plan.shape.blocks(packets), 0);
+      EXPECT_GT(plan.pair_shape.blocks(packets), 0);
+    }
+    EXPECT_EQ(ArenaPlan::make(ArenaPlace::kDevice, ranks, 128).shape.blocks(sm::Packets::kPlain),
+              0);
     EXPECT_LE(plan.bytes() * static_cast<std::size_t>(ranks), 257 * kMega);
   }
-  EXPECT_EQ(ArenaPlan::make(ArenaPlace::kHost, 4, 2).shape.blocks(sm::Packets::kLl), 2);
+  for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kPlain}) {
+    EXPECT_EQ(ArenaPlan::make(ArenaPlace::kHost, 4, 2).shape.blocks(packets), 2);
+  }
   EXPECT_GT(ArenaPlan::make(ArenaPlace::kDevice, 4, 128).shape.blocks(sm::Packets::kLl128), 0);
 }
 

@@ -32,10 +32,11 @@ int place_of(const Operation& operation, int rank) {
 
 }  // namespace
 
-sm::Packets DeviceComm::packets_of(Protocol protocol) {
+sm::Packets DeviceComm::packets_of(Protocol protocol) const {
   return protocol == Protocol::kLl      ? sm::Packets::kLl
          : protocol == Protocol::kLl128 ? sm::Packets::kLl128
-                                        : sm::Packets::kSlots;
+         : facts_.nvlink                ? sm::Packets::kSlots
+                                        : sm::Packets::kPlain;
 }
 
 DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
@@ -82,7 +83,9 @@ DeviceComm::~DeviceComm() {
 
 Status DeviceComm::preload() {
   for (const int calls : {sm::kFewPairCalls, sm::kMaxPairCalls}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(calls)));
+    for (const bool on_host : {false, true}) {
+      SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(calls, on_host)));
+    }
   }
   SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel()));
   for (const sm::KernelKind kind : sm::kKernelKinds) {

@@ -119,7 +119,7 @@ class DeviceComm {
   // For a call that all ranks have agreed not to run by copy engines.
   Result<DeviceChoice> choose_kernel(const Operation& operation) const;
   static bool is_for_streams(const DeviceChoice& choice);
-  static sm::Packets packets_of(Protocol protocol);
+  [[nodiscard]] sm::Packets packets_of(Protocol protocol) const;
   struct Proved {
     std::shared_ptr<const Plan> plan;
     bool in_place = false;

@@ -81,7 +81,8 @@ bool DeviceComm::is_for_streams(const DeviceChoice& choice) {
 }
 
 Result<DeviceChoice> DeviceComm::choose_kernel(const Operation& operation) const {
-  if (!operation.wishes.protocol.empty()) {
+  const bool is_for_slots = operation.wishes.protocol == name(Protocol::kSlots) && !facts_.nvlink;
+  if (!operation.wishes.protocol.empty() && !is_for_slots) {
     return fail(
         Code::kUnsupported,
         "{} cannot go by {}: on some rank others do not reach the buffers, or the buffers do "

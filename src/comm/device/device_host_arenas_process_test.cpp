@@ -156,8 +156,10 @@ std::vector<int> run_ranks(const std::function<void(Rank&, SharedExchange&)>& bo
 
 TEST(HostArenas, JoinProcesses) {
   const std::vector<int> ends = run_ranks([](Rank& rank, SharedExchange& exchange) {
-    for (int i = 0; i < 3; ++i) {
-      ASSERT_TRUE(rank.call(all_reduce(rank)).ok());
+    for (const char* const protocol : {"ll", "slots", "ll", "slots"}) {
+      Operation op = all_reduce(rank);
+      op.wishes.protocol = protocol;
+      ASSERT_TRUE(rank.call(op).ok());
       rank.finish();
       check_reduced(rank);
       std::memset(rank.recv, 0, kBytes);

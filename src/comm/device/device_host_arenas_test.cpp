@@ -9,12 +9,15 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace sennit::tests {
 namespace {
@@ -149,15 +152,24 @@ constexpr std::array kCollectives = {Collective::kAllReduce,
                                      Collective::kGather,
                                      Collective::kScatter};
 
+// Every protocol of kernels, and what suits each size: one after the other they share the rounds of
+// the blocks.
+constexpr std::array kKernelProtocols = {"ll", "slots", ""};
+
 TEST_F(FakeGpusWithoutPeers, RunEveryCollectiveOfEveryRoot) {
   options_.nvlink = false;
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
     rank.cuda->run_kernels(fake_direct_kernel);
     for (const Collective collective : kCollectives) {
       for (const std::int64_t count : {1, 1000, 70001}) {
         for (int root = 0; root < (is_rooted(collective) ? kRanks : 1); ++root) {
-          run_case(rank, {.collective = collective, .count = count, .root = root});
+          for (const char* const protocol : kKernelProtocols) {
+            run_case(
+                rank,
+                {.collective = collective, .count = count, .root = root, .protocol = protocol});
+          }
         }
       }
     }
@@ -174,18 +186,65 @@ TEST_F(FakeGpusWithoutPeers, RunEveryCollectiveOfEveryRoot) {
 // More than both generations of the arenas hold.
 TEST_F(FakeGpusWithoutPeers, RunCallsOfManyRoundsOneAfterTheOther) {
   options_.nvlink = false;
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
     rank.cuda->run_kernels(fake_direct_kernel);
-    for (const Collective collective :
-         {Collective::kBroadcast, Collective::kAllReduce, Collective::kGather}) {
-      const Case c{.collective = collective, .count = 600'001, .root = 1};
-      const Operation op = prepare(rank, c);
-      for (int i = 0; i < 3; ++i) {
-        ASSERT_TRUE(rank.call(op).ok());
+    for (const std::string protocol : {"ll", "slots"}) {
+      const std::int64_t count = protocol == "ll" ? 200'001 : 1'200'001;
+      for (const Collective collective : {Collective::kBroadcast,
+                                          Collective::kAllReduce,
+                                          Collective::kAllGather,
+                                          Collective::kGather}) {
+        const Case c{.collective = collective, .count = count, .root = 1, .protocol = protocol};
+        const Operation op = prepare(rank, c);
+        for (int i = 0; i < 3; ++i) {
+          ASSERT_TRUE(rank.call(op).ok());
+        }
+        rank.finish();
+        check(rank, c, op);
+        give_back(rank, op);
       }
+    }
+  });
+}
+
+// What is written once must stay until the last has read it: those that come late, and a root that
+// runs ahead, which hears of the others in `started` words alone.
+TEST_F(FakeGpusWithoutPeers, WriteOnceWhatManyReadAtTheirOwnPace) {
+  options_.nvlink = false;
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
+  cuda_options_.has_peers = false;
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fake_direct_kernel);
+    for (int turn = 0; turn < 12; ++turn) {
+      const Case c{.collective = turn % 3 == 0 ? Collective::kAllReduce : Collective::kBroadcast,
+                   .count = 50'001 + turn,
+                   .root = turn % kRanks,
+                   .protocol = turn % 5 == 4 ? "ll" : "slots"};
+      if (rank.rank == (turn / 2) % kRanks) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      }
+      run_case(rank, c);
+    }
+  });
+}
+
+TEST_F(FakeGpusWithoutPeers, RunInPlace) {
+  options_.nvlink = false;
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
+  cuda_options_.has_peers = false;
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fake_direct_kernel);
+    for (const char* const protocol : kKernelProtocols) {
+      const Case c{.count = 300'001, .protocol = protocol};
+      Operation op = prepare(rank, c);
+      std::memcpy(op.recv, op.send, static_cast<std::size_t>(c.count));
+      const void* const input = std::exchange(op.send, op.recv);
+      ASSERT_TRUE(rank.call(op).ok());
       rank.finish();
       check(rank, c, op);
+      op.send = input;
       give_back(rank, op);
     }
   });
@@ -224,9 +283,9 @@ TEST_F(FakeGpusWithoutPeers, ReplayWhatWasCaptured) {
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
     rank.cuda->run_kernels(fake_direct_kernel);
-    // Left to itself: copy engines would take it, but cannot pin their rings now.
-    const Case large{.collective = Collective::kAllGather, .count = 300'001, .protocol = ""};
-    const Case reduction{.collective = Collective::kAllReduce, .count = 3000};
+    // Copy engines would take it, but cannot pin their rings now.
+    const Case large{.collective = Collective::kAllGather, .count = 300'001, .protocol = "slots"};
+    const Case reduction{.collective = Collective::kAllReduce, .count = 30'000, .protocol = ""};
     const Operation gathers = prepare(rank, large);
     const Operation reduces = prepare(rank, reduction);
     rank.cuda->begin_capture(rank.stream);
@@ -248,9 +307,11 @@ TEST_F(FakeGpusWithoutPeers, LeaveLargeMovesToCopyEngines) {
   options_.nvlink = false;
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
-    for (const Collective collective :
-         {Collective::kAllGather, Collective::kBroadcast, Collective::kAllToAll}) {
-      run_case(rank, {.collective = collective, .count = 1'100'001, .protocol = ""});
+    run_case(
+        rank,
+        {.collective = Collective::kAllGather, .count = kSlotsFromBytes / kRanks, .protocol = ""});
+    for (const Collective collective : {Collective::kBroadcast, Collective::kAllToAll}) {
+      run_case(rank, {.collective = collective, .count = 1'100'001, .protocol = "slots"});
     }
     EXPECT_EQ(rank.launches(), 0);
     run_case(rank, {.collective = Collective::kScatter, .count = 9, .protocol = "slots"});
@@ -395,30 +456,39 @@ TEST_F(FakeGpusWithoutPeers, FallBackOnceNothingIsLeftOfDeviceMemory) {
 
 TEST_F(FakeGpusWithoutPeers, LeaveAtTheDeadline) {
   options_.nvlink = false;
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
   options_.deadline_s = 0.2;
-  run([](Rank& rank) {
-    rank.cuda->run_kernels(fake_direct_kernel);
-    if (rank.rank == 3) {
-      return;  // it never calls
-    }
-    const Operation op = prepare(rank, {.collective = Collective::kAllGather});
-    ASSERT_TRUE(rank.call(op).ok());
-    EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
-    rank.finish();
-  });
+  for (const char* const protocol : {"ll", "slots"}) {
+    run([&](Rank& rank) {
+      rank.cuda->run_kernels(fake_direct_kernel);
+      if (rank.rank == 3) {
+        return;  // it never calls
+      }
+      const Operation op =
+          prepare(rank, {.collective = Collective::kAllGather, .protocol = protocol});
+      ASSERT_TRUE(rank.call(op).ok());
+      EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
+      rank.finish();
+    });
+  }
 }
 
 TEST_F(FakeGpusWithoutPeers, LeaveWhenCallsDiffer) {
   options_.nvlink = false;
-  run([](Rank& rank) {
-    rank.cuda->run_kernels(fake_direct_kernel);
-    const Operation op =
-        prepare(rank, {.collective = Collective::kAllGather, .count = rank.rank == 2 ? 900 : 1000});
-    ASSERT_TRUE(rank.call(op).ok());
-    const Status status = failure_of(rank);
-    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
-    rank.finish();
-  });
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
+  for (const char* const protocol : {"ll", "slots"}) {
+    run([&](Rank& rank) {
+      rank.cuda->run_kernels(fake_direct_kernel);
+      const Operation op = prepare(rank,
+                                   {.collective = Collective::kAllGather,
+                                    .count = rank.rank == 2 ? 900 : 1000,
+                                    .protocol = protocol});
+      ASSERT_TRUE(rank.call(op).ok());
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+      rank.finish();
+    });
+  }
 }
 
 }  // namespace

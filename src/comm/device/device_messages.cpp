@@ -238,7 +238,7 @@ Status DeviceComm::launch_pairs(std::span<const MessagePlan* const> plans, void*
                           stream);
   }
   return driver_.launch(
-      sm::pairs_kernel(used),
+      sm::pairs_kernel(used, /*on_host=*/!facts_.nvlink),
       {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
       stream);

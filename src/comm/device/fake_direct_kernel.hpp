@@ -1,6 +1,6 @@
 // FakeDirectKernel, for tests without a GPU: what the kernels of the direct family do with a call
-// in packets of Ll or Slots (exec/sm/direct_kernel.cuh), by one thread of the host. Reductions add
-// bytes.
+// in packets of Ll, of Slots or plain ones (exec/sm/direct_kernel.cuh), by one thread of the host.
+// Reductions add bytes.
 //
 //   rank.cuda->run_kernels(fake_direct_kernel);   // calls that are not small, as when unaligned
 #pragma once
@@ -23,7 +23,8 @@ class FakeDirectKernel {
   FakeDirectKernel(const Call& call, int block)
       : call_(call),
         block_(block),
-        has_flags_apart_(call.packets == sm::Packets::kSlots),
+        is_plain_(call.packets == sm::Packets::kPlain),
+        has_flags_apart_(call.packets == sm::Packets::kSlots || is_plain_),
         payload_(sm::payload_bytes(call.packets)) {}
 
   void run() {
@@ -83,16 +84,33 @@ class FakeDirectKernel {
                              static_cast<std::size_t>(source) * call_.layout.started_source;
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_]);
   }
-  // 8 bytes are 4 of data and a flag, stored as one.
+  // 8 bytes are 4 of data and a flag, stored as one. Who has heard of a round knows that the reads
+  // of the round before are over: on a GPU since loads return before later stores leave, here by
+  // release and acquire.
   [[nodiscard]] std::uint32_t flag(std::size_t word) const {
     const sm::LlFlags flags = sm::ll_flags(round_, call_.fingerprint);
     return word % 2 == 0 ? flags.even : flags.odd;
   }
-  // Of all packets of a warp's round, where they carry none.
+  // Of all packets of a warp's or block's round, where they carry none.
   [[nodiscard]] std::uint64_t line_flag() const {
-    return round_ << 20 | (call_.fingerprint & 0xfffffU);
+    return sm::round_flag(round_, call_.fingerprint);
+  }
+  // As Warp::is_written_once and Warp::word have it.
+  [[nodiscard]] bool is_written_once(int phase) const {
+    return is_plain_ && (phase == 1 || call_.pushes_once);
+  }
+  [[nodiscard]] std::atomic_ref<std::uint64_t> word(int owner, int source, int phase) const {
+    const sm::ArenaLayout& l = call_.layout;
+    std::byte* const line = call_.arenas[static_cast<std::size_t>(owner)] + l.words +
+                            static_cast<std::size_t>(round_ & 1) * l.words_generation +
+                            static_cast<std::size_t>(phase) * l.words_phase +
+                            static_cast<std::size_t>(block_) * sm::kWordLineBytes;
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(line)[source]);
   }
   std::atomic_ref<std::uint64_t> flag_word(int owner, int source, int phase, int warp) const {
+    if (is_plain_) {
+      return word(owner, source, phase);  // one for all warps
+    }
     const sm::ArenaLayout& l = call_.layout;
     std::byte* const words = call_.arenas[static_cast<std::size_t>(owner)] + l.flags +
                              static_cast<std::size_t>(round_ & 1) * l.flags_generation +
@@ -121,11 +139,11 @@ class FakeDirectKernel {
       std::uint32_t data = 0;
       std::memcpy(&data, payload.data() + word * 4, 4);
       std::atomic_ref(reinterpret_cast<std::uint64_t*>(to)[word])
-          .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_relaxed);
+          .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_release);
     }
   }
   Payload await(int source, int phase) {
-    std::byte* const from = packet(call_.rank, source, phase);
+    std::byte* const from = packet(is_written_once(phase) ? source : call_.rank, source, phase);
     Payload payload(static_cast<std::size_t>(payload_));
     if (has_flags_apart_) {
       const auto word = flag_word(call_.rank, source, phase, warp_);
@@ -136,9 +154,9 @@ class FakeDirectKernel {
     }
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {
       const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
-      std::uint64_t found = there.load(std::memory_order_relaxed);
+      std::uint64_t found = there.load(std::memory_order_acquire);
       while (found >> 32 != flag(word) && may_go_on()) {
-        found = there.load(std::memory_order_relaxed);
+        found = there.load(std::memory_order_acquire);
       }
       const auto data = static_cast<std::uint32_t>(found);
       std::memcpy(payload.data() + word * 4, &data, 4);
@@ -215,14 +233,20 @@ class FakeDirectKernel {
     for (int peer = 0; peer < call_.ranks; ++peer) {
       const sm::ByteRange range = call_.push[static_cast<std::size_t>(peer)];
       if (has(call_.push_to, peer) && at_ < range.length) {
-        store(packet(peer, call_.rank, 0), read(range));
+        store(packet(is_written_once(0) ? call_.rank : peer, call_.rank, 0), read(range));
+        if (is_written_once(0)) {
+          return;  // its other readers find it there
+        }
       }
     }
   }
   void forward(const Payload& payload) const {
     for (int peer = 0; peer < call_.ranks && alive_; ++peer) {
       if (has(call_.forward_to, peer)) {
-        store(packet(peer, call_.rank, 1), payload);
+        store(packet(is_written_once(1) ? call_.rank : peer, call_.rank, 1), payload);
+        if (is_written_once(1)) {
+          return;
+        }
       }
     }
   }
@@ -275,6 +299,7 @@ class FakeDirectKernel {
 
   const Call& call_;
   int block_;
+  bool is_plain_;
   bool has_flags_apart_;
   std::int64_t payload_;  // bytes of a packet
   int step_ = 0;

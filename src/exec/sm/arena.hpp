@@ -3,22 +3,30 @@
 //
 // All data travels in packets of 1024 bytes (exec/sm/packet.cuh): a warp writes a packet, a warp of
 // the reader waits until it has come. Packets of Ll and Ll128 carry their own flags; what a warp
-// sends a rank as packets of Slots in one round has a flag of its own, apart. Every block of a
-// kernel has its own part of the arena and its own round number, so that no block ever waits for
-// another of its own rank.
+// sends a rank as packets of Slots in one round has a flag of its own, apart. Plain packets are for
+// arenas in host memory: when a block of threads has written all that it has for a reader in this
+// round, it stores the flag of the round into a word of the reader's. Every block of a kernel has
+// its own part of the arena and its own round number, so that no block ever waits for another of
+// its own rank.
 //
 //   arena of a rank:  ll     [2 generations][phase][source][block][slot]   packets
 //                     ll128  [2 generations][phase][source][block][slot]   packets
 //                     slots  [2 generations][phase][source][block][slot]   packets
-//                     started[source][block]                               words
+//                     plain  [2 generations][phase][source][block][slot]   packets
+//                     words  [2 generations][phase][block][source]         of plain packets
 //                     flags  [2 generations][phase][source][block][warp]   words, of slots
+//                     started[source][block]                               words
 //
 // Round k of a block uses generation k mod 2. A packet of round k may be written once its reader
 // has finished round k - 2. A packet that came from that reader in round k - 1 says so, since a
 // block begins a round only after it has finished the one before; where none came, the reader's
 // `started` word says it (docs/decisions/0014-rounds-and-packets.md).
+//
+// Plain packets that go to several readers alike are written once, where their writer would be the
+// source in its own arena, and read there (docs/decisions/0027-plain-packets.md).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,7 +39,7 @@ inline constexpr int kGenerations = 2;
 inline constexpr std::size_t kPacketBytes = 1024;
 
 // The protocols of packets. The areas are apart: data of one could look like a flag of the other.
-enum class Packets : std::uint8_t { kLl, kLl128, kSlots };
+enum class Packets : std::uint8_t { kLl, kLl128, kSlots, kPlain };
 
 // Bytes of data in a packet.
 constexpr std::int64_t payload_bytes(Packets packets) {
@@ -41,9 +49,19 @@ constexpr std::int64_t payload_bytes(Packets packets) {
     case Packets::kLl128:
       return 960;
     case Packets::kSlots:
+    case Packets::kPlain:
       break;
   }
   return kPacketBytes;
+}
+
+// The words of one block, of all sources, are a line: who waits for several reads them at once.
+inline constexpr std::size_t kWordLineBytes = kMaxRanks * sizeof(std::uint64_t);
+
+// What Ll128 has in its lines, and the others in their words: 44 bits of the round and 20 of the
+// fingerprint.
+constexpr std::uint64_t round_flag(std::uint64_t round, std::uint32_t fingerprint) {
+  return (round << 20) | (fingerprint & 0xfffffU);
 }
 
 // What stands beside the even and the odd words of an Ll packet. Both differ from what the round
@@ -76,6 +94,10 @@ struct ArenaLayout {
   std::uint32_t flags_generation = 0;
   std::uint32_t flags_phase = 0;
   std::uint32_t flags_source = 0;
+  // Of plain packets.
+  std::uint32_t words = 0;  // from the begin of the arena
+  std::uint32_t words_generation = 0;
+  std::uint32_t words_phase = 0;
 };
 
 // What a block may have in one round, in packets of each of its warps, and the blocks of a kernel.
@@ -88,15 +110,19 @@ struct ArenaShape {
   int wide_blocks = 128;  // of Ll128 and Slots
   int ll128_depth = 2;
   int slots_depth = 2;
+  int plain_blocks = 0;
 
   [[nodiscard]] constexpr int sources() const { return one_way ? 1 : ranks; }
   [[nodiscard]] constexpr int blocks(Packets packets) const {
-    return packets == Packets::kLl ? ll_blocks : wide_blocks;
+    return packets == Packets::kLl      ? ll_blocks
+           : packets == Packets::kPlain ? plain_blocks
+                                        : wide_blocks;
   }
   [[nodiscard]] constexpr int depth(Packets packets) const {
     return packets == Packets::kLl      ? ll_depth
            : packets == Packets::kLl128 ? ll128_depth
-                                        : slots_depth;
+           : packets == Packets::kSlots ? slots_depth
+                                        : 1;
   }
   [[nodiscard]] constexpr std::size_t area_packets(Packets packets) const {
     return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
@@ -104,32 +130,40 @@ struct ArenaShape {
            kWarps * static_cast<std::size_t>(depth(packets));
   }
   [[nodiscard]] constexpr std::size_t area_offset(Packets packets) const {
-    const std::size_t ll = packets == Packets::kLl ? 0 : area_packets(Packets::kLl);
-    const std::size_t ll128 = packets == Packets::kSlots ? area_packets(Packets::kLl128) : 0;
-    return (ll + ll128) * kPacketBytes;
+    std::size_t before = 0;
+    for (const Packets other : {Packets::kLl, Packets::kLl128, Packets::kSlots}) {
+      before += other < packets ? area_packets(other) : 0;
+    }
+    return before * kPacketBytes;
   }
   [[nodiscard]] constexpr int most_blocks() const {
-    return ll_blocks > wide_blocks ? ll_blocks : wide_blocks;
+    return std::max({ll_blocks, wide_blocks, plain_blocks});
   }
-  [[nodiscard]] constexpr std::size_t started_offset() const {
-    return area_offset(Packets::kSlots) + area_packets(Packets::kSlots) * kPacketBytes;
+  [[nodiscard]] constexpr std::size_t words_offset() const {
+    return area_offset(Packets::kPlain) + area_packets(Packets::kPlain) * kPacketBytes;
   }
-  [[nodiscard]] constexpr std::size_t started_bytes() const {
-    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(most_blocks()) *
-           sizeof(std::uint64_t);
+  [[nodiscard]] constexpr std::size_t words_bytes() const {
+    return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
+           static_cast<std::size_t>(plain_blocks) * kWordLineBytes;
   }
   [[nodiscard]] constexpr std::size_t flags_offset() const {
-    return started_offset() + started_bytes();
+    return words_offset() + words_bytes();
   }
   // The flags of one source in one phase of a generation.
   [[nodiscard]] constexpr std::size_t source_flags_bytes() const {
     return static_cast<std::size_t>(wide_blocks) * kWarps * sizeof(std::uint64_t);
   }
-  [[nodiscard]] constexpr std::size_t bytes() const {
+  // Last of all: what follows is for the words that tell in the other direction, of a pair.
+  [[nodiscard]] constexpr std::size_t started_offset() const {
     return flags_offset() + static_cast<std::size_t>(kGenerations) *
                                 static_cast<std::size_t>(phases) *
                                 static_cast<std::size_t>(sources()) * source_flags_bytes();
   }
+  [[nodiscard]] constexpr std::size_t started_bytes() const {
+    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(most_blocks()) *
+           sizeof(std::uint64_t);
+  }
+  [[nodiscard]] constexpr std::size_t bytes() const { return started_offset() + started_bytes(); }
 
   [[nodiscard]] constexpr ArenaLayout layout(Packets packets) const {
     ArenaLayout at;
@@ -145,6 +179,9 @@ struct ArenaShape {
     at.flags_source = static_cast<std::uint32_t>(source_flags_bytes());
     at.flags_phase = at.flags_source * static_cast<std::uint32_t>(sources());
     at.flags_generation = at.flags_phase * static_cast<std::uint32_t>(phases);
+    at.words = static_cast<std::uint32_t>(words_offset());
+    at.words_phase = static_cast<std::uint32_t>(plain_blocks) * kWordLineBytes;
+    at.words_generation = at.words_phase * static_cast<std::uint32_t>(phases);
     return at;
   }
 

@@ -56,6 +56,9 @@ struct BasicDirectCall {
 
   std::int8_t rank = 0;
   std::int8_t ranks = 1;
+  // Every rank sends one range alone in phase 0, to however many: plain packets of it are written
+  // once. Those of phase 1 always are.
+  bool pushes_once = false;
   std::int32_t blocks = 1;
   std::int32_t warps = 1;  // of a block; others that were launched stand by
   std::int32_t depth = 1;  // packets a warp in one round

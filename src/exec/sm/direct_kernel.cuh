@@ -1,8 +1,10 @@
 // The kernel of the direct family (exec/sm/direct_call.hpp): one launch a call, every warp on its
-// own packets, no barrier but one a round.
+// own packets, no barrier but one a round. With plain packets the warps of a block go together: it
+// says in words what they have written, and one of them waits for those of others.
 #pragma once
 
 #include "exec/sm/direct_call.hpp"
+#include "exec/sm/round_words.cuh"
 #include "exec/sm/warp.cuh"
 #include "exec/unit_reducer.cuh"
 
@@ -11,61 +13,6 @@ namespace sennit::sm {
 // Packets that a warp loads or waits for at once: enough to have the loads of 4 ranks in flight,
 // few enough to hold them in registers.
 inline constexpr int kBatch = 4;
-
-// The slots that this round writes are free: their readers have finished the round before last.
-template <class P, class Call>
-__device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {
-  const Call& call = w.call;
-  const std::uint32_t needed = unheard & (call.push_to | call.forward_to);
-  if (needed == 0 || w.round < 2) {
-    return;
-  }
-  w.waiting_since = 0;
-  int spins = 0;
-  for (;;) {
-    // Partner: the release of tell_started.
-    const bool free = !has(needed, w.lane) ||
-                      load_acquire_system(w.started_word(call.rank, w.lane)) >= w.round - 1;
-    const std::uint32_t missing = __ballot_sync(~0u, !free);
-    if (missing == 0 || (++spins % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1))) {
-      return;
-    }
-  }
-}
-
-// Tells those who get no packet of this block in this round that it has begun.
-template <class P, class Call>
-__device__ void tell_started(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer >= call.ranks || peer == call.rank) {
-    return;
-  }
-  const bool told = (has(call.push_to, peer) && w.has_packet(call.push[peer].length)) ||
-                    (has(call.forward_to, peer) && w.has_packet(call.own_to.length));
-  if (!told) {
-    // Release: this block's reads of earlier rounds come before. Partner: await_free.
-    store_release_system(w.started_word(peer, call.rank), w.round);
-  }
-}
-
-// Ranks that sent this block no packet in this round.
-template <class P, class Call>
-__device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  std::uint32_t unheard = 0;
-#pragma unroll 1
-  for (int r = 0; r < call.ranks; ++r) {
-    const std::int64_t length =
-        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[0][r].length;
-    const bool heard = (has(call.arrive_from[0], r) && w.has_packet(length)) ||
-                       (has(call.arrive_from[1], r) && w.has_packet(call.arrive[1][r].length));
-    if (!heard && r != call.rank) {
-      unheard |= 1u << r;
-    }
-  }
-  return unheard;
-}
 
 // Packets of a round are moved in batches, those of the same step to or from all ranks first: so
 // that with few ranks the loads of several steps are under way.
@@ -107,6 +54,11 @@ __device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int depth) {
       for (int b = 0; b < kBatch; ++b) {
         if (has(wanted, b)) {
           P::store(w.packet_at(peer_at(call, d), 0, begin + b), w.lane, units[b], w.flag);
+        }
+      }
+      if constexpr (P::kBlockWords) {
+        if (w.is_written_once(0)) {
+          break;
         }
       }
     }
@@ -186,63 +138,6 @@ __device__ __forceinline__ void copy_own(const Warp<P, Call>& w, int depth) {
   }
 }
 
-// Where packets carry no flags, says that those of this phase have been sent to `to`, a rank of the
-// lane's number; also of a warp that has none in a round in which its block has.
-template <class P, class Call>
-__device__ __forceinline__ void publish(const Warp<P, Call>& w, bool to, int phase) {
-  if constexpr (P::kFlagsApart) {
-    __syncwarp();
-    if (to) {
-      // Release: what all lanes of the warp have stored comes before. Partner: await_flags.
-      store_release_system(w.flag_word(w.lane, w.call.rank, phase), w.flag.line);
-    }
-  }
-}
-
-template <class P, class Call>
-__device__ __forceinline__ void publish_pushed(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  publish(
-      w,
-      w.lane < call.ranks && has(call.push_to, w.lane) && w.has_packet(call.push[w.lane].length),
-      0);
-}
-
-template <class P, class Call>
-__device__ __forceinline__ void publish_forwarded(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  publish(w,
-          w.lane < call.ranks && has(call.forward_to, w.lane) && w.has_packet(call.own_to.length),
-          1);
-}
-
-// Where packets carry no flags, waits until those of this phase have come from all ranks that send
-// the warp any.
-template <class P, class Call>
-__device__ __forceinline__ void await_flags(Warp<P, Call>& w, int phase) {
-  if constexpr (P::kFlagsApart) {
-    const Call& call = w.call;
-    const int source = w.lane < call.ranks ? w.lane : call.rank;
-    const std::int64_t length = phase == 0 && call.arrival == Arrival::kReduce
-                                    ? call.own_to.length
-                                    : call.arrive[phase][source].length;
-    const bool awaited =
-        source != call.rank && has(call.arrive_from[phase], source) && w.has_packet(length);
-    const std::uint64_t* const word = w.flag_word(call.rank, source, phase);
-    w.waiting_since = 0;
-    int spins = 0;
-    for (;;) {
-      // Partner: the release of publish.
-      const bool here = !awaited || load_acquire_system(word) == w.flag.line;
-      const std::uint32_t missing = __ballot_sync(~0u, !here);
-      if (missing == 0 || (++spins % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1))) {
-        break;
-      }
-    }
-    __syncwarp();
-  }
-}
-
 // Waits for up to kBatch packets, those in `wanted`, of these sources and steps.
 template <class P, class Call>
 __device__ __forceinline__ bool await(Warp<P, Call>& w,
@@ -260,7 +155,14 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       if (has(wanted, b)) {
-        raw[b] = P::load(mine + w.place(sources[b], phase, steps[b]), w.lane);
+        const std::uint32_t place = w.place(sources[b], phase, steps[b]);
+        if constexpr (P::kBlockWords) {
+          const std::byte* const arena =
+              w.is_written_once(phase) ? w.call.arenas[sources[b]] : mine;
+          raw[b] = P::load(arena + place, w.lane);
+        } else {
+          raw[b] = P::load(mine + place, w.lane);
+        }
       }
     }
 #pragma unroll
@@ -292,6 +194,9 @@ __device__ __forceinline__ void forward(const Warp<P, Call>& w,
     const int peer = peer_at(call, d);
     if (has(call.forward_to, peer)) {
       P::store(w.packet_at(peer, 1, step), w.lane, units, w.flag);
+      if constexpr (P::kBlockWords) {
+        break;  // its readers find it in the own arena
+      }
     }
   }
 }
@@ -412,13 +317,16 @@ __device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
   const Call& call = w.call;
   push<P, R>(w, depth);
   publish_pushed(w);
+  announce(w, 0);
   if constexpr (R::kReduces) {
     await_flags(w, 0);
+    await_announced(w, 0);
 #pragma unroll 1
     for (int step = 0; step < depth && w.alive; ++step) {
       reduce<P, R>(w, step);
     }
     publish_forwarded(w);
+    announce(w, 1);
   }
 #pragma unroll 1
   for (int phase = R::kReduces ? 1 : 0; phase < (Call::kIsPair ? 1 : 2); ++phase) {
@@ -426,9 +334,11 @@ __device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
       continue;
     }
     await_flags(w, phase);
+    await_announced(w, phase);
     arrive<P>(w, depth, phase);
     if (!Call::kIsPair && phase == 0) {
       publish_forwarded(w);
+      announce(w, 1);
     }
   }
 }
@@ -445,9 +355,9 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
     w.enter(before.round + 1 + static_cast<std::uint64_t>(i), i);
     if (!call.all_heard || unheard != 0) {
       tell_started(w);
-      await_free(w, unheard);
+      await_free_together(w, unheard);
     }
-    if (depth > 0) {
+    if (depth > 0 || P::kBlockWords) {
       move_packets<P, R>(w, depth);
     }
     if constexpr (!R::kReduces && !Call::kIsPair) {
@@ -479,8 +389,9 @@ __device__ __noinline__ void run_pair(const PairCall& call, int block) {
   run_block<P, NoReduction>(call, block);
 }
 
-// A template, so that each file that asks for it has it, as with direct_kernel.
-template <class Pairs>
+// For arenas in memory of GPUs, or (kOnHost) for those in host memory. Pairs is a template
+// parameter so that each file that asks for the kernel has it, as with direct_kernel.
+template <class Pairs, bool kOnHost>
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {
   __shared__ alignas(PairCall) std::byte memory[sizeof(PairCall)];
   const PairCall& call = *reinterpret_cast<const PairCall*>(memory);
@@ -501,6 +412,8 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
       __syncthreads();
       if (call.packets == Packets::kLl) {
         run_pair<Ll>(call, block);
+      } else if constexpr (kOnHost) {
+        run_pair<Plain>(call, block);
       } else if (call.packets == Packets::kLl128) {
         run_pair<Ll128>(call, block);
       } else {

@@ -17,6 +17,8 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&direct_kernel<Ll128, NoReduction>);
     case KernelKind::kSlots:
       return reinterpret_cast<const void*>(&direct_kernel<Slots, NoReduction>);
+    case KernelKind::kPlain:
+      return reinterpret_cast<const void*>(&direct_kernel<Plain, NoReduction>);
     case KernelKind::kSmall:
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
     case KernelKind::kPut:
@@ -25,9 +27,19 @@ const void* moving_kernel(KernelKind kind) {
   return nullptr;
 }
 
-const void* pairs_kernel(int calls) {
-  return calls <= kFewPairCalls ? reinterpret_cast<const void*>(&pairs_kernel<FewPairCalls>)
-                                : reinterpret_cast<const void*>(&pairs_kernel<PairCalls>);
+namespace {
+
+template <bool kOnHost>
+const void* pairs_kernel_of(int calls) {
+  return calls <= kFewPairCalls
+             ? reinterpret_cast<const void*>(&pairs_kernel<FewPairCalls, kOnHost>)
+             : reinterpret_cast<const void*>(&pairs_kernel<PairCalls, kOnHost>);
+}
+
+}  // namespace
+
+const void* pairs_kernel(int calls, bool on_host) {
+  return on_host ? pairs_kernel_of<true>(calls) : pairs_kernel_of<false>(calls);
 }
 
 const void* small_pairs_kernel() {

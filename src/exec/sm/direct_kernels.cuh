@@ -20,6 +20,8 @@ const void* reducing_kernel_of(KernelKind kind) {
         return reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
       case KernelKind::kSlots:
         return reinterpret_cast<const void*>(&direct_kernel<Slots, R>);
+      case KernelKind::kPlain:
+        return reinterpret_cast<const void*>(&direct_kernel<Plain, R>);
       case KernelKind::kSmall:
         return reinterpret_cast<const void*>(&small_kernel<R>);
       case KernelKind::kPut:

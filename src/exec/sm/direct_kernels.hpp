@@ -10,9 +10,13 @@
 namespace sennit::sm {
 
 // Which kernel runs a call: that of one protocol or, of calls in Ll, that of small ones.
-enum class KernelKind : std::uint8_t { kLl, kLl128, kSlots, kSmall, kPut };
-inline constexpr std::array kKernelKinds = {
-    KernelKind::kLl, KernelKind::kLl128, KernelKind::kSlots, KernelKind::kSmall, KernelKind::kPut};
+enum class KernelKind : std::uint8_t { kLl, kLl128, kSlots, kPlain, kSmall, kPut };
+inline constexpr std::array kKernelKinds = {KernelKind::kLl,
+                                            KernelKind::kLl128,
+                                            KernelKind::kSlots,
+                                            KernelKind::kPlain,
+                                            KernelKind::kSmall,
+                                            KernelKind::kPut};
 
 constexpr KernelKind kernel_kind(Packets packets) {
   switch (packets) {
@@ -21,15 +25,18 @@ constexpr KernelKind kernel_kind(Packets packets) {
     case Packets::kLl128:
       return KernelKind::kLl128;
     case Packets::kSlots:
+      return KernelKind::kSlots;
+    case Packets::kPlain:
       break;
   }
-  return KernelKind::kSlots;
+  return KernelKind::kPlain;
 }
 
 // What moves data alone. Takes a DirectCall, a SmallCall or a PutCall.
 const void* moving_kernel(KernelKind kind);
-// What runs so many sends and recvs (of PairCalls), and what runs small ones (SmallPairs).
-const void* pairs_kernel(int calls);
+// What runs so many sends and recvs (of PairCalls) through arenas in memory of GPUs or of the host,
+// and what runs small ones (SmallPairs).
+const void* pairs_kernel(int calls, bool on_host);
 const void* small_pairs_kernel();
 // What reduces elements of `dtype` by `op`; null for pairs that do not exist, and for kPut.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);

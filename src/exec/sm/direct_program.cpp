@@ -1,6 +1,7 @@
 #include "exec/sm/direct_program.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace sennit::sm {
 namespace {
@@ -22,11 +23,29 @@ bool is_first_hop(const Step& sender) {
   return sender.kind == StepKind::kSend && sender.from.front().space == Space::kInput;
 }
 
+// Every rank sends one block of its input alone, or nothing.
+bool push_once(const Schedule& schedule) {
+  return std::ranges::all_of(schedule.ranks, [](const auto& lanes) {
+    std::optional<Block> pushed;
+    bool is_one = true;
+    for (const Lane& lane : lanes) {
+      for (const Step& step : lane.steps) {
+        if (step.kind == StepKind::kSend && is_first_hop(step)) {
+          is_one = is_one && pushed.value_or(step.from.front()) == step.from.front();
+          pushed = step.from.front();
+        }
+      }
+    }
+    return is_one;
+  });
+}
+
 class Compiler {
  public:
   Compiler(const Schedule& schedule, int rank) : schedule_(schedule) {
     program_.problem = schedule.problem;
     program_.rank = rank;
+    program_.pushes_once = push_once(schedule);
   }
 
   Result<DirectProgram> run() {
@@ -236,6 +255,7 @@ void bind(const DirectProgram& program,
   fill(program.arrive, call.arrive[0]);
   call.arrive_from = {program.arrive_from, fill(program.collect, call.arrive[1])};
   call.forward_to = program.forward_to;
+  call.pushes_once = program.pushes_once;
   call.arrival = program.arrival;
   call.own_from = range_of(program.own_from);
   call.own_to = range_of(program.own_to);

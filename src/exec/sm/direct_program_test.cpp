@@ -201,6 +201,31 @@ TEST(DirectProgram, TheFamilyIsTaken) {
   }
 }
 
+// What plain packets are written once by.
+TEST(DirectProgram, KnowsOfAllRanksWhetherEachSendsOneRangeAlone) {
+  const struct {
+    Collective collective;
+    const char* algorithm;
+    bool once;
+  } family[] = {{Collective::kAllReduce, "one_shot", true},
+                {Collective::kAllReduce, "two_shot", false},
+                {Collective::kAllGather, "direct", true},
+                {Collective::kBroadcast, "direct", true},
+                {Collective::kBroadcast, "scatter_forward", false},
+                {Collective::kAllToAll, "direct", false},
+                {Collective::kReduce, "direct", true},
+                {Collective::kScatter, "direct", false}};
+  for (const auto& [collective, algorithm, once] : family) {
+    const auto schedule = make_schedule(**find_algorithm(collective, algorithm), {.ranks = 4});
+    ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto program = compile_direct(*schedule, rank);
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      EXPECT_EQ(program->pushes_once, once) << name(collective) << " " << algorithm;
+    }
+  }
+}
+
 TEST(DirectProgram, OtherSchedulesAreRefusedByName) {
   const auto ring = make_schedule(**find_algorithm(Collective::kAllReduce, "ring"), {.ranks = 4});
   const auto program = compile_direct(*ring, 0);

@@ -24,8 +24,8 @@ TEST(LlFlags, TellARoundFromTheOneTwoBefore) {
 }
 
 TEST(Geometry, CoversEveryPacketWithinTheArena) {
-  const ArenaShape shape{.ranks = 4};
-  for (const Packets packets : {Packets::kLl, Packets::kLl128}) {
+  const ArenaShape shape{.ranks = 4, .plain_blocks = 24};
+  for (const Packets packets : {Packets::kLl, Packets::kLl128, Packets::kPlain}) {
     for (const int limit : {1, 5, 33, 132}) {
       for (std::int64_t bytes = 0; bytes < (std::int64_t{1} << 31); bytes = bytes * 3 + 1) {
         const Geometry g = geometry_for(bytes, packets, shape, limit);
@@ -40,6 +40,25 @@ TEST(Geometry, CoversEveryPacketWithinTheArena) {
       }
     }
   }
+}
+
+TEST(ArenaShape, PartsFollowEachOther) {
+  const ArenaShape shape{.ranks = 4, .ll_blocks = 4, .wide_blocks = 3, .plain_blocks = 5};
+  const auto end = [&](Packets packets) {
+    const ArenaLayout at = shape.layout(packets);
+    return std::size_t{at.area} + std::size_t{kGenerations} * at.generation;
+  };
+  EXPECT_EQ(end(Packets::kLl), shape.area_offset(Packets::kLl128));
+  EXPECT_EQ(end(Packets::kLl128), shape.area_offset(Packets::kSlots));
+  EXPECT_EQ(end(Packets::kSlots), shape.area_offset(Packets::kPlain));
+  const ArenaLayout plain = shape.layout(Packets::kPlain);
+  EXPECT_EQ(end(Packets::kPlain), plain.words);
+  EXPECT_EQ(plain.words_phase, 5 * kWordLineBytes);
+  EXPECT_EQ(plain.words + kGenerations * plain.words_generation, plain.flags);
+  EXPECT_EQ(plain.flags + kGenerations * plain.flags_generation, plain.started)
+      << "what follows is for the other direction of a pair";
+  EXPECT_EQ(plain.started + shape.started_bytes(), shape.bytes());
+  EXPECT_EQ(plain.started_source, 5 * sizeof(std::uint64_t)) << "as many as have most";
 }
 
 TEST(Geometry, SmallCallsTakeOneBlock) {

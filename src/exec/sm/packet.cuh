@@ -8,6 +8,8 @@
 //          the lanes that carry the flags (the last of each line) have one, cut in two halves.
 //   Slots  data alone, 64 units a packet, two a lane; one flag for all packets of a warp's round,
 //          released behind them: no byte too many travels, but who releases waits for its stores.
+//   Plain  the same, with one word for all packets of a block's round: for host memory, where each
+//          look at a word is a read over PCIe.
 //
 // Flags are wide enough never to come back: Ll compares 64 bits a unit, the others 44 bits of the
 // round and 20 of the fingerprint. A call that differs between ranks never matches.
@@ -22,11 +24,11 @@ namespace sennit::sm {
 
 struct Flag {
   LlFlags words;
-  std::uint64_t line = 0;  // Ll128, and the word of Slots
+  std::uint64_t line = 0;  // Ll128, and the words of Slots and plain packets
 };
 
 __device__ __forceinline__ Flag flag_of(std::uint64_t round, std::uint32_t fingerprint) {
-  return {.words = ll_flags(round, fingerprint), .line = (round << 20) | (fingerprint & 0xfffffu)};
+  return {.words = ll_flags(round, fingerprint), .line = round_flag(round, fingerprint)};
 }
 
 __device__ __forceinline__ void store_16(
@@ -48,6 +50,7 @@ __device__ __forceinline__ uint4 load_16(const void* from) {
 
 struct Ll {
   static constexpr bool kFlagsApart = false;
+  static constexpr bool kBlockWords = false;
   static constexpr int kUnits = 1;  // a lane
   static constexpr int kPacketUnits = 32;
 
@@ -79,6 +82,7 @@ struct Ll {
 
 struct Ll128 {
   static constexpr bool kFlagsApart = false;
+  static constexpr bool kBlockWords = false;
   static constexpr int kUnits = 2;
   static constexpr int kPacketUnits = 60;
 
@@ -128,6 +132,7 @@ struct Ll128 {
 
 struct Slots {
   static constexpr bool kFlagsApart = true;
+  static constexpr bool kBlockWords = false;
   static constexpr int kUnits = 2;
   static constexpr int kPacketUnits = 64;
 
@@ -153,6 +158,11 @@ struct Slots {
     u[0] = r.first;
     u[1] = r.second;
   }
+};
+
+struct Plain : Slots {
+  static constexpr bool kFlagsApart = false;
+  static constexpr bool kBlockWords = true;
 };
 
 }  // namespace sennit::sm

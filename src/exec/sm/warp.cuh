@@ -122,8 +122,27 @@ struct Warp {
            static_cast<std::uint32_t>(source) * call.layout.source +
            static_cast<std::uint32_t>(step) * call.layout.step;
   }
+  // Plain packets for several ranks alike lie in the arena of their writer, all others in that of
+  // their reader. What differs for plain packets is in `if constexpr` throughout, so that the
+  // compiler makes of the others, instruction by instruction, what it would make without these.
+  __device__ bool is_written_once(int phase) const { return phase == 1 || call.pushes_once; }
   __device__ std::byte* packet_at(int peer, int phase, int step) const {
-    return call.arenas[peer] + place(call.rank, phase, step);
+    if constexpr (P::kBlockWords) {
+      const int owner = is_written_once(phase) ? call.rank : peer;
+      return call.arenas[owner] + place(call.rank, phase, step);
+    } else {
+      return call.arenas[peer] + place(call.rank, phase, step);
+    }
+  }
+
+  // By which `owner` hears that the packets of `source` have come.
+  __device__ std::uint64_t* word(int owner, int source, int phase) const {
+    std::byte* const line =
+        call.arenas[owner] + call.layout.words +
+        static_cast<std::uint32_t>(round & 1) * call.layout.words_generation +
+        static_cast<std::uint32_t>(phase) * call.layout.words_phase +
+        static_cast<std::uint32_t>(block) * static_cast<std::uint32_t>(kWordLineBytes);
+    return reinterpret_cast<std::uint64_t*>(line) + source;
   }
 
   // Where rank `source` says that its packets of this round have come, if they carry no flags.
