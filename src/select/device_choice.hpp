@@ -21,7 +21,8 @@ struct DeviceChoice {
   // reduce.
   Protocol protocol = Protocol::kLl;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
-  // host_algorithm(), carries them beside that of `algorithm`.
+  // host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
+  // send_recv it may be one of packets, too.
   int host_share = 0;
 
   bool operator==(const DeviceChoice&) const = default;
@@ -75,6 +76,10 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts);
+
+// The same choice with so many percent through host memory: how a message goes whose ends wish for
+// different shares, or where less of the host is there than was wished for.
+DeviceChoice with_host_share(const DeviceChoice& choice, int share);
 
 // The strand of the kernels or copy engines, on NVLink where the ranks have it, and that of copy
 // engines through host memory.
