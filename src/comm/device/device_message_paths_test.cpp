@@ -1,4 +1,5 @@
 // Sends and recvs over NVLink, host memory, or both.
+#include "comm/device/fake_direct_kernel.hpp"
 #include "comm/device/fake_messages.hpp"
 
 #include <gtest/gtest.h>
@@ -128,7 +129,7 @@ TEST_F(FakeMessagesWithRings, TheSendersShareCounts) {
     Calls calls = around(rank, out, in);
     calls[wishes ? 0 : 1].operation.wishes.path = "nvlink+host:50";
     // Even ranks send half of it through slots, odd ones receive that.
-    EXPECT_EQ(work_of(rank, calls).copies, wishes ? 1 + 33 : 1 + 33);
+    EXPECT_EQ(work_of(rank, calls).copies, 1 + 33);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
     calls = around(rank, out, in);
     calls[1].operation.wishes.path = "host";
@@ -167,6 +168,36 @@ TEST_F(FakeMessagesWithRings, AShareBesideKernels) {
     const std::int64_t at = kLarge / 2 / 128 * 128 + 128;
     EXPECT_TRUE(holds(in + at, contents(previous_of(rank, kRanks), kLarge - at, at)));
     EXPECT_EQ(in[0], std::byte{0xa5});
+  });
+}
+
+TEST_F(FakeMessagesWithRings, WhatKernelsAndSlotsCarryMakesAWhole) {
+  run([&](Rank& rank) {
+    rank.cuda->run_kernels(fake_pairs_kernel);
+    constexpr std::int64_t kBytes = 16'001;  // of packets that the fake kernel knows
+    constexpr int kMessages = 3;
+    std::byte* const out = outgoing(rank) + 1;
+    std::byte* const in = incoming(rank) + 1;
+    for (const char* const path : {"nvlink+host:50", "nvlink+host:30", "nvlink+host:99"}) {
+      Calls calls;
+      for (int i = 0; i < kMessages; ++i) {
+        const std::int64_t count = i == 1 ? 100 : kBytes;  // too short to be divided
+        calls.push_back(send(rank, next_of(rank, kRanks), out + i * kBytes, count));
+        calls.push_back(recv(rank, previous_of(rank, kRanks), in + i * kBytes, count));
+      }
+      for (int round = 0; round < 2; ++round) {
+        std::memset(in, 0, kMessages * kBytes);
+        ASSERT_TRUE(post(rank, over(calls, path, "ll")).ok());
+        rank.finish();
+        for (int i = 0; i < kMessages; ++i) {
+          ASSERT_TRUE(
+              holds(in + i * kBytes,
+                    contents(previous_of(rank, kRanks), i == 1 ? 100 : kBytes, 1 + i * kBytes)))
+              << path << ", message " << i;
+        }
+        meet();
+      }
+    }
   });
 }
 
