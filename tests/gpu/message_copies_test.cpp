@@ -14,14 +14,14 @@ namespace {
 constexpr std::int64_t kLarge = 1'100'003;
 constexpr std::int64_t kSmall = 1000;
 
+// What messages wish for; no path: what their size says.
+struct Way {
+  const char* path = nullptr;
+  const char* protocol = nullptr;
+};
+
 class DeviceMessages : public CopyEngineRanks {
  protected:
-  // What messages wish for; no path: what their size says.
-  struct Way {
-    const char* path = nullptr;
-    const char* protocol = nullptr;
-  };
-
   // A recv waits for the send, so each rank calls on a thread of its own.
   void each(const std::function<void(DeviceRank&, int)>& calls) {
     std::vector<std::jthread> threads;
