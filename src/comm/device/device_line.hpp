@@ -76,7 +76,8 @@ struct MessageLine {
       return 4 * number + (reaches_ring ? 2 : 0) + (reaches_buffer ? 1 : 0);
     }
     static Answer of(std::uint64_t word) {
-      return {.number = word / 4, .reaches_ring = (word & 2) != 0, .reaches_buffer = (word & 1) != 0};
+      return {
+          .number = word / 4, .reaches_ring = (word & 2) != 0, .reaches_buffer = (word & 1) != 0};
     }
   };
   // To the other's offers.

@@ -1,6 +1,4 @@
 // Sends and recvs that go through host memory, in part or wholly.
-#include "exec/stream/message_slots.hpp"
-
 #include "algo/algorithm.hpp"
 #include "drivers/cuda/fake_cuda.hpp"
 #include "exec/stream/message_engine.hpp"
@@ -68,8 +66,9 @@ struct Letter {
   int first_slot = 0;
   std::uint64_t group = 0;  // of its sender
 
+  [[nodiscard]] std::int64_t name() const { return (std::int64_t{from} * 3 + to) * 41 + slot; }
   [[nodiscard]] std::byte content(std::int64_t i) const {
-    return static_cast<std::byte>((i * 7 + i / 251 + 41 * from + 13 * to + 5 * slot + 1) & 0xff);
+    return static_cast<std::byte>((i * 7 + i / 251 + name() + 1) & 0xff);
   }
 };
 
@@ -135,7 +134,8 @@ class SlotMessages : public ::testing::Test {
 
   std::byte* ring(int sender, int reader) {
     return static_cast<std::byte*>(rings_.get()) +
-           static_cast<std::size_t>(sender * kRanks + reader) * shape_.bytes();
+           (static_cast<std::size_t>(sender) * kRanks + static_cast<std::size_t>(reader)) *
+               shape_.bytes();
   }
   Rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
 
