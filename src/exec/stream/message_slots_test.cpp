@@ -132,16 +132,17 @@ class SlotMessages : public ::testing::Test {
     return made;
   }
 
+  static std::size_t pair_of(int sender, int reader) {
+    return static_cast<std::size_t>(sender) * kRanks + static_cast<std::size_t>(reader);
+  }
   std::byte* ring(int sender, int reader) {
-    return static_cast<std::byte*>(rings_.get()) +
-           (static_cast<std::size_t>(sender) * kRanks + static_cast<std::size_t>(reader)) *
-               shape_.bytes();
+    return static_cast<std::byte*>(rings_.get()) + pair_of(sender, reader) * shape_.bytes();
   }
   Rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
 
   // Letters of one rank to another are to be sent in the order in which they are written.
   Letter write(int from, int to, std::int64_t bytes) {
-    const auto pair = static_cast<std::size_t>(from * kRanks + to);
+    const std::size_t pair = pair_of(from, to);
     Letter letter{.from = from,
                   .to = to,
                   .slot = sent_[pair]++ % kMaxMessages,
