@@ -12,11 +12,12 @@
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
 // both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
-// and more also time Sennit's ways one against the other, packets, puts and copy engines, where
-// these can run a call; with --against shares, rows of 16 MB and more (of a send_recv: 1 MB) its
-// copy engines with several shares of the message, in percent, through host memory beside NVLink,
-// or with those of --share, or over one path alone. With --sm-budget B kernels have B thread blocks
-// for each direction, Sennit's and NCCL's, and what a message has over NVLink goes by such kernels.
+// and more also time Sennit's ways one against the other, packets with and without flags, puts
+// and copy engines, where these can run a call; with --against shares, rows of 16 MB and more (of a
+// send_recv: 1 MB) its copy engines with several shares of the message, in percent, through host
+// memory beside NVLink, or with those of --share, or over one path alone. With --sm-budget B
+// kernels have B thread blocks for each direction, Sennit's and NCCL's, and what a message has over
+// NVLink goes by such kernels.
 #include "compare_options.hpp"
 #include "compare_variants.hpp"
 #include "nccl.hpp"

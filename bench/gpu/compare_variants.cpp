@@ -16,9 +16,14 @@ bool runs_on_copy_engines(const std::string& collective) {
          is_message(collective);
 }
 
+void add_kernels(std::vector<Variant>& found) {
+  found.push_back({"sennit ll128", "nvlink", "ll128"});
+  found.push_back({"sennit slots", "nvlink", "slots"});
+}
+
 void add_engines(const std::string& collective, std::vector<Variant>& found) {
-  found.push_back({"sennit sm", "nvlink", "ll128"});
-  if (!is_message(collective)) {
+  add_kernels(found);
+  if (runs_on_copy_engines(collective) && !is_message(collective)) {
     found.push_back({"sennit put", "nvlink", "direct_put"});
   }
   if (runs_on_copy_engines(collective)) {
@@ -33,7 +38,7 @@ void add_shares(const Options& options,
                 std::vector<Variant>& found) {
   const bool by_kernels = is_message(collective) && options.sm_budget > 0;
   if (is_message(collective)) {
-    found.push_back({"sennit sm", "nvlink", "ll128"});
+    add_kernels(found);
   }
   for (const int share : options.shares) {
     const std::string text = std::to_string(share);
@@ -42,7 +47,7 @@ void add_shares(const Options& options,
     } else if (!by_kernels) {
       found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
     } else if (share > 0) {
-      found.push_back({"sennit sm share " + text, "nvlink+host:" + text, "ll128"});
+      found.push_back({"sennit sm share " + text, "nvlink+host:" + text, "slots"});
     }
   }
 }

@@ -86,9 +86,15 @@ bool suits_copy_engines(Collective collective,
   return false;
 }
 
+// Contributions have no place in the outputs of others; and messages are not agreed about so.
+bool can_be_put(Collective collective) {
+  return !is_reduction(collective) && collective != Collective::kSendRecv &&
+         collective != Collective::kBarrier;
+}
+
 // A kernel that reaches into the buffers of others pays where bytes cost more than meeting does.
 bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
-  return collective != Collective::kSendRecv && collective != Collective::kBarrier && ranks > 1 &&
+  return can_be_put(collective) && ranks > 1 &&
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
@@ -145,13 +151,8 @@ Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, bo
         "these ranks do not use (SENNIT_COPY_ENGINES)",
         wishes.protocol);
   }
-  if (protocol == Protocol::kDirectPut && collective == Collective::kSendRecv) {
-    return fail(Code::kUnsupported, "sends and recvs of GPU ranks have no protocol direct_put yet");
-  }
-  if (protocol != Protocol::kLl && protocol != Protocol::kLl128 && !is_direct) {
-    return fail(Code::kUnsupported,
-                "GPU ranks have no protocol '{}' yet; there are: ll, ll128, direct_get, direct_put",
-                wishes.protocol);
+  if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
+    return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
   }
   return protocol;
 }
@@ -323,21 +324,6 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   return choice;
 }
 
-// There is nowhere to put it: nobody's memory is meant for one contribution.
-void get_what_is_reduced(Strand& strand) {
-  for (const auto& lanes : strand.schedule->ranks) {
-    for (const Lane& lane : lanes) {
-      for (const Step& step : lane.steps) {
-        if (step.kind == StepKind::kRecvReduce) {
-          for (const int channel : step.in) {
-            strand.channels[static_cast<std::size_t>(channel)].protocol = Protocol::kDirectGet;
-          }
-        }
-      }
-    }
-  }
-}
-
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
 constexpr std::string_view kCutAsHub = "scatter_forward";
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
@@ -351,10 +337,9 @@ Result<int> share_beside(const DeviceChoice& choice,
                          const DevicePaths& paths) {
   const Algorithm& algorithm = *choice.algorithm;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
-  const bool leaves_a_part =
-      choice.protocol == Protocol::kDirectGet ||
-      (algorithm.collective == Collective::kSendRecv && paths.is_wish &&
-       (choice.protocol == Protocol::kLl || choice.protocol == Protocol::kLl128));
+  const bool leaves_a_part = choice.protocol == Protocol::kDirectGet ||
+                             (algorithm.collective == Collective::kSendRecv && paths.is_wish &&
+                              choice.protocol != Protocol::kDirectPut);
   const bool can = !host_algorithm(algorithm.collective).empty() &&
                    cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
   if (!can) {
@@ -422,12 +407,16 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   return choice;
 }
 
+bool leaves_rest_to_kernels(const DeviceChoice& choice) {
+  return choice.protocol != Protocol::kDirectGet && choice.host_share < kWhole;
+}
+
 DeviceChoice with_host_share(const DeviceChoice& choice, int share) {
   DeviceChoice result = choice;
   result.host_share = share;
   if (share == kWhole) {
     result.protocol = Protocol::kSlots;
-  } else if (choice.protocol == Protocol::kSlots) {
+  } else if (choice.host_share == kWhole) {
     result.protocol = Protocol::kDirectGet;
   }
   return result;
@@ -451,9 +440,6 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
              choice.protocol,
              kSlots,
              choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
-    if (choice.protocol == Protocol::kDirectPut) {
-      get_what_is_reduced(plan->strands.back());
-    }
   }
   if (choice.host_share > 0) {
     const Collective collective = choice.algorithm->collective;

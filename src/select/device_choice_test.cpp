@@ -201,7 +201,7 @@ TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
 }
 
 TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
-  for (const std::string protocol : {"", "direct_get", "ll128"}) {
+  for (const std::string protocol : {"", "direct_get", "ll128", "slots"}) {
     const DeviceChoice wished =
         chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:30", protocol));
     for (const int share : {0, 1, 30, 99, 100}) {
@@ -217,25 +217,21 @@ TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
 
 TEST(DeviceChoice, PutsFromTheirSizeOn) {
   const DeviceFacts facts{.copy_engines = true, .puts_from_bytes = 4 * kMega};
-  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, facts).protocol, Protocol::kDirectPut);
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, facts).protocol, Protocol::kDirectPut);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega / 2, {}, facts).protocol, Protocol::kLl128);
-  EXPECT_EQ(chosen(Collective::kAllReduce, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kAllGather, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   const DeviceFacts alone{.copy_engines = false, .puts_from_bytes = 4 * kMega};
-  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, alone).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 4 * kMega, {}, alone).protocol, Protocol::kLl128);
 }
 
-// What is reduced is got, the rest is put: that is what the proof is of.
 TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
   const DeviceFacts facts{.copy_engines = true};
   const struct {
     Collective collective;
     const char* algorithm;
     bool in_place;
-  } family[] = {{Collective::kAllReduce, "two_shot", true},
-                {Collective::kReduceScatter, "direct", true},
-                {Collective::kReduce, "direct", true},
-                {Collective::kAllGather, "direct", true},
+  } family[] = {{Collective::kAllGather, "direct", true},
                 {Collective::kAllToAll, "direct", false},
                 {Collective::kBroadcast, "direct", true},
                 {Collective::kBroadcast, "scatter_forward", true},

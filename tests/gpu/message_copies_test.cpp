@@ -199,6 +199,7 @@ TEST_F(DeviceMessages, AndCollectivesTakeTurns) {
 TEST_F(DeviceMessages, CrossOverHostMemoryBesideCopyEnginesAndBesideKernels) {
   for (const Way& way : {Way{"nvlink+host:30", "direct_get"},
                          Way{"nvlink+host:70", "ll128"},
+                         Way{"nvlink+host:40", "slots"},
                          Way{"host", nullptr},
                          Way{"nvlink+host:5", nullptr}}) {
     for (const std::int64_t count : {kSmall, 5 * kLarge}) {

@@ -119,6 +119,7 @@ class DeviceComm {
   // For a call that all ranks have agreed not to run by copy engines.
   Result<DeviceChoice> choose_kernel(const Operation& operation) const;
   static bool is_for_streams(const DeviceChoice& choice);
+  static sm::Packets packets_of(Protocol protocol);
   struct Proved {
     std::shared_ptr<const Plan> plan;
     bool in_place = false;
@@ -146,7 +147,7 @@ class DeviceComm {
   struct KernelMessage;
   Status messages(std::span<const Call> calls);
   Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
-  Status plan_message(MessagePlan& plan);
+  Result<MessagePlan> plan_message(const Call& call);
   void log(const MessagePlan& plan);
   Status decide(std::vector<MessagePlan>& plans);
   Status decide(MessagePlan& plan, const stream::GroupId& group);

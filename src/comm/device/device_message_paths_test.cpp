@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace sennit::tests {
 namespace {
@@ -175,11 +176,13 @@ TEST_F(FakeMessagesWithRings, AShareBesideKernels) {
 TEST_F(FakeMessagesWithRings, WhatKernelsAndSlotsCarryMakesAWhole) {
   run([&](Rank& rank) {
     rank.cuda->run_kernels(fake_pairs_kernel);
-    constexpr std::int64_t kBytes = 16'001;  // of packets that the fake kernel knows
+    constexpr std::int64_t kBytes = 200'001;
     constexpr int kMessages = 3;
     std::byte* const out = outgoing(rank) + 1;
     std::byte* const in = incoming(rank) + 1;
-    for (const char* const path : {"nvlink+host:50", "nvlink+host:30", "nvlink+host:99"}) {
+    for (const auto& [path, protocol] : {std::pair("nvlink+host:50", "ll"),
+                                         std::pair("nvlink+host:30", "slots"),
+                                         std::pair("nvlink+host:99", "ll")}) {
       Calls calls;
       for (int i = 0; i < kMessages; ++i) {
         const std::int64_t count = i == 1 ? 100 : kBytes;  // too short to be divided
@@ -188,7 +191,7 @@ TEST_F(FakeMessagesWithRings, WhatKernelsAndSlotsCarryMakesAWhole) {
       }
       for (int round = 0; round < 2; ++round) {
         std::memset(in, 0, kMessages * kBytes);
-        ASSERT_TRUE(post(rank, over(calls, path, "ll")).ok());
+        ASSERT_TRUE(post(rank, over(calls, path, protocol)).ok());
         rank.finish();
         for (int i = 0; i < kMessages; ++i) {
           ASSERT_TRUE(

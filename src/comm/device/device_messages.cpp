@@ -11,11 +11,6 @@
 namespace sennit {
 namespace {
 
-// A function of what both ends know.
-sm::Packets packets_of_message(std::int64_t bytes, const DeviceFacts& facts) {
-  return bytes <= kLlUpToBytes || !facts.nvlink ? sm::Packets::kLl : sm::Packets::kLl128;
-}
-
 // The streams of the calls but that of the first, each once.
 std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
   std::vector<void*> others;
@@ -34,20 +29,27 @@ std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
 struct DeviceComm::KernelMessage {
   const Operation* operation = nullptr;
   stream::ByteRange range{};
+  sm::Packets packets = sm::Packets::kLl;
+
+  // In place of a plan's hash: kernels of other packets would not meet.
+  [[nodiscard]] std::uint64_t packets_word() const { return static_cast<std::uint64_t>(packets); }
 };
 
 // A send or recv on its way.
 struct DeviceComm::MessagePlan {
   const Operation* operation = nullptr;
   void* stream = nullptr;
-  DeviceChoice choice{};  // of this end
+  DeviceChoice choice{};                   // of this end
+  sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
   // What of the choice is equal at both ends, whatever share of the host each wishes for, by its
   // hash. 0: for kernels alone.
   std::uint64_t plan_hash = 0;
   std::optional<stream::Message> copies{};  // as both ends have decided; none: kernels run it
 
   [[nodiscard]] bool is_for_kernels() const { return plan_hash == 0; }
-  [[nodiscard]] CallWords words() const { return words_of(*operation, plan_hash); }
+  [[nodiscard]] CallWords words() const {
+    return words_of(*operation, is_for_kernels() ? of_kernels().packets_word() : plan_hash);
+  }
   [[nodiscard]] std::int64_t bytes() const {
     return operation->count * static_cast<std::int64_t>(size_bytes(operation->dtype));
   }
@@ -56,11 +58,13 @@ struct DeviceComm::MessagePlan {
   [[nodiscard]] KernelMessage of_kernels() const {
     const std::int64_t whole = bytes();
     if (!copies) {
-      return {.operation = operation, .range = {.begin = 0, .length = whole}};
+      return {.operation = operation, .range = {.length = whole}, .packets = packets};
     }
     const std::optional<Portion>& portion = copies->program->of_kernels;
-    const ElementRange range = portion ? portion->of(whole, /*element_bytes=*/1) : ElementRange{};
-    return {.operation = operation, .range = {.begin = range.begin, .length = range.length}};
+    const ElementRange part = portion ? portion->of(whole, /*element_bytes=*/1) : ElementRange{};
+    return {.operation = operation,
+            .range = {.begin = part.begin, .length = part.length},
+            .packets = packets};
   }
 
   // See stream::GroupId; of what is for copy engines.
@@ -76,22 +80,33 @@ struct DeviceComm::MessagePlan {
   }
 };
 
-Status DeviceComm::plan_message(MessagePlan& plan) {
-  const Operation& op = *plan.operation;
+Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
+  const Operation& op = call.operation;
+  MessagePlan plan{.operation = &op, .stream = call.stream};
   if (op.count == 0) {
-    return {};
+    return plan;
   }
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
   SENNIT_ASSIGN_OR_RETURN(plan.choice, choose(op, facts));
-  if (!is_for_streams(plan.choice) && plan.choice.host_share == 0) {
-    return {};
+  plan.packets = packets_of(plan.choice.protocol);
+  if (!is_for_streams(plan.choice)) {
+    return plan;
   }
   SENNIT_ASSIGN_OR_RETURN(
       const Copying* const copying,
       find_copying(op, facts.nvlink ? with_host_share(plan.choice, 0) : plan.choice));
   plan.plan_hash = copying->plan_hash;
-  return {};
+  if (!leaves_rest_to_kernels(plan.choice)) {
+    // Where the ends cannot agree about the sender's buffer, or their ring.
+    facts.copy_engines = false;
+    Operation by_kernels = op;
+    by_kernels.wishes.protocol.clear();
+    by_kernels.wishes.path.clear();
+    SENNIT_ASSIGN_OR_RETURN(const DeviceChoice other, choose(by_kernels, facts));
+    plan.packets = packets_of(other.protocol);
+  }
+  return plan;
 }
 
 Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
@@ -106,8 +121,7 @@ Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
   std::vector<MessagePlan> plans;
   for (const Call& call : calls) {
     SENNIT_RETURN_IF_ERROR(check(call.operation));
-    plans.push_back({.operation = &call.operation, .stream = call.stream});
-    SENNIT_RETURN_IF_ERROR(plan_message(plans.back()));
+    SENNIT_ASSIGN_OR_RETURN(plans.emplace_back(), plan_message(call));
   }
   return plans;
 }
@@ -128,7 +142,7 @@ Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
   MessageCopies::End end{.operation = op,
                          .words = plan.words(),
                          .host_share = plan.choice.host_share,
-                         .leaves_rest = !is_for_streams(plan.choice),
+                         .leaves_rest = leaves_rest_to_kernels(plan.choice),
                          .program_of = nullptr,
                          .group = group,
                          .trouble = trouble_of(op)};
@@ -215,7 +229,7 @@ sm::PairCall DeviceComm::pair_call(const KernelMessage& message) const {
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.packets = packets_of_message(range.length, facts_);
+  call.packets = message.packets;
   call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
@@ -232,7 +246,7 @@ sm::PairCall DeviceComm::pair_call(const KernelMessage& message) const {
   sm::apply(sm::geometry_for(range.length, call.packets, memory_->pair_shape(), std::max(1, limit)),
             call);
   call.deadline_ns = deadline_ns(op);
-  call.fingerprint = fingerprint_of(words_of(op, 0));
+  call.fingerprint = fingerprint_of(words_of(op, message.packets_word()));
   return call;
 }
 
@@ -263,7 +277,7 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* s
                           stream);
   }
   return driver_.launch(
-      sm::pairs_kernel(),
+      sm::pairs_kernel(used),
       {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
       stream);
