@@ -16,8 +16,8 @@ from typing import Any
 
 MODES = ("nccl", "nccl windows")
 ENGINES = ("sennit ll128", "sennit slots", "sennit put", "sennit stream")
-# Of send_recv between two ranks, or of several messages at once.
-PATTERN = ("pair", "bidirectional", "window")
+# Of send_recv between two ranks, or of several messages at once, and what kernels may have.
+PATTERN = ("pair", "bidirectional", "window", "sm_budget")
 
 
 def answer(*command: str) -> str:
@@ -58,7 +58,7 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "time_us": times["sennit"],
         "wrong": measured["wrong"],
         "rivals": rivals,
-        "engines": {name: times[name] for name in ENGINES if name in times},
+        "engines": {name: times[name] for name in times if name.startswith("sennit ")},
         "rival": min(rivals, key=lambda rival: rival["p50_us"]),
         "ratio": measured["ratio"],
     } | {key: measured[key] for key in PATTERN if key in measured}
@@ -69,6 +69,15 @@ def engine_times(measured: dict[str, Any]) -> str:
     engines = measured["engines"]
     return "".join(
         f"{engines[name]['p50']:>9.1f}" if name in engines else " " * 9 for name in ENGINES
+    )
+
+
+def share_times(measured: dict[str, Any]) -> str:
+    """What goes through host memory, in percent, and how long that took."""
+    shares = {name: time for name, time in measured["engines"].items() if name not in ENGINES}
+    return "".join(
+        f"\n  {name.removeprefix('sennit '):>14}: {time['p50']:.1f}"
+        for name, time in shares.items()
     )
 
 
@@ -85,6 +94,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{measured['collective']:15}{measured['bytes']:>11} {measured['mode']:7}"
             f"{measured['time_us']['p50']:>9.1f}{nccl:>9.1f}{windows:>9.1f}"
             f"{measured['ratio']:>7.2f}{engine_times(measured)}{wrong}"
+            f"{share_times(measured)}"
         )
 
 

@@ -4,6 +4,7 @@
 //   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N]
 //           [--collective C] [--against engines|shares]
 //           [--pair 0:1 [--bidirectional yes]] [--window N]
+//           [--paths nvlink,host] [--share 10,20] [--sm-budget B]
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
@@ -11,10 +12,14 @@
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
 // both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
-// and more also time Sennit's ways one against the other, packets with and without flags, puts and
-// copy engines, where these can run a call; with --against shares, rows of 16 MB and more its copy
-// engines with several shares of the message, in percent, through host memory beside NVLink.
+// and more also time Sennit's ways one against the other, packets with and without flags, puts
+// and copy engines, where these can run a call; with --against shares, rows of 16 MB and more (of a
+// send_recv: 1 MB) its copy engines with several shares of the message, in percent, through host
+// memory beside NVLink, or with those of --share, or over one path alone. With --sm-budget B
+// kernels have B thread blocks for each direction, Sennit's and NCCL's, and what a message has over
+// NVLink goes by such kernels.
 #include "compare_options.hpp"
+#include "compare_variants.hpp"
 #include "nccl.hpp"
 
 #include "sennit/sennit.h"
@@ -28,8 +33,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -42,10 +49,8 @@ namespace {
 
 using sennit_bench::kMaxRanks;
 using sennit_bench::Options;
+using sennit_bench::Variant;
 
-constexpr std::size_t kEnginesFromBytes = std::size_t{1} << 20;
-constexpr std::size_t kSharesFromBytes = std::size_t{16} << 20;
-constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
 constexpr std::size_t kComparedElements = std::size_t{8} << 20;
@@ -63,8 +68,8 @@ void require(sennit_status_t status, const char* what) {
   require(status == SENNIT_OK, std::string(what) + ": " + sennit_last_error_message());
 }
 
-// A row that takes so long has come to a stand; say which, and by whose call.
-constexpr unsigned kRowSeconds = 40;
+// A sample that takes so long has come to a stand; say which, and by whose call.
+constexpr unsigned kSampleSeconds = 40;
 std::string doing;
 void give_up(int /*signal*/) {
   const std::string line = "compare: stuck in " + doing + "\n";
@@ -122,17 +127,19 @@ class Rank {
 
   void run(const Row& row) {
     doing = row.collective + " of " + std::to_string(row.bytes) + " bytes";
-    alarm(kRowSeconds);
+    alarm(kSampleSeconds);
     const Call ours = [&] { return sennit_call(row, plain_, {}); };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
-    const int calls = calls_per_sample(row.bytes);
+    const bool has_window = row.collective == "send_recv";
+    const int calls =
+        calls_per_sample(row.bytes * (has_window ? std::size_t(exchange_.window) : 1));
     std::vector<Timed> contestants;
     contestants.push_back(prepare("sennit", ours, calls));
     contestants.push_back(prepare("nccl", plain, calls));
     contestants.push_back(prepare("nccl windows", windows, calls));
     check(row, ours, windows);
-    for (const Variant& variant : variants(row)) {
+    for (const Variant& variant : sennit_bench::variants_of(options_, row.collective, row.bytes)) {
       const Call engine = [this, &row, variant] { return sennit_call(row, plain_, variant); };
       contestants.push_back(prepare(variant.name, engine, calls));
       check(row, engine, windows);
@@ -163,12 +170,6 @@ class Rank {
 
  private:
   using Call = std::function<bool()>;
-  // What a call asks for; empty: Sennit's choice.
-  struct Variant {
-    std::string name;
-    std::string path;
-    std::string protocol;
-  };
   struct Timed {
     std::string name;
     Call call;
@@ -217,34 +218,6 @@ class Rank {
     return {.send = buffers.send, .recv = buffers.recv, .count = row.count, .exchange = &exchange_};
   }
 
-  static bool runs_on_copy_engines(const Row& row) {
-    return row.collective == "all_gather" || row.collective == "all_to_all" ||
-           row.collective == "broadcast" || row.collective == "send_recv";
-  }
-
-  std::vector<Variant> variants(const Row& row) const {
-    std::vector<Variant> found;
-    const bool is_message = row.collective == "send_recv";
-    if (options_.against == "engines" && row.bytes >= kEnginesFromBytes) {
-      found.push_back({"sennit ll128", "nvlink", "ll128"});
-      found.push_back({"sennit slots", "nvlink", "slots"});
-      if (runs_on_copy_engines(row) && !is_message) {
-        found.push_back({"sennit put", "nvlink", "direct_put"});
-      }
-      if (runs_on_copy_engines(row)) {
-        found.push_back({"sennit stream", "nvlink", "direct_get"});
-      }
-    }
-    if (options_.against == "shares" && row.bytes >= kSharesFromBytes &&
-        runs_on_copy_engines(row) && !is_message) {
-      for (const int share : kShares) {
-        const std::string text = std::to_string(share);
-        found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
-      }
-    }
-    return found;
-  }
-
   bool sennit_call(const Row& row, const Buffers& b, const Variant& variant) {
     sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
     call.path = variant.path.empty() ? nullptr : variant.path.c_str();
@@ -276,22 +249,30 @@ class Rank {
   }
 
   bool sennit_messages(const Row& row, const Buffers& b, const sennit_call_options_t& call) {
-    bool good = sennit_group_start() == SENNIT_OK;
-    for (int i = 0; i < exchange_.window; ++i) {
-      for (const int peer : exchange_.to) {
-        good &= sennit_send(b.send, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
-                SENNIT_OK;
+    bool good = true;
+    for (int begin = 0; begin < exchange_.window; begin += exchange_.in_group) {
+      good &= sennit_group_start() == SENNIT_OK;
+      for (int i = begin; i < std::min(begin + exchange_.in_group, exchange_.window); ++i) {
+        for (const int peer : exchange_.to) {
+          good &= sennit_send(b.send, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
+                  SENNIT_OK;
+        }
+        for (const int peer : exchange_.from) {
+          good &= sennit_recv(b.recv, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
+                  SENNIT_OK;
+        }
       }
-      for (const int peer : exchange_.from) {
-        good &= sennit_recv(b.recv, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
-                SENNIT_OK;
-      }
+      good &= sennit_group_end() == SENNIT_OK;
     }
-    return (sennit_group_end() == SENNIT_OK) && good;
+    return good;
   }
 
   static int calls_per_sample(std::size_t bytes) {
-    return bytes <= (1U << 20) ? 20 : bytes <= (16U << 20) ? 8 : bytes <= (64U << 20) ? 4 : 2;
+    return bytes <= (1U << 20)    ? 20
+           : bytes <= (16U << 20) ? 8
+           : bytes <= (64U << 20) ? 4
+           : bytes <= (1U << 30)  ? 2
+                                  : 1;
   }
 
   Timed prepare(const std::string& name, const Call& call, int calls) {
@@ -315,6 +296,7 @@ class Rank {
 
   double time(const Timed& timed, int calls) {
     shared_.barrier(options_.ranks);
+    alarm(kSampleSeconds);
     require(cudaEventRecord(begin_, stream_), "event");
     if (timed.graph != nullptr) {
       require(cudaGraphLaunch(timed.graph, stream_), "graph launch");
@@ -365,7 +347,10 @@ class Rank {
     require(cudaMemcpy(b.data(), plain_.recv + begin, bytes, cudaMemcpyDefault), "copy");
     std::uint64_t different = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const bool same = sums ? std::fabs(a[i] - b[i]) <= 1e-5F : a[i] == b[i];
+      // As bits: what nobody wrote is no number, and equal.
+      const bool same =
+          sums ? std::fabs(a[i] - b[i]) <= 1e-5F
+               : std::bit_cast<std::uint32_t>(a[i]) == std::bit_cast<std::uint32_t>(b[i]);
       different += same ? 0 : 1;
     }
     return different;
@@ -401,6 +386,9 @@ class Rank {
       line["pair"] = {options_.pair_from, options_.pair_to};
       line["bidirectional"] = options_.bidirectional;
       line["window"] = options_.window;
+    }
+    if (options_.sm_budget > 0) {
+      line["sm_budget"] = options_.sm_budget;
     }
     std::cout << line.dump() << '\n' << std::flush;
   }
@@ -453,6 +441,11 @@ int main(int argc, char** argv) {
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(memory != MAP_FAILED, "mmap");
   auto* const shared = new (memory) Shared;
+  if (options.sm_budget > 0) {
+    // A send and a recv have half of a call's blocks each.
+    setenv("SENNIT_DEVICE_BLOCKS", std::to_string(2 * options.sm_budget).c_str(), 1);
+    setenv("NCCL_MAX_CTAS", std::to_string(options.sm_budget).c_str(), 1);
+  }
   setenv("SENNIT_KEY", ("compare-" + std::to_string(getpid())).c_str(), 1);
   std::vector<pid_t> children;
   for (int rank = 0; rank < options.ranks; ++rank) {

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace sennit_bench {
 
 inline constexpr int kMaxRanks = 16;
+inline constexpr int kMaxWindow = 64;
 
 struct Options {
   int ranks = 4;
@@ -22,6 +24,9 @@ struct Options {
   int pair_to = -1;
   bool bidirectional = false;
   int window = 1;
+  // Percent through host memory that --against shares tries.
+  std::vector<int> shares;
+  int sm_budget = 0;  // thread blocks that kernels may have, Sennit's and NCCL's; 0: as they come
   std::size_t min_bytes = 256;
   std::size_t max_bytes = std::size_t{16} << 20;
   int samples = 21;

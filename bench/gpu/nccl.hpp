@@ -20,6 +20,7 @@ struct Exchange {
   std::vector<int> to;
   std::vector<int> from;
   int window = 1;
+  int in_group = 1;  // of the window; the others follow in groups of their own
 };
 
 struct NcclArgs {
@@ -46,6 +47,8 @@ class Nccl {
 
  private:
   struct Functions;
+
+  bool messages(const NcclArgs& args);
 
   std::unique_ptr<Functions> functions_;
   void* comm_ = nullptr;

@@ -47,7 +47,9 @@ World::Layout layout_for(int ranks, const CommConfig& config, const AllowedPaths
                   .slots = static_cast<std::uint32_t>(config.slots),
                   .slot_bytes = static_cast<std::size_t>(config.slot_bytes)};
   if (config.device != "host" && paths.host) {
-    layout.host_rings = host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
+    if (ranks <= stream::kMaxRanks) {
+      layout.host_rings = host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
+    }
     layout.arena_bytes_a_rank =
         ArenaPlan::make(ArenaPlace::kHost, ranks, config.device_blocks).bytes();
   }

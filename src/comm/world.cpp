@@ -41,9 +41,14 @@ std::size_t host_rings_offset(const shm::RingGeometry& geometry) {
   return whole_huge_pages(rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry));
 }
 
+// One for each rank, and one for each pair of them.
+std::size_t host_rings_bytes(const World::Layout& layout) {
+  const auto ranks = static_cast<std::size_t>(layout.rings.ranks);
+  return (ranks + ranks * ranks) * layout.host_rings.bytes();
+}
+
 std::size_t host_arenas_offset(const World::Layout& layout) {
-  return whole_huge_pages(host_rings_offset(layout.rings) +
-                          static_cast<std::size_t>(layout.rings.ranks) * layout.host_rings.bytes());
+  return whole_huge_pages(host_rings_offset(layout.rings) + host_rings_bytes(layout));
 }
 
 std::size_t host_arenas_bytes(const World::Layout& layout) {
@@ -57,8 +62,7 @@ std::size_t World::segment_bytes(const Layout& layout) {
     return host_arenas_offset(layout) + host_arenas_bytes(layout);
   }
   if (layout.host_rings.slots > 0) {
-    return host_rings_offset(layout.rings) +
-           static_cast<std::size_t>(layout.rings.ranks) * layout.host_rings.bytes();
+    return host_rings_offset(layout.rings) + host_rings_bytes(layout);
   }
   return rings_offset(layout.rings.ranks) + shm::RingPool::bytes(layout.rings);
 }

@@ -53,6 +53,10 @@ class World {
   [[nodiscard]] std::byte* host_ring(int rank) const {
     return host_rings_ + static_cast<std::size_t>(rank) * host_ring_shape_.bytes();
   }
+  // Of the same shape, for what one rank sends to another.
+  [[nodiscard]] std::byte* pair_ring(int sender, int reader) const {
+    return host_ring(size() * (1 + sender) + reader);
+  }
   // For arenas of GPUs that do not reach each other: of all ranks, one after the other; empty where
   // they may not use the host's memory.
   [[nodiscard]] std::span<std::byte> host_arenas() const { return host_arenas_; }

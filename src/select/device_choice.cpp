@@ -21,7 +21,8 @@ constexpr std::int64_t kHostHopBytes = 150 * 1000;
 
 // The percent that went through host memory beside copies over NVLink at the best time, in a first
 // try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
-// until they are measured (docs/multipath.md).
+// until they are measured (docs/multipath.md). The first row that fits. Those of messages, of 64
+// MB, 256 MB and 1 GB, say nothing yet.
 struct HostShare {
   Collective collective;
   int up_to_ranks;
@@ -32,6 +33,9 @@ constexpr std::array kHostShares = {
     HostShare{Collective::kAllGather, 2, 128 * kMega, 8},
     HostShare{Collective::kAllGather, 4, 128 * kMega, 6},
     HostShare{Collective::kBroadcast, 2, 128 * kMega, 8},
+    HostShare{Collective::kSendRecv, 2, 2048 * kMega, 0},
+    HostShare{Collective::kSendRecv, 2, 512 * kMega, 0},
+    HostShare{Collective::kSendRecv, 2, 128 * kMega, 0},
 };
 constexpr int kWhole = 100;
 
@@ -61,11 +65,10 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
 
 int host_share_of(Collective collective, int ranks, std::int64_t bytes) {
   const auto row = std::ranges::find_if(kHostShares, [&](const HostShare& share) {
-    return share.collective == collective && ranks <= share.up_to_ranks;
+    return share.collective == collective && ranks <= share.up_to_ranks &&
+           total_bytes(collective, ranks, bytes) >= share.from_bytes;
   });
-  const bool pays = row != kHostShares.end() && ranks > 1 &&
-                    total_bytes(collective, ranks, bytes) >= row->from_bytes;
-  return pays ? row->percent : 0;
+  return row != kHostShares.end() && ranks > 1 ? row->percent : 0;
 }
 
 // In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
@@ -268,16 +271,18 @@ bool suits_rings(Collective collective,
                  const Wishes& wishes,
                  const DeviceFacts& facts) {
   constexpr std::string_view kOfRingsAlone = "hub";  // kernels have none
-  const std::string_view by_copies =
-      collective == Collective::kSendRecv ? std::string_view() : host_algorithm(collective);
+  const std::string_view by_copies = host_algorithm(collective);
   if (by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
     return false;
   }
   const bool is_wish = wishes.algorithm == kOfRingsAlone;
   const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
-  const bool is_large = wishes.protocol == name(Protocol::kSlots) ||
-                        total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
-  return is_wish || (has_rings(facts) && is_left_open && shape.ranks > 1 && is_large);
+  // A recv waits on the host for what copy engines run: of messages, large ones alone.
+  const bool is_large = collective == Collective::kSendRecv
+                            ? bytes >= facts.messages_from_bytes
+                            : total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
+  const bool wants = is_large || wishes.protocol == name(Protocol::kSlots);
+  return is_wish || (has_rings(facts) && is_left_open && shape.ranks > 1 && wants);
 }
 
 std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
@@ -360,9 +365,12 @@ Result<int> share_beside(const DeviceChoice& choice,
                          std::int64_t bytes,
                          const DevicePaths& paths) {
   const Algorithm& algorithm = *choice.algorithm;
+  // Kernels know the one part of a message that is theirs; of other calls they run the whole.
+  const bool leaves_a_part = choice.protocol == Protocol::kDirectGet ||
+                             (algorithm.collective == Collective::kSendRecv && paths.is_wish &&
+                              choice.protocol != Protocol::kDirectPut);
   const bool can = !host_algorithm(algorithm.collective).empty() &&
-                   cuts_as_host_algorithm(algorithm, shape) &&
-                   choice.protocol == Protocol::kDirectGet;
+                   cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
   if (!can) {
     return paths.is_wish ? fail(Code::kUnsupported,
                                 "{} {} by {} does not share its message with path host",
@@ -426,6 +434,21 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     return choose_on_host(collective, shape, {});
   }
   return choice;
+}
+
+bool leaves_rest_to_kernels(const DeviceChoice& choice) {
+  return choice.protocol != Protocol::kDirectGet && choice.host_share < kWhole;
+}
+
+DeviceChoice with_host_share(const DeviceChoice& choice, int share) {
+  DeviceChoice result = choice;
+  result.host_share = share;
+  if (share == kWhole) {
+    result.protocol = Protocol::kSlots;
+  } else if (choice.host_share == kWhole) {
+    result.protocol = Protocol::kDirectGet;
+  }
+  return result;
 }
 
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,

@@ -16,12 +16,13 @@ namespace sennit {
 
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
-  // direct_get: on copy engines; slots: on copy engines, all through host memory, or, where no GPU
-  // reaches another, on the SMs (host_share 0); else on the SMs. With direct_put they store into
-  // the outputs of others, and read in their inputs what they reduce.
+  // direct_get: on copy engines; slots: on copy engines where all goes through host memory
+  // (host_share 100), else on the SMs, as all others. With direct_put they store into the outputs
+  // of others.
   Protocol protocol = Protocol::kLl;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
-  // host_algorithm(), carries them beside that of `algorithm`.
+  // host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
+  // send_recv it may be one of packets, too.
   int host_share = 0;
 
   bool operator==(const DeviceChoice&) const = default;
@@ -86,6 +87,13 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts);
+
+// Kernels have what of it does not go through host memory.
+bool leaves_rest_to_kernels(const DeviceChoice& choice);
+
+// The same choice with so many percent through host memory: how a message goes whose ends wish for
+// different shares, or where less of the host is there than was wished for.
+DeviceChoice with_host_share(const DeviceChoice& choice, int share);
 
 // The strand of the kernels or copy engines, on NVLink where the ranks have it, and that of copy
 // engines through host memory.

@@ -132,11 +132,16 @@ TEST(DeviceChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
   EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, wishes("host", "slots"), facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, wishes("", "", "hub"), facts).protocol,
             Protocol::kSlots);
+  const std::int64_t message = kCopiedMessagesFromBytes;
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 100);
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, message - 1, {}, facts).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, wishes("", "slots"), facts).host_share, 100);
   facts.copy_engines = false;
   EXPECT_EQ(share({}, part), 0);
   EXPECT_EQ(share(wishes("", "slots"), part), 0);
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("", "", "hub"), facts),
                        "SENNIT_COPY_ENGINES"));
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 0);
 }
 
 TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
@@ -199,6 +204,41 @@ TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
         const auto proof = verify(**plan);
         EXPECT_TRUE(proof.ok()) << name(collective) << ": " << proof.status().message();
       }
+    }
+  }
+}
+
+TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
+  const auto share = [](std::int64_t bytes, const Wishes& wish) {
+    return chosen(Collective::kSendRecv, 2, bytes, wish).host_share;
+  };
+  for (const std::int64_t bytes : {kMega, 64 * kMega, 256 * kMega, 1024 * kMega, 4096 * kMega}) {
+    EXPECT_EQ(share(bytes, {}), 0);
+    EXPECT_EQ(share(bytes, over("nvlink+host")), 0);
+    EXPECT_EQ(share(bytes, over("nvlink+host:8")), 8);
+    EXPECT_EQ(share(bytes, over("host")), 100);
+  }
+  const DeviceChoice packets =
+      chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:40", "ll128"));
+  EXPECT_EQ(packets.protocol, Protocol::kLl128);
+  EXPECT_EQ(packets.host_share, 40);
+  DeviceFacts facts = kBothPaths;
+  facts.host_share = 12;
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 64 * kMega, {}, facts).host_share, 12);
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, {}, facts).host_share, 0) << "by kernels";
+}
+
+TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
+  for (const std::string protocol : {"", "direct_get", "ll128", "slots"}) {
+    const DeviceChoice wished =
+        chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:30", protocol));
+    for (const int share : {0, 1, 30, 99, 100}) {
+      const DeviceChoice choice = with_host_share(wished, share);
+      const auto plan = make_device_plan(choice, {.ranks = 2}, kBothPaths);
+      ASSERT_TRUE(plan.ok()) << plan.status().message();
+      EXPECT_EQ((*plan)->strands.size(), share % 100 == 0 ? 1U : 2U);
+      const auto proof = verify(**plan);
+      EXPECT_TRUE(proof.ok()) << proof.status().message();
     }
   }
 }

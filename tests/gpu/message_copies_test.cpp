@@ -2,6 +2,7 @@
 #include "device_ranks.hpp"
 
 #include <functional>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -12,6 +13,12 @@ namespace {
 // turns.
 constexpr std::int64_t kLarge = 1'100'003;
 constexpr std::int64_t kSmall = 1000;
+
+// What messages wish for; no path: what their size says.
+struct Way {
+  const char* path = nullptr;
+  const char* protocol = nullptr;
+};
 
 class DeviceMessages : public CopyEngineRanks {
  protected:
@@ -26,15 +33,16 @@ class DeviceMessages : public CopyEngineRanks {
     }
   }
 
-  static sennit_call_options_t options_of(std::size_t count) {
+  static sennit_call_options_t options_of(std::size_t count, const Way& way = {}) {
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-    options.protocol = count > kSmall ? "direct_get" : nullptr;
+    options.protocol = way.path != nullptr ? way.protocol : count > kSmall ? "direct_get" : nullptr;
+    options.path = way.path;
     return options;
   }
 
   // All ranks send `count` elements to each other, as an all_to_all would, in messages of all but
   // one element and of that one.
-  void cross(DeviceRank& r, int rank, std::int64_t count) const {
+  void cross(DeviceRank& r, int rank, std::int64_t count, const Way& way = {}) const {
     ASSERT_EQ(sennit_group_start(), SENNIT_OK);
     for (int d = 1; d < ranks_->size(); ++d) {
       const int peer = (rank + d) % ranks_->size();
@@ -43,7 +51,7 @@ class DeviceMessages : public CopyEngineRanks {
       float* const recv = static_cast<float*>(r.recv()) + peer * count;
       for (const auto& [at, n] :
            {std::pair(std::size_t{0}, most), std::pair(most, std::size_t{1})}) {
-        const sennit_call_options_t options = options_of(n);
+        const sennit_call_options_t options = options_of(n, way);
         EXPECT_EQ(sennit_send(send + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, &options),
                   SENNIT_OK);
         EXPECT_EQ(sennit_recv(recv + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, &options),
@@ -185,6 +193,85 @@ TEST_F(DeviceMessages, AndCollectivesTakeTurns) {
     expect_crossed(c, inputs);
     ASSERT_FALSE(HasFailure());
   }
+}
+
+// The first call pins rings, the next ones go through them.
+TEST_F(DeviceMessages, CrossOverHostMemoryBesideCopyEnginesAndBesideKernels) {
+  for (const Way& way : {Way{"nvlink+host:30", "direct_get"},
+                         Way{"nvlink+host:70", "ll128"},
+                         Way{"nvlink+host:40", "slots"},
+                         Way{"host", nullptr},
+                         Way{"nvlink+host:5", nullptr}}) {
+    for (const std::int64_t count : {kSmall, 5 * kLarge}) {
+      const DeviceCase c{.collective = Collective::kAllToAll, .count = count, .offset = 1};
+      const std::vector<Bytes> inputs = prepare(c);
+      each([&](DeviceRank& r, int rank) {
+        for (int i = 0; i < 3; ++i) {
+          cross(r, rank, count, way);
+        }
+      });
+      expect_crossed(c, inputs);
+      ASSERT_FALSE(HasFailure()) << way.path;
+    }
+  }
+}
+
+TEST_F(DeviceMessages, AreReplayedOverBothPaths) {
+  constexpr Way kWay{"nvlink+host:40", "direct_get"};
+  const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
+  const std::vector<Bytes> inputs = prepare(c);
+  each([&](DeviceRank& r, int rank) {
+    for (int i = 0; i < 2; ++i) {
+      cross(r, rank, c.count, kWay);
+    }
+    check_cuda(cudaStreamSynchronize(r.stream));
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t replay = nullptr;
+    check_cuda(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
+    cross(r, rank, c.count, kWay);
+    cross(r, rank, c.count);
+    check_cuda(cudaStreamEndCapture(r.stream, &graph));
+    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
+    for (int i = 0; i < 10; ++i) {
+      check_cuda(cudaGraphLaunch(replay, r.stream));
+    }
+    cross(r, rank, c.count, kWay);
+    check_cuda(cudaStreamSynchronize(r.stream));
+    check_cuda(cudaGraphExecDestroy(replay));
+  });
+  expect_crossed(c, inputs);
+}
+
+// A send never waits on the host for its recv, not even where it pins a ring first while the stream
+// waits for that recv.
+TEST_F(DeviceMessages, PinARingWhileTheStreamWaits) {
+  const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
+  const std::vector<Bytes> inputs = prepare(c);
+  each([&](DeviceRank& r, int rank) { cross(r, rank, c.count); });
+  std::latch both_sent(1);
+  each([&](DeviceRank& r, int rank) {
+    const std::size_t n = static_cast<std::size_t>(kLarge);
+    const sennit_call_options_t plain = options_of(n);
+    const sennit_call_options_t shared = options_of(n, {"nvlink+host:50", "direct_get"});
+    float* const send = static_cast<float*>(r.send()) + kLarge;
+    float* const recv = static_cast<float*>(r.recv());
+    if (rank == 0) {
+      for (const sennit_call_options_t* const options : {&plain, &shared}) {
+        EXPECT_EQ(sennit_send(send, n, SENNIT_FLOAT32, 1, r.comm, r.stream, options), SENNIT_OK)
+            << sennit_last_error_message();
+      }
+      both_sent.count_down();
+    } else if (rank == 1) {
+      both_sent.wait();
+      for (const sennit_call_options_t* const options : {&plain, &shared}) {
+        EXPECT_EQ(sennit_recv(recv, n, SENNIT_FLOAT32, 0, r.comm, r.stream, options), SENNIT_OK)
+            << sennit_last_error_message();
+      }
+    }
+    check_cuda(cudaStreamSynchronize(r.stream));
+  });
+  expect_crossed(c, inputs);
 }
 
 }  // namespace

@@ -144,16 +144,16 @@ class DeviceComm {
   Status barrier(void* stream);
   // Sends and recvs (device_messages.cpp).
   struct MessagePlan;
+  struct KernelMessage;
   Status messages(std::span<const Call> calls);
   Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
-  // Null: for kernels.
   Result<MessagePlan> plan_message(const Call& call);
   void log(const MessagePlan& plan);
   Status decide(std::vector<MessagePlan>& plans);
   Status decide(MessagePlan& plan, const stream::GroupId& group);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
-  Status launch_pairs(std::span<const MessagePlan* const> plans, void* stream);
-  [[nodiscard]] sm::PairCall pair_call(const MessagePlan& plan) const;
+  Status launch_pairs(std::span<const KernelMessage> messages, void* stream);
+  [[nodiscard]] sm::PairCall pair_call(const KernelMessage& message) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;
   [[nodiscard]] Verdict explain_absence() const;

@@ -116,6 +116,9 @@ void be_rank(int number,
   EXPECT_TRUE(self.cuda->use_device(number).ok());
   CommConfig config;
   config.device = "cuda";
+  // What is sent goes around its ring many times.
+  config.host_slot_bytes = 4096;
+  config.host_ring_bytes = 3 * config.host_slot_bytes;
   self.joined =
       take(Communicator::create({.rank = number, .size = kProcesses, .key = key}, config));
   self.comm = take(DeviceComm::create(*self.cuda,
@@ -167,6 +170,64 @@ TEST(HostArenas, JoinProcesses) {
     exchange.meet();
   });
   EXPECT_EQ(ends, std::vector(kProcesses, 0));
+}
+
+// To the next rank and from the previous one, in slots.
+std::vector<DeviceComm::Call> ring_of_messages(const Rank& rank) {
+  std::vector<DeviceComm::Call> calls;
+  for (const bool is_send : {true, false}) {
+    Operation op;
+    op.collective = Collective::kSendRecv;
+    op.is_send = is_send;
+    op.peer = (rank.rank + (is_send ? 1 : kProcesses - 1)) % kProcesses;
+    op.send = is_send ? rank.send : nullptr;
+    op.recv = is_send ? nullptr : rank.recv;
+    op.count = kBytes;
+    op.wishes.protocol = "slots";
+    calls.push_back({op, rank.stream});
+  }
+  return calls;
+}
+
+TEST(HostRingsOfPairs, CarryMessagesBetweenProcesses) {
+  const std::vector<int> ends = run_ranks([](Rank& rank, SharedExchange& exchange) {
+    rank.cuda->run_kernels(fake_pairs_kernel);
+    const Bytes expected = contents((rank.rank + kProcesses - 1) % kProcesses, kBytes);
+    for (int i = 0; i < 4; ++i) {
+      const int launches = rank.launches();
+      std::memset(rank.recv, 0, kBytes);
+      const Status status = rank.comm->enqueue(ring_of_messages(rank));
+      ASSERT_TRUE(status.ok()) << status.message();
+      rank.finish();
+      EXPECT_TRUE(holds(rank.recv, expected)) << "rank " << rank.rank << ", round " << i;
+      EXPECT_EQ(rank.launches() - launches, i == 0 ? 1 : 0) << "by slots from the second on";
+      exchange.meet();
+    }
+    EXPECT_EQ(rank.cuda->faults(), "");
+  });
+  EXPECT_EQ(ends, std::vector(kProcesses, 0));
+}
+
+TEST(HostRingsOfPairs, LetStreamsGoWhenARankIsKilled) {
+  const std::vector<int> ends = run_ranks([](Rank& rank, SharedExchange& exchange) {
+    rank.cuda->run_kernels(fake_pairs_kernel);
+    ASSERT_TRUE(rank.comm->enqueue(ring_of_messages(rank)).ok());
+    rank.finish();
+    exchange.meet();
+    if (rank.rank == 1) {
+      ::raise(SIGKILL);
+    }
+    (void)rank.comm->enqueue(ring_of_messages(rank));
+    for (int i = 0; i < 100 && rank.comm->failure().ok(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(rank.comm->failure().code(), Code::kRankFailed) << rank.comm->failure().message();
+    rank.finish();
+  });
+  ASSERT_EQ(ends.size(), 3U);
+  EXPECT_EQ(ends[0], 0);
+  EXPECT_TRUE(WIFSIGNALED(ends[1]) && WTERMSIG(ends[1]) == SIGKILL);
+  EXPECT_EQ(ends[2], 0);
 }
 
 TEST(HostArenas, LeaveNothingOfARankThatIsKilled) {

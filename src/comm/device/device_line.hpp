@@ -7,7 +7,7 @@
 #include "comm/device/call_log.hpp"
 #include "comm/status_line.hpp"
 #include "drivers/cuda/cuda.hpp"
-#include "exec/stream/message_engine.hpp"
+#include "exec/stream/message.hpp"
 #include "exec/stream/words.hpp"
 #include "types/reduce.hpp"
 
@@ -52,14 +52,35 @@ struct AgreementLine {
 struct MessageLine {
   // A message for copy engines, from this rank to the other.
   struct Offer {
+    static constexpr std::int32_t kByKernels = -1;
+
     std::atomic<std::uint64_t> number{0};  // of the message among those, from 1
     CallWords words;
     stream::GroupId group;
     BufferOffer buffer;
     std::array<std::uint64_t, AgreementLine::kMaxRetired> retired{};
+    // What this rank has decided: percent of the message that go through host memory, or that
+    // kernels run all of it.
+    std::int32_t host_share = kByKernels;
+    std::int32_t first_slot = 0;  // in the ring of the two
+    bool has_ring = false;        // which this rank has pinned
   };
   std::array<Offer, stream::kMaxMessages> offers;  // message m in offers[m mod kMaxMessages]
-  // To the other's offers: twice the number, plus 1 where the memory is mapped here.
+  // What a receiver says of an offer, in one word.
+  struct Answer {
+    std::uint64_t number = 0;     // of the offer
+    bool reaches_ring = false;    // of the two
+    bool reaches_buffer = false;  // which it has mapped
+
+    [[nodiscard]] std::uint64_t word() const {
+      return 4 * number + (reaches_ring ? 2 : 0) + (reaches_buffer ? 1 : 0);
+    }
+    static Answer of(std::uint64_t word) {
+      return {
+          .number = word / 4, .reaches_ring = (word & 2) != 0, .reaches_buffer = (word & 1) != 0};
+    }
+  };
+  // To the other's offers.
   std::array<std::atomic<std::uint64_t>, stream::kMaxMessages> answers;
 
   // More than this rank or the other can be ahead; both ends of each message, whatever its engine.

@@ -25,27 +25,54 @@ std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
 
 }  // namespace
 
+// What kernels carry of a send or recv.
+struct DeviceComm::KernelMessage {
+  const Operation* operation = nullptr;
+  stream::ByteRange range{};
+  sm::Packets packets = sm::Packets::kLl;
+
+  // In place of a plan's hash: kernels of other packets would not meet.
+  [[nodiscard]] std::uint64_t packets_word() const { return static_cast<std::uint64_t>(packets); }
+};
+
 // A send or recv on its way.
 struct DeviceComm::MessagePlan {
   const Operation* operation = nullptr;
   void* stream = nullptr;
-  sm::Packets packets = sm::Packets::kLl;   // of kernels
-  const Copying* copying = nullptr;         // null: for kernels
+  DeviceChoice choice{};                   // of this end
+  sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
+  // What of the choice is equal at both ends, whatever share of the host each wishes for, by its
+  // hash. 0: for kernels alone.
+  std::uint64_t plan_hash = 0;
   std::optional<stream::Message> copies{};  // as both ends have decided; none: kernels run it
 
+  [[nodiscard]] bool is_for_kernels() const { return plan_hash == 0; }
   [[nodiscard]] CallWords words() const {
-    return words_of(*operation, copying != nullptr ? copying->plan_hash : packets_word());
+    return words_of(*operation, is_for_kernels() ? of_kernels().packets_word() : plan_hash);
+  }
+  [[nodiscard]] std::int64_t bytes() const {
+    return operation->count * static_cast<std::int64_t>(size_bytes(operation->dtype));
   }
 
-  // In place of a plan's hash: kernels of other packets would not meet.
-  [[nodiscard]] std::uint64_t packets_word() const { return static_cast<std::uint64_t>(packets); }
+  // What of it is for kernels, as has been decided.
+  [[nodiscard]] KernelMessage of_kernels() const {
+    const std::int64_t whole = bytes();
+    if (!copies) {
+      return {.operation = operation, .range = {.length = whole}, .packets = packets};
+    }
+    const std::optional<Portion>& portion = copies->program->of_kernels;
+    const ElementRange part = portion ? portion->of(whole, /*element_bytes=*/1) : ElementRange{};
+    return {.operation = operation,
+            .range = {.begin = part.begin, .length = part.length},
+            .packets = packets};
+  }
 
   // See stream::GroupId; of what is for copy engines.
   static std::uint32_t partners(const std::vector<MessagePlan>& plans, int rank) {
     std::uint32_t sent_to = 0;
     std::uint32_t received_from = 0;
     for (const MessagePlan& plan : plans) {
-      if (plan.copying != nullptr) {
+      if (!plan.is_for_kernels()) {
         (plan.operation->is_send ? sent_to : received_from) |= 1U << plan.operation->peer;
       }
     }
@@ -61,15 +88,21 @@ Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
   }
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
-  facts.host_slots = 0;  // no message goes through rings
-  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, facts));
-  plan.packets = packets_of(choice.protocol);
-  if (choice.protocol == Protocol::kDirectGet) {
-    SENNIT_ASSIGN_OR_RETURN(plan.copying, find_copying(op, choice));
-    // Where the ends cannot agree about the sender's buffer.
+  SENNIT_ASSIGN_OR_RETURN(plan.choice, choose(op, facts));
+  plan.packets = packets_of(plan.choice.protocol);
+  if (!is_for_streams(plan.choice)) {
+    return plan;
+  }
+  SENNIT_ASSIGN_OR_RETURN(
+      const Copying* const copying,
+      find_copying(op, facts.nvlink ? with_host_share(plan.choice, 0) : plan.choice));
+  plan.plan_hash = copying->plan_hash;
+  if (!leaves_rest_to_kernels(plan.choice)) {
+    // Where the ends cannot agree about the sender's buffer, or their ring.
     facts.copy_engines = false;
     Operation by_kernels = op;
     by_kernels.wishes.protocol.clear();
+    by_kernels.wishes.path.clear();
     SENNIT_ASSIGN_OR_RETURN(const DeviceChoice other, choose(by_kernels, facts));
     plan.packets = packets_of(other.protocol);
   }
@@ -108,15 +141,19 @@ Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
   const Operation& op = *plan.operation;
   MessageCopies::End end{.operation = op,
                          .words = plan.words(),
-                         .program = plan.copying->program.direct(),
+                         .host_share = plan.choice.host_share,
+                         .leaves_rest = leaves_rest_to_kernels(plan.choice),
+                         .program_of = nullptr,
                          .group = group,
                          .trouble = trouble_of(op)};
-  if (op.is_send) {
-    SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().offer(end));
-    return {};
-  }
+  end.program_of = [&](int host_share) -> Result<const stream::PlanProgram*> {
+    SENNIT_ASSIGN_OR_RETURN(const Copying* const copying,
+                            find_copying(op, with_host_share(plan.choice, host_share)));
+    return &copying->program;
+  };
   SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(plan.stream));
-  SENNIT_ASSIGN_OR_RETURN(plan.copies, copy_engines_->messages().accept(end));
+  MessageCopies& messages = copy_engines_->messages();
+  SENNIT_ASSIGN_OR_RETURN(plan.copies, op.is_send ? messages.offer(end) : messages.accept(end));
   return {};
 }
 
@@ -127,7 +164,7 @@ Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
                               .partners = MessagePlan::partners(plans, world_.rank())};
   for (const bool is_send : {true, false}) {
     for (MessagePlan& plan : plans) {
-      if (plan.copying != nullptr && plan.operation->is_send == is_send) {
+      if (!plan.is_for_kernels() && plan.operation->is_send == is_send) {
         SENNIT_RETURN_IF_ERROR(decide(plan, group));
       }
     }
@@ -155,13 +192,14 @@ Status DeviceComm::messages(std::span<const Call> calls) {
 }
 
 Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* stream) {
-  std::vector<const MessagePlan*> of_kernels;
+  std::vector<KernelMessage> of_kernels;
   std::vector<stream::Message> of_copy_engines;
   for (const MessagePlan& plan : plans) {
     if (plan.copies) {
       of_copy_engines.push_back(*plan.copies);
-    } else if (plan.operation->count > 0) {
-      of_kernels.push_back(&plan);
+    }
+    if (const KernelMessage message = plan.of_kernels(); message.range.length > 0) {
+      of_kernels.push_back(message);
     }
   }
   std::function<Status()> launch;
@@ -179,50 +217,51 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
   return status.ok() ? status : give_up(status);
 }
 
-sm::PairCall DeviceComm::pair_call(const MessagePlan& plan) const {
-  const Operation& op = *plan.operation;
+sm::PairCall DeviceComm::pair_call(const KernelMessage& message) const {
+  const Operation& op = *message.operation;
   const int from = op.is_send ? world_.rank() : op.peer;
   const int to = op.is_send ? op.peer : world_.rank();
   const DeviceMemory::Pair pair = memory_->pair(from, to);
-  const std::int64_t bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype));
+  const sm::ByteRange range{.begin = message.range.begin, .length = message.range.length};
   sm::PairCall call;
   call.input = static_cast<const std::byte*>(op.send);
   call.output = static_cast<std::byte*>(op.recv);
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.packets = plan.packets;
+  call.packets = message.packets;
   call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
   if (op.is_send) {
-    call.push[1] = {.begin = 0, .length = bytes};
+    call.push[1] = range;
     call.push_to = 0b10;
   } else {
-    call.arrive[0][0] = {.begin = 0, .length = bytes};
+    call.arrive[0][0] = range;
     call.arrive_from[0] = 0b01;
   }
   // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
   // hold.
   const int limit = memory_->block_limit() / 2;
-  sm::apply(sm::geometry_for(bytes, call.packets, memory_->pair_shape(), std::max(1, limit)), call);
+  sm::apply(sm::geometry_for(range.length, call.packets, memory_->pair_shape(), std::max(1, limit)),
+            call);
   call.deadline_ns = deadline_ns(op);
-  call.fingerprint = fingerprint_of(words_of(op, plan.packets_word()));
+  call.fingerprint = fingerprint_of(words_of(op, message.packets_word()));
   return call;
 }
 
 // One kernel for all.
-Status DeviceComm::launch_pairs(std::span<const MessagePlan* const> plans, void* stream) {
+Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* stream) {
   std::vector<PairEnd> ends;
-  for (const MessagePlan* const plan : plans) {
-    ends.push_back({plan->operation->peer, plan->operation->is_send});
+  for (const KernelMessage& message : messages) {
+    ends.push_back({message.operation->peer, message.operation->is_send});
   }
   sm::PairCalls pairs;
   int used = 0;
   for (const std::vector<std::size_t>& chain : group_order(ends, world_.rank(), world_.size())) {
     for (const std::size_t index : chain) {
       sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
-      pair = pair_call(*plans[index]);
+      pair = pair_call(messages[index]);
       pairs.blocks = std::max(pairs.blocks, pair.blocks);
     }
     pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);

@@ -7,6 +7,8 @@
 namespace sennit {
 namespace {
 
+constexpr int kWhole = 100;
+
 MessageLine::Offer& offer_at(MessageLine& line, std::uint64_t number) {
   return line.offers[number % stream::kMaxMessages];
 }
@@ -21,7 +23,10 @@ MessageCopies::MessageCopies(CudaDriver& driver,
                              const DeviceMemory& memory,
                              World& world,
                              std::vector<stream::RankWords*> words)
-    : memory_(memory), world_(world), engine_(driver, std::move(words), world.rank()) {
+    : memory_(memory),
+      world_(world),
+      rings_(driver, memory, world),
+      engine_(driver, std::move(words), world.rank()) {
   for (int rank = 0; rank < world.size(); ++rank) {
     peers_.push_back(std::make_unique<Peer>(driver, memory));
   }
@@ -41,27 +46,47 @@ MessageLine& MessageCopies::line(int rank, int peer) const {
   return world_.device_line(rank).messages[static_cast<std::size_t>(peer)];
 }
 
-stream::Message MessageCopies::message_of(const End& end, std::uint64_t number) {
+Result<std::byte*> MessageCopies::ring_of(const End& end) {
   const Operation& op = end.operation;
-  return {.program = &end.program,
-          .peer = op.peer,
-          .slot = static_cast<int>(number % stream::kMaxMessages),
-          .bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype)),
-          .output = static_cast<std::byte*>(op.recv)};
+  std::byte* const ring =
+      op.is_send ? rings_.to(op.peer, !end.is_capturing) : rings_.from(op.peer, !end.is_capturing);
+  if (ring != nullptr) {
+    SENNIT_RETURN_IF_ERROR(engine_.use_slots(world_.host_ring_shape()));
+  }
+  return ring;
+}
+
+Result<stream::Message> MessageCopies::message_of(const End& end,
+                                                  const MessageLine::Offer& offer,
+                                                  std::uint64_t number) {
+  const Operation& op = end.operation;
+  stream::Message message{.peer = op.peer,
+                          .slot = static_cast<int>(number % stream::kMaxMessages),
+                          .bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype)),
+                          .input = static_cast<const std::byte*>(op.send),
+                          .output = static_cast<std::byte*>(op.recv),
+                          .group = offer.group,
+                          .first_slot = offer.first_slot};
+  SENNIT_ASSIGN_OR_RETURN(message.program, end.program_of(offer.host_share));
+  if (offer.host_share > 0) {
+    SENNIT_ASSIGN_OR_RETURN(message.ring, ring_of(end));
+  }
+  return message;
 }
 
 void MessageCopies::read_answers(int rank) {
   Peer& peer = *peers_[static_cast<std::size_t>(rank)];
   while (peer.answered < peer.offered) {
     const std::uint64_t next = peer.answered + 1;
-    const std::uint64_t answer =
-        answer_at(line(rank, world_.rank()), next).load(std::memory_order_acquire);
-    if (answer / 2 != next) {
+    const MessageLine::Answer answer = MessageLine::Answer::of(
+        answer_at(line(rank, world_.rank()), next).load(std::memory_order_acquire));
+    if (answer.number != next) {
       return;
     }
-    if (answer % 2 == 1) {
+    if (answer.reaches_buffer) {
       peer.buffers.confirm(offer_at(line(world_.rank(), rank), next).buffer.id);
     }
+    peer.reaches_ring |= answer.reaches_ring;
     peer.answered = next;
   }
 }
@@ -79,8 +104,12 @@ Status MessageCopies::await_room(const End& end) {
 void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
   using State = BufferOffer::State;
   PeerBuffers& buffers = peers_[static_cast<std::size_t>(end.operation.peer)]->buffers;
-  offer.buffer = buffers.offer(end.operation.send);
   offer.retired = {};
+  if (end.leaves_rest || end.host_share == kWhole) {
+    offer.buffer = {};
+    return;
+  }
+  offer.buffer = buffers.offer(end.operation.send);
   if (offer.buffer.state != State::kNew) {
     return;
   }
@@ -91,6 +120,16 @@ void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
   }
 }
 
+int MessageCopies::share_of(const End& end, const MessageLine::Offer& offer) const {
+  const Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
+  const bool is_reached = offer.has_ring && peer.reaches_ring;
+  const int share = is_reached ? end.host_share : 0;
+  const bool takes_rest =
+      share == kWhole ||
+      (end.leaves_rest ? share > 0 : offer.buffer.state == BufferOffer::State::kKnown);
+  return takes_rest ? share : MessageLine::Offer::kByKernels;
+}
+
 Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   SENNIT_RETURN_IF_ERROR(await_room(end));
   Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
@@ -99,10 +138,22 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   mine.words = end.words;
   mine.group = end.group;
   describe_buffer(end, mine);
+  mine.has_ring = false;
+  if (end.host_share > 0) {
+    SENNIT_ASSIGN_OR_RETURN(const std::byte* const ring, ring_of(end));
+    mine.has_ring = ring != nullptr;
+  }
+  mine.host_share = share_of(end, mine);
+  Decision decision;
+  if (mine.host_share != MessageLine::Offer::kByKernels) {
+    const host::RingShape& shape = world_.host_ring_shape();
+    mine.first_slot = mine.has_ring ? static_cast<std::int32_t>(peer.slots % shape.slots) : 0;
+    SENNIT_ASSIGN_OR_RETURN(decision, message_of(end, mine, number));
+    peer.slots += stream::slots_for(*decision->program, decision->bytes, shape);
+  }
   // Partner: the acquire in accept().
   mine.number.store(number, std::memory_order_release);
-  return mine.buffer.state == BufferOffer::State::kKnown ? Decision(message_of(end, number))
-                                                         : Decision();
+  return decision;
 }
 
 bool MessageCopies::map(int rank, const MessageLine::Offer& offer, bool is_capturing) {
@@ -126,18 +177,22 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   SENNIT_RETURN_IF_ERROR(wait_on_host(end.trouble, [&] {
     return theirs.number.load(std::memory_order_acquire) == number && theirs.words == end.words;
   }));
+  MessageLine::Answer answer{.number = number};
+  if (theirs.has_ring) {
+    SENNIT_ASSIGN_OR_RETURN(const std::byte* const ring, ring_of(end));
+    answer.reaches_ring = ring != nullptr;
+  }
   Decision decision;
-  bool is_mapped = false;
-  if (theirs.buffer.state == BufferOffer::State::kKnown) {
-    decision = message_of(end, number);
-    decision->group = theirs.group;
-    SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));
+  if (theirs.host_share != MessageLine::Offer::kByKernels) {
+    SENNIT_ASSIGN_OR_RETURN(decision, message_of(end, theirs, number));
+    if (theirs.buffer.state == BufferOffer::State::kKnown) {
+      SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));
+    }
   } else {
-    is_mapped = map(rank, theirs, end.is_capturing);
+    answer.reaches_buffer = map(rank, theirs, end.is_capturing);
   }
   // Partner: the acquire in read_answers(). The offer has been read: its place may be filled again.
-  answer_at(line(world_.rank(), rank), number)
-      .store(2 * number + (is_mapped ? 1 : 0), std::memory_order_release);
+  answer_at(line(world_.rank(), rank), number).store(answer.word(), std::memory_order_release);
   return decision;
 }
 

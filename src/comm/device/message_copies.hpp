@@ -2,13 +2,16 @@
 // message decide alike, and a sender never waits for its receiver on the host:
 //
 //   1. The sender offers its buffer, in a queue of the two ranks in shared memory, and decides: by
-//      copy engines if the receiver is known to reach the buffer, else by kernels.
+//      copy engines if the receiver is known to reach the buffer, else by kernels; and a share of
+//      it through host memory if the receiver is known to reach the ring of the two.
 //   2. The receiver waits for the offer, does what it says, maps what it could not reach so far and
-//      answers whether it could: then the next message out of that memory goes by copy engines.
+//      answers whether it could: then the next message out of that memory goes by copy engines, and
+//      the next one for host memory through the ring.
 //
-// docs/decisions/0020-messages-by-copy-engines.md says why.
+// docs/decisions/0020-messages-by-copy-engines.md and 0026-messages-over-two-paths.md say why.
 #pragma once
 
+#include "comm/device/pair_rings.hpp"
 #include "comm/device/peer_buffers.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
@@ -33,8 +36,12 @@ class MessageCopies {
   struct End {
     const Operation& operation;
     CallWords words;  // equal at both ends
-    // What this end does in the plan; outlives the message.
-    const stream::StreamProgram& program;
+    // What goes through host memory, in percent; the sender's wish is the one that counts.
+    int host_share = 0;
+    // Whether kernels have the rest, so that nobody needs to reach the buffer; equal at both ends.
+    bool leaves_rest = false;
+    // What this end does where so many percent go through host memory; outlives the message.
+    std::function<Result<const stream::PlanProgram*>(int host_share)> program_of;
     stream::GroupId group;      // of this rank
     bool is_capturing = false;  // nothing may be mapped now
     // Asked while waiting: why it is in vain, or ok.
@@ -57,6 +64,8 @@ class MessageCopies {
     std::uint64_t offered = 0;   // number of the last message, as numbers in MessageLine
     std::uint64_t answered = 0;  // of the last whose answer was read
     std::uint64_t accepted = 0;  // of the last from there
+    bool reaches_ring = false;   // that from here to there, and has said so
+    std::int64_t slots = 0;      // that messages to there have gone through
   };
 
   MessageCopies(CudaDriver& driver,
@@ -68,12 +77,19 @@ class MessageCopies {
   void read_answers(int rank);
   Status await_room(const End& end);
   void describe_buffer(const End& end, MessageLine::Offer& offer);
+  [[nodiscard]] int share_of(const End& end, const MessageLine::Offer& offer) const;
+  // The ring from or to the other end; null where it is not there.
+  Result<std::byte*> ring_of(const End& end);
   bool map(int rank, const MessageLine::Offer& offer, bool is_capturing);
-  [[nodiscard]] static stream::Message message_of(const End& end, std::uint64_t number);
+  // As the offer says.
+  [[nodiscard]] Result<stream::Message> message_of(const End& end,
+                                                   const MessageLine::Offer& offer,
+                                                   std::uint64_t number);
 
   const DeviceMemory& memory_;
   World& world_;
-  stream::MessageEngine engine_;
+  PairRings rings_;
+  stream::MessageEngine engine_;              // its streams use the rings
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
 };
 

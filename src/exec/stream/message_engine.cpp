@@ -1,5 +1,6 @@
 #include "exec/stream/message_engine.hpp"
 
+#include "exec/stream/message_slots.hpp"
 #include "exec/stream/word_steps.hpp"
 
 #include <algorithm>
@@ -22,6 +23,31 @@ std::uint64_t peers_of(std::span<const Message> messages) {
   return peers;
 }
 
+// The strand that goes straight out of the sender's memory, if there is one.
+const StrandProgram* direct_strand(const Message& message) {
+  const auto& strands = message.program->strands;
+  const auto found = std::ranges::find_if(strands, [](const StrandProgram& strand) {
+    return std::holds_alternative<StreamProgram>(strand.program);
+  });
+  return found == strands.end() ? nullptr : &*found;
+}
+
+bool is_taken_directly(const Message& message) {
+  const StrandProgram* const strand = direct_strand(message);
+  return strand != nullptr && !std::get<StreamProgram>(strand->program).pulls.empty();
+}
+
+template <typename Function>
+void for_each_offer(std::span<const Message> messages, Function function) {
+  for (const Message& message : messages) {
+    if (const StrandProgram* const strand = direct_strand(message)) {
+      for (const Offer& offer : std::get<StreamProgram>(strand->program).offers) {
+        function(message, offer);
+      }
+    }
+  }
+}
+
 // Whether all ranks of a set exchange messages with each other here.
 bool is_exchange(const MessageEngine::Group& group, const std::vector<const Message*>& taken) {
   return group.partners != 0 && std::ranges::all_of(taken, [&](const Message* message) {
@@ -32,9 +58,19 @@ bool is_exchange(const MessageEngine::Group& group, const std::vector<const Mess
 }  // namespace
 
 MessageEngine::MessageEngine(CudaDriver& driver, std::vector<RankWords*> words, int rank)
-    : driver_(driver), words_(std::move(words)), rank_(rank), sides_(driver) {}
+    : driver_(driver), words_(std::move(words)), rank_(rank), sides_(driver), slot_sides_(driver) {}
 
 Status MessageEngine::open() { return sides_.open(static_cast<int>(words_.size()) - 1); }
+
+Status MessageEngine::use_slots(const host::RingShape& shape) {
+  if (slots_ == shape) {
+    return {};
+  }
+  SENNIT_RETURN_IF_ERROR(
+      slot_sides_.open(MessageSlots::streams_for(static_cast<int>(words_.size()))));
+  slots_ = shape;
+  return {};
+}
 
 std::uint64_t* MessageEngine::ready(int reader, int sender, int slot, int channel) const {
   return word(words_of(reader).message_ready, sender, slot, channel);
@@ -49,18 +85,19 @@ Status MessageEngine::run(const Group& group) {
   std::vector<WordStep> steps;
   steps.push_back(
       {WordStep::Kind::kStore, running, kRunning | peers_of(group.messages) << kPeersAt});
-  for (const Message& message : group.messages) {
-    for (const Offer& offer : message.program->offers) {
-      steps.push_back(fill(ready(message.peer, rank_, message.slot, offer.channel)));
-    }
-  }
+  for_each_offer(group.messages, [&](const Message& message, const Offer& offer) {
+    steps.push_back(fill(ready(message.peer, rank_, message.slot, offer.channel)));
+  });
+  MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, group.messages);
   const std::vector<Row> rows = rows_of(group);
   // The user's stream takes one row, unless kernels have it.
   const bool has_room = !group.launch && !rows.empty();
   const std::span aside = std::span(rows).first(rows.size() - (has_room ? 1 : 0));
-  if (!aside.empty()) {
+  const bool forks = !aside.empty() || !slots.empty();
+  if (forks) {
     SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(sides_.fork(group.stream));
+    SENNIT_RETURN_IF_ERROR(slots.empty() ? Status() : slot_sides_.fork(group.stream));
   }
   // Kernels first: what comes behind a wait in a device's only queue waits as well, but what comes
   // behind a kernel that runs does not.
@@ -68,19 +105,21 @@ Status MessageEngine::run(const Group& group) {
     SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(group.launch());
   }
+  // Then what goes through slots: it takes longest to begin, and waits for nothing else.
+  SENNIT_RETURN_IF_ERROR(slots.move());
   SENNIT_RETURN_IF_ERROR(take_aside(aside));
   if (has_room) {
     SENNIT_RETURN_IF_ERROR(take(rows.back(), group.stream, steps));
   }
-  if (!aside.empty()) {
+  if (forks) {
     SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(sides_.join(group.stream));
+    SENNIT_RETURN_IF_ERROR(slot_sides_.join(group.stream));
   }
-  for (const Message& message : group.messages) {
-    for (const Offer& offer : message.program->offers) {
-      consume(steps, done(rank_, message.peer, message.slot, offer.channel));
-    }
-  }
+  for_each_offer(group.messages, [&](const Message& message, const Offer& offer) {
+    consume(steps, done(rank_, message.peer, message.slot, offer.channel));
+  });
+  slots.settle(steps);
   steps.push_back({WordStep::Kind::kStore, running, kIdle});
   return go(steps, group.stream);
 }
@@ -88,7 +127,7 @@ Status MessageEngine::run(const Group& group) {
 std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const {
   Batch taken;
   for (const Message& message : group.messages) {
-    if (!message.program->pulls.empty()) {
+    if (is_taken_directly(message)) {
       taken.push_back(&message);
     }
   }
@@ -132,22 +171,21 @@ Status MessageEngine::take_aside(std::span<const Row> rows) {
 template <typename Function>
 void MessageEngine::for_each_pull(const Batch& batch, Function function) const {
   for (const Message* const message : batch) {
-    for (const Pull& pull : message->program->pulls) {
-      function(*message, pull);
+    const StrandProgram& strand = *direct_strand(*message);
+    for (const Pull& pull : std::get<StreamProgram>(strand.program).pulls) {
+      function(*message, strand, pull);
     }
   }
 }
 
 Status MessageEngine::take(const Row& row, void* stream, std::vector<WordStep>& steps) const {
   for (const Batch& batch : row.batches) {
-    for_each_pull(batch, [&](const Message& message, const Pull& pull) {
+    for_each_pull(batch, [&](const Message& message, const StrandProgram&, const Pull& pull) {
       consume(steps, ready(rank_, message.peer, message.slot, pull.channel));
     });
     SENNIT_RETURN_IF_ERROR(go(steps, stream));
-    for (const Message* const message : batch) {
-      SENNIT_RETURN_IF_ERROR(copy(*message, stream));
-    }
-    for_each_pull(batch, [&](const Message& message, const Pull& pull) {
+    SENNIT_RETURN_IF_ERROR(copy(batch, stream));
+    for_each_pull(batch, [&](const Message& message, const StrandProgram&, const Pull& pull) {
       steps.push_back(fill(done(message.peer, rank_, message.slot, pull.channel)));
     });
   }
@@ -160,17 +198,19 @@ Status MessageEngine::go(std::vector<WordStep>& steps, void* stream) const {
   return {};
 }
 
-Status MessageEngine::copy(const Message& message, void* stream) const {
-  const Problem& problem = message.program->problem;
-  for (const Pull& pull : message.program->pulls) {
-    const ElementRange from = block_range(problem, message.bytes, 1, pull.from.index);
-    const ElementRange to = block_range(problem, message.bytes, 1, pull.to.index);
-    SENNIT_RETURN_IF_ERROR(driver_.copy_async(message.output + to.begin,
-                                              message.input + from.begin,
-                                              static_cast<std::size_t>(to.length),
-                                              stream));
-  }
-  return {};
+Status MessageEngine::copy(const Batch& batch, void* stream) const {
+  Status status;
+  for_each_pull(batch, [&](const Message& message, const StrandProgram& strand, const Pull& pull) {
+    const ByteRange from = message.range_of(strand, pull.from);
+    const ByteRange to = message.range_of(strand, pull.to);
+    if (status.ok() && to.length > 0) {
+      status = driver_.copy_async(message.output + to.begin,
+                                  message.input + from.begin,
+                                  static_cast<std::size_t>(to.length),
+                                  stream);
+    }
+  });
+  return status;
 }
 
 }  // namespace sennit::stream

@@ -1,5 +1,7 @@
 // MessageEngine: runs sends and recvs with copy engines alone: the receiver takes a message out of
-// the memory of its sender, and both wait in words of that message (exec/stream/words.hpp).
+// the memory of its sender, and both wait in words of that message (exec/stream/words.hpp). A part
+// of the message, or all of it, may go through host memory meanwhile
+// (exec/stream/message_slots.hpp).
 //
 //   MessageEngine engine(driver, words, rank);
 //   SENNIT_RETURN_IF_ERROR(engine.open());
@@ -19,8 +21,9 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/message.hpp"
 #include "exec/stream/side_streams.hpp"
-#include "exec/stream/stream_program.hpp"
+#include "exec/stream/word_steps.hpp"
 #include "exec/stream/words.hpp"
 
 #include <cstddef>
@@ -31,28 +34,6 @@
 
 namespace sennit::stream {
 
-// A group of a rank.
-struct GroupId {
-  std::uint64_t number = 0;    // on that rank
-  std::uint32_t partners = 0;  // the ranks that it sends to, if they are those that it receives
-                               // from, and itself, as bits; else 0
-
-  bool operator==(const GroupId&) const = default;
-};
-
-// One end of a message.
-struct Message {
-  // What this end does in a plan of send_recv: it offers blocks of the sender's input or takes
-  // them, nothing else.
-  const StreamProgram* program = nullptr;
-  int peer = 0;
-  int slot = 0;  // whose words it uses; not that of another message that is under way
-  std::int64_t bytes = 0;
-  const std::byte* input = nullptr;  // of the sender, as this device sees it; for who takes
-  std::byte* output = nullptr;       // for who takes
-  GroupId group{};                   // in which it is sent; for who takes
-};
-
 class MessageEngine {
  public:
   // `words`: of every rank, as this device sees them.
@@ -61,6 +42,9 @@ class MessageEngine {
   MessageEngine& operator=(const MessageEngine&) = delete;
 
   Status open();
+
+  // Messages may have strands through host memory from now on; not while a stream captures.
+  Status use_slots(const host::RingShape& shape);
 
   struct Group {
     std::span<const Message> messages{};
@@ -89,7 +73,7 @@ class MessageEngine {
   Status take_aside(std::span<const Row> rows);
   // `steps`: what goes into the stream before, and what is left to go after.
   Status take(const Row& row, void* stream, std::vector<WordStep>& steps) const;
-  Status copy(const Message& message, void* stream) const;
+  Status copy(const Batch& batch, void* stream) const;
   // Puts the steps into the stream and forgets them: a call of the driver costs microseconds, so
   // they are gathered until something else goes there.
   Status go(std::vector<WordStep>& steps, void* stream) const;
@@ -101,6 +85,8 @@ class MessageEngine {
   int rank_;
   // One for each sender: they take messages while the user's stream waits for something else.
   SideStreams sides_;
+  SideStreams slot_sides_;
+  host::RingShape slots_;  // none: no message may go through host memory
 };
 
 }  // namespace sennit::stream

@@ -36,10 +36,15 @@ class MessageEngines : public ::testing::Test {
   };
 
   void make(bool one_queue) {
-    const Schedule schedule = take(make_schedule(
-        *take(find_algorithm(Collective::kSendRecv, "direct")), {.ranks = 2, .root = 0}));
+    Schedule schedule = take(make_schedule(*take(find_algorithm(Collective::kSendRecv, "direct")),
+                                           {.ranks = 2, .root = 0}));
+    const Plan plan{.strands = {bind(std::make_shared<const Schedule>(std::move(schedule)),
+                                     PathKind::kNvlink,
+                                     Protocol::kDirectGet,
+                                     /*slots=*/2,
+                                     Engine::kStream)}};
     for (const int role : {0, 1}) {
-      roles_.push_back(take(compile_stream(schedule, role)));
+      roles_.push_back(take(compile_plan(plan, role)));
     }
     words_ = std::make_unique<RankWords[]>(kRanks);
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -125,7 +130,7 @@ class MessageEngines : public ::testing::Test {
     }
   }
 
-  std::vector<StreamProgram> roles_;
+  std::vector<PlanProgram> roles_;
   std::unique_ptr<RankWords[]> words_;
   std::vector<Rank> ranks_;
 };

@@ -13,6 +13,13 @@ bool is_bound_to(const Strand& strand, Protocol protocol) {
   });
 }
 
+bool is_for_kernels(const Strand& strand) {
+  return std::ranges::all_of(strand.lanes, [](const std::vector<LaneBinding>& lanes) {
+    return std::ranges::all_of(lanes,
+                               [](const LaneBinding& lane) { return lane.engine == Engine::kSm; });
+  });
+}
+
 Result<std::variant<StreamProgram, SlotProgram>> compile_strand(const Strand& strand, int rank) {
   if (is_bound_to(strand, Protocol::kDirectGet)) {
     SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
@@ -54,6 +61,10 @@ Result<PlanProgram> compile_plan(const Plan& plan, int rank) {
   PlanProgram result;
   result.rank = rank;
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
+    if (is_for_kernels(plan.strands[s]) && !result.of_kernels) {
+      result.of_kernels = portion_of(plan, static_cast<int>(s));
+      continue;
+    }
     SENNIT_ASSIGN_OR_RETURN(auto program, compile_strand(plan.strands[s], rank));
     result.strands.push_back(
         {.program = std::move(program), .portion = portion_of(plan, static_cast<int>(s))});

@@ -1,10 +1,11 @@
-// PlanProgram: what one rank does in a plan whose lanes all run on streams, strand by strand.
+// PlanProgram: what one rank does in a plan, strand by strand, of what runs on streams.
 #pragma once
 
 #include "exec/stream/slot_program.hpp"
 #include "exec/stream/stream_program.hpp"
 #include "schedule/plan.hpp"
 
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -19,11 +20,7 @@ struct StrandProgram {
 struct PlanProgram {
   int rank = 0;
   std::vector<StrandProgram> strands;
-
-  // Of a plan of one strand, of direct_get.
-  [[nodiscard]] const StreamProgram& direct() const {
-    return std::get<StreamProgram>(strands.front().program);
-  }
+  std::optional<Portion> of_kernels{};  // what SMs carry meanwhile
 
   // What other ranks read of this rank's memory.
   [[nodiscard]] bool lends_input() const;
@@ -31,8 +28,8 @@ struct PlanProgram {
   [[nodiscard]] bool may_be_in_place() const;
 };
 
-// Channels of direct_get make a StreamProgram, slots on path host a SlotProgram. kUnsupported for
-// all others, and for claimed plans.
+// Channels of direct_get make a StreamProgram, slots on path host a SlotProgram. One strand may be
+// that of SMs, which is left to them. kUnsupported for all others, and for claimed plans.
 Result<PlanProgram> compile_plan(const Plan& plan, int rank);
 
 }  // namespace sennit::stream

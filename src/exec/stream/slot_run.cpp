@@ -8,34 +8,19 @@ namespace {
 constexpr int kPutStream = 0;
 constexpr int kTakeStream = 1;
 
-constexpr std::int64_t kPage = 4096;
-// Around each copy stand words, which take microseconds; a shorter one would hardly be faster.
-constexpr std::int64_t kShortestPart = std::int64_t{1} << 20;
-
-constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Whole slots, or less where there would be too few parts to copy in and out at once. Equal on all
-// ranks.
-std::int64_t part_length(std::int64_t longest, const host::RingShape& ring) {
-  const auto slot = static_cast<std::int64_t>(ring.slot_bytes);
-  const std::int64_t needed = ceiling(longest, slot);
-  const auto useful = std::min<std::int64_t>(ring.slots, longest / kShortestPart);
-  const auto parts = std::max<std::int64_t>({1, needed, useful});
-  return std::min(slot, ceiling(ceiling(longest, parts), kPage) * kPage);
-}
-
 }  // namespace
 
 SlotRun::SlotRun(const SlotContext& context,
                  const SlotProgram& program,
                  const Portion& portion,
                  const StreamCall& call)
-    : context_(context), program_(program), portion_(portion), call_(call) {
-  // The first block is the longest.
-  const std::int64_t longest = range_of(program.problem, portion, call.extent(), 0).length;
-  part_bytes_ = std::max<std::int64_t>(1, part_length(longest, context.rings.shape));
-  parts_ = ceiling(longest, part_bytes_);
-}
+    : context_(context),
+      program_(program),
+      portion_(portion),
+      call_(call),
+      // The first block is the longest.
+      parts_(cut_into_slots(range_of(program.problem, portion, call.extent(), 0).length,
+                            context.rings.shape)) {}
 
 RankWords& SlotRun::words_of(int rank) const {
   return *context_.words[static_cast<std::size_t>(rank)];
@@ -48,8 +33,8 @@ std::size_t SlotRun::slot_of(int sender, std::int64_t part, int message) const {
 
 ByteRange SlotRun::part_of(const Block& block, std::int64_t part) const {
   const ByteRange range = range_of(program_.problem, portion_, call_.extent(), block.index);
-  const std::int64_t at = std::min(part * part_bytes_, range.length);
-  return {.begin = range.begin + at, .length = std::min(part_bytes_, range.length - at)};
+  const std::int64_t at = std::min(part * parts_.bytes, range.length);
+  return {.begin = range.begin + at, .length = std::min(parts_.bytes, range.length - at)};
 }
 
 SlotRun::Takes SlotRun::takes_of(int message) const {
@@ -58,7 +43,7 @@ SlotRun::Takes SlotRun::takes_of(int message) const {
 }
 
 Status SlotRun::move() {
-  for (std::int64_t part = 0; part < parts_; ++part) {
+  for (std::int64_t part = 0; part < parts_.count; ++part) {
     for (int message = 0; message < program_.rounds; ++message) {
       if (message < static_cast<int>(program_.puts.size())) {
         SENNIT_RETURN_IF_ERROR(put(part, message));
@@ -66,7 +51,7 @@ Status SlotRun::move() {
       SENNIT_RETURN_IF_ERROR(take(part, takes_of(message)));
     }
   }
-  SENNIT_RETURN_IF_ERROR(take(parts_, {}));
+  SENNIT_RETURN_IF_ERROR(take(parts_.count, {}));
   for (const BlockCopy& copy : program_.own_copies) {
     SENNIT_RETURN_IF_ERROR(copy_own(copy));
   }
@@ -150,7 +135,7 @@ Status SlotRun::copy_own(const BlockCopy& copy) {
 }
 
 void SlotRun::settle(std::vector<WordStep>& steps) const {
-  const auto sent = parts_ * static_cast<std::int64_t>(program_.puts.size());
+  const auto sent = parts_.count * static_cast<std::int64_t>(program_.puts.size());
   const auto first = std::max<std::int64_t>(0, sent - context_.rings.shape.slots);
   for (std::int64_t n = first; n < sent; ++n) {
     await_readers(steps, n);

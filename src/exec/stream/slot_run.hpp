@@ -17,6 +17,7 @@
 #pragma once
 
 #include "exec/stream/side_streams.hpp"
+#include "exec/stream/slot_parts.hpp"
 #include "exec/stream/slot_program.hpp"
 #include "exec/stream/stream_engine.hpp"
 #include "exec/stream/word_steps.hpp"
@@ -68,8 +69,7 @@ class SlotRun {
   const SlotProgram& program_;
   Portion portion_;
   const StreamCall& call_;
-  std::int64_t parts_ = 0;
-  std::int64_t part_bytes_ = 0;
+  SlotParts parts_;
   std::vector<WordStep> taken_;  // in the last round, yet to be told
 };
 

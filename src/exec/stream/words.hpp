@@ -17,6 +17,7 @@
 // call as the ring goes round:
 //   filled[s][i]    rank s: slot i of my ring holds what you are to take
 //   emptied[r][i]   rank r: I have taken what was in slot i of your ring
+// Messages go through rings of their own, one for each pair: message_filled, message_emptied.
 #pragma once
 
 #include "path/host/rings.hpp"
@@ -62,6 +63,9 @@ struct alignas(4096) RankWords {
   Messages message_ready{};  // by sender
   Messages message_done{};   // by reader
 
+  RingWords message_filled{};   // by sender
+  RingWords message_emptied{};  // by reader
+
   // Ends every wait of the owner, those that have begun and those that begin later: for calls that
   // cannot end otherwise. What they read meanwhile is undefined.
   void release_all() {
@@ -71,6 +75,8 @@ struct alignas(4096) RankWords {
     release(emptied);
     release(message_ready);
     release(message_done);
+    release(message_filled);
+    release(message_emptied);
   }
 
  private:

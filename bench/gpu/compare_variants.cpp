@@ -1,0 +1,71 @@
+#include "compare_variants.hpp"
+
+namespace sennit_bench {
+namespace {
+
+constexpr std::size_t kEnginesFromBytes = std::size_t{1} << 20;
+// A collective's share is cut into as many blocks as there are ranks, that of a message is not.
+constexpr std::size_t kSharesFromBytes = std::size_t{16} << 20;
+constexpr std::size_t kMessageSharesFromBytes = std::size_t{1} << 20;
+constexpr int kWhole = 100;
+
+bool is_message(const std::string& collective) { return collective == "send_recv"; }
+
+bool runs_on_copy_engines(const std::string& collective) {
+  return collective == "all_gather" || collective == "all_to_all" || collective == "broadcast" ||
+         is_message(collective);
+}
+
+void add_kernels(std::vector<Variant>& found) {
+  found.push_back({"sennit ll128", "nvlink", "ll128"});
+  found.push_back({"sennit slots", "nvlink", "slots"});
+}
+
+void add_engines(const std::string& collective, std::vector<Variant>& found) {
+  add_kernels(found);
+  if (runs_on_copy_engines(collective) && !is_message(collective)) {
+    found.push_back({"sennit put", "nvlink", "direct_put"});
+  }
+  if (runs_on_copy_engines(collective)) {
+    found.push_back({"sennit stream", "nvlink", "direct_get"});
+  }
+}
+
+// Where the message over NVLink has but a few thread blocks, kernels carry it: copy engines take
+// none, and nothing holds them back.
+void add_shares(const Options& options,
+                const std::string& collective,
+                std::vector<Variant>& found) {
+  const bool by_kernels = is_message(collective) && options.sm_budget > 0;
+  if (is_message(collective)) {
+    add_kernels(found);
+  }
+  for (const int share : options.shares) {
+    const std::string text = std::to_string(share);
+    if (share == kWhole) {
+      found.push_back({"sennit host", "host", ""});
+    } else if (!by_kernels) {
+      found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
+    } else if (share > 0) {
+      found.push_back({"sennit sm share " + text, "nvlink+host:" + text, "slots"});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Variant> variants_of(const Options& options,
+                                 const std::string& collective,
+                                 std::size_t bytes) {
+  std::vector<Variant> found;
+  if (options.against == "engines" && bytes >= kEnginesFromBytes) {
+    add_engines(collective, found);
+  }
+  const std::size_t from = is_message(collective) ? kMessageSharesFromBytes : kSharesFromBytes;
+  if (options.against == "shares" && bytes >= from && runs_on_copy_engines(collective)) {
+    add_shares(options, collective, found);
+  }
+  return found;
+}
+
+}  // namespace sennit_bench

@@ -1,0 +1,44 @@
+// Message: one end of a send or recv that copy engines run, or a part of one.
+#pragma once
+
+#include "exec/stream/byte_range.hpp"
+#include "exec/stream/plan_program.hpp"
+#include "path/host/rings.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit::stream {
+
+// A group of a rank.
+struct GroupId {
+  std::uint64_t number = 0;    // on that rank
+  std::uint32_t partners = 0;  // the ranks that it sends to, if they are those that it receives
+                               // from, and itself, as bits; else 0
+
+  bool operator==(const GroupId&) const = default;
+};
+
+struct Message {
+  // What this end does in a plan of send_recv. Straight out of memory it offers blocks of the
+  // sender's input or takes them, nothing else.
+  const PlanProgram* program = nullptr;
+  int peer = 0;
+  int slot = 0;  // whose words it uses; not that of another message that is under way
+  std::int64_t bytes = 0;
+  const std::byte* input = nullptr;  // of the sender, as this device sees it
+  std::byte* output = nullptr;       // for who takes
+  GroupId group{};                   // in which it is sent; for who takes
+  // For what goes through host memory: the ring from its sender to its receiver, as this device
+  // sees it, and the slot of its first part. What one rank sends to another lies in one slot after
+  // the other.
+  std::byte* ring = nullptr;
+  int first_slot = 0;
+
+  [[nodiscard]] ByteRange range_of(const StrandProgram& strand, const Block& block) const;
+};
+
+// Slots that a message of so many bytes fills, one after the other.
+std::int64_t slots_for(const PlanProgram& program, std::int64_t bytes, const host::RingShape& ring);
+
+}  // namespace sennit::stream

@@ -1,0 +1,134 @@
+#include "exec/stream/message_slots.hpp"
+
+#include "exec/stream/slot_parts.hpp"
+
+#include <algorithm>
+
+namespace sennit::stream {
+
+MessageSlots::MessageSlots(const Context& context, std::span<const Message> messages)
+    : context_(context) {
+  for (const Message& message : messages) {
+    int next = message.first_slot;
+    for (const StrandProgram& strand : message.program->strands) {
+      if (std::holds_alternative<SlotProgram>(strand.program)) {
+        add(message, strand, next);
+      }
+    }
+  }
+}
+
+RankWords& MessageSlots::words_of(int rank) const {
+  return *context_.words[static_cast<std::size_t>(rank)];
+}
+
+MessageSlots::Lane& MessageSlots::lane_of(std::vector<Lane>& lanes, int peer) {
+  const auto known = std::ranges::find(lanes, peer, &Lane::peer);
+  return known != lanes.end() ? *known : lanes.emplace_back(Lane{.peer = peer});
+}
+
+void MessageSlots::add(const Message& message, const StrandProgram& strand, int& next) {
+  const auto for_each_part = [&](const Block& block, auto function) {
+    const ByteRange range = message.range_of(strand, block);
+    const SlotParts parts = cut_into_slots(range.length, context_.shape);
+    for (std::int64_t at = 0; at < range.length; at += parts.bytes) {
+      const int index = next++ % context_.shape.slots;
+      const auto bytes = static_cast<std::size_t>(std::min(parts.bytes, range.length - at));
+      std::byte* const place =
+          message.ring + static_cast<std::size_t>(index) * context_.shape.slot_bytes;
+      function(
+          range.begin + at, place, Part{.bytes = bytes, .slot = static_cast<std::size_t>(index)});
+    }
+  };
+  const auto& program = std::get<SlotProgram>(strand.program);
+  for (const Put& put : program.puts) {
+    for_each_part(put.from, [&](std::int64_t at, std::byte* place, Part part) {
+      part.from = message.input + at;
+      part.to = place;
+      lane_of(puts_, message.peer).parts.push_back(part);
+    });
+  }
+  for (const Take& take : program.takes) {
+    for_each_part(take.to, [&](std::int64_t at, std::byte* place, Part part) {
+      part.from = place;
+      part.to = message.output + at;
+      lane_of(takes_, message.peer).parts.push_back(part);
+    });
+  }
+}
+
+Status MessageSlots::move() {
+  std::size_t rounds = 0;
+  for (const std::vector<Lane>* const lanes : {&puts_, &takes_}) {
+    for (const Lane& lane : *lanes) {
+      rounds = std::max(rounds, lane.parts.size());
+    }
+  }
+  for (std::size_t n = 0; n < rounds; ++n) {
+    for (const Lane& lane : puts_) {
+      if (n < lane.parts.size()) {
+        SENNIT_RETURN_IF_ERROR(put(lane, n));
+      }
+    }
+    for (const Lane& lane : takes_) {
+      if (n < lane.parts.size()) {
+        SENNIT_RETURN_IF_ERROR(take(lane, n));
+      }
+    }
+  }
+  return {};
+}
+
+void MessageSlots::await_reader(std::vector<WordStep>& steps,
+                                const Lane& lane,
+                                std::size_t n) const {
+  auto& emptied = words_of(context_.rank).message_emptied[static_cast<std::size_t>(lane.peer)];
+  consume(steps, &emptied[lane.parts[n].slot]);
+}
+
+WordStep MessageSlots::tell_taken(const Lane& lane, std::size_t n) const {
+  auto& emptied = words_of(lane.peer).message_emptied[static_cast<std::size_t>(context_.rank)];
+  return fill(&emptied[lane.parts[n].slot]);
+}
+
+Status MessageSlots::put(const Lane& lane, std::size_t n) {
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(2 * lane.peer));
+  const Part& part = lane.parts[n];
+  const auto slots = static_cast<std::size_t>(context_.shape.slots);
+  std::vector<WordStep> steps;
+  if (n >= slots) {
+    await_reader(steps, lane, n - slots);
+    SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
+  }
+  SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
+  auto& filled = words_of(lane.peer).message_filled[static_cast<std::size_t>(context_.rank)];
+  return walk(context_.driver, {fill(&filled[part.slot])}, stream);
+}
+
+// One walk tells of the last part and waits for this one.
+Status MessageSlots::take(const Lane& lane, std::size_t n) {
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(2 * lane.peer + 1));
+  const Part& part = lane.parts[n];
+  std::vector<WordStep> steps;
+  if (n > 0) {
+    steps.push_back(tell_taken(lane, n - 1));
+  }
+  auto& filled = words_of(context_.rank).message_filled[static_cast<std::size_t>(lane.peer)];
+  consume(steps, &filled[part.slot]);
+  SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
+  SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
+  return n + 1 < lane.parts.size() ? Status()
+                                   : walk(context_.driver, {tell_taken(lane, n)}, stream);
+}
+
+void MessageSlots::settle(std::vector<WordStep>& steps) const {
+  const auto slots = static_cast<std::size_t>(context_.shape.slots);
+  for (const Lane& lane : puts_) {
+    const std::size_t sent = lane.parts.size();
+    for (std::size_t n = sent - std::min(sent, slots); n < sent; ++n) {
+      await_reader(steps, lane, n);
+    }
+  }
+}
+
+}  // namespace sennit::stream

@@ -1,0 +1,77 @@
+// MessageSlots: the strands through host memory of the messages of one group, on their way into the
+// streams.
+//
+// What one rank sends to another goes through a ring of these two alone, part by part and message
+// by message: the sender's copy engine fills a slot, the receiver's empties it. All slots are empty
+// when a group ends, so a graph may replay it.
+//
+// Nothing comes to a stand. A lane is what one rank sends to another; each end has a stream for it.
+// Part n of a lane is put when part n - S has been taken (a ring has S >= 2 slots), and taken when
+// it has been put: so a lane comes through once the groups of both ends have begun, whatever
+// becomes of other lanes, and messages wait for each other only as their groups do.
+//
+// Where a device has one queue for all streams, what waits holds up what is behind it. Then it is
+// the order that keeps things going, in groups that match those of the peers: in round n a rank
+// puts part n of all its lanes, and then takes part n of all others. That a part has been taken is
+// told no later than where round n + 1 takes. So a put of round n waits for what was put in before
+// round n, a take for puts of its own round, and of all that has not run on any rank, what comes
+// first in this order can run.
+#pragma once
+
+#include "exec/stream/message.hpp"
+#include "exec/stream/side_streams.hpp"
+#include "exec/stream/word_steps.hpp"
+
+#include <span>
+#include <vector>
+
+namespace sennit::stream {
+
+class MessageSlots {
+ public:
+  struct Context {
+    CudaDriver& driver;
+    SideStreams& sides;  // streams_for(ranks) of them
+    std::span<RankWords* const> words;
+    int rank = 0;
+    host::RingShape shape;
+  };
+  static int streams_for(int ranks) { return 2 * ranks; }
+
+  MessageSlots(const Context& context, std::span<const Message> messages);
+
+  [[nodiscard]] bool empty() const { return puts_.empty() && takes_.empty(); }
+  // Between fork and join of the streams.
+  Status move();
+  // What the user's stream has to do after all that was moved.
+  void settle(std::vector<WordStep>& steps) const;
+
+ private:
+  // One copy, into a slot or out of it.
+  struct Part {
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    std::size_t bytes = 0;
+    std::size_t slot = 0;
+  };
+  struct Lane {
+    int peer = 0;
+    std::vector<Part> parts{};
+  };
+
+  // The strand's parts, from slot `next` on, which then is that behind them.
+  void add(const Message& message, const StrandProgram& strand, int& next);
+  static Lane& lane_of(std::vector<Lane>& lanes, int peer);
+  Status put(const Lane& lane, std::size_t n);
+  Status take(const Lane& lane, std::size_t n);
+  [[nodiscard]] RankWords& words_of(int rank) const;
+  // Waits until the peer has taken what is in the slot.
+  void await_reader(std::vector<WordStep>& steps, const Lane& lane, std::size_t n) const;
+  [[nodiscard]] WordStep tell_taken(const Lane& lane, std::size_t n) const;
+
+  Context context_;
+  std::vector<Lane> puts_;
+  std::vector<Lane> takes_;
+};
+
+}  // namespace sennit::stream
