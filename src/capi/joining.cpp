@@ -129,6 +129,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
                                   .deadline_s = handle.config.deadline_s,
                                   .blocks = handle.config.device_blocks,
                                   .copy_engines = copy_engines,
+                                  .reproducible = handle.config.reproducible,
                                   .nvlink = paths.nvlink,
                                   .host_share = handle.config.host_share},
                                  [&](const void* mine, void* all, std::size_t bytes) {

@@ -1,7 +1,5 @@
 #include "select/device_choice.hpp"
 
-#include "schedule/passes.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -215,6 +213,25 @@ Result<const Algorithm*> find_for(Collective collective,
   return algorithm;
 }
 
+// The call wishes for what kernels run step by step alone, or for their protocol.
+bool wants_steps(Collective collective, const Wishes& wishes) {
+  const bool is_slots = wishes.protocol == name(Protocol::kSlots);
+  const bool has_many_hops = !wishes.algorithm.empty() && !has_direct_kernel(wishes.algorithm);
+  return collective != Collective::kSendRecv && collective != Collective::kBarrier &&
+         (is_slots || (wishes.protocol.empty() && has_many_hops));
+}
+
+Result<DeviceChoice> choose_steps(Collective collective,
+                                  const Shape& shape,
+                                  std::int64_t bytes,
+                                  const Wishes& wishes) {
+  const std::string_view wanted = !wishes.algorithm.empty()
+                                      ? std::string_view(wishes.algorithm)
+                                      : default_algorithm(collective, shape.ranks, bytes);
+  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_for(collective, wanted, shape));
+  return DeviceChoice{.algorithm = algorithm, .protocol = Protocol::kSlots, .by_steps = true};
+}
+
 // All through host memory, by copy engines.
 Result<DeviceChoice> choose_on_host(Collective collective,
                                     const Shape& shape,
@@ -252,11 +269,6 @@ Result<Protocol> protocol_through_host(Collective collective,
     return suits || is_wish ? Protocol::kSlots : Protocol::kLl;
   }
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
-  if (protocol == Protocol::kSlots && by_copies.empty()) {
-    return fail(Code::kUnsupported,
-                "{} has no protocol slots on GPU ranks; over path host it has ll",
-                name(collective));
-  }
   if (protocol != Protocol::kLl && protocol != Protocol::kSlots) {
     return fail(Code::kUnsupported,
                 "path host carries protocols ll and slots on GPU ranks, not '{}', which needs path "
@@ -273,6 +285,12 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                          std::int64_t bytes,
                                          const Wishes& wishes,
                                          const DeviceFacts& facts) {
+  const std::string_view by_copies = host_algorithm(collective);
+  const bool is_for_copies =
+      !by_copies.empty() && (wishes.algorithm.empty() || wishes.algorithm == by_copies);
+  if (wants_steps(collective, wishes) && !is_for_copies) {
+    return choose_steps(collective, shape, bytes, wishes);
+  }
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol,
                           protocol_through_host(collective, shape, bytes, wishes, facts));
   if (protocol == Protocol::kSlots) {
@@ -317,21 +335,6 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   return choice;
 }
 
-// There is nowhere to put it: nobody's memory is meant for one contribution.
-void get_what_is_reduced(Strand& strand) {
-  for (const auto& lanes : strand.schedule->ranks) {
-    for (const Lane& lane : lanes) {
-      for (const Step& step : lane.steps) {
-        if (step.kind == StepKind::kRecvReduce) {
-          for (const int channel : step.in) {
-            strand.channels[static_cast<std::size_t>(channel)].protocol = Protocol::kDirectGet;
-          }
-        }
-      }
-    }
-  }
-}
-
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
 constexpr std::string_view kCutAsHub = "scatter_forward";
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
@@ -359,6 +362,12 @@ Result<int> share_beside(const DeviceChoice& choice,
 }
 
 }  // namespace
+
+bool has_direct_kernel(std::string_view algorithm) {
+  constexpr std::array<std::string_view, 4> kFamily = {
+      "direct", "one_shot", "two_shot", "scatter_forward"};
+  return std::ranges::find(kFamily, algorithm) != kFamily.end();
+}
 
 std::string_view host_algorithm(Collective collective) {
   switch (collective) {
@@ -391,6 +400,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   if (!paths.nvlink) {
     return choose_on_host(collective, shape, wishes);
   }
+  if (wants_steps(collective, wishes) && !(paths.is_wish && paths.host)) {
+    return choose_steps(collective, shape, bytes, wishes);
+  }
   Wishes on_nvlink = wishes;
   if (paths.is_wish && paths.host) {
     // Whatever would be best by size.
@@ -410,46 +422,6 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     return choose_on_host(collective, shape, {});
   }
   return choice;
-}
-
-Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
-                                                     const Shape& shape,
-                                                     const DeviceFacts& facts) {
-  auto plan = std::make_shared<Plan>();
-  if (choice.host_share < kWhole) {
-    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
-    if (choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kDirectPut) {
-      made = loosen(std::move(made));  // no order is kept but that of the data
-    }
-    // Two generations of packets: a message may wait while its successor is written. Copy engines
-    // have words for all parts of a message.
-    constexpr int kSlots = 2;
-    plan->strands.push_back(
-        bind(std::make_shared<const Schedule>(std::move(made)),
-             facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
-             choice.protocol,
-             kSlots,
-             choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
-    if (choice.protocol == Protocol::kDirectPut) {
-      get_what_is_reduced(plan->strands.back());
-    }
-  }
-  if (choice.host_share > 0) {
-    const Collective collective = choice.algorithm->collective;
-    SENNIT_ASSIGN_OR_RETURN(const Algorithm* const on_host,
-                            choice.host_share == kWhole
-                                ? Result<const Algorithm*>(choice.algorithm)
-                                : find_algorithm(collective, host_algorithm(collective)));
-    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*on_host, shape));
-    plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
-                                 PathKind::kHost,
-                                 Protocol::kSlots,
-                                 facts.host_slots,
-                                 Engine::kStream));
-    plan->strands.front().share = kWhole - choice.host_share;
-    plan->strands.back().share = choice.host_share;
-  }
-  return std::shared_ptr<const Plan>(std::move(plan));
 }
 
 }  // namespace sennit

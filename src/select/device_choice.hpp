@@ -5,6 +5,7 @@
 
 #include "algo/algorithm.hpp"
 #include "schedule/plan.hpp"
+#include "schedule/scaling.hpp"
 #include "select/select.hpp"
 
 #include <cstdint>
@@ -16,13 +17,16 @@ namespace sennit {
 
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
-  // direct_get: on copy engines; slots: on copy engines, all through host memory; else on the SMs.
-  // With direct_put they store into the outputs of others, and read in their inputs what they
-  // reduce.
+  // direct_get: on copy engines; slots: on copy engines, all through host memory, unless
+  // `by_steps`; else on the SMs. With direct_put they store into the outputs of others, and read in
+  // their inputs what they reduce.
   Protocol protocol = Protocol::kLl;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
   // host_algorithm(), carries them beside that of `algorithm`.
   int host_share = 0;
+  // SMs run the schedule step by step, whatever its hops, in protocol slots.
+  bool by_steps = false;
+  ScaledParts scaled{};  // what the operator scales in such a schedule
 
   bool operator==(const DeviceChoice&) const = default;
   auto operator<=>(const DeviceChoice&) const = default;
@@ -63,6 +67,9 @@ struct DeviceFacts {
 
   bool operator==(const DeviceFacts&) const = default;
 };
+
+// Kernels of one or two hops have a program for it; all others run step by step.
+bool has_direct_kernel(std::string_view algorithm);
 
 // What carries a part of a call, or all of it, through host memory; empty: there is nothing.
 std::string_view host_algorithm(Collective collective);

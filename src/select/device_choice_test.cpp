@@ -124,7 +124,47 @@ TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
     const std::string text = refusal(Collective::kAllGather, wishes("", protocol), facts);
     EXPECT_TRUE(contains(text, "ll and slots") && contains(text, protocol)) << text;
   }
-  EXPECT_TRUE(contains(refusal(Collective::kReduce, wishes("", "slots"), facts), "it has ll"));
+}
+
+TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
+  for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
+    for (const Wishes& wish : {wishes("", "", "ring"),
+                               wishes("", "slots", "ring"),
+                               wishes("", "", "hierarchical"),
+                               wishes("", "slots", "two_shot"),
+                               wishes("", "slots")}) {
+      const DeviceChoice choice = chosen(Collective::kAllReduce, 4, kMega, wish, facts);
+      EXPECT_TRUE(choice.by_steps) << wish.algorithm;
+      EXPECT_EQ(choice.protocol, Protocol::kSlots);
+      EXPECT_EQ(choice.host_share, 0);
+    }
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
+      for (const std::int64_t bytes : {std::int64_t{8}, 1024 * kMega}) {
+        EXPECT_FALSE(chosen(collective, 4, bytes, {}, facts).by_steps);
+      }
+    }
+    EXPECT_FALSE(
+        chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "two_shot"), facts).by_steps);
+    EXPECT_FALSE(
+        chosen(Collective::kAllReduce, 4, kMega, wishes("", "ll", "ring"), facts).by_steps);
+  }
+  // Through host memory slots are those of copy engines, where they have the algorithm.
+  EXPECT_FALSE(
+      chosen(Collective::kAllGather, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
+  EXPECT_TRUE(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
+}
+
+TEST(DeviceChoice, StepsTakeThePathThatThereIs) {
+  for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
+    const DeviceChoice choice =
+        chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "ring"), facts);
+    const auto plan = make_device_plan(choice, {.ranks = 4}, facts);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    for (const ChannelBinding& binding : (*plan)->strands.front().channels) {
+      EXPECT_EQ(binding.paths.front(), facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
+      EXPECT_EQ(binding.protocol, Protocol::kSlots);
+    }
+  }
 }
 
 TEST(DeviceChoice, EveryPlanOfKernelsThroughTheHostIsProved) {

@@ -9,8 +9,15 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+constexpr std::size_t in_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
 // Fewer blocks get more packets each: a round moves as much.
 constexpr int kWarpPackets = 512;
+
+// An SM stores some 43 GB/s, so these fill a wire of 390 GB/s three times over: as many as hide the
+// waits between steps. Not measured.
+constexpr int kStepBlocks = 32;
+constexpr std::size_t kStepSlotBytes = std::size_t{128} << 10;
 
 ArenaPlan on_devices(int ranks, int blocks) {
   return {.place = ArenaPlace::kDevice,
@@ -20,7 +27,8 @@ ArenaPlan on_devices(int ranks, int blocks) {
                     .ll128_blocks = blocks,
                     .ll128_depth = std::max(1, kWarpPackets / blocks)},
           // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
-          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = 16, .ll128_blocks = 64}};
+          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = 16, .ll128_blocks = 64},
+          .mailbox = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};
 }
 
 // A wire to the host carries 50 GB/s and an answer takes some 4 us, so 200 KB under way fill it:
@@ -29,10 +37,12 @@ ArenaPlan on_devices(int ranks, int blocks) {
 ArenaPlan on_host(int ranks, int blocks) {
   constexpr int kFewRanks = 8;
   const int ll_blocks = std::min(ranks <= kFewRanks ? 16 : 8, blocks);
+  const std::size_t slot_bytes = kStepSlotBytes / (ranks <= kFewRanks ? 2 : 4);
   return {.place = ArenaPlace::kHost,
           .ranks = ranks,
           .shape = {.ranks = ranks, .ll_blocks = ll_blocks, .ll128_blocks = 0},
-          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = ll_blocks, .ll128_blocks = 0}};
+          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = ll_blocks, .ll128_blocks = 0},
+          .mailbox = {.blocks = ll_blocks, .slot_bytes = slot_bytes}};
 }
 
 }  // namespace
@@ -56,11 +66,13 @@ std::size_t ArenaPlan::pair_offset(int peer) const {
   return shape.bytes() + static_cast<std::size_t>(peer) * pair_bytes();
 }
 
-std::size_t ArenaPlan::bytes() const {
+std::size_t ArenaPlan::mailbox_offset(int writer) const {
   const int blocks = shape.most_blocks();
   const std::size_t words = sm::put_words(ranks, blocks) + static_cast<std::size_t>(blocks);
-  const std::size_t end = put_offset() + words * sizeof(std::uint64_t);
-  return (end + kPage - 1) / kPage * kPage;
+  return in_pages(put_offset() + words * sizeof(std::uint64_t)) +
+         static_cast<std::size_t>(writer) * mailbox.bytes();
 }
+
+std::size_t ArenaPlan::bytes() const { return in_pages(mailbox_offset(ranks)); }
 
 }  // namespace sennit

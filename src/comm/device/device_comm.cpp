@@ -2,7 +2,6 @@
 
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
-#include "verify/verify.hpp"
 
 #include <cstring>
 #include <utility>
@@ -141,20 +140,26 @@ std::uint64_t DeviceComm::deadline_ns(const Operation& operation) const {
 
 Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
                                         const DeviceFacts& facts) const {
-  return choose_for_devices(
-      operation.collective,
-      shape_of(operation, world_.size()),
-      operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
-      operation.wishes,
-      facts);
+  SENNIT_ASSIGN_OR_RETURN(
+      DeviceChoice choice,
+      choose_for_devices(operation.collective,
+                         shape_of(operation, world_.size()),
+                         operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
+                         operation.wishes,
+                         facts));
+  if (choice.by_steps && is_reduction(operation.collective)) {
+    choice.scaled = {.contributions = scales_contributions(operation.op),
+                     .sums = finishes_sum(operation.op)};
+  }
+  return choice;
 }
 
 Result<DeviceComm::Proved> DeviceComm::prove(const Operation& operation,
                                              const DeviceChoice& choice) const {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                           make_device_plan(choice, shape_of(operation, world_.size()), facts_));
-  SENNIT_ASSIGN_OR_RETURN(const Proof proof, verify(*plan));
-  return Proved{std::move(plan), proof.in_place};
+  SENNIT_ASSIGN_OR_RETURN(Proof proof, verify(*plan));
+  return Proved{std::move(plan), std::move(proof)};
 }
 
 Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
@@ -194,6 +199,9 @@ Status DeviceComm::collective(const Call& call) {
     return {};
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, facts_));
+  if (choice.by_steps) {
+    return run_steps(call, choice);
+  }
   if (is_for_streams(choice) || choice.protocol == Protocol::kDirectPut) {
     SENNIT_ASSIGN_OR_RETURN(const bool is_done,
                             is_for_streams(choice) ? copy(call, choice) : put(call, choice));

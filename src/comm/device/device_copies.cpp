@@ -77,7 +77,8 @@ std::function<Status()> DeviceComm::trouble_of(const Operation& operation) {
 }
 
 bool DeviceComm::is_for_streams(const DeviceChoice& choice) {
-  return choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kSlots;
+  return choice.protocol == Protocol::kDirectGet ||
+         (choice.protocol == Protocol::kSlots && !choice.by_steps);
 }
 
 Result<DeviceChoice> DeviceComm::choose_kernel(const Operation& operation) const {

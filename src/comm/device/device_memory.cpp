@@ -13,6 +13,11 @@ Status DeviceMemory::allocate() {
                           static_cast<std::size_t>(pair_shape().most_blocks());
   SENNIT_ASSIGN_OR_RETURN(void* words, driver_.allocate(states * sizeof(sm::BlockState)));
   states_ = static_cast<sm::BlockState*>(words);
+  SENNIT_ASSIGN_OR_RETURN(
+      void* scratch,
+      driver_.allocate(step_scratch_bytes() +
+                       static_cast<std::size_t>(mailbox_shape().blocks) * sizeof(std::uint64_t)));
+  step_scratch_ = static_cast<std::byte*>(scratch);
   SENNIT_ASSIGN_OR_RETURN(board_, driver_.allocate_mapped(sizeof(sm::Board)));
   return {};
 }
@@ -56,6 +61,9 @@ DeviceMemory::~DeviceMemory() {
   const DeviceScope scope(driver_, identity_.device);
   if (states_ != nullptr) {
     (void)driver_.release(states_);
+  }
+  if (step_scratch_ != nullptr) {
+    (void)driver_.release(step_scratch_);
   }
   if (board_.host != nullptr) {
     (void)driver_.release_mapped(board_);

@@ -1,4 +1,4 @@
-// The kernels of the direct family, as CudaDriver::launch takes them.
+// The kernels of collectives, sends and recvs, as CudaDriver::launch takes them.
 #pragma once
 
 #include "exec/sm/arena.hpp"
@@ -10,15 +10,15 @@
 namespace sennit::sm {
 
 // Which kernel runs a call: that of one protocol or, of calls in Ll, that of small ones.
-enum class KernelKind : std::uint8_t { kLl, kLl128, kSmall, kPut };
+enum class KernelKind : std::uint8_t { kLl, kLl128, kSmall, kPut, kSteps };
 inline constexpr std::array kKernelKinds = {
-    KernelKind::kLl, KernelKind::kLl128, KernelKind::kSmall, KernelKind::kPut};
+    KernelKind::kLl, KernelKind::kLl128, KernelKind::kSmall, KernelKind::kPut, KernelKind::kSteps};
 
 constexpr KernelKind kernel_kind(Packets packets) {
   return packets == Packets::kLl ? KernelKind::kLl : KernelKind::kLl128;
 }
 
-// What moves data alone. Takes a DirectCall, a SmallCall or a PutCall.
+// What moves data alone. Takes a DirectCall, a SmallCall, a PutCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
 // What runs sends and recvs (PairCalls), and what runs small ones (SmallPairs).
 const void* pairs_kernel();

@@ -1,0 +1,93 @@
+// The plans of choices for ranks with a GPU each.
+#include "schedule/one_lane.hpp"
+#include "schedule/passes.hpp"
+#include "select/device_choice.hpp"
+
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr int kWhole = 100;  // percent
+
+// There is nowhere to put it: nobody's memory is meant for one contribution.
+void get_what_is_reduced(Strand& strand) {
+  for (const auto& lanes : strand.schedule->ranks) {
+    for (const Lane& lane : lanes) {
+      for (const Step& step : lane.steps) {
+        if (step.kind == StepKind::kRecvReduce) {
+          for (const int channel : step.in) {
+            strand.channels[static_cast<std::size_t>(channel)].protocol = Protocol::kDirectGet;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Whatever the schedule's lanes, a block of a kernel runs one.
+Result<Strand> make_step_strand(const DeviceChoice& choice,
+                                const Shape& shape,
+                                const DeviceFacts& facts) {
+  // A message may wait while its successor is written, and a fused ring needs as many.
+  constexpr int kSlots = 2;
+  SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+  if (choice.scaled != ScaledParts{}) {
+    SENNIT_ASSIGN_OR_RETURN(made, mark_scaling(std::move(made), choice.scaled));
+  }
+  SENNIT_ASSIGN_OR_RETURN(made, join_lanes(std::move(made), kSlots));
+  return bind(std::make_shared<const Schedule>(std::move(made)),
+              facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+              Protocol::kSlots,
+              kSlots,
+              Engine::kSm);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
+                                                     const Shape& shape,
+                                                     const DeviceFacts& facts) {
+  auto plan = std::make_shared<Plan>();
+  if (choice.by_steps) {
+    SENNIT_ASSIGN_OR_RETURN(Strand strand, make_step_strand(choice, shape, facts));
+    plan->strands.push_back(std::move(strand));
+    return std::shared_ptr<const Plan>(std::move(plan));
+  }
+  if (choice.host_share < kWhole) {
+    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+    if (choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kDirectPut) {
+      made = loosen(std::move(made));  // no order is kept but that of the data
+    }
+    // Two generations of packets: a message may wait while its successor is written. Copy engines
+    // have words for all parts of a message.
+    constexpr int kSlots = 2;
+    plan->strands.push_back(
+        bind(std::make_shared<const Schedule>(std::move(made)),
+             facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+             choice.protocol,
+             kSlots,
+             choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
+    if (choice.protocol == Protocol::kDirectPut) {
+      get_what_is_reduced(plan->strands.back());
+    }
+  }
+  if (choice.host_share > 0) {
+    const Collective collective = choice.algorithm->collective;
+    SENNIT_ASSIGN_OR_RETURN(const Algorithm* const on_host,
+                            choice.host_share == kWhole
+                                ? Result<const Algorithm*>(choice.algorithm)
+                                : find_algorithm(collective, host_algorithm(collective)));
+    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*on_host, shape));
+    plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
+                                 PathKind::kHost,
+                                 Protocol::kSlots,
+                                 facts.host_slots,
+                                 Engine::kStream));
+    plan->strands.front().share = kWhole - choice.host_share;
+    plan->strands.back().share = choice.host_share;
+  }
+  return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+}  // namespace sennit
