@@ -289,6 +289,12 @@ Result<DeviceChoice> choose_through_host(Collective collective,
   const bool is_for_copies =
       !by_copies.empty() && (wishes.algorithm.empty() || wishes.algorithm == by_copies);
   if (wants_steps(collective, wishes) && !is_for_copies) {
+    if (!wishes.path.empty() && !facts.groups.empty()) {
+      return fail(Code::kUnsupported,
+                  "{} runs step by step, over path nvlink within groups of ranks and path host "
+                  "between them; wish for no path",
+                  name(collective));
+    }
     return choose_steps(collective, shape, bytes, wishes);
   }
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol,

@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace sennit {
 
@@ -56,6 +57,8 @@ struct DeviceFacts {
   // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
   bool nvlink = true;
   std::string_view why_no_nvlink = "SENNIT_PATHS leaves it out";
+  // Where not: ranks that do, by group, for what runs step by step; empty: none do.
+  std::vector<std::vector<int>> groups{};
   int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host
   int host_share = -1;  // beside NVLink, in percent; negative: by the table
   // From which sizes on copy engines run what they could; collectives: of all ranks together.

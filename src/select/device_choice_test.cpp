@@ -154,6 +154,28 @@ TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
   EXPECT_TRUE(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
 }
 
+TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {
+  DeviceFacts facts = without_nvlink();
+  facts.groups = {{0, 2}, {1, 3}};
+  const Shape shape{.ranks = 4, .groups = facts.groups};
+  const DeviceChoice choice =
+      chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "hierarchical"), facts);
+  const auto plan = make_device_plan(choice, shape, facts);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_TRUE(verify(**plan).ok());
+  const Strand& strand = (*plan)->strands.front();
+  int between = 0;
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    const Channel& channel = strand.schedule->channels[c];
+    const bool far = channel.writer.rank % 2 != channel.readers.front().rank % 2;
+    EXPECT_EQ(strand.channels[c].paths.front(), far ? PathKind::kHost : PathKind::kNvlink);
+    between += far ? 1 : 0;
+  }
+  EXPECT_EQ(between, 2);  // the two leaders alone cross
+  EXPECT_TRUE(contains(refusal(Collective::kAllReduce, wishes("host", "", "ring"), facts),
+                       "wish for no path"));
+}
+
 TEST(DeviceChoice, StepsTakeThePathThatThereIs) {
   for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
     const DeviceChoice choice =

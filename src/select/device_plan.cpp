@@ -3,6 +3,7 @@
 #include "schedule/passes.hpp"
 #include "select/device_choice.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sennit {
@@ -25,6 +26,16 @@ void get_what_is_reduced(Strand& strand) {
   }
 }
 
+// All ends of the channel are of one group.
+bool stays_in_a_group(const Channel& channel, const std::vector<std::vector<int>>& groups) {
+  return std::ranges::any_of(groups, [&](const std::vector<int>& members) {
+    const auto is_member = [&](LaneId end) {
+      return std::ranges::find(members, end.rank) != members.end();
+    };
+    return is_member(channel.writer) && std::ranges::all_of(channel.readers, is_member);
+  });
+}
+
 // Whatever the schedule's lanes, a block of a kernel runs one.
 Result<Strand> make_step_strand(const DeviceChoice& choice,
                                 const Shape& shape,
@@ -36,11 +47,17 @@ Result<Strand> make_step_strand(const DeviceChoice& choice,
     SENNIT_ASSIGN_OR_RETURN(made, mark_scaling(std::move(made), choice.scaled));
   }
   SENNIT_ASSIGN_OR_RETURN(made, join_lanes(std::move(made), kSlots));
-  return bind(std::make_shared<const Schedule>(std::move(made)),
-              facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
-              Protocol::kSlots,
-              kSlots,
-              Engine::kSm);
+  Strand strand = bind(std::make_shared<const Schedule>(std::move(made)),
+                       facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+                       Protocol::kSlots,
+                       kSlots,
+                       Engine::kSm);
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    if (stays_in_a_group(strand.schedule->channels[c], facts.groups)) {
+      strand.channels[c].paths = {PathKind::kNvlink};
+    }
+  }
+  return strand;
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ class DeviceComm {
     CopyUse copy_engines = CopyUse::kAuto;
     bool reproducible = false;  // sums have the order of ranks, or are refused
     bool nvlink = true;         // may be used; path host may where the world has memory for it
+    int group = 0;              // see Arenas::Options
     // See DeviceFacts.
     int host_share = -1;
     std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;

@@ -46,6 +46,10 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
                           DeviceMeeting::open(driver, identity, exchange));
   memory->processes_ = meeting.processes();
   SENNIT_ASSIGN_OR_RETURN(memory->arenas_, Arenas::open(meeting, options));
+  if (memory->arenas_->plan().place == ArenaPlace::kHost && options.nvlink) {
+    SENNIT_ASSIGN_OR_RETURN(
+        memory->near_, NearMail::open(meeting, memory->arenas_->plan().mailbox, options.group));
+  }
   SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
   SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
   return memory;
@@ -68,6 +72,11 @@ DeviceMemory::~DeviceMemory() {
   if (board_.host != nullptr) {
     (void)driver_.release_mapped(board_);
   }
+}
+
+std::byte* DeviceMemory::mailbox(int writer, int reader) const {
+  std::byte* const near = near_ == nullptr ? nullptr : near_->mailbox(writer, reader);
+  return near != nullptr ? near : arena(reader) + arenas_->plan().mailbox_offset(writer);
 }
 
 DeviceMemory::Pair DeviceMemory::pair(int from, int to) const {

@@ -4,6 +4,7 @@
 
 #include "comm/device/arenas.hpp"
 #include "comm/device/device_meeting.hpp"
+#include "comm/device/near_mail.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/sm/arena.hpp"
 #include "exec/sm/mailbox.hpp"
@@ -55,8 +56,11 @@ class DeviceMemory {
   // Of calls that run step by step (exec/sm/step_call.hpp): the mailbox that `writer` writes for
   // `reader`, one of which this rank is; and what blocks have beside.
   [[nodiscard]] const sm::MailboxShape& mailbox_shape() const { return arenas_->plan().mailbox; }
-  [[nodiscard]] std::byte* mailbox(int writer, int reader) const {
-    return arena(reader) + arenas_->plan().mailbox_offset(writer);
+  [[nodiscard]] std::byte* mailbox(int writer, int reader) const;
+  // Ranks between which mailboxes lie in device memory although arenas do not; empty: there is no
+  // such difference.
+  [[nodiscard]] std::vector<std::vector<int>> near_groups() const {
+    return near_ == nullptr ? std::vector<std::vector<int>>() : near_->groups();
   }
   static constexpr std::size_t kStepScratchBytes = std::size_t{256} << 10;  // of a block
   [[nodiscard]] std::byte* step_scratch() const { return step_scratch_; }
@@ -95,6 +99,7 @@ class DeviceMemory {
   DeviceIdentity identity_;
   std::vector<std::uint64_t> processes_;  // by rank
   std::unique_ptr<Arenas> arenas_;
+  std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the arenas
   sm::BlockState* states_ = nullptr;
   std::byte* step_scratch_ = nullptr;
   MappedMemory board_;

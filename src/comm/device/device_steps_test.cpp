@@ -210,7 +210,8 @@ TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
     fill(rank, kCount * kRanks, kCount * kRanks, true);
     Status status = rank.call(wished(rank, Collective::kAllToAll, "pairwise"));
     EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("pairwise on 4 ranks is not proved in place"), std::string::npos)
+    EXPECT_NE(status.message().find("pairwise on 4 ranks is not proved in place"),
+              std::string::npos)
         << status.message();
 
     Operation average = wished(rank, Collective::kAllReduce, "ring");

@@ -129,32 +129,37 @@ struct UnitBatch {
         bytes(part_bytes),
         is_whole(base + kBytes <= part_bytes) {}
 
-  __device__ static bool is_aligned(const std::byte* part) {
-    return (reinterpret_cast<std::uintptr_t>(part) & 15) == 0;
+  __device__ bool is_fast(const std::byte* part) const {
+    return is_whole && (reinterpret_cast<std::uintptr_t>(part) & 15) == 0;
   }
+  __device__ std::int64_t at(int unit) const { return begin + std::int64_t{unit} * kThreads * 16; }
 
   __device__ __forceinline__ void load(const std::byte* part, Unit (&units)[kUnits]) const {
-    const bool fast = is_whole && is_aligned(part);
+    if (is_fast(part)) {
+#pragma unroll
+      for (int j = 0; j < kUnits; ++j) {
+        units[j] = *reinterpret_cast<const Unit*>(part + at(j));
+      }
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < kUnits; ++j) {
-      const std::int64_t at = begin + std::int64_t{j} * kThreads * 16;
-      if (fast) {
-        units[j] = *reinterpret_cast<const Unit*>(part + at);
-      } else {
-        units[j] = at < bytes ? read_unit(part + at, bytes - at) : Unit{};
-      }
+      units[j] = at(j) < bytes ? read_unit(part + at(j), bytes - at(j)) : Unit{};
     }
   }
 
   __device__ __forceinline__ void store(std::byte* part, const Unit (&units)[kUnits]) const {
-    const bool fast = is_whole && is_aligned(part);
+    if (is_fast(part)) {
+#pragma unroll
+      for (int j = 0; j < kUnits; ++j) {
+        *reinterpret_cast<Unit*>(part + at(j)) = units[j];
+      }
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < kUnits; ++j) {
-      const std::int64_t at = begin + std::int64_t{j} * kThreads * 16;
-      if (fast) {
-        *reinterpret_cast<Unit*>(part + at) = units[j];
-      } else if (at < bytes) {
-        write_unit(part + at, bytes - at, units[j]);
+      if (at(j) < bytes) {
+        write_unit(part + at(j), bytes - at(j), units[j]);
       }
     }
   }
@@ -253,7 +258,7 @@ __device__ __forceinline__ bool run_step(const StepBlock& self,
 
 // R: UnitReducer, or NoReduction.
 template <class R>
-__global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ StepCall call) {
+__global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant__ StepCall call) {
   __shared__ std::byte* at[kMostStepPlaces];
   const StepBlock self(call, static_cast<int>(blockIdx.x));
   if (!self.begin()) {
