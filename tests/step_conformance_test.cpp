@@ -14,7 +14,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <barrier>
 #include <map>
 #include <memory>
 #include <random>
@@ -97,7 +96,9 @@ class Mail {
   }
   [[nodiscard]] std::byte* mailbox(int writer, int reader) const {
     return reinterpret_cast<std::byte*>(
-        mailboxes_[static_cast<std::size_t>(writer * ranks_ + reader)].get());
+        mailboxes_[static_cast<std::size_t>(writer) * static_cast<std::size_t>(ranks_) +
+                   static_cast<std::size_t>(reader)]
+            .get());
   }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kCount = 70'001;  // of uint32: tiles of many blocks, the last ones ragged
 
 std::uint32_t value(int rank, std::int64_t i) {
-  return static_cast<std::uint32_t>(i * 2654435761 + rank * 40503 + 1);
+  return static_cast<std::uint32_t>(i * 2654435761 + std::int64_t{rank} * 40503 + 1);
 }
 
 FakeCuda::Kernel steps_of(Dtype dtype, ReduceOp op) {
@@ -154,7 +154,8 @@ TEST_F(SteppingGpus, AndPacketsTakeTurns) {
       rank.finish();
       check_sum(rank, "a ring");
       for (int source = 0; source < kRanks; ++source) {
-        EXPECT_TRUE(holds(recv + 1 + source * 101, Bytes(101, static_cast<std::byte>(source + i))));
+        EXPECT_TRUE(holds(recv + 1 + std::ptrdiff_t{source} * 101,
+                          Bytes(101, static_cast<std::byte>(source + i))));
       }
     }
   });

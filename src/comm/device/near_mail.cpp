@@ -71,7 +71,7 @@ Status NearMail::place(const DeviceMeeting& meeting) {
       meeting.agree(memory_.allocate(static_cast<std::size_t>(meeting.ranks()) * shape_.bytes())));
   SENNIT_ASSIGN_OR_RETURN(const auto unmapped,
                           memory_.map(meeting, members_beside(meeting.rank())));
-  SENNIT_ASSIGN_OR_RETURN(std::vector<BrokenPair> broken, meeting.gather(unmapped));
+  SENNIT_ASSIGN_OR_RETURN(const auto broken, meeting.gather(unmapped));
   part_further(broken);
   std::vector<std::byte*> probed = memory_.bases();
   const std::vector<char> near = members_beside(meeting.rank());

@@ -27,7 +27,7 @@ TEST(NearMail, PartsRanksIntoGroupsWithoutABrokenPair) {
 constexpr std::int64_t kCount = 70'001;  // of uint32
 
 std::uint32_t value(int rank, std::int64_t i) {
-  return static_cast<std::uint32_t>(i * 2654435761 + rank * 40503 + 1);
+  return static_cast<std::uint32_t>(i * 2654435761 + std::int64_t{rank} * 40503 + 1);
 }
 
 class GroupedGpus : public FakeGpus {

@@ -124,7 +124,8 @@ constexpr std::size_t slot_at(const StepCall& call,
                               const Port& port,
                               int block,
                               std::int64_t count) {
-  const std::int64_t slot = port.channel * call.program.slots + (count - 1) % call.program.slots;
+  const std::int64_t slot =
+      std::int64_t{port.channel} * call.program.slots + (count - 1) % call.program.slots;
   return call.mailbox.words_bytes() + static_cast<std::size_t>(block) * call.mailbox.slot_bytes +
          static_cast<std::size_t>(slot * call.program.message_parts * call.tile_bytes);
 }

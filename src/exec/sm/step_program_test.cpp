@@ -2,7 +2,6 @@
 
 #include "algo/algorithm.hpp"
 #include "exec/sm/direct_program.hpp"
-#include "schedule/one_lane.hpp"
 #include "select/device_choice.hpp"
 
 #include <gtest/gtest.h>
