@@ -22,7 +22,7 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake src include frontends bench tests/CMakeLists.txt -type f \
       ! -name '*_test.cpp' ! -name '*_fuzz.cpp' ! -path 'bench/results/*' \
       ! -path '*/__pycache__/*' 2>/dev/null)
-PYTHON_DIRS := $(wildcard tools tests frontends examples)
+PYTHON_DIRS := $(wildcard tools tests frontends examples bench/ddp)
 
 .PHONY: help deps build bench rivals test coverage fuzz failures format lint tidy clean
 .DELETE_ON_ERROR:

@@ -34,6 +34,12 @@ if(TARGET sennit-rank)
   install(TARGETS sennit-rank-library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   # What `sennit bench --against` compiles with the rival's own compiler.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/rivals DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
+  # What `sennit bench ddp` runs.
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/bench/ddp
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit
+    FILES_MATCHING
+    PATTERN "*.py")
 endif()
 
 if(SKBUILD)

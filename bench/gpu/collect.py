@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 MODES = ("nccl", "nccl windows")
-ENGINES = ("sennit sm", "sennit put", "sennit stream")
+ENGINES = ("sennit ll128", "sennit slots", "sennit put", "sennit stream")
 # Of send_recv between two ranks, or of several messages at once.
 PATTERN = ("pair", "bidirectional", "window")
 
@@ -76,7 +76,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     """Prints a line a row."""
     print(
         f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'nccl':>9}{'windows':>9}{'ratio':>7}"
-        f"{'sm':>9}{'put':>9}{'stream':>9}"
+        f"{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
     )
     for measured in rows:
         nccl, windows = (rival["p50_us"] for rival in measured["rivals"])

@@ -11,9 +11,9 @@
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
 // both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
-// and more also time Sennit's ways one against the other, packets, puts and copy engines, where
-// these can run a call; with --against shares, rows of 16 MB and more its copy engines with several
-// shares of the message, in percent, through host memory beside NVLink.
+// and more also time Sennit's ways one against the other, packets with and without flags, puts and
+// copy engines, where these can run a call; with --against shares, rows of 16 MB and more its copy
+// engines with several shares of the message, in percent, through host memory beside NVLink.
 #include "compare_options.hpp"
 #include "nccl.hpp"
 
@@ -226,8 +226,9 @@ class Rank {
     std::vector<Variant> found;
     const bool is_message = row.collective == "send_recv";
     if (options_.against == "engines" && row.bytes >= kEnginesFromBytes) {
-      found.push_back({"sennit sm", "nvlink", "ll128"});
-      if (!is_message) {
+      found.push_back({"sennit ll128", "nvlink", "ll128"});
+      found.push_back({"sennit slots", "nvlink", "slots"});
+      if (runs_on_copy_engines(row) && !is_message) {
         found.push_back({"sennit put", "nvlink", "direct_put"});
       }
       if (runs_on_copy_engines(row)) {

@@ -74,13 +74,13 @@ void count(ncclComm_t comm, const Elements& elements) {
 // Runs a call, and counts it if it was taken.
 template <typename Run>
 ncclResult_t moving(ncclComm_t comm, const Elements& elements, Run&& run) {
-  return typed(comm, elements.type, [&](sennit_comm_t c, sennit_dtype_t dtype) {
+  return of_group(typed(comm, elements.type, [&](sennit_comm_t c, sennit_dtype_t dtype) {
     const sennit_status_t status = run(c, dtype);
     if (status == SENNIT_OK || status == SENNIT_IN_PROGRESS) {
       count(comm, elements);
     }
     return status;
-  });
+  }));
 }
 
 bool is_self(sennit_comm_t comm, int peer) {
@@ -113,8 +113,9 @@ template <typename Run>
 ncclResult_t reducing(ncclComm_t comm, const Elements& elements, ncclRedOp_t op, Run&& run) {
   const auto redop = operator_of(op);
   if (!redop) {
-    return refuse(ncclInvalidArgument,
-                  "reduction operator " + std::to_string(static_cast<int>(op)) + " is none");
+    return of_group(
+        refuse(ncclInvalidArgument,
+               "reduction operator " + std::to_string(static_cast<int>(op)) + " is none"));
   }
   return moving(
       comm, elements, [&](sennit_comm_t c, sennit_dtype_t dtype) { return run(c, dtype, *redop); });

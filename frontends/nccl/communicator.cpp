@@ -151,14 +151,14 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return init(comm, ranks, id, rank, {});
+  return of_group(init(comm, ranks, id, rank, {}));
 }
 
 ncclResult_t ncclCommInitRankConfig(
     ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
   Wish wish;
   const ncclResult_t read = read_config(config, wish);
-  return read != ncclSuccess ? read : init(comm, ranks, id, rank, wish);
+  return of_group(read != ncclSuccess ? read : init(comm, ranks, id, rank, wish));
 }
 
 // Several ids let many ranks meet at several places. On one node one place serves all.
@@ -193,9 +193,10 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 
 ncclResult_t ncclCommSplit(
     ncclComm_t comm, int color, int key, ncclComm_t* result, ncclConfig_t* config) {
-  return derive(comm, result, config, [color, key](auto parent, auto* made, const auto* full) {
-    return sennit_comm_split(parent, color, key, made, full);
-  });
+  return of_group(
+      derive(comm, result, config, [color, key](auto parent, auto* made, const auto* full) {
+        return sennit_comm_split(parent, color, key, made, full);
+      }));
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm,
@@ -209,12 +210,14 @@ ncclResult_t ncclCommShrink(ncclComm_t comm,
   }
   const std::vector<int> without(excluded, excluded + excluded_count);
   const bool abort = (flags & SENNIT_NCCL_SHRINK_ABORT) != 0;
-  return derive(comm, result, config, [without, abort](auto parent, auto* made, const auto* full) {
-    if (abort) {
-      sennit_comm_abort(parent);
-    }
-    return sennit_comm_shrink(parent, without.data(), static_cast<int>(without.size()), made, full);
-  });
+  return of_group(
+      derive(comm, result, config, [without, abort](auto parent, auto* made, const auto* full) {
+        if (abort) {
+          sennit_comm_abort(parent);
+        }
+        const auto count = static_cast<int>(without.size());
+        return sennit_comm_shrink(parent, without.data(), count, made, full);
+      }));
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) { return on(comm, sennit_comm_finalize); }
@@ -241,6 +244,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (comm == nullptr) {
     return ncclSuccess;
   }
+  comm->aborted.store(true);
   sennit_comm_abort(comm->comm);
   constexpr std::chrono::seconds kPatience{10};
   const auto end = std::chrono::steady_clock::now() + kPatience;

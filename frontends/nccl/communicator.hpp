@@ -28,6 +28,8 @@ struct ncclComm {
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> passed_on{0};
+  // By another thread, while this one may wait for the other ranks.
+  std::atomic<bool> aborted{false};
   // Threads inside a call, and calls of groups that have not ended: nothing is freed before.
   std::atomic<int> users{0};
 };

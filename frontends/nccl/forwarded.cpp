@@ -104,10 +104,10 @@ ncclResult_t ncclCommWindowRegister(
     ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int flags) {
   const ncclResult_t usable = check(comm);
   if (usable != ncclSuccess) {
-    return usable;
+    return of_group(usable);
   }
   if (window == nullptr) {
-    return refuse(ncclInvalidArgument, "the result pointer is NULL");
+    return of_group(refuse(ncclInvalidArgument, "the result pointer is NULL"));
   }
   return now_or_at_end(comm, [=] {
     const Use use(comm);
@@ -130,7 +130,7 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* result) {
   const ncclResult_t usable = check(comm);
   if (usable != ncclSuccess) {
-    return usable;
+    return of_group(usable);
   }
   return now_or_at_end(comm, [=] {
     const Use use(comm);

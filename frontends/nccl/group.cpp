@@ -16,9 +16,10 @@ struct SelfMessages {
   std::vector<SelfMessage> receives;
 };
 
+bool is_error(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
 // The first that is neither success nor progress; progress before success.
 ncclResult_t worse(ncclResult_t first, ncclResult_t second) {
-  const auto is_error = [](ncclResult_t r) { return r != ncclSuccess && r != ncclInProgress; };
   if (is_error(first) || second == ncclSuccess) {
     return first;
   }
@@ -36,7 +37,7 @@ struct Acts {
     ncclResult_t result = ncclSuccess;
     for (const Act& act : acts) {
       result = worse(result, act());
-      if (result != ncclSuccess && result != ncclInProgress) {
+      if (is_error(result)) {
         break;
       }
     }
@@ -46,6 +47,9 @@ struct Acts {
 
 struct Group {
   int depth = 0;
+  // Of the first call that was refused, and why.
+  ncclResult_t refused = ncclSuccess;
+  std::string why;
   std::map<ncclComm_t, SelfMessages> to_self;
   std::vector<Use> held;
   std::vector<ncclComm_t> joining;
@@ -63,6 +67,9 @@ ncclResult_t await(ncclComm_t comm) {
   sennit_status_t state = SENNIT_IN_PROGRESS;
   while (sennit_comm_async_error(comm->comm, &state) == SENNIT_OK && state == SENNIT_IN_PROGRESS &&
          comm->blocking) {
+    if (comm->aborted.load()) {
+      return refuse(ncclInvalidUsage, "the communicator was aborted before all ranks had come");
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return result_of(state);
@@ -134,6 +141,27 @@ void abandon_calls() {
   sennit_group_end();
 }
 
+// What the group has gathered, at its end, but for the calls that the library has.
+ncclResult_t run_gathered() {
+  const ncclResult_t refused = std::exchange(group().refused, ncclSuccess);
+  const auto acts = std::exchange(group().acts, {});
+  const auto to_self = std::exchange(group().to_self, {});
+  const auto joining = std::exchange(group().joining, {});
+  if (refused != ncclSuccess) {
+    // What joins is not waited for: its other ranks may be what was refused.
+    return refuse(refused, std::move(group().why));
+  }
+  ncclResult_t result = ncclSuccess;
+  for (ncclComm_t comm : joining) {
+    result = worse(result, await(comm));
+  }
+  result = worse(result, run_all(acts));
+  for (const auto& [comm, messages] : to_self) {
+    result = worse(result, pair_up(comm, messages));
+  }
+  return result;
+}
+
 }  // namespace
 
 bool in_group() { return group().depth > 0; }
@@ -144,7 +172,18 @@ void hold_until_end(ncclComm_t comm) {
   }
 }
 
-void join_at_end(ncclComm_t comm) { group().joining.push_back(comm); }
+void join_at_end(ncclComm_t comm) {
+  hold_until_end(comm);  // it has been handed out, so that another thread may abort it
+  group().joining.push_back(comm);
+}
+
+ncclResult_t of_group(ncclResult_t result) {
+  if (in_group() && is_error(result) && group().refused == ncclSuccess) {
+    group().refused = result;
+    group().why = last_error();
+  }
+  return result;
+}
 
 ncclResult_t now_or_at_end(ncclComm_t comm, Act act) {
   if (!in_group()) {
@@ -192,14 +231,8 @@ ncclResult_t ncclGroupEnd(void) {
   const std::vector<Use> held = outermost ? std::exchange(group().held, {}) : std::vector<Use>();
   ncclResult_t result = ncclSuccess;
   if (outermost) {
-    for (ncclComm_t comm : std::exchange(group().joining, {})) {
-      result = worse(result, await(comm));
-    }
-    result = worse(result, run_all(std::exchange(group().acts, {})));
-    for (const auto& [comm, messages] : std::exchange(group().to_self, {})) {
-      result = worse(result, pair_up(comm, messages));
-    }
-    if (result != ncclSuccess && result != ncclInProgress) {
+    result = run_gathered();
+    if (is_error(result)) {
       abandon_calls();
       return result;
     }
@@ -212,12 +245,15 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   if (group().depth == 0) {
     return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
   }
-  --group().depth;
-  group().held.clear();
-  group().to_self.clear();
   group().acts.clear();
+  group().to_self.clear();
+  group().joining.clear();
   abandon_calls();
-  return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd is not among what Sennit does");
+  if (--group().depth == 0) {
+    group().refused = ncclSuccess;
+    group().held.clear();
+  }
+  return of_group(refuse(ncclInvalidUsage, "ncclGroupSimulateEnd is not among what Sennit does"));
 }
 
 }  // extern "C"

@@ -14,6 +14,10 @@ bool in_group();
 // A call of the open group, if there is one, is on this communicator.
 void hold_until_end(ncclComm_t comm);
 
+// Of a call: in a group one that is refused is told at its end, too, which makes none of its calls
+// then. A program may ask there alone.
+ncclResult_t of_group(ncclResult_t result);
+
 // Until the group ends: a communicator that joins in the background.
 void join_at_end(ncclComm_t comm);
 // What waits for the other ranks of a communicator: in a group at its end, for this thread may act

@@ -55,7 +55,7 @@ void bind_blocks(const MeasuredCall& call, std::int64_t bytes, Plan& plan) {
   const bool pair = call.collective == Collective::kSendRecv;
   const sm::ArenaShape shape{.ranks = pair ? 2 : call.ranks,
                              .ll_blocks = pair ? 16 : 32,
-                             .ll128_blocks = pair ? kBlocks / 2 : kBlocks,
+                             .wide_blocks = pair ? kBlocks / 2 : kBlocks,
                              .ll128_depth = pair ? 2 : kPacketsOfAWarp};
   Strand& strand = plan.strands.front();
   const bool is_ll = !strand.channels.empty() && always_uses(strand.channels[0], Protocol::kLl);

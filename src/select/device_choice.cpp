@@ -80,9 +80,15 @@ bool suits_copy_engines(Collective collective,
   return false;
 }
 
+// Contributions have no place in the outputs of others; and messages are not agreed about so.
+bool can_be_put(Collective collective) {
+  return !is_reduction(collective) && collective != Collective::kSendRecv &&
+         collective != Collective::kBarrier;
+}
+
 // A kernel that reaches into the buffers of others pays where bytes cost more than meeting does.
 bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
-  return collective != Collective::kSendRecv && collective != Collective::kBarrier && ranks > 1 &&
+  return can_be_put(collective) && ranks > 1 &&
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
@@ -139,13 +145,8 @@ Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, bo
         "these ranks do not use (SENNIT_COPY_ENGINES)",
         wishes.protocol);
   }
-  if (protocol == Protocol::kDirectPut && collective == Collective::kSendRecv) {
-    return fail(Code::kUnsupported, "sends and recvs of GPU ranks have no protocol direct_put yet");
-  }
-  if (protocol != Protocol::kLl && protocol != Protocol::kLl128 && !is_direct) {
-    return fail(Code::kUnsupported,
-                "GPU ranks have no protocol '{}' yet; there are: ll, ll128, direct_get, direct_put",
-                wishes.protocol);
+  if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
+    return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
   }
   return protocol;
 }
@@ -212,12 +213,18 @@ Result<const Algorithm*> find_for(Collective collective,
   return algorithm;
 }
 
-// The call wishes for what kernels run step by step alone, or for their protocol.
-bool wants_steps(Collective collective, const Wishes& wishes) {
+// The call wishes for what kernels run step by step alone: an algorithm of many hops or, of
+// reductions through host memory, slots.
+bool wants_steps(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
+  if (collective == Collective::kSendRecv || collective == Collective::kBarrier) {
+    return false;
+  }
+  const std::string_view by_copies = facts.nvlink ? "" : host_algorithm(collective);
   const bool is_slots = wishes.protocol == name(Protocol::kSlots);
-  const bool has_many_hops = !wishes.algorithm.empty() && !has_direct_kernel(wishes.algorithm);
-  return collective != Collective::kSendRecv && collective != Collective::kBarrier &&
-         (is_slots || (wishes.protocol.empty() && has_many_hops));
+  if (wishes.algorithm.empty() || has_direct_kernel(wishes.algorithm)) {
+    return is_slots && !facts.nvlink && by_copies.empty();
+  }
+  return (is_slots || wishes.protocol.empty()) && wishes.algorithm != by_copies;
 }
 
 Result<DeviceChoice> choose_steps(Collective collective,
@@ -284,10 +291,7 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                          std::int64_t bytes,
                                          const Wishes& wishes,
                                          const DeviceFacts& facts) {
-  const std::string_view by_copies = host_algorithm(collective);
-  const bool is_for_copies =
-      !by_copies.empty() && (wishes.algorithm.empty() || wishes.algorithm == by_copies);
-  if (wants_steps(collective, wishes) && !is_for_copies) {
+  if (wants_steps(collective, wishes, facts)) {
     if (!wishes.path.empty() && !facts.groups.empty()) {
       return fail(Code::kUnsupported,
                   "{} runs step by step, over path nvlink within groups of ranks and path host "
@@ -405,7 +409,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   if (!paths.nvlink) {
     return choose_on_host(collective, shape, wishes);
   }
-  if (wants_steps(collective, wishes) && !(paths.is_wish && paths.host)) {
+  if (wants_steps(collective, wishes, facts) && !(paths.is_wish && paths.host)) {
     return choose_steps(collective, shape, bytes, wishes);
   }
   Wishes on_nvlink = wishes;

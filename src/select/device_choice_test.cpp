@@ -128,11 +128,8 @@ TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
 
 TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
   for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
-    for (const Wishes& wish : {wishes("", "", "ring"),
-                               wishes("", "slots", "ring"),
-                               wishes("", "", "hierarchical"),
-                               wishes("", "slots", "two_shot"),
-                               wishes("", "slots")}) {
+    for (const Wishes& wish :
+         {wishes("", "", "ring"), wishes("", "slots", "ring"), wishes("", "", "hierarchical")}) {
       const DeviceChoice choice = chosen(Collective::kAllReduce, 4, kMega, wish, facts);
       EXPECT_TRUE(choice.by_steps) << wish.algorithm;
       EXPECT_EQ(choice.protocol, Protocol::kSlots);
@@ -148,7 +145,9 @@ TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
     EXPECT_FALSE(
         chosen(Collective::kAllReduce, 4, kMega, wishes("", "ll", "ring"), facts).by_steps);
   }
-  // Through host memory slots are those of copy engines, where they have the algorithm.
+  // Slots of one or two hops are packets over NVLink; through host memory those of copy engines,
+  // where they have the collective.
+  EXPECT_FALSE(chosen(Collective::kAllReduce, 4, 8, wishes("", "slots")).by_steps);
   EXPECT_FALSE(
       chosen(Collective::kAllGather, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
   EXPECT_TRUE(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
@@ -240,25 +239,21 @@ TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
 
 TEST(DeviceChoice, PutsFromTheirSizeOn) {
   const DeviceFacts facts{.copy_engines = true, .puts_from_bytes = 4 * kMega};
-  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, facts).protocol, Protocol::kDirectPut);
+  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, facts).protocol, Protocol::kDirectPut);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega / 2, {}, facts).protocol, Protocol::kLl128);
-  EXPECT_EQ(chosen(Collective::kAllReduce, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kAllGather, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   const DeviceFacts alone{.copy_engines = false, .puts_from_bytes = 4 * kMega};
-  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, alone).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 4 * kMega, {}, alone).protocol, Protocol::kLl128);
 }
 
-// What is reduced is got, the rest is put: that is what the proof is of.
 TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
   const DeviceFacts facts{.copy_engines = true};
   const struct {
     Collective collective;
     const char* algorithm;
     bool in_place;
-  } family[] = {{Collective::kAllReduce, "two_shot", true},
-                {Collective::kReduceScatter, "direct", true},
-                {Collective::kReduce, "direct", true},
-                {Collective::kAllGather, "direct", true},
+  } family[] = {{Collective::kAllGather, "direct", true},
                 {Collective::kAllToAll, "direct", false},
                 {Collective::kBroadcast, "direct", true},
                 {Collective::kBroadcast, "scatter_forward", true},

@@ -11,21 +11,6 @@ namespace {
 
 constexpr int kWhole = 100;  // percent
 
-// There is nowhere to put it: nobody's memory is meant for one contribution.
-void get_what_is_reduced(Strand& strand) {
-  for (const auto& lanes : strand.schedule->ranks) {
-    for (const Lane& lane : lanes) {
-      for (const Step& step : lane.steps) {
-        if (step.kind == StepKind::kRecvReduce) {
-          for (const int channel : step.in) {
-            strand.channels[static_cast<std::size_t>(channel)].protocol = Protocol::kDirectGet;
-          }
-        }
-      }
-    }
-  }
-}
-
 // All ends of the channel are of one group.
 bool stays_in_a_group(const Channel& channel, const std::vector<std::vector<int>>& groups) {
   return std::ranges::any_of(groups, [&](const std::vector<int>& members) {
@@ -85,9 +70,6 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
              choice.protocol,
              kSlots,
              choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
-    if (choice.protocol == Protocol::kDirectPut) {
-      get_what_is_reduced(plan->strands.back());
-    }
   }
   if (choice.host_share > 0) {
     const Collective collective = choice.algorithm->collective;

@@ -38,7 +38,7 @@ TEST_P(DeviceConformance, EveryCollectiveAtEverySizeAndAlignment) {
   all.insert(all.end(), kReducing.begin(), kReducing.end());
   for (const Collective collective : all) {
     for (const char* algorithm : algorithms_of(collective)) {
-      for (const char* protocol : {"ll", "ll128"}) {
+      for (const char* protocol : {"ll", "ll128", "slots"}) {
         for (const std::int64_t count : {0, 1, 3, 240, 1000, 70001}) {
           for (const bool in_place : {false, true}) {
             for (const std::size_t offset : {0, 1}) {
@@ -73,7 +73,8 @@ TEST_P(DeviceConformance, CallsInFlightDoNotDisturbEachOther) {
                        .count = static_cast<std::int64_t>(1 + random() % 500)};
       other.root = is_rooted(other.collective) ? static_cast<int>(random()) % ranks.size() : 0;
       other.root = std::abs(other.root);
-      other.protocol = random() % 2 == 0 ? "ll" : "ll128";
+      constexpr std::array kPackets = {"ll", "ll128", "slots"};
+      other.protocol = kPackets[random() % kPackets.size()];
       for (int rank = 0; rank < ranks.size(); ++rank) {
         ASSERT_EQ(ranks[rank].call(other), SENNIT_OK) << sennit_last_error_message();
       }
@@ -98,7 +99,7 @@ TEST(DeviceTypes, EveryPairOfTheTableHasTheHostsBits) {
       if (!has_operator(dtype, op) || op == ReduceOp::kPremulSum) {
         continue;
       }
-      for (const char* protocol : {"ll", "ll128"}) {
+      for (const char* protocol : {"ll", "ll128", "slots"}) {
         ranks.run({.count = 5003,
                    .dtype = dtype,
                    .op = op,
@@ -115,15 +116,18 @@ TEST(DeviceSizes, ManyRounds) {
     GTEST_SKIP() << "gpu1: needs one GPU";
   }
   DeviceRanks ranks(4);
-  for (const std::int64_t count : {4'000'001, 16 * 1024 * 1024}) {
-    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
-      ranks.run({.collective = collective, .count = count, .root = 0});
-      ASSERT_FALSE(HasFailure());
+  for (const char* protocol : {"ll128", "slots"}) {
+    for (const std::int64_t count : {4'000'001, 16 * 1024 * 1024}) {
+      for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
+        ranks.run({.collective = collective, .count = count, .protocol = protocol});
+        ASSERT_FALSE(HasFailure());
+      }
+      for (const Collective collective :
+           {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllToAll}) {
+        ranks.run({.collective = collective, .count = count / 4, .protocol = protocol});
+        ASSERT_FALSE(HasFailure());
+      }
     }
-    ranks.run({.collective = Collective::kAllGather, .count = count / 4});
-    ranks.run({.collective = Collective::kReduceScatter, .count = count / 4});
-    ranks.run({.collective = Collective::kAllToAll, .count = count / 4});
-    ASSERT_FALSE(HasFailure());
   }
 }
 

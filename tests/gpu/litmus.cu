@@ -70,8 +70,26 @@ __device__ Flag flag_for(std::uint64_t round) {
   return flag_of(kWeakness == Weakness::kShortFlag ? (round & 0xffu) : round, 0x12345u);
 }
 
+// Of the two slots of a reader, that of this round; and the word of its flag, if that lies apart.
+__device__ std::byte* slot_of(std::byte* slots, std::uint64_t round) {
+  return slots + (round & 1) * kPacketBytes;
+}
+__device__ std::uint64_t* word_of(std::byte* slots, std::uint64_t round) {
+  return reinterpret_cast<std::uint64_t*>(slots + 2 * kPacketBytes) + (round & 1) * 16;
+}
+
 template <class P>
-__device__ void put(std::byte* slot, int lane, std::uint64_t round) {
+__device__ void put(std::byte* slots, int lane, std::uint64_t round) {
+  std::byte* const slot = slot_of(slots, round);
+  const auto say = [&] {
+    if constexpr (P::kFlagsApart) {
+      __syncwarp();
+      if (lane == 0) {
+        // Partner: the acquire in read_rounds.
+        store_release_system(word_of(slots, round), flag_for(round).line);
+      }
+    }
+  };
   Unit units[P::kUnits];
   for (int j = 0; j < P::kUnits; ++j) {
     units[j] = content(round, lane, j);
@@ -79,9 +97,11 @@ __device__ void put(std::byte* slot, int lane, std::uint64_t round) {
   if constexpr (kWeakness == Weakness::kFlagFirst) {
     Unit stale[P::kUnits] = {};
     P::store(slot, lane, stale, flag_for(round));
+    say();
     __nanosleep(200);
   }
   P::store(slot, lane, units, flag_for(round));
+  say();
 }
 
 template <class P>
@@ -102,7 +122,7 @@ __device__ void write_rounds(const Setup& s) {
           return;
         }
       }
-      put<P>(s.slots[reader] + (round & 1) * kPacketBytes, lane, round);
+      put<P>(s.slots[reader], lane, round);
     }
   }
 }
@@ -119,15 +139,19 @@ __device__ void read_rounds(const Setup& s, int reader) {
     if (s.slow != 1) {
       take_time(round, 2 + reader);
     }
-    const std::byte* const slot = s.slots[reader] + (round & 1) * kPacketBytes;
+    const std::byte* const slot = slot_of(s.slots[reader], round);
     typename P::Raw raw;
     long long polls = 0;
+    bool is_said = true;
     do {
+      if constexpr (P::kFlagsApart) {
+        is_said = load_acquire_system(word_of(s.slots[reader], round)) == flag_for(round).line;
+      }
       raw = P::load(slot, lane);
       if (++polls > kPatienceOfTest) {
         break;
       }
-    } while (!__all_sync(~0u, P::is_here(raw, lane, flag_for(round))));
+    } while (!__all_sync(~0u, is_said && P::is_here(raw, lane, flag_for(round))));
     if (__any_sync(~0u, polls > kPatienceOfTest)) {
       atomicAdd(&s.errors[2], 1u);
       return;
@@ -147,7 +171,7 @@ __device__ void read_rounds(const Setup& s, int reader) {
 template <class P>
 __global__ void fill_slots(std::byte* slots, std::uint64_t first_round) {
   for (std::uint64_t round = first_round; round < first_round + 2; ++round) {
-    put<P>(slots + (round & 1) * kPacketBytes, static_cast<int>(threadIdx.x), round);
+    put<P>(slots, static_cast<int>(threadIdx.x), round);
   }
 }
 
@@ -172,7 +196,7 @@ void require(cudaError_t error, const char* what) {
 struct Gpu {
   int device = 0;
   cudaStream_t stream = nullptr;
-  std::byte* memory = nullptr;  // two packets, then a page of words
+  std::byte* memory = nullptr;  // two packets and words of flags, then a page of words
 };
 
 // The writer on the first, readers on the next ones, as far as there are GPUs.
@@ -273,6 +297,7 @@ int main(int argc, char** argv) {
       const int some = rounds / test.share;
       good = run<Ll>(test, readers, some, gpus, "ll") && good;
       good = run<Ll128>(test, readers, some, gpus, "ll128") && good;
+      good = run<Slots>(test, readers, some, gpus, "slots") && good;
     }
   }
   return good ? 0 : 1;

@@ -93,7 +93,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DeviceSteps, ::testing::Values(2, 3, 4, 8));
 
 class DeviceStepsOfFour : public DeviceSteps {};
 
+// Over two paths, where slots of reductions go step by step whatever the hops.
 TEST_P(DeviceStepsOfFour, EveryTypeOfTheTable) {
+  setenv("SENNIT_DEVICE_GROUP", "2", 1);
   DeviceRanks ranks(GetParam());
   for (const Dtype dtype : kDtypes) {
     for (const ReduceOp op : kReduceOps) {

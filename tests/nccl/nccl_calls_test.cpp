@@ -1,16 +1,13 @@
-// The interface of NCCL on host ranks: what its calls compute, and its groups in all their forms.
+// The interface of NCCL on host ranks: what its calls compute, and its communicators.
 #include "nccl/nccl_ranks.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <numeric>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,12 +26,6 @@ class HostRanks : public testing::Environment {
 };
 const testing::Environment* const kHostRanks =
     testing::AddGlobalTestEnvironment(new HostRanks);  // NOLINT: GoogleTest deletes it
-
-std::vector<float> values(int rank, std::size_t count) {
-  std::vector<float> all(count);
-  std::iota(all.begin(), all.end(), static_cast<float>(10000 * rank));
-  return all;
-}
 
 TEST(NcclCalls, ComputeWhatTheyAreNamedFor) {
   run_ranks(kRanks, [](int rank, ncclComm_t comm) {
@@ -159,129 +150,6 @@ TEST(NcclCalls, RefuseWhatIsNoneByName) {
     EXPECT_EQ(ncclGroupSimulateEnd(nullptr), ncclInvalidUsage);
     EXPECT_DONE(all_reduce(ncclFloat32, ncclSum));
     EXPECT_EQ(x, 2);
-  });
-}
-
-// ---- Groups ----
-
-TEST(NcclGroups, OneThreadMakesAllRanksAndTheirCalls) {
-  const Comms comms = make_in_group(kRanks);
-  std::vector<std::vector<float>> in;
-  std::vector<float> out(kRanks);
-  EXPECT_DONE(ncclGroupStart());
-  for (int rank = 0; rank < kRanks; ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    in.push_back(values(rank, 1));
-    EXPECT_DONE(ncclAllReduce(in[r].data(), &out[r], 1, ncclFloat32, ncclSum, comms[r], nullptr));
-  }
-  EXPECT_DONE(ncclGroupEnd());
-  EXPECT_EQ(out, std::vector<float>(kRanks, 60000));
-  destroy(comms);
-}
-
-TEST(NcclGroups, InitAllMakesAllRanks) {
-  Comms comms(3);
-  ASSERT_DONE(ncclCommInitAll(comms.data(), 3, nullptr));
-  for (int rank = 0; rank < 3; ++rank) {
-    int found = -1;
-    EXPECT_DONE(ncclCommUserRank(comms[static_cast<std::size_t>(rank)], &found));
-    EXPECT_EQ(found, rank);
-    EXPECT_DONE(ncclCommCount(comms[static_cast<std::size_t>(rank)], &found));
-    EXPECT_EQ(found, 3);
-  }
-  destroy(comms);
-}
-
-TEST(NcclGroups, OneThreadSplitsAllRanks) {
-  const Comms comms = make_in_group(kRanks);
-  Comms halves(kRanks);
-  EXPECT_DONE(ncclGroupStart());
-  for (int rank = 0; rank < kRanks; ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    const int color = rank == 3 ? -1 : rank % 2;
-    EXPECT_DONE(ncclCommSplit(comms[r], color, -rank, &halves[r], nullptr));
-  }
-  EXPECT_DONE(ncclGroupEnd());
-  EXPECT_EQ(halves[3], nullptr);
-  int rank = -1;
-  EXPECT_DONE(ncclCommUserRank(halves[0], &rank));
-  EXPECT_EQ(rank, 1) << "ordered by key";
-  EXPECT_DONE(ncclCommCount(halves[1], &rank));
-  EXPECT_EQ(rank, 1);
-  destroy(halves);
-  destroy(comms);
-}
-
-// Every rank sends to every other, in an order of its own; among it collectives on two
-// communicators, nested groups, and messages of any length.
-TEST(NcclGroups, AnyMixInAnyOrderEnds) {
-  run_ranks(kRanks, [](int rank, ncclComm_t comm) {
-    ncclComm_t second = nullptr;
-    ASSERT_DONE(ncclCommSplit(comm, 0, rank, &second, nullptr));
-    for (unsigned round = 0; round < 20; ++round) {
-      std::mt19937 shared(round);
-      const std::size_t count = std::uniform_int_distribution<std::size_t>(0, 200'000)(shared);
-      std::mt19937 own(round * kRanks + static_cast<unsigned>(rank));
-      const std::vector<float> in = values(rank, count);
-      std::vector<std::vector<float>> out(kRanks, std::vector<float>(count));
-      std::vector<float> sums(2, static_cast<float>(rank));
-      std::vector<std::function<ncclResult_t()>> calls;
-      for (int peer = 0; peer < kRanks; ++peer) {
-        calls.emplace_back(
-            [&, peer] { return ncclSend(in.data(), count, ncclFloat32, peer, comm, nullptr); });
-        calls.emplace_back([&, peer] {
-          return ncclRecv(
-              out[static_cast<std::size_t>(peer)].data(), count, ncclFloat32, peer, comm, nullptr);
-        });
-      }
-      for (const bool other : {false, true}) {
-        calls.emplace_back([&, other] {
-          return ncclAllReduce(
-              &sums[other], &sums[other], 1, ncclFloat32, ncclSum, other ? second : comm, nullptr);
-        });
-      }
-      std::ranges::shuffle(calls, own);
-      EXPECT_DONE(ncclGroupStart());
-      for (const auto& call : calls) {
-        EXPECT_DONE(ncclGroupStart());
-        EXPECT_DONE(call());
-        EXPECT_DONE(ncclGroupEnd());
-      }
-      EXPECT_DONE(ncclGroupEnd());
-      EXPECT_EQ(sums, std::vector<float>(2, 6));
-      for (int peer = 0; peer < kRanks; ++peer) {
-        EXPECT_EQ(out[static_cast<std::size_t>(peer)], values(peer, count));
-      }
-    }
-    EXPECT_DONE(ncclCommDestroy(second));
-  });
-}
-
-TEST(NcclGroups, WhatARankSendsItselfItMustReceiveInTheSameGroup) {
-  run_ranks(1, [](int /*rank*/, ncclComm_t comm) {
-    const std::vector<float> in = values(3, kCount);
-    std::vector<float> out(kCount);
-    const auto send = [&] { return ncclSend(in.data(), kCount, ncclFloat32, 0, comm, nullptr); };
-    const auto receive = [&](std::size_t count) {
-      return ncclRecv(out.data(), count, ncclFloat32, 0, comm, nullptr);
-    };
-    EXPECT_EQ(send(), ncclInvalidUsage) << "outside a group it could only wait for ever";
-    EXPECT_DONE(ncclGroupStart());
-    EXPECT_DONE(send());
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-    EXPECT_EQ(ncclGetLastError(comm),
-              std::string("a rank sends itself 1 messages in a group that receives 0"));
-    EXPECT_DONE(ncclGroupStart());
-    EXPECT_DONE(receive(kCount - 1));
-    EXPECT_DONE(send());
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-    EXPECT_DONE(ncclGroupStart());
-    EXPECT_DONE(ncclRecv(nullptr, 0, ncclFloat32, 0, comm, nullptr));
-    EXPECT_DONE(ncclSend(nullptr, 0, ncclFloat32, 0, comm, nullptr));
-    EXPECT_DONE(receive(kCount));
-    EXPECT_DONE(send());
-    EXPECT_DONE(ncclGroupEnd());
-    EXPECT_EQ(out, in);
   });
 }
 

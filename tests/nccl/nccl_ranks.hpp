@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <functional>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -15,6 +17,13 @@
 namespace sennit_nccl_test {
 
 using Comms = std::vector<ncclComm_t>;
+
+// Numbers that tell rank and place.
+inline std::vector<float> values(int rank, std::size_t count) {
+  std::vector<float> all(count);
+  std::iota(all.begin(), all.end(), static_cast<float>(10000 * rank));
+  return all;
+}
 
 // Ranks as threads, each with its communicator.
 inline void run_ranks(int ranks, const std::function<void(int, ncclComm_t)>& body) {

@@ -15,7 +15,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 SNAPSHOTS = Path(__file__).resolve().parent / "snapshots"
 COMMANDS = (
     *("bench", "verify", "algorithms", "show", "simulate", "explain", "reproduce"),
-    *("tune", "machine", "info", "doctor"),
+    *("tune", "machine", "info", "doctor", "bench ddp"),
 )
 
 
@@ -23,7 +23,8 @@ COMMANDS = (
 def test_help_is_the_committed_text(sennit_command: Command, command: str) -> None:
     answer = sennit_command(*command.split(), "--help")
     assert answer.returncode == 0
-    assert answer.stdout == (SNAPSHOTS / f"help-{command or 'sennit'}.txt").read_text()
+    name = command.replace(" ", "-") or "sennit"
+    assert answer.stdout == (SNAPSHOTS / f"help-{name}.txt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,8 @@ def test_help_is_the_committed_text(sennit_command: Command, command: str) -> No
     [
         (["nonsense"], "No such command 'nonsense'"),
         (["bench", "nonsense"], "'nonsense' is not one of"),
+        (["bench", "ddp", "nonsense"], "'nonsense' is not one of"),
+        (["bench", "ddp", "--against", "nccl"], "nccl is no rival with --executor host"),
         (["bench", "-b", "eight"], "'eight' is no size"),
         (["bench", "-d", "float128"], "'float128' is none of float32"),
         (["bench", "-r", "first"], "'first' is neither a rank nor 'rotate'"),

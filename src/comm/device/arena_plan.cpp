@@ -11,8 +11,10 @@ constexpr std::size_t kPage = 4096;
 
 constexpr std::size_t in_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// Fewer blocks get more packets each: a round moves as much.
-constexpr int kWarpPackets = 512;
+// Fewer blocks get more packets each: a round moves as much. Rounds of large messages are longer,
+// since blocks come to a short stand at the end of each.
+constexpr int kLl128WarpPackets = 256;
+constexpr int kSlotsWarpPackets = 512;
 
 // An SM stores some 43 GB/s, so these fill a wire of 390 GB/s three times over: as many as hide the
 // waits between steps. Not measured.
@@ -24,10 +26,18 @@ ArenaPlan on_devices(int ranks, int blocks) {
           .ranks = ranks,
           .shape = {.ranks = ranks,
                     .ll_blocks = std::min(32, blocks),
-                    .ll128_blocks = blocks,
-                    .ll128_depth = std::max(1, kWarpPackets / blocks)},
+                    .wide_blocks = blocks,
+                    .ll128_depth = std::max(1, kLl128WarpPackets / blocks),
+                    .slots_depth = std::max(1, kSlotsWarpPackets / blocks)},
           // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
-          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = 16, .ll128_blocks = 64},
+          // An answer takes about as long as 2 MB on their way, and there are two generations.
+          .pair_shape = {.ranks = 2,
+                         .one_way = true,
+                         .phases = 1,
+                         .ll_blocks = 16,
+                         .wide_blocks = 64,
+                         .ll128_depth = 4,
+                         .slots_depth = 8},
           .mailbox = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};
 }
 
@@ -40,8 +50,9 @@ ArenaPlan on_host(int ranks, int blocks) {
   const std::size_t slot_bytes = kStepSlotBytes / (ranks <= kFewRanks ? 2 : 4);
   return {.place = ArenaPlace::kHost,
           .ranks = ranks,
-          .shape = {.ranks = ranks, .ll_blocks = ll_blocks, .ll128_blocks = 0},
-          .pair_shape = {.ranks = 2, .phases = 1, .ll_blocks = ll_blocks, .ll128_blocks = 0},
+          .shape = {.ranks = ranks, .ll_blocks = ll_blocks, .wide_blocks = 0},
+          .pair_shape =
+              {.ranks = 2, .one_way = true, .phases = 1, .ll_blocks = ll_blocks, .wide_blocks = 0},
           .mailbox = {.blocks = ll_blocks, .slot_bytes = slot_bytes}};
 }
 

@@ -9,10 +9,6 @@
 namespace sennit {
 namespace {
 
-sm::Packets packets_of(Protocol protocol) {
-  return protocol == Protocol::kLl ? sm::Packets::kLl : sm::Packets::kLl128;
-}
-
 // Byte of a range at which the last packets of the last block begin.
 std::int64_t last_block(const sm::Geometry& g, sm::Packets packets) {
   return (std::int64_t{g.rounds} * g.blocks - 1) * g.warps * g.depth * payload_bytes(packets);
@@ -37,6 +33,12 @@ int place_of(const Operation& operation, int rank) {
 }
 
 }  // namespace
+
+sm::Packets DeviceComm::packets_of(Protocol protocol) {
+  return protocol == Protocol::kLl      ? sm::Packets::kLl
+         : protocol == Protocol::kLl128 ? sm::Packets::kLl128
+                                        : sm::Packets::kSlots;
+}
 
 DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
     : driver_(driver),
@@ -83,7 +85,9 @@ DeviceComm::~DeviceComm() {
 }
 
 Status DeviceComm::preload() {
-  SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel()));
+  for (const int calls : {sm::kFewPairCalls, sm::kMaxPairCalls}) {
+    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(calls)));
+  }
   SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel()));
   for (const sm::KernelKind kind : sm::kKernelKinds) {
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
@@ -234,6 +238,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   sm::bind(program.direct, op.count, element_bytes, direct);
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
+  direct.packets = program.packets;
   direct.layout = memory_->shape().layout(program.packets);
   direct.deadline_ns = deadline_ns(op);
   direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));

@@ -133,6 +133,7 @@ class DeviceComm {
   // For a call that all ranks have agreed not to run by copy engines.
   Result<DeviceChoice> choose_kernel(const Operation& operation) const;
   static bool is_for_streams(const DeviceChoice& choice);
+  static sm::Packets packets_of(Protocol protocol);
   struct Proved {
     std::shared_ptr<const Plan> plan;
     Proof proof;
@@ -164,13 +165,13 @@ class DeviceComm {
   Status messages(std::span<const Call> calls);
   Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
   // Null: for kernels.
-  Result<const Copying*> plan_message(const Operation& operation);
+  Result<MessagePlan> plan_message(const Call& call);
   void log(const MessagePlan& plan);
   Status decide(std::vector<MessagePlan>& plans);
   Status decide(MessagePlan& plan, const stream::GroupId& group);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
-  Status launch_pairs(std::span<const Operation* const> operations, void* stream);
-  [[nodiscard]] sm::PairCall pair_call(const Operation& operation) const;
+  Status launch_pairs(std::span<const MessagePlan* const> plans, void* stream);
+  [[nodiscard]] sm::PairCall pair_call(const MessagePlan& plan) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;
   [[nodiscard]] Verdict explain_absence() const;

@@ -11,11 +11,6 @@
 namespace sennit {
 namespace {
 
-// A function of what both ends know.
-sm::Packets packets_of_message(std::int64_t bytes, const DeviceFacts& facts) {
-  return bytes <= kLlUpToBytes || !facts.nvlink ? sm::Packets::kLl : sm::Packets::kLl128;
-}
-
 // The streams of the calls but that of the first, each once.
 std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
   std::vector<void*> others;
@@ -34,12 +29,16 @@ std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
 struct DeviceComm::MessagePlan {
   const Operation* operation = nullptr;
   void* stream = nullptr;
+  sm::Packets packets = sm::Packets::kLl;   // of kernels
   const Copying* copying = nullptr;         // null: for kernels
   std::optional<stream::Message> copies{};  // as both ends have decided; none: kernels run it
 
   [[nodiscard]] CallWords words() const {
-    return words_of(*operation, copying != nullptr ? copying->plan_hash : 0);
+    return words_of(*operation, copying != nullptr ? copying->plan_hash : packets_word());
   }
+
+  // In place of a plan's hash: kernels of other packets would not meet.
+  [[nodiscard]] std::uint64_t packets_word() const { return static_cast<std::uint64_t>(packets); }
 
   // See stream::GroupId; of what is for copy engines.
   static std::uint32_t partners(const std::vector<MessagePlan>& plans, int rank) {
@@ -54,16 +53,27 @@ struct DeviceComm::MessagePlan {
   }
 };
 
-Result<const DeviceComm::Copying*> DeviceComm::plan_message(const Operation& op) {
+Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
+  const Operation& op = call.operation;
+  MessagePlan plan{.operation = &op, .stream = call.stream};
   if (op.count == 0) {
-    return nullptr;
+    return plan;
   }
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
   facts.host_slots = 0;  // no message goes through rings
   SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, facts));
-  return choice.protocol == Protocol::kDirectGet ? find_copying(op, choice)
-                                                 : Result<const Copying*>(nullptr);
+  plan.packets = packets_of(choice.protocol);
+  if (choice.protocol == Protocol::kDirectGet) {
+    SENNIT_ASSIGN_OR_RETURN(plan.copying, find_copying(op, choice));
+    // Where the ends cannot agree about the sender's buffer.
+    facts.copy_engines = false;
+    Operation by_kernels = op;
+    by_kernels.wishes.protocol.clear();
+    SENNIT_ASSIGN_OR_RETURN(const DeviceChoice other, choose(by_kernels, facts));
+    plan.packets = packets_of(other.protocol);
+  }
+  return plan;
 }
 
 Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
@@ -78,8 +88,7 @@ Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
   std::vector<MessagePlan> plans;
   for (const Call& call : calls) {
     SENNIT_RETURN_IF_ERROR(check(call.operation));
-    SENNIT_ASSIGN_OR_RETURN(const Copying* const copying, plan_message(call.operation));
-    plans.push_back({.operation = &call.operation, .stream = call.stream, .copying = copying});
+    SENNIT_ASSIGN_OR_RETURN(plans.emplace_back(), plan_message(call));
   }
   return plans;
 }
@@ -146,13 +155,13 @@ Status DeviceComm::messages(std::span<const Call> calls) {
 }
 
 Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* stream) {
-  std::vector<const Operation*> of_kernels;
+  std::vector<const MessagePlan*> of_kernels;
   std::vector<stream::Message> of_copy_engines;
   for (const MessagePlan& plan : plans) {
     if (plan.copies) {
       of_copy_engines.push_back(*plan.copies);
     } else if (plan.operation->count > 0) {
-      of_kernels.push_back(plan.operation);
+      of_kernels.push_back(&plan);
     }
   }
   std::function<Status()> launch;
@@ -170,7 +179,8 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
   return status.ok() ? status : give_up(status);
 }
 
-sm::PairCall DeviceComm::pair_call(const Operation& op) const {
+sm::PairCall DeviceComm::pair_call(const MessagePlan& plan) const {
+  const Operation& op = *plan.operation;
   const int from = op.is_send ? world_.rank() : op.peer;
   const int to = op.is_send ? op.peer : world_.rank();
   const DeviceMemory::Pair pair = memory_->pair(from, to);
@@ -181,7 +191,7 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   call.states = pair.states;
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
-  call.packets = packets_of_message(bytes, facts_);
+  call.packets = plan.packets;
   call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
@@ -197,22 +207,22 @@ sm::PairCall DeviceComm::pair_call(const Operation& op) const {
   const int limit = memory_->block_limit() / 2;
   sm::apply(sm::geometry_for(bytes, call.packets, memory_->pair_shape(), std::max(1, limit)), call);
   call.deadline_ns = deadline_ns(op);
-  call.fingerprint = fingerprint_of(words_of(op, 0));
+  call.fingerprint = fingerprint_of(words_of(op, plan.packets_word()));
   return call;
 }
 
 // One kernel for all.
-Status DeviceComm::launch_pairs(std::span<const Operation* const> operations, void* stream) {
+Status DeviceComm::launch_pairs(std::span<const MessagePlan* const> plans, void* stream) {
   std::vector<PairEnd> ends;
-  for (const Operation* const op : operations) {
-    ends.push_back({op->peer, op->is_send});
+  for (const MessagePlan* const plan : plans) {
+    ends.push_back({plan->operation->peer, plan->operation->is_send});
   }
   sm::PairCalls pairs;
   int used = 0;
   for (const std::vector<std::size_t>& chain : group_order(ends, world_.rank(), world_.size())) {
     for (const std::size_t index : chain) {
       sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
-      pair = pair_call(*operations[index]);
+      pair = pair_call(*plans[index]);
       pairs.blocks = std::max(pairs.blocks, pair.blocks);
     }
     pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);
@@ -228,7 +238,7 @@ Status DeviceComm::launch_pairs(std::span<const Operation* const> operations, vo
                           stream);
   }
   return driver_.launch(
-      sm::pairs_kernel(),
+      sm::pairs_kernel(used),
       {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
       &pairs,
       stream);

@@ -18,21 +18,8 @@ float value(int rank, std::int64_t i) {
   return static_cast<float>((i * 37 + std::int64_t{rank} * 1001) % 977 - 400) / 7.0F;
 }
 
-void add_floats(std::byte* sum, const std::byte* operand, std::int64_t count) {
-  for (std::int64_t at = 0; at < count; at += 4) {
-    float a = 0;
-    float b = 0;
-    std::memcpy(&a, sum + at, 4);
-    std::memcpy(&b, operand + at, 4);
-    a += b;
-    std::memcpy(sum + at, &a, 4);
-  }
-}
-
-std::function<void()> put_floats(const void* /*kernel*/, const void* parameters) {
-  return [call = *static_cast<const sm::PutCall*>(parameters)] {
-    sm::FakePut(call, add_floats).run();
-  };
+std::function<void()> put_bytes(const void* /*kernel*/, const void* parameters) {
+  return [call = *static_cast<const sm::PutCall*>(parameters)] { sm::FakePut(call).run(); };
 }
 
 class PuttingGpus : public FakeGpus {
@@ -66,23 +53,9 @@ class PuttingGpus : public FakeGpus {
 
 void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
 
-TEST_F(PuttingGpus, ReduceOutOfTheInputsOfOthersAndIntoTheirOutputs) {
-  run([](Rank& rank) {
-    rank.cuda->run_kernels(put_floats);
-    fill(rank, kCount, kCount, rank.rank == 1);
-    expect_ok(rank.call(wished(rank, Collective::kAllReduce, kCount)));
-    rank.finish();
-    EXPECT_EQ(rank.launches(), 1);
-    for (std::int64_t i = 0; i < kCount; ++i) {
-      const float sum = value(0, i) + value(1, i) + value(2, i) + value(3, i);
-      ASSERT_EQ(found(rank, i), sum) << "rank " << rank.rank << ", element " << i;
-    }
-  });
-}
-
 TEST_F(PuttingGpus, MoveBlocksStraightToWhereTheyBelong) {
   run([](Rank& rank) {
-    rank.cuda->run_kernels(put_floats);
+    rank.cuda->run_kernels(put_bytes);
     fill(rank, kCount * kRanks, kCount * kRanks, false);
     for (int i = 0; i < 3; ++i) {
       expect_ok(rank.call(wished(rank, Collective::kAllToAll, kCount)));
@@ -98,7 +71,7 @@ TEST_F(PuttingGpus, MoveBlocksStraightToWhereTheyBelong) {
 
 TEST_F(PuttingGpus, PassOnWhatHasArrived) {
   run([](Rank& rank) {
-    rank.cuda->run_kernels(put_floats);
+    rank.cuda->run_kernels(put_bytes);
     fill(rank, kCount, kCount, false);
     Operation op = wished(rank, Collective::kBroadcast, kCount);
     op.root = 2;
@@ -113,7 +86,7 @@ TEST_F(PuttingGpus, PassOnWhatHasArrived) {
 
 TEST_F(PuttingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {
-    rank.cuda->run_kernels(put_floats);
+    rank.cuda->run_kernels(put_bytes);
     fill(rank, kCount, kCount * kRanks, false);
     const Operation op = wished(rank, Collective::kAllGather, kCount);
     expect_ok(rank.call(op));  // maps the buffers
@@ -149,9 +122,7 @@ TEST_F(PuttingGpus, LeaveToPacketsWhatTheyMayNot) {
       return was_put(rank);
     };
     EXPECT_FALSE(call(wished(rank, Collective::kAllToAll, kCount))) << "in place";
-    Operation scaled = wished(rank, Collective::kAllReduce, kCount);
-    scaled.op = ReduceOp::kPremulSum;
-    EXPECT_FALSE(call(scaled));
+    EXPECT_FALSE(call(wished(rank, Collective::kAllReduce, kCount)));
 
     fill(rank, kCount, kCount * kRanks, false);
     EXPECT_FALSE(call(wished(rank, Collective::kAllGather, kCount - 1))) << "blocks lie otherwise";
@@ -175,14 +146,14 @@ TEST_F(PuttingGpus, RefuseAWishThatCannotBeMet) {
 TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   options_.deadline_s = 2;
   run([this](Rank& rank) {
-    rank.cuda->run_kernels(put_floats);
-    fill(rank, kCount, kCount, false);
+    rank.cuda->run_kernels(put_bytes);
+    fill(rank, kCount, kCount * kRanks, false);
     const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
     if (rank.rank == 3) {
       const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
       ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
     }
-    expect_ok(rank.call(wished(rank, Collective::kAllReduce, kCount)));
+    expect_ok(rank.call(wished(rank, Collective::kAllGather, kCount)));
     if (rank.rank != 3) {
       const Status status = failure_of(rank);
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
@@ -194,9 +165,12 @@ TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   });
 }
 
-TEST_F(PuttingGpus, AreNotForMessages) {
+TEST_F(PuttingGpus, AreNotForReductionsAndMessages) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount, false);
+    const Status sum = rank.call(wished(rank, Collective::kAllReduce, kCount));
+    EXPECT_EQ(sum.code(), Code::kUnsupported);
+    EXPECT_NE(sum.message().find("direct_put"), std::string::npos) << sum.message();
     Operation op = wished(rank, Collective::kSendRecv, kCount);
     op.is_send = rank.rank % 2 == 0;
     op.peer = rank.rank ^ 1;

@@ -31,11 +31,10 @@ Result<const DeviceComm::Putting*> DeviceComm::find_putting(const Operation& ope
               .first->second;
 }
 
-// As far as this rank knows. Units of 16 bytes are moved whole, and nobody scales what others read.
+// As far as this rank knows. Units of 16 bytes are moved whole.
 bool DeviceComm::can_put(const Operation& operation, const Putting& putting) const {
   return begins_a_unit(operation.send) && begins_a_unit(operation.recv) &&
          sm::lies_alike(putting.program, elements_of(operation)) &&
-         !(is_reduction(operation.collective) && operation.op == ReduceOp::kPremulSum) &&
          (putting.may_be_in_place || !is_in_place(operation, world_.rank(), world_.size()));
 }
 
@@ -44,12 +43,10 @@ Result<bool> DeviceComm::put(const Call& call, const DeviceChoice& choice) {
   SENNIT_ASSIGN_OR_RETURN(const Putting* const putting, find_putting(op, choice));
   announce(op, putting->plan_hash);
   SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(call.stream));
-  const auto peers = copy_engines_->agreement().reach(
-      {.input = putting->program.reads_inputs ? op.send : nullptr,
-       .output = putting->program.writes_outputs ? op.recv : nullptr,
-       .takes_part = can_put(op, *putting),
-       .is_capturing = is_capturing,
-       .trouble = trouble_of(op)});
+  const auto peers = copy_engines_->agreement().reach({.output = op.recv,
+                                                       .takes_part = can_put(op, *putting),
+                                                       .is_capturing = is_capturing,
+                                                       .trouble = trouble_of(op)});
   if (!peers.ok()) {
     return give_up(peers.status());
   }
@@ -67,12 +64,11 @@ Status DeviceComm::launch_put(const Call& call,
                               const std::vector<stream::Buffers>& peers) {
   const Operation& op = call.operation;
   const sm::Elements elements = elements_of(op);
-  sm::PutBuffers buffers;
+  sm::PutBuffers buffers{.input = static_cast<const std::byte*>(op.send), .outputs = {}};
   sm::PutCall put;
   for (int rank = 0; rank < world_.size(); ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     const bool is_own = rank == world_.rank();
-    buffers.inputs[at] = is_own ? static_cast<const std::byte*>(op.send) : peers[at].input;
     buffers.outputs[at] = is_own ? static_cast<std::byte*>(op.recv) : peers[at].output;
     put.words[at] = memory_->put_words(rank);
   }
@@ -87,9 +83,7 @@ Status DeviceComm::launch_put(const Call& call,
       sm::chunks_of(0, sm::longest_range(putting.program.own.problem, op.count, elements.bytes));
   put.blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(
       chunks, 1, std::min(memory_->block_limit(), memory_->shape().most_blocks())));
-  constexpr auto kKind = sm::KernelKind::kPut;
-  return driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kKind, op.dtype, op.op)
-                                                    : sm::moving_kernel(kKind),
+  return driver_.launch(sm::moving_kernel(sm::KernelKind::kPut),
                         {.blocks = static_cast<unsigned>(put.blocks), .threads = sm::kThreads},
                         &put,
                         call.stream);

@@ -237,8 +237,11 @@ TEST_F(SteppingGpus, RunThroughHostMemoryWhereNothingElseIsThere) {
   comm_config_.device = "cuda";
   run([](Rank& rank) {
     fill(rank, kCount, kCount);
-    for (const std::string algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
-      expect_ok(rank.call(wished(rank, Collective::kAllReduce, algorithm)));
+    for (const std::string algorithm :
+         {"ring", "hierarchical", "hierarchical_sliced", "one_shot", "two_shot"}) {
+      Operation op = wished(rank, Collective::kAllReduce, algorithm);
+      op.wishes.protocol = "slots";
+      expect_ok(rank.call(op));
       rank.finish();
       check_sum(rank, algorithm);
     }

@@ -1,5 +1,6 @@
 // FakeDirectKernel, for tests without a GPU: what the kernels of the direct family do with a call
-// in Ll packets (exec/sm/direct_kernel.cuh), by one thread of the host. Reductions add bytes.
+// in packets of Ll or Slots (exec/sm/direct_kernel.cuh), by one thread of the host. Reductions add
+// bytes.
 //
 //   rank.cuda->run_kernels(fake_direct_kernel);   // calls that are not small, as when unaligned
 #pragma once
@@ -7,7 +8,6 @@
 #include "exec/sm/direct_call.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -20,7 +20,11 @@ namespace sennit::tests {
 template <class Call>
 class FakeDirectKernel {
  public:
-  FakeDirectKernel(const Call& call, int block) : call_(call), block_(block) {}
+  FakeDirectKernel(const Call& call, int block)
+      : call_(call),
+        block_(block),
+        has_flags_apart_(call.packets == sm::Packets::kSlots),
+        payload_(sm::payload_bytes(call.packets)) {}
 
   void run() {
     sm::BlockState& state = call_.states[block_];
@@ -32,7 +36,9 @@ class FakeDirectKernel {
         await_free(unheard);
       }
       for_each_packet([&] { push(); });
+      publish(0);
       for_each_packet([&] { call_.arrival == sm::Arrival::kReduce ? reduce() : arrive(0); });
+      publish(1);
       for_each_packet([&] { arrive(1); });
       if (call_.arrival != sm::Arrival::kReduce) {
         for_each_packet([&] { copy_own(); });
@@ -43,8 +49,7 @@ class FakeDirectKernel {
   }
 
  private:
-  static constexpr std::int64_t kPayload = sm::payload_bytes(sm::Packets::kLl);
-  using Payload = std::array<std::byte, kPayload>;
+  using Payload = std::vector<std::byte>;
 
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
 
@@ -58,7 +63,7 @@ class FakeDirectKernel {
   void for_each_packet(Function function) {
     for (step_ = 0; step_ < call_.depth; ++step_) {
       for (warp_ = 0; warp_ < call_.warps && alive_; ++warp_) {
-        at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * kPayload;
+        at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * payload_;
         function();
       }
     }
@@ -83,7 +88,35 @@ class FakeDirectKernel {
     const sm::LlFlags flags = sm::ll_flags(round_, call_.fingerprint);
     return word % 2 == 0 ? flags.even : flags.odd;
   }
+  // Of all packets of a warp's round, where they carry none.
+  [[nodiscard]] std::uint64_t line_flag() const {
+    return round_ << 20 | (call_.fingerprint & 0xfffffU);
+  }
+  std::atomic_ref<std::uint64_t> flag_word(int owner, int source, int phase, int warp) const {
+    const sm::ArenaLayout& l = call_.layout;
+    std::byte* const words = call_.arenas[static_cast<std::size_t>(owner)] + l.flags +
+                             static_cast<std::size_t>(round_ & 1) * l.flags_generation +
+                             static_cast<std::size_t>(phase) * l.flags_phase +
+                             static_cast<std::size_t>(source) * l.flags_source;
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_ * sm::kWarps + warp]);
+  }
+  void publish(int phase) const {
+    for (int warp = 0; warp < call_.warps && has_flags_apart_ && alive_; ++warp) {
+      for (int peer = 0; peer < call_.ranks; ++peer) {
+        const std::int64_t length =
+            phase == 0 ? call_.push[static_cast<std::size_t>(peer)].length : call_.own_to.length;
+        if (has(phase == 0 ? call_.push_to : call_.forward_to, peer) &&
+            first_packet_ * payload_ < length) {
+          flag_word(peer, call_.rank, phase, warp).store(line_flag(), std::memory_order_release);
+        }
+      }
+    }
+  }
   void store(std::byte* to, const Payload& payload) const {
+    if (has_flags_apart_) {
+      std::memcpy(to, payload.data(), payload.size());
+      return;
+    }
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {
       std::uint32_t data = 0;
       std::memcpy(&data, payload.data() + word * 4, 4);
@@ -91,8 +124,16 @@ class FakeDirectKernel {
           .store(std::uint64_t{flag(word)} << 32 | data, std::memory_order_relaxed);
     }
   }
-  Payload await(std::byte* from) {
-    Payload payload{};
+  Payload await(int source, int phase) {
+    std::byte* const from = packet(call_.rank, source, phase);
+    Payload payload(static_cast<std::size_t>(payload_));
+    if (has_flags_apart_) {
+      const auto word = flag_word(call_.rank, source, phase, warp_);
+      while (word.load(std::memory_order_acquire) != line_flag() && may_go_on()) {
+      }
+      std::memcpy(payload.data(), from, payload.size());
+      return payload;
+    }
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {
       const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
       std::uint64_t found = there.load(std::memory_order_relaxed);
@@ -122,11 +163,11 @@ class FakeDirectKernel {
     alive_ = false;
   }
 
-  static std::size_t bytes(std::int64_t left) {
-    return static_cast<std::size_t>(std::min(left, kPayload));
+  [[nodiscard]] std::size_t bytes(std::int64_t left) const {
+    return static_cast<std::size_t>(std::min(left, payload_));
   }
   Payload read(sm::ByteRange range) const {
-    Payload payload{};
+    Payload payload(static_cast<std::size_t>(payload_));
     std::memcpy(payload.data(), call_.input + range.begin + at_, bytes(range.length - at_));
     return payload;
   }
@@ -138,7 +179,7 @@ class FakeDirectKernel {
 
   void tell_started() const {
     for (int peer = 0; peer < call_.ranks; ++peer) {
-      const std::int64_t first = first_packet_ * kPayload;
+      const std::int64_t first = first_packet_ * payload_;
       const bool told =
           (has(call_.push_to, peer) && first < call_.push[static_cast<std::size_t>(peer)].length) ||
           (has(call_.forward_to, peer) && first < call_.own_to.length);
@@ -156,7 +197,7 @@ class FakeDirectKernel {
     }
   }
   [[nodiscard]] std::uint32_t unheard_of() const {
-    const std::int64_t first = first_packet_ * kPayload;
+    const std::int64_t first = first_packet_ * payload_;
     std::uint32_t unheard = 0;
     for (int r = 0; r < call_.ranks; ++r) {
       const auto source = static_cast<std::size_t>(r);
@@ -192,7 +233,7 @@ class FakeDirectKernel {
       if (!has(call_.arrive_from[static_cast<std::size_t>(phase)], source) || at_ >= range.length) {
         continue;
       }
-      const Payload payload = await(packet(call_.rank, source, phase));
+      const Payload payload = await(source, phase);
       write(range, payload);
       if (phase == 0) {
         forward(payload);
@@ -203,7 +244,7 @@ class FakeDirectKernel {
     if (at_ >= call_.own_to.length) {
       return;
     }
-    Payload sum{};
+    Payload sum(static_cast<std::size_t>(payload_));
     const auto add = [&](const Payload& operand) {
       for (std::size_t i = 0; i < sum.size(); ++i) {
         sum[i] =
@@ -215,7 +256,7 @@ class FakeDirectKernel {
     }
     for (int source = 0; source < call_.ranks; ++source) {
       if (has(call_.arrive_from[0], source)) {
-        add(await(packet(call_.rank, source, 0)));
+        add(await(source, 0));
       }
     }
     write(call_.own_to, sum);
@@ -225,7 +266,7 @@ class FakeDirectKernel {
   void copy_own() {
     const std::int64_t begin = at_;
     const std::int64_t span =
-        std::int64_t{call_.rounds} * call_.blocks * call_.warps * call_.depth * kPayload;
+        std::int64_t{call_.rounds} * call_.blocks * call_.warps * call_.depth * payload_;
     for (; call_.own && at_ < call_.own_from.length; at_ += span) {
       write(call_.own_to, read(call_.own_from));
     }
@@ -234,6 +275,8 @@ class FakeDirectKernel {
 
   const Call& call_;
   int block_;
+  bool has_flags_apart_;
+  std::int64_t payload_;  // bytes of a packet
   int step_ = 0;
   int warp_ = 0;
   std::uint64_t round_ = 0;

@@ -9,14 +9,23 @@
 
 namespace sennit {
 
-// Ranks that call together meet within microseconds; who waits longer lets others run, and asks now
-// and then whether it is in vain: `trouble` says why, or ok.
+// Ranks that call together meet within microseconds, and a nap of any length lasts 70 or more, in
+// which GPUs stand idle. So who waits gives way to others for a while before it naps. Then it asks
+// now and then whether it is in vain: `trouble` says why, or ok.
 template <typename Predicate>
 Status wait_on_host(const std::function<Status()>& trouble, Predicate is_there) {
   constexpr int kSpins = 2000;
+  constexpr std::chrono::microseconds kAwake{500};
   constexpr std::chrono::microseconds kNap{20};
-  for (int spins = 0; !is_there(); ++spins) {
-    if (spins < kSpins) {
+  for (int spins = 0; spins < kSpins; ++spins) {
+    if (is_there()) {
+      return {};
+    }
+  }
+  const auto nap_from = std::chrono::steady_clock::now() + kAwake;
+  while (!is_there()) {
+    if (std::chrono::steady_clock::now() < nap_from) {
+      std::this_thread::yield();
       continue;
     }
     SENNIT_RETURN_IF_ERROR(trouble());

@@ -1,14 +1,17 @@
 // Arena: the device memory that each rank owns and all others write into, and the words by which
 // thread blocks of different ranks agree about it. One header for host and device code.
 //
-// All data travels in packets of 1024 bytes that carry their own flags (exec/sm/packet.cuh): a warp
-// writes a packet, a warp of the reader waits until all flags of the packet are those of the round.
-// Every block of a kernel has its own part of the arena and its own round number, so that no block
-// ever waits for another of its own rank.
+// All data travels in packets of 1024 bytes (exec/sm/packet.cuh): a warp writes a packet, a warp of
+// the reader waits until it has come. Packets of Ll and Ll128 carry their own flags; what a warp
+// sends a rank as packets of Slots in one round has a flag of its own, apart. Every block of a
+// kernel has its own part of the arena and its own round number, so that no block ever waits for
+// another of its own rank.
 //
 //   arena of a rank:  ll     [2 generations][phase][source][block][slot]   packets
 //                     ll128  [2 generations][phase][source][block][slot]   packets
+//                     slots  [2 generations][phase][source][block][slot]   packets
 //                     started[source][block]                               words
+//                     flags  [2 generations][phase][source][block][warp]   words, of slots
 //
 // Round k of a block uses generation k mod 2. A packet of round k may be written once its reader
 // has finished round k - 2. A packet that came from that reader in round k - 1 says so, since a
@@ -28,11 +31,19 @@ inline constexpr int kGenerations = 2;
 inline constexpr std::size_t kPacketBytes = 1024;
 
 // The protocols of packets. The areas are apart: data of one could look like a flag of the other.
-enum class Packets : std::uint8_t { kLl, kLl128 };
+enum class Packets : std::uint8_t { kLl, kLl128, kSlots };
 
 // Bytes of data in a packet.
 constexpr std::int64_t payload_bytes(Packets packets) {
-  return packets == Packets::kLl ? 512 : 960;
+  switch (packets) {
+    case Packets::kLl:
+      return 512;
+    case Packets::kLl128:
+      return 960;
+    case Packets::kSlots:
+      break;
+  }
+  return kPacketBytes;
 }
 
 // What stands beside the even and the odd words of an Ll packet. Both differ from what the round
@@ -61,42 +72,64 @@ struct ArenaLayout {
   std::uint32_t step = 0;
   std::uint32_t started = 0;         // from the begin of the arena
   std::uint32_t started_source = 0;  // the words of one source
+  std::uint32_t flags = 0;           // from the begin of the arena
+  std::uint32_t flags_generation = 0;
+  std::uint32_t flags_phase = 0;
+  std::uint32_t flags_source = 0;
 };
 
 // What a block may have in one round, in packets of each of its warps, and the blocks of a kernel.
 struct ArenaShape {
   int ranks = 1;
+  bool one_way = false;  // rank 0 alone sends packets
   int phases = 2;
   int ll_blocks = 32;
   int ll_depth = 1;
-  int ll128_blocks = 128;
+  int wide_blocks = 128;  // of Ll128 and Slots
   int ll128_depth = 2;
+  int slots_depth = 2;
 
+  [[nodiscard]] constexpr int sources() const { return one_way ? 1 : ranks; }
   [[nodiscard]] constexpr int blocks(Packets packets) const {
-    return packets == Packets::kLl ? ll_blocks : ll128_blocks;
+    return packets == Packets::kLl ? ll_blocks : wide_blocks;
   }
   [[nodiscard]] constexpr int depth(Packets packets) const {
-    return packets == Packets::kLl ? ll_depth : ll128_depth;
+    return packets == Packets::kLl      ? ll_depth
+           : packets == Packets::kLl128 ? ll128_depth
+                                        : slots_depth;
   }
   [[nodiscard]] constexpr std::size_t area_packets(Packets packets) const {
     return static_cast<std::size_t>(kGenerations) * static_cast<std::size_t>(phases) *
-           static_cast<std::size_t>(ranks) * static_cast<std::size_t>(blocks(packets)) * kWarps *
-           static_cast<std::size_t>(depth(packets));
+           static_cast<std::size_t>(sources()) * static_cast<std::size_t>(blocks(packets)) *
+           kWarps * static_cast<std::size_t>(depth(packets));
   }
   [[nodiscard]] constexpr std::size_t area_offset(Packets packets) const {
-    return packets == Packets::kLl ? 0 : area_packets(Packets::kLl) * kPacketBytes;
+    const std::size_t ll = packets == Packets::kLl ? 0 : area_packets(Packets::kLl);
+    const std::size_t ll128 = packets == Packets::kSlots ? area_packets(Packets::kLl128) : 0;
+    return (ll + ll128) * kPacketBytes;
   }
   [[nodiscard]] constexpr int most_blocks() const {
-    return ll_blocks > ll128_blocks ? ll_blocks : ll128_blocks;
+    return ll_blocks > wide_blocks ? ll_blocks : wide_blocks;
   }
   [[nodiscard]] constexpr std::size_t started_offset() const {
-    return area_offset(Packets::kLl128) + area_packets(Packets::kLl128) * kPacketBytes;
+    return area_offset(Packets::kSlots) + area_packets(Packets::kSlots) * kPacketBytes;
   }
   [[nodiscard]] constexpr std::size_t started_bytes() const {
     return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(most_blocks()) *
            sizeof(std::uint64_t);
   }
-  [[nodiscard]] constexpr std::size_t bytes() const { return started_offset() + started_bytes(); }
+  [[nodiscard]] constexpr std::size_t flags_offset() const {
+    return started_offset() + started_bytes();
+  }
+  // The flags of one source in one phase of a generation.
+  [[nodiscard]] constexpr std::size_t source_flags_bytes() const {
+    return static_cast<std::size_t>(wide_blocks) * kWarps * sizeof(std::uint64_t);
+  }
+  [[nodiscard]] constexpr std::size_t bytes() const {
+    return flags_offset() + static_cast<std::size_t>(kGenerations) *
+                                static_cast<std::size_t>(phases) *
+                                static_cast<std::size_t>(sources()) * source_flags_bytes();
+  }
 
   [[nodiscard]] constexpr ArenaLayout layout(Packets packets) const {
     ArenaLayout at;
@@ -104,10 +137,14 @@ struct ArenaShape {
     at.step = kWarps * kPacketBytes;
     at.block = at.step * static_cast<std::uint32_t>(depth(packets));
     at.source = at.block * static_cast<std::uint32_t>(blocks(packets));
-    at.phase = at.source * static_cast<std::uint32_t>(ranks);
+    at.phase = at.source * static_cast<std::uint32_t>(sources());
     at.generation = at.phase * static_cast<std::uint32_t>(phases);
     at.started = static_cast<std::uint32_t>(started_offset());
     at.started_source = static_cast<std::uint32_t>(most_blocks()) * sizeof(std::uint64_t);
+    at.flags = static_cast<std::uint32_t>(flags_offset());
+    at.flags_source = static_cast<std::uint32_t>(source_flags_bytes());
+    at.flags_phase = at.flags_source * static_cast<std::uint32_t>(sources());
+    at.flags_generation = at.flags_phase * static_cast<std::uint32_t>(phases);
     return at;
   }
 

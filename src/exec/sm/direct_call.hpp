@@ -61,7 +61,7 @@ struct BasicDirectCall {
   std::uint64_t deadline_ns = 0;                   // of a wait; 0: none
   alignas(16) std::array<std::byte, 16> scalar{};  // factor of premul_sum
   const std::byte* scalar_on_device = nullptr;     // not null: where that factor is read instead
-  Packets packets = Packets::kLl128;  // of the layout; of what is no pair, the kernel's
+  Packets packets = Packets::kLl128;  // of the layout; a kernel of collectives is of one kind
   ArenaLayout layout;
 };
 
@@ -73,12 +73,20 @@ using PairCall = BasicDirectCall<2>;
 // Sends and recvs that were posted together run together, in chains of those that follow each other
 // (comm/device/group_order.hpp): lane l of the launch runs chains l, l + lanes, ...
 inline constexpr int kMaxPairCalls = 64;
-struct PairCalls {
+template <int kCalls>
+struct BasicPairCalls {
   int lanes = 0;
   int blocks = 1;  // of a lane: those of the largest call
   int chains = 0;
   std::array<std::int16_t, kMaxPairCalls + 1> begin{};  // of each chain in `calls`; then their end
-  std::array<PairCall, kMaxPairCalls> calls{};
+  std::array<PairCall, kCalls> calls{};
 };
+using PairCalls = BasicPairCalls<kMaxPairCalls>;
+
+// The begin of PairCalls, for kernels that run no more: a kernel's parameters travel with each
+// launch of it, and those of 64 calls cost more than a small message.
+inline constexpr int kFewPairCalls = 8;
+using FewPairCalls = BasicPairCalls<kFewPairCalls>;
+static_assert(offsetof(FewPairCalls, calls) == offsetof(PairCalls, calls));
 
 }  // namespace sennit::sm

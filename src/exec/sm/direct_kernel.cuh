@@ -153,6 +153,63 @@ __device__ __forceinline__ void copy_own(const Warp<P, Call>& w, int depth) {
   }
 }
 
+// Where packets carry no flags, says that those of this phase have been sent to `to`, a rank of the
+// lane's number; also of a warp that has none in a round in which its block has.
+template <class P, class Call>
+__device__ __forceinline__ void publish(const Warp<P, Call>& w, bool to, int phase) {
+  if constexpr (P::kFlagsApart) {
+    __syncwarp();
+    if (to) {
+      // Release: what all lanes of the warp have stored comes before. Partner: await_flags.
+      store_release_system(w.flag_word(w.lane, w.call.rank, phase), w.flag.line);
+    }
+  }
+}
+
+template <class P, class Call>
+__device__ __forceinline__ void publish_pushed(const Warp<P, Call>& w) {
+  const Call& call = w.call;
+  publish(
+      w,
+      w.lane < call.ranks && has(call.push_to, w.lane) && w.has_packet(call.push[w.lane].length),
+      0);
+}
+
+template <class P, class Call>
+__device__ __forceinline__ void publish_forwarded(const Warp<P, Call>& w) {
+  const Call& call = w.call;
+  publish(w,
+          w.lane < call.ranks && has(call.forward_to, w.lane) && w.has_packet(call.own_to.length),
+          1);
+}
+
+// Where packets carry no flags, waits until those of this phase have come from all ranks that send
+// the warp any.
+template <class P, class Call>
+__device__ __forceinline__ void await_flags(Warp<P, Call>& w, int phase) {
+  if constexpr (P::kFlagsApart) {
+    const Call& call = w.call;
+    const int source = w.lane < call.ranks ? w.lane : call.rank;
+    const std::int64_t length = phase == 0 && call.arrival == Arrival::kReduce
+                                    ? call.own_to.length
+                                    : call.arrive[phase][source].length;
+    const bool awaited =
+        source != call.rank && has(call.arrive_from[phase], source) && w.has_packet(length);
+    const std::uint64_t* const word = w.flag_word(call.rank, source, phase);
+    w.waiting_since = 0;
+    int spins = 0;
+    for (;;) {
+      // Partner: the release of publish.
+      const bool here = !awaited || load_acquire_system(word) == w.flag.line;
+      const std::uint32_t missing = __ballot_sync(~0u, !here);
+      if (missing == 0 || (++spins % kPatience == 0 && !w.may_go_on(__ffs(missing) - 1))) {
+        break;
+      }
+    }
+    __syncwarp();
+  }
+}
+
 // Waits for the packets of up to kBatch sources, those in `wanted`.
 template <class P, class Call>
 __device__ __forceinline__ bool await(Warp<P, Call>& w,
@@ -310,6 +367,36 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
   forward<P>(w, step, units);
 }
 
+// A warp's part of a round, but for the own block.
+template <class P, class R, class Call>
+__device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
+  const Call& call = w.call;
+  push<P, R>(w, depth);
+  publish_pushed(w);
+  if constexpr (R::kReduces) {
+    await_flags(w, 0);
+#pragma unroll 1
+    for (int step = 0; step < depth && w.alive; ++step) {
+      reduce<P, R>(w, step);
+    }
+    publish_forwarded(w);
+  }
+#pragma unroll 1
+  for (int phase = R::kReduces ? 1 : 0; phase < 2; ++phase) {
+    if (call.arrive_from[phase] == 0) {
+      continue;
+    }
+    await_flags(w, phase);
+#pragma unroll 1
+    for (int step = 0; step < depth && w.alive; ++step) {
+      arrive<P>(w, step, phase);
+    }
+    if (phase == 0) {
+      publish_forwarded(w);
+    }
+  }
+}
+
 // One block's part of a call. R: UnitReducer, or NoReduction.
 template <class P, class R, class Call>
 __device__ __forceinline__ void run_block(const Call& call, int block) {
@@ -324,26 +411,21 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
       tell_started(w);
       await_free(w, unheard);
     }
-    push<P, R>(w, depth);
-    if constexpr (R::kReduces) {
-#pragma unroll 1
-      for (int step = 0; step < depth && w.alive; ++step) {
-        reduce<P, R>(w, step);
-      }
-    }
-#pragma unroll 1
-    for (int phase = R::kReduces ? 1 : 0; phase < 2; ++phase) {
-#pragma unroll 1
-      for (int step = 0; step < depth && w.alive && call.arrive_from[phase] != 0; ++step) {
-        arrive<P>(w, step, phase);
-      }
+    if (depth > 0) {
+      move_packets<P, R>(w, depth);
     }
     if constexpr (!R::kReduces) {
       copy_own(w, depth);
     }
     unheard = call.all_heard ? 0 : unheard_of(w);
     // Warps of a round wait for each other, so that one packet of it speaks for the whole block.
-    __syncthreads();
+    // A flag that lies apart comes from the very warp that reads what this one writes.
+    if (!P::kFlagsApart || !call.all_heard) {
+      __syncthreads();
+    }
+  }
+  if (P::kFlagsApart) {
+    __syncthreads();  // all have read the state
   }
   if (threadIdx.x == 0) {
     call.states[block] = {.round = w.round, .unheard = unheard};
@@ -366,8 +448,10 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
       if (block < call.blocks) {
         if (call.packets == Packets::kLl) {
           run_block<Ll, NoReduction>(call, block);
-        } else {
+        } else if (call.packets == Packets::kLl128) {
           run_block<Ll128, NoReduction>(call, block);
+        } else {
+          run_block<Slots, NoReduction>(call, block);
         }
       }
       // The next message between these ranks goes on from the round that this one has written.

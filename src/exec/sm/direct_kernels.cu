@@ -16,17 +16,22 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&direct_kernel<Ll, NoReduction>);
     case KernelKind::kLl128:
       return reinterpret_cast<const void*>(&direct_kernel<Ll128, NoReduction>);
+    case KernelKind::kSlots:
+      return reinterpret_cast<const void*>(&direct_kernel<Slots, NoReduction>);
     case KernelKind::kSmall:
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
     case KernelKind::kPut:
-      return reinterpret_cast<const void*>(&put_kernel<NoReduction>);
+      return reinterpret_cast<const void*>(&put_kernel);
     case KernelKind::kSteps:
       return reinterpret_cast<const void*>(&step_kernel<NoReduction>);
   }
   return nullptr;
 }
 
-const void* pairs_kernel() { return reinterpret_cast<const void*>(&pairs_kernel<PairCalls>); }
+const void* pairs_kernel(int calls) {
+  return calls <= kFewPairCalls ? reinterpret_cast<const void*>(&pairs_kernel<FewPairCalls>)
+                                : reinterpret_cast<const void*>(&pairs_kernel<PairCalls>);
+}
 
 const void* small_pairs_kernel() {
   return reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);

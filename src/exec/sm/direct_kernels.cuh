@@ -4,7 +4,6 @@
 
 #include "exec/sm/direct_kernel.cuh"
 #include "exec/sm/direct_kernels.hpp"
-#include "exec/sm/put_kernel.cuh"
 #include "exec/sm/small_kernel.cuh"
 #include "exec/sm/step_kernel.cuh"
 #include "types/tables.hpp"
@@ -20,12 +19,11 @@ const void* reducing_kernel_of(KernelKind kind) {
         return reinterpret_cast<const void*>(&direct_kernel<Ll, R>);
       case KernelKind::kLl128:
         return reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
+      case KernelKind::kSlots:
+        return reinterpret_cast<const void*>(&direct_kernel<Slots, R>);
       case KernelKind::kSmall:
         return reinterpret_cast<const void*>(&small_kernel<R>);
       case KernelKind::kPut:
-        if constexpr (kOp != ReduceOp::kPremulSum) {
-          return reinterpret_cast<const void*>(&put_kernel<R>);
-        }
         return nullptr;
       case KernelKind::kSteps:
         return reinterpret_cast<const void*>(&step_kernel<R>);

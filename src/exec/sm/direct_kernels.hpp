@@ -10,21 +10,32 @@
 namespace sennit::sm {
 
 // Which kernel runs a call: that of one protocol or, of calls in Ll, that of small ones.
-enum class KernelKind : std::uint8_t { kLl, kLl128, kSmall, kPut, kSteps };
-inline constexpr std::array kKernelKinds = {
-    KernelKind::kLl, KernelKind::kLl128, KernelKind::kSmall, KernelKind::kPut, KernelKind::kSteps};
+enum class KernelKind : std::uint8_t { kLl, kLl128, kSlots, kSmall, kPut, kSteps };
+inline constexpr std::array kKernelKinds = {KernelKind::kLl,
+                                            KernelKind::kLl128,
+                                            KernelKind::kSlots,
+                                            KernelKind::kSmall,
+                                            KernelKind::kPut,
+                                            KernelKind::kSteps};
 
 constexpr KernelKind kernel_kind(Packets packets) {
-  return packets == Packets::kLl ? KernelKind::kLl : KernelKind::kLl128;
+  switch (packets) {
+    case Packets::kLl:
+      return KernelKind::kLl;
+    case Packets::kLl128:
+      return KernelKind::kLl128;
+    case Packets::kSlots:
+      break;
+  }
+  return KernelKind::kSlots;
 }
 
 // What moves data alone. Takes a DirectCall, a SmallCall, a PutCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
-// What runs sends and recvs (PairCalls), and what runs small ones (SmallPairs).
-const void* pairs_kernel();
+// What runs so many sends and recvs (of PairCalls), and what runs small ones (SmallPairs).
+const void* pairs_kernel(int calls);
 const void* small_pairs_kernel();
-// What reduces elements of `dtype` by `op`; null for pairs that do not exist, and for kPut where
-// contributions are scaled before they are read.
+// What reduces elements of `dtype` by `op`; null for pairs that do not exist, and for kPut.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 
 }  // namespace sennit::sm

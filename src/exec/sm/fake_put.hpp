@@ -7,17 +7,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <thread>
 
 namespace sennit::sm {
 
-// Adds `count` bytes of an operand to a sum.
-using Add = std::function<void(std::byte* sum, const std::byte* operand, std::int64_t count)>;
-
 class FakePut {
  public:
-  FakePut(const PutCall& call, Add add) : call_(call), add_(std::move(add)) {}
+  explicit FakePut(const PutCall& call) : call_(call) {}
 
   void run() {
     for (block_ = 0; block_ < call_.blocks && alive_; ++block_) {
@@ -102,9 +98,6 @@ class FakePut {
       const std::byte* const from = call_.same_for_all ? any.from : put.from;
       visit(from, put.bytes, chunk, [&](UnitPart part) { copy(from, put.to, part); });
     }
-    if (call_.operands_of != 0) {
-      reduce(chunk);
-    }
     if (chunk < call_.passed_chunks) {
       tell(PutWord::kPassed, call_.passed_on_by, progress_word(number_, done));
     }
@@ -115,42 +108,17 @@ class FakePut {
       if (!alive_) {
         return;
       }
-      visit(call_.arrived, call_.result_bytes, chunk, [&](UnitPart part) {
-        store_results(call_.arrived + part.at, part);
+      visit(call_.arrived, call_.arrived_bytes, chunk, [&](UnitPart part) {
+        for (int rank = 0; rank < call_.ranks; ++rank) {
+          if (has(call_.passes_to, rank)) {
+            copy(call_.arrived, call_.pass_to[at(rank)], part);
+          }
+        }
       });
     }
   }
 
-  void reduce(std::int64_t chunk) const {
-    visit(call_.results[at(call_.rank)], call_.result_bytes, chunk, [&](UnitPart part) {
-      std::array<std::byte, 16> sum{};
-      bool first = true;
-      for (int rank = 0; rank < call_.ranks; ++rank) {
-        if (!has(call_.operands_of, rank)) {
-          continue;
-        }
-        const std::byte* const operand = call_.operands[at(rank)] + part.at;
-        if (first) {
-          std::memcpy(sum.data(), operand, static_cast<std::size_t>(part.length));
-        } else {
-          add_(sum.data(), operand, part.length);
-        }
-        first = false;
-      }
-      store_results(sum.data(), part);
-    });
-  }
-
-  void store_results(const std::byte* from, UnitPart part) const {
-    for (int rank = 0; rank < call_.ranks; ++rank) {
-      if (has(call_.results_to, rank)) {
-        std::memcpy(call_.results[at(rank)] + part.at, from, static_cast<std::size_t>(part.length));
-      }
-    }
-  }
-
   const PutCall call_;
-  Add add_;
   int block_ = 0;
   std::uint64_t number_ = 0;
   bool alive_ = true;

@@ -1,14 +1,16 @@
-// Packets: 1024 bytes that a warp writes and a warp reads, with flags beside the data, so that the
-// data itself says when it has arrived. They carry units (exec/unit.cuh).
+// Packets: 1024 bytes that a warp writes and a warp reads. They carry units (exec/unit.cuh). Those
+// with flags beside the data say themselves when they have arrived.
 //
 //   Ll     every 8 bytes are 4 of data and a 32-bit flag: right wherever 8-byte stores are whole.
 //          32 units a packet, one a lane.
 //   Ll128  every 128-byte line ends in a 64-bit flag: right where the 16-byte stores of one warp
 //          instruction to one line arrive together, as over NVLink. 60 units a packet, two a lane;
 //          the lanes that carry the flags (the last of each line) have one, cut in two halves.
+//   Slots  data alone, 64 units a packet, two a lane; one flag for all packets of a warp's round,
+//          released behind them: no byte too many travels, but who releases waits for its stores.
 //
-// Flags are wide enough never to come back: Ll compares 64 bits a unit, Ll128 44 bits of the round
-// and 20 of the fingerprint. A call that differs between ranks never matches.
+// Flags are wide enough never to come back: Ll compares 64 bits a unit, the others 44 bits of the
+// round and 20 of the fingerprint. A call that differs between ranks never matches.
 #pragma once
 
 #include "exec/sm/arena.hpp"
@@ -20,7 +22,7 @@ namespace sennit::sm {
 
 struct Flag {
   LlFlags words;
-  std::uint64_t line = 0;  // Ll128
+  std::uint64_t line = 0;  // Ll128, and the word of Slots
 };
 
 __device__ __forceinline__ Flag flag_of(std::uint64_t round, std::uint32_t fingerprint) {
@@ -45,6 +47,7 @@ __device__ __forceinline__ uint4 load_16(const void* from) {
 }
 
 struct Ll {
+  static constexpr bool kFlagsApart = false;
   static constexpr int kUnits = 1;  // a lane
   static constexpr int kPacketUnits = 32;
 
@@ -75,6 +78,7 @@ struct Ll {
 };
 
 struct Ll128 {
+  static constexpr bool kFlagsApart = false;
   static constexpr int kUnits = 2;
   static constexpr int kPacketUnits = 60;
 
@@ -118,6 +122,35 @@ struct Ll128 {
   __device__ static void units(const Raw& r, int lane, Unit (&u)[kUnits]) {
     const bool flag = carries_flag(lane);
     u[0] = {r.first.x, r.first.y, flag ? r.second.x : r.first.z, flag ? r.second.y : r.first.w};
+    u[1] = r.second;
+  }
+};
+
+struct Slots {
+  static constexpr bool kFlagsApart = true;
+  static constexpr int kUnits = 2;
+  static constexpr int kPacketUnits = 64;
+
+  __device__ static int unit_index(int lane, int j) { return lane + j * 32; }
+
+  __device__ static void store(std::byte* packet, int lane, const Unit (&u)[kUnits], Flag) {
+    auto* const to = reinterpret_cast<Unit*>(packet) + lane;
+    to[0] = u[0];
+    to[32] = u[1];
+  }
+
+  struct Raw {
+    uint4 first;
+    uint4 second;
+  };
+  // Once the flag has come. Volatile, since the cache of an SM may still hold an earlier round.
+  __device__ static Raw load(const std::byte* packet, int lane) {
+    const std::byte* const at = packet + lane * 16;
+    return {load_16(at), load_16(at + 512)};
+  }
+  __device__ static bool is_here(const Raw&, int, Flag) { return true; }
+  __device__ static void units(const Raw& r, int, Unit (&u)[kUnits]) {
+    u[0] = r.first;
     u[1] = r.second;
   }
 };

@@ -1,6 +1,5 @@
-// PutCall: the whole of one call whose ranks reach into each other's buffers, as the kernel's
-// parameter. Blocks are stored in the outputs where they belong (direct_put); what is reduced is
-// read in the inputs where it lies (direct_get). Nothing passes through arenas but words:
+// PutCall: the whole of one call whose ranks store blocks in each other's outputs where they belong
+// (direct_put), as the kernel's parameter. Nothing passes through arenas but words:
 //
 //   ready[source][block]   block `block` of rank `source` has begun: its buffers may be used
 //   passed[source][block]  how much of what it puts has arrived, for those that pass it on
@@ -30,13 +29,11 @@ struct Transfer {
 struct PutCall {
   std::array<Transfer, kMaxRanks> puts{};  // of the input, by rank; the own one may be longer
 
-  // What arrives from `passed_by`, or the sum of the operands, goes to `results`.
-  std::array<const std::byte*, kMaxRanks> operands{};  // by rank, of those in `operands_of`
-  std::array<std::byte*, kMaxRanks> results{};         // by rank, of those in `results_to`
-  std::uint32_t operands_of = 0;                       // ranks, as bits
-  std::uint32_t results_to = 0;
+  // What arrives from `passed_by` goes on to others.
   const std::byte* arrived = nullptr;
-  std::int64_t result_bytes = 0;
+  std::int64_t arrived_bytes = 0;
+  std::array<std::byte*, kMaxRanks> pass_to{};  // by rank, of those in `passes_to`
+  std::uint32_t passes_to = 0;                  // ranks, as bits
 
   std::uint32_t passed_on_by = 0;  // ranks that pass on what this one puts
   std::int64_t passed_chunks = 0;  // of the longest put to another rank

@@ -4,7 +4,7 @@
 
 #include "exec/sm/put_call.hpp"
 #include "exec/sm/warp.cuh"
-#include "exec/unit_reducer.cuh"
+#include "exec/unit.cuh"
 
 namespace sennit::sm {
 
@@ -146,13 +146,14 @@ __device__ __forceinline__ void put_chunk(const PutCall& call, std::int64_t chun
   }
 }
 
-__device__ __forceinline__ void store_results(const PutCall& call,
-                                              const Parts& parts,
-                                              const Unit (&units)[kPutUnits]) {
+__device__ __forceinline__ void pass_on(const PutCall& call, std::int64_t chunk) {
+  const Parts parts(call.arrived, call.arrived_bytes, chunk);
+  Unit units[kPutUnits];
+  parts.load(call.arrived, units);
 #pragma unroll 1
   for (int d = 1; d <= call.ranks; ++d) {
-    if (const int peer = peer_at(call, d); has(call.results_to, peer)) {
-      parts.store(call.results[peer], units);
+    if (const int peer = peer_at(call, d); has(call.passes_to, peer)) {
+      parts.store(call.pass_to[peer], units);
     }
   }
 }
@@ -175,73 +176,18 @@ __device__ __forceinline__ bool move_chunks(const PutCall& call, const PutWords&
       if (!alive) {
         return false;
       }
-      const Parts parts(call.arrived, call.result_bytes, chunk);
-      Unit units[kPutUnits];
-      parts.load(call.arrived, units);
-      store_results(call, parts, units);
+      pass_on(call, chunk);
     }
   }
   return true;
 }
 
-// In the order of ranks: the same order on every rank, so the same bits.
-template <class R>
-__device__ __forceinline__ void reduce_chunk(const PutCall& call, std::int64_t chunk) {
-  constexpr int kBatch = 4;  // enough loads in flight, few enough to hold them in registers
-  const Parts parts(call.operands[__ffs(call.operands_of) - 1], call.result_bytes, chunk);
-  typename R::Accumulator sums[kPutUnits];
-  bool first = true;
-#pragma unroll 1
-  for (int begin = 0; begin < call.ranks; begin += kBatch) {
-    Unit operands[kBatch][kPutUnits];
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (has(call.operands_of, begin + b)) {
-        parts.load(call.operands[begin + b], operands[b]);
-      }
-    }
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (!has(call.operands_of, begin + b)) {
-        continue;
-      }
-#pragma unroll
-      for (int j = 0; j < kPutUnits; ++j) {
-        if (first) {
-          R::begin(sums[j], operands[b][j]);
-        } else {
-          R::add(sums[j], operands[b][j]);
-        }
-      }
-      first = false;
-    }
-  }
-  Unit units[kPutUnits];
-#pragma unroll
-  for (int j = 0; j < kPutUnits; ++j) {
-    units[j] = R::finish(sums[j], call);
-  }
-  store_results(call, parts, units);
-}
-
-// R: UnitReducer, or NoReduction.
-template <class R>
-__global__ void __launch_bounds__(kThreads) put_kernel(const __grid_constant__ PutCall call) {
+static __global__ void __launch_bounds__(kThreads)
+    put_kernel(const __grid_constant__ PutCall call) {
   const PutWords words(call, static_cast<int>(blockIdx.x));
-  if (!words.begin()) {
-    return;
+  if (words.begin() && move_chunks(call, words)) {
+    words.end();
   }
-  if constexpr (R::kReduces) {
-    if (call.operands_of != 0) {
-#pragma unroll 1
-      for (std::int64_t chunk = words.block; chunk < call.chunks; chunk += call.blocks) {
-        reduce_chunk<R>(call, chunk);
-      }
-    }
-  } else if (!move_chunks(call, words)) {
-    return;
-  }
-  words.end();
 }
 
 }  // namespace sennit::sm

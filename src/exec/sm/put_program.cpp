@@ -31,7 +31,6 @@ Status take(const DirectProgram& theirs, int rank, int peer, PutProgram& program
     return fail(Code::kUnsupported, "rank {} puts two blocks into rank {}'s output", rank, peer);
   }
   program.target.of[at(peer)] = first >= 0 ? first : second;
-  program.operand.of[at(peer)] = theirs.push.of[at(rank)];
   const bool passes_on = theirs.arrival == Arrival::kStore && theirs.forward_to != 0;
   if (passes_on && first >= 0) {
     program.passed_on_by |= std::uint32_t{1} << peer;
@@ -43,7 +42,7 @@ void bind_own(const DirectProgram& own,
               Elements elements,
               const PutBuffers& buffers,
               Transfer& put) {
-  const std::byte* const input = buffers.inputs[at(own.rank)];
+  const std::byte* const input = buffers.input;
   std::byte* const output = buffers.outputs[at(own.rank)];
   put.from = input + range_of(own.problem, elements, own.own_from).begin;
   put.to = output + range_of(own.problem, elements, own.own_to).begin;
@@ -71,9 +70,7 @@ void bind_puts(const PutProgram& program,
     if (const int block = own.push.of[at(peer)]; block >= 0) {
       const ByteRange from = range_of(own.problem, elements, block);
       const ByteRange to = range_of(own.problem, elements, program.target.of[at(peer)]);
-      put = {buffers.inputs[at(own.rank)] + from.begin,
-             buffers.outputs[at(peer)] + to.begin,
-             from.length};
+      put = {buffers.input + from.begin, buffers.outputs[at(peer)] + to.begin, from.length};
       any = any == nullptr ? &put : any;
     }
     call.passed_chunks = std::max(call.passed_chunks, chunks_in(put));
@@ -88,27 +85,6 @@ void bind_puts(const PutProgram& program,
                       (mine.bytes == 0 || (mine.from == any->from && mine.bytes == any->bytes));
 }
 
-void bind_sum(const PutProgram& program,
-              Elements elements,
-              const PutBuffers& buffers,
-              PutCall& call) {
-  const DirectProgram& own = program.own;
-  for (int source = 0; source < own.problem.ranks; ++source) {
-    const bool mine = source == own.rank;
-    if (mine ? own.own_from < 0 : !holds(own.arrive_from, source)) {
-      continue;
-    }
-    const int block = mine ? own.own_from : program.operand.of[at(source)];
-    call.operands[at(source)] =
-        buffers.inputs[at(source)] + range_of(own.problem, elements, block).begin;
-    call.operands_of |= std::uint32_t{1} << source;
-  }
-  const ByteRange to = range_of(own.problem, elements, own.own_to);
-  call.results[at(own.rank)] = buffers.outputs[at(own.rank)] + to.begin;
-  call.results_to |= std::uint32_t{1} << own.rank;
-  call.result_bytes = to.length;
-}
-
 void bind_passing(const PutProgram& program,
                   Elements elements,
                   const PutBuffers& buffers,
@@ -118,20 +94,27 @@ void bind_passing(const PutProgram& program,
   const ByteRange range = range_of(own.problem, elements, *source);
   call.passed_by = static_cast<std::int8_t>(source - own.arrive.of.begin());
   call.arrived = buffers.outputs[at(own.rank)] + range.begin;
-  call.result_bytes = range.length;
+  call.arrived_bytes = range.length;
+  for (int peer = 0; peer < own.problem.ranks; ++peer) {
+    if (holds(own.forward_to, peer)) {
+      call.pass_to[at(peer)] = buffers.outputs[at(peer)] +
+                               range_of(own.problem, elements, program.target.of[at(peer)]).begin;
+      call.passes_to |= std::uint32_t{1} << peer;
+    }
+  }
 }
 
 }  // namespace
 
 Result<PutProgram> compile_put(const Schedule& schedule, int rank) {
+  if (is_reduction(schedule.problem.collective)) {
+    return fail(Code::kUnsupported,
+                "direct_put carries no reductions: there is no room for contributions in outputs");
+  }
   PutProgram program;
   SENNIT_ASSIGN_OR_RETURN(program.own, compile_direct(schedule, rank));
   for (int peer = 0; peer < schedule.problem.ranks; ++peer) {
     SENNIT_ASSIGN_OR_RETURN(const DirectProgram theirs, compile_direct(schedule, peer));
-    const bool reduces = theirs.arrival == Arrival::kReduce;
-    program.reads_inputs = program.reads_inputs || reduces;
-    program.writes_outputs =
-        program.writes_outputs || theirs.forward_to != 0 || (!reduces && theirs.arrive_from != 0);
     if (peer != rank) {
       SENNIT_RETURN_IF_ERROR(take(theirs, rank, peer, program));
     }
@@ -144,31 +127,20 @@ void bind(const PutProgram& program, Elements elements, const PutBuffers& buffer
   call.rank = static_cast<std::int8_t>(own.rank);
   call.ranks = static_cast<std::int8_t>(own.problem.ranks);
   call.passed_on_by = program.passed_on_by;
-  if (!is_reduction(own.problem.collective)) {
-    bind_puts(program, elements, buffers, call);
-    if (own.forward_to != 0) {
-      bind_passing(program, elements, buffers, call);
-    }
-  } else if (own.own_to >= 0) {
-    bind_sum(program, elements, buffers, call);
-  }
-  for (int peer = 0; peer < own.problem.ranks; ++peer) {
-    if (holds(own.forward_to, peer)) {
-      call.results[at(peer)] = buffers.outputs[at(peer)] +
-                               range_of(own.problem, elements, program.target.of[at(peer)]).begin;
-      call.results_to |= std::uint32_t{1} << peer;
-    }
+  bind_puts(program, elements, buffers, call);
+  if (own.forward_to != 0) {
+    bind_passing(program, elements, buffers, call);
   }
   const auto longest =
       std::ranges::max_element(call.puts, {}, [](const Transfer& put) { return chunks_in(put); });
-  const std::byte* const result = call.passed_by >= 0 ? call.arrived : call.results[at(own.rank)];
-  call.chunks = std::max(chunks_in(*longest), chunks_of(shift_of(result), call.result_bytes));
+  call.chunks =
+      std::max(chunks_in(*longest), chunks_of(shift_of(call.arrived), call.arrived_bytes));
 }
 
 bool lies_alike(const PutProgram& program, Elements elements) {
   // Where the buffers lie does not matter, as long as it is a multiple of 16.
   PutBuffers anywhere;
-  anywhere.inputs.fill(reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 40));
+  anywhere.input = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 40);
   anywhere.outputs.fill(reinterpret_cast<std::byte*>(std::uintptr_t{1} << 41));
   PutCall call;
   bind(program, elements, anywhere, call);
@@ -177,10 +149,8 @@ bool lies_alike(const PutProgram& program, Elements elements) {
       return false;
     }
   }
-  const int shift = shift_of(call.passed_by >= 0 ? call.arrived : call.results[at(call.rank)]);
   for (int peer = 0; peer < call.ranks; ++peer) {
-    if ((holds(call.results_to, peer) && shift_of(call.results[at(peer)]) != shift) ||
-        (holds(call.operands_of, peer) && shift_of(call.operands[at(peer)]) != shift)) {
+    if (holds(call.passes_to, peer) && shift_of(call.pass_to[at(peer)]) != shift_of(call.arrived)) {
       return false;
     }
   }

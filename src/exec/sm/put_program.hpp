@@ -16,12 +16,8 @@ namespace sennit::sm {
 
 struct PutProgram {
   DirectProgram own;
-  DirectProgram::Blocks target;   // by rank: block of its output where what it is sent belongs
-  DirectProgram::Blocks operand;  // by rank: block of its input that this rank reduces
+  DirectProgram::Blocks target;  // by rank: block of its output where what it is sent belongs
   std::uint32_t passed_on_by = 0;
-  // What others reach into, on every rank.
-  bool reads_inputs = false;
-  bool writes_outputs = false;
 };
 
 // kUnsupported, saying why, for schedules that the kernel cannot run as they stand.
@@ -32,9 +28,9 @@ struct Elements {
   std::int64_t bytes = 1;  // of one
 };
 
-// By rank, as this device sees them; those that nobody reaches into may be null.
+// As this device sees them; outputs by rank.
 struct PutBuffers {
-  std::array<const std::byte*, kMaxRanks> inputs{};
+  const std::byte* input = nullptr;
   std::array<std::byte*, kMaxRanks> outputs{};
 };
 

@@ -126,6 +126,17 @@ struct Warp {
     return call.arenas[peer] + place(call.rank, phase, step);
   }
 
+  // Where rank `source` says that its packets of this round have come, if they carry no flags.
+  __device__ std::uint64_t* flag_word(int owner, int source, int phase) const {
+    const ArenaLayout& l = call.layout;
+    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + l.flags +
+                                            static_cast<std::uint32_t>(round & 1) *
+                                                l.flags_generation +
+                                            static_cast<std::uint32_t>(phase) * l.flags_phase +
+                                            static_cast<std::uint32_t>(source) * l.flags_source) +
+           block * kWarps + warp;
+  }
+
   __device__ std::uint64_t* started_word(int owner, int source) const {
     return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.layout.started +
                                             static_cast<std::uint32_t>(source) *

@@ -15,6 +15,7 @@ import sennit
 from sennit.cli import (
     algorithms,
     bench,
+    bench_ddp,
     doctor,
     explain,
     info,
@@ -31,7 +32,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Words(click.Group):
+    """Commands whose names may be two words: `bench ddp` stands beside `bench`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        two = " ".join(args[:2])
+        return super().resolve_command(ctx, [two, *args[2:]] if two in self.commands else args)
+
+
+@click.group(
+    cls=_Words, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(sennit.__version__, prog_name="sennit")
 def command_line() -> None:
     """Collective communication over every wire of a machine.
@@ -43,6 +56,7 @@ def command_line() -> None:
 
 for _module in (
     bench,
+    bench_ddp,
     verify,
     algorithms,
     show,

@@ -45,6 +45,8 @@ def command(
 
     Sizes are the bytes of the total buffer, rounded up to a whole element on every rank. Under
     torchrun, mpirun or srun the ranks are those of the job, else new processes.
+
+    `sennit bench ddp` trains neural networks instead.
     """
     _refuse_what_is_missing(options)
     if plot_file is not None:

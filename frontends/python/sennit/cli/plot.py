@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart; marker and
 # line differ too, for prints without colour.
-_STYLES = (
+STYLES = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
     ("#009E73", "^", "-."),
@@ -39,7 +39,7 @@ def save_plot(file: Path, rows: list[dict[str, Any]]) -> None:
     has_rival = any(row["ratio"] is not None for row in rows)
     figure, (times, second) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for index, (label, series) in enumerate(_series(rows).items()):
-        colour, marker, line = _STYLES[index % len(_STYLES)]
+        colour, marker, line = STYLES[index % len(STYLES)]
         style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4}
         sizes = [row["bytes"] for row in series]
         p50 = [row["time_us"]["p50"] for row in series]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SOURCES = Path(sennit.__file__).parent / "share" / "sennit" / "rivals"
-_TORCH = "torch==2.13.0"
+TORCH = "torch==2.13.0"
+"""What `pip install` gets where there is no PyTorch."""
 
 
 class GlooRival:
@@ -55,7 +56,7 @@ class GlooRival:
 def _torch_folder() -> Path:
     found = importlib.util.find_spec("torch")
     if found is None or found.origin is None:
-        raise missing("--against gloo needs PyTorch, which is not here", f"pip install {_TORCH}")
+        raise missing("--against gloo needs PyTorch, which is not here", f"pip install {TORCH}")
     return Path(found.origin).parent
 
 
@@ -82,7 +83,7 @@ def _compiled(torch: Path) -> Path:
         last = "\n".join(answer.stderr.splitlines()[-20:])
         raise missing(
             f"--against gloo: its adapter does not compile with this PyTorch:\n{last}",
-            f"pip install {_TORCH}",
+            f"pip install {TORCH}",
         )
     unfinished.replace(library)
     return library
