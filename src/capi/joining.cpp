@@ -129,7 +129,9 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
                                   .deadline_s = handle.config.deadline_s,
                                   .blocks = handle.config.device_blocks,
                                   .copy_engines = copy_engines,
+                                  .reproducible = handle.config.reproducible,
                                   .nvlink = paths.nvlink,
+                                  .group = handle.config.device_group,
                                   .host_share = handle.config.host_share},
                                  [&](const void* mine, void* all, std::size_t bytes) {
                                    return gather_bytes(handle, mine, all, bytes);

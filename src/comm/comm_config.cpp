@@ -14,6 +14,8 @@ Result<CommConfig> CommConfig::from_environment() {
   config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
   config.device_blocks = static_cast<int>(blocks);
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t group, env_integer("SENNIT_DEVICE_GROUP", {0, 1024}));
+  config.device_group = static_cast<int>(group);
   config.copy_engines = env_text("SENNIT_COPY_ENGINES");
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t share, env_integer("SENNIT_HOST_SHARE", {-1, 100}));
   config.host_share = static_cast<int>(share);
@@ -35,7 +37,8 @@ Result<CommConfig> CommConfig::from_environment() {
 std::string CommConfig::settings(std::string_view table) const {
   return fmt::format(
       "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\nreproducible={}\ndevice={}\n"
-      "device_blocks={}\ncopy_engines={}\nhost_share={}\nhost_ring_bytes={}\nhost_slot_bytes={}\n"
+      "device_blocks={}\ndevice_group={}\ncopy_engines={}\nhost_share={}\nhost_ring_bytes={}\nhost_"
+      "slot_bytes={}\n"
       "tuning_table={}",
       slot_bytes,
       slots,
@@ -45,6 +48,7 @@ std::string CommConfig::settings(std::string_view table) const {
       reproducible,
       device.substr(0, device.find(':')),
       device_blocks,
+      device_group,
       copy_engines,
       host_share,
       host_ring_bytes,

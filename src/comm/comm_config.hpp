@@ -22,6 +22,7 @@ struct CommConfig {
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
   int device_blocks = 128;            // of a call on a GPU, at most
+  int device_group = 0;               // ranks that path nvlink may join; 0: all
   std::string copy_engines = "auto";  // of GPUs: auto, on, off
   int host_share = -1;                // percent through host memory; -1: what pays
   std::size_t host_ring_bytes = std::size_t{16} << 20;  // of a rank with a GPU

@@ -1,11 +1,8 @@
 #include "select/device_choice.hpp"
 
-#include "schedule/passes.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <utility>
 
 namespace sennit {
 namespace {
@@ -243,6 +240,22 @@ Result<const Algorithm*> find_for(Collective collective,
   return algorithm;
 }
 
+// The call wishes for what kernels run step by step alone: an algorithm of many hops.
+bool wants_steps(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
+  if (collective == Collective::kSendRecv || collective == Collective::kBarrier ||
+      wishes.algorithm.empty() || has_direct_kernel(wishes.algorithm)) {
+    return false;
+  }
+  const bool suits = wishes.protocol.empty() || wishes.protocol == name(Protocol::kSlots);
+  return suits && (facts.nvlink || wishes.algorithm != host_algorithm(collective));
+}
+
+Result<DeviceChoice> choose_steps(Collective collective, const Shape& shape, const Wishes& wishes) {
+  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm,
+                          find_for(collective, wishes.algorithm, shape));
+  return DeviceChoice{.algorithm = algorithm, .protocol = Protocol::kSlots, .by_steps = true};
+}
+
 // All through host memory, by copy engines.
 Result<DeviceChoice> choose_on_host(Collective collective,
                                     const Shape& shape,
@@ -298,6 +311,15 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                          std::int64_t bytes,
                                          const Wishes& wishes,
                                          const DeviceFacts& facts) {
+  if (wants_steps(collective, wishes, facts)) {
+    if (!wishes.path.empty() && !facts.groups.empty()) {
+      return fail(Code::kUnsupported,
+                  "{} runs step by step, over path nvlink within groups of ranks and path host "
+                  "between them; wish for no path",
+                  name(collective));
+    }
+    return choose_steps(collective, shape, wishes);
+  }
   const bool is_wish = !wishes.protocol.empty();
   DeviceChoice choice{.protocol = Protocol::kSlots};
   if (is_wish) {
@@ -384,6 +406,12 @@ Result<int> share_beside(const DeviceChoice& choice,
 
 }  // namespace
 
+bool has_direct_kernel(std::string_view algorithm) {
+  constexpr std::array<std::string_view, 4> kFamily = {
+      "direct", "one_shot", "two_shot", "scatter_forward"};
+  return std::ranges::find(kFamily, algorithm) != kFamily.end();
+}
+
 std::string_view host_algorithm(Collective collective) {
   switch (collective) {
     case Collective::kAllGather:
@@ -414,6 +442,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   }
   if (!paths.nvlink) {
     return choose_on_host(collective, shape, wishes);
+  }
+  if (wants_steps(collective, wishes, facts) && !(paths.is_wish && paths.host)) {
+    return choose_steps(collective, shape, wishes);
   }
   Wishes on_nvlink = wishes;
   if (paths.is_wish && paths.host) {
@@ -449,43 +480,6 @@ DeviceChoice with_host_share(const DeviceChoice& choice, int share) {
     result.protocol = Protocol::kDirectGet;
   }
   return result;
-}
-
-Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
-                                                     const Shape& shape,
-                                                     const DeviceFacts& facts) {
-  auto plan = std::make_shared<Plan>();
-  if (choice.host_share < kWhole) {
-    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
-    if (choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kDirectPut) {
-      made = loosen(std::move(made));  // no order is kept but that of the data
-    }
-    // Two generations of packets: a message may wait while its successor is written. Copy engines
-    // have words for all parts of a message.
-    constexpr int kSlots = 2;
-    plan->strands.push_back(
-        bind(std::make_shared<const Schedule>(std::move(made)),
-             facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
-             choice.protocol,
-             kSlots,
-             choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
-  }
-  if (choice.host_share > 0) {
-    const Collective collective = choice.algorithm->collective;
-    SENNIT_ASSIGN_OR_RETURN(const Algorithm* const on_host,
-                            choice.host_share == kWhole
-                                ? Result<const Algorithm*>(choice.algorithm)
-                                : find_algorithm(collective, host_algorithm(collective)));
-    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*on_host, shape));
-    plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
-                                 PathKind::kHost,
-                                 Protocol::kSlots,
-                                 facts.host_slots,
-                                 Engine::kStream));
-    plan->strands.front().share = kWhole - choice.host_share;
-    plan->strands.back().share = choice.host_share;
-  }
-  return std::shared_ptr<const Plan>(std::move(plan));
 }
 
 }  // namespace sennit

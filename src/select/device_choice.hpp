@@ -5,12 +5,14 @@
 
 #include "algo/algorithm.hpp"
 #include "schedule/plan.hpp"
+#include "schedule/scaling.hpp"
 #include "select/select.hpp"
 
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace sennit {
 
@@ -24,6 +26,9 @@ struct DeviceChoice {
   // host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
   // send_recv it may be one of packets, too.
   int host_share = 0;
+  // SMs run the schedule step by step, whatever its hops, in protocol slots.
+  bool by_steps = false;
+  ScaledParts scaled{};  // what the operator scales in such a schedule
 
   bool operator==(const DeviceChoice&) const = default;
   auto operator<=>(const DeviceChoice&) const = default;
@@ -64,6 +69,8 @@ struct DeviceFacts {
   // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
   bool nvlink = true;
   std::string_view why_no_nvlink = "SENNIT_PATHS leaves it out";
+  // Where not: ranks that do, by group, for what runs step by step; empty: none do.
+  std::vector<std::vector<int>> groups{};
   int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host
   int host_share = -1;  // beside NVLink, in percent; negative: by the table
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
@@ -75,6 +82,9 @@ struct DeviceFacts {
 
   bool operator==(const DeviceFacts&) const = default;
 };
+
+// Kernels of one or two hops have a program for it; all others run step by step.
+bool has_direct_kernel(std::string_view algorithm);
 
 // What carries a part of a call, or all of it, through host memory; empty: there is nothing.
 std::string_view host_algorithm(Collective collective);

@@ -155,6 +155,67 @@ TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
   }
 }
 
+TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
+  for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
+    for (const Wishes& wish :
+         {wishes("", "", "ring"), wishes("", "slots", "ring"), wishes("", "", "hierarchical")}) {
+      const DeviceChoice choice = chosen(Collective::kAllReduce, 4, kMega, wish, facts);
+      EXPECT_TRUE(choice.by_steps) << wish.algorithm;
+      EXPECT_EQ(choice.protocol, Protocol::kSlots);
+      EXPECT_EQ(choice.host_share, 0);
+    }
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
+      for (const std::int64_t bytes : {std::int64_t{8}, 1024 * kMega}) {
+        EXPECT_FALSE(chosen(collective, 4, bytes, {}, facts).by_steps);
+      }
+    }
+    EXPECT_FALSE(
+        chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "two_shot"), facts).by_steps);
+    EXPECT_FALSE(
+        chosen(Collective::kAllReduce, 4, kMega, wishes("", "ll", "ring"), facts).by_steps);
+  }
+  // Slots of one or two hops are packets, or those of copy engines.
+  EXPECT_FALSE(chosen(Collective::kAllReduce, 4, 8, wishes("", "slots")).by_steps);
+  EXPECT_FALSE(
+      chosen(Collective::kAllGather, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
+  EXPECT_FALSE(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
+}
+
+TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {
+  DeviceFacts facts = without_nvlink();
+  facts.groups = {{0, 2}, {1, 3}};
+  const Shape shape{.ranks = 4, .groups = facts.groups};
+  const DeviceChoice choice =
+      chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "hierarchical"), facts);
+  const auto plan = make_device_plan(choice, shape, facts);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_TRUE(verify(**plan).ok());
+  const Strand& strand = (*plan)->strands.front();
+  int between = 0;
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    const Channel& channel = strand.schedule->channels[c];
+    const bool far = channel.writer.rank % 2 != channel.readers.front().rank % 2;
+    EXPECT_EQ(strand.channels[c].paths.front(), far ? PathKind::kHost : PathKind::kNvlink);
+    between += far ? 1 : 0;
+  }
+  EXPECT_EQ(between, 2);  // the two leaders alone cross
+  EXPECT_TRUE(contains(refusal(Collective::kAllReduce, wishes("host", "", "ring"), facts),
+                       "wish for no path"));
+}
+
+TEST(DeviceChoice, StepsTakeThePathThatThereIs) {
+  for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
+    const DeviceChoice choice =
+        chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "ring"), facts);
+    const auto plan = make_device_plan(choice, {.ranks = 4}, facts);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    for (const ChannelBinding& binding : (*plan)->strands.front().channels) {
+      EXPECT_EQ(binding.paths.front(), facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
+      EXPECT_EQ(binding.protocol, Protocol::kSlots);
+    }
+  }
+}
+
 TEST(DeviceChoice, EveryPlanOfKernelsThroughTheHostIsProved) {
   for (const Collective collective : {Collective::kAllReduce,
                                       Collective::kReduce,

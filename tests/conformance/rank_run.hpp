@@ -25,6 +25,9 @@ class RankRun {
   // Lays out and fills the buffers. `place` decides where in the memory they lie: any number.
   RankRun(const Case& c, int rank, sennit_comm_t comm, RankMemory& memory, std::size_t place);
 
+  [[nodiscard]] const std::byte* send() const { return send_; }
+  [[nodiscard]] std::byte* recv() const { return recv_; }
+
   // The call of the case, by name, with its protocol.
   sennit_status_t run();
 

@@ -9,10 +9,17 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+constexpr std::size_t in_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
 // Fewer blocks get more packets each: a round moves as much. Rounds of large messages are longer,
 // since blocks come to a short stand at the end of each.
 constexpr int kLl128WarpPackets = 256;
 constexpr int kSlotsWarpPackets = 512;
+
+// An SM stores some 43 GB/s, so these fill a wire of 390 GB/s three times over: as many as hide the
+// waits between steps. Not measured.
+constexpr int kStepBlocks = 32;
+constexpr std::size_t kStepSlotBytes = std::size_t{128} << 10;
 
 ArenaPlan on_devices(int ranks, int blocks) {
   return {.place = ArenaPlace::kDevice,
@@ -30,7 +37,8 @@ ArenaPlan on_devices(int ranks, int blocks) {
                          .ll_blocks = 16,
                          .wide_blocks = 64,
                          .ll128_depth = 4,
-                         .slots_depth = 8}};
+                         .slots_depth = 8},
+          .mailbox = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};
 }
 
 // Ll carries what is small, a packet or a few in each block. Of plain packets a wire to the host
@@ -51,7 +59,9 @@ ArenaPlan on_host(int ranks, int blocks) {
                          .phases = 1,
                          .ll_blocks = ll_blocks,
                          .wide_blocks = 0,
-                         .plain_blocks = std::min(plain_blocks / 2, blocks)}};
+                         .plain_blocks = std::min(plain_blocks / 2, blocks)},
+          .mailbox = {.blocks = std::min(ranks <= 8 ? 16 : 8, blocks),
+                      .slot_bytes = kStepSlotBytes / (ranks <= 8 ? 2 : 4)}};
 }
 
 }  // namespace
@@ -75,11 +85,13 @@ std::size_t ArenaPlan::pair_offset(int peer) const {
   return shape.bytes() + static_cast<std::size_t>(peer) * pair_bytes();
 }
 
-std::size_t ArenaPlan::bytes() const {
+std::size_t ArenaPlan::mailbox_offset(int writer) const {
   const int blocks = shape.most_blocks();
   const std::size_t words = sm::put_words(ranks, blocks) + static_cast<std::size_t>(blocks);
-  const std::size_t end = put_offset() + words * sizeof(std::uint64_t);
-  return (end + kPage - 1) / kPage * kPage;
+  return in_pages(put_offset() + words * sizeof(std::uint64_t)) +
+         static_cast<std::size_t>(writer) * mailbox.bytes();
 }
+
+std::size_t ArenaPlan::bytes() const { return in_pages(mailbox_offset(ranks)); }
 
 }  // namespace sennit

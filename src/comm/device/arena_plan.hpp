@@ -3,6 +3,7 @@
 #pragma once
 
 #include "exec/sm/arena.hpp"
+#include "exec/sm/mailbox.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,7 @@ struct ArenaPlan {
   int ranks = 1;
   sm::ArenaShape shape;       // of the collectives
   sm::ArenaShape pair_shape;  // of the sends from one rank to one other
+  sm::MailboxShape mailbox;   // of calls that run step by step, from one rank to one other
 
   // `blocks`: of a call, at most.
   static ArenaPlan make(ArenaPlace place, int ranks, int blocks);
@@ -33,6 +35,8 @@ struct ArenaPlan {
   // In the arena of a rank: the words of calls whose ranks reach into each other's buffers
   // (exec/sm/put_call.hpp), its own last.
   [[nodiscard]] std::size_t put_offset() const { return pair_offset(ranks); }
+  // In the arena of a rank: the mailbox that `writer` writes for it.
+  [[nodiscard]] std::size_t mailbox_offset(int writer) const;
   // Of each rank, in whole pages.
   [[nodiscard]] std::size_t bytes() const;
 

@@ -20,7 +20,10 @@ TEST(ArenaPlan, PartsDoNotOverlap) {
           EXPECT_GE(plan.pair_offset(peer), plan.pair_offset(peer - 1) + a_pair);
         }
         EXPECT_GE(plan.put_offset(), plan.pair_offset(ranks - 1) + a_pair);
-        EXPECT_GT(plan.bytes(), plan.put_offset());
+        EXPECT_GT(plan.mailbox_offset(0), plan.put_offset());
+        EXPECT_EQ(plan.mailbox_offset(0) % 128, 0U);
+        EXPECT_EQ(plan.mailbox.bytes() % 128, 0U);
+        EXPECT_GE(plan.bytes(), plan.mailbox_offset(ranks - 1) + plan.mailbox.bytes());
         EXPECT_EQ(plan.bytes() % 4096, 0U);
       }
     }
@@ -38,7 +41,7 @@ TEST(ArenaPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
     }
     EXPECT_EQ(ArenaPlan::make(ArenaPlace::kDevice, ranks, 128).shape.blocks(sm::Packets::kPlain),
               0);
-    EXPECT_LE(plan.bytes() * static_cast<std::size_t>(ranks), 257 * kMega);
+    EXPECT_LE(plan.bytes() * static_cast<std::size_t>(ranks), 322 * kMega);
   }
   for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kPlain}) {
     EXPECT_EQ(ArenaPlan::make(ArenaPlace::kHost, 4, 2).shape.blocks(packets), 2);

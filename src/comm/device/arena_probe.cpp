@@ -59,7 +59,7 @@ class PatternTest {
     }
     SENNIT_RETURN_IF_ERROR(driver_.copy_async(mine() + half_, host(0), half_, stream_));
     for (int to = 0; to < meeting_.ranks(); ++to) {
-      if (to != meeting_.rank()) {
+      if (to != meeting_.rank() && arenas_[static_cast<std::size_t>(to)] != nullptr) {
         SENNIT_RETURN_IF_ERROR(
             driver_.copy_async(arenas_[static_cast<std::size_t>(to)] + part(meeting_.rank()),
                                mine() + half_ + part(to),
@@ -76,8 +76,9 @@ class PatternTest {
     SENNIT_RETURN_IF_ERROR(driver_.synchronize(stream_));
     std::vector<char> broken(static_cast<std::size_t>(meeting_.ranks()), 0);
     for (int from = 0; from < meeting_.ranks(); ++from) {
-      const bool is_right =
-          from == meeting_.rank() || holds_pattern(host(from), {from, meeting_.rank()});
+      const bool is_right = from == meeting_.rank() ||
+                            arenas_[static_cast<std::size_t>(from)] == nullptr ||
+                            holds_pattern(host(from), {from, meeting_.rank()});
       broken[static_cast<std::size_t>(from)] = is_right ? 0 : 1;
     }
     std::memset(host_.host, 0, 2 * half_);

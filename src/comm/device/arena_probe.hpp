@@ -14,8 +14,9 @@
 
 namespace sennit {
 
-// All together, once each has mapped all arenas; they are zeroed, before and after. `arenas`: by
-// rank, as this device sees them.
+// All together, once each has mapped the arenas of others; they are zeroed, before and after.
+// `arenas`: by rank, as this device sees them; null: neither of the two ranks has mapped the
+// other's.
 Result<std::vector<BrokenPair>> find_corrupting_pairs(const DeviceMeeting& meeting,
                                                       const std::vector<std::byte*>& arenas);
 

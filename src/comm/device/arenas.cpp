@@ -26,41 +26,14 @@ Status check_processes(const DeviceMeeting& meeting) {
   return {};
 }
 
-// The number of each rank's device in this process; -1: it is hidden from it
-// (CUDA_VISIBLE_DEVICES).
-Result<std::vector<int>> find_devices(const DeviceMeeting& meeting) {
-  std::vector<int> devices(static_cast<std::size_t>(meeting.ranks()), -1);
-  SENNIT_ASSIGN_OR_RETURN(const int count, meeting.driver().device_count());
-  for (int device = 0; device < count; ++device) {
-    SENNIT_ASSIGN_OR_RETURN(const CudaDevice facts, meeting.driver().describe(device));
-    for (int rank = 0; rank < meeting.ranks(); ++rank) {
-      if (facts.uuid == meeting.uuid_of(rank)) {
-        devices[static_cast<std::size_t>(rank)] = device;
-      }
-    }
-  }
-  return devices;
-}
-
-// By rank: this device and that of the rank are said not to reach each other. Of hidden devices
-// nothing is said: whether their memory can be mapped will show.
-Result<std::vector<char>> find_unreached(const DeviceMeeting& meeting) {
-  SENNIT_ASSIGN_OR_RETURN(const std::vector<int> devices, find_devices(meeting));
-  std::vector<char> unreached(devices.size(), 0);
-  for (int rank = 0; rank < meeting.ranks(); ++rank) {
-    const auto at = static_cast<std::size_t>(rank);
-    if (devices[at] >= 0 && !meeting.share_device(rank, meeting.rank())) {
-      SENNIT_ASSIGN_OR_RETURN(const bool reaches, meeting.driver().reaches_peer(devices[at]));
-      unreached[at] = reaches ? 0 : 1;
-    }
-  }
-  return unreached;
-}
-
 // Why device memory cannot be used, before any is taken; empty: it may be tried.
-Result<std::string> find_obstacle(const DeviceMeeting& meeting, bool nvlink) {
-  if (!nvlink) {
+Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Arenas::Options& options) {
+  if (!options.nvlink) {
     return std::string(kNotAllowed);
+  }
+  if (options.group > 0 && options.group < meeting.ranks()) {
+    return fmt::format("SENNIT_DEVICE_GROUP leaves it out between groups of {} ranks",
+                       options.group);
   }
   const Result<std::vector<char>> unreached = find_unreached(meeting);
   SENNIT_RETURN_IF_ERROR(meeting.agree(unreached.status()));
@@ -80,7 +53,7 @@ Arenas::Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan)
 
 Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const Options& options) {
   SENNIT_RETURN_IF_ERROR(check_processes(meeting));
-  SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(meeting, options.nvlink));
+  SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(meeting, options));
   const auto make = [&](ArenaPlace place) {
     return std::unique_ptr<Arenas>(
         new Arenas(meeting, ArenaPlan::make(place, meeting.ranks(), options.blocks)));
@@ -113,72 +86,20 @@ Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const
   return arenas;
 }
 
-Status Arenas::allocate() {
-  SENNIT_ASSIGN_OR_RETURN(allocated_, driver_.allocate(plan_.bytes()));
-  bases_[static_cast<std::size_t>(rank_)] = static_cast<std::byte*>(allocated_);
-  return {};
-}
-
-// What a rank tells the others of its arena.
-struct Arenas::Offer {
-  void* base = nullptr;  // for threads of the same process
-  CudaIpcHandle handle;  // for the others
-  bool has_handle = false;
-};
-
-Result<std::byte*> Arenas::map(const DeviceMeeting& meeting, int rank, const Offer& offer) {
-  if (meeting.is_of_this_process(rank)) {
-    if (!meeting.share_device(rank, rank_)) {
-      SENNIT_RETURN_IF_ERROR(driver_.enable_peer(meeting.device_of(rank)));
-    }
-    return static_cast<std::byte*>(offer.base);
-  }
-  if (!offer.has_handle) {
-    return fail(Code::kUnsupported, "CUDA does not export it there");
-  }
-  SENNIT_ASSIGN_OR_RETURN(void* const imported, driver_.import_memory(offer.handle));
-  imported_.push_back(imported);
-  return static_cast<std::byte*>(imported);
-}
-
-// By rank: its arena cannot be mapped here.
-Result<std::vector<char>> Arenas::map_all(const DeviceMeeting& meeting) {
-  const Result<CudaIpcHandle> handle = driver_.export_memory(allocated_);
-  SENNIT_ASSIGN_OR_RETURN(const auto offers,
-                          meeting.tell(Offer{.base = allocated_,
-                                             .handle = handle.ok() ? *handle : CudaIpcHandle(),
-                                             .has_handle = handle.ok()}));
-  std::vector<char> unmapped(offers.size(), 0);
-  for (int rank = 0; rank < meeting.ranks(); ++rank) {
-    if (rank == rank_) {
-      continue;
-    }
-    const auto at = static_cast<std::size_t>(rank);
-    const Result<std::byte*> mapped = map(meeting, rank, offers[at]);
-    if (mapped.ok()) {
-      bases_[at] = *mapped;
-      continue;
-    }
-    unmapped[at] = 1;
-    SENNIT_INFO("device",
-                "memory of {} cannot be mapped: {}",
-                meeting.describe(rank),
-                mapped.status().message());
-  }
-  return unmapped;
-}
-
 // Leaves an obstacle where the GPUs do not reach each other after all.
 Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
-  SENNIT_RETURN_IF_ERROR(meeting.agree(allocate()));
-  SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped, map_all(meeting));
+  on_devices_ = std::make_unique<PeerMemory>(meeting);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(on_devices_->allocate(plan_.bytes())));
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped,
+                          on_devices_->map(meeting, std::vector<char>(bases_.size(), 1)));
+  bases_ = on_devices_->bases();
   SENNIT_ASSIGN_OR_RETURN(const auto pairs, meeting.gather(unmapped));
   if (!pairs.empty()) {
     obstacle_ = fmt::format("memory cannot be mapped from {}", meeting.describe(pairs));
   } else {
     auto corrupting = find_corrupting_pairs(meeting, bases_);
     if (!corrupting.ok()) {
-      close_imported();
+      on_devices_->close();
       (void)meeting.agree({});  // memory may be freed once nobody has it mapped
       return corrupting.status();
     }
@@ -196,15 +117,8 @@ Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
     SENNIT_WARN("device", "GPUs that should reach each other's memory do not: {}", obstacle_);
   }
   // Memory may be freed once nobody has it mapped.
-  close_imported();
+  on_devices_->close();
   return meeting.agree({});
-}
-
-void Arenas::close_imported() {
-  for (void* memory : imported_) {
-    (void)driver_.close_imported(memory);
-  }
-  imported_.clear();
 }
 
 // A page may be pinned once in a process. What is pinned has one address for the host and for all
@@ -271,10 +185,6 @@ Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> 
 
 Arenas::~Arenas() {
   const DeviceScope scope(driver_, device_);
-  close_imported();
-  if (allocated_ != nullptr) {
-    (void)driver_.release(allocated_);
-  }
   pinned_.reset();
 }
 

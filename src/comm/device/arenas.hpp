@@ -2,11 +2,13 @@
 // it lies (comm/device/arena_plan.hpp), mapped into this rank's device.
 //
 // All ranks decide together, out of what each of them tells: device memory where every GPU writes
-// into every other's; where one does not, host memory for all.
+// into every other's; where one does not, host memory for all. Calls that run step by step may do
+// better then (comm/device/near_mail.hpp).
 #pragma once
 
 #include "comm/device/arena_plan.hpp"
 #include "comm/device/device_meeting.hpp"
+#include "comm/device/peer_memory.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -21,6 +23,7 @@ class Arenas {
   struct Options {
     int blocks = 128;    // of a call, at most; the same on all ranks
     bool nvlink = true;  // memory of other GPUs may be used
+    int group = 0;       // only within groups of so many ranks, counted off; 0: among all
     // Zeroed, shared by all ranks, in whole pages; empty: may not be used.
     std::span<std::byte> host{};
   };
@@ -42,14 +45,9 @@ class Arenas {
 
  private:
   Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan);
-  struct Offer;
   struct Pinned;
 
   Status place_on_devices(const DeviceMeeting& meeting);
-  Status allocate();
-  Result<std::byte*> map(const DeviceMeeting& meeting, int rank, const Offer& offer);
-  Result<std::vector<char>> map_all(const DeviceMeeting& meeting);
-  void close_imported();
   Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
   Status pin(const DeviceMeeting& meeting, std::span<std::byte> memory);
 
@@ -59,8 +57,7 @@ class Arenas {
   ArenaPlan plan_;
   std::string obstacle_;
   std::vector<std::byte*> bases_;  // by rank
-  void* allocated_ = nullptr;
-  std::vector<void*> imported_;
+  std::unique_ptr<PeerMemory> on_devices_;
   std::shared_ptr<Pinned> pinned_;  // of all ranks of the process
 };
 

@@ -2,7 +2,6 @@
 
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
-#include "verify/verify.hpp"
 
 #include <cstring>
 #include <utility>
@@ -19,9 +18,12 @@ int root_of(const Operation& operation) {
   return is_rooted(operation.collective) ? operation.root : 0;
 }
 
-Shape shape_of(const Operation& operation, int ranks) {
-  const bool is_pair = operation.collective == Collective::kSendRecv;
-  return {.ranks = is_pair ? 2 : ranks, .root = root_of(operation)};
+// `groups`: of the ranks, for algorithms that look at them.
+Shape shape_of(const Operation& operation, int ranks, const std::vector<std::vector<int>>& groups) {
+  if (operation.collective == Collective::kSendRecv) {
+    return {.ranks = 2};
+  }
+  return {.ranks = ranks, .root = root_of(operation), .groups = groups};
 }
 
 // Of a rank in the schedule: a send_recv has a sender, 0, and a receiver.
@@ -58,11 +60,13 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   std::unique_ptr<DeviceComm> comm(new DeviceComm(driver, device, world, options));
   SENNIT_ASSIGN_OR_RETURN(
       comm->memory_,
-      DeviceMemory::create(
-          driver,
-          {.device = device, .rank = world.rank(), .ranks = world.size()},
-          {.blocks = options.blocks, .nvlink = options.nvlink, .host = world.host_arenas()},
-          exchange));
+      DeviceMemory::create(driver,
+                           {.device = device, .rank = world.rank(), .ranks = world.size()},
+                           {.blocks = options.blocks,
+                            .nvlink = options.nvlink,
+                            .group = options.group,
+                            .host = world.host_arenas()},
+                           exchange));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
@@ -148,20 +152,27 @@ std::uint64_t DeviceComm::deadline_ns(const Operation& operation) const {
 
 Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
                                         const DeviceFacts& facts) const {
-  return choose_for_devices(
-      operation.collective,
-      shape_of(operation, world_.size()),
-      operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
-      operation.wishes,
-      facts);
+  SENNIT_ASSIGN_OR_RETURN(
+      DeviceChoice choice,
+      choose_for_devices(operation.collective,
+                         shape_of(operation, world_.size(), facts.groups),
+                         operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
+                         operation.wishes,
+                         facts));
+  if (choice.by_steps && is_reduction(operation.collective)) {
+    choice.scaled = {.contributions = scales_contributions(operation.op),
+                     .sums = finishes_sum(operation.op)};
+  }
+  return choice;
 }
 
 Result<DeviceComm::Proved> DeviceComm::prove(const Operation& operation,
                                              const DeviceChoice& choice) const {
-  SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                          make_device_plan(choice, shape_of(operation, world_.size()), facts_));
-  SENNIT_ASSIGN_OR_RETURN(const Proof proof, verify(*plan));
-  return Proved{std::move(plan), proof.in_place};
+  SENNIT_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Plan> plan,
+      make_device_plan(choice, shape_of(operation, world_.size(), facts_.groups), facts_));
+  SENNIT_ASSIGN_OR_RETURN(Proof proof, verify(*plan));
+  return Proved{std::move(plan), std::move(proof)};
 }
 
 Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
@@ -201,6 +212,9 @@ Status DeviceComm::collective(const Call& call) {
     return {};
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, facts_));
+  if (choice.by_steps) {
+    return run_steps(call, choice);
+  }
   if (is_for_streams(choice) || choice.protocol == Protocol::kDirectPut) {
     SENNIT_ASSIGN_OR_RETURN(const bool is_done,
                             is_for_streams(choice) ? copy(call, choice) : put(call, choice));

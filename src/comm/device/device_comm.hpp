@@ -19,7 +19,9 @@
 #include "exec/sm/direct_program.hpp"
 #include "exec/sm/geometry.hpp"
 #include "exec/sm/put_program.hpp"
+#include "exec/sm/step_program.hpp"
 #include "select/device_choice.hpp"
+#include "verify/verify.hpp"
 
 #include <functional>
 #include <map>
@@ -42,7 +44,9 @@ class DeviceComm {
     // so a thread that makes the calls of several of them would wait for itself.
     enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
     CopyUse copy_engines = CopyUse::kAuto;
-    bool nvlink = true;  // may be used; path host may where the world has memory for it
+    bool reproducible = false;  // sums have the order of ranks, or are refused
+    bool nvlink = true;         // may be used; path host may where the world has memory for it
+    int group = 0;              // see Arenas::Options
     // See DeviceFacts.
     int host_share = -1;
     std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
@@ -106,6 +110,16 @@ class DeviceComm {
     bool may_be_in_place = false;
   };
 
+  // For kernels that run a schedule step by step (device_steps.cpp).
+  struct Stepping {
+    std::unique_ptr<const sm::StepProgram> program;
+    std::string_view algorithm;
+    Problem problem;
+    std::uint64_t plan_hash = 0;
+    bool may_be_in_place = false;
+    bool is_reproducible = false;
+  };
+
   DeviceComm(CudaDriver& driver, int device, World& world, Options options);
 
   Status preload();
@@ -122,7 +136,7 @@ class DeviceComm {
   [[nodiscard]] sm::Packets packets_of(Protocol protocol) const;
   struct Proved {
     std::shared_ptr<const Plan> plan;
-    bool in_place = false;
+    Proof proof;
   };
   Result<Proved> prove(const Operation& operation, const DeviceChoice& choice) const;
   Result<const Program*> find(const Operation& operation, const DeviceChoice& choice);
@@ -137,6 +151,10 @@ class DeviceComm {
   Status launch_put(const Call& call,
                     const Putting& putting,
                     const std::vector<stream::Buffers>& peers);
+  Result<const Stepping*> find_stepping(const Operation& operation, const DeviceChoice& choice);
+  Status run_steps(const Call& call, const DeviceChoice& choice);
+  Status check_steps(const Operation& operation, const Stepping& stepping) const;
+  Status launch_steps(const Call& call, const Stepping& stepping);
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation);
   Status give_up(const Status& status);
   Status launch(const Call& call, const Program& program);
@@ -179,6 +197,7 @@ class DeviceComm {
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;
   std::map<Key, Putting> puttings_;
+  std::map<Key, Stepping> steppings_;
   std::uint64_t calls_ = 0;   // collectives so far
   std::uint64_t groups_ = 0;  // of sends and recvs
   std::mutex mutex_;

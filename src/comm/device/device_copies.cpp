@@ -43,6 +43,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
   facts_ = {.copy_engines = copy_engines_ != nullptr,
             .nvlink = memory_->arenas().plan().place == ArenaPlace::kDevice,
             .why_no_nvlink = memory_->arenas().why_not_on_devices(),
+            .groups = memory_->near_groups(),
             .host_slots = world_.host_ring_shape().slots,
             .host_share = options_.host_share,
             .copies_from_bytes = options_.copies_from_bytes,

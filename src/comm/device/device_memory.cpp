@@ -13,6 +13,11 @@ Status DeviceMemory::allocate() {
                           static_cast<std::size_t>(pair_shape().most_blocks());
   SENNIT_ASSIGN_OR_RETURN(void* words, driver_.allocate(states * sizeof(sm::BlockState)));
   states_ = static_cast<sm::BlockState*>(words);
+  SENNIT_ASSIGN_OR_RETURN(
+      void* scratch,
+      driver_.allocate(step_scratch_bytes() +
+                       static_cast<std::size_t>(mailbox_shape().blocks) * sizeof(std::uint64_t)));
+  step_scratch_ = static_cast<std::byte*>(scratch);
   SENNIT_ASSIGN_OR_RETURN(board_, driver_.allocate_mapped(sizeof(sm::Board)));
   return {};
 }
@@ -41,6 +46,10 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
                           DeviceMeeting::open(driver, identity, exchange));
   memory->processes_ = meeting.processes();
   SENNIT_ASSIGN_OR_RETURN(memory->arenas_, Arenas::open(meeting, options));
+  if (memory->arenas_->plan().place == ArenaPlace::kHost && options.nvlink) {
+    SENNIT_ASSIGN_OR_RETURN(
+        memory->near_, NearMail::open(meeting, memory->arenas_->plan().mailbox, options.group));
+  }
   SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
   SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
   return memory;
@@ -57,9 +66,17 @@ DeviceMemory::~DeviceMemory() {
   if (states_ != nullptr) {
     (void)driver_.release(states_);
   }
+  if (step_scratch_ != nullptr) {
+    (void)driver_.release(step_scratch_);
+  }
   if (board_.host != nullptr) {
     (void)driver_.release_mapped(board_);
   }
+}
+
+std::byte* DeviceMemory::mailbox(int writer, int reader) const {
+  std::byte* const near = near_ == nullptr ? nullptr : near_->mailbox(writer, reader);
+  return near != nullptr ? near : arena(reader) + arenas_->plan().mailbox_offset(writer);
 }
 
 DeviceMemory::Pair DeviceMemory::pair(int from, int to) const {

@@ -4,8 +4,10 @@
 
 #include "comm/device/arenas.hpp"
 #include "comm/device/device_meeting.hpp"
+#include "comm/device/near_mail.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/sm/arena.hpp"
+#include "exec/sm/mailbox.hpp"
 #include "exec/sm/put_call.hpp"
 
 #include <cstddef>
@@ -51,6 +53,21 @@ class DeviceMemory {
     return put_words(identity_.rank) + sm::put_words(identity_.ranks, shape().most_blocks());
   }
 
+  // Of calls that run step by step (exec/sm/step_call.hpp): the mailbox that `writer` writes for
+  // `reader`, one of which this rank is; and what blocks have beside.
+  [[nodiscard]] const sm::MailboxShape& mailbox_shape() const { return arenas_->plan().mailbox; }
+  [[nodiscard]] std::byte* mailbox(int writer, int reader) const;
+  // Ranks between which mailboxes lie in device memory although arenas do not; empty: there is no
+  // such difference.
+  [[nodiscard]] std::vector<std::vector<int>> near_groups() const {
+    return near_ == nullptr ? std::vector<std::vector<int>>() : near_->groups();
+  }
+  static constexpr std::size_t kStepScratchBytes = std::size_t{256} << 10;  // of a block
+  [[nodiscard]] std::byte* step_scratch() const { return step_scratch_; }
+  [[nodiscard]] std::uint64_t* step_calls() const {
+    return reinterpret_cast<std::uint64_t*>(step_scratch_ + step_scratch_bytes());
+  }
+
   // Of sends from rank `from` to rank `to`, one of which this rank is: the arenas of both.
   struct Pair {
     std::byte* sender = nullptr;
@@ -74,12 +91,17 @@ class DeviceMemory {
   // Beside the arenas.
   Status allocate();
   Status limit_blocks(const DeviceMeeting& meeting);
+  [[nodiscard]] std::size_t step_scratch_bytes() const {
+    return static_cast<std::size_t>(mailbox_shape().blocks) * kStepScratchBytes;
+  }
 
   CudaDriver& driver_;
   DeviceIdentity identity_;
   std::vector<std::uint64_t> processes_;  // by rank
   std::unique_ptr<Arenas> arenas_;
+  std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the arenas
   sm::BlockState* states_ = nullptr;
+  std::byte* step_scratch_ = nullptr;
   MappedMemory board_;
   int block_limit_ = 1;
 };

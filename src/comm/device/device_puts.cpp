@@ -27,7 +27,8 @@ Result<const DeviceComm::Putting*> DeviceComm::find_putting(const Operation& ope
   const Plan& plan = *proved.plan;
   SENNIT_ASSIGN_OR_RETURN(const sm::PutProgram program,
                           sm::compile_put(*plan.strands.front().schedule, key.place));
-  return &puttings_.emplace(key, Putting{program, plan_hash(plan), proved.in_place}).first->second;
+  return &puttings_.emplace(key, Putting{program, plan_hash(plan), proved.proof.in_place})
+              .first->second;
 }
 
 // As far as this rank knows. Units of 16 bytes are moved whole.

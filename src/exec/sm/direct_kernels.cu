@@ -2,6 +2,7 @@
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/put_kernel.cuh"
 #include "exec/sm/small_kernel.cuh"
+#include "exec/sm/step_kernel.cuh"
 
 namespace sennit::sm {
 
@@ -23,6 +24,8 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
     case KernelKind::kPut:
       return reinterpret_cast<const void*>(&put_kernel);
+    case KernelKind::kSteps:
+      return reinterpret_cast<const void*>(&step_kernel<NoReduction>);
   }
   return nullptr;
 }

@@ -5,6 +5,7 @@
 #include "exec/sm/direct_kernel.cuh"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_kernel.cuh"
+#include "exec/sm/step_kernel.cuh"
 #include "types/tables.hpp"
 
 namespace sennit::sm {
@@ -26,6 +27,8 @@ const void* reducing_kernel_of(KernelKind kind) {
         return reinterpret_cast<const void*>(&small_kernel<R>);
       case KernelKind::kPut:
         return nullptr;
+      case KernelKind::kSteps:
+        return reinterpret_cast<const void*>(&step_kernel<R>);
     }
   }
   return nullptr;

@@ -1,4 +1,4 @@
-// The kernels of the direct family, as CudaDriver::launch takes them.
+// The kernels of collectives, sends and recvs, as CudaDriver::launch takes them.
 #pragma once
 
 #include "exec/sm/arena.hpp"
@@ -10,13 +10,14 @@
 namespace sennit::sm {
 
 // Which kernel runs a call: that of one protocol or, of calls in Ll, that of small ones.
-enum class KernelKind : std::uint8_t { kLl, kLl128, kSlots, kPlain, kSmall, kPut };
+enum class KernelKind : std::uint8_t { kLl, kLl128, kSlots, kPlain, kSmall, kPut, kSteps };
 inline constexpr std::array kKernelKinds = {KernelKind::kLl,
                                             KernelKind::kLl128,
                                             KernelKind::kSlots,
                                             KernelKind::kPlain,
                                             KernelKind::kSmall,
-                                            KernelKind::kPut};
+                                            KernelKind::kPut,
+                                            KernelKind::kSteps};
 
 constexpr KernelKind kernel_kind(Packets packets) {
   switch (packets) {
@@ -32,7 +33,7 @@ constexpr KernelKind kernel_kind(Packets packets) {
   return KernelKind::kPlain;
 }
 
-// What moves data alone. Takes a DirectCall, a SmallCall or a PutCall.
+// What moves data alone. Takes a DirectCall, a SmallCall, a PutCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
 // What runs so many sends and recvs (of PairCalls) through arenas in memory of GPUs or of the host,
 // and what runs small ones (SmallPairs).

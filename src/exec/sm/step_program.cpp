@@ -1,0 +1,299 @@
+#include "exec/sm/step_program.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <vector>
+
+namespace sennit::sm {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::uint32_t bit(int rank) { return std::uint32_t{1} << rank; }
+
+const std::vector<Step>& steps_of(const Schedule& schedule, int rank) {
+  static const std::vector<Step> kNone;
+  const auto& lanes = schedule.ranks[at(rank)];
+  return lanes.empty() ? kNone : lanes.front().steps;
+}
+
+class StepCompiler {
+ public:
+  StepCompiler(const Strand& strand, int rank) : schedule_(*strand.schedule), rank_(rank) {
+    const Problem& problem = schedule_.problem;
+    program_->rank = static_cast<std::int8_t>(rank);
+    program_->ranks = static_cast<std::int8_t>(problem.ranks);
+    program_->message_parts = std::max(1, largest_message_blocks(schedule_));
+    for (const ChannelBinding& binding : strand.channels) {
+      program_->slots = binding.slots;
+    }
+    for (const Scratch& scratch : schedule_.scratch) {
+      scratch_begin_.push_back(program_->scratch_blocks);
+      program_->scratch_blocks += scratch.blocks;
+    }
+  }
+
+  Result<std::unique_ptr<const StepProgram>> run() {
+    if (schedule_.problem.ranks > kMaxRanks) {
+      return refuse(fmt::format(
+          "it joins {} ranks; the kernel has room for {}", schedule_.problem.ranks, kMaxRanks));
+    }
+    number_channels();
+    if (program_->channels > kMostChannels) {
+      return refuse(fmt::format("it has {} channels from one rank to another; there is room for {}",
+                                program_->channels,
+                                kMostChannels));
+    }
+    for (const Step& step : steps_of(schedule_, rank_)) {
+      SENNIT_RETURN_IF_ERROR(take(step));
+    }
+    return std::unique_ptr<const StepProgram>(std::move(program_));
+  }
+
+ private:
+  Status refuse(std::string_view why) const {
+    return fail(Code::kUnsupported,
+                "{}/{} of {} ranks cannot be run step by step by kernels: {}",
+                name(schedule_.problem.collective),
+                schedule_.algorithm,
+                schedule_.problem.ranks,
+                why);
+  }
+
+  // Both ends number the channels between them alike. A channel with several readers is one to
+  // each: what is sent to all is stored for each.
+  void number_channels() {
+    std::map<std::pair<int, int>, int> count;
+    for (int c = 0; c < std::ssize(schedule_.channels); ++c) {
+      const Channel& channel = schedule_.channels[at(c)];
+      for (const LaneId reader : channel.readers) {
+        const int number = count[{channel.writer.rank, reader.rank}]++;
+        numbers_[{c, reader.rank}] = number;
+        program_->channels = std::max(program_->channels, number + 1);
+      }
+      program_->per_tile = std::max(program_->per_tile, messages_per_tile(schedule_, c));
+    }
+  }
+
+  Status take(const Step& step) {
+    const std::vector<int> parts = parts_of(rank_, step);
+    std::vector<Port> ports;
+    std::vector<int> messages;  // the first port of each `in`
+    for (const int channel : step.in) {
+      messages.push_back(static_cast<int>(ports.size()));
+      ports.push_back(port(channel, received_[channel]++, writer(channel), rank_));
+      program_->hears_from |= bit(writer(channel));
+    }
+    const std::size_t ins = ports.size();
+    for (const int channel : step.out) {
+      const int index = sent_[channel]++;
+      for (const LaneId reader : schedule_.channels[at(channel)].readers) {
+        ports.push_back(port(channel, index, reader.rank, reader.rank));
+        program_->sends_to |= bit(reader.rank);
+      }
+    }
+    CodedStep coded{.first_place = static_cast<std::uint16_t>(places_),
+                    .first_port = static_cast<std::uint16_t>(ports_),
+                    .first_part = static_cast<std::uint16_t>(parts_),
+                    .parts = static_cast<std::uint8_t>(parts.size()),
+                    .ins = static_cast<std::uint8_t>(ins),
+                    .outs = static_cast<std::uint8_t>(ports.size() - ins),
+                    .pre = step.pre,
+                    .post = step.post};
+    std::vector<Place> places;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      const std::vector<Place> operands = operands_of(step, part, parts.size());
+      const std::vector<Place> targets = targets_of(step, part, ins, ports.size());
+      coded.operands = static_cast<std::uint8_t>(operands.size());
+      coded.targets = static_cast<std::uint8_t>(targets.size());
+      places.insert(places.end(), operands.begin(), operands.end());
+      places.insert(places.end(), targets.begin(), targets.end());
+    }
+    return append(coded, parts, ports, places);
+  }
+
+  Status append(const CodedStep& coded,
+                const std::vector<int>& parts,
+                const std::vector<Port>& ports,
+                const std::vector<Place>& places) {
+    const bool fits = program_->step_count < kMostSteps && ports_ + ports.size() <= kMostPorts &&
+                      places_ + places.size() <= kMostPlaces &&
+                      parts_ + parts.size() <= kMostParts && ports.size() <= kMostStepPorts &&
+                      places.size() <= kMostStepPlaces;
+    if (!fits) {
+      return refuse("its program is too long");
+    }
+    program_->steps[at(program_->step_count++)] = coded;
+    std::ranges::copy(ports, program_->ports.begin() + static_cast<std::ptrdiff_t>(ports_));
+    std::ranges::copy(places, program_->places.begin() + static_cast<std::ptrdiff_t>(places_));
+    std::ranges::transform(parts,
+                           program_->blocks.begin() + static_cast<std::ptrdiff_t>(parts_),
+                           [](int block) { return static_cast<std::int16_t>(block); });
+    ports_ += ports.size();
+    places_ += places.size();
+    parts_ += parts.size();
+    return {};
+  }
+
+  // Of each part of a step: a block of the problem that is as long. Scratch blocks of a cut vector
+  // are as long as its blocks of their number, and otherwise all are alike.
+  [[nodiscard]] std::vector<int> parts_of(int rank, const Step& step) const {
+    const std::vector<Block>& named = step.to.empty() ? step.from : step.to;
+    if (!named.empty() || step.in.empty()) {
+      std::vector<int> parts;
+      std::ranges::transform(named, std::back_inserter(parts), &Block::index);
+      return parts;
+    }
+    // What only passes through is what its sender says.
+    const int channel = step.in.front();
+    int index = 0;
+    for (const Step& earlier : steps_of(schedule_, rank)) {
+      if (&earlier == &step) {
+        break;
+      }
+      index += static_cast<int>(std::ranges::count(earlier.in, channel));
+    }
+    for (const Step& sender : steps_of(schedule_, writer(channel))) {
+      index -= static_cast<int>(std::ranges::count(sender.out, channel));
+      if (index < 0) {
+        return parts_of(writer(channel), sender);
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::vector<Place> operands_of(const Step& step,
+                                               std::size_t part,
+                                               std::size_t parts) const {
+    std::vector<Place> operands;
+    for (std::size_t i = part; i < step.from.size(); i += parts) {
+      operands.push_back(place(step.from[i]));
+    }
+    for (int in = 0; in < std::ssize(step.in); ++in) {
+      operands.push_back(message(in));
+    }
+    if (step.order.empty()) {
+      return operands;
+    }
+    std::vector<Place> ordered;
+    std::ranges::transform(step.order, std::back_inserter(ordered), [&](int operand) {
+      return operands[at(operand)];
+    });
+    return ordered;
+  }
+
+  [[nodiscard]] std::vector<Place> targets_of(const Step& step,
+                                              std::size_t part,
+                                              std::size_t first_out,
+                                              std::size_t ports) const {
+    std::vector<Place> targets;
+    if (!step.to.empty()) {
+      targets.push_back(place(step.to[part]));
+    }
+    for (std::size_t out = first_out; out < ports; ++out) {
+      targets.push_back(message(static_cast<int>(out)));
+    }
+    return targets;
+  }
+
+  [[nodiscard]] Place place(const Block& block) const {
+    const auto index = static_cast<std::int16_t>(block.index);
+    switch (block.space) {
+      case Space::kInput:
+        return {PlaceKind::kInput, index};
+      case Space::kOutput:
+        return {PlaceKind::kOutput, index};
+      case Space::kScratch:
+        return {PlaceKind::kScratch,
+                static_cast<std::int16_t>(scratch_begin_[at(block.scratch)] + block.index)};
+    }
+    return {};
+  }
+  static Place message(int port) { return {PlaceKind::kMessage, static_cast<std::int16_t>(port)}; }
+
+  [[nodiscard]] int writer(int channel) const {
+    return schedule_.channels[at(channel)].writer.rank;
+  }
+
+  [[nodiscard]] Port port(int channel, int index, int peer, int reader) const {
+    return {.peer = static_cast<std::int8_t>(peer),
+            .channel = static_cast<std::uint8_t>(numbers_.at({channel, reader})),
+            .index = static_cast<std::uint16_t>(index),
+            .per_tile = static_cast<std::uint16_t>(messages_per_tile(schedule_, channel))};
+  }
+
+  const Schedule& schedule_;
+  int rank_;
+  std::unique_ptr<StepProgram> program_ = std::make_unique<StepProgram>();
+  std::vector<int> scratch_begin_;
+  std::map<std::pair<int, int>, int> numbers_;  // by channel and reader
+  std::map<int, int> sent_;                     // messages so far, by channel
+  std::map<int, int> received_;
+  std::size_t ports_ = 0;
+  std::size_t places_ = 0;
+  std::size_t parts_ = 0;
+};
+
+constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Tiles begin at whole lines of memory, if blocks do.
+constexpr std::int64_t kLine = 128;
+// Below, a block of the kernel has threads without a unit, and more blocks would not make up for
+// it.
+constexpr std::int64_t kLeastTileBytes = std::int64_t{kThreads} * 16;
+
+// The largest tile that slots and scratch have room for.
+std::int64_t tile_limit(const StepProgram& program,
+                        const StepLimits& limits,
+                        const StepCall& call) {
+  const std::int64_t messages =
+      std::int64_t{program.channels} * program.slots * program.message_parts;
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+  if (messages > 0) {
+    bytes = static_cast<std::int64_t>(call.mailbox.slot_bytes) / messages;
+  }
+  if (program.scratch_blocks > 0) {
+    bytes =
+        std::min(bytes, static_cast<std::int64_t>(limits.scratch_bytes) / program.scratch_blocks);
+  }
+  return bytes / kLine * kLine;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const StepProgram>> compile_steps(const Strand& strand, int rank) {
+  return StepCompiler(strand, rank).run();
+}
+
+Status bind(const Problem& problem, Elements elements, const StepLimits& limits, StepCall& call) {
+  call.block_bytes =
+      block_range(problem, elements.count, elements.bytes, 0).length * elements.bytes;
+  call.total_bytes = is_cut(problem.collective) ? elements.count * elements.bytes
+                                                : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t limit = tile_limit(call.program, limits, call);
+  if (limit < kLine) {
+    return fail(Code::kUnsupported,
+                "messages of {} blocks on {} channels between two ranks do not fit the {} bytes "
+                "that a block of a kernel has for them",
+                call.program.message_parts,
+                call.program.channels,
+                call.mailbox.slot_bytes);
+  }
+  // All blocks of the kernel get a tile, if that leaves work for all of their threads.
+  const std::int64_t share = ceiling(ceiling(call.block_bytes, limits.blocks), kLine) * kLine;
+  call.tile_bytes = std::min(limit, std::max(share, kLeastTileBytes));
+  call.tiles = std::max<std::int64_t>(1, ceiling(call.block_bytes, call.tile_bytes));
+  call.blocks = static_cast<std::int32_t>(std::min<std::int64_t>(limits.blocks, call.tiles));
+  call.scratch_stride = static_cast<std::int64_t>(limits.scratch_bytes);
+  const std::int64_t turns = ceiling(call.tiles, call.blocks);
+  if (turns * call.program.per_tile > kMostMessages) {
+    return fail(Code::kUnsupported,
+                "{} bytes a block take {} messages of one channel, and there may be {}",
+                call.block_bytes,
+                turns * call.program.per_tile,
+                kMostMessages);
+  }
+  return {};
+}
+
+}  // namespace sennit::sm

@@ -1,0 +1,29 @@
+// Programs of exec/sm/step_call.hpp, read off a strand of one lane a rank.
+//
+//   SENNIT_ASSIGN_OR_RETURN(StepProgram program, compile_steps(plan.strands.front(), rank));
+//   StepCall call = ...;                           // buffers, mailboxes
+//   SENNIT_RETURN_IF_ERROR(bind(problem, elements, limits, call));
+#pragma once
+
+#include "exec/sm/put_program.hpp"
+#include "exec/sm/step_call.hpp"
+#include "schedule/plan.hpp"
+
+#include <cstddef>
+#include <memory>
+
+namespace sennit::sm {
+
+// kUnsupported, saying why, where the tables of StepProgram have no room for it.
+Result<std::unique_ptr<const StepProgram>> compile_steps(const Strand& strand, int rank);
+
+struct StepLimits {
+  int blocks = 1;                 // of a kernel
+  std::size_t scratch_bytes = 0;  // of one block
+};
+
+// Cuts the call into tiles. Equal on all ranks, for equal limits and mailboxes. kUnsupported where
+// messages of the least tile would not fit.
+Status bind(const Problem& problem, Elements elements, const StepLimits& limits, StepCall& call);
+
+}  // namespace sennit::sm

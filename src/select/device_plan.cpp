@@ -1,0 +1,92 @@
+// The plans of choices for ranks with a GPU each.
+#include "schedule/one_lane.hpp"
+#include "schedule/passes.hpp"
+#include "select/device_choice.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr int kWhole = 100;  // percent
+
+// All ends of the channel are of one group.
+bool stays_in_a_group(const Channel& channel, const std::vector<std::vector<int>>& groups) {
+  return std::ranges::any_of(groups, [&](const std::vector<int>& members) {
+    const auto is_member = [&](LaneId end) {
+      return std::ranges::find(members, end.rank) != members.end();
+    };
+    return is_member(channel.writer) && std::ranges::all_of(channel.readers, is_member);
+  });
+}
+
+// Whatever the schedule's lanes, a block of a kernel runs one.
+Result<Strand> make_step_strand(const DeviceChoice& choice,
+                                const Shape& shape,
+                                const DeviceFacts& facts) {
+  // A message may wait while its successor is written, and a fused ring needs as many.
+  constexpr int kSlots = 2;
+  SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+  if (choice.scaled != ScaledParts{}) {
+    SENNIT_ASSIGN_OR_RETURN(made, mark_scaling(std::move(made), choice.scaled));
+  }
+  SENNIT_ASSIGN_OR_RETURN(made, join_lanes(std::move(made), kSlots));
+  Strand strand = bind(std::make_shared<const Schedule>(std::move(made)),
+                       facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+                       Protocol::kSlots,
+                       kSlots,
+                       Engine::kSm);
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    if (stays_in_a_group(strand.schedule->channels[c], facts.groups)) {
+      strand.channels[c].paths = {PathKind::kNvlink};
+    }
+  }
+  return strand;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
+                                                     const Shape& shape,
+                                                     const DeviceFacts& facts) {
+  auto plan = std::make_shared<Plan>();
+  if (choice.by_steps) {
+    SENNIT_ASSIGN_OR_RETURN(Strand strand, make_step_strand(choice, shape, facts));
+    plan->strands.push_back(std::move(strand));
+    return std::shared_ptr<const Plan>(std::move(plan));
+  }
+  if (choice.host_share < kWhole) {
+    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+    if (choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kDirectPut) {
+      made = loosen(std::move(made));  // no order is kept but that of the data
+    }
+    // Two generations of packets: a message may wait while its successor is written. Copy engines
+    // have words for all parts of a message.
+    constexpr int kSlots = 2;
+    plan->strands.push_back(
+        bind(std::make_shared<const Schedule>(std::move(made)),
+             facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+             choice.protocol,
+             kSlots,
+             choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
+  }
+  if (choice.host_share > 0) {
+    const Collective collective = choice.algorithm->collective;
+    SENNIT_ASSIGN_OR_RETURN(const Algorithm* const on_host,
+                            choice.host_share == kWhole
+                                ? Result<const Algorithm*>(choice.algorithm)
+                                : find_algorithm(collective, host_algorithm(collective)));
+    SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*on_host, shape));
+    plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
+                                 PathKind::kHost,
+                                 Protocol::kSlots,
+                                 facts.host_slots,
+                                 Engine::kStream));
+    plan->strands.front().share = kWhole - choice.host_share;
+    plan->strands.back().share = choice.host_share;
+  }
+  return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+}  // namespace sennit

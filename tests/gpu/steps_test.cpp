@@ -1,0 +1,161 @@
+// Calls that kernels run step by step, whatever the hops of their schedule: every byte of every
+// output compared with the host's arithmetic. Sums of these schedules have orders of their own, so
+// elements are integers, or the schedule one that sums in the order of ranks. Ranks share a GPU
+// where there are fewer GPUs than ranks.
+#include "device_ranks.hpp"
+
+#include "algo/algorithm.hpp"
+#include "select/device_choice.hpp"
+
+#include <array>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr std::array kMoving = {Collective::kAllReduce,
+                                Collective::kReduce,
+                                Collective::kReduceScatter,
+                                Collective::kBroadcast,
+                                Collective::kAllGather,
+                                Collective::kAllToAll,
+                                Collective::kGather,
+                                Collective::kScatter};
+
+class DeviceSteps : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (device_count() == 0) {
+      GTEST_SKIP() << "gpu1: needs one GPU";
+    }
+  }
+  void TearDown() override { unsetenv("SENNIT_DEVICE_GROUP"); }
+
+  // The rows that have no other kernel.
+  template <typename Function>
+  static void for_each_row(int ranks, Function function) {
+    for (const Collective collective : kMoving) {
+      for (const Algorithm& row : algorithms(collective)) {
+        const Shape shape{.ranks = ranks, .root = is_rooted(collective) ? ranks - 1 : 0};
+        if (!has_direct_kernel(row.name) && row.refuses(shape).empty()) {
+          function(row, shape);
+        }
+      }
+    }
+  }
+
+  static void run_every_row(DeviceRanks& ranks) {
+    for_each_row(ranks.size(), [&](const Algorithm& row, const Shape& shape) {
+      for (const std::int64_t count : {1, 241, 70'001}) {
+        for (const std::size_t offset : {0, 1}) {
+          if (HasFailure()) {
+            return;
+          }
+          SCOPED_TRACE(row.name);
+          ranks.run({.collective = row.collective,
+                     .count = count,
+                     .dtype = Dtype::kInt32,
+                     .root = shape.root,
+                     .offset = offset,
+                     .algorithm = row.name.data()});
+        }
+      }
+    });
+  }
+};
+
+TEST_P(DeviceSteps, EveryRowAtEverySizeAndAlignment) {
+  DeviceRanks ranks(GetParam());
+  run_every_row(ranks);
+}
+
+// Kernels use device memory within groups, and host memory between them.
+TEST_P(DeviceSteps, EveryRowOverTwoPaths) {
+  setenv("SENNIT_DEVICE_GROUP", "2", 1);
+  DeviceRanks ranks(GetParam());
+  run_every_row(ranks);
+}
+
+TEST_P(DeviceSteps, LargeVectorsInManyTiles) {
+  DeviceRanks ranks(GetParam());
+  for (const char* algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
+    for (const bool in_place : {false, true}) {
+      ranks.run({.count = 20'000'003,
+                 .dtype = Dtype::kInt32,
+                 .in_place = in_place,
+                 .algorithm = algorithm});
+      ASSERT_FALSE(HasFailure()) << algorithm;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DeviceSteps, ::testing::Values(2, 3, 4, 8));
+
+class DeviceStepsOfFour : public DeviceSteps {};
+
+// Over two paths, where slots of reductions go step by step whatever the hops.
+TEST_P(DeviceStepsOfFour, EveryTypeOfTheTable) {
+  setenv("SENNIT_DEVICE_GROUP", "2", 1);
+  DeviceRanks ranks(GetParam());
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kReduceOps) {
+      if (has_operator(dtype, op) && op != ReduceOp::kPremulSum) {
+        ranks.run({.count = 40'003,
+                   .dtype = dtype,
+                   .op = op,
+                   .algorithm = "two_shot",
+                   .protocol = "slots"});
+        ASSERT_FALSE(HasFailure()) << name(dtype) << " " << name(op);
+      }
+    }
+  }
+}
+
+TEST_P(DeviceStepsOfFour, AndPacketsTakeTurnsInFlight) {
+  DeviceRanks ranks(GetParam());
+  const DeviceCase ring{.count = 50'001, .dtype = Dtype::kInt32, .algorithm = "ring"};
+  const DeviceCase tree{.count = 50'001, .dtype = Dtype::kInt32, .algorithm = "hierarchical"};
+  const DeviceCase packets{.count = 50'001, .dtype = Dtype::kInt32};
+  const std::vector<Bytes> inputs = ranks.start(ring);
+  for (int i = 0; i < 50; ++i) {
+    for (const DeviceCase& c : {tree, packets, ring}) {
+      for (int rank = 0; rank < ranks.size(); ++rank) {
+        ASSERT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+      }
+    }
+  }
+  ranks.finish(ring, inputs);
+}
+
+// A call may be captured the first time it is made.
+TEST_P(DeviceStepsOfFour, ReplaysAreCalls) {
+  DeviceRanks ranks(GetParam());
+  const DeviceCase c{.count = 50'001, .dtype = Dtype::kInt32, .algorithm = "ring"};
+  std::vector<cudaGraphExec_t> graphs(static_cast<std::size_t>(ranks.size()));
+  std::vector<Bytes> inputs;
+  std::mt19937_64 random(17);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    inputs.push_back(random_elements(c.dtype, c.count, random));
+    ranks[rank].prepare(c, inputs.back());
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
+    ASSERT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
+    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
+  }
+  for (int replay = 0; replay < 100; ++replay) {
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], ranks[rank].stream));
+    }
+  }
+  ranks.finish(c, inputs);
+  for (const cudaGraphExec_t graph : graphs) {
+    check_cuda(cudaGraphExecDestroy(graph));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DeviceStepsOfFour, ::testing::Values(4));
+
+}  // namespace
+}  // namespace sennit::tests
