@@ -222,6 +222,7 @@ class Rank {
     sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
     call.path = variant.path.empty() ? nullptr : variant.path.c_str();
     call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
+    call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
     const auto n = row.count;
     const std::string& c = row.collective;
     if (c == "all_reduce") {
@@ -241,7 +242,6 @@ class Rank {
              SENNIT_OK;
     }
     if (c == "broadcast") {
-      call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
       return sennit_broadcast(b.send, b.recv, n, SENNIT_FLOAT32, 0, comm_, stream_, &call) ==
              SENNIT_OK;
     }

@@ -17,7 +17,7 @@ struct Options {
   std::string nccl;
   std::string mode = "graph";
   std::string collective;  // empty: all
-  std::string algorithm;   // of broadcast; empty: Sennit's choice
+  std::string algorithm;   // of the collective; empty: Sennit's choice
   std::string against;     // what of Sennit is timed as well: engines, shares; empty: nothing
   // Of send_recv: sender and receiver; negative: all ranks, each to the next.
   int pair_from = -1;

@@ -110,8 +110,8 @@ TEST(DeviceChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
     expect(Collective::kAllReduce, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduceScatter, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
-    expect(Collective::kSendRecv, 2, bytes, Protocol::kSlots);
   }
+  expect(Collective::kSendRecv, 2, kCopiedMessagesFromBytes - 1, Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), facts).protocol,
             Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");

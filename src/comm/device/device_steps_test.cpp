@@ -237,8 +237,7 @@ TEST_F(SteppingGpus, RunThroughHostMemoryWhereNothingElseIsThere) {
   comm_config_.device = "cuda";
   run([](Rank& rank) {
     fill(rank, kCount, kCount);
-    for (const std::string algorithm :
-         {"ring", "hierarchical", "hierarchical_sliced", "one_shot", "two_shot"}) {
+    for (const std::string algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
       Operation op = wished(rank, Collective::kAllReduce, algorithm);
       op.wishes.protocol = "slots";
       expect_ok(rank.call(op));
