@@ -61,6 +61,7 @@ class Cases:
         yield "reduce_scatter_tensor", partial(self.reduce_scatter, ODD)
         yield "all_to_all_single uneven", self.all_to_all_uneven
         yield "barrier", self.barrier
+        yield "batch_isend_irecv, large and small", self.mixed
 
     def all_reduce(
         self, count: int, dtype: torch.dtype = torch.float32, op: Any = dist.ReduceOp.SUM
@@ -219,6 +220,7 @@ class Cases:
         yield "batch_isend_irecv around the ranks", partial(self.ring, ODD)
         yield "batch_isend_irecv around the ranks, large", partial(self.ring, HUGE)
         yield "batch_isend_irecv of all to all", self.mesh
+        yield "batch_isend_irecv of all to all, large and small", self.mixed
 
     def turns(self) -> torch.Tensor:
         x = self.values(ODD)
@@ -249,6 +251,17 @@ class Cases:
         peers = [peer for peer in range(self.size) if peer != self.rank]
         out = {peer: self.empty(ODD * (peer + 1)) for peer in peers}
         self.exchange({peer: self.values(ODD * (self.rank + 1)) for peer in peers}, out)
+        return list(out.values())
+
+    def mixed(self) -> Tensors:
+        """Messages that kernels and copy engines carry, in one group."""
+
+        def count(sender: int, receiver: int) -> int:
+            return HUGE if (sender + receiver) % 2 == 1 else ODD
+
+        peers = [peer for peer in range(self.size) if peer != self.rank]
+        out = {peer: self.empty(count(peer, self.rank)) for peer in peers}
+        self.exchange({peer: self.values(count(self.rank, peer)) for peer in peers}, out)
         return list(out.values())
 
     def objects(self) -> Iterator[Case]:
