@@ -2,7 +2,9 @@
 // same plans on the description of that machine.
 #include "capi/bench_bytes.hpp"
 #include "capi/respond.hpp"
+#include "comm/device/arena_plan.hpp"
 #include "exec/sm/geometry.hpp"
+#include "exec/sm/put_call.hpp"
 #include "machine/catalogue.hpp"
 #include "select/device_choice.hpp"
 #include "sennit/tools.h"
@@ -47,22 +49,27 @@ Result<MeasuredCall> read_row(const Json& row, const std::string& where) {
 }
 
 // The grid of thread blocks that the kernel runs on (comm/device): a block is a copy of the lanes,
-// a packet of each of its warps a tile, and two rounds of them are the slots of a channel. A
-// message has half of the blocks.
-void bind_blocks(const MeasuredCall& call, std::int64_t bytes, Plan& plan) {
+// and what its warps move at once a tile. Of packets two rounds are the slots of a channel; what is
+// put where it belongs needs none.
+void bind_blocks(const MeasuredCall& call, std::int64_t bytes, Protocol protocol, Plan& plan) {
   constexpr int kBlocks = 128;
-  constexpr int kPacketsOfAWarp = 4;
-  const bool pair = call.collective == Collective::kSendRecv;
-  const sm::ArenaShape shape{.ranks = pair ? 2 : call.ranks,
-                             .ll_blocks = pair ? 16 : 32,
-                             .wide_blocks = pair ? kBlocks / 2 : kBlocks,
-                             .ll128_depth = pair ? 2 : kPacketsOfAWarp};
+  const bool is_pair = call.collective == Collective::kSendRecv;
   Strand& strand = plan.strands.front();
-  const bool is_ll = !strand.channels.empty() && always_uses(strand.channels[0], Protocol::kLl);
-  const sm::Packets packets = is_ll ? sm::Packets::kLl : sm::Packets::kLl128;
-  const Problem& problem = strand.schedule->problem;
-  const std::int64_t longest = block_range(problem, bytes, 1, 0).length;
-  const sm::Geometry grid = sm::geometry_for(longest, packets, shape, pair ? kBlocks / 2 : kBlocks);
+  const std::int64_t longest = block_range(strand.schedule->problem, bytes, 1, 0).length;
+  if (protocol == Protocol::kDirectPut) {
+    strand.tile_bytes = sm::kChunkBytes;
+    strand.width = static_cast<int>(
+        std::clamp<std::int64_t>(sm::chunks_of(0, longest), 1, std::int64_t{kBlocks}));
+    return;
+  }
+  const sm::Packets packets = protocol == Protocol::kLl      ? sm::Packets::kLl
+                              : protocol == Protocol::kLl128 ? sm::Packets::kLl128
+                                                             : sm::Packets::kSlots;
+  const ArenaPlan arenas = ArenaPlan::make(ArenaPlace::kDevice, call.ranks, kBlocks);
+  const sm::Geometry grid = sm::geometry_for(longest,
+                                             packets,
+                                             is_pair ? arenas.pair_shape : arenas.shape,
+                                             is_pair ? kBlocks / 2 : kBlocks);
   strand.width = grid.blocks;
   strand.tile_bytes = grid.warps * sm::payload_bytes(packets);
   for (ChannelBinding& channel : strand.channels) {
@@ -98,7 +105,7 @@ Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   if (choice.protocol == Protocol::kDirectGet) {
     plan.strands.front().tile_bytes = bytes;  // one copy a message
   } else {
-    bind_blocks(call, bytes, plan);
+    bind_blocks(call, bytes, choice.protocol, plan);
   }
   SENNIT_ASSIGN_OR_RETURN(const Simulation run,
                           simulate(plan,

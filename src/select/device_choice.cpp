@@ -36,8 +36,8 @@ constexpr std::array kHostShares = {
 };
 constexpr int kWhole = 100;
 
-// From how many bytes of all ranks on packets without flags of their own (slots) were faster than
-// LL128, on 4 H200s (`gpu-h200x4`).
+// From how many bytes of all ranks on (of a message: of both) packets without flags of their own
+// (slots) were faster than LL128, on 4 H200s (`gpu-h200x4`).
 struct Flagless {
   Collective collective;
   std::int64_t from_bytes;
@@ -45,15 +45,15 @@ struct Flagless {
 constexpr std::array kFlagless = {
     Flagless{Collective::kAllReduce, 12 * kMega},
     Flagless{Collective::kReduceScatter, 128 * kMega},
+    Flagless{Collective::kBroadcast, 256 * kMega},
+    Flagless{Collective::kAllGather, 256 * kMega},
+    Flagless{Collective::kAllToAll, 256 * kMega},
+    Flagless{Collective::kSendRecv, 4 * kMega},
 };
 
 constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
-
-constexpr std::string_view kNoRings =
-    "algorithm hub is not there: SENNIT_HOST_RING_BYTES has no room for two slots, copy engines "
-    "are not used (SENNIT_COPY_ENGINES), or a ring could not be pinned, as in a capture";
 
 // What all ranks together hold in the end, of each result once.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
@@ -247,7 +247,8 @@ bool wants_steps(Collective collective, const Wishes& wishes, const DeviceFacts&
     return false;
   }
   const bool suits = wishes.protocol.empty() || wishes.protocol == name(Protocol::kSlots);
-  return suits && (facts.nvlink || wishes.algorithm != host_algorithm(collective));
+  const bool by_rings = !facts.nvlink && has_rings(facts);
+  return suits && !(by_rings && wishes.algorithm == host_algorithm(collective));
 }
 
 Result<DeviceChoice> choose_steps(Collective collective, const Shape& shape, const Wishes& wishes) {
@@ -283,19 +284,18 @@ bool suits_rings(Collective collective,
                  std::int64_t bytes,
                  const Wishes& wishes,
                  const DeviceFacts& facts) {
-  constexpr std::string_view kOfRingsAlone = "hub";  // kernels have none
   const std::string_view by_copies = host_algorithm(collective);
-  if (by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
+  if (!has_rings(facts) || by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
     return false;
   }
-  const bool is_wish = wishes.algorithm == kOfRingsAlone;
+  const bool is_wish = wishes.algorithm == "hub";
   const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large = collective == Collective::kSendRecv
                             ? bytes >= facts.messages_from_bytes
                             : total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
   const bool wants = is_large || wishes.protocol == name(Protocol::kSlots);
-  return is_wish || (has_rings(facts) && is_left_open && shape.ranks > 1 && wants);
+  return is_wish || (is_left_open && shape.ranks > 1 && wants);
 }
 
 std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
@@ -333,8 +333,7 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                 facts.why_no_nvlink);
   }
   if (suits_rings(collective, shape, bytes, wishes, facts)) {
-    return has_rings(facts) ? choose_on_host(collective, shape, wishes)
-                            : fail(Code::kUnsupported, "{}", kNoRings);
+    return choose_on_host(collective, shape, wishes);
   }
   const std::string_view wanted = wishes.algorithm.empty()
                                       ? algorithm_through_host(collective, shape.ranks, bytes)

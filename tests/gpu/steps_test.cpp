@@ -80,7 +80,7 @@ TEST_P(DeviceSteps, LargeVectorsInManyTiles) {
   DeviceRanks ranks(GetParam());
   for (const char* algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
     for (const bool in_place : {false, true}) {
-      ranks.run({.count = 20'000'003,
+      ranks.run({.count = 5'000'003,
                  .dtype = Dtype::kInt32,
                  .in_place = in_place,
                  .algorithm = algorithm});

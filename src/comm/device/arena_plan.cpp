@@ -22,6 +22,7 @@ constexpr int kStepBlocks = 32;
 constexpr std::size_t kStepSlotBytes = std::size_t{128} << 10;
 
 ArenaPlan on_devices(int ranks, int blocks) {
+  const int pair_blocks = std::max(1, blocks / 2);
   return {.place = ArenaPlace::kDevice,
           .ranks = ranks,
           .shape = {.ranks = ranks,
@@ -34,8 +35,8 @@ ArenaPlan on_devices(int ranks, int blocks) {
           .pair_shape = {.ranks = 2,
                          .one_way = true,
                          .phases = 1,
-                         .ll_blocks = 16,
-                         .wide_blocks = 64,
+                         .ll_blocks = std::min(16, pair_blocks),
+                         .wide_blocks = std::min(64, pair_blocks),
                          .ll128_depth = 4,
                          .slots_depth = 8},
           .mailbox = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};

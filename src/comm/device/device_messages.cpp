@@ -267,7 +267,8 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* s
     pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);
   }
   // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
-  pairs.lanes = std::min(pairs.chains, std::max(2, memory_->block_limit() / pairs.blocks));
+  const int limit = std::min(memory_->block_limit(), memory_->shape().most_blocks());
+  pairs.lanes = std::min(pairs.chains, std::max(2, limit / pairs.blocks));
   sm::SmallPairs small;
   if (sm::make_small(pairs, small)) {
     return driver_.launch(sm::small_pairs_kernel(),
