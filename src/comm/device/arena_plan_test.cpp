@@ -30,6 +30,15 @@ TEST(ArenaPlan, PartsDoNotOverlap) {
   }
 }
 
+// What SENNIT_DEVICE_BLOCKS allows, a send and a recv share.
+TEST(ArenaPlan, MessagesHaveHalfOfTheBlocks) {
+  const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kDevice, 4, 8);
+  EXPECT_EQ(plan.shape.blocks(sm::Packets::kSlots), 8);
+  for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128, sm::Packets::kSlots}) {
+    EXPECT_EQ(plan.pair_shape.blocks(packets), 4);
+  }
+}
+
 TEST(ArenaPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
   for (const int ranks : {1, 2, 4, 8, 9, 16}) {
     const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
