@@ -23,13 +23,15 @@ constexpr std::size_t kStepSlotBytes = std::size_t{128} << 10;
 
 ArenaPlan on_devices(int ranks, int blocks) {
   const int pair_blocks = std::max(1, blocks / 2);
+  // Each rank has slots from all others: with more of them, less of each.
+  const int crowd = std::max(1, ranks / 4);
   return {.place = ArenaPlace::kDevice,
           .ranks = ranks,
           .shape = {.ranks = ranks,
                     .ll_blocks = std::min(32, blocks),
                     .wide_blocks = blocks,
                     .ll128_depth = std::max(1, kLl128WarpPackets / blocks),
-                    .slots_depth = std::max(1, kSlotsWarpPackets / blocks)},
+                    .slots_depth = std::max(1, kSlotsWarpPackets / blocks / crowd)},
           // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
           // An answer takes about as long as 2 MB on their way, and there are two generations.
           .pair_shape = {.ranks = 2,
@@ -38,7 +40,7 @@ ArenaPlan on_devices(int ranks, int blocks) {
                          .ll_blocks = std::min(16, pair_blocks),
                          .wide_blocks = std::min(64, pair_blocks),
                          .ll128_depth = 4,
-                         .slots_depth = 8},
+                         .slots_depth = std::max(2, 8 / crowd)},
           .mailbox = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};
 }
 

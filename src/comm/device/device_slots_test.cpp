@@ -1,11 +1,12 @@
 // Calls in packets without flags of their own (protocol slots), of ranks with fake GPUs that reach
 // each other's memory.
 #include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_gpus.hpp"
 #include "schedule/problem.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
