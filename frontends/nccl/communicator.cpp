@@ -165,7 +165,7 @@ ncclResult_t ncclCommInitRankConfig(
 ncclResult_t ncclCommInitRankScalable(
     ncclComm_t* comm, int ranks, int rank, int id_count, ncclUniqueId* ids, ncclConfig_t* config) {
   if (id_count < 1 || ids == nullptr) {
-    return refuse(ncclInvalidArgument, "no unique id is given");
+    return of_group(refuse(ncclInvalidArgument, "no unique id is given"));
   }
   return ncclCommInitRankConfig(comm, ranks, ids[0], rank, config);
 }
@@ -206,7 +206,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm,
                             ncclConfig_t* config,
                             int flags) {
   if (excluded_count < 0 || (excluded_count > 0 && excluded == nullptr)) {
-    return refuse(ncclInvalidArgument, "the list of excluded ranks is NULL");
+    return of_group(refuse(ncclInvalidArgument, "the list of excluded ranks is NULL"));
   }
   const std::vector<int> without(excluded, excluded + excluded_count);
   const bool abort = (flags & SENNIT_NCCL_SHRINK_ABORT) != 0;

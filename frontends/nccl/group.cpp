@@ -154,6 +154,9 @@ ncclResult_t run_gathered() {
   ncclResult_t result = ncclSuccess;
   for (ncclComm_t comm : joining) {
     result = worse(result, await(comm));
+    if (is_error(result)) {
+      return result;  // what else joins may need the very rank that is missing
+    }
   }
   result = worse(result, run_all(acts));
   for (const auto& [comm, messages] : to_self) {

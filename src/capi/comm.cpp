@@ -49,6 +49,7 @@ std::string key_of(const sennit_unique_id_t& id) {
 
 // Takes the end of a non-blocking init, if it has come.
 void settle(sennit_comm& handle) {
+  const std::scoped_lock lock(handle.settling);
   if (!handle.joining.valid() ||
       handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     return;

@@ -26,6 +26,7 @@ struct sennit_comm {
   std::unique_ptr<sennit::DeviceComm> device;  // null for host ranks; ends before `comm`
   sennit::CommConfig config;
   std::future<sennit::Result<sennit::Joined>> joining;
+  std::mutex settling;        // whoever asks first takes what `joining` brings
   sennit::Status last_error;  // of this communicator; sennit_comm_last_error hands out its fields
 };
 

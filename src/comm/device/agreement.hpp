@@ -29,8 +29,8 @@ class Agreement {
   Agreement(World& world, PeerBuffers& buffers) : world_(world), buffers_(buffers) {}
 
   struct Request {
-    const void* input = nullptr;   // null: nobody reads it
-    const void* output = nullptr;  // null: nobody reads it
+    const void* input = nullptr;   // null: nobody else reads it
+    const void* output = nullptr;  // null: nobody else reads it or writes into it
     decltype(Scaling::scalar) scalar{};
     bool takes_part = true;
     bool is_capturing = false;  // nothing may be mapped now

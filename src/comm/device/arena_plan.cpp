@@ -10,6 +10,10 @@ namespace {
 constexpr std::size_t kPage = 4096;
 
 constexpr std::size_t in_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+// Packets lie in whole lines of memory, whose stores arrive together.
+constexpr std::size_t in_packets(std::size_t bytes) {
+  return (bytes + sm::kPacketBytes - 1) / sm::kPacketBytes * sm::kPacketBytes;
+}
 
 // Fewer blocks get more packets each: a round moves as much. Rounds of large messages are longer,
 // since blocks come to a short stand at the end of each.
@@ -81,11 +85,11 @@ ArenaPlan ArenaPlan::make(ArenaPlace place, int ranks, int blocks) {
 
 std::size_t ArenaPlan::pair_bytes() const {
   // The words that tell the sender that a round has begun lie behind those of the other direction.
-  return pair_shape.bytes() + pair_shape.started_bytes();
+  return in_packets(pair_shape.bytes() + pair_shape.started_bytes());
 }
 
 std::size_t ArenaPlan::pair_offset(int peer) const {
-  return shape.bytes() + static_cast<std::size_t>(peer) * pair_bytes();
+  return in_packets(shape.bytes()) + static_cast<std::size_t>(peer) * pair_bytes();
 }
 
 std::size_t ArenaPlan::mailbox_offset(int writer) const {

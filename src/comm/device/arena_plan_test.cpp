@@ -11,13 +11,15 @@ constexpr std::size_t kMega = std::size_t{1} << 20;
 TEST(ArenaPlan, PartsDoNotOverlap) {
   for (const ArenaPlace place : {ArenaPlace::kDevice, ArenaPlace::kHost}) {
     for (const int ranks : {1, 2, 3, 8, 16}) {
-      for (const int blocks : {1, 7, 128}) {
+      for (const int blocks : {1, 2, 5, 7, 20, 66, 128}) {
         const ArenaPlan plan = ArenaPlan::make(place, ranks, blocks);
         EXPECT_GE(plan.pair_offset(0), plan.shape.bytes());
+        EXPECT_EQ(plan.pair_offset(0) % sm::kPacketBytes, 0U) << "a line of Ll128 is one in memory";
         // Packets of one direction, and the words of the other behind them.
         const std::size_t a_pair = plan.pair_shape.bytes() + plan.pair_shape.started_bytes();
         for (int peer = 1; peer < ranks; ++peer) {
           EXPECT_GE(plan.pair_offset(peer), plan.pair_offset(peer - 1) + a_pair);
+          EXPECT_EQ(plan.pair_offset(peer) % sm::kPacketBytes, 0U);
         }
         EXPECT_GE(plan.put_offset(), plan.pair_offset(ranks - 1) + a_pair);
         EXPECT_GT(plan.mailbox_offset(0), plan.put_offset());

@@ -169,6 +169,7 @@ class DeviceComm {
   void log(const MessagePlan& plan);
   Status decide(std::vector<MessagePlan>& plans);
   Status decide(MessagePlan& plan, const stream::GroupId& group);
+  Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
   Status launch_pairs(std::span<const KernelMessage> messages, void* stream);
   [[nodiscard]] sm::PairCall pair_call(const KernelMessage& message) const;
@@ -180,6 +181,8 @@ class DeviceComm {
   [[nodiscard]] Verdict explain_wait(const std::vector<int>& peers) const;
   // What can be known now of why calls cannot end; ok while they can.
   Status look();
+  // Collectives that a rank has called, as far as this one sees.
+  [[nodiscard]] std::uint64_t calls_of(int rank) const;
   void start_watching();
   void leave_watched();
   void watch(const std::stop_token& stop);

@@ -179,9 +179,15 @@ Status DeviceComm::messages(std::span<const Call> calls) {
   for (const MessagePlan& plan : plans) {
     log(plan);
   }
-  if (const Status decided = decide(plans); !decided.ok()) {
-    return give_up(decided);
+  Status status = decide(plans);
+  if (status.ok()) {
+    status = put_into_streams(plans, calls);
   }
+  return status.ok() ? status : give_up(status);
+}
+
+Status DeviceComm::put_into_streams(const std::vector<MessagePlan>& plans,
+                                    std::span<const Call> calls) {
   void* const stream = calls.front().stream;
   const std::vector<void*> others = other_streams(calls);
   SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
@@ -209,12 +215,10 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
   if (of_copy_engines.empty()) {
     return launch ? launch() : Status();
   }
-  const Status status =
-      copy_engines_->messages().run({.messages = of_copy_engines,
-                                     .partners = MessagePlan::partners(plans, world_.rank()),
-                                     .launch = launch,
-                                     .stream = stream});
-  return status.ok() ? status : give_up(status);
+  return copy_engines_->messages().run({.messages = of_copy_engines,
+                                        .partners = MessagePlan::partners(plans, world_.rank()),
+                                        .launch = launch,
+                                        .stream = stream});
 }
 
 sm::PairCall DeviceComm::pair_call(const KernelMessage& message) const {

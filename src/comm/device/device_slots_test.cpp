@@ -118,6 +118,28 @@ TEST_F(SlottingGpus, TakeTurnsWithLl) {
   });
 }
 
+// Where the watcher finds nothing else: a rank that has gone will never call.
+TEST_F(SlottingGpus, LearnThatARankHasFinalized) {
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(fake_direct_kernel);
+    const Case c{Collective::kAllReduce, "two_shot"};
+    const Operation first = prepare(rank, c, 1000);
+    ASSERT_TRUE(rank.call(first).ok());
+    rank.finish();
+    check(rank, first);
+    if (rank.rank == 3) {
+      rank.joined->finalize();
+    } else {
+      ASSERT_TRUE(rank.call(prepare(rank, c, 1000)).ok());
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+      EXPECT_NE(status.message().find("finalized"), std::string::npos) << status.message();
+    }
+    meet();
+    rank.finish();
+  });
+}
+
 // Both ways at once, so that each arena of a pair has packets and the words of the other direction.
 TEST_F(SlottingGpus, CarryMessagesBothWays) {
   run([](Rank& rank) {

@@ -195,8 +195,22 @@ Status DeviceComm::look() {
                    .blamed_ranks = {rank},
                    .evidence = fmt::format("{} gave the communicator up", world_.describe(rank))});
     }
+    if (state == RankState::kFinalized && calls_of(rank) < calls_of(world_.rank())) {
+      return told(
+          {.code = Code::kMismatch,
+           .blamed_ranks = {rank},
+           .evidence = fmt::format("{} finalized the communicator after {} collectives; this "
+                                   "rank has called {}",
+                                   world_.describe(rank),
+                                   calls_of(rank),
+                                   calls_of(world_.rank()))});
+    }
   }
   return {};
+}
+
+std::uint64_t DeviceComm::calls_of(int rank) const {
+  return world_.device_line(rank).collectives.entered.load(std::memory_order_acquire);
 }
 
 // Kernels wait for as long as their deadline allows, streams for ever; what cannot end is ended

@@ -29,6 +29,9 @@ class FakeDirectKernel {
 
   void run() {
     sm::BlockState& state = call_.states[block_];
+    if (state.round == sm::kGivenUp) {
+      return;
+    }
     std::uint32_t unheard = state.unheard;
     for (int i = 0; i < call_.rounds && alive_; ++i) {
       enter(state.round + 1 + static_cast<std::uint64_t>(i), i);
@@ -46,7 +49,7 @@ class FakeDirectKernel {
       }
       unheard = call_.all_heard ? 0 : unheard_of();
     }
-    state = {.round = round_, .unheard = unheard};
+    state = {.round = alive_ ? round_ : sm::kGivenUp, .unheard = unheard};
   }
 
  private:

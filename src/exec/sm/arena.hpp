@@ -188,9 +188,13 @@ struct ArenaShape {
   bool operator==(const ArenaShape&) const = default;
 };
 
+// In place of a number, of rounds or calls: of a block that had to leave one before its end. What
+// it would send next could pass for what it has not sent.
+inline constexpr std::uint64_t kGivenUp = ~std::uint64_t{0};
+
 // What a block remembers between kernels; in device memory of its own rank, never seen by others.
 struct BlockState {
-  std::uint64_t round = 0;    // finished
+  std::uint64_t round = 0;    // finished; kGivenUp: it runs no more
   std::uint32_t unheard = 0;  // ranks from which no packet came in that round
   std::uint32_t reserved = 0;
 };

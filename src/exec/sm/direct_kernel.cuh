@@ -1,6 +1,7 @@
 // The kernel of the direct family (exec/sm/direct_call.hpp): one launch a call, every warp on its
-// own packets, no barrier but one a round. With plain packets the warps of a block go together: it
-// says in words what they have written, and one of them waits for those of others.
+// own packets, no barrier but one a round, or none with flags apart. With plain packets the warps
+// of a block go together: it says in words what they have written, and one of them waits for those
+// of others.
 #pragma once
 
 #include "exec/sm/direct_call.hpp"
@@ -316,7 +317,7 @@ template <class P, class R, class Call>
 __device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
   const Call& call = w.call;
   push<P, R>(w, depth);
-  publish_pushed(w);
+  publish(w, 0);
   announce(w, 0);
   if constexpr (R::kReduces) {
     await_flags(w, 0);
@@ -325,7 +326,10 @@ __device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
     for (int step = 0; step < depth && w.alive; ++step) {
       reduce<P, R>(w, step);
     }
-    publish_forwarded(w);
+    if (!w.alive) {
+      return;  // a flag would speak for what is not there
+    }
+    publish(w, 1);
     announce(w, 1);
   }
 #pragma unroll 1
@@ -336,18 +340,25 @@ __device__ __forceinline__ void move_packets(Warp<P, Call>& w, int depth) {
     await_flags(w, phase);
     await_announced(w, phase);
     arrive<P>(w, depth, phase);
+    if (!w.alive) {
+      return;
+    }
     if (!Call::kIsPair && phase == 0) {
-      publish_forwarded(w);
+      publish(w, 1);
       announce(w, 1);
     }
   }
 }
 
-// One block's part of a call. R: UnitReducer, or NoReduction.
+// One block's part of a call. R: UnitReducer, or NoReduction. False, for all threads, when it had
+// to leave.
 template <class P, class R, class Call>
-__device__ __forceinline__ void run_block(const Call& call, int block) {
+__device__ __forceinline__ bool run_block(const Call& call, int block) {
   Warp<P, Call> w(call, block);
   const BlockState before = call.states[block];
+  if (before.round == kGivenUp) {
+    return false;
+  }
   const int depth = w.warp < call.warps ? call.depth : 0;
   std::uint32_t unheard = before.unheard;
 #pragma unroll 1
@@ -357,25 +368,27 @@ __device__ __forceinline__ void run_block(const Call& call, int block) {
       tell_started(w);
       await_free_together(w, unheard);
     }
-    if (depth > 0 || P::kBlockWords) {
+    if (w.alive && (depth > 0 || P::kBlockWords)) {
       move_packets<P, R>(w, depth);
     }
     if constexpr (!R::kReduces && !Call::kIsPair) {
       copy_own(w, depth);
     }
     unheard = call.all_heard ? 0 : unheard_of(w);
-    // Warps of a round wait for each other, so that one packet of it speaks for the whole block.
-    // A flag that lies apart comes from the very warp that reads what this one writes.
+    // Warps of a round wait for each other, so that one packet of it speaks for the whole block;
+    // and leave together. A flag that lies apart comes from the very warp that reads what this one
+    // writes.
     if (!P::kFlagsApart || !call.all_heard) {
-      __syncthreads();
+      w.alive = __syncthreads_and(w.alive ? 1 : 0) != 0;
     }
   }
   if (P::kFlagsApart) {
-    __syncthreads();  // all have read the state
+    w.alive = __syncthreads_and(w.alive ? 1 : 0) != 0;  // and all have read the state
   }
   if (threadIdx.x == 0) {
-    call.states[block] = {.round = w.round, .unheard = unheard};
+    call.states[block] = {.round = w.alive ? w.round : kGivenUp, .unheard = unheard};
   }
+  return w.alive;
 }
 
 template <class P, class R>
@@ -385,8 +398,8 @@ __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant_
 
 // Out of line: each kind of packets has the registers for itself.
 template <class P>
-__device__ __noinline__ void run_pair(const PairCall& call, int block) {
-  run_block<P, NoReduction>(call, block);
+__device__ __noinline__ bool run_pair(const PairCall& call, int block) {
+  return run_block<P, NoReduction>(call, block);
 }
 
 // For arenas in memory of GPUs, or (kOnHost) for those in host memory. Pairs is a template
@@ -410,14 +423,18 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
             reinterpret_cast<const std::uint64_t*>(&pairs.calls[i])[at];
       }
       __syncthreads();
+      bool alive = false;
       if (call.packets == Packets::kLl) {
-        run_pair<Ll>(call, block);
+        alive = run_pair<Ll>(call, block);
       } else if constexpr (kOnHost) {
-        run_pair<Plain>(call, block);
+        alive = run_pair<Plain>(call, block);
       } else if (call.packets == Packets::kLl128) {
-        run_pair<Ll128>(call, block);
+        alive = run_pair<Ll128>(call, block);
       } else {
-        run_pair<Slots>(call, block);
+        alive = run_pair<Slots>(call, block);
+      }
+      if (!alive) {
+        return;
       }
     }
   }

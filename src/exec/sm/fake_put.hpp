@@ -17,6 +17,9 @@ class FakePut {
 
   void run() {
     for (block_ = 0; block_ < call_.blocks && alive_; ++block_) {
+      if (call_.calls[block_] == kGivenUp) {
+        return;
+      }
       number_ = call_.calls[block_] + 1;
       tell(PutWord::kReady, others(), meeting());
       await(PutWord::kReady, others(), [&](std::uint64_t word) { return word == meeting(); });
@@ -25,11 +28,12 @@ class FakePut {
         run_chunk(chunk, ++done);
       }
       if (!alive_) {
+        call_.calls[block_] = kGivenUp;
         return;
       }
       tell(PutWord::kDone, others(), meeting());
       await(PutWord::kDone, others(), [&](std::uint64_t word) { return word == meeting(); });
-      call_.calls[block_] = number_;
+      call_.calls[block_] = alive_ ? number_ : kGivenUp;
     }
   }
 

@@ -47,7 +47,7 @@ struct PutCall {
   std::uint32_t fingerprint = 0;
   std::uint64_t deadline_ns = 0;  // of a wait; 0: none
 
-  std::uint64_t* calls = nullptr;  // by block: finished so far
+  std::uint64_t* calls = nullptr;  // by block: finished so far, or kGivenUp
   Board* board = nullptr;
   std::array<std::uint64_t*, kMaxRanks> words{};  // of each rank, as this device sees them
   std::uint32_t source_words = 0;                 // of one source

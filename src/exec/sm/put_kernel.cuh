@@ -76,9 +76,13 @@ struct PutWords {
   // No stream goes on before all others have finished with its rank's buffers.
   __device__ void end() const {
     tell(others(), PutWord::kDone, meeting());
-    await(others(), PutWord::kDone, [&](std::uint64_t word) { return word == meeting(); });
+    finish(await(others(), PutWord::kDone, [&](std::uint64_t word) { return word == meeting(); }));
+  }
+
+  __device__ bool has_given_up() const { return number == kGivenUp + 1; }
+  __device__ void finish(bool alive) const {
     if (threadIdx.x == 0) {
-      call.calls[block] = number;
+      call.calls[block] = alive ? number : kGivenUp;
     }
   }
 };
@@ -185,8 +189,13 @@ __device__ __forceinline__ bool move_chunks(const PutCall& call, const PutWords&
 static __global__ void __launch_bounds__(kThreads)
     put_kernel(const __grid_constant__ PutCall call) {
   const PutWords words(call, static_cast<int>(blockIdx.x));
+  if (words.has_given_up()) {
+    return;
+  }
   if (words.begin() && move_chunks(call, words)) {
     words.end();
+  } else {
+    words.finish(false);
   }
 }
 

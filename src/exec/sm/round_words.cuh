@@ -130,9 +130,7 @@ __device__ void tell_started(const Warp<P, Call>& w) {
   if (peer >= call.ranks || peer == call.rank) {
     return;
   }
-  const bool told = (has(call.push_to, peer) && w.has_packet(call.push[peer].length)) ||
-                    (has(call.forward_to, peer) && w.has_packet(call.own_to.length));
-  if (!told) {
+  if (!sends(w, peer, 0) && !sends(w, peer, 1)) {
     // Release: this block's reads of earlier rounds come before. Partner: await_free.
     store_release_system(w.started_word(peer, call.rank), w.round);
   }
@@ -156,34 +154,17 @@ __device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
   return unheard;
 }
 
-// Where packets carry no flags, says that those of this phase have been sent to `to`, a rank of the
-// lane's number; also of a warp that has none in a round in which its block has.
+// Where packets carry no flags, a warp says that its own of this phase are there; also one that has
+// none in a round in which its block has.
 template <class P, class Call>
-__device__ __forceinline__ void publish(const Warp<P, Call>& w, bool to, int phase) {
+__device__ __forceinline__ void publish(const Warp<P, Call>& w, int phase) {
   if constexpr (P::kFlagsApart) {
     __syncwarp();
-    if (to) {
+    if (w.lane < w.call.ranks && sends(w, w.lane, phase)) {
       // Release: what all lanes of the warp have stored comes before. Partner: await_flags.
       store_release_system(w.flag_word(w.lane, w.call.rank, phase), w.flag.line);
     }
   }
-}
-
-template <class P, class Call>
-__device__ __forceinline__ void publish_pushed(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  publish(
-      w,
-      w.lane < call.ranks && has(call.push_to, w.lane) && w.has_packet(call.push[w.lane].length),
-      0);
-}
-
-template <class P, class Call>
-__device__ __forceinline__ void publish_forwarded(const Warp<P, Call>& w) {
-  const Call& call = w.call;
-  publish(w,
-          w.lane < call.ranks && has(call.forward_to, w.lane) && w.has_packet(call.own_to.length),
-          1);
 }
 
 // Where packets carry no flags, waits until those of this phase have come from all ranks that send
@@ -191,14 +172,9 @@ __device__ __forceinline__ void publish_forwarded(const Warp<P, Call>& w) {
 template <class P, class Call>
 __device__ __forceinline__ void await_flags(Warp<P, Call>& w, int phase) {
   if constexpr (P::kFlagsApart) {
-    const Call& call = w.call;
-    const int source = w.lane < call.ranks ? w.lane : call.rank;
-    const std::int64_t length = phase == 0 && call.arrival == Arrival::kReduce
-                                    ? call.own_to.length
-                                    : call.arrive[phase][source].length;
-    const bool awaited =
-        source != call.rank && has(call.arrive_from[phase], source) && w.has_packet(length);
-    const std::uint64_t* const word = w.flag_word(call.rank, source, phase);
+    const int source = w.lane < w.call.ranks ? w.lane : w.call.rank;
+    const bool awaited = source != w.call.rank && hears(w, source, phase);
+    const std::uint64_t* const word = w.flag_word(w.call.rank, source, phase);
     w.waiting_since = 0;
     int spins = 0;
     for (;;) {

@@ -21,6 +21,9 @@ class SmallBlock {
 
   __device__ __forceinline__ void run() {
     const BlockState before = call_.states[block_];
+    if (before.round == kGivenUp) {
+      return;
+    }
     if (warp_ < call_.warps) {
       exchange(before);
     }
