@@ -63,14 +63,13 @@ __device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int depth) {
         }
       }
     }
-    if (R::kReduces || !call.own_is_sent) {
-      continue;
-    }
+    if constexpr (!R::kReduces) {
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (has(wanted, b)) {
-        const std::int64_t at = w.offset(begin + b);
-        write_units<P>(call.output + call.own_to.begin + at, range.length - at, w.lane, units[b]);
+      for (int b = 0; b < kBatch; ++b) {
+        if (call.own_is_sent && has(wanted, b)) {
+          const std::int64_t at = w.offset(begin + b);
+          write_units<P>(call.output + call.own_to.begin + at, range.length - at, w.lane, units[b]);
+        }
       }
     }
   }
