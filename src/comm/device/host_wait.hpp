@@ -9,8 +9,8 @@
 
 namespace sennit {
 
-// Ranks that call together meet within microseconds, and a nap of any length lasts 70 or more, in
-// which GPUs stand idle. So who waits gives way to others for a while before it naps. Then it asks
+// Ranks that call together meet within microseconds, and a nap lasts longer than was asked for,
+// while GPUs stand idle. So who waits gives way to others for a while before it naps. Then it asks
 // now and then whether it is in vain: `trouble` says why, or ok.
 template <typename Predicate>
 Status wait_on_host(const std::function<Status()>& trouble, Predicate is_there) {

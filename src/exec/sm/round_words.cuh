@@ -139,15 +139,10 @@ __device__ void tell_started(const Warp<P, Call>& w) {
 // Ranks that sent this block no packet in this round.
 template <class P, class Call>
 __device__ std::uint32_t unheard_of(const Warp<P, Call>& w) {
-  const Call& call = w.call;
   std::uint32_t unheard = 0;
 #pragma unroll 1
-  for (int r = 0; r < call.ranks; ++r) {
-    const std::int64_t length =
-        call.arrival == Arrival::kReduce ? call.own_to.length : call.arrive[0][r].length;
-    const bool heard = (has(call.arrive_from[0], r) && w.has_packet(length)) ||
-                       (has(call.arrive_from[1], r) && w.has_packet(call.arrive[1][r].length));
-    if (!heard && r != call.rank) {
+  for (int r = 0; r < w.call.ranks; ++r) {
+    if (r != w.call.rank && !hears(w, r, 0) && !hears(w, r, 1)) {
       unheard |= 1u << r;
     }
   }
