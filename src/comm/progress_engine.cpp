@@ -20,7 +20,6 @@ constexpr Clock::duration kSpinTime = microseconds(5);
 constexpr Clock::duration kPollTime = microseconds(50);
 // Ranks alone come round faster than this and their polling time; a slice is several milliseconds.
 constexpr Clock::duration kCostlyYield = milliseconds(1);
-constexpr int kRoundsWithoutYield = 200;
 // Other communicators of the engine have doorbells of their own, which wake nobody here.
 constexpr Clock::duration kSharedSleep = microseconds(500);
 constexpr Clock::duration kLongestSleep = milliseconds(100);
@@ -128,7 +127,7 @@ bool ProgressEngine::poll(QuickRun& quick) {
   }
   // The lock is kept: others would have to wait for this call anyway, and it does not take long.
   const int yields = crowded && comms_.size() == 1 ? kQuickYields * patience_.crowd : 0;
-  for (int round = 0; round < yields && rounds_without_yield_ == 0; ++round) {
+  for (int round = 0; round < yields && waits_without_yield_ == 0; ++round) {
     yield_core(Clock::now());
     quick.advance();
     if (quick.has_ended()) {
@@ -182,11 +181,11 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
       last_move = now;
     } else if (now - last_move >= patience_.spin) {
       guard.unlock();
-      if (now - last_move < patience_.poll && rounds_without_yield_ == 0) {
+      if (now - last_move < patience_.poll && waits_without_yield_ == 0) {
         yield_core(now);
       } else {
-        if (rounds_without_yield_ > 0) {
-          --rounds_without_yield_;
+        if (waits_without_yield_ > 0) {
+          --waits_without_yield_;
         }
         sleep(comm, work, now + std::min(limit - (now - begin), kLongestSleep));
       }
@@ -199,9 +198,12 @@ void ProgressEngine::yield_core(Clock::time_point now) {
   ::sched_yield();
   // Somebody else's work ran for a whole slice of time meanwhile. A sleeper gets its core back as
   // soon as it is woken, one that yields does not.
-  if (Clock::now() - now > kCostlyYield + patience_.poll) {
-    rounds_without_yield_ = kRoundsWithoutYield;
+  if (Clock::now() - now <= kCostlyYield + patience_.poll) {
+    sleeps_after_yield_ = kFewestSleeps;
+    return;
   }
+  waits_without_yield_ = sleeps_after_yield_.load();
+  sleeps_after_yield_ = std::min(2 * sleeps_after_yield_, kMostSleeps);
 }
 
 void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_point until) {

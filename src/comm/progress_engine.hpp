@@ -40,6 +40,11 @@ class ProgressEngine {
   void poke();
 
  private:
+  // Of the waits that sleep at once after a costly yield. Few at first, as another rank may just
+  // have copied a large message; twice as many each time that the next yield is costly again.
+  static constexpr int kFewestSleeps = 4;
+  static constexpr int kMostSleeps = 256;
+
   struct Patience {
     int rounds = 1;          // of progress between two looks at the clock
     int crowd = 1;           // ranks a core
@@ -63,7 +68,8 @@ class ProgressEngine {
   Patience patience_;
   // Waits that sleep at once, since yielding has proved costly; written by waiting threads without
   // the lock, as it only guides them.
-  std::atomic<int> rounds_without_yield_{0};
+  std::atomic<int> waits_without_yield_{0};
+  std::atomic<int> sleeps_after_yield_{kFewestSleeps};  // how many the next costly yield demands
 };
 
 }  // namespace sennit
