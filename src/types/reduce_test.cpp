@@ -146,14 +146,17 @@ TEST(Reduce, IntegersWrap) {
   EXPECT_EQ(reduced<std::int32_t>(Dtype::kInt32, ReduceOp::kProd, {kMin, -1}), kMin);
 }
 
-TEST(Reduce, TheAvgOfIntegersIsExactAndCutTowardsZero) {
-  EXPECT_EQ(reduced<std::int8_t>(Dtype::kInt8, ReduceOp::kAvg, {100, 100, 101}), 100);
+TEST(Reduce, TheAvgOfIntegersIsTheSumThatWrapsDividedAndCutTowardsZero) {
   EXPECT_EQ(reduced<std::int8_t>(Dtype::kInt8, ReduceOp::kAvg, {-3, -4}), -3);
+  EXPECT_EQ(reduced<std::int8_t>(Dtype::kInt8, ReduceOp::kAvg, {100, 100, 101}), 15);  // 45 / 3
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(reduced<std::int64_t>(Dtype::kInt64, ReduceOp::kAvg, {kMax, kMax, kMax}), kMax);
+  EXPECT_EQ(reduced<std::int64_t>(Dtype::kInt64, ReduceOp::kAvg, {kMax, kMax}), -1);
   constexpr auto kUnsignedMax = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(reduced<std::uint64_t>(Dtype::kUint64, ReduceOp::kAvg, {kUnsignedMax, kUnsignedMax}),
-            kUnsignedMax);
+            kUnsignedMax / 2);
+  // More ranks than the type holds.
+  EXPECT_EQ(reduced<std::int8_t>(Dtype::kInt8, ReduceOp::kAvg, std::vector<std::int8_t>(200, 1)),
+            0);
 }
 
 TEST(Reduce, SmallFloatsAccumulateInFloatAndRoundOnce) {

@@ -60,9 +60,6 @@ SENNIT_HOST_DEVICE constexpr bool is_or(ReduceOp op) {
 
 // ---- Arithmetic of accumulators -----------------------------------------------------------------
 
-__extension__ using Int128 = __int128;
-__extension__ using Uint128 = unsigned __int128;
-
 // Integers are added and multiplied without a sign: they wrap, and nothing is undefined. Those of
 // less than 32 bits would be promoted to int, whose product overflows.
 template <typename T>
@@ -77,9 +74,6 @@ SENNIT_HOST_DEVICE constexpr T multiply(T a, T b) {
   using Wrapping = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
   return static_cast<T>(static_cast<Wrapping>(a) * static_cast<Wrapping>(b));
 }
-
-SENNIT_HOST_DEVICE inline Int128 add(Int128 a, Int128 b) { return a + b; }
-SENNIT_HOST_DEVICE inline Uint128 add(Uint128 a, Uint128 b) { return a + b; }
 
 SENNIT_HOST_DEVICE inline float add(float a, float b) { return rounded::add(a, b); }
 SENNIT_HOST_DEVICE inline double add(double a, double b) { return rounded::add(a, b); }
@@ -104,33 +98,19 @@ SENNIT_HOST_DEVICE inline T divide(T sum, std::int64_t ranks) {
     return {divide(sum.real, ranks), divide(sum.imaginary, ranks)};
   } else if constexpr (std::is_floating_point_v<T>) {
     return rounded::divide(sum, static_cast<T>(ranks));
+  } else if constexpr (std::is_signed_v<T>) {  // T itself may not hold the number of ranks
+    return static_cast<T>(std::int64_t{sum} / ranks);
   } else {
-    return sum / static_cast<T>(ranks);
+    return static_cast<T>(std::uint64_t{sum} / static_cast<std::uint64_t>(ranks));
   }
 }
 
 // ---- sum, prod, avg, premul_sum
 // -------------------------------------------------------------------
 
-// Floats of 16 and 8 bits accumulate in float. The sum of an integer avg is exact, for which 64
-// bits suffice up to 2^32 ranks.
-template <typename T, ReduceOp kOp>
-struct AccumulatorOf {
-  using Type = T;
-};
-template <typename T, ReduceOp kOp>
-  requires kIsSmallFloat<T>
-struct AccumulatorOf<T, kOp> {
-  using Type = float;
-};
+// Floats of 16 and 8 bits accumulate in float.
 template <typename T>
-  requires std::is_integral_v<T>
-struct AccumulatorOf<T, ReduceOp::kAvg> {
-  using Type =
-      std::conditional_t<sizeof(T) == 8,
-                         std::conditional_t<std::is_signed_v<T>, Int128, Uint128>,
-                         std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
-};
+using AccumulatorOf = std::conditional_t<kIsSmallFloat<T>, float, T>;
 
 // IEEE 754 leaves open which operand's payload a NaN carries, and processors differ in it.
 template <typename Real>
@@ -144,7 +124,7 @@ struct Reducer;
 template <typename T, ReduceOp kOp>
   requires(is_sum_or_product(kOp) && !std::is_same_v<T, Bool>)
 struct Reducer<T, kOp> {
-  using Accumulator = typename AccumulatorOf<T, kOp>::Type;
+  using Accumulator = AccumulatorOf<T>;
 
   SENNIT_HOST_DEVICE static Accumulator load(T value) {
     if constexpr (kIsSmallFloat<T>) {

@@ -100,10 +100,6 @@ bool scales_contributions(ReduceOp op) { return op == ReduceOp::kPremulSum; }
 
 bool finishes_sum(ReduceOp op) { return op == ReduceOp::kAvg; }
 
-bool needs_one_step(Dtype dtype, ReduceOp op) {
-  return op == ReduceOp::kAvg && kind_of(dtype) == Kind::kInteger;
-}
-
 bool is_rooted(Collective collective) {
   switch (collective) {
 #define SENNIT_COLLECTIVE(name, enumerator, rooted, reduces, cut) \

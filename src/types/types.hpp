@@ -49,9 +49,6 @@ Status check_operator(Dtype dtype, ReduceOp op);
 bool scales_contributions(ReduceOp op);
 // The operator does something to the sum of all contributions.
 bool finishes_sum(ReduceOp op);
-// The result needs all contributions in one step: the sum of an integer avg is exact, and what
-// travels between steps are elements, which cannot hold it.
-bool needs_one_step(Dtype dtype, ReduceOp op);
 
 bool is_rooted(Collective collective);
 bool is_reduction(Collective collective);

@@ -85,12 +85,7 @@ void add_cases(const Algorithm& algorithm, int ranks, int root, std::vector<Case
   }
 }
 
-struct PlanFacts {
-  bool is_made = false;
-  bool is_reproducible = false;
-};
-
-PlanFacts find_facts(const Case& c, const ScaledParts& scaled) {
+bool has_plan(const Case& c, const ScaledParts& scaled) {
   const bool pair = c.collective() == Collective::kSendRecv;
   const Shape shape{.ranks = pair ? 2 : c.ranks, .root = pair ? 0 : c.root};
   const HostFacts facts{.shm = true, .cma = true};
@@ -98,15 +93,12 @@ PlanFacts find_facts(const Case& c, const ScaledParts& scaled) {
       .algorithm = c.algorithm, .direct = c.direct, .tile_bytes = kTileBytes, .scaled = scaled};
   const auto plan = make_plan(choice, shape, facts);
   if (!plan.ok()) {
-    return {};
+    return false;
   }
   const auto proof = verify(**plan);
   const ProgramLimits limits{
       .ports = 4, .slots = facts.slots, .slot_bytes = facts.slot_bytes, .first_port = 0};
-  if (!proof.ok() || !compile(*plan, *proof, 0, limits).ok()) {
-    return {};
-  }
-  return {.is_made = true, .is_reproducible = proof->reproducible};
+  return proof.ok() && compile(*plan, *proof, 0, limits).ok();
 }
 
 }  // namespace
@@ -203,18 +195,17 @@ bool is_in_place(const Case& c, int rank) {
 bool must_be_refused(const Case& c) {
   using Key = std::tuple<const Algorithm*, int, int, bool, ScaledParts>;
   static std::mutex mutex;
-  static std::map<Key, PlanFacts> known;
+  static std::map<Key, bool> known;  // whether there is a plan
   const bool reduces = is_reduction(c.collective());
   const ScaledParts scaled{.contributions = reduces && c.op == ReduceOp::kPremulSum,
                            .sums = reduces && c.op == ReduceOp::kAvg};
   const Key key{c.algorithm, c.ranks, c.root, c.direct, scaled};
   const std::scoped_lock lock(mutex);
-  auto facts = known.find(key);
-  if (facts == known.end()) {
-    facts = known.emplace(key, find_facts(c, scaled)).first;
+  auto plan = known.find(key);
+  if (plan == known.end()) {
+    plan = known.emplace(key, has_plan(c, scaled)).first;
   }
-  const bool is_integer_avg = scaled.sums && kind_of(c.dtype) == Kind::kInteger;
-  return !facts->second.is_made || (is_integer_avg && !facts->second.is_reproducible);
+  return !plan->second;
 }
 
 }  // namespace sennit::tests

@@ -159,14 +159,12 @@ void make_pattern(int rank, std::int64_t index, std::size_t bytes, std::byte* ou
 
 template <typename T>
 T reduce_integers(const Case& c, std::int64_t index) {
-  Int128 sum = 0;
   T result = input_as<T>(c, 0, index);
   auto wrapped = std::uint64_t{c.op == ReduceOp::kProd};
   std::array<bool, 3> truth = {true, false, false};  // and, or, xor
   for (int rank = 0; rank < c.ranks; ++rank) {
     const T next = input_as<T>(c, rank, index);
     const auto bits = static_cast<std::uint64_t>(next);
-    sum += next;
     wrapped = c.op == ReduceOp::kProd ? wrapped * bits
               : c.op == ReduceOp::kPremulSum
                   ? wrapped + bits * static_cast<std::uint64_t>(scalar_as<T>(rank))
@@ -180,7 +178,9 @@ T reduce_integers(const Case& c, std::int64_t index) {
                                              : static_cast<T>(result ^ next);
   }
   if (c.op == ReduceOp::kAvg) {
-    return static_cast<T>(sum / c.ranks);
+    const auto sum = static_cast<T>(wrapped);
+    return static_cast<T>(sizeof(T) < 8 ? static_cast<std::int64_t>(sum) / c.ranks
+                                        : sum / static_cast<T>(c.ranks));
   }
   if (is_logical(c.op) && c.ranks > 1) {
     return static_cast<T>(truth[c.op == ReduceOp::kLogicalAnd  ? 0
