@@ -67,6 +67,22 @@ sennit_config_t config_of(const Wish& wish) {
   return config;
 }
 
+// Threads may be on their way out of a call of the communicator, or have it in a group.
+ncclResult_t await_users(ncclComm_t comm, const char* what_was_done) {
+  constexpr std::chrono::seconds kPatience{10};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (comm->users.load() > 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      return refuse(ncclInvalidUsage,
+                    std::string("a thread has not left its call of the communicator, or has it in "
+                                "a group that has not ended; it is ") +
+                        what_was_done);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return ncclSuccess;
+}
+
 // Takes over the new handle; `status` may say that it is still joining.
 ncclResult_t hand_out(std::unique_ptr<ncclComm> made, sennit_status_t status, ncclComm_t* result) {
   const bool exists = status == SENNIT_OK || status == SENNIT_IN_PROGRESS;
@@ -222,11 +238,15 @@ ncclResult_t ncclCommShrink(ncclComm_t comm,
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) { return on(comm, sennit_comm_finalize); }
 
+// In a group that uses the communicator it is destroyed after the calls of the group.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (comm == nullptr) {
+  if (comm == nullptr || destroy_at_end(comm)) {
     return ncclSuccess;
   }
   forget_refusal();
+  if (const ncclResult_t free = await_users(comm, "not destroyed"); free != ncclSuccess) {
+    return free;
+  }
   sennit_status_t state = SENNIT_OK;
   const bool failed = sennit_comm_async_error(comm->comm, &state) != SENNIT_OK ||
                       (state != SENNIT_OK && state != SENNIT_IN_PROGRESS);
@@ -246,17 +266,11 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   }
   comm->aborted.store(true);
   sennit_comm_abort(comm->comm);
-  constexpr std::chrono::seconds kPatience{10};
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (comm->users.load() > 0) {
-    if (std::chrono::steady_clock::now() > end) {
-      return refuse(ncclInvalidUsage,
-                    "a thread has not left its call of the communicator, or has it in a group that "
-                    "has not ended; it is aborted, and not freed");
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (destroy_at_end(comm)) {
+    return ncclSuccess;
   }
-  return ncclCommDestroy(comm);
+  const ncclResult_t free = await_users(comm, "aborted, and not freed");
+  return free != ncclSuccess ? free : ncclCommDestroy(comm);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {

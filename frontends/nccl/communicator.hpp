@@ -63,6 +63,7 @@ class Use {
       comm_->users.fetch_sub(1);
     }
   }
+  [[nodiscard]] ncclComm_t comm() const { return comm_; }
   Use(Use&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;

@@ -54,6 +54,7 @@ struct Group {
   std::vector<Use> held;
   std::vector<ncclComm_t> joining;
   std::vector<Acts> acts;
+  std::vector<ncclComm_t> ending;  // with the group
 };
 
 Group& group() {
@@ -66,11 +67,11 @@ Group& group() {
 ncclResult_t await(ncclComm_t comm) {
   sennit_status_t state = SENNIT_IN_PROGRESS;
   while (sennit_comm_async_error(comm->comm, &state) == SENNIT_OK && state == SENNIT_IN_PROGRESS &&
-         comm->blocking) {
-    if (comm->aborted.load()) {
-      return refuse(ncclInvalidUsage, "the communicator was aborted before all ranks had come");
-    }
+         comm->blocking && !comm->aborted.load()) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  if (state != SENNIT_OK && comm->aborted.load()) {
+    return refuse(ncclInvalidUsage, "the communicator was aborted before all ranks had come");
   }
   return result_of(state);
 }
@@ -165,6 +166,26 @@ ncclResult_t run_gathered() {
   return result;
 }
 
+// The outermost.
+ncclResult_t end_group() {
+  const std::vector<Use> held = std::exchange(group().held, {});
+  const ncclResult_t gathered = run_gathered();
+  if (is_error(gathered)) {
+    abandon_calls();
+    return gathered;
+  }
+  return worse(gathered, result_of(sennit_group_end()));
+}
+
+// Once nothing of the group is held.
+ncclResult_t destroy_ending() {
+  ncclResult_t result = ncclSuccess;
+  for (ncclComm_t comm : std::exchange(group().ending, {})) {
+    result = worse(result, ncclCommDestroy(comm));
+  }
+  return result;
+}
+
 }  // namespace
 
 bool in_group() { return group().depth > 0; }
@@ -173,6 +194,14 @@ void hold_until_end(ncclComm_t comm) {
   if (in_group()) {
     group().held.emplace_back(comm);
   }
+}
+
+bool destroy_at_end(ncclComm_t comm) {
+  if (std::ranges::find(group().held, comm, &Use::comm) == group().held.end()) {
+    return false;
+  }
+  group().ending.push_back(comm);
+  return true;
 }
 
 void join_at_end(ncclComm_t comm) {
@@ -230,17 +259,11 @@ ncclResult_t ncclGroupEnd(void) {
   if (group().depth == 0) {
     return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   }
-  const bool outermost = --group().depth == 0;
-  const std::vector<Use> held = outermost ? std::exchange(group().held, {}) : std::vector<Use>();
-  ncclResult_t result = ncclSuccess;
-  if (outermost) {
-    result = run_gathered();
-    if (is_error(result)) {
-      abandon_calls();
-      return result;
-    }
+  if (--group().depth > 0) {
+    return result_of(sennit_group_end());
   }
-  return worse(result, result_of(sennit_group_end()));
+  const ncclResult_t result = end_group();
+  return group().ending.empty() ? result : worse(result, destroy_ending());
 }
 
 // Ends the group without its calls: how long they would take is not known here.
@@ -255,6 +278,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   if (--group().depth == 0) {
     group().refused = ncclSuccess;
     group().held.clear();
+    destroy_ending();
   }
   return of_group(refuse(ncclInvalidUsage, "ncclGroupSimulateEnd is not among what Sennit does"));
 }

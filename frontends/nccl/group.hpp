@@ -18,6 +18,10 @@ void hold_until_end(ncclComm_t comm);
 // then. A program may ask there alone.
 ncclResult_t of_group(ncclResult_t result);
 
+// Whether a call of the open group is on this communicator, which is then destroyed when the group
+// has ended.
+bool destroy_at_end(ncclComm_t comm);
+
 // Until the group ends: a communicator that joins in the background.
 void join_at_end(ncclComm_t comm);
 // What waits for the other ranks of a communicator: in a group at its end, for this thread may act

@@ -194,11 +194,12 @@ SENNIT_API sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
                                               int excluded_count,
                                               sennit_comm_t* result,
                                               const sennit_config_t* config);
-/* Ends all waiting, here and on the other ranks, with SENNIT_ABORTED. */
+/* Ends all waiting, here and on the other ranks, with SENNIT_ABORTED; a non-blocking init, too. */
 SENNIT_API sennit_status_t sennit_comm_abort(sennit_comm_t comm);
 /* Says that this rank makes no more calls. Waits for the rank's own outstanding works. */
 SENNIT_API sennit_status_t sennit_comm_finalize(sennit_comm_t comm);
-/* Finalizes if needed and frees. Needs no peer. NULL is allowed. */
+/* Finalizes if needed and frees, also where it returns an error. Needs no peer. NULL is allowed;
+ * refused, and not freed, while this thread's open group has calls of it. */
 SENNIT_API sennit_status_t sennit_comm_destroy(sennit_comm_t comm);
 /* SENNIT_OK, SENNIT_IN_PROGRESS while a non-blocking init runs, or why the communicator failed. */
 SENNIT_API sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* state);

@@ -1,5 +1,6 @@
 // Communicators in the C ABI: making, deriving, asking, ending.
 #include "base/sha256.hpp"
+#include "capi/groups.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
 #include "capi/joining.hpp"
@@ -26,9 +27,12 @@ Status open_with_config(sennit_comm_t* result,
   SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
   SENNIT_ASSIGN_OR_RETURN(const CommConfig base, CommConfig::from_environment());
   const CommConfig full = merge(base, given);
-  return open(result, full, given.non_blocking != 0, [identity, full] {
-    return Communicator::create(identity, full);
-  });
+  return open(result,
+              full,
+              given.non_blocking != 0,
+              [identity, full](const std::function<Status()>& reason) {
+                return Communicator::create(identity, full, {.reason = reason});
+              });
 }
 
 template <typename T>
@@ -47,21 +51,41 @@ std::string key_of(const sennit_unique_id_t& id) {
   return {reinterpret_cast<const char*>(id.bytes), sizeof(id.bytes)};
 }
 
-// Takes the end of a non-blocking init, if it has come.
-void settle(sennit_comm& handle) {
-  const std::scoped_lock lock(handle.settling);
-  if (!handle.joining.valid() ||
-      handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    return;
-  }
-  auto joined = handle.joining.get();
-  if (joined.ok()) {
+// Takes the end of a non-blocking init, if it has come: ok when all ranks have joined, kInProgress
+// while they do, or why they have not.
+Status settle_locked(sennit_comm& handle) {
+  if (handle.joining.valid()) {
+    if (handle.joining.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      return {Code::kInProgress, "the communicator is joining"};
+    }
+    auto joined = handle.joining.get();
+    if (!joined.ok()) {
+      handle.last_error = joined.status();
+      return handle.last_error;
+    }
     handle.comm = std::move(joined->comm);
     handle.device = std::move(joined->device);
     handle.engine->attach(handle.comm);
-  } else {
-    handle.last_error = joined.status();
   }
+  return handle.comm != nullptr ? Status() : handle.last_error;
+}
+
+Status settle(sennit_comm& handle) {
+  const std::scoped_lock lock(handle.settling);
+  return settle_locked(handle);
+}
+
+// Ends a join in the background, which this rank asks for no more: by the time it has ended, nobody
+// waits for it. False: it has ended.
+bool give_up_joining(sennit_comm& handle) {
+  const std::scoped_lock lock(handle.settling);
+  if (settle_locked(handle).code() != Code::kInProgress) {
+    return false;
+  }
+  handle.background->give_up();
+  handle.last_error = handle.background->reason();
+  handle.joining = {};
+  return true;
 }
 
 struct Membership {
@@ -110,8 +134,9 @@ Status split(
   return open(result,
               how.config,
               how.non_blocking,
-              [comm = handle.comm, what, members, config = how.config] {
-                return join_members(comm, what, members, config);
+              [comm = handle.comm, what, members, config = how.config](
+                  const std::function<Status()>& reason) {
+                return join_members(comm, what, members, config, reason);
               });
 }
 
@@ -123,8 +148,9 @@ Status shrink(const sennit_comm& handle,
   return open(result,
               how.config,
               how.non_blocking,
-              [comm = handle.comm, what, excluded, config = how.config] {
-                return join_survivors(comm, what, excluded, config);
+              [comm = handle.comm, what, excluded, config = how.config](
+                  const std::function<Status()>& reason) {
+                return join_survivors(comm, what, excluded, config, reason);
               });
 }
 
@@ -133,6 +159,7 @@ Status finalize(sennit_comm& handle) {
   if (handle.comm == nullptr) {
     return {};
   }
+  const Status in_streams = handle.device != nullptr ? handle.device->finalize() : Status();
   const Clock::time_point end = Clock::now() + kFinalizeTime;
   while (handle.comm->failure().ok() && Clock::now() < end) {
     const auto outstanding = [&] {
@@ -146,12 +173,13 @@ Status finalize(sennit_comm& handle) {
   }
   const auto guard = handle.engine->lock();
   const bool idle = handle.comm->outstanding() == nullptr;
-  if (!idle) {
+  // Others may wait for what is abandoned, of either kind.
+  if (!idle || !in_streams.ok()) {
     handle.comm->abort();
     handle.comm->progress();
   }
   handle.comm->finalize();
-  return idle ? Status()
+  return idle ? in_streams
               : fail(Code::kInvalidUsage,
                      "finalize of communicator '{}' abandoned calls that had not ended",
                      handle.comm->config().name);
@@ -176,13 +204,11 @@ Status check_comm(sennit_comm_t comm) {
   if (comm == nullptr) {
     return fail(Code::kInvalidArgument, "the communicator is NULL");
   }
-  settle(*comm);
-  if (comm->comm != nullptr) {
-    return comm->comm->check_process();
+  const Status joined = settle(*comm);
+  if (joined.code() == Code::kInProgress) {
+    return fail(Code::kInvalidUsage, "the communicator has not finished joining");
   }
-  return comm->last_error.ok()
-             ? fail(Code::kInvalidUsage, "the communicator has not finished joining")
-             : comm->last_error;
+  return joined.ok() ? comm->comm->check_process() : joined;
 }
 
 Clock::duration to_limit(double timeout_s) {
@@ -318,6 +344,10 @@ sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
 
 sennit_status_t sennit_comm_abort(sennit_comm_t comm) {
   return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_result(comm));
+    if (give_up_joining(*comm)) {
+      return {};
+    }
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
     if (comm->device != nullptr) {
       comm->device->abort();
@@ -339,13 +369,17 @@ sennit_status_t sennit_comm_destroy(sennit_comm_t comm) {
     if (comm == nullptr) {
       return {};
     }
+    if (open_group_uses(comm)) {
+      return fail(
+          Code::kInvalidUsage,
+          "the open group of this thread has calls of the communicator; end the group first");
+    }
     const std::unique_ptr<sennit_comm> handle(comm);
-    settle(*handle);
-    if (handle->comm == nullptr) {
+    if (give_up_joining(*handle) || handle->comm == nullptr) {
       return {};
     }
-    handle->device.reset();
     Status status = finalize(*handle);
+    handle->device.reset();
     handle->engine->detach(*handle->comm);
     return status;
   });
@@ -355,17 +389,14 @@ sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* sta
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_result(comm));
     SENNIT_RETURN_IF_ERROR(check_result(state));
-    settle(*comm);
-    Code code = Code::kInProgress;
-    if (comm->comm != nullptr) {
+    Code code = settle(*comm).code();
+    if (code == Code::kOk) {
       comm->engine->poke();
       const auto guard = comm->engine->lock();
       code = comm->comm->failure().code();
       if (code == Code::kOk && comm->device != nullptr) {
         code = comm->device->failure().code();
       }
-    } else if (!comm->last_error.ok()) {
-      code = comm->last_error.code();
     }
     *state = static_cast<sennit_status_t>(code);
     return {};
@@ -375,7 +406,7 @@ sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* sta
 sennit_status_t sennit_comm_last_error(sennit_comm_t comm, sennit_error_t* error) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_result(comm));
-    if (comm->comm != nullptr) {
+    if (settle(*comm).ok()) {
       const auto guard = comm->engine->lock();
       comm->last_error = comm->comm->failure();
       if (comm->last_error.ok() && comm->device != nullptr) {

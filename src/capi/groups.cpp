@@ -71,6 +71,10 @@ Group& group() {
   return open;
 }
 
+bool open_group_uses(sennit_comm_t comm) {
+  return std::ranges::find(group().entries, comm, &Group::Entry::comm) != group().entries.end();
+}
+
 Status end_group() {
   std::vector<Group::Entry> entries = std::exchange(group().entries, {});
   SENNIT_RETURN_IF_ERROR(std::exchange(group().failure, {}));

@@ -17,15 +17,18 @@ struct Joined {
   std::unique_ptr<DeviceComm> device;  // null for host ranks
 };
 
+class BackgroundJoin;
+
 }  // namespace sennit
 
-// One communicator of one rank. `comm` is null while a non-blocking init runs.
+// One communicator of one rank. `comm` is null while a non-blocking init runs, or when it failed.
 struct sennit_comm {
   std::shared_ptr<sennit::Communicator> comm;
   std::shared_ptr<sennit::ProgressEngine> engine;
   std::unique_ptr<sennit::DeviceComm> device;  // null for host ranks; ends before `comm`
   sennit::CommConfig config;
   std::future<sennit::Result<sennit::Joined>> joining;
+  std::shared_ptr<sennit::BackgroundJoin> background;  // that brings it
   std::mutex settling;        // whoever asks first takes what `joining` brings
   sennit::Status last_error;  // of this communicator; sennit_comm_last_error hands out its fields
 };

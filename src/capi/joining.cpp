@@ -23,11 +23,18 @@ Result<CommConfig> with_device_named(CommConfig config) {
 }
 
 // Joins on the thread of a handle that nobody else knows, and hands out what it has become.
-Result<Joined> join_apart(const CommConfig& config, const Joining& join_host_ranks) {
+Result<Joined> join_apart(const CommConfig& config,
+                          const InterruptibleJoining& join_host_ranks,
+                          BackgroundJoin& background) {
   sennit_comm apart;
   apart.config = config;
   apart.engine = ProgressEngine::of_this_thread();
-  SENNIT_RETURN_IF_ERROR(join_ranks(apart, join_host_ranks));
+  SENNIT_RETURN_IF_ERROR(join_ranks(apart, [&]() -> Result<std::shared_ptr<Communicator>> {
+    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> comm,
+                            join_host_ranks([&] { return background.reason(); }));
+    background.enter(comm);
+    return comm;
+  }));
   return Joined{std::move(apart.comm), std::move(apart.device)};
 }
 
@@ -43,6 +50,28 @@ Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_
 }
 
 }  // namespace
+
+void BackgroundJoin::give_up() {
+  const std::scoped_lock lock(mutex_);
+  is_given_up_ = true;
+  if (const std::shared_ptr<Communicator> comm = comm_.lock()) {
+    comm->abort();
+  }
+}
+
+Status BackgroundJoin::reason() const {
+  const std::scoped_lock lock(mutex_);
+  return is_given_up_ ? fail(Code::kAborted, "the communicator was aborted while it joined")
+                      : Status();
+}
+
+void BackgroundJoin::enter(const std::shared_ptr<Communicator>& comm) {
+  const std::scoped_lock lock(mutex_);
+  comm_ = comm;
+  if (is_given_up_) {
+    comm->abort();
+  }
+}
 
 Result<int> device_of(std::string_view name) {
   if (name == "host") {
@@ -148,7 +177,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
 Status open(sennit_comm_t* result,
             const CommConfig& config,
             bool non_blocking,
-            const Joining& join_host_ranks) {
+            const InterruptibleJoining& join_host_ranks) {
   auto handle = std::make_unique<sennit_comm>();
   handle->config = config;
   handle->engine = ProgressEngine::of_this_thread();
@@ -157,13 +186,17 @@ Status open(sennit_comm_t* result,
     // A thread that nobody waits for: destroy() must not have to sit out the others' coming.
     std::promise<Result<Joined>> joined;
     handle->joining = joined.get_future();
-    std::thread([full = handle->config, join_host_ranks, promise = std::move(joined)]() mutable {
-      promise.set_value(join_apart(full, join_host_ranks));
+    handle->background = std::make_shared<BackgroundJoin>();
+    std::thread([full = handle->config,
+                 join_host_ranks,
+                 background = handle->background,
+                 promise = std::move(joined)]() mutable {
+      promise.set_value(join_apart(full, join_host_ranks, *background));
     }).detach();
     *result = handle.release();
     return {Code::kInProgress, "the communicator is joining"};
   }
-  SENNIT_RETURN_IF_ERROR(join_ranks(*handle, join_host_ranks));
+  SENNIT_RETURN_IF_ERROR(join_ranks(*handle, [&] { return join_host_ranks({}); }));
   handle->engine->attach(handle->comm);
   *result = handle.release();
   return {};

@@ -96,7 +96,7 @@ struct Prediction {
 Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
-  const DeviceFacts facts{.copy_engines = true};  // each rank is a process
+  const DeviceFacts facts{.copy_engines = true, .message_puts = true};  // each rank is a process
   SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
                           choose_for_devices(call.collective, shape, bytes, {}, facts));
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made,

@@ -66,10 +66,9 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
-Result<std::shared_ptr<Communicator>> Communicator::create(
-    const Identity& identity,
-    const CommConfig& config,
-    const std::function<Status()>& interruption) {
+Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& identity,
+                                                           const CommConfig& config,
+                                                           const JoinInterruption& interruption) {
   CommConfig full = config;
   full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
   full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
@@ -171,8 +170,7 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
   const bool pair = operation.collective == Collective::kSendRecv;
   const bool reduces = is_reduction(operation.collective);
   Wishes wishes = operation.wishes;
-  wishes.rank_order = reduces && (wishes.rank_order || config_.reproducible ||
-                                  needs_one_step(operation.dtype, operation.op));
+  wishes.rank_order = reduces && (wishes.rank_order || config_.reproducible);
   const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
                            .sums = reduces && finishes_sum(operation.op)};
   const PlanRequest request{.collective = operation.collective,

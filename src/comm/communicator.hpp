@@ -27,12 +27,11 @@ namespace sennit {
 
 class Communicator {
  public:
-  // Joins the other ranks of `identity`; blocks until all are there, or `interruption`, asked now
-  // and then, says why it cannot come to that.
-  static Result<std::shared_ptr<Communicator>> create(
-      const Identity& identity,
-      const CommConfig& config,
-      const std::function<Status()>& interruption = {});
+  // Joins the other ranks of `identity`; blocks until all are there, or `interruption` says why it
+  // cannot come to that.
+  static Result<std::shared_ptr<Communicator>> create(const Identity& identity,
+                                                      const CommConfig& config,
+                                                      const JoinInterruption& interruption = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

@@ -39,13 +39,17 @@ Status check_alive(const World& world, const std::vector<int>& members) {
 Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communicator>& parent,
                                                    const std::string& what,
                                                    const std::vector<int>& members,
-                                                   const CommConfig& config) {
+                                                   const CommConfig& config,
+                                                   const std::function<Status()>& interruption) {
   const auto place = std::ranges::find(members, parent->rank()) - members.begin();
   const Identity identity{.rank = static_cast<int>(place),
                           .size = static_cast<int>(members.size()),
                           .key = sha256_hex(fmt::format("{}/{}", what, fmt::join(members, ",")))};
-  return Communicator::create(
-      identity, config, [&] { return check_alive(parent->world(), members); });
+  const auto reason = [&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(interruption ? interruption() : Status());
+    return check_alive(parent->world(), members);
+  };
+  return Communicator::create(identity, config, {.reason = reason, .is_found_by_all = true});
 }
 
 // Ranks learn of a death at different times, so two of them may begin with different members and
@@ -54,7 +58,8 @@ Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communi
 Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Communicator>& parent,
                                                      const std::string& what,
                                                      const std::vector<int>& excluded,
-                                                     const CommConfig& config) {
+                                                     const CommConfig& config,
+                                                     const std::function<Status()>& interruption) {
   if (contains(excluded, parent->rank())) {
     return fail(Code::kInvalidArgument,
                 "rank {} is among the excluded ranks; only the others call shrink",
@@ -70,7 +75,7 @@ Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Commu
         members.push_back(rank);
       }
     }
-    auto joined = join_members(parent, what, members, rest);
+    auto joined = join_members(parent, what, members, rest, interruption);
     const double elapsed_s = std::chrono::duration<double>(Clock::now() - begin).count();
     rest.join_timeout_s = config.join_timeout_s - elapsed_s;
     if (joined.ok() || joined.status().code() != Code::kRankFailed || rest.join_timeout_s <= 0) {

@@ -4,6 +4,7 @@
 
 #include "comm/communicator.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,17 +13,19 @@ namespace sennit {
 
 // Joins `members`, ranks of `parent` in the order of their new numbers, among them this rank.
 // `what` names the set on all of them, as parent.derive() gave it. kRankFailed when a member dies
-// before all have joined.
+// before all have joined. `interruption`, which may be empty: see JoinInterruption::reason.
 Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communicator>& parent,
                                                    const std::string& what,
                                                    const std::vector<int>& members,
-                                                   const CommConfig& config);
+                                                   const CommConfig& config,
+                                                   const std::function<Status()>& interruption);
 
 // Joins all ranks that are alive but the excluded ones. When one dies meanwhile, begins again
 // without it.
 Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Communicator>& parent,
                                                      const std::string& what,
                                                      const std::vector<int>& excluded,
-                                                     const CommConfig& config);
+                                                     const CommConfig& config,
+                                                     const std::function<Status()>& interruption);
 
 }  // namespace sennit

@@ -37,7 +37,7 @@ Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
     const Schedule& schedule = *found->program().plan->strands.front().schedule;
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks does not reduce all contributions in one step in the order of "
-                "ranks, which `reproducible` and the avg of integers need",
+                "ranks, which `reproducible` needs",
                 name(request.collective),
                 schedule.algorithm,
                 schedule.problem.ranks);

@@ -37,6 +37,9 @@ struct CallWords {
   std::uint64_t plan_hash = 0;
   bool varying = false;  // lengths differ by block; `count` is 0 then (see comm/pair_counts.hpp)
 
+  // In place of a plan's hash: the rank has refused the call, which others may have begun.
+  static constexpr std::uint64_t kRefused = ~std::uint64_t{0};
+
   bool operator==(const CallWords&) const = default;
 };
 

@@ -209,7 +209,9 @@ std::string describe(const CallWords& words) {
   if (is_rooted(collective)) {
     text += fmt::format(", root {}", words.root);
   }
-  return text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
+  return words.plan_hash == CallWords::kRefused
+             ? text + ", which was refused there: its own error says why"
+             : text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
 }
 
 std::optional<Verdict> find_disagreement(const World& world,

@@ -217,4 +217,42 @@ TEST(NcclGroups, AnAbortEndsTheWaitForRanksAndFreesAfterIt) {
   ::unsetenv("SENNIT_JOIN_TIMEOUT_S");
 }
 
+TEST(NcclGroups, WhatIsDestroyedInAGroupThatUsesItEndsAfterIt) {
+  run_ranks(2, [](int rank, ncclComm_t comm) {
+    ncclComm_t doomed = nullptr;
+    ncclComm_t unused = nullptr;
+    ASSERT_DONE(ncclCommSplit(comm, 0, 0, &doomed, nullptr));
+    ASSERT_DONE(ncclCommSplit(comm, 0, 0, &unused, nullptr));
+    float x = 1;
+    const float own = 5;
+    float echo = 0;
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, doomed, nullptr));
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(ncclCommDestroy(doomed));
+    EXPECT_DONE(ncclCommDestroy(unused));
+    EXPECT_DONE(ncclGroupEnd());
+    EXPECT_DONE(ncclSend(&own, 1, ncclFloat32, rank, doomed, nullptr));
+    EXPECT_DONE(ncclRecv(&echo, 1, ncclFloat32, rank, doomed, nullptr));
+    EXPECT_DONE(ncclGroupEnd());
+    EXPECT_EQ(x, 2);
+    EXPECT_EQ(echo, own);
+  });
+}
+
+// Also where the group ends without its calls.
+TEST(NcclGroups, WhatIsAbortedInAGroupThatUsesItIsFreedAfterIt) {
+  run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+    ncclComm_t doomed = nullptr;
+    ASSERT_DONE(ncclCommSplit(comm, 0, 0, &doomed, nullptr));
+    float x = 1;
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, doomed, nullptr));
+    EXPECT_DONE(ncclCommAbort(doomed));
+    EXPECT_NE(ncclGroupEnd(), ncclSuccess);
+    EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+    EXPECT_EQ(x, 2);
+  });
+}
+
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/status.hpp"
 #include "comm/rendezvous/deadline.hpp"
 #include "comm/rendezvous/frame.hpp"
+#include "comm/rendezvous/rendezvous.hpp"
 #include "comm/rendezvous/unix_socket.hpp"
 
 #include <algorithm>
@@ -21,16 +22,16 @@ struct JoinRequest {
   SocketAddress address;
   UniqueFd own_pidfd;
   Deadline deadline;
-  std::function<Status()> interruption;  // may be empty
+  JoinInterruption interruption;
 
   // Why the join is to end before its time; ok: it is not.
   [[nodiscard]] Status check_interruption() const {
-    return interruption ? interruption() : Status();
+    return interruption.reason ? interruption.reason() : Status();
   }
   // When to ask, at the latest.
   [[nodiscard]] Deadline::Clock::time_point next_check() const {
     const auto soon = Deadline::Clock::now() + std::chrono::milliseconds(20);
-    return interruption ? std::min(soon, deadline.end()) : deadline.end();
+    return interruption.reason ? std::min(soon, deadline.end()) : deadline.end();
   }
 };
 

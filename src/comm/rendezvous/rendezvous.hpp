@@ -36,13 +36,20 @@ struct Identity {
 // not complete; kInvalidArgument names the variable of the chosen set that does not parse.
 Result<Identity> identity_from_environment();
 
+// What may end a join before its time.
+struct JoinInterruption {
+  // Asked now and then while this rank waits for others; a failure ends the join. May be empty.
+  std::function<Status()> reason{};
+  // The others find the reason by themselves: nobody stays to tell it to those that come late.
+  bool is_found_by_all = false;
+};
+
 struct JoinOptions {
   double timeout_s = 60.0;
   // What all ranks must agree on, as "name=value" lines; a difference is refused and listed.
   std::string settings;
   std::size_t segment_bytes = 0;  // at least 1; the same on all ranks
-  // Asked now and then while this rank waits for others; a failure ends the join. May be empty.
-  std::function<Status()> interruption{};
+  JoinInterruption interruption{};
 };
 
 // Memory that all ranks of a set share, zeroed at first. One mapping a process, however many of the

@@ -174,10 +174,14 @@ void join_against(std::string_view script) {
   const JoinOptions options{.timeout_s = kLongestSeconds,
                             .settings = {},
                             .segment_bytes = kSegmentBytes,
-                            .interruption = [&] {
-                              return script_has_ended ? fail(Code::kAborted, "the script has ended")
-                                                      : Status();
-                            }};
+                            .interruption = {.reason =
+                                                 [&] {
+                                                   return script_has_ended
+                                                              ? fail(Code::kRankFailed,
+                                                                     "the script has ended")
+                                                              : Status();
+                                                 },
+                                             .is_found_by_all = true}};
   const Identity identity{.rank = is_guest ? 1 : 0, .size = is_guest ? 2 : 3, .key = key};
   Listener listener;
   if (is_guest) {

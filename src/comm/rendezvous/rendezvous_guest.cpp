@@ -55,12 +55,12 @@ Result<Membership> RendezvousGuest::run() {
 Status RendezvousGuest::connect() {
   auto pause = kFirstRetry;
   for (;;) {
+    SENNIT_RETURN_IF_ERROR(request_.check_interruption());
     SENNIT_ASSIGN_OR_RETURN(socket_, try_connect(request_.address));
     if (socket_.valid()) {
       host_pid_ = peer_of(socket_.get()).pid;
       return {};
     }
-    SENNIT_RETURN_IF_ERROR(request_.check_interruption());
     if (request_.deadline.passed()) {
       remove_what_is_left(request_.address);
       return host_not_found();

@@ -404,9 +404,10 @@ void RendezvousHost::fail_all(Status failure) {
     return;
   }
   const auto now = Deadline::Clock::now();
-  // Ranks that know when to give up need nobody to wait for them, and may never come.
-  farewell_until_ =
-      request_.interruption ? now : std::min(now + kFarewellTime, request_.deadline.end());
+  // Ranks that know when to give up need nobody to wait for them, and may never come. Of an abort
+  // they cannot know.
+  const bool is_known = request_.interruption.is_found_by_all && failure.code() != Code::kAborted;
+  farewell_until_ = is_known ? now : std::min(now + kFarewellTime, request_.deadline.end());
   flush_until_ = std::max<TimePoint>(farewell_until_, now + kFlushTime);
   phase_ = Phase::kFailing;
   failure_ = std::move(failure);
