@@ -1,5 +1,7 @@
 #include "select/device_choice.hpp"
 
+#include "select/packet_choice.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,11 +11,9 @@ namespace {
 
 constexpr std::int64_t kMega = std::int64_t{1} << 20;
 
-// What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
-// (bench/results, `gpu-h200x4`).
-constexpr std::int64_t kHopBytes = 350 * 1000;
-// The same through host memory, where a GPU reads some 30 GB/s, and a fence, a word and the read of
-// what it speaks of take 5 us, by estimate: not measured as a crossover.
+// What a second hop costs through host memory (kHopBytes), where a GPU reads some 30 GB/s, and a
+// fence, a word and the read of what it speaks of take 5 us, by estimate: not measured as a
+// crossover.
 constexpr std::int64_t kHostHopBytes = 150 * 1000;
 
 // The percent that went through host memory beside copies over NVLink at the best time, in a first
@@ -36,29 +36,9 @@ constexpr std::array kHostShares = {
 };
 constexpr int kWhole = 100;
 
-// From how many bytes of all ranks on (of a message: of both) packets without flags of their own
-// (slots) were faster than LL128, on 4 H200s (`gpu-h200x4`).
-struct Flagless {
-  Collective collective;
-  std::int64_t from_bytes;
-};
-constexpr std::array kFlagless = {
-    Flagless{Collective::kAllReduce, 12 * kMega},
-    Flagless{Collective::kReduceScatter, 128 * kMega},
-    Flagless{Collective::kBroadcast, 256 * kMega},
-    Flagless{Collective::kAllGather, 256 * kMega},
-    Flagless{Collective::kAllToAll, 256 * kMega},
-    Flagless{Collective::kSendRecv, 4 * kMega},
-};
-
 constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
-
-// What all ranks together hold in the end, of each result once.
-std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
-  return is_cut(collective) ? bytes : bytes * ranks;
-}
 
 int host_share_of(Collective collective, int ranks, std::int64_t bytes) {
   const auto row = std::ranges::find_if(kHostShares, [&](const HostShare& share) {
@@ -94,78 +74,45 @@ bool suits_copy_engines(Collective collective,
   return false;
 }
 
-// Contributions have no place in the outputs of others; and messages are not agreed about so.
+// Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
-  return !is_reduction(collective) && collective != Collective::kSendRecv &&
-         collective != Collective::kBarrier;
+  return !is_reduction(collective) && collective != Collective::kBarrier;
 }
 
 // A kernel that stores in the outputs of others pays where bytes cost more than meeting does, and
-// where no rank has to wait for what it passes on.
+// where no rank has to wait for what it passes on: in a broadcast between two alone.
 bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
-  return (collective == Collective::kAllGather || collective == Collective::kAllToAll) &&
-         ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
-}
-
-// Bytes of one message.
-std::int64_t message_bytes(const Algorithm& algorithm, int ranks, std::int64_t bytes) {
-  return algorithm.name == "two_shot"          ? bytes / ranks
-         : algorithm.name == "scatter_forward" ? bytes / std::max(1, ranks - 1)
-                                               : bytes;
-}
-
-// Of packets.
-Protocol protocol_for(const Algorithm& algorithm, int ranks, std::int64_t bytes) {
-  const std::int64_t message = message_bytes(algorithm, ranks, bytes);
-  if (message <= kLlUpToBytes) {
-    return Protocol::kLl;
+  if (collective == Collective::kSendRecv) {
+    return facts.message_puts && bytes >= facts.message_puts_from_bytes;
   }
-  const auto row = std::ranges::find(kFlagless, algorithm.collective, &Flagless::collective);
-  const bool is_large =
-      row != kFlagless.end() && total_bytes(algorithm.collective, ranks, bytes) >= row->from_bytes;
-  return is_large ? Protocol::kSlots : Protocol::kLl128;
-}
-
-std::string_view default_algorithm(Collective collective,
-                                   int ranks,
-                                   std::int64_t bytes,
-                                   std::int64_t hop_bytes = kHopBytes) {
-  switch (collective) {
-    case Collective::kAllReduce: {
-      // One-shot sends (n - 1) vectors, two-shot 2 (n - 1) / n and needs a second hop.
-      const std::int64_t more = bytes * (ranks - 1) * (ranks - 2) / ranks;
-      return more <= hop_bytes ? "one_shot" : "two_shot";
-    }
-    case Collective::kBarrier:
-      return "dissemination";
-    case Collective::kBroadcast: {
-      // Direct sends (n - 1) vectors from the root, in two hops it sends one.
-      const std::int64_t more = bytes * (ranks - 2);
-      return more <= hop_bytes ? "direct" : "scatter_forward";
-    }
-    case Collective::kReduce:
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kSendRecv:
-      return "direct";
-  }
-  return {};
+  const bool is_one_hop = collective == Collective::kAllGather ||
+                          collective == Collective::kAllToAll ||
+                          (collective == Collective::kBroadcast && ranks == 2);
+  return facts.copy_engines && is_one_hop && ranks > 1 &&
+         total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
 // For copy engines: a one-shot all-reduce could not be in place, where everybody reads the whole
 // input.
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
   return collective == Collective::kAllReduce ? "two_shot"
-                                              : default_algorithm(collective, ranks, bytes);
+                                              : algorithm_by_model(collective, ranks, bytes);
 }
 
-Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, bool copy_engines) {
+Result<Protocol> wished_protocol(Collective collective,
+                                 const Wishes& wishes,
+                                 const DeviceFacts& facts) {
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
+  const bool is_put_message =
+      collective == Collective::kSendRecv && protocol == Protocol::kDirectPut;
+  if (is_put_message && !facts.message_puts) {
+    return fail(Code::kUnsupported,
+                "protocol {} needs ranks that may reach into each other's buffers, which "
+                "SENNIT_COPY_ENGINES=off forbids",
+                wishes.protocol);
+  }
   const bool is_direct = protocol == Protocol::kDirectGet || protocol == Protocol::kDirectPut;
-  if (is_direct && !copy_engines) {
+  if (is_direct && !is_put_message && !facts.copy_engines) {
     return fail(
         Code::kUnsupported,
         "protocol {} needs ranks that agree about their buffers, as for copy engines, which "
@@ -292,7 +239,7 @@ bool suits_rings(Collective collective,
   const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large = collective == Collective::kSendRecv
-                            ? bytes >= facts.messages_from_bytes
+                            ? bytes >= std::min(facts.messages_from_bytes, kSlotsFromBytes)
                             : total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
   const bool wants = is_large || wishes.protocol == name(Protocol::kSlots);
   return is_wish || (is_left_open && shape.ranks > 1 && wants);
@@ -302,7 +249,7 @@ std::string_view algorithm_through_host(Collective collective, int ranks, std::i
   // What goes to all is written once, so a second hop spares a broadcast nothing.
   return collective == Collective::kBroadcast
              ? "direct"
-             : default_algorithm(collective, ranks, bytes, kHostHopBytes);
+             : algorithm_by_model(collective, ranks, bytes, kHostHopBytes);
 }
 
 // Where no GPU reaches another.
@@ -339,7 +286,7 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                       ? algorithm_through_host(collective, shape.ranks, bytes)
                                       : std::string_view(wishes.algorithm);
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
-  if (!is_wish && message_bytes(*choice.algorithm, shape.ranks, bytes) <= kHostLlUpToBytes) {
+  if (!is_wish && message_bytes(choice.algorithm->name, shape.ranks, bytes) <= kHostLlUpToBytes) {
     choice.protocol = Protocol::kLl;
   }
   return choice;
@@ -352,24 +299,25 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const Wishes& wishes,
                                       const DeviceFacts& facts) {
   DeviceChoice choice;
-  const bool is_free = facts.copy_engines && wishes.algorithm.empty();
-  bool copies = is_free && suits_copy_engines(collective, shape.ranks, bytes, facts);
+  const bool is_free = wishes.algorithm.empty();
+  bool copies =
+      is_free && facts.copy_engines && suits_copy_engines(collective, shape.ranks, bytes, facts);
   const bool puts = is_free && !copies && suits_puts(collective, shape.ranks, bytes, facts);
   if (!wishes.protocol.empty()) {
-    SENNIT_ASSIGN_OR_RETURN(choice.protocol,
-                            wished_protocol(collective, wishes, facts.copy_engines));
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(collective, wishes, facts));
     copies = choice.protocol == Protocol::kDirectGet;
   }
-  const std::string_view wanted = !wishes.algorithm.empty() ? std::string_view(wishes.algorithm)
-                                  : copies ? copying_algorithm(collective, shape.ranks, bytes)
-                                           : default_algorithm(collective, shape.ranks, bytes);
+  const PacketWay packets = packets_for(collective, shape.ranks, bytes, wishes.algorithm);
+  const std::string_view wanted = copies && wishes.algorithm.empty()
+                                      ? copying_algorithm(collective, shape.ranks, bytes)
+                                      : packets.algorithm;
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   if (copies) {
     choice.protocol = Protocol::kDirectGet;
   } else if (wishes.protocol.empty() && puts) {
     choice.protocol = Protocol::kDirectPut;
   } else if (wishes.protocol.empty()) {
-    choice.protocol = protocol_for(*choice.algorithm, shape.ranks, bytes);
+    choice.protocol = packets.protocol;
   }
   return choice;
 }
@@ -388,8 +336,7 @@ Result<int> share_beside(const DeviceChoice& choice,
   const Algorithm& algorithm = *choice.algorithm;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
   const bool leaves_a_part = choice.protocol == Protocol::kDirectGet ||
-                             (algorithm.collective == Collective::kSendRecv && paths.is_wish &&
-                              choice.protocol != Protocol::kDirectPut);
+                             (algorithm.collective == Collective::kSendRecv && paths.is_wish);
   const bool can = !host_algorithm(algorithm.collective).empty() &&
                    cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
   if (!can) {

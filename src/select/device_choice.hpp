@@ -34,26 +34,28 @@ struct DeviceChoice {
   auto operator<=>(const DeviceChoice&) const = default;
 };
 
-// Of one message. Ll sends two bytes for one, and spares the wait of a whole warp for a whole
-// packet; and its small messages have a kernel of their own.
-inline constexpr std::int64_t kLlUpToBytes = 16 * 1024;
-
 // No size at which copy engines move or reduce faster than SMs has been measured, but for single
 // messages (docs/performance.md). So collectives take them where a call wishes for direct_get.
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// A message is one copy, and SMs are further behind with two ranks than with many: on 4 H200s even
-// at 16 MB, ahead by a quarter at 64 MB.
-inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{32} << 20;
+// A message is one copy. On 2 H200s kernels that store it in place were 5 % ahead at 64 MB, copy
+// engines by 1 % at 256 MB and by 7 % (one way) at 1 GB (bench/results, `gpu-h200x2` and
+// `h200x2-pair-puts`).
+inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{128} << 20;
 
-// On 4 H200s, of all ranks together: ahead of packets by a fifth at 16 MB, equal at 4 MB
-// (docs/performance.md).
+// On 4 H200s, of all ranks together: ahead of packets by a fifth at 16 MB, and by 3 and 4 % at 4
+// MB, as nodes of graphs (docs/performance.md). On a stream, where each such call waits on the host
+// for the other ranks, nothing below 64 MB was measured, so a gain so small begins later.
 inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 
-// kLlUpToBytes where no GPU reaches another. A store of Ll covers every other 16 bytes, which PCIe
-// carries one by one: a broadcast of 4 KB to 3 ranks took 6 us more than one of 256 bytes
-// (bench/results, `h200x4-nop2p-first`). A plain packet waits for a fence and a word instead, by
-// estimate 3 us.
+// Of one message, whose ends speak before it moves: at 256 KB as fast as packets, ahead of them by
+// 7 % at 1 MB (`gpu-h200x2`).
+inline constexpr std::int64_t kMessagePutsFromBytes = std::int64_t{512} << 10;
+
+// What kLlUpToBytes is elsewhere, where no GPU reaches another. A store of Ll covers every other 16
+// bytes, which PCIe carries one by one: a broadcast of 4 KB to 3 ranks took 6 us more than one of
+// 256 bytes (bench/results, `h200x4-nop2p-first`). A plain packet waits for a fence and a word
+// instead, by estimate 3 us.
 inline constexpr std::int64_t kHostLlUpToBytes = 2 * 1024;
 
 // Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
@@ -79,6 +81,9 @@ struct DeviceFacts {
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
   // From which on kernels store all_gather and all_to_all straight in the outputs of others.
   std::int64_t puts_from_bytes = kPutsFromBytes;
+  // Receivers of messages can offer their buffers, and from which size on they do.
+  bool message_puts = false;
+  std::int64_t message_puts_from_bytes = kMessagePutsFromBytes;
 
   bool operator==(const DeviceFacts&) const = default;
 };

@@ -1,5 +1,6 @@
 #include "select/device_choice.hpp"
 
+#include "select/packet_choice.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>
@@ -111,7 +112,7 @@ TEST(DeviceChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
     expect(Collective::kReduceScatter, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
   }
-  expect(Collective::kSendRecv, 2, kCopiedMessagesFromBytes - 1, Protocol::kSlots);
+  expect(Collective::kSendRecv, 2, kSlotsFromBytes - 1, Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), facts).protocol,
             Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");
@@ -132,7 +133,7 @@ TEST(DeviceChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
   EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, wishes("host", "slots"), facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, wishes("", "", "hub"), facts).protocol,
             Protocol::kSlots);
-  const std::int64_t message = kCopiedMessagesFromBytes;
+  const std::int64_t message = kSlotsFromBytes;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message - 1, {}, facts).host_share, 0);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, wishes("", "slots"), facts).host_share, 100);
@@ -284,14 +285,16 @@ TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
   EXPECT_EQ(packets.host_share, 40);
   DeviceFacts facts = kBothPaths;
   facts.host_share = 12;
-  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 64 * kMega, {}, facts).host_share, 12);
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 128 * kMega, {}, facts).host_share, 12);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, {}, facts).host_share, 0) << "by kernels";
 }
 
 TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
-  for (const std::string protocol : {"", "direct_get", "ll128", "slots"}) {
+  DeviceFacts facts = kBothPaths;
+  facts.message_puts = true;
+  for (const std::string protocol : {"", "direct_get", "direct_put", "ll128", "slots"}) {
     const DeviceChoice wished =
-        chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:30", protocol));
+        chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:30", protocol), facts);
     for (const int share : {0, 1, 30, 99, 100}) {
       const DeviceChoice choice = with_host_share(wished, share);
       const auto plan = make_device_plan(choice, {.ranks = 2}, kBothPaths);
@@ -310,7 +313,27 @@ TEST(DeviceChoice, PutsFromTheirSizeOn) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega / 2, {}, facts).protocol, Protocol::kLl128);
   EXPECT_EQ(chosen(Collective::kAllGather, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   const DeviceFacts alone{.copy_engines = false, .puts_from_bytes = 4 * kMega};
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, 4 * kMega, {}, alone).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, alone).protocol, Protocol::kLl128);
+}
+
+TEST(DeviceChoice, KernelsTakeTheWayOfPacketsWhereTheCallLeavesItOpen) {
+  const DeviceFacts facts{.copy_engines = true};
+  const auto expect = [&](Collective collective, std::int64_t bytes, const Wishes& wish) {
+    const DeviceChoice choice = chosen(collective, 4, bytes, wish, facts);
+    const PacketWay way = packets_for(collective, 4, bytes, wish.algorithm);
+    EXPECT_EQ(choice.algorithm->name, way.algorithm) << bytes;
+    EXPECT_EQ(choice.protocol, way.protocol) << bytes;
+  };
+  for (const std::int64_t bytes : {kMega / 1024, kMega / 4, 16 * kMega, 256 * kMega}) {
+    expect(Collective::kAllReduce, bytes, {});
+    expect(Collective::kBroadcast, bytes, {});
+    expect(Collective::kBroadcast, bytes, wishes("", "", "direct"));
+  }
+  // A wish for a protocol leaves the algorithm open.
+  const DeviceChoice wished =
+      chosen(Collective::kBroadcast, 4, kMega / 4, wishes("", "slots"), facts);
+  EXPECT_EQ(wished.algorithm->name, "direct");
+  EXPECT_EQ(wished.protocol, Protocol::kSlots);
 }
 
 TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
@@ -336,6 +359,32 @@ TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
       EXPECT_EQ(proof->in_place, in_place) << name(collective) << " " << algorithm;
     }
   }
+}
+
+TEST(DeviceChoice, PutsMessagesBetweenThoseOfPacketsAndThoseOfCopyEngines) {
+  const auto protocol = [](std::int64_t bytes, const DeviceFacts& facts, const Wishes& wish) {
+    return chosen(Collective::kSendRecv, 2, bytes, wish, facts).protocol;
+  };
+  // Threads of one process have no copy engines.
+  const DeviceFacts threads{.message_puts = true};
+  EXPECT_EQ(protocol(kMessagePutsFromBytes - 1, threads, {}), Protocol::kLl128);
+  EXPECT_EQ(protocol(kMessagePutsFromBytes, threads, {}), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(kCopiedMessagesFromBytes, threads, {}), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(8, threads, wishes("", "direct_put")), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(kMega, threads, wishes("", "slots")), Protocol::kSlots);
+  const DeviceFacts processes{.copy_engines = true, .message_puts = true};
+  EXPECT_EQ(protocol(kCopiedMessagesFromBytes - 1, processes, {}), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(kCopiedMessagesFromBytes, processes, {}), Protocol::kDirectGet);
+  EXPECT_EQ(protocol(64 * kMega, processes, wishes("", "direct_put")), Protocol::kDirectPut);
+}
+
+TEST(DeviceChoice, PutsNoMessagesWhereNobodyReachesIntoBuffers) {
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, {}, {.copy_engines = true}).protocol,
+            Protocol::kLl128);
+  const Result<DeviceChoice> refused =
+      choose_for_devices(Collective::kSendRecv, {.ranks = 2}, kMega, wishes("", "direct_put"), {});
+  EXPECT_EQ(refused.status().code(), Code::kUnsupported);
+  EXPECT_TRUE(contains(refused.status().message(), "SENNIT_COPY_ENGINES=off"));
 }
 
 }  // namespace

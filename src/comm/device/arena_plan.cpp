@@ -85,7 +85,12 @@ ArenaPlan ArenaPlan::make(ArenaPlace place, int ranks, int blocks) {
 
 std::size_t ArenaPlan::pair_bytes() const {
   // The words that tell the sender that a round has begun lie behind those of the other direction.
-  return in_packets(pair_shape.bytes() + pair_shape.started_bytes());
+  return in_packets(pair_shape.bytes() + pair_shape.started_bytes() +
+                    message_words().all() * sizeof(std::uint64_t));
+}
+
+std::size_t ArenaPlan::message_offset(int peer) const {
+  return pair_offset(peer) + pair_shape.bytes() + pair_shape.started_bytes();
 }
 
 std::size_t ArenaPlan::pair_offset(int peer) const {

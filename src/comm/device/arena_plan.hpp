@@ -4,6 +4,7 @@
 
 #include "exec/sm/arena.hpp"
 #include "exec/sm/mailbox.hpp"
+#include "exec/sm/message_put.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +33,12 @@ struct ArenaPlan {
 
   // In the arena of a rank: what is sent between it and `peer`, in either direction.
   [[nodiscard]] std::size_t pair_offset(int peer) const;
+  // In the arena of a rank: the words by which messages between it and `peer` are offered a buffer
+  // (exec/sm/message_put.hpp).
+  [[nodiscard]] std::size_t message_offset(int peer) const;
+  [[nodiscard]] sm::MessageWords message_words() const {
+    return {static_cast<std::size_t>(pair_shape.most_blocks())};
+  }
   // In the arena of a rank: the words of calls whose ranks reach into each other's buffers
   // (exec/sm/put_call.hpp), its own last.
   [[nodiscard]] std::size_t put_offset() const { return pair_offset(ranks); }

@@ -46,7 +46,6 @@ Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Arenas::Op
 
 Arenas::Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan)
     : driver_(meeting.driver()),
-      device_(meeting.device_of(meeting.rank())),
       rank_(meeting.rank()),
       plan_(plan),
       bases_(static_cast<std::size_t>(meeting.ranks())) {}
@@ -121,28 +120,12 @@ Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
   return meeting.agree({});
 }
 
-// A page may be pinned once in a process. What is pinned has one address for the host and for all
-// devices.
-struct Arenas::Pinned {
-  CudaDriver& driver;
-  void* memory;
-  std::byte* base;
-
-  Pinned(CudaDriver& d, void* host, void* mapped)
-      : driver(d), memory(host), base(static_cast<std::byte*>(mapped)) {}
-  ~Pinned() { (void)driver.unmap_host(memory); }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-};
-
 Status Arenas::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
-  if (!meeting.is_first_of_its_process()) {
-    return {};
-  }
   host::wish_for_huge_pages(memory.data(), memory.size());
-  const Result<void*> mapped = driver_.map_host(memory.data(), memory.size());
-  if (!mapped.ok()) {
-    return fail(mapped.status().code(),
+  Result<std::shared_ptr<HeldMemory>> pinned =
+      HeldMemory::pin(driver_, memory.data(), memory.size());
+  if (!pinned.ok()) {
+    return fail(pinned.status().code(),
                 "{} cannot pin the {} bytes of host memory through which GPUs without P2P "
                 "exchange data ({} bytes for each of {} ranks): {}. Give the process more memory "
                 "that it may lock (its container's limit, ulimit -l), or run fewer ranks",
@@ -150,13 +133,12 @@ Status Arenas::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
                 memory.size(),
                 plan_.bytes(),
                 plan_.ranks,
-                mapped.status().message());
+                pinned.status().message());
   }
-  pinned_ = std::make_shared<Pinned>(driver_, memory.data(), *mapped);
+  pinned_ = std::move(pinned).value();
   return {};
 }
 
-// The first rank of a process pins for all of its ranks, the last to leave ends it.
 Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory) {
   const std::size_t bytes = plan_.bytes();
   const std::size_t all = bytes * static_cast<std::size_t>(plan_.ranks);
@@ -167,25 +149,10 @@ Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> 
                 all);
   }
   SENNIT_RETURN_IF_ERROR(meeting.agree(pin(meeting, memory.first(all))));
-  struct Holder {
-    const std::shared_ptr<Pinned>* pinned;
-  };
-  SENNIT_ASSIGN_OR_RETURN(const auto holders, meeting.tell(Holder{&pinned_}));
-  for (int rank = 0; pinned_ == nullptr; ++rank) {
-    if (meeting.is_of_this_process(rank)) {
-      pinned_ =
-          *holders[static_cast<std::size_t>(rank)].pinned;  // of the first one, who waits for us
-    }
-  }
   for (std::size_t rank = 0; rank < bases_.size(); ++rank) {
-    bases_[rank] = pinned_->base + rank * bytes;
+    bases_[rank] = pinned_->on_device() + rank * bytes;
   }
   return {};
-}
-
-Arenas::~Arenas() {
-  const DeviceScope scope(driver_, device_);
-  pinned_.reset();
 }
 
 }  // namespace sennit

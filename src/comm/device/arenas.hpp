@@ -32,8 +32,8 @@ class Arenas {
   // processes share a device: a block that waits for one of another process would keep that one
   // from running.
   static Result<std::unique_ptr<Arenas>> open(const DeviceMeeting& meeting, const Options& options);
-  // Once no kernel of this rank runs. Others may still look for packets that nobody sends.
-  ~Arenas();
+  // Once no kernel of this rank runs. Those of others may still store into its arena (PeerMemory).
+  ~Arenas() = default;
   Arenas(const Arenas&) = delete;
   Arenas& operator=(const Arenas&) = delete;
 
@@ -45,20 +45,18 @@ class Arenas {
 
  private:
   Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan);
-  struct Pinned;
 
   Status place_on_devices(const DeviceMeeting& meeting);
   Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
   Status pin(const DeviceMeeting& meeting, std::span<std::byte> memory);
 
   CudaDriver& driver_;
-  int device_;
   int rank_;
   ArenaPlan plan_;
   std::string obstacle_;
   std::vector<std::byte*> bases_;  // by rank
   std::unique_ptr<PeerMemory> on_devices_;
-  std::shared_ptr<Pinned> pinned_;  // of all ranks of the process
+  std::shared_ptr<HeldMemory> pinned_;
 };
 
 }  // namespace sennit

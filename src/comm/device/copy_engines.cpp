@@ -41,40 +41,18 @@ CopyEngines::~CopyEngines() {
   const DeviceScope scope(driver_, memory_.device());
   engine_.reset();  // its streams use the words, as do those of messages
   messages_.reset();
-  for (void* const memory : mapped_) {
-    (void)driver_.unmap_host(memory);
-  }
 }
 
-// A page may be mapped once in a process: each rank maps its own memory, and the first rank of the
-// process that of other processes.
-bool CopyEngines::maps_memory_of(int rank) const {
-  if (memory_.is_of_this_process(rank)) {
-    return rank == world_.rank();
-  }
-  int first = 0;
-  while (!memory_.is_of_this_process(first)) {
-    ++first;
-  }
-  return first == world_.rank();
-}
-
-// What another rank of the process maps has one address for host and devices.
-Result<std::byte*> CopyEngines::map_part(int rank, std::byte* memory, std::size_t bytes) {
-  if (!maps_memory_of(rank)) {
-    return memory;
-  }
-  SENNIT_ASSIGN_OR_RETURN(void* const address, driver_.map_host(memory, bytes));
-  mapped_.push_back(memory);
-  return static_cast<std::byte*>(address);
+Result<std::byte*> CopyEngines::map_part(std::byte* memory, std::size_t bytes) {
+  SENNIT_ASSIGN_OR_RETURN(mapped_.emplace_back(), HeldMemory::pin(driver_, memory, bytes));
+  return mapped_.back()->on_device();
 }
 
 Result<std::vector<stream::RankWords*>> CopyEngines::map_words() {
   std::vector<stream::RankWords*> words;
   for (int rank = 0; rank < world_.size(); ++rank) {
     auto* const host = reinterpret_cast<std::byte*>(&world_.stream_words()[rank]);
-    SENNIT_ASSIGN_OR_RETURN(std::byte* const address,
-                            map_part(rank, host, sizeof(stream::RankWords)));
+    SENNIT_ASSIGN_OR_RETURN(std::byte* const address, map_part(host, sizeof(stream::RankWords)));
     words.push_back(reinterpret_cast<stream::RankWords*>(address));
   }
   return words;
@@ -85,7 +63,7 @@ Status CopyEngines::map_rings() {
   host::wish_for_huge_pages(world_.host_ring(0), rings.shape.bytes() * world_.size());
   for (int rank = 0; rank < world_.size(); ++rank) {
     SENNIT_ASSIGN_OR_RETURN(std::byte* const base,
-                            map_part(rank, world_.host_ring(rank), rings.shape.bytes()));
+                            map_part(world_.host_ring(rank), rings.shape.bytes()));
     rings.bases.push_back(base);
   }
   SENNIT_INFO("device",
@@ -101,14 +79,16 @@ Result<bool> CopyEngines::open_rings(void* stream, const std::function<Status()>
     return true;
   }
   SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
-  if (!rings_of_mine_ && !is_capturing) {
-    rings_of_mine_ = map_rings();
-    if (!rings_of_mine_->ok()) {
-      SENNIT_INFO("device", "no path host: {}", rings_of_mine_->message());
+  if (!has_rings_here_ && !is_capturing && ring_retries_.is_due()) {
+    const std::size_t mapped_before = mapped_.size();
+    const Status status = map_rings();
+    has_rings_here_ = status.ok();
+    if (!has_rings_here_) {
+      SENNIT_INFO("device", "no path host: {}", status.message());
+      mapped_.resize(mapped_before);
     }
   }
-  SENNIT_ASSIGN_OR_RETURN(has_rings_,
-                          agreement_.do_all_agree(rings_of_mine_ && rings_of_mine_->ok(), trouble));
+  SENNIT_ASSIGN_OR_RETURN(has_rings_, agreement_.do_all_agree(has_rings_here_, trouble));
   return has_rings_;
 }
 

@@ -5,6 +5,7 @@
 #include "comm/device/agreement.hpp"
 #include "comm/device/message_copies.hpp"
 #include "comm/device/peer_buffers.hpp"
+#include "comm/device/retries.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
 #include "exec/stream/stream_engine.hpp"
@@ -61,8 +62,7 @@ class CopyEngines {
   CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world);
   Result<std::vector<stream::RankWords*>> map_words();
   Status map_rings();
-  Result<std::byte*> map_part(int rank, std::byte* memory, std::size_t bytes);
-  [[nodiscard]] bool maps_memory_of(int rank) const;
+  Result<std::byte*> map_part(std::byte* memory, std::size_t bytes);
   Status probe(stream::RankWords& mine);
   Status preload_folds();
   // As far as this rank knows.
@@ -72,14 +72,16 @@ class CopyEngines {
   CudaDriver& driver_;
   const DeviceMemory& memory_;
   World& world_;
-  std::vector<void*> mapped_;
+  // Streams of threads of this process store into it as well.
+  std::vector<std::shared_ptr<HeldMemory>> mapped_;
   std::unique_ptr<stream::StreamEngine> engine_;
   std::unique_ptr<MessageCopies> messages_;
   PeerBuffers buffers_;
   Agreement agreement_;
   Clock::time_point seen_at_;
-  bool has_rings_ = false;               // on all ranks
-  std::optional<Status> rings_of_mine_;  // what became of mapping them here, once tried
+  bool has_rings_ = false;       // on all ranks
+  bool has_rings_here_ = false;  // on this one
+  Retries ring_retries_;
 };
 
 }  // namespace sennit

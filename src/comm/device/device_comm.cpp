@@ -77,8 +77,10 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
 }
 
 DeviceComm::~DeviceComm() {
+  (void)finalize();
   leave_watched();
-  copy_engines_.reset();  // it knows the memory
+  message_puts_.reset();  // both know the memory
+  copy_engines_.reset();
   if (token_ != nullptr) {
     const DeviceScope scope(driver_, device_);
     (void)driver_.release(token_);
@@ -91,7 +93,9 @@ Status DeviceComm::preload() {
       SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(calls, on_host)));
     }
   }
-  SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel()));
+  for (const int calls : {sm::kFewSmallPairs, sm::kMaxSmallPairs}) {
+    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel(calls)));
+  }
   for (const sm::KernelKind kind : sm::kKernelKinds) {
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
     for (const Dtype dtype : kDtypes) {
@@ -221,9 +225,10 @@ Status DeviceComm::collective(const Call& call) {
     if (is_done) {
       return {};
     }
+    // What it refuses it refuses on all ranks, which have agreed so far.
     SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
-    SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
-    return launch(call, *program);
+    const Result<const Program*> program = find(op, choice);
+    return program.ok() ? launch(call, **program) : give_up(program.status());
   }
   SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
   announce(op, program->plan_hash);
@@ -258,12 +263,14 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   sm::SmallCall small;
   const bool is_small = program.packets == sm::Packets::kLl && sm::make_small(direct, small);
   const sm::KernelKind kind = is_small ? sm::KernelKind::kSmall : sm::kernel_kind(program.packets);
-  return driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kind, op.dtype, op.op)
-                                                    : sm::moving_kernel(kind),
-                        {.blocks = static_cast<unsigned>(geometry.blocks),
-                         .threads = static_cast<unsigned>(geometry.warps) * 32},
-                        is_small ? static_cast<const void*>(&small) : &direct,
-                        call.stream);
+  const Status launched =
+      driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kind, op.dtype, op.op)
+                                                 : sm::moving_kernel(kind),
+                     {.blocks = static_cast<unsigned>(geometry.blocks),
+                      .threads = static_cast<unsigned>(geometry.warps) * 32},
+                     is_small ? static_cast<const void*>(&small) : &direct,
+                     call.stream);
+  return launched.ok() ? launched : give_up(launched);
 }
 
 // An all_gather of nothing in particular: no rank leaves before all have come.
@@ -280,8 +287,10 @@ Status DeviceComm::barrier(void* stream) {
 Status DeviceComm::enqueue(std::span<const Call> calls) {
   SENNIT_RETURN_IF_ERROR(failure());
   if (std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0) {
+    // A kernel says why before it says that others shall leave.
+    const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
     const std::scoped_lock lock(mutex_);
-    failure_ = explain(sm::Trouble::kAborted);
+    failure_ = explain(trouble == sm::Trouble::kNone ? sm::Trouble::kAborted : trouble);
     return failure_;
   }
   const DeviceScope scope(driver_, device_);
@@ -293,9 +302,12 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
       continue;
     }
     SENNIT_RETURN_IF_ERROR(order_.before(call.stream));
-    SENNIT_RETURN_IF_ERROR(call.operation.collective == Collective::kBarrier ? barrier(call.stream)
-                                                                             : collective(call));
-    SENNIT_RETURN_IF_ERROR(order_.after(call.stream));
+    const Status status =
+        call.operation.collective == Collective::kBarrier ? barrier(call.stream) : collective(call);
+    // Also after a failure half way: finalize() waits for what is in the stream by then.
+    const Status ordered = order_.after(call.stream);
+    SENNIT_RETURN_IF_ERROR(status);
+    SENNIT_RETURN_IF_ERROR(ordered);
   }
   return sends_and_recvs.empty() ? Status() : messages(sends_and_recvs);
 }

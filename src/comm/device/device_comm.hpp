@@ -13,6 +13,7 @@
 #include "comm/device/copy_engines.hpp"
 #include "comm/device/device_memory.hpp"
 #include "comm/device/message_comparison.hpp"
+#include "comm/device/message_puts.hpp"
 #include "comm/device/stream_order.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
@@ -27,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -39,7 +41,10 @@ class DeviceComm {
   struct Options {
     std::string name = "world";
     double deadline_s = 30.0;  // negative: none
-    int blocks = 128;          // of a call, at most
+    // What has not ended so long after finalize() is abandoned; nothing is where calls may wait for
+    // ever.
+    double finalize_s = 4.0;
+    int blocks = 128;  // of a call, at most
     // kAuto: where every rank is a process. A call of copy engines waits on the host for all ranks,
     // so a thread that makes the calls of several of them would wait for itself.
     enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
@@ -52,6 +57,7 @@ class DeviceComm {
     std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
     std::int64_t messages_from_bytes = DeviceFacts{}.messages_from_bytes;
     std::int64_t puts_from_bytes = DeviceFacts{}.puts_from_bytes;
+    std::int64_t message_puts_from_bytes = DeviceFacts{}.message_puts_from_bytes;
   };
 
   // All ranks together. `driver` and `world` outlive the result.
@@ -78,6 +84,11 @@ class DeviceComm {
   [[nodiscard]] Status failure();
   // Makes waiting kernels leave.
   void abort();
+
+  // Waits for the calls that are in the streams. They need their peers, which may never come, so
+  // the communicator is aborted when the time is over: kInvalidUsage then. The destructor waits in
+  // the same way.
+  Status finalize();
 
   // Ends the watcher; nothing finds out any more that calls cannot end.
   void stop_watching();
@@ -147,6 +158,7 @@ class DeviceComm {
   Result<bool> copy(const Call& call, DeviceChoice choice);
   // Whether a kernel that reaches into the buffers of others runs it, as all ranks have agreed.
   Result<bool> put(const Call& call, const DeviceChoice& choice);
+  Result<bool> put_announced(const Call& call, const Putting& putting);
   [[nodiscard]] bool can_put(const Operation& operation, const Putting& putting) const;
   Status launch_put(const Call& call,
                     const Putting& putting,
@@ -156,6 +168,7 @@ class DeviceComm {
   Status check_steps(const Operation& operation, const Stepping& stepping) const;
   Status launch_steps(const Call& call, const Stepping& stepping);
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation);
+  // For a call that has been announced and fails on this rank, and not on all alike.
   Status give_up(const Status& status);
   Status launch(const Call& call, const Program& program);
   Status collective(const Call& call);
@@ -166,13 +179,16 @@ class DeviceComm {
   Status messages(std::span<const Call> calls);
   Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
   Result<MessagePlan> plan_message(const Call& call);
+  Result<sm::Packets> packets_for(const Operation& operation) const;
   void log(const MessagePlan& plan);
   Status decide(std::vector<MessagePlan>& plans);
   Status decide(MessagePlan& plan, const stream::GroupId& group);
   Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
   Status launch_pairs(std::span<const KernelMessage> messages, void* stream);
-  [[nodiscard]] sm::PairCall pair_call(const KernelMessage& message) const;
+  Result<sm::PairMessage> pair_message(const KernelMessage& message, void* stream);
+  Result<std::byte*> offer_of(const KernelMessage& message, void* stream);
+  void deal_lanes(sm::PairCalls& pairs) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;
   [[nodiscard]] Verdict explain_absence() const;
@@ -195,6 +211,8 @@ class DeviceComm {
   StreamOrder order_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<CopyEngines> copy_engines_;  // null: not used by this communicator
+  std::unique_ptr<MessagePuts> message_puts_;  // null where facts_ have none
+  std::unique_ptr<sm::PairCalls> pairs_ = std::make_unique<sm::PairCalls>();  // of launch_pairs
   DeviceFacts facts_;
   void* token_ = nullptr;  // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
@@ -205,7 +223,9 @@ class DeviceComm {
   std::uint64_t groups_ = 0;  // of sends and recvs
   std::mutex mutex_;
   Status failure_;
-  Status cause_;  // why waits were ended; a failure once one was
+  Status cause_;                                  // why waits were ended; a failure once one was
+  std::optional<Clock::time_point> finalize_by_;  // while finalize() waits
+  bool has_abandoned_ = false;                    // calls, in finalize()
   CallComparison comparison_;
   MessageComparison message_comparison_;
   std::jthread watcher_;

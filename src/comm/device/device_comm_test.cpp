@@ -263,21 +263,7 @@ TEST_F(FakeGpus, StreamsLeaveWhenAPeerIsLate) {
     fill(rank);
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     rank.finish();
-    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
-    if (rank.rank == 3) {
-      const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
-      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
-    }
-    (void)rank.call(all_gather(rank));
-    if (rank.rank != 3) {
-      const Status status = failure_of(rank);
-      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
-      rank.finish();  // the stream can be used again
-    }
-    meet();
-    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
-    rank.finish();
-    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
+    leave_at_the_deadline(rank, all_gather(rank));
   });
 }
 
@@ -287,10 +273,9 @@ TEST_F(FakeGpus, AnAbortEndsStreamsThatWait) {
     fill(rank);
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     rank.finish();
-    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
-    const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
+    const Gate gate(rank);
     if (rank.rank == 3) {
-      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
+      gate.close(rank.stream);
     }
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     if (rank.rank != 3) {
@@ -302,9 +287,8 @@ TEST_F(FakeGpus, AnAbortEndsStreamsThatWait) {
       aborted.count_down();
     }
     aborted.wait();
-    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
+    gate.open();
     rank.finish();
-    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
   });
 }
 
@@ -329,31 +313,6 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
     EXPECT_EQ(seen, op.scalar_on_device);
   });
 }
-
-// Calls in `stream` wait until it is opened.
-class Gate {
- public:
-  explicit Gate(const Rank& rank) : cuda_(*rank.cuda), memory_(take(cuda_.allocate_mapped(64))) {}
-  ~Gate() { EXPECT_TRUE(cuda_.release_mapped(memory_).ok()); }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-
-  void close(void* stream) const { walk({WordStep::Kind::kAwait, word(0), 1}, stream); }
-  void open() const { std::atomic_ref(*word(0)).store(1); }
-  void mark_end(void* stream) const { walk({WordStep::Kind::kStore, word(1), 1}, stream); }
-  [[nodiscard]] bool has_ended() const { return std::atomic_ref(*word(1)).load() == 1; }
-
- private:
-  [[nodiscard]] std::uint64_t* word(int index) const {
-    return static_cast<std::uint64_t*>(memory_.host) + index;
-  }
-  void walk(const WordStep& step, void* stream) const {
-    EXPECT_TRUE(cuda_.walk_words({&step, 1}, stream).ok());
-  }
-
-  FakeCuda& cuda_;
-  MappedMemory memory_;
-};
 
 TEST_F(FakeGpus, CallsInSeveralStreamsRunInTheirOrder) {
   run([](Rank& rank) {
@@ -432,6 +391,33 @@ TEST_F(FakeGpus, GiveBackAllThatTheyTook) {
     rank.comm.reset();
     EXPECT_EQ(rank.cuda->left_over(), 0);
   });
+}
+
+// Kernels and streams of the others may still store into what a rank has shared with them.
+TEST_F(FakeGpus, ThreadsOfOneProcessKeepTheMemoryOfARankThatEndsEarly) {
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOn;
+  shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
+  std::atomic<std::byte*> arena = nullptr;  // of rank 0
+  shared_cuda_->run_kernels([&](const void* /*kernel*/, const void* parameters) {
+    arena = static_cast<const sm::DirectCall*>(parameters)->arenas[0];
+    return [] {};
+  });
+  run([&](Rank& rank) {
+    fill(rank);
+    Operation op = all_gather(rank, 100'000);
+    op.wishes.protocol = "ll128";
+    ASSERT_TRUE(rank.call(op).ok());
+    meet();
+    if (rank.rank == 0) {
+      rank.comm.reset();
+    }
+    meet();
+    const stream::RankWords* const words = &rank.joined->world().stream_words()[0];
+    EXPECT_EQ(take(rank.cuda->facts_of(arena)).kind, MemoryKind::kDevice);
+    EXPECT_EQ(take(rank.cuda->facts_of(words)).kind, MemoryKind::kPinned);
+    meet();
+  });
+  EXPECT_EQ(shared_cuda_->left_over(), 3 * kRanks) << "a stream and two buffers of each";
 }
 
 }  // namespace

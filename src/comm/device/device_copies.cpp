@@ -34,21 +34,34 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
       SENNIT_INFO("device", "no copy engines: {}", opened.status().message());
     }
   }
-  const char mine = copy_engines_ != nullptr ? 1 : 0;
-  std::vector<char> all(static_cast<std::size_t>(world_.size()));
-  SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), 1));
-  if (std::ranges::find(all, 0) != all.end()) {
+  struct Means {
+    bool copy_engines;
+    bool message_puts;
+  };
+  const bool has_nvlink = memory_->arenas().plan().place == ArenaPlace::kDevice;
+  const Means mine{.copy_engines = copy_engines_ != nullptr,
+                   // They have lines for so many.
+                   .message_puts = has_nvlink && world_.size() <= stream::kMaxRanks &&
+                                   options_.copy_engines != Options::CopyUse::kOff};
+  std::vector<Means> all(static_cast<std::size_t>(world_.size()));
+  SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(Means)));
+  if (!std::ranges::all_of(all, &Means::copy_engines)) {
     copy_engines_.reset();
   }
+  if (std::ranges::all_of(all, &Means::message_puts)) {
+    message_puts_ = std::make_unique<MessagePuts>(driver_, *memory_, world_);
+  }
   facts_ = {.copy_engines = copy_engines_ != nullptr,
-            .nvlink = memory_->arenas().plan().place == ArenaPlace::kDevice,
+            .nvlink = has_nvlink,
             .why_no_nvlink = memory_->arenas().why_not_on_devices(),
             .groups = memory_->near_groups(),
             .host_slots = world_.host_ring_shape().slots,
             .host_share = options_.host_share,
             .copies_from_bytes = options_.copies_from_bytes,
             .messages_from_bytes = options_.messages_from_bytes,
-            .puts_from_bytes = options_.puts_from_bytes};
+            .puts_from_bytes = options_.puts_from_bytes,
+            .message_puts = message_puts_ != nullptr,
+            .message_puts_from_bytes = options_.message_puts_from_bytes};
   return {};
 }
 
@@ -119,7 +132,11 @@ Result<bool> DeviceComm::copy(const Call& call, DeviceChoice choice) {
       if (!is_for_streams(choice)) {
         return false;
       }
-      SENNIT_ASSIGN_OR_RETURN(copying, find_copying(call.operation, choice));
+      const Result<const Copying*> other = find_copying(call.operation, choice);
+      if (!other.ok()) {
+        return give_up(other.status());
+      }
+      copying = *other;
     }
   }
   Result<bool> copied = copy_engines_->run({.operation = call.operation,

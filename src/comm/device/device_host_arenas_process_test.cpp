@@ -1,6 +1,7 @@
 // Ranks that are processes, whose GPUs reach each other through host memory alone.
 #include "comm/device/fake_direct_kernel.hpp"
 #include "comm/device/fake_gpus.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -228,6 +229,29 @@ TEST(HostRingsOfPairs, LetStreamsGoWhenARankIsKilled) {
   EXPECT_EQ(ends[0], 0);
   EXPECT_TRUE(WIFSIGNALED(ends[1]) && WTERMSIG(ends[1]) == SIGKILL);
   EXPECT_EQ(ends[2], 0);
+}
+
+TEST(HostArenas, KeepWhatARankHasSentThatHasEndedInOrder) {
+  const std::vector<int> ends = run_ranks([](Rank& rank, SharedExchange& exchange) {
+    Operation broadcast = all_reduce(rank);
+    broadcast.collective = Collective::kBroadcast;
+    broadcast.count = 1000;
+    if (rank.rank == 0) {
+      ASSERT_TRUE(rank.call(broadcast).ok());
+      rank.finish();
+      rank.joined->finalize();
+      exchange.meet();
+      return;
+    }
+    exchange.meet();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // its process has ended
+    const Status status = rank.call(broadcast);
+    ASSERT_TRUE(status.ok()) << status.message();
+    rank.finish();
+    EXPECT_TRUE(holds(rank.recv, contents(0, 1000)));
+    EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();
+  });
+  EXPECT_EQ(ends, std::vector(kProcesses, 0));
 }
 
 TEST(HostArenas, LeaveNothingOfARankThatIsKilled) {

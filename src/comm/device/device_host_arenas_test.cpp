@@ -3,6 +3,7 @@
 #include "comm/device/device_comm.hpp"
 #include "comm/device/fake_direct_kernel.hpp"
 #include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
 #include "exec/sm/small_call.hpp"
 #include "schedule/problem.hpp"
 

@@ -83,6 +83,21 @@ struct MessageLine {
   // To the other's offers.
   std::array<std::atomic<std::uint64_t>, stream::kMaxMessages> answers;
 
+  // An allocation of this rank that the other is asked to map, since it sends messages there
+  // (comm/device/message_puts.hpp).
+  struct Loan {
+    std::atomic<std::uint64_t> number{0};  // from 1
+    BufferOffer buffer;
+    std::array<std::uint64_t, AgreementLine::kMaxRetired> retired{};
+  };
+  Loan loan;
+  // To the other's loan of this number: where this rank sees the allocation; null: it cannot.
+  struct Mapped {
+    std::atomic<std::uint64_t> number{0};
+    std::byte* base = nullptr;
+  };
+  Mapped mapped;
+
   // More than this rank or the other can be ahead; both ends of each message, whatever its engine.
   CallLog<256> sent;
   CallLog<256> received;

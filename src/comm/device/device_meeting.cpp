@@ -24,14 +24,6 @@ std::vector<std::uint64_t> DeviceMeeting::processes() const {
   return processes;
 }
 
-bool DeviceMeeting::is_first_of_its_process() const {
-  int first = 0;
-  while (!is_of_this_process(first)) {
-    ++first;
-  }
-  return first == identity_.rank;
-}
-
 std::string DeviceMeeting::describe(int rank) const {
   return fmt::format("rank {} (device {})", rank, device_of(rank));
 }

@@ -50,8 +50,6 @@ class DeviceMeeting {
   [[nodiscard]] bool is_of_this_process(int rank) const {
     return share_process(rank, identity_.rank);
   }
-  // Of the ranks that are threads of this process.
-  [[nodiscard]] bool is_first_of_its_process() const;
   [[nodiscard]] bool share_process(int a, int b) const { return of(a).process == of(b).process; }
   [[nodiscard]] bool share_device(int a, int b) const { return of(a).uuid == of(b).uuid; }
   // "rank 2 (device 1)"

@@ -88,7 +88,22 @@ DeviceMemory::Pair DeviceMemory::pair(int from, int to) const {
   const ArenaPlan& plan = arenas_->plan();
   return {.sender = arena(from) + plan.pair_offset(to) + pair_shape().started_bytes(),
           .receiver = arena(to) + plan.pair_offset(from),
-          .states = states_ + index};
+          .states = states_ + index,
+          .put = message_put(from, to)};
+}
+
+sm::MessagePut DeviceMemory::message_put(int from, int to) const {
+  const bool sends = from == identity_.rank;
+  const ArenaPlan& plan = arenas_->plan();
+  const sm::MessageWords words = plan.message_words();
+  const auto words_of = [&](int owner, int peer) {
+    return reinterpret_cast<std::uint64_t*>(arena(owner) + plan.message_offset(peer));
+  };
+  std::uint64_t* const counted = words_of(identity_.rank, sends ? to : from);
+  return {.offers = words_of(from, to) + words.offers(),
+          .done = words_of(to, from) + words.done(),
+          .messages = counted + (sends ? words.sent() : words.received()),
+          .most_blocks = pair_shape().most_blocks()};
 }
 
 }  // namespace sennit

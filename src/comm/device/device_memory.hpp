@@ -73,6 +73,7 @@ class DeviceMemory {
     std::byte* sender = nullptr;
     std::byte* receiver = nullptr;
     sm::BlockState* states = nullptr;
+    sm::MessagePut put;  // its words
   };
   [[nodiscard]] const sm::ArenaShape& pair_shape() const { return arenas_->plan().pair_shape; }
   [[nodiscard]] Pair pair(int from, int to) const;
@@ -91,6 +92,7 @@ class DeviceMemory {
   // Beside the arenas.
   Status allocate();
   Status limit_blocks(const DeviceMeeting& meeting);
+  [[nodiscard]] sm::MessagePut message_put(int from, int to) const;
   [[nodiscard]] std::size_t step_scratch_bytes() const {
     return static_cast<std::size_t>(mailbox_shape().blocks) * kStepScratchBytes;
   }

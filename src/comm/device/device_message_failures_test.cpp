@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -81,6 +82,51 @@ TEST_F(FakeMessages, AnAbortEndsStreamsThatWait) {
       rank.finish();
       EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
       EXPECT_EQ(post(rank, {send(rank, 1, out)}).code(), Code::kAborted);
+    }
+  });
+}
+
+TEST_F(FakeMessages, AreAbandonedWhenTheCommunicatorEndsAndNobodyTakesThem) {
+  options_.finalize_s = 0.3;
+  std::array<Mark, kRanks> marks;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    introduce(rank, out, incoming(rank));
+    EXPECT_TRUE(rank.comm->finalize().ok()) << "nothing is on its way";
+    Mark& mark = marks[static_cast<std::size_t>(rank.rank)];
+    if (rank.rank == 0) {
+      ASSERT_TRUE(post(rank, {send(rank, 1, out)}).ok());
+      mark.put_into(rank);
+      const Status status = rank.comm->finalize();
+      EXPECT_EQ(status.code(), Code::kInvalidUsage) << status.message();
+      EXPECT_TRUE(mark.is_reached());
+      EXPECT_EQ(post(rank, {send(rank, 1, out)}).code(), Code::kInvalidUsage);
+    }
+    if (rank.rank == 2) {
+      ASSERT_TRUE(post(rank, {send(rank, 3, out)}).ok());
+      mark.put_into(rank);
+      rank.comm.reset();
+      EXPECT_TRUE(mark.is_reached());
+    }
+  });
+}
+
+TEST_F(FakeMessages, AreWaitedForWhereThereIsNoDeadline) {
+  options_.deadline_s = -1;
+  options_.finalize_s = 0.05;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    introduce(rank, out, in);
+    if (rank.rank == 0) {
+      ASSERT_TRUE(post(rank, {send(rank, 1, out)}).ok());
+      EXPECT_TRUE(rank.comm->finalize().ok());
+    }
+    if (rank.rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ASSERT_TRUE(post(rank, {recv(rank, 0, in)}).ok());
+      rank.finish();
+      EXPECT_TRUE(came_from(0, in));
     }
   });
 }

@@ -30,9 +30,12 @@ struct DeviceComm::KernelMessage {
   const Operation* operation = nullptr;
   stream::ByteRange range{};
   sm::Packets packets = sm::Packets::kLl;
+  std::uint64_t put_hash = 0;  // of the plan by which it may be stored in place; 0: packets alone
 
   // In place of a plan's hash: kernels of other packets would not meet.
-  [[nodiscard]] std::uint64_t packets_word() const { return static_cast<std::uint64_t>(packets); }
+  [[nodiscard]] std::uint64_t word() const {
+    return put_hash != 0 ? put_hash : static_cast<std::uint64_t>(packets);
+  }
 };
 
 // A send or recv on its way.
@@ -41,6 +44,7 @@ struct DeviceComm::MessagePlan {
   void* stream = nullptr;
   DeviceChoice choice{};                   // of this end
   sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
+  std::uint64_t put_hash = 0;              // see KernelMessage
   // What of the choice is equal at both ends, whatever share of the host each wishes for, by its
   // hash. 0: for kernels alone.
   std::uint64_t plan_hash = 0;
@@ -48,7 +52,7 @@ struct DeviceComm::MessagePlan {
 
   [[nodiscard]] bool is_for_kernels() const { return plan_hash == 0; }
   [[nodiscard]] CallWords words() const {
-    return words_of(*operation, is_for_kernels() ? of_kernels().packets_word() : plan_hash);
+    return words_of(*operation, is_for_kernels() ? of_kernels().word() : plan_hash);
   }
   [[nodiscard]] std::int64_t bytes() const {
     return operation->count * static_cast<std::int64_t>(size_bytes(operation->dtype));
@@ -58,13 +62,17 @@ struct DeviceComm::MessagePlan {
   [[nodiscard]] KernelMessage of_kernels() const {
     const std::int64_t whole = bytes();
     if (!copies) {
-      return {.operation = operation, .range = {.length = whole}, .packets = packets};
+      return {.operation = operation,
+              .range = {.length = whole},
+              .packets = packets,
+              .put_hash = put_hash};
     }
     const std::optional<Portion>& portion = copies->program->of_kernels;
     const ElementRange part = portion ? portion->of(whole, /*element_bytes=*/1) : ElementRange{};
     return {.operation = operation,
             .range = {.begin = part.begin, .length = part.length},
-            .packets = packets};
+            .packets = packets,
+            .put_hash = put_hash};
   }
 
   // See stream::GroupId; of what is for copy engines.
@@ -80,6 +88,18 @@ struct DeviceComm::MessagePlan {
   }
 };
 
+// What carries a message in any case: where the ends cannot agree about a buffer, or their ring.
+Result<sm::Packets> DeviceComm::packets_for(const Operation& operation) const {
+  DeviceFacts facts = facts_;
+  facts.copy_engines = false;
+  facts.message_puts = false;
+  Operation by_packets = operation;
+  by_packets.wishes.protocol.clear();
+  by_packets.wishes.path.clear();
+  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(by_packets, facts));
+  return packets_of(choice.protocol);
+}
+
 Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
   const Operation& op = call.operation;
   MessagePlan plan{.operation = &op, .stream = call.stream};
@@ -89,7 +109,14 @@ Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
   SENNIT_ASSIGN_OR_RETURN(plan.choice, choose(op, facts));
-  plan.packets = packets_of(plan.choice.protocol);
+  if (plan.choice.protocol == Protocol::kDirectPut) {
+    SENNIT_ASSIGN_OR_RETURN(const Putting* const putting,
+                            find_putting(op, with_host_share(plan.choice, 0)));
+    plan.put_hash = putting->plan_hash;
+    SENNIT_ASSIGN_OR_RETURN(plan.packets, packets_for(op));
+  } else {
+    plan.packets = packets_of(plan.choice.protocol);
+  }
   if (!is_for_streams(plan.choice)) {
     return plan;
   }
@@ -98,13 +125,7 @@ Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
       find_copying(op, facts.nvlink ? with_host_share(plan.choice, 0) : plan.choice));
   plan.plan_hash = copying->plan_hash;
   if (!leaves_rest_to_kernels(plan.choice)) {
-    // Where the ends cannot agree about the sender's buffer, or their ring.
-    facts.copy_engines = false;
-    Operation by_kernels = op;
-    by_kernels.wishes.protocol.clear();
-    by_kernels.wishes.path.clear();
-    SENNIT_ASSIGN_OR_RETURN(const DeviceChoice other, choose(by_kernels, facts));
-    plan.packets = packets_of(other.protocol);
+    SENNIT_ASSIGN_OR_RETURN(plan.packets, packets_for(op));
   }
   return plan;
 }
@@ -192,8 +213,11 @@ Status DeviceComm::put_into_streams(const std::vector<MessagePlan>& plans,
   const std::vector<void*> others = other_streams(calls);
   SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
   SENNIT_RETURN_IF_ERROR(order_.before(stream));
-  SENNIT_RETURN_IF_ERROR(run_messages(plans, stream));
-  SENNIT_RETURN_IF_ERROR(order_.after(stream));
+  const Status status = run_messages(plans, stream);
+  // Also after a failure half way, as of collectives.
+  const Status ordered = order_.after(stream);
+  SENNIT_RETURN_IF_ERROR(status);
+  SENNIT_RETURN_IF_ERROR(ordered);
   return order_.fork(stream, others);
 }
 
@@ -221,7 +245,22 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
                                         .stream = stream});
 }
 
-sm::PairCall DeviceComm::pair_call(const KernelMessage& message) const {
+// A receiver offers its buffer to a sender that is known to reach it; a sender maps what it has
+// been asked to.
+Result<std::byte*> DeviceComm::offer_of(const KernelMessage& message, void* stream) {
+  const Operation& op = *message.operation;
+  if (!op.is_send) {
+    std::byte* const there = message_puts_->address_at(op.peer, static_cast<std::byte*>(op.recv));
+    return there == nullptr ? nullptr : there + message.range.begin;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+  if (!is_capturing) {
+    message_puts_->map_loan_of(op.peer);
+  }
+  return nullptr;
+}
+
+Result<sm::PairMessage> DeviceComm::pair_message(const KernelMessage& message, void* stream) {
   const Operation& op = *message.operation;
   const int from = op.is_send ? world_.rank() : op.peer;
   const int to = op.is_send ? op.peer : world_.rank();
@@ -237,6 +276,7 @@ sm::PairCall DeviceComm::pair_call(const KernelMessage& message) const {
   call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = op.is_send ? 0 : 1;
+  call.peer = static_cast<std::int8_t>(op.peer);
   if (op.is_send) {
     call.push[1] = range;
     call.push_to = 0b10;
@@ -250,8 +290,13 @@ sm::PairCall DeviceComm::pair_call(const KernelMessage& message) const {
   sm::apply(sm::geometry_for(range.length, call.packets, memory_->pair_shape(), std::max(1, limit)),
             call);
   call.deadline_ns = deadline_ns(op);
-  call.fingerprint = fingerprint_of(words_of(op, message.packets_word()));
-  return call;
+  call.fingerprint = fingerprint_of(words_of(op, message.word()));
+  sm::MessagePut put = pair.put;
+  put.takes_part = message.put_hash != 0;
+  if (put.takes_part) {
+    SENNIT_ASSIGN_OR_RETURN(put.there, offer_of(message, stream));
+  }
+  return sm::PairMessage{.call = call, .put = put};
 }
 
 // One kernel for all.
@@ -260,32 +305,61 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* s
   for (const KernelMessage& message : messages) {
     ends.push_back({message.operation->peer, message.operation->is_send});
   }
-  sm::PairCalls pairs;
+  const GroupOrder order = group_order(ends, world_.rank(), world_.size());
+  // Only what is used of it is written: 64 messages are 30 KB.
+  sm::PairCalls& pairs = *pairs_;
+  pairs.sends = {};
+  pairs.recvs = {};
+  int chains = 0;
   int used = 0;
-  for (const std::vector<std::size_t>& chain : group_order(ends, world_.rank(), world_.size())) {
-    for (const std::size_t index : chain) {
-      sm::PairCall& pair = pairs.calls[static_cast<std::size_t>(used++)];
-      pair = pair_call(messages[index]);
-      pairs.blocks = std::max(pairs.blocks, pair.blocks);
+  const auto take = [&](const std::vector<PairChain>& taken, sm::PairLanes& lanes) -> Status {
+    lanes.first = chains;
+    lanes.chains = static_cast<int>(taken.size());
+    for (const PairChain& chain : taken) {
+      for (const std::size_t index : chain) {
+        sm::PairMessage& pair = pairs.messages[static_cast<std::size_t>(used++)];
+        SENNIT_ASSIGN_OR_RETURN(pair, pair_message(messages[index], stream));
+        lanes.blocks = std::max(lanes.blocks, pair.blocks());
+      }
+      pairs.begin[static_cast<std::size_t>(++chains)] = static_cast<std::int16_t>(used);
     }
-    pairs.begin[static_cast<std::size_t>(++pairs.chains)] = static_cast<std::int16_t>(used);
-  }
-  // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
-  const int limit = std::min(memory_->block_limit(), memory_->shape().most_blocks());
-  pairs.lanes = std::min(pairs.chains, std::max(2, limit / pairs.blocks));
+    return {};
+  };
+  SENNIT_RETURN_IF_ERROR(take(order.sends, pairs.sends));
+  SENNIT_RETURN_IF_ERROR(take(order.recvs, pairs.recvs));
+  deal_lanes(pairs);
+  const auto all_chains = static_cast<unsigned>(chains);
   sm::SmallPairs small;
   if (sm::make_small(pairs, small)) {
-    return driver_.launch(sm::small_pairs_kernel(),
-                          {.blocks = static_cast<unsigned>(pairs.chains * pairs.blocks),
+    return driver_.launch(sm::small_pairs_kernel(chains),
+                          {.blocks = all_chains * static_cast<unsigned>(small.blocks),
                            .threads = static_cast<unsigned>(small.warps) * 32},
                           &small,
                           stream);
   }
   return driver_.launch(
       sm::pairs_kernel(used, /*on_host=*/!facts_.nvlink),
-      {.blocks = static_cast<unsigned>(pairs.lanes * pairs.blocks), .threads = sm::kThreads},
+      {.blocks = static_cast<unsigned>(pairs.all_blocks()), .threads = sm::kThreads},
       &pairs,
       stream);
+}
+
+// No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
+void DeviceComm::deal_lanes(sm::PairCalls& pairs) const {
+  const int end = pairs.begin[static_cast<std::size_t>(pairs.chains())];
+  const GroupWay sends{.chains = pairs.sends.chains, .blocks = pairs.sends.blocks};
+  const GroupWay recvs{.chains = pairs.recvs.chains,
+                       .blocks = pairs.recvs.blocks,
+                       .only_waits = std::ranges::all_of(
+                           std::span(pairs.messages).first(static_cast<std::size_t>(end)),
+                           [](const sm::PairMessage& message) {
+                             return message.is_send() || message.only_waits();
+                           })};
+  const int limit = memory_->block_limit();
+  const GroupLanes lanes = group_lanes(
+      sends, recvs, {.moving = std::min(limit, memory_->shape().most_blocks()), .all = limit});
+  pairs.sends.lanes = lanes.sends;
+  pairs.recvs.lanes = lanes.recvs;
 }
 
 }  // namespace sennit

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -143,40 +142,36 @@ TEST_F(PuttingGpus, RefuseAWishThatCannotBeMet) {
   });
 }
 
+// After it has been announced, so that others wait for it on the host.
+TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(put_bytes);
+    fill(rank, kCount, kCount * kRanks, false);
+    if (rank.rank == 1) {
+      rank.cuda->fail("is_capturing");
+    }
+    const Status status = rank.call(wished(rank, Collective::kAllGather, kCount));
+    EXPECT_EQ(status.code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted)
+        << status.message();
+    rank.finish();
+  });
+}
+
 TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   options_.deadline_s = 2;
   run([this](Rank& rank) {
     rank.cuda->run_kernels(put_bytes);
     fill(rank, kCount, kCount * kRanks, false);
-    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
-    if (rank.rank == 3) {
-      const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
-      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
-    }
-    expect_ok(rank.call(wished(rank, Collective::kAllGather, kCount)));
-    if (rank.rank != 3) {
-      const Status status = failure_of(rank);
-      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
-    }
-    meet();
-    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
-    rank.finish();
-    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
+    leave_at_the_deadline(rank, wished(rank, Collective::kAllGather, kCount));
   });
 }
 
-TEST_F(PuttingGpus, AreNotForReductionsAndMessages) {
+TEST_F(PuttingGpus, AreNotForReductions) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount, false);
     const Status sum = rank.call(wished(rank, Collective::kAllReduce, kCount));
     EXPECT_EQ(sum.code(), Code::kUnsupported);
     EXPECT_NE(sum.message().find("direct_put"), std::string::npos) << sum.message();
-    Operation op = wished(rank, Collective::kSendRecv, kCount);
-    op.is_send = rank.rank % 2 == 0;
-    op.peer = rank.rank ^ 1;
-    const Status status = rank.call(op);
-    EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("direct_put"), std::string::npos) << status.message();
   });
 }
 

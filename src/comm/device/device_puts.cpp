@@ -42,20 +42,22 @@ Result<bool> DeviceComm::put(const Call& call, const DeviceChoice& choice) {
   const Operation& op = call.operation;
   SENNIT_ASSIGN_OR_RETURN(const Putting* const putting, find_putting(op, choice));
   announce(op, putting->plan_hash);
+  const Result<bool> is_put = put_announced(call, *putting);
+  return is_put.ok() ? is_put : give_up(is_put.status());
+}
+
+Result<bool> DeviceComm::put_announced(const Call& call, const Putting& putting) {
+  const Operation& op = call.operation;
   SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(call.stream));
-  const auto peers = copy_engines_->agreement().reach({.output = op.recv,
-                                                       .takes_part = can_put(op, *putting),
-                                                       .is_capturing = is_capturing,
-                                                       .trouble = trouble_of(op)});
-  if (!peers.ok()) {
-    return give_up(peers.status());
-  }
-  if (!peers->has_value()) {
+  SENNIT_ASSIGN_OR_RETURN(const auto peers,
+                          copy_engines_->agreement().reach({.output = op.recv,
+                                                            .takes_part = can_put(op, putting),
+                                                            .is_capturing = is_capturing,
+                                                            .trouble = trouble_of(op)}));
+  if (!peers) {
     return false;
   }
-  if (const Status status = launch_put(call, *putting, **peers); !status.ok()) {
-    return give_up(status);
-  }
+  SENNIT_RETURN_IF_ERROR(launch_put(call, putting, *peers));
   return true;
 }
 

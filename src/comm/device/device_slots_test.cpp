@@ -2,6 +2,7 @@
 // each other's memory.
 #include "comm/device/fake_direct_kernel.hpp"
 #include "comm/device/fake_gpus.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
 #include "schedule/problem.hpp"
 
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 #include "exec/sm/direct_kernels.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace sennit {
 
@@ -23,18 +24,24 @@ Result<const DeviceComm::Stepping*> DeviceComm::find_stepping(const Operation& o
                     .plan_hash = plan_hash(plan),
                     .may_be_in_place = proved.proof.in_place,
                     .is_reproducible = proved.proof.reproducible};
-  SENNIT_ASSIGN_OR_RETURN(stepping.program, sm::compile_steps(plan.strands.front(), key.place));
+  // Each rank has a program of its own, for which there may be no room. So that all refuse alike,
+  // each compiles those of all.
+  for (int place = 0; place < plan.problem().ranks; ++place) {
+    SENNIT_ASSIGN_OR_RETURN(auto program, sm::compile_steps(plan.strands.front(), place));
+    if (place == key.place) {
+      stepping.program = std::move(program);
+    }
+  }
   return &steppings_.emplace(key, std::move(stepping)).first->second;
 }
 
 Status DeviceComm::check_steps(const Operation& operation, const Stepping& stepping) const {
   const bool needs_rank_order =
-      is_reduction(operation.collective) && (operation.wishes.rank_order || options_.reproducible ||
-                                             needs_one_step(operation.dtype, operation.op));
+      is_reduction(operation.collective) && (operation.wishes.rank_order || options_.reproducible);
   if (needs_rank_order && !stepping.is_reproducible) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks does not reduce all contributions in one step in the order of "
-                "ranks, which `reproducible` and the avg of integers need",
+                "ranks, which `reproducible` needs",
                 name(operation.collective),
                 stepping.algorithm,
                 world_.size());
@@ -52,7 +59,12 @@ Status DeviceComm::check_steps(const Operation& operation, const Stepping& stepp
 
 Status DeviceComm::run_steps(const Call& call, const DeviceChoice& choice) {
   SENNIT_ASSIGN_OR_RETURN(const Stepping* const stepping, find_stepping(call.operation, choice));
-  SENNIT_RETURN_IF_ERROR(check_steps(call.operation, *stepping));
+  // In place is a matter of this rank alone. Ranks that do not refuse wait for those that do, and
+  // hear of it by what is announced; where all refuse, all go on.
+  if (const Status refusal = check_steps(call.operation, *stepping); !refusal.ok()) {
+    announce(call.operation, CallWords::kRefused);
+    return refusal;
+  }
   announce(call.operation, stepping->plan_hash);
   return launch_steps(call, *stepping);
 }
@@ -78,13 +90,15 @@ Status DeviceComm::launch_steps(const Call& call, const Stepping& stepping) {
   const sm::Elements elements{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
   const sm::StepLimits limits{.blocks = std::min(memory_->block_limit(), steps.mailbox.blocks),
                               .scratch_bytes = DeviceMemory::kStepScratchBytes};
-  SENNIT_RETURN_IF_ERROR(sm::bind(stepping.problem, elements, limits, steps));
+  SENNIT_RETURN_IF_ERROR(sm::bind(stepping.problem, elements, limits, steps));  // alike on all
   constexpr auto kKind = sm::KernelKind::kSteps;
-  return driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kKind, op.dtype, op.op)
-                                                    : sm::moving_kernel(kKind),
-                        {.blocks = static_cast<unsigned>(steps.blocks), .threads = sm::kThreads},
-                        &steps,
-                        call.stream);
+  const Status launched =
+      driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kKind, op.dtype, op.op)
+                                                 : sm::moving_kernel(kKind),
+                     {.blocks = static_cast<unsigned>(steps.blocks), .threads = sm::kThreads},
+                     &steps,
+                     call.stream);
+  return launched.ok() ? launched : give_up(launched);
 }
 
 }  // namespace sennit

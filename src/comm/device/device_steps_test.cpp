@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -215,11 +214,12 @@ TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
               std::string::npos)
         << status.message();
 
-    Operation average = wished(rank, Collective::kAllReduce, "ring");
-    average.op = ReduceOp::kAvg;
-    status = rank.call(average);
+    Operation ordered = wished(rank, Collective::kAllReduce, "ring");
+    ordered.wishes.rank_order = true;
+    status = rank.call(ordered);
     EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("avg of integers"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("which `reproducible` needs"), std::string::npos)
+        << status.message();
 
     Operation packets = wished(rank, Collective::kAllReduce, "ring");
     packets.wishes.protocol = "ll";
@@ -228,6 +228,41 @@ TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
     EXPECT_NE(status.message().find("ring is no schedule for the direct kernel"), std::string::npos)
         << status.message();
     EXPECT_EQ(rank.launches(), 0);
+
+    // All have refused alike: nothing is in the way of the next call.
+    rank.send = rank.recv = rank.allocate(kCount * 4);
+    refill(rank, kCount);
+    expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
+    rank.finish();
+    check_sum(rank, "after refusals");
+  });
+}
+
+// Only ranks in place refuse it; the others' kernels wait for them.
+TEST_F(SteppingGpus, HearAtOnceThatAnotherRankHasRefused) {
+  run([](Rank& rank) {
+    fill(rank, kCount * kRanks, kCount * kRanks, rank.rank == 2);
+    const Status called = rank.call(wished(rank, Collective::kAllToAll, "pairwise"));
+    EXPECT_EQ(called.code(), rank.rank == 2 ? Code::kUnsupported : Code::kOk) << called.message();
+    const Status status = failure_of(rank);
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+    EXPECT_EQ(status.detail().blamed_ranks, std::vector{2});
+    EXPECT_NE(status.message().find("refused there: its own error says why"), std::string::npos)
+        << status.message();
+    rank.finish();
+  });
+}
+
+TEST_F(SteppingGpus, HearAtOnceThatAnotherRankCouldNotLaunch) {
+  run([](Rank& rank) {
+    fill(rank, kCount, kCount);
+    if (rank.rank == 1) {
+      rank.cuda->fail("launch");
+    }
+    const Status called = rank.call(wished(rank, Collective::kAllReduce, "ring"));
+    EXPECT_EQ(called.code(), rank.rank == 1 ? Code::kSystemError : Code::kOk) << called.message();
+    EXPECT_EQ(failure_of(rank).code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted);
+    rank.finish();
   });
 }
 
@@ -247,25 +282,11 @@ TEST_F(SteppingGpus, RunThroughHostMemoryWhereNothingElseIsThere) {
   });
 }
 
-// The last rank's stream does not come on.
 TEST_F(SteppingGpus, LeaveAtTheDeadline) {
   options_.deadline_s = 1;
   run([this](Rank& rank) {
     fill(rank, kCount, kCount);
-    const MappedMemory gate = take(rank.cuda->allocate_mapped(64));
-    if (rank.rank == 3) {
-      const WordStep never{WordStep::Kind::kAwait, static_cast<std::uint64_t*>(gate.host), 1};
-      ASSERT_TRUE(rank.cuda->walk_words({&never, 1}, rank.stream).ok());
-    }
-    expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
-    if (rank.rank != 3) {
-      const Status status = failure_of(rank);
-      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
-    }
-    meet();
-    std::atomic_ref(*static_cast<std::uint64_t*>(gate.host)).store(1);
-    rank.finish();
-    EXPECT_TRUE(rank.cuda->release_mapped(gate).ok());
+    leave_at_the_deadline(rank, wished(rank, Collective::kAllReduce, "ring"));
   });
 }
 

@@ -69,6 +69,24 @@ void DeviceComm::leave_watched() {
   stop_watching();
 }
 
+// The watcher ends what waits in vain, so it lives on until nothing waits. Once it has been
+// stopped, because the process ends, CUDA is about to end all that is in streams.
+Status DeviceComm::finalize() {
+  if (watcher_.get_stop_token().stop_requested()) {
+    return {};
+  }
+  const DeviceScope scope(driver_, device_);
+  if (options_.deadline_s >= 0) {
+    const std::scoped_lock lock(mutex_);
+    finalize_by_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(options_.finalize_s));
+  }
+  const Status drained = order_.drain();
+  const std::scoped_lock lock(mutex_);
+  finalize_by_.reset();
+  return has_abandoned_ ? failure_ : drained;
+}
+
 Status DeviceComm::failure() {
   const std::scoped_lock lock(mutex_);
   if (failure_.ok()) {
@@ -157,7 +175,9 @@ Status DeviceComm::explain(sm::Trouble trouble) const {
 }
 
 void DeviceComm::abort() {
-  std::atomic_ref(memory_->board().abort).store(1, std::memory_order_release);
+  std::uint32_t nobody = 0;
+  std::atomic_ref(memory_->board().abort)
+      .compare_exchange_strong(nobody, sm::kAbortedByHost, std::memory_order_acq_rel);
   if (copy_engines_ == nullptr) {
     return;
   }
@@ -175,6 +195,13 @@ Status DeviceComm::look() {
   if (!failure_.ok()) {
     return failure_;
   }
+  if (finalize_by_ && Clock::now() > *finalize_by_) {
+    has_abandoned_ = true;
+    failure_ = fail(Code::kInvalidUsage,
+                    "finalize of communicator '{}' abandoned calls that had not ended",
+                    options_.name);
+    return failure_;
+  }
   auto verdict = comparison_.find_difference();
   if (!verdict) {
     verdict = message_comparison_.find_difference();
@@ -183,17 +210,27 @@ Status DeviceComm::look() {
     failure_ = told(*verdict);
     return failure_;
   }
-  if (const std::vector<int> dead = world_.dead_ranks(); !dead.empty()) {
+  const auto state_of = [&](int rank) {
+    return world_.line(rank).state.load(std::memory_order_acquire);
+  };
+  std::vector<int> dead = world_.dead_ranks();
+  // What a rank has sent that ended in order is there, and what it has not sent is looked for
+  // below.
+  std::erase_if(dead, [&](int rank) { return state_of(rank) == RankState::kFinalized; });
+  if (!dead.empty()) {
     return told({.code = Code::kRankFailed,
                  .blamed_ranks = dead,
                  .evidence = fmt::format("{} died", world_.describe(dead.front()))});
   }
   for (int rank = 0; rank < world_.size(); ++rank) {
-    const RankState state = world_.line(rank).state.load(std::memory_order_acquire);
+    const RankState state = state_of(rank);
     if (state == RankState::kAborted || state == RankState::kFailed) {
-      return told({.code = Code::kAborted,
-                   .blamed_ranks = {rank},
-                   .evidence = fmt::format("{} gave the communicator up", world_.describe(rank))});
+      return told(
+          {.code = Code::kAborted,
+           .blamed_ranks = {rank},
+           .evidence = fmt::format("{} gave the communicator up{}",
+                                   world_.describe(rank),
+                                   state == RankState::kFailed ? "; its own error says why" : "")});
     }
     if (state == RankState::kFinalized && calls_of(rank) < calls_of(world_.rank())) {
       return told(

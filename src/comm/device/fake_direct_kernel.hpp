@@ -1,5 +1,5 @@
 // FakeDirectKernel, for tests without a GPU: what the kernels of the direct family do with a call
-// in packets of Ll, of Slots or plain ones (exec/sm/direct_kernel.cuh), by one thread of the host.
+// in packets of any kind (exec/sm/direct_kernel.cuh), by one thread of the host.
 // Reductions add bytes.
 //
 //   rank.cuda->run_kernels(fake_direct_kernel);   // calls that are not small, as when unaligned
@@ -133,9 +133,24 @@ class FakeDirectKernel {
       }
     }
   }
+  // Lines of Ll128: data, and a flag that comes last.
+  static constexpr std::size_t kLineBytes = 128;
+  static constexpr std::size_t kLineData = 120;
+  static constexpr std::size_t kLines = sm::kPacketBytes / kLineBytes;
+  static std::atomic_ref<std::uint64_t> line_word(std::byte* packet, std::size_t line) {
+    return std::atomic_ref(
+        *reinterpret_cast<std::uint64_t*>(packet + line * kLineBytes + kLineData));
+  }
   void store(std::byte* to, const Payload& payload) const {
     if (has_flags_apart_) {
       std::memcpy(to, payload.data(), payload.size());
+      return;
+    }
+    if (call_.packets == sm::Packets::kLl128) {
+      for (std::size_t line = 0; line < kLines; ++line) {
+        std::memcpy(to + line * kLineBytes, payload.data() + line * kLineData, kLineData);
+        line_word(to, line).store(line_flag(), std::memory_order_release);
+      }
       return;
     }
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {
@@ -153,6 +168,15 @@ class FakeDirectKernel {
       while (word.load(std::memory_order_acquire) != line_flag() && may_go_on()) {
       }
       std::memcpy(payload.data(), from, payload.size());
+      return payload;
+    }
+    if (call_.packets == sm::Packets::kLl128) {
+      for (std::size_t line = 0; line < kLines; ++line) {
+        while (line_word(from, line).load(std::memory_order_acquire) != line_flag() &&
+               may_go_on()) {
+        }
+        std::memcpy(payload.data() + line * kLineData, from + line * kLineBytes, kLineData);
+      }
       return payload;
     }
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {
@@ -180,7 +204,7 @@ class FakeDirectKernel {
   void leave(sm::Trouble trouble) {
     auto none = sm::Trouble::kNone;
     std::atomic_ref(call_.board->trouble).compare_exchange_strong(none, trouble);
-    std::atomic_ref(call_.board->abort).store(1, std::memory_order_release);
+    std::atomic_ref(call_.board->abort).store(sm::kAbortedByKernel, std::memory_order_release);
     alive_ = false;
   }
 
@@ -319,26 +343,6 @@ inline std::function<void()> fake_direct_kernel(const void* /*kernel*/, const vo
   return [call = *static_cast<const sm::DirectCall*>(parameters)] {
     for (int block = 0; block < call.blocks; ++block) {
       FakeDirectKernel(call, block).run();
-    }
-  };
-}
-
-// The same of sends and recvs; lanes run side by side.
-inline std::function<void()> fake_pairs_kernel(const void* /*kernel*/, const void* parameters) {
-  return [pairs = *static_cast<const sm::PairCalls*>(parameters)] {
-    std::vector<std::jthread> lanes;
-    for (int lane = 0; lane < pairs.lanes; ++lane) {
-      lanes.emplace_back([&pairs, lane] {
-        for (int chain = lane; chain < pairs.chains; chain += pairs.lanes) {
-          const auto at = static_cast<std::size_t>(chain);
-          for (int i = pairs.begin[at]; i < pairs.begin[at + 1]; ++i) {
-            const sm::PairCall& call = pairs.calls[static_cast<std::size_t>(i)];
-            for (int block = 0; block < call.blocks; ++block) {
-              FakeDirectKernel(call, block).run();
-            }
-          }
-        }
-      });
     }
   };
 }

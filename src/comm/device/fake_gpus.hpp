@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -45,13 +47,13 @@ inline Bytes contents(int rank, std::int64_t count, std::int64_t shift = 0) {
 }
 
 inline bool holds(const std::byte* memory, const Bytes& expected) {
-  return std::memcmp(memory, expected.data(), expected.size()) == 0;
+  return expected.empty() || std::memcmp(memory, expected.data(), expected.size()) == 0;
 }
 
 struct Rank {
   int rank = 0;
+  std::shared_ptr<Communicator> joined;  // its memory outlives the streams that wait in it
   std::shared_ptr<FakeCuda> cuda;
-  std::shared_ptr<Communicator> joined;
   std::unique_ptr<DeviceComm> comm;
   void* stream = nullptr;
   std::byte* send = nullptr;
@@ -67,6 +69,40 @@ struct Rank {
   void finish() const { EXPECT_TRUE(cuda->synchronize(stream).ok()); }
   [[nodiscard]] int launches() const { return cuda->calls("launch"); }
 };
+
+// Calls in `stream` wait until it is opened.
+class Gate {
+ public:
+  explicit Gate(const Rank& rank) : cuda_(*rank.cuda), memory_(take(cuda_.allocate_mapped(64))) {}
+  ~Gate() { EXPECT_TRUE(cuda_.release_mapped(memory_).ok()); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  void close(void* stream) const { walk({WordStep::Kind::kAwait, word(0), 1}, stream); }
+  void open() const { std::atomic_ref(*word(0)).store(1); }
+  void mark_end(void* stream) const { walk({WordStep::Kind::kStore, word(1), 1}, stream); }
+  [[nodiscard]] bool has_ended() const { return std::atomic_ref(*word(1)).load() == 1; }
+
+ private:
+  [[nodiscard]] std::uint64_t* word(int index) const {
+    return static_cast<std::uint64_t*>(memory_.host) + index;
+  }
+  void walk(const WordStep& step, void* stream) const {
+    EXPECT_TRUE(cuda_.walk_words({&step, 1}, stream).ok());
+  }
+
+  FakeCuda& cuda_;
+  MappedMemory memory_;
+};
+
+// Waits until the communicator says that it has failed: for long, since machines may be busy.
+inline Status failure_of(const Rank& rank) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (rank.comm->failure().ok() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return rank.comm->failure();
+}
 
 class FakeGpus : public ::testing::Test {
  protected:
@@ -124,6 +160,24 @@ class FakeGpus : public ::testing::Test {
   // All ranks are here.
   void meet() { meeting_->arrive_and_wait(); }
 
+  // The stream of the last rank does not come on. Those of the others leave at the deadline, and
+  // can be used again.
+  void leave_at_the_deadline(Rank& rank, const Operation& operation) {
+    const Gate gate(rank);
+    if (rank.rank == kRanks - 1) {
+      gate.close(rank.stream);
+    }
+    (void)rank.call(operation);
+    if (rank.rank != kRanks - 1) {
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+      rank.finish();
+    }
+    meet();
+    gate.open();
+    rank.finish();
+  }
+
   static Status exchange(std::barrier<>& meeting,
                          Bytes& exchanged,
                          int rank,
@@ -174,13 +228,23 @@ class FakeGpus : public ::testing::Test {
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
 };
 
-// Waits until the communicator says that it has failed: for long, since machines may be busy.
-inline Status failure_of(const Rank& rank) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (rank.comm->failure().ok() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+// Tells when the stream of a rank has come so far, also of one that may wait for ever.
+struct Mark {
+  std::uint64_t word = 0;
+
+  void put_into(const Rank& rank) {
+    const WordStep step{WordStep::Kind::kStore, &word, 1};
+    EXPECT_TRUE(rank.cuda->walk_words({&step, 1}, rank.stream).ok());
   }
-  return rank.comm->failure();
-}
+  // For long, since machines may be busy.
+  [[nodiscard]] bool is_reached() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    const auto is_set = [&] { return std::atomic_ref(word).load(std::memory_order_acquire) == 1; };
+    while (!is_set() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return is_set();
+  }
+};
 
 }  // namespace sennit::tests

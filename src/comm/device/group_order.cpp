@@ -1,24 +1,48 @@
 #include "comm/device/group_order.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 namespace sennit {
+namespace {
 
-std::vector<std::vector<std::size_t>> group_order(const std::vector<PairEnd>& ends,
-                                                  int rank,
-                                                  int ranks) {
-  std::map<std::pair<int, bool>, std::vector<std::size_t>> chains;  // by round; sends first
+int lanes_in(const GroupWay& way, int blocks) {
+  return way.chains == 0 ? 0 : std::clamp(blocks / way.blocks, 1, way.chains);
+}
+
+}  // namespace
+
+GroupOrder group_order(const std::vector<PairEnd>& ends, int rank, int ranks) {
+  std::map<int, PairChain> sends;  // by round
+  std::map<int, PairChain> recvs;
   for (std::size_t index = 0; index < ends.size(); ++index) {
     const auto [peer, is_send] = ends[index];
     const int distance = is_send ? peer - rank : rank - peer;
-    chains[{(distance + ranks) % ranks, !is_send}].push_back(index);
+    (is_send ? sends : recvs)[(distance + ranks) % ranks].push_back(index);
   }
-  std::vector<std::vector<std::size_t>> order;
-  for (auto& [place, chain] : chains) {
-    order.push_back(std::move(chain));
+  const auto in_order = [](std::map<int, PairChain>& rounds) {
+    std::vector<PairChain> chains;
+    for (auto& [round, chain] : rounds) {
+      chains.push_back(std::move(chain));
+    }
+    return chains;
+  };
+  return {.sends = in_order(sends), .recvs = in_order(recvs)};
+}
+
+GroupLanes group_lanes(const GroupWay& sends, const GroupWay& recvs, const GroupRoom& room) {
+  GroupLanes lanes;
+  if (recvs.only_waits) {
+    lanes.sends = lanes_in(sends, std::min(room.moving, room.all - 1));
+    lanes.recvs = lanes_in(recvs, room.all - lanes.sends * sends.blocks);
+    return lanes;
   }
-  return order;
+  // Half for each way, and what one leaves to the other.
+  lanes.sends = lanes_in(sends, recvs.chains == 0 ? room.moving : room.moving / 2);
+  lanes.recvs = lanes_in(recvs, room.moving - lanes.sends * sends.blocks);
+  lanes.sends = lanes_in(sends, room.moving - lanes.recvs * recvs.blocks);
+  return lanes;
 }
 
 }  // namespace sennit

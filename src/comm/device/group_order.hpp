@@ -1,10 +1,10 @@
 // GroupOrder: in which order the sends and recvs of one group take the SMs of their ranks.
 //
-// A launch has two lanes of thread blocks or more, each of which runs one message at a time. So
-// that no two ranks wait for each other's later messages, all go through their groups in one order:
-// by round, which is the distance from sender to receiver around the ranks, the send first.
-// Messages from one rank to the same other are a chain, which one lane runs as posted. Chains are
-// dealt to the lanes in turn, so that the two of a round are never in one lane.
+// A launch has lanes of thread blocks for what is sent and others for what is received; each runs
+// one message at a time. So that no two ranks wait for each other's later messages, all go through
+// their groups in one order: by round, which is the distance from sender to receiver around the
+// ranks. Messages from one rank to the same other are a chain, which one lane runs as posted.
+// Chains of one way are dealt to its lanes in turn.
 //
 // The first message by round, and by number in its chain, that has not ended has both ends at the
 // front of their lanes: what lies before them there has a smaller round or number, so it has ended.
@@ -21,9 +21,34 @@ struct PairEnd {
   bool is_send = false;
 };
 
-// Chains of indices of `ends`, which are those of `rank`, in the order in which they are to start.
-std::vector<std::vector<std::size_t>> group_order(const std::vector<PairEnd>& ends,
-                                                  int rank,
-                                                  int ranks);
+using PairChain = std::vector<std::size_t>;  // indices of ends
+
+// Those of a rank, in the order in which they are to start.
+struct GroupOrder {
+  std::vector<PairChain> sends;
+  std::vector<PairChain> recvs;
+};
+GroupOrder group_order(const std::vector<PairEnd>& ends, int rank, int ranks);
+
+// What a group has of one way.
+struct GroupWay {
+  int chains = 0;
+  int blocks = 1;           // of a lane
+  bool only_waits = false;  // its blocks move nothing
+};
+
+// Thread blocks that all lanes together may have: that move something, and in all.
+struct GroupRoom {
+  int moving = 0;
+  int all = 0;
+};
+
+// How many lanes each way gets: one at least, where it has anything, and no more than it has
+// chains.
+struct GroupLanes {
+  int sends = 0;
+  int recvs = 0;
+};
+GroupLanes group_lanes(const GroupWay& sends, const GroupWay& recvs, const GroupRoom& room);
 
 }  // namespace sennit

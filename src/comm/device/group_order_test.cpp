@@ -6,37 +6,35 @@
 #include <cstddef>
 #include <deque>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace sennit {
 namespace {
 
 using Group = std::vector<PairEnd>;
-using Chains = std::vector<std::vector<std::size_t>>;
+using Chains = std::vector<PairChain>;
 
-Chains as_posted(const Group& group) {
-  Chains chains;
+GroupOrder as_posted(const Group& group) {
+  GroupOrder order;
   for (std::size_t index = 0; index < group.size(); ++index) {
-    chains.push_back({index});
+    (group[index].is_send ? order.sends : order.recvs).push_back({index});
   }
-  return chains;
+  return order;
 }
 
-// GPUs with so many lanes, each of which runs its chains, one message at a time. A message ends
-// when both its ends run and it is the oldest between its two ranks.
+// GPUs with so many lanes for each way, each of which runs its chains, one message at a time. A
+// message ends when both its ends run and it is the oldest between its two ranks.
 class Gpus {
  public:
-  template <typename Order>
-  Gpus(const std::vector<Group>& groups, std::size_t lanes, Order order_of) {
+  template <typename Order, typename Lanes>
+  Gpus(const std::vector<Group>& groups, Order order_of, Lanes lanes_of) {
     for (std::size_t rank = 0; rank < groups.size(); ++rank) {
-      std::vector<Lane> rank_lanes(lanes);
-      const Chains chains = order_of(groups[rank], static_cast<int>(rank));
-      for (std::size_t chain = 0; chain < chains.size(); ++chain) {
-        for (const std::size_t index : chains[chain]) {
-          rank_lanes[chain % lanes].push_back(groups[rank][index]);
-        }
-      }
-      ranks_.push_back(std::move(rank_lanes));
+      const GroupOrder order = order_of(groups[rank], static_cast<int>(rank));
+      const GroupLanes lanes = lanes_of(rank);
+      std::vector<Lane>& rank_lanes = ranks_.emplace_back();
+      deal(groups[rank], order.sends, lanes.sends, rank_lanes);
+      deal(groups[rank], order.recvs, lanes.recvs, rank_lanes);
     }
   }
 
@@ -51,6 +49,16 @@ class Gpus {
 
  private:
   using Lane = std::deque<PairEnd>;
+
+  static void deal(const Group& group, const Chains& chains, int count, std::vector<Lane>& lanes) {
+    const std::size_t first = lanes.size();
+    lanes.resize(first + static_cast<std::size_t>(count));
+    for (std::size_t chain = 0; chain < chains.size(); ++chain) {
+      for (const std::size_t index : chains[chain]) {
+        lanes[first + chain % static_cast<std::size_t>(count)].push_back(group[index]);
+      }
+    }
+  }
 
   // The lane that runs a message from or to `peer`; null: none.
   Lane* running(int rank, int peer, bool is_send) {
@@ -98,28 +106,60 @@ std::vector<Group> random_groups(int ranks, int messages, std::mt19937& random) 
   return groups;
 }
 
-TEST(GroupOrder, GoesByRoundWithTheSendFirst) {
+TEST(GroupOrder, GoesByRound) {
   const Group group = {{3, false}, {2, true}, {1, true}, {1, true}, {1, false}, {3, true}};
   // Rank 0 of 4: rounds are 1, 2, 1, 1, 3, 3.
-  EXPECT_EQ(group_order(group, 0, 4), (Chains{{2, 3}, {0}, {1}, {5}, {4}}));
+  const GroupOrder order = group_order(group, 0, 4);
+  EXPECT_EQ(order.sends, (Chains{{2, 3}, {1}, {5}}));
+  EXPECT_EQ(order.recvs, (Chains{{0}, {4}}));
 }
 
+// Whatever each rank makes of its blocks.
 TEST(GroupOrder, EndsForEveryGroup) {
   std::mt19937 random(11);
   int posted_order_died = 0;
   for (int i = 0; i < 3000; ++i) {
     const int ranks = 2 + i % 7;
-    const std::size_t lanes = 2 + static_cast<std::size_t>(i) % 3;
     const std::vector<Group> groups = random_groups(ranks, 1 + i % 40, random);
-    EXPECT_TRUE(Gpus(groups,
-                     lanes,
-                     [&](const Group& group, int rank) { return group_order(group, rank, ranks); })
-                    .run())
-        << "group " << i << " of " << ranks << " ranks, " << lanes << " lanes";
-    posted_order_died +=
-        Gpus(groups, lanes, [](const Group& group, int) { return as_posted(group); }).run() ? 0 : 1;
+    std::vector<GroupLanes> lanes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      lanes.push_back({.sends = 1 + static_cast<int>(random() % 2),
+                       .recvs = 1 + static_cast<int>(random() % 3)});
+    }
+    const auto lanes_of = [&](std::size_t rank) { return lanes[rank]; };
+    const auto in_order = [&](const Group& group, int rank) {
+      return group_order(group, rank, ranks);
+    };
+    const auto posted = [](const Group& group, int) { return as_posted(group); };
+    EXPECT_TRUE(Gpus(groups, in_order, lanes_of).run()) << "group " << i << " of " << ranks;
+    posted_order_died += Gpus(groups, posted, lanes_of).run() ? 0 : 1;
   }
   EXPECT_GT(posted_order_died, 0);  // the model tells orders apart
+}
+
+TEST(GroupLanes, HaveHalfOfTheBlocksAndWhatTheOthersLeave) {
+  const auto lanes = [](const GroupWay& sends, const GroupWay& recvs) {
+    const GroupLanes found = group_lanes(sends, recvs, {.moving = 128, .all = 132});
+    return std::pair(found.sends, found.recvs);
+  };
+  EXPECT_EQ(lanes({3, 64}, {3, 64}), std::pair(1, 1));
+  EXPECT_EQ(lanes({3, 32}, {3, 32}), std::pair(2, 2));
+  EXPECT_EQ(lanes({3, 32}, {1, 32}), std::pair(3, 1));
+  EXPECT_EQ(lanes({1, 32}, {7, 32}), std::pair(1, 3));
+  EXPECT_EQ(lanes({5, 64}, {}), std::pair(2, 0));
+  EXPECT_EQ(lanes({7, 1}, {7, 1}), std::pair(7, 7));
+}
+
+TEST(GroupLanes, ThatOnlyWaitTakeWhatIsLeft) {
+  const auto lanes = [](const GroupWay& sends, int recvs, const GroupRoom& room) {
+    const GroupLanes found =
+        group_lanes(sends, {.chains = recvs, .blocks = 1, .only_waits = true}, room);
+    return std::pair(found.sends, found.recvs);
+  };
+  EXPECT_EQ(lanes({3, 64}, 3, {.moving = 128, .all = 132}), std::pair(2, 3));
+  EXPECT_EQ(lanes({7, 64}, 7, {.moving = 128, .all = 132}), std::pair(2, 4));
+  EXPECT_EQ(lanes({7, 64}, 7, {.moving = 128, .all = 128}), std::pair(1, 7)) << "one must be left";
+  EXPECT_EQ(lanes({7, 4}, 7, {.moving = 8, .all = 132}), std::pair(2, 7)) << "few were allowed";
 }
 
 }  // namespace

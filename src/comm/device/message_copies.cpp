@@ -25,7 +25,7 @@ MessageCopies::MessageCopies(CudaDriver& driver,
                              std::vector<stream::RankWords*> words)
     : memory_(memory),
       world_(world),
-      rings_(driver, memory, world),
+      rings_(driver, world),
       engine_(driver, std::move(words), world.rank()) {
   for (int rank = 0; rank < world.size(); ++rank) {
     peers_.push_back(std::make_unique<Peer>(driver, memory));

@@ -25,7 +25,10 @@ BufferOffer PeerBuffers::offer(const void* pointer) {
     if (!handle.ok()) {
       return result;
     }
-    known = exports_.try_emplace(allocation->id, Export{allocation->base, handle.value()}).first;
+    known =
+        exports_
+            .try_emplace(allocation->id, Export{.base = allocation->base, .handle = handle.value()})
+            .first;
   }
   result.state = known->second.is_known ? BufferOffer::State::kKnown : BufferOffer::State::kNew;
   result.id = allocation->id;
@@ -36,10 +39,18 @@ BufferOffer PeerBuffers::offer(const void* pointer) {
   return result;
 }
 
-void PeerBuffers::confirm(std::uint64_t id) {
+void PeerBuffers::confirm(std::uint64_t id, std::byte* there) {
   if (const auto known = exports_.find(id); known != exports_.end()) {
     known->second.is_known = true;
+    known->second.there = there;
   }
+}
+
+std::byte* PeerBuffers::address_there(const BufferOffer& offer) const {
+  const auto known = exports_.find(offer.id);
+  return known == exports_.end() || known->second.there == nullptr
+             ? nullptr
+             : known->second.there + offer.offset;
 }
 
 std::array<std::uint64_t, AgreementLine::kMaxRetired> PeerBuffers::retired() {

@@ -25,8 +25,11 @@ class PeerBuffers {
 
   // What to tell others of a buffer of this rank.
   BufferOffer offer(const void* pointer);
-  // All ranks have mapped what was offered under this id.
-  void confirm(std::uint64_t id);
+  // All ranks have mapped what was offered under this id. `there`: where the only one sees it that
+  // it was offered to; null: it cannot, or nobody asks.
+  void confirm(std::uint64_t id, std::byte* there = nullptr);
+  // Where the buffer that was offered and confirmed lies for that rank; null: nowhere.
+  [[nodiscard]] std::byte* address_there(const BufferOffer& offer) const;
   // Allocations that were offered and have been freed since; told once.
   std::array<std::uint64_t, AgreementLine::kMaxRetired> retired();
 
@@ -42,6 +45,7 @@ class PeerBuffers {
     std::byte* base = nullptr;
     CudaIpcHandle handle;
     bool is_known = false;
+    std::byte* there = nullptr;  // see confirm()
   };
 
   CudaDriver& driver_;

@@ -2,6 +2,8 @@
 
 #include "base/log.hpp"
 
+#include <utility>
+
 namespace sennit {
 namespace {
 
@@ -32,14 +34,11 @@ PeerMemory::PeerMemory(const DeviceMeeting& meeting)
 PeerMemory::~PeerMemory() {
   const DeviceScope scope(driver_, device_);
   close();
-  if (allocated_ != nullptr) {
-    (void)driver_.release(allocated_);
-  }
 }
 
 Status PeerMemory::allocate(std::size_t bytes) {
-  SENNIT_ASSIGN_OR_RETURN(allocated_, driver_.allocate(bytes));
-  bases_[static_cast<std::size_t>(rank_)] = static_cast<std::byte*>(allocated_);
+  SENNIT_ASSIGN_OR_RETURN(own_, HeldMemory::allocate(driver_, bytes));
+  bases_[static_cast<std::size_t>(rank_)] = own_->on_device();
   return {};
 }
 
@@ -48,11 +47,12 @@ void PeerMemory::close() {
     (void)driver_.close_imported(memory);
   }
   imported_.clear();
+  shared_.clear();
 }
 
 // What a rank tells the others of its memory.
 struct PeerMemory::Offer {
-  void* base = nullptr;  // for threads of the same process
+  std::uint64_t id = 0;  // for threads of the same process
   CudaIpcHandle handle;  // for the others
   bool has_handle = false;
 };
@@ -62,7 +62,11 @@ Result<std::byte*> PeerMemory::map(const DeviceMeeting& meeting, int rank, const
     if (!meeting.share_device(rank, rank_)) {
       SENNIT_RETURN_IF_ERROR(driver_.enable_peer(meeting.device_of(rank)));
     }
-    return static_cast<std::byte*>(offer.base);
+    std::shared_ptr<HeldMemory> shared = HeldMemory::find(offer.id);
+    if (shared == nullptr) {
+      return fail(Code::kRankFailed, "its rank has given it back");
+    }
+    return shared_.emplace_back(std::move(shared))->on_device();
   }
   if (!offer.has_handle) {
     return fail(Code::kUnsupported, "CUDA does not export it there");
@@ -74,9 +78,9 @@ Result<std::byte*> PeerMemory::map(const DeviceMeeting& meeting, int rank, const
 
 Result<std::vector<char>> PeerMemory::map(const DeviceMeeting& meeting,
                                           const std::vector<char>& wanted) {
-  const Result<CudaIpcHandle> handle = driver_.export_memory(allocated_);
+  const Result<CudaIpcHandle> handle = driver_.export_memory(own_->on_device());
   SENNIT_ASSIGN_OR_RETURN(const auto offers,
-                          meeting.tell(Offer{.base = allocated_,
+                          meeting.tell(Offer{.id = own_->id(),
                                              .handle = handle.ok() ? *handle : CudaIpcHandle(),
                                              .has_handle = handle.ok()}));
   std::vector<char> unmapped(offers.size(), 0);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "comm/device/device_meeting.hpp"
+#include "comm/device/held_memory.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 namespace sennit {
@@ -11,7 +13,12 @@ namespace sennit {
 class PeerMemory {
  public:
   explicit PeerMemory(const DeviceMeeting& meeting);
-  // Once nobody uses what is mapped here. Others may still have this rank's memory mapped.
+  // Once nobody uses what is mapped here. Others may still have this rank's memory mapped, and
+  // store into it: whoever has seen that a call has failed leaves before those who have not.
+  // Threads of this process hold it as long. Another process maps it once more by CUDA IPC: such a
+  // mapping was seen to hold the memory of an owner that had been killed in the middle of stores
+  // (H200; they ended without an error). CUDA's documentation does not promise that of an owner
+  // that frees it, but the owner cannot wait for peers that may never end.
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
@@ -35,7 +42,8 @@ class PeerMemory {
   int device_;
   int rank_;
   std::vector<std::byte*> bases_;
-  void* allocated_ = nullptr;
+  std::shared_ptr<HeldMemory> own_;
+  std::vector<std::shared_ptr<HeldMemory>> shared_;  // of threads of this process
   std::vector<void*> imported_;
 };
 

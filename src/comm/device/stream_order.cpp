@@ -35,6 +35,21 @@ Status StreamOrder::after(void* stream) {
   return {};
 }
 
+// By a stream of ours: the user's may be no more, and what he has put in behind the call is none of
+// our business.
+Status StreamOrder::drain() {
+  if (!last_stream_) {
+    return {};
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, driver_.create_stream());
+  Status status = driver_.wait_for(last_end_, stream);
+  if (status.ok()) {
+    status = driver_.synchronize(stream);
+  }
+  const Status destroyed = driver_.destroy_stream(stream);
+  return status.ok() ? destroyed : status;
+}
+
 Status StreamOrder::join(std::span<void* const> others, void* stream) {
   for (void* const other : others) {
     SENNIT_RETURN_IF_ERROR(driver_.record(meeting_, other));

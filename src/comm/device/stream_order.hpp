@@ -29,6 +29,9 @@ class StreamOrder {
   // A call has been put into `stream`.
   Status after(void* stream);
 
+  // Waits on the host until the last call has ended. What a graph holds is not among the calls.
+  Status drain();
+
   // What is put into `stream` from here on runs after what the others hold; the other way about.
   Status join(std::span<void* const> others, void* stream);
   Status fork(void* stream, std::span<void* const> others);

@@ -202,8 +202,13 @@ struct BlockState {
 // Why a kernel left early. In pinned host memory, written by the first warps that give up.
 enum class Trouble : std::uint32_t { kNone, kAborted, kDeadline };
 
+// Waiting kernels leave. Those that leave because a warp's deadline has passed do not say that they
+// were aborted: that would take the place of the cause.
+inline constexpr std::uint32_t kAbortedByHost = 1;
+inline constexpr std::uint32_t kAbortedByKernel = 2;
+
 struct Board {
-  std::uint32_t abort = 0;  // written by the host: waiting kernels leave
+  std::uint32_t abort = 0;  // else one of these; the host leaves what a kernel has written
   Trouble trouble = Trouble::kNone;
   std::uint32_t peer = 0;  // that was waited for
   std::uint32_t block = 0;

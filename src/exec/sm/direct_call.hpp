@@ -8,6 +8,7 @@
 #pragma once
 
 #include "exec/sm/arena.hpp"
+#include "exec/sm/message_put.hpp"
 
 #include <array>
 #include <cstddef>
@@ -56,6 +57,7 @@ struct BasicDirectCall {
 
   std::int8_t rank = 0;
   std::int8_t ranks = 1;
+  std::int8_t peer = 0;  // of a pair: the rank at the other end, which a wait is said to be for
   // Every rank sends one range alone in phase 0, to however many: plain packets of it are written
   // once. Those of phase 1 always are.
   bool pushes_once = false;
@@ -76,16 +78,42 @@ using DirectCall = BasicDirectCall<kMaxRanks>;
 // A send or recv: a call of the two ranks 0 (sends) and 1, in an arena of their own.
 using PairCall = BasicDirectCall<2>;
 
+// One end of a message.
+struct PairMessage {
+  PairCall call;
+  MessagePut put;
+
+  [[nodiscard]] constexpr bool is_send() const { return call.rank == 0; }
+  // A receiver that offers its buffer.
+  [[nodiscard]] constexpr bool only_waits() const {
+    return put.takes_part && !is_send() && put.there != nullptr;
+  }
+  // Of this end: those in which packets meet, or one that waits.
+  [[nodiscard]] constexpr int blocks() const { return only_waits() ? 1 : call.blocks; }
+};
+
 // Sends and recvs that were posted together run together, in chains of those that follow each other
-// (comm/device/group_order.hpp): lane l of the launch runs chains l, l + lanes, ...
+// (comm/device/group_order.hpp), the sends' first. Lanes of thread blocks run those of one way:
+// lane l runs chains first + l, first + l + lanes, ...
+struct PairLanes {
+  std::int32_t lanes = 0;
+  std::int32_t blocks = 1;  // of a lane: those of the largest message
+  std::int32_t first = 0;
+  std::int32_t chains = 0;
+
+  [[nodiscard]] constexpr int all_blocks() const { return lanes * blocks; }
+};
+
 inline constexpr int kMaxPairCalls = 64;
 template <int kCalls>
 struct BasicPairCalls {
-  int lanes = 0;
-  int blocks = 1;  // of a lane: those of the largest call
-  int chains = 0;
-  std::array<std::int16_t, kMaxPairCalls + 1> begin{};  // of each chain in `calls`; then their end
-  std::array<PairCall, kCalls> calls{};
+  PairLanes sends;
+  PairLanes recvs;  // their thread blocks come first in a launch: senders wait for what they offer
+  std::array<std::int16_t, kMaxPairCalls + 1> begin{};  // of each chain; then their end
+  std::array<PairMessage, kCalls> messages{};
+
+  [[nodiscard]] constexpr int chains() const { return sends.chains + recvs.chains; }
+  [[nodiscard]] constexpr int all_blocks() const { return sends.all_blocks() + recvs.all_blocks(); }
 };
 using PairCalls = BasicPairCalls<kMaxPairCalls>;
 
@@ -93,6 +121,6 @@ using PairCalls = BasicPairCalls<kMaxPairCalls>;
 // launch of it, and those of 64 calls cost more than a small message.
 inline constexpr int kFewPairCalls = 8;
 using FewPairCalls = BasicPairCalls<kFewPairCalls>;
-static_assert(offsetof(FewPairCalls, calls) == offsetof(PairCalls, calls));
+static_assert(offsetof(FewPairCalls, messages) == offsetof(PairCalls, messages));
 
 }  // namespace sennit::sm

@@ -12,7 +12,9 @@
 namespace sennit::sm {
 
 // Packets that a warp loads or waits for at once: enough to have the loads of 4 ranks in flight,
-// few enough to hold them in registers.
+// few enough to hold them in registers. What holds them begins as zero, although it is only used
+// where it has been loaded: else what it held before would stay alive around all loops, and take
+// its registers from everything else.
 inline constexpr int kBatch = 4;
 
 // Packets of a round are moved in batches, those of the same step to or from all ranks first: so
@@ -38,7 +40,7 @@ __device__ __forceinline__ void push_to_all(const Warp<P, Call>& w, int depth) {
   const ByteRange range = call.push[peer_at(call, 1)];
 #pragma unroll 1
   for (int begin = 0; begin < depth; begin += kBatch) {
-    Unit units[kBatch][P::kUnits];
+    Unit units[kBatch][P::kUnits] = {};
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -81,7 +83,7 @@ __device__ __forceinline__ void push_to_each(const Warp<P, Call>& w, int depth) 
   Turn turn;
 #pragma unroll 1
   while (turn.step < depth) {
-    Unit units[kBatch][P::kUnits];
+    Unit units[kBatch][P::kUnits] = {};
     std::byte* packets[kBatch];
     std::uint32_t wanted = 0;
 #pragma unroll
@@ -211,7 +213,7 @@ __device__ __forceinline__ void arrive(Warp<P, Call>& w, int depth, int phase) {
   while (turn.step < depth && w.alive) {
     int sources[kBatch];
     int steps[kBatch];
-    typename P::Raw raw[kBatch];
+    typename P::Raw raw[kBatch] = {};
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -265,7 +267,7 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
   for (int begin = 0; begin < call.ranks; begin += kBatch) {
     int sources[kBatch];
     int steps[kBatch];
-    typename P::Raw raw[kBatch];
+    typename P::Raw raw[kBatch] = {};
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -393,50 +395,6 @@ __device__ __forceinline__ bool run_block(const Call& call, int block) {
 template <class P, class R>
 __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant__ DirectCall call) {
   run_block<P, R>(call, static_cast<int>(blockIdx.x));
-}
-
-// Out of line: each kind of packets has the registers for itself.
-template <class P>
-__device__ __noinline__ bool run_pair(const PairCall& call, int block) {
-  return run_block<P, NoReduction>(call, block);
-}
-
-// For arenas in memory of GPUs, or (kOnHost) for those in host memory. Pairs is a template
-// parameter so that each file that asks for the kernel has it, as with direct_kernel.
-template <class Pairs, bool kOnHost>
-__global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {
-  __shared__ alignas(PairCall) std::byte memory[sizeof(PairCall)];
-  const PairCall& call = *reinterpret_cast<const PairCall*>(memory);
-  const int lane = static_cast<int>(blockIdx.x) / pairs.blocks;
-  const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
-  for (int chain = lane; chain < pairs.chains; chain += pairs.lanes) {
-    for (int i = pairs.begin[chain]; i < pairs.begin[chain + 1]; ++i) {
-      if (block >= pairs.calls[i].blocks) {
-        continue;
-      }
-      // The next message between these ranks goes on from the round that this one has written.
-      __syncthreads();
-      constexpr int kWords = sizeof(PairCall) / sizeof(std::uint64_t);
-      if (const int at = static_cast<int>(threadIdx.x); at < kWords) {
-        reinterpret_cast<std::uint64_t*>(memory)[at] =
-            reinterpret_cast<const std::uint64_t*>(&pairs.calls[i])[at];
-      }
-      __syncthreads();
-      bool alive = false;
-      if (call.packets == Packets::kLl) {
-        alive = run_pair<Ll>(call, block);
-      } else if constexpr (kOnHost) {
-        alive = run_pair<Plain>(call, block);
-      } else if (call.packets == Packets::kLl128) {
-        alive = run_pair<Ll128>(call, block);
-      } else {
-        alive = run_pair<Slots>(call, block);
-      }
-      if (!alive) {
-        return;
-      }
-    }
-  }
 }
 
 }  // namespace sennit::sm

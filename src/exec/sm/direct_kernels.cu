@@ -1,5 +1,6 @@
 #include "exec/sm/direct_kernel.cuh"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/pairs_kernel.cuh"
 #include "exec/sm/put_kernel.cuh"
 #include "exec/sm/small_kernel.cuh"
 #include "exec/sm/step_kernel.cuh"
@@ -45,8 +46,10 @@ const void* pairs_kernel(int calls, bool on_host) {
   return on_host ? pairs_kernel_of<true>(calls) : pairs_kernel_of<false>(calls);
 }
 
-const void* small_pairs_kernel() {
-  return reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);
+const void* small_pairs_kernel(int calls) {
+  return calls <= kFewSmallPairs
+             ? reinterpret_cast<const void*>(&small_pairs_kernel<FewSmallPairs>)
+             : reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);
 }
 
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op) {

@@ -36,9 +36,9 @@ constexpr KernelKind kernel_kind(Packets packets) {
 // What moves data alone. Takes a DirectCall, a SmallCall, a PutCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
 // What runs so many sends and recvs (of PairCalls) through arenas in memory of GPUs or of the host,
-// and what runs small ones (SmallPairs).
+// and what runs so many small ones (SmallPairs).
 const void* pairs_kernel(int calls, bool on_host);
-const void* small_pairs_kernel();
+const void* small_pairs_kernel(int calls);
 // What reduces elements of `dtype` by `op`; null for pairs that do not exist, and for kPut.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 

@@ -1,13 +1,11 @@
-// For tests: what the kernel of put_call.hpp does, on the host and one block after the other. It
-// leaves when its board says so or its deadline has passed, as kernels do.
+// For tests: what the kernel of put_call.hpp does, on the host and one block after the other.
 #pragma once
 
+#include "exec/sm/fake_wait.hpp"
 #include "exec/sm/put_call.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 namespace sennit::sm {
 
@@ -16,7 +14,7 @@ class FakePut {
   explicit FakePut(const PutCall& call) : call_(call) {}
 
   void run() {
-    for (block_ = 0; block_ < call_.blocks && alive_; ++block_) {
+    for (block_ = 0; block_ < call_.blocks && wait_.is_alive(); ++block_) {
       if (call_.calls[block_] == kGivenUp) {
         return;
       }
@@ -24,16 +22,17 @@ class FakePut {
       tell(PutWord::kReady, others(), meeting());
       await(PutWord::kReady, others(), [&](std::uint64_t word) { return word == meeting(); });
       std::int64_t done = 0;
-      for (std::int64_t chunk = block_; chunk < call_.chunks && alive_; chunk += call_.blocks) {
+      for (std::int64_t chunk = block_; chunk < call_.chunks && wait_.is_alive();
+           chunk += call_.blocks) {
         run_chunk(chunk, ++done);
       }
-      if (!alive_) {
+      if (!wait_.is_alive()) {
         call_.calls[block_] = kGivenUp;
         return;
       }
       tell(PutWord::kDone, others(), meeting());
       await(PutWord::kDone, others(), [&](std::uint64_t word) { return word == meeting(); });
-      call_.calls[block_] = alive_ ? number_ : kGivenUp;
+      call_.calls[block_] = wait_.is_alive() ? number_ : kGivenUp;
     }
   }
 
@@ -56,29 +55,10 @@ class FakePut {
   template <typename Predicate>
   void await(PutWord kind, std::uint32_t ranks, Predicate is_there) {
     for (int rank = 0; rank < call_.ranks; ++rank) {
-      while (has(ranks, rank) && alive_ &&
-             !is_there(
-                 std::atomic_ref(word(call_.rank, kind, rank)).load(std::memory_order_acquire))) {
-        look_up();
+      if (has(ranks, rank)) {
+        wait_.await(word(call_.rank, kind, rank), is_there);
       }
     }
-  }
-  void look_up() {
-    std::this_thread::yield();
-    if (call_.board == nullptr) {
-      return;
-    }
-    const std::chrono::nanoseconds deadline(call_.deadline_ns);
-    const bool is_late =
-        deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline;
-    if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) == 0 && !is_late) {
-      return;
-    }
-    auto none = Trouble::kNone;
-    std::atomic_ref(call_.board->trouble)
-        .compare_exchange_strong(none, is_late ? Trouble::kDeadline : Trouble::kAborted);
-    std::atomic_ref(call_.board->abort).store(1, std::memory_order_release);
-    alive_ = false;
   }
 
   // The parts of a range that belong to a chunk.
@@ -109,7 +89,7 @@ class FakePut {
       await(PutWord::kPassed, 1U << call_.passed_by, [&](std::uint64_t word) {
         return word >= progress_word(number_, done);
       });
-      if (!alive_) {
+      if (!wait_.is_alive()) {
         return;
       }
       visit(call_.arrived, call_.arrived_bytes, chunk, [&](UnitPart part) {
@@ -123,10 +103,9 @@ class FakePut {
   }
 
   const PutCall call_;
+  FakeWait wait_{call_.board, call_.deadline_ns};
   int block_ = 0;
   std::uint64_t number_ = 0;
-  bool alive_ = true;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace sennit::sm

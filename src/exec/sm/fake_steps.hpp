@@ -1,14 +1,12 @@
-// For tests: what the kernel of step_call.hpp does, on the host and one block after the other. It
-// leaves when its board says so or its deadline has passed, as kernels do.
+// For tests: what the kernel of step_call.hpp does, on the host and one block after the other.
 #pragma once
 
+#include "exec/sm/fake_wait.hpp"
 #include "exec/sm/step_call.hpp"
 #include "types/reduce.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 namespace sennit::sm {
@@ -24,15 +22,15 @@ class FakeSteps {
   FakeSteps(const StepCall& call, Arithmetic arithmetic) : call_(call), arithmetic_(arithmetic) {}
 
   void run() {
-    for (block_ = 0; block_ < call_.blocks && alive_; ++block_) {
+    for (block_ = 0; block_ < call_.blocks && wait_.is_alive(); ++block_) {
       number_ = call_.calls[block_] + 1;
       begin();
-      for (turn_ = 0; tile() < call_.tiles && alive_; ++turn_) {
-        for (int i = 0; i < program_.step_count && alive_; ++i) {
+      for (turn_ = 0; tile() < call_.tiles && wait_.is_alive(); ++turn_) {
+        for (int i = 0; i < program_.step_count && wait_.is_alive(); ++i) {
           run_step(program_.steps[at(i)]);
         }
       }
-      if (alive_) {
+      if (wait_.is_alive()) {
         call_.calls[block_] = number_;
       }
     }
@@ -42,29 +40,11 @@ class FakeSteps {
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
   [[nodiscard]] std::int64_t tile() const { return block_ + turn_ * call_.blocks; }
-  static std::atomic_ref<std::uint64_t> word(std::byte* mailbox, std::size_t index) {
-    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(mailbox)[index]);
+  static std::uint64_t& word(std::byte* mailbox, std::size_t index) {
+    return reinterpret_cast<std::uint64_t*>(mailbox)[index];
   }
-
-  template <typename Predicate>
-  void await(std::byte* mailbox, std::size_t index, Predicate is_there) {
-    while (alive_ && !is_there(word(mailbox, index).load(std::memory_order_acquire))) {
-      look_up();
-    }
-  }
-  void look_up() {
-    std::this_thread::yield();
-    const std::chrono::nanoseconds deadline(call_.deadline_ns);
-    const bool is_late =
-        deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline;
-    if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) == 0 && !is_late) {
-      return;
-    }
-    auto none = Trouble::kNone;
-    std::atomic_ref(call_.board->trouble)
-        .compare_exchange_strong(none, is_late ? Trouble::kDeadline : Trouble::kAborted);
-    std::atomic_ref(call_.board->abort).store(1, std::memory_order_release);
-    alive_ = false;
+  static void tell(std::byte* mailbox, std::size_t index, std::uint64_t value) {
+    std::atomic_ref(word(mailbox, index)).store(value, std::memory_order_release);
   }
 
   void begin() {
@@ -72,12 +52,13 @@ class FakeSteps {
     const std::uint64_t value = begun_word(number_, call_.fingerprint);
     for (int peer = 0; peer < program_.ranks; ++peer) {
       if (has(program_.hears_from, peer)) {
-        word(call_.outbox[at(peer)], index).store(value, std::memory_order_release);
+        tell(call_.outbox[at(peer)], index, value);
       }
     }
     for (int peer = 0; peer < program_.ranks; ++peer) {
       if (has(program_.sends_to, peer)) {
-        await(call_.inbox[at(peer)], index, [&](std::uint64_t found) { return found == value; });
+        wait_.await(word(call_.inbox[at(peer)], index),
+                    [&](std::uint64_t found) { return found == value; });
       }
     }
   }
@@ -92,9 +73,10 @@ class FakeSteps {
       const bool arrives = i < step.ins;
       const std::int64_t needed = count_of(p, turn_) - (arrives ? 0 : program_.slots);
       if (needed > 0) {
-        await(call_.inbox[at(p.peer)],
-              mail_word_at(arrives ? MailWord::kFull : MailWord::kFreed, block_, p.channel),
-              [&](std::uint64_t found) { return found >= count_word(number_, needed); });
+        wait_.await(
+            word(call_.inbox[at(p.peer)],
+                 mail_word_at(arrives ? MailWord::kFull : MailWord::kFreed, block_, p.channel)),
+            [&](std::uint64_t found) { return found >= count_word(number_, needed); });
       }
     }
   }
@@ -103,8 +85,9 @@ class FakeSteps {
     for (int i = 0; i < step.ins + step.outs; ++i) {
       const Port& p = port(step, i);
       const MailWord kind = i < step.ins ? MailWord::kFreed : MailWord::kFull;
-      word(call_.outbox[at(p.peer)], mail_word_at(kind, block_, p.channel))
-          .store(count_word(number_, count_of(p, turn_)), std::memory_order_release);
+      tell(call_.outbox[at(p.peer)],
+           mail_word_at(kind, block_, p.channel),
+           count_word(number_, count_of(p, turn_)));
     }
   }
 
@@ -128,14 +111,14 @@ class FakeSteps {
 
   void run_step(const CodedStep& step) {
     await_ports(step);
-    for (int part = 0; part < step.parts && alive_; ++part) {
+    for (int part = 0; part < step.parts && wait_.is_alive(); ++part) {
       const std::int64_t bytes =
           tile_length(call_, program_.blocks[at(step.first_part + part)], tile());
       if (bytes > 0) {
         run_part(step, part, bytes);
       }
     }
-    if (alive_) {
+    if (wait_.is_alive()) {
       tell_ports(step);
     }
   }
@@ -166,13 +149,12 @@ class FakeSteps {
   }
 
   const StepCall call_;
+  FakeWait wait_{call_.board, call_.deadline_ns};
   const StepProgram& program_ = call_.program;
   Arithmetic arithmetic_;
   int block_ = 0;
   std::int64_t turn_ = 0;
   std::uint64_t number_ = 0;
-  bool alive_ = true;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace sennit::sm

@@ -5,7 +5,7 @@ namespace sennit::sm {
 
 const void* moving_kernel(KernelKind /*kind*/) { return nullptr; }
 const void* pairs_kernel(int /*calls*/, bool /*on_host*/) { return nullptr; }
-const void* small_pairs_kernel() { return nullptr; }
+const void* small_pairs_kernel(int /*calls*/) { return nullptr; }
 const void* reducing_kernel(KernelKind /*kind*/, Dtype /*dtype*/, ReduceOp /*op*/) {
   return nullptr;
 }

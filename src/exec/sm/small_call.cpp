@@ -115,6 +115,7 @@ class Maker {
     small_.fingerprint = call_.fingerprint;
     small_.deadline_ns = call_.deadline_ns;
     small_.warps = call_.warps;
+    small_.peer = static_cast<unsigned char>(call_.peer);
     small_.ranks = static_cast<unsigned char>(call_.ranks);
     small_.scalar = call_.scalar;
     small_.scalar_on_device = call_.scalar_on_device;
@@ -132,14 +133,15 @@ class Maker {
 bool make_small(const DirectCall& call, SmallCall& small) { return Maker(call, small).run(); }
 
 bool make_small(const PairCalls& pairs, SmallPairs& small) {
-  if (pairs.chains > kMaxSmallPairs || pairs.lanes < pairs.chains ||
-      pairs.begin[static_cast<std::size_t>(pairs.chains)] > pairs.chains) {
+  const int chains = pairs.chains();
+  if (chains > kMaxSmallPairs || pairs.sends.lanes + pairs.recvs.lanes < chains ||
+      pairs.begin[static_cast<std::size_t>(chains)] > chains) {
     return false;
   }
-  small.blocks = pairs.blocks;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(pairs.chains); ++i) {
-    const PairCall& call = pairs.calls[i];
-    if (call.packets != Packets::kLl || !Maker(call, small.calls[i]).run()) {
+  small.blocks = std::max(pairs.sends.blocks, pairs.recvs.blocks);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(chains); ++i) {
+    const auto& [call, put] = pairs.messages[i];
+    if (call.packets != Packets::kLl || put.takes_part || !Maker(call, small.calls[i]).run()) {
       return false;
     }
     small.warps = std::max(small.warps, call.warps);

@@ -12,6 +12,8 @@ namespace sennit::sm {
 
 template <int kRanks>
 struct BasicSmallCall {
+  static constexpr bool kIsPair = kRanks == 2;
+
   static constexpr int kMostRanks = kRanks;
 
   // Slots and words are those of block 0 and warp 0, in generation 0.
@@ -40,6 +42,7 @@ struct BasicSmallCall {
   std::int32_t tells = 0;
   std::int32_t warps = 1;
   std::int32_t ranks = 1;
+  std::int32_t peer = 0;  // see BasicDirectCall
   std::uint32_t generation_bytes = 0;
   std::uint32_t block_bytes = 0;
   std::uint32_t told_words = 0;  // from the word of one rank to that of the next
@@ -58,11 +61,18 @@ using SmallPair = BasicSmallCall<2>;
 // Messages that were posted together, one between any two ranks each way, all of which run at once.
 // Few, since a launch copies its parameters.
 inline constexpr int kMaxSmallPairs = 16;
-struct SmallPairs {
+template <int kCalls>
+struct BasicSmallPairs {
   int blocks = 1;  // of the largest, and of what is launched for each
   int warps = 1;
-  std::array<SmallPair, kMaxSmallPairs> calls{};
+  std::array<SmallPair, kCalls> calls{};
 };
+using SmallPairs = BasicSmallPairs<kMaxSmallPairs>;
+
+// The begin of SmallPairs, for kernels that run no more.
+inline constexpr int kFewSmallPairs = 4;
+using FewSmallPairs = BasicSmallPairs<kFewSmallPairs>;
+static_assert(offsetof(FewSmallPairs, calls) == offsetof(SmallPairs, calls));
 
 // The same call, if it is small; false if it is not, or its buffers do not suit. Messages have to
 // be all small, no two of one chain, and to run at once.

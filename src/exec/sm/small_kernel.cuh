@@ -126,7 +126,8 @@ class SmallBlock {
   }
 
   __device__ __forceinline__ bool may_go_on(int peer) {
-    since_ = look_up(call_.board, call_.deadline_ns, since_, {peer, block_, round_});
+    const int told = Call::kIsPair ? call_.peer : peer;
+    since_ = look_up(call_.board, call_.deadline_ns, since_, {told, block_, round_});
     return since_ != 0;
   }
 

@@ -47,7 +47,8 @@ inline __device__ __noinline__ std::uint64_t look_up(Board* board,
   const std::uint64_t now = now_ns();
   since = since == 0 ? now : since;
   auto trouble = Trouble::kNone;
-  if (*reinterpret_cast<volatile std::uint32_t*>(&board->abort) != 0) {
+  const std::uint32_t abort = *reinterpret_cast<volatile std::uint32_t*>(&board->abort);
+  if (abort != 0) {
     trouble = Trouble::kAborted;
   } else if (deadline_ns != 0 && now - since > deadline_ns) {
     trouble = Trouble::kDeadline;
@@ -56,7 +57,8 @@ inline __device__ __noinline__ std::uint64_t look_up(Board* board,
   if (troubled == 0) {
     return since;
   }
-  if ((threadIdx.x & 31) == static_cast<unsigned>(__ffs(troubled) - 1)) {
+  const bool is_told = abort == kAbortedByKernel;
+  if ((threadIdx.x & 31) == static_cast<unsigned>(__ffs(troubled) - 1) && !is_told) {
     board->peer = static_cast<std::uint32_t>(wait.peer);
     board->block = static_cast<std::uint32_t>(wait.block);
     board->round = wait.round;
@@ -64,7 +66,9 @@ inline __device__ __noinline__ std::uint64_t look_up(Board* board,
     *reinterpret_cast<volatile std::uint32_t*>(&board->trouble) =
         static_cast<std::uint32_t>(trouble);
     // Kernels behind this one would wait for as long again.
-    *reinterpret_cast<volatile std::uint32_t*>(&board->abort) = 1;
+    if (abort == 0) {
+      *reinterpret_cast<volatile std::uint32_t*>(&board->abort) = kAbortedByKernel;
+    }
   }
   return 0;
 }
@@ -165,7 +169,8 @@ struct Warp {
 
   // False when the kernel has to leave, as all lanes then know.
   __device__ __forceinline__ bool may_go_on(int peer) {
-    waiting_since = look_up(call.board, call.deadline_ns, waiting_since, {peer, block, round});
+    const int told = Call::kIsPair ? call.peer : peer;
+    waiting_since = look_up(call.board, call.deadline_ns, waiting_since, {told, block, round});
     alive = waiting_since != 0;
     return alive;
   }

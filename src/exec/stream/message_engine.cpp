@@ -99,23 +99,25 @@ Status MessageEngine::run(const Group& group) {
     SENNIT_RETURN_IF_ERROR(sides_.fork(group.stream));
     SENNIT_RETURN_IF_ERROR(slots.empty() ? Status() : slot_sides_.fork(group.stream));
   }
-  // Kernels first: what comes behind a wait in a device's only queue waits as well, but what comes
-  // behind a kernel that runs does not.
-  if (group.launch) {
-    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
-    SENNIT_RETURN_IF_ERROR(group.launch());
-  }
-  // Then what goes through slots: it takes longest to begin, and waits for nothing else.
-  SENNIT_RETURN_IF_ERROR(slots.move());
-  SENNIT_RETURN_IF_ERROR(take_aside(aside));
-  if (has_room) {
-    SENNIT_RETURN_IF_ERROR(take(rows.back(), group.stream, steps));
-  }
+  const Status moved = [&]() -> Status {
+    // Kernels first: what comes behind a wait in a device's only queue waits as well, but what
+    // comes behind a kernel that runs does not.
+    if (group.launch) {
+      SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
+      SENNIT_RETURN_IF_ERROR(group.launch());
+    }
+    // Then what goes through slots: it takes longest to begin, and waits for nothing else.
+    SENNIT_RETURN_IF_ERROR(slots.move());
+    SENNIT_RETURN_IF_ERROR(take_aside(aside));
+    return has_room ? take(rows.back(), group.stream, steps) : Status();
+  }();
   if (forks) {
-    SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
+    SENNIT_RETURN_IF_ERROR(moved.ok() ? go(steps, group.stream) : Status());
+    // Also after a failure: the user's stream does not end before what was begun beside it.
     SENNIT_RETURN_IF_ERROR(sides_.join(group.stream));
     SENNIT_RETURN_IF_ERROR(slot_sides_.join(group.stream));
   }
+  SENNIT_RETURN_IF_ERROR(moved);
   for_each_offer(group.messages, [&](const Message& message, const Offer& offer) {
     consume(steps, done(rank_, message.peer, message.slot, offer.channel));
   });

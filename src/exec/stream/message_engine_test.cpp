@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -285,6 +287,26 @@ TEST_F(MessageEngines, FailAsTheDriverDoes) {
     EXPECT_FALSE(MessageEngine(cuda, std::vector<RankWords*>(3), 0).open().ok()) << call;
     EXPECT_EQ(cuda.left_over(), 0) << call;
   }
+}
+
+// What was begun in other streams is still at work in the buffers.
+TEST_F(MessageEngines, TheUsersStreamWaitsForWhatWasBegunBeforeAFailure) {
+  make(false);
+  Rank& reader = ranks_[0];
+  reader.cuda->fail("copy_async", 2);
+  const std::vector<Message> taken = {recv_from(reader, 1), recv_from(reader, 2)};
+  EXPECT_EQ(reader.engine->run({.messages = taken, .stream = reader.stream}).code(),
+            Code::kSystemError);
+  std::uint64_t ended = 0;
+  const WordStep mark{WordStep::Kind::kStore, &ended, 1};
+  ASSERT_TRUE(reader.cuda->walk_words({&mark, 1}, reader.stream).ok());
+  std::atomic_ref(words_[0].message_ready[2][0][0]).store(kFull);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(std::atomic_ref(ended).load(), 0) << "rank 1 has sent nothing yet";
+  std::atomic_ref(words_[0].message_ready[1][0][0]).store(kFull);
+  EXPECT_TRUE(reader.cuda->synchronize(reader.stream).ok());
+  EXPECT_EQ(ended, 1);
+  expect_from(reader, 1);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 namespace sennit::stream {
 
 Status SideStreams::open(int count) {
+  close();  // what an attempt that failed has left
   sides_.resize(static_cast<std::size_t>(count));
   for (Side& side : sides_) {
     SENNIT_ASSIGN_OR_RETURN(side.stream, driver_.create_stream());

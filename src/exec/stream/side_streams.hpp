@@ -15,7 +15,7 @@ class SideStreams {
   SideStreams(const SideStreams&) = delete;
   SideStreams& operator=(const SideStreams&) = delete;
 
-  // `count` streams of the current device.
+  // `count` streams of the current device, in place of those there were.
   Status open(int count);
 
   // Ends all of it: for owners of things that the streams use.

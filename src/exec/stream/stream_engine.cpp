@@ -350,14 +350,19 @@ Status StreamEngine::run_all(int rank,
   SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
   SENNIT_RETURN_IF_ERROR(sides_.fork(stream));
   SENNIT_RETURN_IF_ERROR(slot_sides_.fork(stream));
-  for (SlotRun& run : slots) {
-    SENNIT_RETURN_IF_ERROR(run.move());
-  }
-  for (Run& run : direct) {
-    SENNIT_RETURN_IF_ERROR(run.move());
-  }
+  const Status moved = [&]() -> Status {
+    for (SlotRun& run : slots) {
+      SENNIT_RETURN_IF_ERROR(run.move());
+    }
+    for (Run& run : direct) {
+      SENNIT_RETURN_IF_ERROR(run.move());
+    }
+    return {};
+  }();
+  // Also after a failure: the user's stream does not end before what was begun beside it.
   SENNIT_RETURN_IF_ERROR(sides_.join(stream));
   SENNIT_RETURN_IF_ERROR(slot_sides_.join(stream));
+  SENNIT_RETURN_IF_ERROR(moved);
   steps.clear();
   for (const Run& run : direct) {
     run.settle(steps);

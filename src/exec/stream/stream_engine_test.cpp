@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -229,6 +231,26 @@ TEST(StreamEngine, FailsAsTheDriverDoes) {
     EXPECT_FALSE(StreamEngine::create(cuda, {}).ok()) << call;
     EXPECT_EQ(cuda.left_over(), 0) << call;
   }
+}
+
+// What was begun in other streams is still at work in the buffers.
+TEST(StreamEngine, TheUsersStreamWaitsForWhatWasBegunBeforeAFailure) {
+  const Case c{.collective = Collective::kAllGather, .ranks = 3, .count = 100};
+  const Schedule schedule = schedule_of(c);
+  FakeRanks ranks({.ranks = c.ranks});
+  prepare(ranks, c, schedule.problem);
+  FakeRank& r = ranks[0];
+  r.cuda.fail("copy_async", 2);
+  const StreamProgram program = take(compile_stream(schedule, 0));
+  EXPECT_EQ(r.engine->run(program, call_of(r, c), r.stream).code(), Code::kSystemError);
+  std::uint64_t ended = 0;
+  const WordStep mark{WordStep::Kind::kStore, &ended, 1};
+  ASSERT_TRUE(r.cuda.walk_words({&mark, 1}, r.stream).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(std::atomic_ref(ended).load(), 0) << "nobody else has called yet";
+  ranks.words(0).release_all();
+  EXPECT_TRUE(r.cuda.synchronize(r.stream).ok());
+  EXPECT_EQ(ended, 1);
 }
 
 }  // namespace

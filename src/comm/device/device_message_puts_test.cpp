@@ -1,0 +1,489 @@
+// Sends and recvs that kernels store straight in the receiver's buffer, where it is offered.
+#include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+// Sizes of messages whose packets, where they have to, are of Ll, Ll128 and Slots.
+constexpr std::int64_t kOfLl = 9'001;
+constexpr std::int64_t kOfLl128 = 200'003;
+constexpr std::int64_t kOfSlots = (std::int64_t{2} << 20) + 5;
+
+class OfferingGpus : public FakeMessages {
+ protected:
+  OfferingGpus() {
+    options_.messages_from_bytes = kNever;
+    prepare_ = [this](Rank& rank) { count_offers(*rank.cuda, rank.rank); };
+  }
+
+  // Runs the kernels of a driver, and counts for a rank what they offer.
+  void count_offers(FakeCuda& cuda, int rank) {
+    cuda.run_kernels([&count = offers_[static_cast<std::size_t>(rank)]](const void* kernel,
+                                                                        const void* parameters) {
+      const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
+      const int messages = pairs.begin[static_cast<std::size_t>(pairs.chains())];
+      for (int i = 0; i < messages; ++i) {
+        count += pairs.messages[static_cast<std::size_t>(i)].only_waits() ? 1 : 0;
+      }
+      return fake_pairs_kernel(kernel, parameters);
+    });
+  }
+
+  // Ranks are threads of one process from here on; what they offer is counted together.
+  void share_a_process() {
+    shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
+    prepare_ = nullptr;
+    count_offers(*shared_cuda_, 0);
+  }
+
+  // How often the rank has offered a buffer; and all together.
+  [[nodiscard]] int offers(const Rank& rank) const {
+    return offers_[static_cast<std::size_t>(rank.rank)];
+  }
+  [[nodiscard]] int all_offers() const {
+    return std::accumulate(offers_.begin(), offers_.end(), 0);
+  }
+
+  static Calls around(const Rank& rank, std::byte* out, std::byte* in, std::int64_t count) {
+    return wished({send(rank, next_of(rank, kRanks), out, count),
+                   recv(rank, previous_of(rank, kRanks), in, count)},
+                  "direct_put");
+  }
+
+  void post_and_meet(const Rank& rank, const Calls& calls) {
+    ASSERT_TRUE(post(rank, calls).ok());
+    rank.finish();
+    meet();
+  }
+  // After this, receivers know who reaches their memory: the first call lends it, by the second one
+  // its senders have mapped it, and the third one reads that.
+  void lend(const Rank& rank, const Calls& calls) {
+    post_and_meet(rank, calls);
+    post_and_meet(rank, calls);
+  }
+
+  std::array<std::atomic<int>, kRanks> offers_{};
+};
+
+TEST_F(OfferingGpus, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffered) {
+  run([&](Rank& rank) {
+    for (const std::int64_t count : {kOfLl, kOfLl128, kOfSlots}) {
+      std::byte* const out = outgoing(rank);
+      std::byte* const in = incoming(rank);
+      const int imports = rank.cuda->calls("import_memory");
+      const int before = offers(rank);
+      const Calls calls = around(rank, out, in, count);
+      for (int i = 0; i < 4; ++i) {
+        std::memset(in, 0xa5, kLarge);
+        post_and_meet(rank, calls);
+        ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), count))) << "message " << i;
+        ASSERT_EQ(in[count], std::byte{0xa5});
+        if (i == 0) {
+          EXPECT_EQ(offers(rank), before);
+        }
+      }
+      EXPECT_GE(offers(rank), before + 2);
+      EXPECT_EQ(rank.cuda->calls("import_memory") - imports, 1);
+    }
+  });
+}
+
+TEST_F(OfferingGpus, ByThemselvesFromTheirSizeOn) {
+  options_.message_puts_from_bytes = kOfLl128;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    lend(rank, around(rank, out, in, kOfLl));
+    const int before = offers(rank);
+    for (const std::int64_t count : {kOfLl128 - 1, kOfLl128}) {
+      post_and_meet(rank, wished(around(rank, out, in, count), ""));
+      ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), count)));
+    }
+    EXPECT_EQ(offers(rank), before + 1);
+  });
+}
+
+// A waiting receiver has one block beside those of the sender.
+TEST_F(OfferingGpus, ReceiversTakeOneBlock) {
+  run([&](Rank& rank) {
+    const Calls calls = around(rank, outgoing(rank), incoming(rank), kOfSlots);
+    post_and_meet(rank, calls);
+    EXPECT_EQ(rank.cuda->last_shape().blocks, 64U + 64U);
+    post_and_meet(rank, calls);
+    post_and_meet(rank, calls);
+    EXPECT_EQ(rank.cuda->last_shape().blocks, 64U + 1U);
+  });
+}
+
+TEST_F(OfferingGpus, AnyAlignmentAndLength) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    lend(rank, around(rank, out, in, kOfLl));
+    const int before = offers(rank);
+    int messages = 0;
+    for (const std::int64_t from : {0, 1, 2, 4, 7, 8, 15, 16}) {
+      for (const std::int64_t to : {0, 1, 3, 4, 8, 12, 16}) {
+        for (const std::int64_t count : {std::int64_t{1},
+                                         std::int64_t{15},
+                                         std::int64_t{16},
+                                         std::int64_t{17},
+                                         std::int64_t{4000},
+                                         kOfLl128}) {
+          std::memset(in, 0xa5, static_cast<std::size_t>(count + 64));
+          post_and_meet(rank, around(rank, out + from, in + to, count));
+          ++messages;
+          ASSERT_TRUE(holds(in + to, contents(previous_of(rank, kRanks), count, from)))
+              << count << " bytes from " << from << " to " << to;
+          ASSERT_TRUE(holds(in + to + count, Bytes(16, std::byte{0xa5})));
+          ASSERT_TRUE(holds(in, Bytes(static_cast<std::size_t>(to), std::byte{0xa5})));
+        }
+      }
+    }
+    EXPECT_EQ(offers(rank), before + messages);
+  });
+}
+
+// Every rank with every other, several messages each way, of all sizes and wishes, in an
+// order of each rank's own.
+class OfferingCrowds : public OfferingGpus {
+ protected:
+  struct Sent {
+    std::int64_t at = 0;
+    std::int64_t count = 0;
+    const char* protocol = "";
+  };
+  static constexpr std::int64_t kRoom = 300'000;  // for what one rank sends another
+
+  // The same at both ends.
+  static std::vector<Sent> between(int from, int to, unsigned round) {
+    std::mt19937 random(round * 16 + static_cast<unsigned>(from * 4 + to));
+    std::vector<Sent> all;
+    const std::size_t messages = 1 + random() % 4;
+    for (std::int64_t at = 0; all.size() < messages;) {
+      const std::array counts = {1L, 500L, 20'000L, 65'536L};
+      const std::array protocols = {"", "direct_put", "direct_put", "ll", "slots"};
+      const std::int64_t count =
+          counts[random() % counts.size()] + static_cast<std::int64_t>(random() % 3);
+      all.push_back({at, count, protocols[random() % protocols.size()]});
+      at += count + static_cast<std::int64_t>(random() % 9);
+    }
+    return all;
+  }
+
+  static Calls group(const Rank& rank, std::byte* out, std::byte* in, unsigned round) {
+    std::vector<Calls> chains;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      for (const bool is_send : {true, false}) {
+        if (peer == rank.rank) {
+          continue;
+        }
+        Calls& chain = chains.emplace_back();
+        for (const Sent& sent :
+             is_send ? between(rank.rank, peer, round) : between(peer, rank.rank, round)) {
+          chain.push_back(is_send ? send(rank, peer, out + peer * kRoom + sent.at, sent.count)
+                                  : recv(rank, peer, in + peer * kRoom + sent.at, sent.count));
+          chain.back().operation.wishes.protocol = sent.protocol;
+        }
+      }
+    }
+    std::mt19937 random(round + static_cast<unsigned>(rank.rank));
+    Calls calls;
+    while (!chains.empty()) {
+      Calls& chain = chains[random() % chains.size()];
+      calls.push_back(chain.front());
+      chain.erase(chain.begin());
+      std::erase_if(chains, [](const Calls& left) { return left.empty(); });
+    }
+    return calls;
+  }
+
+  static void check(const Rank& rank, const std::byte* in, unsigned round) {
+    for (int peer = 0; peer < kRanks; ++peer) {
+      for (const Sent& sent : between(peer, rank.rank, round)) {
+        ASSERT_TRUE(peer == rank.rank ||
+                    holds(in + peer * kRoom + sent.at,
+                          contents(peer, sent.count, rank.rank * kRoom + sent.at)))
+            << sent.count << " bytes from " << peer << " to " << rank.rank << ", round " << round;
+      }
+    }
+  }
+
+  void cross() {
+    options_.message_puts_from_bytes = 10'000;
+    run([&](Rank& rank) {
+      std::byte* const out = outgoing(rank, kRanks, kRoom);
+      std::byte* const in = incoming(rank, kRanks, kRoom);
+      for (unsigned round = 0; round < 12; ++round) {
+        std::memset(in, 0, kRanks * kRoom);
+        ASSERT_TRUE(post(rank, group(rank, out, in, round)).ok());
+        rank.finish();
+        check(rank, in, round);
+        meet();
+      }
+      EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();
+    });
+    EXPECT_GT(all_offers(), 80);
+  }
+};
+
+TEST_F(OfferingCrowds, OfProcesses) { cross(); }
+
+TEST_F(OfferingCrowds, OfProcessesWithFewBlocks) {
+  options_.blocks = 6;
+  cross();
+}
+
+TEST_F(OfferingCrowds, OfThreads) {
+  share_a_process();
+  cross();
+}
+
+TEST_F(OfferingGpus, ThreadsOfOneProcessOfferAtOnceAndMapNothing) {
+  share_a_process();
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    const int imports = rank.cuda->calls("import_memory");
+    for (const std::int64_t shift : {0, 3}) {
+      post_and_meet(rank, around(rank, out + shift, in + shift, kOfLl128));
+      EXPECT_TRUE(holds(in + shift, contents(previous_of(rank, kRanks), kOfLl128, shift)));
+    }
+    EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
+  });
+  EXPECT_EQ(all_offers(), 2 * kRanks);
+}
+
+TEST_F(OfferingGpus, MemoryThatCannotBeMappedStaysWithPackets) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    auto* const pooled = static_cast<std::byte*>(take(rank.cuda->allocate_private(kLarge)));
+    std::byte* const in = incoming(rank);
+    rank.cuda->fail("import_memory");  // of what the next rank lends
+    const int imports = rank.cuda->calls("import_memory");
+    for (std::byte* const to : {pooled, in}) {
+      for (int i = 0; i < 4; ++i) {
+        post_and_meet(rank, around(rank, out, to, kOfLl));
+        ASSERT_TRUE(holds(to, contents(previous_of(rank, kRanks), kOfLl)));
+      }
+    }
+    EXPECT_EQ(offers(rank), 0);
+    EXPECT_EQ(rank.cuda->calls("import_memory") - imports, 1) << "it is not tried again";
+  });
+}
+
+TEST_F(OfferingGpus, MemoryThatWasFreedIsLentAnew) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    const int imports = rank.cuda->calls("import_memory");
+    const int closed = rank.cuda->calls("close_imported");
+    for (int generation = 0; generation < 4; ++generation) {
+      std::byte* const in = incoming(rank);
+      const Calls calls = around(rank, out + generation, in, kOfLl);
+      const int before = offers(rank);
+      post_and_meet(rank, calls);
+      EXPECT_EQ(offers(rank), before);
+      ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfLl, generation)));
+      post_and_meet(rank, calls);
+      post_and_meet(rank, calls);
+      EXPECT_GT(offers(rank), before);
+      ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfLl, generation)));
+      EXPECT_EQ(rank.cuda->calls("import_memory") - imports, generation + 1);
+      EXPECT_EQ(rank.cuda->calls("close_imported") - closed, generation);
+      meet();
+      ASSERT_TRUE(rank.cuda->release(in).ok());
+    }
+  });
+}
+
+TEST_F(OfferingGpus, AreCapturedAndReplayedAndMapNothingMeanwhile) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    const Calls calls = around(rank, out, in, kOfLl128);
+    const auto captured = [&] {
+      rank.cuda->begin_capture(rank.stream);
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(post(rank, calls).ok());
+      }
+      return take(rank.cuda->end_capture(rank.stream));
+    };
+    const int imports = rank.cuda->calls("import_memory");
+    const FakeGraph packets = captured();
+    meet();
+    const FakeGraph still_packets = captured();
+    EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
+    EXPECT_EQ(offers(rank), 0);
+    meet();
+    lend(rank, calls);
+    const int before = offers(rank);
+    const FakeGraph puts = captured();
+    EXPECT_EQ(offers(rank), before + 3);
+    for (int i = 0; i < 5; ++i) {
+      std::memset(in, 0, kOfLl128);
+      meet();
+      puts.launch(rank.stream);
+      packets.launch(rank.stream);
+      puts.launch(rank.stream);
+      EXPECT_TRUE(post(rank, calls).ok());
+      still_packets.launch(rank.stream);
+      puts.launch(rank.stream);
+      rank.finish();
+      ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfLl128)));
+    }
+  });
+}
+
+// Large ones of copy engines, small ones and puts in one group.
+TEST_F(OfferingGpus, BesideCopyEngines) {
+  options_.messages_from_bytes = kLarge;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, 2);
+    std::byte* const in = incoming(rank, 2);
+    Calls calls = around(rank, out, in, kOfLl128);
+    calls.push_back(send(rank, next_of(rank, kRanks), out + kLarge));
+    calls.push_back(recv(rank, previous_of(rank, kRanks), in + kLarge));
+    for (int i = 0; i < 4; ++i) {
+      std::memset(in, 0, 2 * kLarge);
+      post_and_meet(rank, calls);
+      ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfLl128)));
+      ASSERT_TRUE(came_from(previous_of(rank, kRanks), in + kLarge, 1));
+    }
+    EXPECT_GE(offers(rank), 2);
+  });
+}
+
+TEST_F(OfferingGpus, AreRefusedWhereNobodyReachesIntoBuffers) {
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
+  run([&](Rank& rank) {
+    const Status status = post(rank, around(rank, outgoing(rank), incoming(rank), kOfLl));
+    EXPECT_EQ(status.code(), Code::kUnsupported);
+    EXPECT_NE(status.message().find("SENNIT_COPY_ENGINES"), std::string::npos) << status.message();
+  });
+}
+
+// One rank that waits names the other, in either role; and what is posted later moves nothing.
+TEST_F(OfferingGpus, AnEndThatNeverCallsIsNamedAtTheDeadline) {
+  for (const bool is_send : {true, false}) {
+    options_.deadline_s = 2;  // enough for the first messages, however slow the build
+    run([&](Rank& rank) {
+      std::byte* const out = outgoing(rank);
+      std::byte* const in = incoming(rank);
+      lend(rank, around(rank, out, in, kOfLl));
+      std::memset(in, 0xa5, kOfLl);
+      meet();
+      const int peer = is_send ? next_of(rank, kRanks) : previous_of(rank, kRanks);
+      if (rank.rank == 1) {
+        const Calls calls = wished(
+            {is_send ? send(rank, peer, out, kOfLl) : recv(rank, peer, in, kOfLl)}, "direct_put");
+        ASSERT_TRUE(post(rank, calls).ok());
+        ASSERT_TRUE(post(rank, calls).ok());
+        const Status status = failure_of(rank);
+        EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+        EXPECT_EQ(status.detail().blamed_ranks, std::vector{peer});
+        rank.finish();
+        EXPECT_FALSE(post(rank, calls).ok());
+      }
+      meet();
+      EXPECT_EQ(in[0], std::byte{0xa5});
+    });
+  }
+}
+
+TEST_F(OfferingGpus, ASenderThatGaveUpStoresNothing) {
+  options_.deadline_s = 2;  // of the rank that hears nothing
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    lend(rank, around(rank, out, in, kOfLl));
+    std::memset(in, 0xa5, kOfLl);
+    meet();
+    if (rank.rank == 0) {
+      // Two in the stream: the second one finds the words of the first.
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(post(rank, wished({send(rank, 1, out, kOfLl)}, "direct_put")).ok());
+      }
+      rank.comm->abort();
+      rank.finish();
+      EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
+    }
+    meet();
+    if (rank.rank == 1) {
+      (void)post(rank, wished({recv(rank, 0, in, kOfLl)}, "direct_put"));
+      EXPECT_FALSE(failure_of(rank).ok());
+      rank.finish();
+    }
+    meet();
+    EXPECT_EQ(in[0], std::byte{0xa5});
+  });
+}
+
+TEST_F(OfferingGpus, AReceiverThatGaveUpHasWithdrawnItsOffer) {
+  options_.deadline_s = 2;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    lend(rank, around(rank, out, in, kOfLl));
+    std::memset(in, 0xa5, kOfLl);
+    meet();
+    if (rank.rank == 1) {
+      ASSERT_TRUE(post(rank, wished({recv(rank, 0, in, kOfLl)}, "direct_put")).ok());
+      EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
+      rank.finish();
+    }
+    meet();
+    if (rank.rank == 0) {
+      (void)post(rank, wished({send(rank, 1, out, kOfLl)}, "direct_put"));
+      EXPECT_FALSE(failure_of(rank).ok());
+      rank.finish();
+    }
+    meet();
+    EXPECT_EQ(in[0], std::byte{0xa5});
+  });
+}
+
+TEST_F(OfferingGpus, EndsThatDifferAreNamed) {
+  run([&](Rank& rank) {
+    if (rank.rank > 1) {
+      return;
+    }
+    std::byte* const memory = outgoing(rank);
+    const Calls calls =
+        wished({rank.rank == 0 ? send(rank, 1, memory, kOfLl) : recv(rank, 0, memory, kOfLl + 1)},
+               "direct_put");
+    ASSERT_TRUE(post(rank, calls).ok());
+    const Status status = failure_of(rank);
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+    EXPECT_EQ(status.detail().blamed_ranks, (std::vector{0, 1}));
+    rank.finish();
+  });
+}
+
+TEST_F(OfferingGpus, GiveBackAllThatTheyTook) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    lend(rank, around(rank, out, in, kOfLl));
+    post_and_meet(rank, around(rank, out, in, kOfLl));
+    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
+    EXPECT_TRUE(rank.cuda->release(out).ok());
+    EXPECT_TRUE(rank.cuda->release(in).ok());
+    rank.comm.reset();
+    EXPECT_EQ(rank.cuda->left_over(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace sennit::tests

@@ -1,0 +1,211 @@
+// FakePairsKernel, for tests without a GPU: what the kernel of sends and recvs does
+// (exec/sm/pairs_kernel.cuh), by a thread of the host for each lane.
+//
+//   rank.cuda->run_kernels(fake_pairs_kernel);   // messages that are not small, as when unaligned
+#pragma once
+
+#include "comm/device/fake_direct_kernel.hpp"
+#include "exec/sm/direct_call.hpp"
+#include "exec/sm/message_put.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace sennit::tests {
+
+// One end of a message, one block after the other.
+class FakeMessage {
+ public:
+  explicit FakeMessage(const sm::PairMessage& message)
+      : message_(message), call_(message.call), put_(message.put) {}
+
+  // False when it had to leave.
+  bool run() {
+    if (!put_.takes_part) {
+      return run_packets();
+    }
+    return message_.is_send() ? send() : receive();
+  }
+
+ private:
+  static std::uint64_t address_of(const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory);
+  }
+
+  [[nodiscard]] std::atomic_ref<std::uint64_t> offer_word(int block, int index) const {
+    return std::atomic_ref(put_.offers[std::int64_t{block} * sm::kOfferWords + index]);
+  }
+
+  bool run_packets(int block) {
+    tests::FakeDirectKernel(call_, block).run();
+    return call_.states[block].round != sm::kGivenUp;
+  }
+  bool run_packets() {
+    for (int block = 0; block < call_.blocks; ++block) {
+      if (!run_packets(block)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  template <typename Predicate>
+  bool await(Predicate is_there) {
+    while (!is_there()) {
+      std::this_thread::yield();
+      if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) != 0) {
+        return leave(sm::Trouble::kAborted);
+      }
+      const std::chrono::nanoseconds deadline(call_.deadline_ns);
+      if (deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline) {
+        call_.board->peer = static_cast<std::uint8_t>(call_.peer);
+        return leave(sm::Trouble::kDeadline);
+      }
+    }
+    return true;
+  }
+  bool leave(sm::Trouble trouble) {
+    auto none = sm::Trouble::kNone;
+    std::atomic_ref(call_.board->trouble).compare_exchange_strong(none, trouble);
+    std::atomic_ref(call_.board->abort).store(sm::kAbortedByKernel, std::memory_order_release);
+    return false;
+  }
+
+  bool send() {
+    for (int block = 0; block < call_.blocks; ++block) {
+      if (put_.messages[block] == sm::kGivenUp) {
+        return false;
+      }
+      const std::uint64_t number = put_.messages[block] + 1;
+      const bool alive = send(block, number);
+      put_.messages[block] = alive ? number : sm::kGivenUp;
+      if (!alive) {
+        return false;
+      }
+      std::atomic_ref(put_.done[block])
+          .store(sm::done_word(number, call_.fingerprint), std::memory_order_release);
+    }
+    return true;
+  }
+
+  bool send(int block, std::uint64_t number) {
+    const sm::LlFlags flags = sm::offer_flags(number, call_.fingerprint);
+    std::array<std::uint64_t, sm::kOfferWords> words{};
+    for (int i = 0; i < sm::kOfferWords; ++i) {
+      auto& word = words[static_cast<std::size_t>(i)];
+      const bool found = await([&] {
+        word = offer_word(block, i).load(std::memory_order_acquire);
+        return sm::is_offer(word, i, flags);
+      });
+      if (!found) {
+        return false;
+      }
+    }
+    const std::uint64_t offered = sm::offered_address(words[0], words[1]);
+    if (offered == 0) {
+      return run_packets(block);
+    }
+    const std::byte* const from = call_.input + call_.push[1].begin;
+    auto* const to = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(offered));
+    const std::uint64_t apart = address_of(from) ^ offered;
+    if (apart % 16 == 0) {
+      store<std::array<std::uint64_t, 2>>(from, to, block);
+    } else if (apart % 4 == 0) {
+      store<std::uint32_t>(from, to, block);
+    } else {
+      store<std::byte>(from, to, block);
+    }
+    return true;
+  }
+
+  // Byte by byte, since what a wrong share would store twice would be a race.
+  template <class T>
+  void store(const std::byte* from, std::byte* to, int block) const {
+    const sm::Cut<T> cut(address_of(from), call_.push[1].length);
+    const auto copy = [&](std::int64_t at, std::int64_t bytes) {
+      std::memcpy(to + at, from + at, static_cast<std::size_t>(bytes));
+    };
+    if (block == 0) {
+      copy(0, cut.head);
+      copy(cut.tail_at(), cut.tail);
+    }
+    constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t slice = block; slice * sm::kThreads < cut.elements; slice += call_.blocks) {
+      const std::int64_t first = slice * sm::kThreads;
+      const std::int64_t last = std::min<std::int64_t>(first + sm::kThreads, cut.elements);
+      copy(cut.head + first * kSize, (last - first) * kSize);
+    }
+  }
+
+  bool receive() {
+    std::vector<std::uint64_t> numbers;
+    for (int block = 0; block < put_.most_blocks; ++block) {
+      if (put_.messages[block] == sm::kGivenUp) {
+        return false;
+      }
+      numbers.push_back(put_.messages[block] + 1);
+    }
+    for (int block = 0; block < call_.blocks; ++block) {
+      offer(block, numbers[static_cast<std::size_t>(block)]);
+    }
+    bool alive = message_.only_waits() || run_packets();
+    for (int block = 0; block < call_.blocks && alive; ++block) {
+      const std::uint64_t number = numbers[static_cast<std::size_t>(block)];
+      alive = await([&] {
+        return std::atomic_ref(put_.done[block]).load(std::memory_order_acquire) ==
+               sm::done_word(number, call_.fingerprint);
+      });
+    }
+    for (int block = 0; block < call_.blocks && alive; ++block) {
+      put_.messages[block] = numbers[static_cast<std::size_t>(block)];
+    }
+    for (int block = 0; block < put_.most_blocks && !alive; ++block) {
+      put_.messages[block] = sm::kGivenUp;
+      offer_word(block, 0).store(0, std::memory_order_release);
+    }
+    return alive;
+  }
+
+  void offer(int block, std::uint64_t number) const {
+    const sm::LlFlags flags = sm::offer_flags(number, call_.fingerprint);
+    for (int i = 0; i < sm::kOfferWords; ++i) {
+      offer_word(block, i).store(sm::offer_word(address_of(put_.there), i, flags),
+                                 std::memory_order_release);
+    }
+  }
+
+  const sm::PairMessage& message_;
+  const sm::PairCall& call_;
+  const sm::MessagePut& put_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// For FakeCuda::run_kernels; lanes run side by side.
+inline std::function<void()> fake_pairs_kernel(const void* /*kernel*/, const void* parameters) {
+  return [pairs = *static_cast<const sm::PairCalls*>(parameters)] {
+    const auto run_lane = [&pairs](const sm::PairLanes& way, int lane) {
+      for (int chain = way.first + lane; chain < way.first + way.chains; chain += way.lanes) {
+        const auto at = static_cast<std::size_t>(chain);
+        for (int i = pairs.begin[at]; i < pairs.begin[at + 1]; ++i) {
+          if (!FakeMessage(pairs.messages[static_cast<std::size_t>(i)]).run()) {
+            return;
+          }
+        }
+      }
+    };
+    std::vector<std::jthread> lanes;
+    for (const sm::PairLanes* const way : {&pairs.sends, &pairs.recvs}) {
+      for (int lane = 0; lane < way->lanes; ++lane) {
+        lanes.emplace_back([&run_lane, way, lane] { run_lane(*way, lane); });
+      }
+    }
+  };
+}
+
+}  // namespace sennit::tests

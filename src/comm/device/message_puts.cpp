@@ -1,0 +1,91 @@
+#include "comm/device/message_puts.hpp"
+
+#include "base/log.hpp"
+
+namespace sennit {
+
+MessagePuts::MessagePuts(CudaDriver& driver, const DeviceMemory& memory, World& world)
+    : memory_(memory), world_(world) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    peers_.push_back(std::make_unique<Peer>(driver, memory));
+  }
+}
+
+MessageLine& MessagePuts::line(int rank, int peer) const {
+  return world_.device_line(rank).messages[static_cast<std::size_t>(peer)];
+}
+
+void MessagePuts::read_answer(int sender) {
+  Peer& peer = *peers_[static_cast<std::size_t>(sender)];
+  const MessageLine::Mapped& theirs = line(sender, world_.rank()).mapped;
+  // Partner: the release in map_loan_of().
+  if (peer.answered < peer.lent && theirs.number.load(std::memory_order_acquire) == peer.lent) {
+    peer.buffers.confirm(peer.lent_id, theirs.base);
+    peer.answered = peer.lent;
+  }
+}
+
+// One loan at a time: the next one waits until this one has been answered.
+void MessagePuts::lend(int sender, const BufferOffer& buffer) {
+  Peer& peer = *peers_[static_cast<std::size_t>(sender)];
+  if (peer.answered < peer.lent) {
+    return;
+  }
+  MessageLine::Loan& mine = line(world_.rank(), sender).loan;
+  mine.buffer = buffer;
+  mine.buffer.offset = 0;
+  // A new buffer often stands in the place of one that was freed.
+  mine.retired = peer.buffers.retired();
+  peer.lent_id = buffer.id;
+  // Partner: the acquire in map_loan_of().
+  mine.number.store(++peer.lent, std::memory_order_release);
+}
+
+std::byte* MessagePuts::address_at(int sender, std::byte* memory) {
+  read_answer(sender);
+  PeerBuffers& buffers = peers_[static_cast<std::size_t>(sender)]->buffers;
+  const BufferOffer buffer = buffers.offer(memory);
+  switch (buffer.state) {
+    case BufferOffer::State::kNew:
+      if (memory_.is_of_this_process(sender)) {
+        (void)buffers.retired();  // nobody has mapped them
+        buffers.confirm(buffer.id, buffer.base);
+        return memory;
+      }
+      lend(sender, buffer);
+      return nullptr;
+    case BufferOffer::State::kKnown:
+      return buffers.address_there(buffer);
+    case BufferOffer::State::kUnused:
+    case BufferOffer::State::kUnreachable:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+void MessagePuts::map_loan_of(int receiver) {
+  Peer& peer = *peers_[static_cast<std::size_t>(receiver)];
+  const MessageLine::Loan& theirs = line(receiver, world_.rank()).loan;
+  // Partner: the release in lend(). It is not written again before it has been answered.
+  const std::uint64_t number = theirs.number.load(std::memory_order_acquire);
+  if (number == peer.mapped) {
+    return;
+  }
+  for (const std::uint64_t id : theirs.retired) {
+    peer.buffers.forget_later(receiver, id);
+  }
+  peer.buffers.forget_now();
+  const Result<std::byte*> base = peer.buffers.locate(receiver, theirs.buffer);
+  if (!base.ok()) {
+    SENNIT_INFO("device",
+                "messages to {} go by packets: {}",
+                world_.describe(receiver),
+                base.status().message());
+  }
+  MessageLine::Mapped& mine = line(world_.rank(), receiver).mapped;
+  mine.base = base.ok() ? *base : nullptr;
+  mine.number.store(number, std::memory_order_release);
+  peer.mapped = number;
+}
+
+}  // namespace sennit

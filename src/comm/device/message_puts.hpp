@@ -1,0 +1,54 @@
+// MessagePuts: which buffers of a receiver its senders reach, so that kernels may store messages
+// straight there (exec/sm/message_put.hpp). Neither end waits for the other on the host:
+//
+//   1. A receiver that does not know of a sender whether it reaches the allocation of its buffer
+//      lends it: says in shared memory what it is. The message goes by packets.
+//   2. The sender maps it when it next sends to that rank, and answers where it sees it.
+//   3. The receiver reads the answer when it next receives from there. From then on its kernels
+//      offer the buffer.
+//
+// docs/decisions/0029-offered-puts.md says why.
+#pragma once
+
+#include "comm/device/peer_buffers.hpp"
+#include "comm/world.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sennit {
+
+class MessagePuts {
+ public:
+  // `memory` and `world` outlive the result.
+  MessagePuts(CudaDriver& driver, const DeviceMemory& memory, World& world);
+
+  // Where `sender` sees the memory of this rank; null: not there, or not yet.
+  std::byte* address_at(int sender, std::byte* memory);
+  // Maps what `receiver` has lent. Not while a stream captures.
+  void map_loan_of(int receiver);
+
+ private:
+  // What this rank and another have lent each other.
+  struct Peer {
+    Peer(CudaDriver& driver, const DeviceMemory& memory) : buffers(driver, memory) {}
+
+    PeerBuffers buffers;
+    std::uint64_t lent = 0;      // number of the last loan to there
+    std::uint64_t lent_id = 0;   // of its allocation
+    std::uint64_t answered = 0;  // of the last whose answer was read
+    std::uint64_t mapped = 0;    // of the last from there
+  };
+
+  [[nodiscard]] MessageLine& line(int rank, int peer) const;
+  void read_answer(int sender);
+  void lend(int sender, const BufferOffer& buffer);
+
+  const DeviceMemory& memory_;
+  World& world_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank
+};
+
+}  // namespace sennit

@@ -1,0 +1,123 @@
+#include "select/packet_choice.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sennit {
+namespace {
+
+constexpr std::int64_t kKilo = std::int64_t{1} << 10;
+constexpr std::int64_t kMega = std::int64_t{1} << 20;
+
+// What was fastest of the ways that were timed beside each other on 4 H200s, in
+// bench/results/2026-11-21-h200x4-gpu-slots.json: ll128 and slots of every collective from 1 MB to
+// 1 GB, in steps of four. A row begins at the geometric mean of the last size where another way
+// won and the first where this one did, and the first row that fits is taken.
+//
+// A broadcast of 256 KB in one hop took 5.4 us (2026-11-21-h200x4-gpu-first.json), in two hops 6.6
+// (gpu-slots); one of 1 MB 13.3 and 8.2. Rows of two ranks are from 2 H200s, in
+// bench/results/2026-11-21-h200x2-gpu.json. More than four ranks were not measured: they take slots
+// where they won for every collective of four.
+struct MeasuredWay {
+  Collective collective;
+  int up_to_ranks;
+  std::int64_t from_bytes;  // of all ranks together; of a message: of both
+  std::string_view algorithm;
+  Protocol protocol;
+};
+constexpr int kAnyRanks = 16;
+constexpr std::array kMeasured = {
+    MeasuredWay{Collective::kAllReduce, 2, 32 * kMega, "one_shot", Protocol::kSlots},
+    MeasuredWay{Collective::kAllReduce, 2, 2 * kMega, "one_shot", Protocol::kLl128},
+    MeasuredWay{Collective::kAllReduce, 4, 8 * kMega, "two_shot", Protocol::kSlots},
+    MeasuredWay{Collective::kAllReduce, kAnyRanks, 128 * kMega, "two_shot", Protocol::kSlots},
+
+    MeasuredWay{Collective::kAllGather, 2, 128 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kAllGather, 2, 2 * kMega, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kAllGather, 4, 8 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kAllGather, kAnyRanks, 128 * kMega, "direct", Protocol::kSlots},
+
+    MeasuredWay{Collective::kReduceScatter, 2, 32 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kReduceScatter, 2, 2 * kMega, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kReduceScatter, kAnyRanks, 128 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kReduceScatter, 4, 32 * kMega, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kReduceScatter, 4, 8 * kMega, "direct", Protocol::kSlots},
+
+    MeasuredWay{Collective::kAllToAll, 2, 32 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kAllToAll, 2, 2 * kMega, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kAllToAll, kAnyRanks, 128 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kAllToAll, 4, 32 * kMega, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kAllToAll, 4, 8 * kMega, "direct", Protocol::kSlots},
+
+    MeasuredWay{Collective::kBroadcast, 2, 32 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kBroadcast, 2, 8 * kMega, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kBroadcast, 2, 2 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kBroadcast, 2, 128 * kKilo, "direct", Protocol::kLl128},
+    MeasuredWay{
+        Collective::kBroadcast, kAnyRanks, 128 * kMega, "scatter_forward", Protocol::kSlots},
+    MeasuredWay{Collective::kBroadcast, 4, 512 * kKilo, "scatter_forward", Protocol::kLl128},
+    MeasuredWay{Collective::kBroadcast, 4, 128 * kKilo, "direct", Protocol::kLl128},
+
+    MeasuredWay{Collective::kSendRecv, 2, 4 * kMega, "direct", Protocol::kSlots},
+};
+
+}  // namespace
+
+std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
+  return is_cut(collective) ? bytes : bytes * ranks;
+}
+
+std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t bytes) {
+  return algorithm == "two_shot"          ? bytes / ranks
+         : algorithm == "scatter_forward" ? bytes / std::max(1, ranks - 1)
+                                          : bytes;
+}
+
+std::string_view algorithm_by_model(Collective collective,
+                                    int ranks,
+                                    std::int64_t bytes,
+                                    std::int64_t hop_bytes) {
+  switch (collective) {
+    case Collective::kAllReduce: {
+      // One-shot sends (n - 1) vectors, two-shot 2 (n - 1) / n and needs a second hop.
+      const std::int64_t more = bytes * (ranks - 1) * (ranks - 2) / ranks;
+      return more <= hop_bytes ? "one_shot" : "two_shot";
+    }
+    case Collective::kBarrier:
+      return "dissemination";
+    case Collective::kBroadcast: {
+      // Direct sends (n - 1) vectors from the root, in two hops it sends one.
+      const std::int64_t more = bytes * (ranks - 2);
+      return more <= hop_bytes ? "direct" : "scatter_forward";
+    }
+    case Collective::kReduce:
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kSendRecv:
+      return "direct";
+  }
+  return {};
+}
+
+PacketWay packets_for(Collective collective,
+                      int ranks,
+                      std::int64_t bytes,
+                      std::string_view wanted) {
+  const std::int64_t total = total_bytes(collective, ranks, bytes);
+  const auto row = std::ranges::find_if(kMeasured, [&](const MeasuredWay& way) {
+    return way.collective == collective && ranks <= way.up_to_ranks && total >= way.from_bytes &&
+           (wanted.empty() || way.algorithm == wanted);
+  });
+  if (row != kMeasured.end()) {
+    return {row->algorithm, row->protocol};
+  }
+  const std::string_view algorithm =
+      wanted.empty() ? algorithm_by_model(collective, ranks, bytes) : wanted;
+  const bool is_small = message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
+  return {algorithm, is_small ? Protocol::kLl : Protocol::kLl128};
+}
+
+}  // namespace sennit

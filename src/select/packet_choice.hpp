@@ -1,0 +1,48 @@
+// Selection for the kernels that send packets over NVLink: which algorithm and protocol a call
+// takes, as was measured, and by a model where nothing was. A pure function of what all ranks
+// share.
+#pragma once
+
+#include "schedule/plan.hpp"
+#include "types/types.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace sennit {
+
+// Of one message. Ll sends two bytes for one, and spares the wait of a whole warp for a whole
+// packet; and its small messages have a kernel of their own.
+inline constexpr std::int64_t kLlUpToBytes = 16 * 1024;
+
+// What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
+// (bench/results, `gpu-h200x4`).
+inline constexpr std::int64_t kHopBytes = 350 * 1000;
+
+struct PacketWay {
+  std::string_view algorithm;
+  Protocol protocol = Protocol::kLl;
+
+  bool operator==(const PacketWay&) const = default;
+};
+
+// What all ranks together hold in the end, of each result once. `bytes`, here and below: of the
+// whole vector for cut collectives, of one rank's part otherwise.
+std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes);
+
+// Of one message of an algorithm of one hop or two.
+std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t bytes);
+
+// One hop or two, where a second one costs as much as sending `hop_bytes`.
+std::string_view algorithm_by_model(Collective collective,
+                                    int ranks,
+                                    std::int64_t bytes,
+                                    std::int64_t hop_bytes = kHopBytes);
+
+// `wanted`: the call names its algorithm; empty: it does not.
+PacketWay packets_for(Collective collective,
+                      int ranks,
+                      std::int64_t bytes,
+                      std::string_view wanted);
+
+}  // namespace sennit

@@ -1,0 +1,135 @@
+#include "select/packet_choice.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sennit {
+namespace {
+
+constexpr std::int64_t kKilo = std::int64_t{1} << 10;
+constexpr std::int64_t kMega = std::int64_t{1} << 20;
+
+PacketWay by_size(Collective collective, int ranks, std::int64_t bytes) {
+  return packets_for(collective, ranks, bytes, {});
+}
+
+// A row of a result file, as far as kernels of packets were timed beside each other.
+struct Measured {
+  Collective collective;
+  int ranks;
+  std::int64_t bytes;  // as selection counts
+  double ll128_us;
+  double slots_us;
+};
+
+std::vector<Measured> measured_in(const std::string& file) {
+  std::ifstream text(SENNIT_RESULTS_DIR "/" + file);
+  const nlohmann::json document = nlohmann::json::parse(text);
+  std::vector<Measured> rows;
+  for (const nlohmann::json& row : document.at("rows")) {
+    const nlohmann::json& ways = row.at("engines");
+    const bool is_bound_by_the_host = row.at("mode") == "stream" && row.at("bytes") <= kMega;
+    if (!ways.contains("sennit slots") || is_bound_by_the_host) {
+      continue;
+    }
+    const auto collective = parse_collective(row.at("collective").get<std::string>());
+    if (!collective.ok()) {
+      ADD_FAILURE() << collective.status().message();
+      continue;
+    }
+    const bool is_pair = *collective == Collective::kSendRecv;
+    const int ranks = row.at("ranks").get<int>();
+    const auto bytes = row.at("bytes").get<std::int64_t>();
+    rows.push_back({.collective = *collective,
+                    .ranks = is_pair ? 2 : ranks,
+                    .bytes = is_pair || is_cut(*collective) ? bytes : bytes / ranks,
+                    .ll128_us = ways.at("sennit ll128").at("p50").get<double>(),
+                    .slots_us = ways.at("sennit slots").at("p50").get<double>()});
+  }
+  return rows;
+}
+
+TEST(PacketChoice, TakesWhatWasFasterInTheFilesThatItNames) {
+  std::vector<Measured> rows = measured_in("2026-11-21-h200x4-gpu-slots.json");
+  EXPECT_EQ(rows.size(), 36U);
+  const std::vector<Measured> of_two = measured_in("2026-11-21-h200x2-gpu.json");
+  EXPECT_EQ(of_two.size(), 38U);
+  rows.insert(rows.end(), of_two.begin(), of_two.end());
+  for (const Measured& row : rows) {
+    const Protocol faster = row.slots_us < row.ll128_us ? Protocol::kSlots : Protocol::kLl128;
+    EXPECT_EQ(by_size(row.collective, row.ranks, row.bytes).protocol, faster)
+        << name(row.collective) << " of " << row.bytes << ": ll128 " << row.ll128_us << ", slots "
+        << row.slots_us;
+  }
+}
+
+// Between two sizes that were measured, another way begins at their geometric mean.
+TEST(PacketChoice, ChangesItsWayHalfwayBetweenMeasuredSizes) {
+  const auto protocols = [](Collective collective, std::int64_t at) {
+    return std::pair(by_size(collective, 4, at - 1).protocol, by_size(collective, 4, at).protocol);
+  };
+  const std::pair slots_begin(Protocol::kLl128, Protocol::kSlots);
+  const std::pair slots_end(Protocol::kSlots, Protocol::kLl128);
+  EXPECT_EQ(protocols(Collective::kAllReduce, 8 * kMega), slots_begin);
+  EXPECT_EQ(protocols(Collective::kBroadcast, 128 * kMega), slots_begin);
+  // Of each rank's part.
+  EXPECT_EQ(protocols(Collective::kReduceScatter, 2 * kMega), slots_begin);
+  EXPECT_EQ(protocols(Collective::kReduceScatter, 8 * kMega), slots_end);
+  EXPECT_EQ(protocols(Collective::kReduceScatter, 32 * kMega), slots_begin);
+  EXPECT_EQ(by_size(Collective::kSendRecv, 2, 2 * kMega - 1).protocol, Protocol::kLl128);
+  EXPECT_EQ(by_size(Collective::kSendRecv, 2, 2 * kMega).protocol, Protocol::kSlots);
+}
+
+TEST(PacketChoice, BroadcastsInOneHopAsFarAsThatWasFaster) {
+  for (const std::int64_t bytes : {8 * kKilo, 64 * kKilo, 256 * kKilo, 512 * kKilo - 1}) {
+    EXPECT_EQ(by_size(Collective::kBroadcast, 4, bytes).algorithm, "direct") << bytes;
+  }
+  for (const std::int64_t bytes : {512 * kKilo, kMega, 1024 * kMega}) {
+    EXPECT_EQ(by_size(Collective::kBroadcast, 4, bytes).algorithm, "scatter_forward") << bytes;
+    EXPECT_EQ(by_size(Collective::kBroadcast, 2, bytes).algorithm, "direct") << bytes;
+  }
+}
+
+TEST(PacketChoice, FollowsTheModelWhereNothingWasMeasured) {
+  const PacketWay flags_by_word{"direct", Protocol::kLl};
+  const PacketWay flags_by_line{"direct", Protocol::kLl128};
+  for (const Collective collective :
+       {Collective::kReduce, Collective::kGather, Collective::kScatter, Collective::kAllGather}) {
+    EXPECT_EQ(by_size(collective, 4, kLlUpToBytes), flags_by_word);
+    EXPECT_EQ(by_size(collective, 4, kLlUpToBytes + 1), flags_by_line);
+  }
+  for (const Collective collective :
+       {Collective::kReduce, Collective::kGather, Collective::kScatter}) {
+    EXPECT_EQ(by_size(collective, 4, 1024 * kMega), flags_by_line);
+  }
+  EXPECT_EQ(by_size(Collective::kAllReduce, 4, 128 * kKilo).algorithm, "one_shot");
+  EXPECT_EQ(by_size(Collective::kAllReduce, 4, 256 * kKilo).algorithm, "two_shot");
+  EXPECT_EQ(by_size(Collective::kAllReduce, 2, 1024 * kMega).algorithm, "one_shot");
+}
+
+TEST(PacketChoice, ManyRanksTakeSlotsWhereTheyWonEverywhere) {
+  for (const int ranks : {5, 8, 16}) {
+    EXPECT_EQ(by_size(Collective::kAllReduce, ranks, 64 * kMega).protocol, Protocol::kLl128);
+    EXPECT_EQ(by_size(Collective::kAllReduce, ranks, 128 * kMega),
+              (PacketWay{"two_shot", Protocol::kSlots}));
+    EXPECT_EQ(by_size(Collective::kBroadcast, ranks, 128 * kMega),
+              (PacketWay{"scatter_forward", Protocol::kSlots}));
+  }
+}
+
+TEST(PacketChoice, KeepsTheAlgorithmThatACallNames) {
+  EXPECT_EQ(packets_for(Collective::kBroadcast, 4, 64 * kMega, "direct"),
+            (PacketWay{"direct", Protocol::kLl128}));
+  EXPECT_EQ(packets_for(Collective::kAllReduce, 4, 64 * kMega, "two_shot"),
+            (PacketWay{"two_shot", Protocol::kSlots}));
+  EXPECT_EQ(packets_for(Collective::kAllReduce, 4, 32 * kKilo, "two_shot"),
+            (PacketWay{"two_shot", Protocol::kLl}));
+}
+
+}  // namespace
+}  // namespace sennit
