@@ -1,5 +1,6 @@
-# Installation: library, headers, pkg-config file, CMake package, rank program. All find their
-# neighbours relative to themselves, so that the tree may be moved; the Python package holds it.
+# Installation: library, headers, pkg-config file, CMake package, programs of the bench. All find
+# their neighbours relative to themselves, so that the tree may be moved; the Python package holds
+# it.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
@@ -42,6 +43,12 @@ if(TARGET sennit-rank)
     PATTERN "*.py")
 endif()
 
+if(TARGET sennit-compare)
+  # What `sennit bench --executor cuda` runs.
+  set_target_properties(sennit-compare PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
+  install(TARGETS sennit-compare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
 if(SKBUILD)
   # Here the prefix is the Python package itself. A wheel holds no links: with a versioned name the
   # library would be in it three times.
@@ -52,7 +59,7 @@ endif()
 
 # All that an installation needs, and no test.
 add_custom_target(sennit_installation DEPENDS sennit sennit_nccl)
-foreach(target IN ITEMS sennit-rank sennit_python)
+foreach(target IN ITEMS sennit-rank sennit-compare sennit_python)
   if(TARGET ${target})
     add_dependencies(sennit_installation ${target})
   endif()

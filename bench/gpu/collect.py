@@ -10,14 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-MODES = ("nccl", "nccl windows")
+# The package itself needs its extension, which is not built here; this module needs nothing of it.
+sys.path.append(str(Path(__file__).resolve().parents[2] / "frontends/python/sennit/cli"))
+import gpu_rows
+
 ENGINES = ("sennit ll128", "sennit slots", "sennit put", "sennit stream")
-# Of send_recv between two ranks, or of several messages at once, and what kernels may have.
-PATTERN = ("pair", "bidirectional", "window", "sm_budget")
 
 
 def answer(*command: str) -> str:
@@ -38,30 +40,6 @@ def machine() -> dict[str, Any]:
         "gpus": [gpu[0] for gpu in gpus],
         "driver": gpus[0][1] if gpus else None,
     }
-
-
-def row(measured: dict[str, Any]) -> dict[str, Any]:
-    """A row as all result files have it."""
-    times = measured["time_us"]
-    rivals = [{"name": mode, "p50_us": times[mode]["p50"]} for mode in MODES]
-    return {
-        "collective": measured["collective"],
-        "executor": "cuda",
-        "ranks": measured["ranks"],
-        "dtype": "float32",
-        "op": "sum",
-        "bytes": measured["bytes"],
-        "mode": measured["mode"],
-        "in_place": False,
-        "samples": measured["samples"],
-        "calls_per_sample": measured["calls_per_sample"],
-        "time_us": times["sennit"],
-        "wrong": measured["wrong"],
-        "rivals": rivals,
-        "engines": {name: times[name] for name in times if name.startswith("sennit ")},
-        "rival": min(rivals, key=lambda rival: rival["p50_us"]),
-        "ratio": measured["ratio"],
-    } | {key: measured[key] for key in PATTERN if key in measured}
 
 
 def engine_times(measured: dict[str, Any]) -> str:
@@ -106,7 +84,7 @@ def main() -> None:
     parser.add_argument("rows", type=Path, nargs="+")
     arguments = parser.parse_args()
     lines = [line for file in arguments.rows for line in file.read_text().splitlines()]
-    rows = [row(json.loads(line)) for line in lines]
+    rows = [gpu_rows.row(json.loads(line)) for line in lines]
     document = {
         "schema": 1,
         "machine": machine(),

@@ -1,10 +1,7 @@
 // compare: times Sennit's collectives on GPU memory against NCCL's, in the same processes, on the
 // same GPUs, sample by sample in turn.
 //
-//   compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream [--max-bytes N]
-//           [--collective C] [--against engines|shares]
-//           [--pair 0:1 [--bidirectional yes]] [--window N]
-//           [--paths nvlink,host] [--share 10,20] [--sm-budget B]
+//   sennit-compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream   (and --help)
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
@@ -12,12 +9,12 @@
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
 // both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
-// and more also time Sennit's ways one against the other, packets with and without flags, puts
-// and copy engines, where these can run a call; with --against shares, rows of 16 MB and more (of a
-// send_recv: 1 MB) its copy engines with several shares of the message, in percent, through host
-// memory beside NVLink, or with those of --share, or over one path alone. With --sm-budget B
-// kernels have B thread blocks for each direction, Sennit's and NCCL's, and what a message has over
-// NVLink goes by such kernels.
+// and more (of a send_recv: 64 KB) also time Sennit's ways one against the other, packets with and
+// without flags, puts and copy engines, where these can run a call; with --against shares, rows of
+// 16 MB and more (of a send_recv: 1 MB) its copy engines with several shares of the message, in
+// percent, through host memory beside NVLink, or with those of --share, or over one path alone.
+// With --sm-budget B kernels have B thread blocks for each direction, Sennit's and NCCL's, and what
+// a message has over NVLink goes by such kernels.
 #include "compare_options.hpp"
 #include "compare_variants.hpp"
 #include "nccl.hpp"
@@ -43,12 +40,14 @@
 #include <iostream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
 
 using sennit_bench::kMaxRanks;
 using sennit_bench::Options;
+using sennit_bench::Rivals;
 using sennit_bench::Variant;
 
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
@@ -68,6 +67,7 @@ void require(sennit_status_t status, const char* what) {
   require(status == SENNIT_OK, std::string(what) + ": " + sennit_last_error_message());
 }
 
+constexpr int kWarmUps = 2;  // buffers are mapped in the first calls, and never in a capture
 // A sample that takes so long has come to a stand; say which, and by whose call.
 constexpr unsigned kSampleSeconds = 40;
 std::string doing;
@@ -128,23 +128,30 @@ class Rank {
   void run(const Row& row) {
     doing = row.collective + " of " + std::to_string(row.bytes) + " bytes";
     alarm(kSampleSeconds);
-    const Call ours = [&] { return sennit_call(row, plain_, {}); };
+    const Call ours = [&] {
+      return sennit_call(
+          row, plain_, {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
+    };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
     const bool has_window = row.collective == "send_recv";
     const int calls =
-        calls_per_sample(row.bytes * (has_window ? std::size_t(exchange_.window) : 1));
+        calls_per_sample(row.bytes * (has_window ? static_cast<std::size_t>(exchange_.window) : 1));
     std::vector<Timed> contestants;
     contestants.push_back(prepare("sennit", ours, calls));
-    contestants.push_back(prepare("nccl", plain, calls));
-    contestants.push_back(prepare("nccl windows", windows, calls));
+    if (options_.rivals != Rivals::kWindows) {
+      contestants.push_back(prepare("nccl", plain, calls));
+    }
+    if (options_.rivals != Rivals::kPlain) {
+      contestants.push_back(prepare("nccl windows", windows, calls));
+    }
     check(row, ours, windows);
     for (const Variant& variant : sennit_bench::variants_of(options_, row.collective, row.bytes)) {
       const Call engine = [this, &row, variant] { return sennit_call(row, plain_, variant); };
       contestants.push_back(prepare(variant.name, engine, calls));
       check(row, engine, windows);
     }
-    for (int sample = -3; sample < options_.samples; ++sample) {
+    for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
         doing = row.collective + " of " + std::to_string(row.bytes) + " bytes, " + contestant.name;
         const double us = time(contestant, calls);
@@ -192,7 +199,7 @@ class Rank {
   }
 
   void allocate() {
-    const std::size_t bytes = options_.max_bytes + 4096;
+    const std::size_t bytes = std::ranges::max(options_.sizes) + 4096;
     std::vector<float> random(std::min(bytes, kPatternBytes) / sizeof(float));
     std::mt19937 engine(static_cast<unsigned>(rank_ + 1));
     std::uniform_real_distribution<float> values(-1.0F, 1.0F);
@@ -278,9 +285,11 @@ class Rank {
   Timed prepare(const std::string& name, const Call& call, int calls) {
     Timed timed{.name = name, .call = call, .graph = nullptr, .us = {}};
     doing += ", first call of " + name;
-    require(call(), name + " failed: " + sennit_last_error_message());
-    require(cudaStreamSynchronize(stream_), "warm-up");
-    shared_.barrier(options_.ranks);
+    for (int i = 0; i < kWarmUps; ++i) {
+      require(call(), name + " failed: " + sennit_last_error_message());
+      require(cudaStreamSynchronize(stream_), "warm-up");
+      shared_.barrier(options_.ranks);
+    }
     if (options_.mode == "graph") {
       cudaGraph_t graph = nullptr;
       require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
@@ -323,6 +332,9 @@ class Rank {
 
   // Both libraries' outputs of one call on the same input.
   void check(const Row& row, const Call& ours, const Call& theirs) {
+    if (!options_.check) {
+      return;
+    }
     const bool each = row.collective == "all_gather" || row.collective == "all_to_all";
     const std::size_t n = row.count * (each ? static_cast<std::size_t>(options_.ranks) : 1);
     for (float* recv : {registered_.recv, plain_.recv}) {
@@ -371,7 +383,8 @@ class Rank {
     for (int r = 0; r < options_.ranks; ++r) {
       wrong += shared_.wrong[r];
     }
-    const double rival = std::min(p50[1], p50[2]);
+    // Ours stands first, then NCCL in one mode or in both.
+    const double rival = options_.rivals == Rivals::kBoth ? std::min(p50[1], p50[2]) : p50[1];
     Json line{{"collective", row.collective},
               {"ranks", options_.ranks},
               {"bytes", row.bytes},
@@ -379,7 +392,7 @@ class Rank {
               {"calls_per_sample", calls},
               {"samples", options_.samples},
               {"time_us", times},
-              {"wrong", wrong},
+              {"wrong", options_.check ? Json(wrong) : Json(nullptr)},
               {"rival_us", rival},
               {"ratio", rival / p50[0]}};
     if (row.collective == "send_recv" && (options_.pair_from >= 0 || options_.window > 1)) {
@@ -390,7 +403,22 @@ class Rank {
     if (options_.sm_budget > 0) {
       line["sm_budget"] = options_.sm_budget;
     }
+    if (options_.rivals != Rivals::kBoth) {
+      line["registered"] = options_.rivals == Rivals::kWindows;
+    }
+    add_wishes(line);
     std::cout << line.dump() << '\n' << std::flush;
+  }
+
+  void add_wishes(nlohmann::ordered_json& line) const {
+    const std::pair<const char*, const std::string*> wishes[] = {{"algorithm", &options_.algorithm},
+                                                                 {"paths", &options_.path},
+                                                                 {"protocol", &options_.protocol}};
+    for (const auto& [name, wish] : wishes) {
+      if (!wish->empty()) {
+        line[name] = *wish;
+      }
+    }
   }
 
   const Options& options_;
@@ -415,7 +443,7 @@ std::vector<Row> rows_of(const Options& options) {
     }
     const std::string name = collective;
     const bool parts = name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
-    for (std::size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
+    for (const std::size_t bytes : options.sizes) {
       const std::size_t elements = bytes / sizeof(float);
       rows.push_back(
           {name, bytes, parts ? elements / static_cast<std::size_t>(options.ranks) : elements});
@@ -462,7 +490,7 @@ int main(int argc, char** argv) {
     int status = 0;
     wait(&status);
     if (status != 0 && worst == 0) {
-      worst = 3;
+      worst = WIFEXITED(status) ? WEXITSTATUS(status) : 3;
       for (const pid_t child : children) {
         kill(child, SIGKILL);  // they would wait for the one that failed; it has said why
       }

@@ -1,19 +1,74 @@
 #include "compare_options.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <sstream>
 
 namespace sennit_bench {
 namespace {
 
+constexpr int kBadUsage = 2;
+constexpr const char* kHelp =
+    R"(sennit-compare times Sennit on GPUs beside NCCL, and prints JSON.
+
+  --nccl FILE            NCCL's library, libnccl.so.2
+  --ranks N              2 to 16; default: 4
+  --collective NAME      all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send_recv;
+                         default: all of them
+  --mode graph|stream    how calls are made; default: graph
+  --sizes N,N...         bytes of the total buffer; else
+  --min-bytes N          from here, times 4 each; default: 256
+  --max-bytes N          to here; default: 16777216
+  --samples N            timed batches of calls; default: 21
+  --warmup N             batches before them; default: 3
+  --check yes|no         compare outputs with NCCL's; default: yes
+  --registered yes|no    beside NCCL's symmetric windows alone, or without them; default: both
+  --algorithm NAME       of Sennit's own calls, as are
+  --path NAME            nvlink, host, nvlink+host or nvlink+host:8 (percent through the host), and
+  --protocol NAME        ll, ll128, slots, direct_put or direct_get; default: its choice
+  --against NAME         further ways of Sennit: engines or shares
+  --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
+  --share N,N...         the shares, in percent through host memory
+  --pair A:B             send_recv from rank A to B alone
+  --bidirectional yes|no and back
+  --window N             send_recv: N messages at once, 1 to 64
+  --sm-budget N          thread blocks of Sennit's and NCCL's kernels for each direction, 1 to 128
+)";
+
 void require(bool good, const std::string& what) {
   if (!good) {
     std::cerr << "compare: " << what << '\n';
-    std::exit(3);
+    std::exit(kBadUsage);
   }
+}
+
+template <typename Number>
+Number number_of(const std::string& flag, const std::string& text) {
+  Number number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  require(error == std::errc() && last == end, flag + " takes a number, not '" + text + "'");
+  return number;
+}
+
+template <typename Number>
+std::vector<Number> numbers_of(const std::string& flag, const std::string& text) {
+  std::vector<Number> numbers;
+  std::istringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    numbers.push_back(number_of<Number>(flag, one));
+  }
+  return numbers;
+}
+
+bool is_yes(const std::string& flag, const std::string& text) {
+  require(text == "yes" || text == "no", flag + " takes: yes, no");
+  return text == "yes";
 }
 
 constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
@@ -32,12 +87,114 @@ std::vector<int> shares_of(const std::string& paths, const std::string& wanted, 
                : std::vector(std::begin(kShares), std::end(kShares));
   }
   std::vector<int> shares{0};  // what the others are measured against
-  std::istringstream list(wanted);
-  for (std::string share; std::getline(list, share, ',');) {
-    shares.push_back(std::stoi(share));
-    require(shares.back() > 0 && shares.back() <= 100, "--share is 1 to 100, in percent");
+  for (const int share : numbers_of<int>("--share", wanted)) {
+    require(share > 0 && share <= 100, "--share is 1 to 100, in percent");
+    shares.push_back(share);
   }
   return shares;
+}
+
+// What the command line says before it is made sense of.
+struct Words {
+  Options options;
+  std::string paths = "nvlink,host";
+  std::string share;
+  std::size_t min_bytes = 256;
+  std::size_t max_bytes = std::size_t{16} << 20;
+};
+
+using Setter = std::function<void(const std::string& flag, const std::string& value)>;
+
+Setter into(std::string& target) {
+  return [&target](const std::string& /*flag*/, const std::string& value) { target = value; };
+}
+
+template <typename Number>
+Setter into(Number& target) {
+  return [&target](const std::string& flag, const std::string& value) {
+    target = number_of<Number>(flag, value);
+  };
+}
+
+Setter into(bool& target) {
+  return [&target](const std::string& flag, const std::string& value) {
+    target = is_yes(flag, value);
+  };
+}
+
+void set_pair(Options& options, const std::string& flag, const std::string& value) {
+  const std::size_t colon = value.find(':');
+  require(colon != std::string::npos, flag + " takes two ranks, like 0:1");
+  options.pair_from = number_of<int>(flag, value.substr(0, colon));
+  options.pair_to = number_of<int>(flag, value.substr(colon + 1));
+}
+
+std::map<std::string, Setter> setters_of(Words& words) {
+  Options& options = words.options;
+  return {
+      {"--ranks", into(options.ranks)},
+      {"--nccl", into(options.nccl)},
+      {"--mode", into(options.mode)},
+      {"--collective", into(options.collective)},
+      {"--algorithm", into(options.algorithm)},
+      {"--path", into(options.path)},
+      {"--protocol", into(options.protocol)},
+      {"--against", into(options.against)},
+      {"--registered",
+       [&options](const std::string& flag, const std::string& value) {
+         options.rivals = is_yes(flag, value) ? Rivals::kWindows : Rivals::kPlain;
+       }},
+      {"--pair",
+       [&options](const std::string& flag, const std::string& value) {
+         set_pair(options, flag, value);
+       }},
+      {"--bidirectional", into(options.bidirectional)},
+      {"--window", into(options.window)},
+      {"--paths", into(words.paths)},
+      {"--share", into(words.share)},
+      {"--sm-budget", into(options.sm_budget)},
+      {"--sizes",
+       [&options](const std::string& flag, const std::string& value) {
+         options.sizes = numbers_of<std::size_t>(flag, value);
+       }},
+      {"--min-bytes", into(words.min_bytes)},
+      {"--max-bytes", into(words.max_bytes)},
+      {"--samples", into(options.samples)},
+      {"--warmup", into(options.warmup)},
+      {"--check", into(options.check)},
+  };
+}
+
+Words read_words(int argc, char** argv) {
+  Words words;
+  const std::map<std::string, Setter> setters = setters_of(words);
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (flag == "--help") {
+      std::cout << kHelp;
+      std::exit(0);
+    }
+    const auto setter = setters.find(flag);
+    require(setter != setters.end(), "unknown option " + flag + "; see --help");
+    require(i + 1 < argc, flag + " takes a value");
+    setter->second(flag, argv[i + 1]);
+  }
+  return words;
+}
+
+void check_options(const Options& options) {
+  require(options.ranks >= 2 && options.ranks <= kMaxRanks, "--ranks is 2 to 16");
+  require(options.mode == "graph" || options.mode == "stream", "--mode takes: graph, stream");
+  require(options.against.empty() || options.against == "engines" || options.against == "shares",
+          "--against takes: engines, shares");
+  require(options.pair_from < options.ranks && options.pair_to < options.ranks &&
+              (options.pair_from < 0 || options.pair_from != options.pair_to),
+          "--pair takes two different ranks");
+  require(options.window >= 1 && options.window <= kMaxWindow, "--window is 1 to 64");
+  require(options.sm_budget >= 0 && options.sm_budget <= 128, "--sm-budget is 1 to 128 blocks");
+  require(options.samples >= 1 && options.warmup >= 0,
+          "--samples is 1 or more, --warmup 0 or more");
+  require(!options.sizes.empty(), "there is no size from --min-bytes to --max-bytes");
 }
 
 }  // namespace
@@ -66,58 +223,15 @@ Exchange exchange_of(const Options& options, int rank) {
 }
 
 Options parse_options(int argc, char** argv) {
-  Options options;
-  std::string paths = "nvlink,host";
-  std::string share;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const std::string value = argv[i + 1];
-    if (flag == "--ranks") {
-      options.ranks = std::stoi(value);
-    } else if (flag == "--nccl") {
-      options.nccl = value;
-    } else if (flag == "--mode") {
-      options.mode = value;
-    } else if (flag == "--collective") {
-      options.collective = value;
-    } else if (flag == "--algorithm") {
-      options.algorithm = value;
-    } else if (flag == "--against") {
-      require(value == "engines" || value == "shares", "--against takes: engines, shares");
-      options.against = value;
-    } else if (flag == "--pair") {
-      const std::size_t colon = value.find(':');
-      require(colon != std::string::npos, "--pair takes two ranks, like 0:1");
-      options.pair_from = std::stoi(value.substr(0, colon));
-      options.pair_to = std::stoi(value.substr(colon + 1));
-    } else if (flag == "--bidirectional") {
-      require(value == "yes" || value == "no", "--bidirectional takes: yes, no");
-      options.bidirectional = value == "yes";
-    } else if (flag == "--window") {
-      options.window = std::stoi(value);
-    } else if (flag == "--paths") {
-      paths = value;
-    } else if (flag == "--share") {
-      share = value;
-    } else if (flag == "--sm-budget") {
-      options.sm_budget = std::stoi(value);
-    } else if (flag == "--min-bytes") {
-      options.min_bytes = std::stoull(value);
-    } else if (flag == "--max-bytes") {
-      options.max_bytes = std::stoull(value);
-    } else if (flag == "--samples") {
-      options.samples = std::stoi(value);
-    } else {
-      require(false, "unknown option " + flag);
+  const Words words = read_words(argc, argv);
+  Options options = words.options;
+  if (options.sizes.empty()) {
+    for (std::size_t bytes = words.min_bytes; bytes <= words.max_bytes; bytes *= 4) {
+      options.sizes.push_back(bytes);
     }
   }
-  require(options.ranks >= 2 && options.ranks <= kMaxRanks, "--ranks is 2 to 16");
-  require(options.pair_from < options.ranks && options.pair_to < options.ranks &&
-              (options.pair_from < 0 || options.pair_from != options.pair_to),
-          "--pair takes two different ranks");
-  require(options.window >= 1 && options.window <= kMaxWindow, "--window is 1 to 64");
-  require(options.sm_budget >= 0 && options.sm_budget <= 128, "--sm-budget is 1 to 128 blocks");
-  options.shares = shares_of(paths, share, options.sm_budget > 0);
+  check_options(options);
+  options.shares = shares_of(words.paths, words.share, options.sm_budget > 0);
   return options;
 }
 

@@ -12,13 +12,20 @@ namespace sennit_bench {
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxWindow = 64;
 
+// Which of NCCL's modes ours is compared with: on memory of cudaMalloc, or on symmetric windows.
+enum class Rivals { kBoth, kPlain, kWindows };
+
 struct Options {
   int ranks = 4;
   std::string nccl;
   std::string mode = "graph";
   std::string collective;  // empty: all
-  std::string algorithm;   // of the collective; empty: Sennit's choice
-  std::string against;     // what of Sennit is timed as well: engines, shares; empty: nothing
+  // What Sennit's own calls wish for; empty: its choice.
+  std::string algorithm;
+  std::string path;
+  std::string protocol;
+  std::string against;  // what of Sennit is timed as well: engines, shares; empty: nothing
+  Rivals rivals = Rivals::kBoth;
   // Of send_recv: sender and receiver; negative: all ranks, each to the next.
   int pair_from = -1;
   int pair_to = -1;
@@ -27,9 +34,10 @@ struct Options {
   // Percent through host memory that --against shares tries.
   std::vector<int> shares;
   int sm_budget = 0;  // thread blocks that kernels may have, Sennit's and NCCL's; 0: as they come
-  std::size_t min_bytes = 256;
-  std::size_t max_bytes = std::size_t{16} << 20;
+  std::vector<std::size_t> sizes;  // in bytes of the total buffer
   int samples = 21;
+  int warmup = 3;
+  bool check = true;
 };
 
 // Exits with a message where they make no sense.

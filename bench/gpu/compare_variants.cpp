@@ -4,6 +4,7 @@ namespace sennit_bench {
 namespace {
 
 constexpr std::size_t kEnginesFromBytes = std::size_t{1} << 20;
+constexpr std::size_t kMessageEnginesFromBytes = std::size_t{64} << 10;
 // A collective's share is cut into as many blocks as there are ranks, that of a message is not.
 constexpr std::size_t kSharesFromBytes = std::size_t{16} << 20;
 constexpr std::size_t kMessageSharesFromBytes = std::size_t{1} << 20;
@@ -16,16 +17,16 @@ bool runs_on_copy_engines(const std::string& collective) {
          is_message(collective);
 }
 
-void add_kernels(std::vector<Variant>& found) {
+void add_kernels(const std::string& collective, std::vector<Variant>& found) {
   found.push_back({"sennit ll128", "nvlink", "ll128"});
   found.push_back({"sennit slots", "nvlink", "slots"});
+  if (runs_on_copy_engines(collective)) {
+    found.push_back({"sennit put", "nvlink", "direct_put"});
+  }
 }
 
 void add_engines(const std::string& collective, std::vector<Variant>& found) {
-  add_kernels(found);
-  if (runs_on_copy_engines(collective) && !is_message(collective)) {
-    found.push_back({"sennit put", "nvlink", "direct_put"});
-  }
+  add_kernels(collective, found);
   if (runs_on_copy_engines(collective)) {
     found.push_back({"sennit stream", "nvlink", "direct_get"});
   }
@@ -38,7 +39,7 @@ void add_shares(const Options& options,
                 std::vector<Variant>& found) {
   const bool by_kernels = is_message(collective) && options.sm_budget > 0;
   if (is_message(collective)) {
-    add_kernels(found);
+    add_kernels(collective, found);
   }
   for (const int share : options.shares) {
     const std::string text = std::to_string(share);
@@ -47,7 +48,7 @@ void add_shares(const Options& options,
     } else if (!by_kernels) {
       found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
     } else if (share > 0) {
-      found.push_back({"sennit sm share " + text, "nvlink+host:" + text, "slots"});
+      found.push_back({"sennit sm share " + text, "nvlink+host:" + text, "direct_put"});
     }
   }
 }
@@ -58,11 +59,13 @@ std::vector<Variant> variants_of(const Options& options,
                                  const std::string& collective,
                                  std::size_t bytes) {
   std::vector<Variant> found;
-  if (options.against == "engines" && bytes >= kEnginesFromBytes) {
+  const bool message = is_message(collective);
+  const std::size_t engines_from = message ? kMessageEnginesFromBytes : kEnginesFromBytes;
+  if (options.against == "engines" && bytes >= engines_from) {
     add_engines(collective, found);
   }
-  const std::size_t from = is_message(collective) ? kMessageSharesFromBytes : kSharesFromBytes;
-  if (options.against == "shares" && bytes >= from && runs_on_copy_engines(collective)) {
+  const std::size_t shares_from = message ? kMessageSharesFromBytes : kSharesFromBytes;
+  if (options.against == "shares" && bytes >= shares_from && runs_on_copy_engines(collective)) {
     add_shares(options, collective, found);
   }
   return found;

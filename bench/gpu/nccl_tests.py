@@ -32,6 +32,7 @@ REDUCTIONS = ("all_reduce", "reduce", "reduce_scatter")
 SIZES = ["-b", "8", "-e", "128M", "-f", "16", "-n", "20", "-w", "5"]
 FEW = ["-b", "1", "-e", "16M", "-f", "4096", "-n", "2", "-w", "1"]
 RUN_LIMIT_S = 40
+TABLE_COLUMNS = 13
 SHARE = re.compile(r"ends: (\d+) calls of (\d+) bytes ran on Sennit, (\d+) were passed on")
 
 
@@ -138,6 +139,18 @@ def ran_as_named(run: Run, answers: dict[str, Any]) -> bool:
     return shares["ours"][key] > 0 and not any(any(share.values()) for share in others)
 
 
+def rows_that_are_wrong(text: str) -> Iterator[str]:
+    """Those that tell of wrong elements.
+
+    The table has size, count, type, operator and root, and for each place time, two bandwidths and
+    the number of wrong elements.
+    """
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) == TABLE_COLUMNS and any(fields[i] not in ("0", "N/A") for i in (8, 12)):
+            yield line
+
+
 def wrong(rows: list[dict[str, Any]]) -> float:
     """Wrong elements of all rows, which programs do not count in place where they cannot run so."""
     places = [row.get(place) or {} for row in rows for place in ("out_of_place", "in_place")]
@@ -177,7 +190,9 @@ def compare(arguments: argparse.Namespace, run: Run, scratch: Path) -> dict[str,
     if not result["passed"]:
         result["exit_code"] = ours["code"]
         result["wrong"] = wrong(ours["rows"])
-        result["output"] = ours["output"][-1500:]
+        result["output"] = (
+            "\n".join(rows_that_are_wrong(ours["output"]))[:1500] + (ours["output"][-1500:])
+        )
     if run.timed:
         theirs = times(answers["nvidia"]["rows"])
         result["nvidia_passed"] = answers["nvidia"]["code"] == 0

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sennit.cli import bench_against, bench_document, launcher, names, plot, rivals
+from sennit.cli import bench_against, bench_document, bench_gpu, launcher, names, plot, rivals
 from sennit.cli.against_table import AgainstTable, summarize
-from sennit.cli.bench_options import bench_options
+from sennit.cli.bench_options import bench_options, refuse_pair_beyond
 from sennit.cli.bench_table import BenchTable
 from sennit.cli.failure import EXIT_DONE, EXIT_RANK_FAILED, EXIT_WRONG, Failure, missing
 from sennit.cli.output import Output, json_option
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sennit.cli.ranks import Start
 
 _DEFAULT_RANKS_MAX = 8
+_PROTOCOLS = ("slots", "direct")
 
 
 @click.command("bench")
@@ -46,46 +47,63 @@ def command(
     Sizes are the bytes of the total buffer, rounded up to a whole element on every rank. Under
     torchrun, mpirun or srun the ranks are those of the job, else new processes.
 
+    With --executor cuda there is a rank a GPU, and NCCL is timed in the same processes, in turns.
+
     `sennit bench ddp` trains neural networks instead.
     """
-    _refuse_what_is_missing(options)
+    place = launcher.place_in_job(os.environ)
+    on_gpus = options["executor"] == "cuda"
+    if on_gpus:
+        bench_gpu.refuse_what_is_not_meant(options, place)
+    else:
+        _refuse_what_is_missing(options)
     if plot_file is not None:
         plot.require_matplotlib()
-    place = launcher.place_in_job(os.environ)
-    ranks = _rank_count(ranks, place)
-    if options["pair"] is not None and max(options["pair"]) >= ranks:
-        raise click.UsageError(f"--pair names a rank that {ranks} ranks do not have")
-    orders = list(_work_orders(options, ranks))
     output = Output(json_file) if place is None or place.rank == 0 else None
-    if options["against"]:
-        rows = _measure_against(orders, options, place, ranks, output)
+    if on_gpus and output is not None:
+        found = bench_gpu.measure(options, ranks, output, _progress)
     else:
-        starts = own_starts(ranks) if place is None else start_in_place(place)
-        rows = _measure({"orders": orders}, starts, BenchTable, output)
+        found = {"rows": _measure_on_host(options, ranks, place, output)}
+    rows = found["rows"]
     if output is not None:
-        output.write_json(bench_document.document(rows))
+        output.write_json(bench_document.document(rows) | found)
         if plot_file is not None:
             plot.save_plot(plot_file, rows)
     return EXIT_WRONG if any(_wrong(row) for row in rows) else EXIT_DONE
 
 
 def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
-    if options["executor"] == "cuda":
-        raise missing(
-            "--executor cuda needs a build with CUDA; this one moves host memory only",
-            "use --executor host",
-        )
-    if options["mode"] != "call":
+    for name in bench_gpu.ONLY_HERE:
+        if options[name] not in (None, ()):
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --executor cuda")
+    if options["protocol"] not in (None, *_PROTOCOLS):
+        raise click.UsageError(f"--protocol of host ranks is {' or '.join(_PROTOCOLS)}")
+    if options["mode"] not in (None, "call"):
         raise missing(
             f"--mode {options['mode']} needs a CUDA device and a build with CUDA",
-            "use --mode call",
+            "use --mode call, or --executor cuda where there is a GPU",
         )
     for rival in options["against"]:
         if rival not in rivals.MEMBERS:
             raise missing(
                 f"--against {rival}: this build has no adapter for the rival {rival}",
-                f"name one of {', '.join(rivals.MEMBERS)}, or leave --against out",
+                f"name one of {', '.join(rivals.MEMBERS)}; nccl is timed with --executor cuda",
             )
+
+
+def _measure_on_host(
+    options: Mapping[str, Any],
+    ranks: int | None,
+    place: launcher.Place | None,
+    output: Output | None,
+) -> list[dict[str, Any]]:
+    ranks = _rank_count(ranks, place)
+    refuse_pair_beyond(ranks, options["pair"])
+    orders = list(_work_orders(options, ranks))
+    if options["against"]:
+        return _measure_against(orders, options, place, ranks, output)
+    starts = own_starts(ranks) if place is None else start_in_place(place)
+    return _measure({"orders": orders}, starts, BenchTable, output)
 
 
 def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:

@@ -33,6 +33,27 @@ def _parse_pair(ctx: click.Context, param: click.Parameter, value: str | None) -
     return [int(end) for end in ends]
 
 
+def _parse_shares(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    shares = value.split(",")
+    if not all(share.isdigit() and 1 <= int(share) <= 100 for share in shares):
+        raise click.BadParameter(
+            f"{value!r} is not percent from 1 to 100, like 6 or 4,8", ctx, param
+        )
+    return tuple(int(share) for share in shares)
+
+
+def refuse_pair_beyond(ranks: int, pair: list[int] | None) -> None:
+    """Refuse a pair that has a rank which is not there.
+
+    Raises:
+        click.UsageError: It has.
+    """
+    if pair is not None and max(pair) >= ranks:
+        raise click.UsageError(f"--pair names a rank that {ranks} ranks do not have")
+
+
 _OPTIONS = (
     click.argument(
         "collectives",
@@ -127,7 +148,7 @@ _OPTIONS = (
         "--ranks",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Default: one a core, at least 2, at most 8.",
+        help="Default: one a core, at least 2, at most 8; with --executor cuda all GPUs.",
     ),
     click.option(
         "--executor",
@@ -142,9 +163,26 @@ _OPTIONS = (
     click.option(
         "--paths",
         metavar="NAMES",
-        help="Only this path: shm or cma; or both: shm,cma (see SENNIT_PATH_POLICY).",
+        help="Only this path: shm or cma; or both: shm,cma (see SENNIT_PATH_POLICY). GPUs: nvlink, "
+        "host; or both.",
     ),
-    click.option("--protocol", type=click.Choice(["slots", "direct"]), help="Default: chosen."),
+    click.option(
+        "--share",
+        callback=_parse_shares,
+        metavar="N[,N]...",
+        help="GPUs: percent through host memory beside NVLink; several with --against shares.",
+    ),
+    click.option(
+        "--sm-budget",
+        type=click.IntRange(min=1, max=128),
+        metavar="N",
+        help="GPUs: thread blocks of kernels for each direction, Sennit's and NCCL's.",
+    ),
+    click.option(
+        "--protocol",
+        type=click.Choice(["slots", "direct", "ll", "ll128", "direct_put", "direct_get"]),
+        help="slots or direct; GPUs: all but direct. Default: chosen.",
+    ),
     click.option(
         "--tile-bytes",
         callback=parse_size,
@@ -155,15 +193,19 @@ _OPTIONS = (
     click.option(
         "--mode",
         type=click.Choice(["call", "graph", "stream"]),
-        default="call",
-        show_default=True,
-        help="How calls are made.",
+        help="How calls are made; GPUs: graph or stream.  [default: call, on GPUs graph]",
+    ),
+    click.option(
+        "--registered/--no-registered",
+        default=None,
+        help="GPUs: beside NCCL on symmetric windows alone, or without them.  [default: both]",
     ),
     click.option(
         "--against",
         multiple=True,
         metavar="NAME",
-        help="Measure a rival in the same run: mpi (all that are here), mpich, openmpi, gloo.",
+        help="Measure a rival in the same run: mpi (all that are here), mpich, openmpi, gloo. "
+        "GPUs: nccl (always), and of Sennit's own ways shares or engines.",
     ),
     click.option(
         "--seed", type=int, metavar="N", default=1, show_default=True, help="Of the data."

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sennit import _core
+from sennit.cli import compare_program
 from sennit.cli.failure import EXIT_DONE, EXIT_MISSING, Failure
 from sennit.cli.output import Output, json_option
 from sennit.cli.ranks import rank_program
@@ -45,9 +46,9 @@ class Check:
     remedy: str
 
 
-def _has_rank_program() -> bool:
+def _finds(look: Callable[[], object]) -> bool:
     try:
-        rank_program()
+        look()
     except Failure:
         return False
     return True
@@ -74,14 +75,6 @@ def _may_trace_siblings() -> bool:
     return os.geteuid() == 0 or not scope.exists() or scope.read_text().strip() == "0"
 
 
-def _has_mpi_rival() -> bool:
-    try:
-        mpi.find(mpi.NAMES)
-    except Failure:
-        return False
-    return True
-
-
 def _has_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
@@ -99,7 +92,7 @@ _CHECKS = (
         "rank program",
         "sennit bench",
         True,
-        _has_rank_program,
+        lambda: _finds(rank_program),
         "pip install --force-reinstall .",
     ),
     Check(
@@ -166,10 +159,17 @@ _CHECKS = (
         "pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt",
     ),
     Check(
-        "NCCL",
-        "sennit bench --against nccl",
+        "sennit-compare",
+        "sennit bench --executor cuda",
         False,
-        lambda: ctypes.util.find_library("nccl") is not None or _has_module("nvidia.nccl"),
+        lambda: _finds(compare_program.find_program),
+        "pip install --force-reinstall .",
+    ),
+    Check(
+        "NCCL",
+        "sennit bench --executor cuda",
+        False,
+        lambda: _finds(compare_program.find_nccl),
         "pip install nvidia-nccl-cu13",
     ),
     Check(
@@ -183,7 +183,7 @@ _CHECKS = (
         "MPICH or Open MPI in a prefix",
         "sennit bench --against mpi",
         False,
-        _has_mpi_rival,
+        lambda: _finds(lambda: mpi.find(mpi.NAMES)),
         "make rivals",
     ),
     Check(

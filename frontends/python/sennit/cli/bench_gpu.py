@@ -1,0 +1,246 @@
+"""`sennit bench --executor cuda`: the same options in the words of sennit-compare."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sennit import _core
+from sennit.cli import compare_program, gpu_rows, names
+from sennit.cli.bench_options import refuse_pair_beyond
+from sennit.cli.failure import EXIT_RANK_FAILED, Failure, missing
+from sennit.cli.gpu_table import GpuTable
+from sennit.cli.sizes import sweep
+from sennit.cli.tools import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from sennit.cli import launcher
+    from sennit.cli.output import Output
+
+    Progress = Callable[[Output, dict[str, Any]], AbstractContextManager[Callable[[], None]]]
+
+ONLY_HERE = ("registered", "share", "sm_budget")
+"""Options that host ranks do not have."""
+_COLLECTIVES = (
+    *("all_reduce", "all_gather", "reduce_scatter"),
+    *("all_to_all", "broadcast", "send_recv"),
+)
+_PROTOCOLS = ("ll", "ll128", "slots", "direct_put", "direct_get")
+_OTHER_WAYS = ("shares", "engines")  # of Sennit, which --against names beside nccl
+_MODES = ("graph", "stream")
+_PATHS = ("nvlink", "host", "nvlink,host")
+_RANKS_MIN, _RANKS_MAX = 2, 16
+_ELEMENT_BYTES = 4
+# The values that these options have here, the first of them by default.
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "dtype": ("float32",),
+    "op": ("sum",),
+    "root": (None, 0),
+    "tile_bytes": (None,),
+    "in_place": (False,),
+    "seed": (1,),
+    "max_seconds": (None,),
+    "pin": (True,),
+    "cycles": (1,),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What there has to be.
+
+    Attributes:
+        program: sennit-compare.
+        nccl: The rival's library.
+        nccl_version: Of it.
+    """
+
+    program: Path
+    nccl: str
+    nccl_version: str
+
+
+def refuse_what_is_not_meant(options: Mapping[str, Any], place: launcher.Place | None) -> None:
+    """Refuse options that say nothing to GPU ranks.
+
+    Raises:
+        click.UsageError: There is such a one.
+    """
+    if place is not None:
+        raise click.UsageError(
+            f"--executor cuda starts a process a GPU itself; do not use {place.launcher}"
+        )
+    for name, values in _FIXED.items():
+        if options[name] not in values:
+            words = f"--{name.replace('_', '-')} {options[name]}"
+            raise click.UsageError(
+                f"{words} is for --executor host; GPU ranks are timed with "
+                f"{' or '.join(str(value) for value in values if value is not None) or 'none'}"
+            )
+    for collective in options["collectives"]:
+        _expect_one_of(collective, _COLLECTIVES, "--executor cuda times")
+    _expect_one_of(options["mode"] or _MODES[0], _MODES, "--mode of GPU ranks is")
+    _expect_one_of(options["protocol"] or _PROTOCOLS[0], _PROTOCOLS, "--protocol of GPU ranks is")
+    _expect_one_of(options["paths"] or _PATHS[0], _PATHS, "--paths of GPU ranks are")
+    for rival in options["against"]:
+        _expect_one_of(rival, ("nccl", *_OTHER_WAYS), "--against on GPU ranks takes")
+    if len(_other_ways(options)) > 1:
+        raise click.UsageError("--against takes shares or engines, not both")
+    _refuse_shares_of_nothing(options)
+    is_of_messages = options["pair"] is not None or options["window"] != 1
+    if is_of_messages and "send_recv" not in options["collectives"]:
+        raise click.UsageError("--pair and --window are for send_recv")
+    if options["bidirectional"] and options["pair"] is None:
+        raise click.UsageError(
+            "--bidirectional needs --pair: without it each rank sends to the next"
+        )
+
+
+def _expect_one_of(value: str, allowed: tuple[str, ...], words: str) -> None:
+    if value not in allowed:
+        raise click.UsageError(f"{words} {', '.join(allowed)}; not {value}")
+
+
+def _refuse_shares_of_nothing(options: Mapping[str, Any]) -> None:
+    if not options["share"]:
+        return
+    if options["paths"] not in (None, "nvlink,host"):
+        raise click.UsageError("--share needs --paths nvlink,host")
+    if len(options["share"]) > 1 and "shares" not in options["against"]:
+        raise click.UsageError("several of --share are compared by --against shares")
+
+
+def _other_ways(options: Mapping[str, Any]) -> list[str]:
+    return [way for way in _OTHER_WAYS if way in options["against"]]
+
+
+def _rank_count(ranks: int | None) -> int:
+    """The ranks that were asked for; else all GPUs.
+
+    Raises:
+        Failure: This machine has too few.
+    """
+    machine = ask(_core.tool_machine)
+    gpus = len(machine["gpus"])
+    wanted = ranks or max(_RANKS_MIN, min(gpus, _RANKS_MAX))
+    if not _RANKS_MIN <= wanted <= _RANKS_MAX:
+        raise click.UsageError(f"--ranks of GPUs is {_RANKS_MIN} to {_RANKS_MAX}; not {wanted}")
+    if gpus < wanted:
+        found = f"this machine has {gpus}" if gpus else str(machine["gpu_note"] or "there is none")
+        raise missing(
+            f"--executor cuda needs a GPU a rank, {wanted} of them: {found}",
+            "use --executor host, or a machine where nvidia-smi -L lists so many",
+        )
+    return wanted
+
+
+def _find_place() -> Place:
+    """The program and the rival.
+
+    Raises:
+        Failure: One is not here.
+    """
+    program = compare_program.find_program()
+    nccl = compare_program.find_nccl()
+    return Place(program, nccl, compare_program.nccl_version(nccl))
+
+
+def _work_orders(options: Mapping[str, Any], ranks: int) -> Iterator[dict[str, Any]]:
+    """One for each collective, for tables and for the program."""
+    for collective in options["collectives"] or ("all_reduce",):
+        quantum = _ELEMENT_BYTES * (ranks if collective in names.PER_RANK else 1)
+        check = options["check"] if options["check_count"] is None else options["check_count"] > 0
+        yield {
+            **options,
+            "collective": collective,
+            "ranks": ranks,
+            "mode": options["mode"] or _MODES[0],
+            "sizes": sweep(options["begin"], options["end"], options["factor"], quantum),
+            "check": check,
+        }
+
+
+def arguments_of(order: Mapping[str, Any], nccl: str) -> list[str]:
+    """A work order in the words of the program."""
+    words = {
+        "--nccl": nccl,
+        "--collective": order["collective"],
+        "--ranks": order["ranks"],
+        "--mode": order["mode"],
+        "--sizes": ",".join(str(size) for size in order["sizes"]),
+        "--samples": order["iterations"],
+        "--warmup": order["warmup"],
+        "--check": _yes_or_no(order["check"]),
+        "--registered": None if order["registered"] is None else _yes_or_no(order["registered"]),
+        "--algorithm": order["algorithm"],
+        "--protocol": order["protocol"],
+        "--sm-budget": order["sm_budget"],
+        **_words_of_paths(order),
+        **_words_of_messages(order),
+    }
+    return [
+        word for flag, value in words.items() if value is not None for word in (flag, str(value))
+    ]
+
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _words_of_paths(order: Mapping[str, Any]) -> dict[str, str | None]:
+    """With --against shares they are tried beside Sennit's choice, else its calls wish for them."""
+    paths, share = order["paths"], ",".join(str(percent) for percent in order["share"])
+    ways = _other_ways(order)
+    if ways == ["shares"]:
+        return {"--against": "shares", "--paths": paths, "--share": share or None}
+    path = f"nvlink+host:{share}" if share else paths and paths.replace(",", "+")
+    return {"--against": ways[0] if ways else None, "--path": path}
+
+
+def _words_of_messages(order: Mapping[str, Any]) -> dict[str, str | int]:
+    if order["collective"] != "send_recv":
+        return {}
+    pair = order["pair"]
+    between = {} if pair is None else {"--pair": f"{pair[0]}:{pair[1]}"}
+    return {
+        **between,
+        "--bidirectional": _yes_or_no(order["bidirectional"]),
+        "--window": order["window"],
+    }
+
+
+def measure(
+    options: Mapping[str, Any], ranks: int | None, output: Output, progress: Progress
+) -> dict[str, Any]:
+    """The rows of all collectives, printed as they are measured, and the version of NCCL.
+
+    Raises:
+        Failure: Something that this needs is not here, or a rank failed.
+    """
+    place = _find_place()
+    ranks = _rank_count(ranks)
+    refuse_pair_beyond(ranks, options["pair"])
+    rows: list[dict[str, Any]] = []
+    for order in _work_orders(options, ranks):
+        table = GpuTable(output.console, place.nccl_version)
+        arguments = arguments_of(order, place.nccl)
+        before = len(rows)
+        with progress(output, order) as advance:
+            for line in compare_program.measured_rows(place.program, arguments):
+                rows.append(gpu_rows.row(line))
+                table.add(order, rows[-1])
+                advance()
+        missed = len(order["sizes"]) - (len(rows) - before)
+        if missed:
+            raise Failure(
+                f"sennit: {place.program} ended well without {missed} of the rows of "
+                f"{order['collective']}",
+                EXIT_RANK_FAILED,
+            )
+    return {"nccl": place.nccl_version, "rows": rows}

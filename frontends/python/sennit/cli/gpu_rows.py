@@ -1,0 +1,52 @@
+"""The rows of GPU ranks in result files, from what sennit-compare prints.
+
+Uses nothing of this package, so that bench/gpu/collect.py can take it where no package is built.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MODES = ("nccl", "nccl windows")
+"""NCCL as it comes, and on symmetric windows."""
+# Of send_recv between two ranks, or of several messages at once; what kernels may have; which mode
+# of NCCL alone was timed; and what the calls wished for.
+_ONLY_WHERE_ASKED_FOR = (
+    *("pair", "bidirectional", "window", "sm_budget", "registered"),
+    *("algorithm", "paths", "protocol"),
+)
+
+
+def row(measured: dict[str, Any]) -> dict[str, Any]:
+    """A row as all result files have it."""
+    times = measured["time_us"]
+    rivals = [{"name": mode, "p50_us": times[mode]["p50"]} for mode in MODES if mode in times]
+    algbw = measured["bytes"] * measured.get("window", 1) / times["sennit"]["p50"] / 1e3
+    return {
+        "collective": measured["collective"],
+        "executor": "cuda",
+        "ranks": measured["ranks"],
+        "dtype": "float32",
+        "op": "sum",
+        "bytes": measured["bytes"],
+        "mode": measured["mode"],
+        "in_place": False,
+        "samples": measured["samples"],
+        "calls_per_sample": measured["calls_per_sample"],
+        "time_us": times["sennit"],
+        "algbw_GBps": algbw,
+        "busbw_GBps": algbw * _bus_factor(measured["collective"], measured["ranks"]),
+        "wrong": measured["wrong"],
+        "rivals": rivals,
+        "engines": {name: times[name] for name in times if name.startswith("sennit ")},
+        "rival": min(rivals, key=lambda rival: rival["p50_us"]),
+        "ratio": measured["ratio"],
+    } | {key: measured[key] for key in _ONLY_WHERE_ASKED_FOR if key in measured}
+
+
+def _bus_factor(collective: str, ranks: int) -> float:
+    """What of the buffer crosses the busiest wire, as nccl-tests counts."""
+    others = (ranks - 1) / ranks
+    if collective == "all_reduce":
+        return 2 * others
+    return others if collective in ("all_gather", "reduce_scatter", "all_to_all") else 1.0

@@ -1,0 +1,71 @@
+"""The table of a benchmark of GPU ranks, beside NCCL in one mode or both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from sennit.cli.bench_table import BenchTable
+from sennit.cli.gpu_rows import MODES
+from sennit.cli.names import REDUCING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class GpuTable(BenchTable):
+    """A line a row; behind it, where they were timed, further ways of Sennit."""
+
+    columns = (
+        ("bytes", "B", 12),
+        ("type", "", 8),
+        ("op", "", 5),
+        ("min", "us", 9),
+        ("p50", "us", 9),
+        ("p95", "us", 9),
+        ("algbw", "GB/s", 8),
+        ("busbw", "GB/s", 8),
+        ("nccl", "p50 us", 9),
+        ("windows", "p50 us", 9),
+        ("ratio", "", 6),
+        ("#wrong", "", 7),
+    )
+
+    def __init__(self, console: Console, nccl_version: str) -> None:
+        """Print to this console, beside an NCCL of this version."""
+        super().__init__(console)
+        self._nccl_version = nccl_version
+
+    def _describe(self, order: dict[str, Any], ranks: int) -> None:
+        checked = "checked against" if order["check"] else "not checked, beside"
+        self._console.print(
+            f"{order['collective']}, {ranks} GPUs, {order['mode']}, {order['iterations']} samples "
+            f"after {order['warmup']}, {checked} NCCL {self._nccl_version}"
+        )
+
+    def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
+        """Print one row, and the p50 us of further ways."""
+        super().add(order, row)
+        if row["engines"]:
+            ways = (
+                f"{name.removeprefix('sennit ')} {time['p50']:.1f}"
+                for name, time in row["engines"].items()
+            )
+            self._console.print(Text(" " * 13 + "p50 us by " + ", ".join(ways), style="dim"))
+
+    def cells(self, row: dict[str, Any]) -> list[str]:
+        """The columns of one row."""
+        time = row["time_us"]
+        rivals = {rival["name"]: f"{rival['p50_us']:.2f}" for rival in row["rivals"]}
+        return [
+            str(row["bytes"]),
+            row["dtype"],
+            row["op"] if row["collective"] in REDUCING else "-",
+            *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
+            f"{row['algbw_GBps']:.3f}",
+            f"{row['busbw_GBps']:.3f}",
+            *(rivals.get(mode, "-") for mode in MODES),
+            f"{row['ratio']:.2f}",
+            "N/A" if row["wrong"] is None else str(row["wrong"]),
+        ]

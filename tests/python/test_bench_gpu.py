@@ -1,0 +1,459 @@
+"""`sennit bench --executor cuda` over a program that repeats committed measurements."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sennit
+from sennit.cli import bench_gpu, compare_program, gpu_rows, run
+from sennit.cli.failure import Failure
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
+FOUR_GPUS = RESULTS / "2026-11-21-h200x4-gpu-slots.json"
+PAIRS = RESULTS / "2026-11-21-h200x2-pair-shares.json"
+NEW_COLUMNS = {"algbw_GBps", "busbw_GBps"}
+# Notes what it was told, and prints the rows of the collective and the sizes that were asked for.
+PROGRAM = f"""#!{sys.executable}
+import json, sys
+from pathlib import Path
+here = Path(__file__).parent
+with (here / "told").open("a") as told:
+    told.write(json.dumps(sys.argv[1:]) + "\\n")
+asked = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+sizes = [int(size) for size in asked["--sizes"].split(",")]
+print("NCCL version 2.28.9+cuda13.0")
+for line in (here / "rows.jsonl").read_text().splitlines():
+    row = json.loads(line)
+    if row["collective"] == asked["--collective"] and row["bytes"] in sizes:
+        print(line, flush=True)
+"""
+# A rank that fails: the program says why, a library says something else.
+FAILING = """#!/bin/sh
+echo "compare: joining: rank 1 did not join" >&2
+echo "a library has something to say" >&2
+exit {code}
+"""
+# A program with ranks that wait for ever.
+STUCK = """#!/bin/sh
+sleep 600 &
+echo $! > "$(dirname "$0")/rank"
+echo '{"bytes": 8}'
+wait
+"""
+PRINT_ROWS = """
+import sys
+from pathlib import Path
+from sennit.cli import compare_program
+
+for row in compare_program.measured_rows(Path(sys.argv[1]), []):
+    print(row, flush=True)
+"""
+
+Gpus = Callable[[int], None]
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rows"]
+    return rows
+
+
+def printed(row: dict[str, Any]) -> dict[str, Any]:
+    """What the program printed when a row of a result file was measured."""
+    rivals = {
+        rival["name"]: {"min": 0.0, "p50": rival["p50_us"], "p95": 0.0} for rival in row["rivals"]
+    }
+    kept = ("collective", "ranks", "bytes", "mode", "calls_per_sample", "samples", "wrong", "ratio")
+    pattern = ("pair", "bidirectional", "window", "sm_budget")
+    return {
+        **{key: row[key] for key in (*kept, *pattern) if key in row},
+        "time_us": {"sennit": row["time_us"], **rivals, **row["engines"]},
+        "rival_us": row["rival"]["p50_us"],
+    }
+
+
+def write_program(file: Path, text: str) -> Path:
+    file.write_text(text, encoding="utf-8")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Gpus:
+    """Have the library describe a machine with so many GPUs."""
+
+    def have(count: int) -> None:
+        machine: dict[str, Any] = {
+            "gpus": [{}] * count,
+            "gpu_note": "" if count else "no NVIDIA driver",
+        }
+        monkeypatch.setattr(bench_gpu, "ask", lambda _: machine)
+
+    return have
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: Gpus) -> Path:
+    """A machine with four GPUs, an NCCL, and a program that repeats what was measured there."""
+    gpus(4)
+    monkeypatch.setattr(compare_program, "nccl_version", lambda _: "2.28.9")
+    monkeypatch.setenv("SENNIT_NCCL_FALLBACK_LIB", "/nccl/libnccl.so.2")
+    lines = [json.dumps(printed(row)) for row in (*rows_of(FOUR_GPUS), *rows_of(PAIRS))]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    file = write_program(tmp_path / "sennit-compare", PROGRAM)
+    monkeypatch.setenv("SENNIT_COMPARE", str(file))
+    return file
+
+
+def bench(*arguments: str) -> int:
+    return run(["bench", *arguments, "--executor", "cuda"])
+
+
+def told(program: Path) -> list[dict[str, str]]:
+    """The options of each start of the program."""
+    lines = (program.parent / "told").read_text(encoding="utf-8").splitlines()
+    words = [json.loads(line) for line in lines]
+    return [dict(zip(one[::2], one[1::2], strict=True)) for one in words]
+
+
+@pytest.mark.parametrize("file", [FOUR_GPUS, PAIRS])
+def test_rows_are_those_of_result_files(file: Path) -> None:
+    rows = rows_of(file)
+    assert rows
+    for row in rows:
+        made = gpu_rows.row(printed(row))
+        assert {key: made[key] for key in made if key not in NEW_COLUMNS} == {
+            key: row[key] for key in row if key != "what"
+        }
+
+
+def test_bandwidths_are_those_of_nccl_tests() -> None:
+    line = printed(rows_of(FOUR_GPUS)[0]) | {"bytes": 8000, "time_us": {}}
+    for collective, factor in (("all_reduce", 1.5), ("all_gather", 0.75), ("broadcast", 1.0)):
+        times = {name: {"p50": 2.0} for name in ("sennit", "nccl")}
+        row = gpu_rows.row(line | {"collective": collective, "time_us": times})
+        assert row["algbw_GBps"] == pytest.approx(4.0)
+        assert row["busbw_GBps"] == pytest.approx(4.0 * factor)
+        window = gpu_rows.row(line | {"time_us": times, "window": 64})
+        assert window["algbw_GBps"] == pytest.approx(256.0)
+
+
+def test_a_benchmark_is_the_rows_of_the_program(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.json"
+    sizes = ("-b", "1M", "-e", "16M", "-f", "4")
+    assert bench("all_reduce", "all_gather", *sizes, "--against", "nccl", "--json", str(file)) == 0
+    document = json.loads(file.read_text())
+    assert (document["schema"], document["nccl"]) == (1, "2.28.9")
+    assert {"machine", "version", "commit", "date"} <= set(document)
+    expected = [
+        row
+        for row in rows_of(FOUR_GPUS)
+        if row["collective"] in ("all_reduce", "all_gather") and 1 << 20 <= row["bytes"] <= 16 << 20
+    ]
+    assert [row["ratio"] for row in document["rows"]] == [row["ratio"] for row in expected]
+    answer = capsys.readouterr()
+    title, columns, units, first, ways, *_ = answer.out.splitlines()
+    assert title == ("all_reduce, 4 GPUs, graph, 20 samples after 5, checked against NCCL 2.28.9")
+    assert columns.split()[-4:] == ["nccl", "windows", "ratio", "#wrong"]
+    assert units.split().count("us") == 5
+    assert first.split() == [
+        *("1048576", "float32", "sum", "10.32", "10.47", "10.63"),
+        *("100.162", "150.243", "16.93", "17.19", "1.62", "0"),
+    ]
+    assert ways.split() == ["p50", "us", "by", "ll128", "10.5,", "slots", "14.9"]
+    assert "NCCL version 2.28.9+cuda13.0" in answer.err
+    assert program.exists()
+
+
+def test_options_become_the_words_of_the_program(program: Path) -> None:
+    sizes = ("-b", "8", "-e", "1G", "-f", "64")
+    options = ("--mode", "stream", "--no-registered", "-n", "7", "-w", "2", "--no-check")
+    wishes = ("--algorithm", "two_shot", "--protocol", "ll128", "--paths", "nvlink")
+    # The recorded rows have few of these sizes.
+    assert bench("all_gather", *sizes, *options, *wishes, "--ranks", "3") == 3
+    assert told(program) == [
+        {
+            "--nccl": "/nccl/libnccl.so.2",
+            "--collective": "all_gather",
+            "--ranks": "3",
+            "--mode": "stream",
+            # A whole element of each rank.
+            "--sizes": "12,516,32772,2097156,134217732,1073741832",
+            "--samples": "7",
+            "--warmup": "2",
+            "--check": "no",
+            "--registered": "no",
+            "--algorithm": "two_shot",
+            "--protocol": "ll128",
+            "--path": "nvlink",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], {"--bidirectional": "no", "--window": "1"}),
+        (
+            ["--pair", "0:1", "--window", "64", "--bidirectional", "--sm-budget", "1"],
+            {"--pair": "0:1", "--window": "64", "--bidirectional": "yes", "--sm-budget": "1"},
+        ),
+        (["--paths", "nvlink,host"], {"--path": "nvlink+host"}),
+        (["--paths", "nvlink,host", "--share", "6"], {"--path": "nvlink+host:6"}),
+        (
+            ["--share", "6", "--against", "engines"],
+            {"--path": "nvlink+host:6", "--against": "engines"},
+        ),
+        (
+            ["--paths", "nvlink,host", "--share", "4,8", "--against", "shares"],
+            {"--against": "shares", "--paths": "nvlink,host", "--share": "4,8"},
+        ),
+        (["--against", "shares", "--against", "nccl"], {"--against": "shares"}),
+        (["--registered"], {"--registered": "yes"}),
+    ],
+)
+def test_messages_and_shares_become_words_of_the_program(
+    program: Path, options: list[str], words: dict[str, str]
+) -> None:
+    assert bench("send_recv", "-b", "64M", "-e", "64M", *options) == 3
+    (start,) = told(program)
+    of_shape = {"--pair", "--window", "--bidirectional", "--sm-budget"}
+    of_ways = {"--path", "--paths", "--share", "--against", "--registered"}
+    defaults = {"--bidirectional": "no", "--window": "1"}
+    found = {flag: start[flag] for flag in (of_shape | of_ways) & set(start)}
+    assert found == defaults | words
+
+
+def test_a_wrong_element_ends_it_with_1(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = printed(rows_of(FOUR_GPUS)[0]) | {"wrong": 3}
+    (program.parent / "rows.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    assert bench("-b", "256", "-e", "256") == 1
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "3"
+
+
+def test_one_mode_of_nccl_leaves_a_gap_in_the_table(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = printed(rows_of(FOUR_GPUS)[0]) | {"wrong": None, "registered": False}
+    del line["time_us"]["nccl windows"]
+    (program.parent / "rows.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    assert bench("-b", "256", "-e", "256", "--no-registered", "--no-check", "--json", "-") == 0
+    answer = capsys.readouterr()
+    (row,) = json.loads(answer.out)["rows"]
+    assert row["rival"]["name"] == "nccl"
+    assert row["registered"] is False
+    assert row["wrong"] is None
+    assert answer.err.splitlines()[-1].split()[-3] == "-"
+
+
+def test_the_plot_is_a_picture(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "plot.png"
+    assert bench("-b", "256", "-e", "4K", "-f", "4", "--plot", str(file)) == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert len(told(program)) == 1
+
+
+@pytest.mark.parametrize(("code", "expected"), [(2, 2), (3, 3), (4, 4), (1, 3), (77, 3)])
+def test_what_the_program_said_last_is_the_reason(
+    program: Path, capsys: pytest.CaptureFixture[str], code: int, expected: int
+) -> None:
+    write_program(program, FAILING.format(code=code))
+    assert bench() == expected
+    passed_on, reason, *rest = capsys.readouterr().err.splitlines()
+    assert passed_on == "a library has something to say"
+    assert reason == "sennit: sennit-compare: joining: rank 1 did not join"
+    assert bool(rest) == (expected == 3)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("exit 0", "without 1 of the rows of all_reduce"), ("kill -9 $$", "ended with code -9")],
+)
+def test_a_program_that_ends_without_rows_or_reason_is_told(
+    program: Path, capsys: pytest.CaptureFixture[str], script: str, words: str
+) -> None:
+    write_program(program, f"#!/bin/sh\n{script}\n")
+    assert bench("-b", "256", "-e", "256") == 3
+    assert words in capsys.readouterr().err
+
+
+def test_ranks_that_wait_for_ever_end_with_the_benchmark(tmp_path: Path) -> None:
+    rows = compare_program.measured_rows(write_program(tmp_path / "stuck", STUCK), [])
+    assert next(rows) == {"bytes": 8}
+    rank = int((tmp_path / "rank").read_text())
+    os.kill(rank, 0)
+    rows.close()  # type: ignore[attr-defined]
+    await_end(rank)
+
+
+def test_a_signal_that_ends_the_benchmark_ends_its_ranks(tmp_path: Path) -> None:
+    stuck = write_program(tmp_path / "stuck", STUCK)
+    command = [sys.executable, "-c", PRINT_ROWS, str(stuck)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.terminate()
+        assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    await_end(int((tmp_path / "rank").read_text()))
+
+
+def await_end(pid: int) -> None:
+    until = time.monotonic() + 20
+    while is_running(pid):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """A zombie has ended; whoever adopted it may take its time."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gather"], "not gather"),
+        (
+            ["-d", "float16"],
+            "--dtype float16 is for --executor host; GPU ranks are timed with float32",
+        ),
+        (["-o", "max"], "GPU ranks are timed with sum"),
+        (["-r", "1"], "GPU ranks are timed with 0"),
+        (["--tile-bytes", "4K"], "GPU ranks are timed with none"),
+        (["--in-place"], "--in-place True is for --executor host"),
+        (["-N", "2"], "--cycles 2 is for --executor host"),
+        (["--mode", "call"], "--mode of GPU ranks is graph, stream; not call"),
+        (["--protocol", "direct"], "not direct"),
+        (["--paths", "shm,cma"], "--paths of GPU ranks are nvlink, host, nvlink,host; not shm,cma"),
+        (["--against", "mpi"], "--against on GPU ranks takes nccl, shares, engines; not mpi"),
+        (["--against", "shares", "--against", "engines"], "not both"),
+        (["--share", "6", "--paths", "host"], "--share needs --paths nvlink,host"),
+        (["--share", "4,8"], "compared by --against shares"),
+        (["--share", "0"], "'0' is not percent from 1 to 100"),
+        (["send_recv", "--bidirectional"], "--bidirectional needs --pair"),
+        (["send_recv", "--pair", "0:4"], "4 ranks do not have"),
+        (["all_reduce", "--pair", "0:1"], "are for send_recv"),
+        (["--ranks", "1"], "--ranks of GPUs is 2 to 16; not 1"),
+    ],
+)
+def test_what_gpu_ranks_have_not_is_bad_usage(
+    program: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert bench(*arguments) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert not (program.parent / "told").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--share", "6"], "--share is for --executor cuda"),
+        (["--sm-budget", "2"], "--sm-budget is for --executor cuda"),
+        (["--no-registered"], "--registered is for --executor cuda"),
+        (["--protocol", "ll128"], "--protocol of host ranks is slots or direct"),
+    ],
+)
+def test_what_host_ranks_have_not_is_bad_usage(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(["bench", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_it_is_not_for_ranks_of_a_launcher(
+    program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"PMI_RANK": "0", "PMI_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    assert bench() == 2
+    assert "do not use mpiexec" in capsys.readouterr().err
+    assert not (program.parent / "told").exists()
+
+
+@pytest.mark.parametrize(
+    ("count", "arguments", "words"),
+    [
+        (0, [], "needs a GPU a rank, 2 of them: no NVIDIA driver"),
+        (1, [], "needs a GPU a rank, 2 of them: this machine has 1"),
+        (4, ["--ranks", "8"], "needs a GPU a rank, 8 of them: this machine has 4"),
+    ],
+)
+@pytest.mark.usefixtures("program")
+def test_too_few_gpus_are_named(
+    gpus: Gpus,
+    capsys: pytest.CaptureFixture[str],
+    count: int,
+    arguments: list[str],
+    words: str,
+) -> None:
+    gpus(count)
+    assert bench(*arguments) == 4
+    answer = capsys.readouterr().err
+    assert words in answer
+    assert "Next: use --executor host" in answer
+
+
+def test_a_program_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SENNIT_COMPARE", str(tmp_path / "nothing"))
+    assert bench() == 4
+    assert "nothing is no program\nNext: name sennit-compare" in capsys.readouterr().err
+
+
+def test_the_program_lies_beside_that_of_host_ranks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "sennit" / "__init__.py"
+    monkeypatch.setattr(sennit, "__file__", str(package))
+    with pytest.raises(Failure, match=r"needs a build with CUDA; .*/bin/sennit-compare") as failure:
+        compare_program.find_program()
+    assert failure.value.exit_code == 4
+    (package.parent / "bin").mkdir(parents=True)
+    file = write_program(package.parent / "bin" / "sennit-compare", "#!/bin/sh\n")
+    assert compare_program.find_program() == file
+
+
+def test_nccl_is_the_one_that_is_named_or_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SENNIT_NCCL_FALLBACK_LIB", "/some/libnccl.so.2")
+    assert compare_program.find_nccl() == "/some/libnccl.so.2"
+    monkeypatch.setenv("SENNIT_NCCL_FALLBACK_LIB", "none")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda _: None)
+    with pytest.raises(Failure, match="pip install nvidia-nccl") as failure:
+        compare_program.find_nccl()
+    assert failure.value.exit_code == 4
+    library = tmp_path / "lib" / "libnccl.so.2"
+    library.parent.mkdir()
+    library.touch()
+    spec = importlib.machinery.ModuleSpec("nvidia.nccl", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
+    assert compare_program.find_nccl() == str(library)
+
+
+def test_what_is_no_nccl_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "libnccl.so.2"
+    file.write_text("no library")
+    with pytest.raises(Failure, match="is no NCCL") as failure:
+        compare_program.nccl_version(str(file))
+    assert failure.value.exit_code == 4
