@@ -4,7 +4,6 @@
 #include "capi/respond.hpp"
 #include "comm/device/arena_plan.hpp"
 #include "exec/sm/geometry.hpp"
-#include "exec/sm/put_call.hpp"
 #include "machine/catalogue.hpp"
 #include "select/device_choice.hpp"
 #include "sennit/tools.h"
@@ -53,13 +52,14 @@ Result<MeasuredCall> read_row(const Json& row, const std::string& where) {
 // put where it belongs needs none.
 void bind_blocks(const MeasuredCall& call, std::int64_t bytes, Protocol protocol, Plan& plan) {
   constexpr int kBlocks = 128;
+  constexpr std::int64_t kPutBytes = 16 * 1024;
   const bool is_pair = call.collective == Collective::kSendRecv;
   Strand& strand = plan.strands.front();
   const std::int64_t longest = block_range(strand.schedule->problem, bytes, 1, 0).length;
   if (protocol == Protocol::kDirectPut) {
-    strand.tile_bytes = sm::kChunkBytes;
+    strand.tile_bytes = kPutBytes;
     strand.width = static_cast<int>(
-        std::clamp<std::int64_t>(sm::chunks_of(0, longest), 1, std::int64_t{kBlocks}));
+        std::clamp<std::int64_t>((longest + kPutBytes - 1) / kPutBytes, 1, std::int64_t{kBlocks}));
     return;
   }
   const sm::Packets packets = protocol == Protocol::kLl      ? sm::Packets::kLl
@@ -96,7 +96,7 @@ struct Prediction {
 Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
-  const DeviceFacts facts{.copy_engines = true, .message_puts = true};  // each rank is a process
+  const DeviceFacts facts{.copy_engines = true, .offers = true};  // each rank is a process
   SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
                           choose_for_devices(call.collective, shape, bytes, {}, facts));
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made,

@@ -74,21 +74,24 @@ bool suits_copy_engines(Collective collective,
   return false;
 }
 
+// Of one hop, in which each block is a message that is stored where it belongs.
+constexpr std::string_view kOneHop = "direct";
 // Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;
 }
 
-// A kernel that stores in the outputs of others pays where bytes cost more than meeting does, and
-// where no rank has to wait for what it passes on: in a broadcast between two alone.
+// Pays where bytes cost more than meeting does, and where one hop is the best way: of broadcasts,
+// between two alone. What is stored is slow where blocks begin apart towards multiples of 16 bytes.
 bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
   if (collective == Collective::kSendRecv) {
-    return facts.message_puts && bytes >= facts.message_puts_from_bytes;
+    return facts.offers && bytes >= facts.message_puts_from_bytes;
   }
-  const bool is_one_hop = collective == Collective::kAllGather ||
-                          collective == Collective::kAllToAll ||
-                          (collective == Collective::kBroadcast && ranks == 2);
-  return facts.copy_engines && is_one_hop && ranks > 1 &&
+  const bool is_of_blocks =
+      (collective == Collective::kAllGather || collective == Collective::kAllToAll) &&
+      bytes % 16 == 0;
+  const bool is_one_hop = is_of_blocks || (collective == Collective::kBroadcast && ranks == 2);
+  return facts.offers && is_one_hop && ranks > 1 &&
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
@@ -103,16 +106,13 @@ Result<Protocol> wished_protocol(Collective collective,
                                  const Wishes& wishes,
                                  const DeviceFacts& facts) {
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
-  const bool is_put_message =
-      collective == Collective::kSendRecv && protocol == Protocol::kDirectPut;
-  if (is_put_message && !facts.message_puts) {
+  if (protocol == Protocol::kDirectPut && !facts.offers) {
     return fail(Code::kUnsupported,
                 "protocol {} needs ranks that may reach into each other's buffers, which "
                 "SENNIT_COPY_ENGINES=off forbids",
                 wishes.protocol);
   }
-  const bool is_direct = protocol == Protocol::kDirectGet || protocol == Protocol::kDirectPut;
-  if (is_direct && !is_put_message && !facts.copy_engines) {
+  if (protocol == Protocol::kDirectGet && !facts.copy_engines) {
     return fail(
         Code::kUnsupported,
         "protocol {} needs ranks that agree about their buffers, as for copy engines, which "
@@ -121,6 +121,15 @@ Result<Protocol> wished_protocol(Collective collective,
   }
   if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
     return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
+  }
+  if (protocol == Protocol::kDirectPut && !wishes.algorithm.empty() &&
+      wishes.algorithm != kOneHop) {
+    return fail(Code::kUnsupported,
+                "{} {} passes on what arrives, which protocol direct_put does not on GPU ranks; "
+                "algorithm {} does",
+                name(collective),
+                wishes.algorithm,
+                kOneHop);
   }
   return protocol;
 }
@@ -298,27 +307,24 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       std::int64_t bytes,
                                       const Wishes& wishes,
                                       const DeviceFacts& facts) {
-  DeviceChoice choice;
   const bool is_free = wishes.algorithm.empty();
-  bool copies =
-      is_free && facts.copy_engines && suits_copy_engines(collective, shape.ranks, bytes, facts);
-  const bool puts = is_free && !copies && suits_puts(collective, shape.ranks, bytes, facts);
+  const PacketWay packets = packets_for(collective, shape.ranks, bytes, wishes.algorithm);
+  DeviceChoice choice{.protocol = packets.protocol};
   if (!wishes.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(collective, wishes, facts));
-    copies = choice.protocol == Protocol::kDirectGet;
-  }
-  const PacketWay packets = packets_for(collective, shape.ranks, bytes, wishes.algorithm);
-  const std::string_view wanted = copies && wishes.algorithm.empty()
-                                      ? copying_algorithm(collective, shape.ranks, bytes)
-                                      : packets.algorithm;
-  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
-  if (copies) {
+  } else if (is_free && facts.copy_engines &&
+             suits_copy_engines(collective, shape.ranks, bytes, facts)) {
     choice.protocol = Protocol::kDirectGet;
-  } else if (wishes.protocol.empty() && puts) {
+  } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts)) {
     choice.protocol = Protocol::kDirectPut;
-  } else if (wishes.protocol.empty()) {
-    choice.protocol = packets.protocol;
   }
+  std::string_view wanted = packets.algorithm;
+  if (choice.protocol == Protocol::kDirectPut) {
+    wanted = kOneHop;
+  } else if (is_free && choice.protocol == Protocol::kDirectGet) {
+    wanted = copying_algorithm(collective, shape.ranks, bytes);
+  }
+  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   return choice;
 }
 
@@ -411,6 +417,13 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     return choose_on_host(collective, shape, {});
   }
   return choice;
+}
+
+Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {
+  if (facts.nvlink) {
+    return packets_for(Collective::kSendRecv, 2, bytes, kOneHop).protocol;
+  }
+  return bytes <= kHostLlUpToBytes ? Protocol::kLl : Protocol::kSlots;
 }
 
 bool leaves_rest_to_kernels(const DeviceChoice& choice) {

@@ -44,8 +44,7 @@ inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{128} << 20;
 
 // On 4 H200s, of all ranks together: ahead of packets by a fifth at 16 MB, and by 3 and 4 % at 4
-// MB, as nodes of graphs (docs/performance.md). On a stream, where each such call waits on the host
-// for the other ranks, nothing below 64 MB was measured, so a gain so small begins later.
+// MB (docs/performance.md), by a kernel of their own before they were messages. Not measured since.
 inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 
 // Of one message, whose ends speak before it moves: at 256 KB as fast as packets, ahead of them by
@@ -66,7 +65,7 @@ inline constexpr std::int64_t kSlotsFromBytes = std::int64_t{32} << 20;
 
 // What the ranks of a communicator share.
 struct DeviceFacts {
-  // The ranks can use them, and so can agree about buffers that others reach into.
+  // The ranks can use them, and so can agree about buffers that these reach into.
   bool copy_engines = false;
   // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
   bool nvlink = true;
@@ -79,10 +78,10 @@ struct DeviceFacts {
   std::int64_t copies_from_bytes = kNever;
   std::int64_t folds_from_bytes = kNever;
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
-  // From which on kernels store all_gather and all_to_all straight in the outputs of others.
+  // Receivers of messages can offer their buffers to the kernels of senders. From which sizes on
+  // they do: of collectives that are such messages, and of a send.
+  bool offers = false;
   std::int64_t puts_from_bytes = kPutsFromBytes;
-  // Receivers of messages can offer their buffers, and from which size on they do.
-  bool message_puts = false;
   std::int64_t message_puts_from_bytes = kMessagePutsFromBytes;
 
   bool operator==(const DeviceFacts&) const = default;
@@ -102,6 +101,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts);
+
+// The protocol of packets for a message that is not stored in place, nor moved by copy engines.
+Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts);
 
 // Kernels have what of it does not go through host memory.
 bool leaves_rest_to_kernels(const DeviceChoice& choice);

@@ -291,7 +291,7 @@ TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
 
 TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
   DeviceFacts facts = kBothPaths;
-  facts.message_puts = true;
+  facts.offers = true;
   for (const std::string protocol : {"", "direct_get", "direct_put", "ll128", "slots"}) {
     const DeviceChoice wished =
         chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:30", protocol), facts);
@@ -307,13 +307,18 @@ TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
 }
 
 TEST(DeviceChoice, PutsFromTheirSizeOn) {
-  const DeviceFacts facts{.copy_engines = true, .puts_from_bytes = 4 * kMega};
+  const DeviceFacts facts{.offers = true, .puts_from_bytes = 4 * kMega};
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, facts).protocol, Protocol::kDirectPut);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega / 2, {}, facts).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega + 4, {}, facts).protocol, Protocol::kLl128)
+      << "blocks begin apart";
   EXPECT_EQ(chosen(Collective::kAllGather, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
-  const DeviceFacts alone{.copy_engines = false, .puts_from_bytes = 4 * kMega};
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, alone).protocol, Protocol::kLl128);
+  EXPECT_EQ(chosen(Collective::kBroadcast, 2, 4 * kMega + 4, {}, facts).protocol,
+            Protocol::kDirectPut);
+  EXPECT_NE(chosen(Collective::kBroadcast, 4, 4 * kMega, {}, facts).protocol, Protocol::kDirectPut);
+  const DeviceFacts copies_alone{.copy_engines = true, .puts_from_bytes = 4 * kMega};
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, copies_alone).protocol, Protocol::kLl128);
 }
 
 TEST(DeviceChoice, KernelsTakeTheWayOfPacketsWhereTheCallLeavesItOpen) {
@@ -337,26 +342,24 @@ TEST(DeviceChoice, KernelsTakeTheWayOfPacketsWhereTheCallLeavesItOpen) {
 }
 
 TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
-  const DeviceFacts facts{.copy_engines = true};
+  const DeviceFacts facts{.offers = true};
   const struct {
     Collective collective;
-    const char* algorithm;
     bool in_place;
-  } family[] = {{Collective::kAllGather, "direct", true},
-                {Collective::kAllToAll, "direct", false},
-                {Collective::kBroadcast, "direct", true},
-                {Collective::kBroadcast, "scatter_forward", true},
-                {Collective::kGather, "direct", true},
-                {Collective::kScatter, "direct", true}};
-  for (const auto& [collective, algorithm, in_place] : family) {
+  } family[] = {{Collective::kAllGather, true},
+                {Collective::kAllToAll, false},
+                {Collective::kBroadcast, true},
+                {Collective::kGather, true},
+                {Collective::kScatter, true}};
+  for (const auto& [collective, in_place] : family) {
     for (const int ranks : {2, 5, 16}) {
-      const DeviceChoice choice =
-          chosen(collective, ranks, kMega, wishes("", "direct_put", algorithm), facts);
+      const DeviceChoice choice = chosen(collective, ranks, kMega, wishes("", "direct_put"), facts);
+      EXPECT_EQ(choice.algorithm->name, "direct") << "one hop, whatever is best of packets";
       const auto plan = make_device_plan(choice, {.ranks = ranks}, facts);
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       const auto proof = verify(**plan);
       ASSERT_TRUE(proof.ok()) << proof.status().message();
-      EXPECT_EQ(proof->in_place, in_place) << name(collective) << " " << algorithm;
+      EXPECT_EQ(proof->in_place, in_place) << name(collective);
     }
   }
 }
@@ -366,13 +369,13 @@ TEST(DeviceChoice, PutsMessagesBetweenThoseOfPacketsAndThoseOfCopyEngines) {
     return chosen(Collective::kSendRecv, 2, bytes, wish, facts).protocol;
   };
   // Threads of one process have no copy engines.
-  const DeviceFacts threads{.message_puts = true};
+  const DeviceFacts threads{.offers = true};
   EXPECT_EQ(protocol(kMessagePutsFromBytes - 1, threads, {}), Protocol::kLl128);
   EXPECT_EQ(protocol(kMessagePutsFromBytes, threads, {}), Protocol::kDirectPut);
   EXPECT_EQ(protocol(kCopiedMessagesFromBytes, threads, {}), Protocol::kDirectPut);
   EXPECT_EQ(protocol(8, threads, wishes("", "direct_put")), Protocol::kDirectPut);
   EXPECT_EQ(protocol(kMega, threads, wishes("", "slots")), Protocol::kSlots);
-  const DeviceFacts processes{.copy_engines = true, .message_puts = true};
+  const DeviceFacts processes{.copy_engines = true, .offers = true};
   EXPECT_EQ(protocol(kCopiedMessagesFromBytes - 1, processes, {}), Protocol::kDirectPut);
   EXPECT_EQ(protocol(kCopiedMessagesFromBytes, processes, {}), Protocol::kDirectGet);
   EXPECT_EQ(protocol(64 * kMega, processes, wishes("", "direct_put")), Protocol::kDirectPut);

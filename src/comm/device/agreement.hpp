@@ -1,5 +1,5 @@
-// Agreement: all ranks decide alike whether a call reaches into their buffers, by copy engines or
-// by kernels, and learn where the others' buffers lie. That needs addresses when it is put into a
+// Agreement: all ranks decide alike whether copy engines run a call, for which they reach into all
+// buffers, and learn where the others' buffers lie. That needs addresses when it is put into a
 // stream, and only a rank itself knows its buffers, so the ranks meet here on the host, in shared
 // memory, at each such call:
 //

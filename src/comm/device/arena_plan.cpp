@@ -1,7 +1,5 @@
 #include "comm/device/arena_plan.hpp"
 
-#include "exec/sm/put_call.hpp"
-
 #include <algorithm>
 
 namespace sennit {
@@ -98,10 +96,7 @@ std::size_t ArenaPlan::pair_offset(int peer) const {
 }
 
 std::size_t ArenaPlan::mailbox_offset(int writer) const {
-  const int blocks = shape.most_blocks();
-  const std::size_t words = sm::put_words(ranks, blocks) + static_cast<std::size_t>(blocks);
-  return in_pages(put_offset() + words * sizeof(std::uint64_t)) +
-         static_cast<std::size_t>(writer) * mailbox.bytes();
+  return in_pages(pair_offset(ranks)) + static_cast<std::size_t>(writer) * mailbox.bytes();
 }
 
 std::size_t ArenaPlan::bytes() const { return in_pages(mailbox_offset(ranks)); }

@@ -39,9 +39,6 @@ struct ArenaPlan {
   [[nodiscard]] sm::MessageWords message_words() const {
     return {static_cast<std::size_t>(pair_shape.most_blocks())};
   }
-  // In the arena of a rank: the words of calls whose ranks reach into each other's buffers
-  // (exec/sm/put_call.hpp), its own last.
-  [[nodiscard]] std::size_t put_offset() const { return pair_offset(ranks); }
   // In the arena of a rank: the mailbox that `writer` writes for it.
   [[nodiscard]] std::size_t mailbox_offset(int writer) const;
   // Of each rank, in whole pages.

@@ -43,8 +43,6 @@ class CopyEngines {
   Result<bool> open_rings(void* stream, const std::function<Status()>& trouble);
 
   [[nodiscard]] MessageCopies& messages() { return *messages_; }
-  // For calls in which kernels reach into the buffers of others.
-  [[nodiscard]] Agreement& agreement() { return agreement_; }
 
   // For the watcher's thread. For how long the running call has been seen to run, and with whom it
   // exchanges messages (nobody: a collective); none when no call has been running all the time

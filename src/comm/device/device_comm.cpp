@@ -219,9 +219,8 @@ Status DeviceComm::collective(const Call& call) {
   if (choice.by_steps) {
     return run_steps(call, choice);
   }
-  if (is_for_streams(choice) || choice.protocol == Protocol::kDirectPut) {
-    SENNIT_ASSIGN_OR_RETURN(const bool is_done,
-                            is_for_streams(choice) ? copy(call, choice) : put(call, choice));
+  if (is_for_streams(choice)) {
+    SENNIT_ASSIGN_OR_RETURN(const bool is_done, copy(call, choice));
     if (is_done) {
       return {};
     }
@@ -229,6 +228,19 @@ Status DeviceComm::collective(const Call& call) {
     SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
     const Result<const Program*> program = find(op, choice);
     return program.ok() ? launch(call, **program) : give_up(program.status());
+  }
+  if (choice.protocol == Protocol::kDirectPut) {
+    SENNIT_ASSIGN_OR_RETURN(const bool is_done, put(call, choice));
+    if (is_done) {
+      return {};
+    }
+    const Result<DeviceChoice> by_packets = choose_kernel(op);
+    if (!by_packets.ok()) {
+      // Others wait for this rank, and hear of it so.
+      announce(op, CallWords::kRefused);
+      return by_packets.status();
+    }
+    choice = *by_packets;
   }
   SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
   announce(op, program->plan_hash);

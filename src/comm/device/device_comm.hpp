@@ -2,16 +2,16 @@
 //
 // A call checks its arguments, finds its proved plan (made at first use) and launches one kernel,
 // for which nothing waits; or meets the other ranks on the host first, and puts copies into streams
-// (comm/device/copy_engines.hpp, comm/device/message_copies.hpp) or launches a kernel that reaches
-// into their buffers (exec/sm/put_call.hpp). What goes
-// wrong later stands on the board (exec/sm/arena.hpp) and is told by failure(), by the next call,
-// or by sennit_comm_async_error. A thread watches the other ranks, so that kernels and streams
-// leave when one of them has died or has made another call.
+// (comm/device/copy_engines.hpp, comm/device/message_copies.hpp). What goes wrong later stands on
+// the board (exec/sm/arena.hpp) and is told by failure(), by the next call, or by
+// sennit_comm_async_error. A thread watches the other ranks, so that kernels and streams leave when
+// one of them has died or has made another call.
 #pragma once
 
 #include "comm/device/call_comparison.hpp"
 #include "comm/device/copy_engines.hpp"
 #include "comm/device/device_memory.hpp"
+#include "comm/device/kernel_message.hpp"
 #include "comm/device/message_comparison.hpp"
 #include "comm/device/message_puts.hpp"
 #include "comm/device/stream_order.hpp"
@@ -19,7 +19,6 @@
 #include "comm/world.hpp"
 #include "exec/sm/direct_program.hpp"
 #include "exec/sm/geometry.hpp"
-#include "exec/sm/put_program.hpp"
 #include "exec/sm/step_program.hpp"
 #include "select/device_choice.hpp"
 #include "verify/verify.hpp"
@@ -114,9 +113,9 @@ class DeviceComm {
     std::uint64_t plan_hash = 0;
   };
 
-  // For kernels that reach into the buffers of others.
+  // Of one hop, in which each block is stored where it belongs.
   struct Putting {
-    sm::PutProgram program;
+    sm::DirectProgram program;
     std::uint64_t plan_hash = 0;
     bool may_be_in_place = false;
   };
@@ -141,7 +140,7 @@ class DeviceComm {
   [[nodiscard]] double deadline_of(const Operation& operation) const;
   [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;
   Result<DeviceChoice> choose(const Operation& operation, const DeviceFacts& facts) const;
-  // For a call that all ranks have agreed not to run by copy engines.
+  // For a call that neither copy engines run nor stores in others' outputs, on no rank.
   Result<DeviceChoice> choose_kernel(const Operation& operation) const;
   static bool is_for_streams(const DeviceChoice& choice);
   [[nodiscard]] sm::Packets packets_of(Protocol protocol) const;
@@ -156,13 +155,10 @@ class DeviceComm {
   void announce(const Operation& operation, std::uint64_t plan_hash);
   // Whether copy engines run it, as all ranks have agreed.
   Result<bool> copy(const Call& call, DeviceChoice choice);
-  // Whether a kernel that reaches into the buffers of others runs it, as all ranks have agreed.
+  // Whether its blocks are stored in the outputs of others, or packets carry it.
   Result<bool> put(const Call& call, const DeviceChoice& choice);
-  Result<bool> put_announced(const Call& call, const Putting& putting);
-  [[nodiscard]] bool can_put(const Operation& operation, const Putting& putting) const;
-  Status launch_put(const Call& call,
-                    const Putting& putting,
-                    const std::vector<stream::Buffers>& peers);
+  [[nodiscard]] std::vector<KernelMessage> messages_of(const Operation& operation,
+                                                       const Putting& putting) const;
   Result<const Stepping*> find_stepping(const Operation& operation, const DeviceChoice& choice);
   Status run_steps(const Call& call, const DeviceChoice& choice);
   Status check_steps(const Operation& operation, const Stepping& stepping) const;
@@ -175,19 +171,17 @@ class DeviceComm {
   Status barrier(void* stream);
   // Sends and recvs (device_messages.cpp).
   struct MessagePlan;
-  struct KernelMessage;
   Status messages(std::span<const Call> calls);
   Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
   Result<MessagePlan> plan_message(const Call& call);
-  Result<sm::Packets> packets_for(const Operation& operation) const;
   void log(const MessagePlan& plan);
   Status decide(std::vector<MessagePlan>& plans);
   Status decide(MessagePlan& plan, const stream::GroupId& group);
   Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
   Status launch_pairs(std::span<const KernelMessage> messages, void* stream);
-  Result<sm::PairMessage> pair_message(const KernelMessage& message, void* stream);
-  Result<std::byte*> offer_of(const KernelMessage& message, void* stream);
+  sm::PairMessage pair_message(const KernelMessage& message, bool may_map);
+  std::byte* offer_of(const KernelMessage& message, bool may_map);
   void deal_lanes(sm::PairCalls& pairs) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;

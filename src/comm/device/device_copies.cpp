@@ -36,19 +36,19 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
   }
   struct Means {
     bool copy_engines;
-    bool message_puts;
+    bool offers;
   };
   const bool has_nvlink = memory_->arenas().plan().place == ArenaPlace::kDevice;
   const Means mine{.copy_engines = copy_engines_ != nullptr,
                    // They have lines for so many.
-                   .message_puts = has_nvlink && world_.size() <= stream::kMaxRanks &&
-                                   options_.copy_engines != Options::CopyUse::kOff};
+                   .offers = has_nvlink && world_.size() <= stream::kMaxRanks &&
+                             options_.copy_engines != Options::CopyUse::kOff};
   std::vector<Means> all(static_cast<std::size_t>(world_.size()));
   SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(Means)));
   if (!std::ranges::all_of(all, &Means::copy_engines)) {
     copy_engines_.reset();
   }
-  if (std::ranges::all_of(all, &Means::message_puts)) {
+  if (std::ranges::all_of(all, &Means::offers)) {
     message_puts_ = std::make_unique<MessagePuts>(driver_, *memory_, world_);
   }
   facts_ = {.copy_engines = copy_engines_ != nullptr,
@@ -59,8 +59,8 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
             .host_share = options_.host_share,
             .copies_from_bytes = options_.copies_from_bytes,
             .messages_from_bytes = options_.messages_from_bytes,
+            .offers = message_puts_ != nullptr,
             .puts_from_bytes = options_.puts_from_bytes,
-            .message_puts = message_puts_ != nullptr,
             .message_puts_from_bytes = options_.message_puts_from_bytes};
   return {};
 }
@@ -99,14 +99,15 @@ Result<DeviceChoice> DeviceComm::choose_kernel(const Operation& operation) const
   if (!operation.wishes.protocol.empty() && !is_for_slots) {
     return fail(
         Code::kUnsupported,
-        "{} cannot go by {}: on some rank others do not reach the buffers, or the buffers do "
-        "not suit it, in place or by where they begin, or they are new while a stream "
-        "captures (docs/gpu.md). Wish for no protocol, and packets will carry it",
+        "{} cannot go by {}: on some rank others do not reach the buffers, or they are new while "
+        "a stream captures, or the call is in place where it may not be (docs/gpu.md). Wish for no "
+        "protocol, and packets will carry it",
         name(operation.collective),
         operation.wishes.protocol);
   }
   DeviceFacts facts = facts_;
   facts.copy_engines = false;
+  facts.offers = false;
   const Result<DeviceChoice> choice = choose(operation, facts);
   return choice.ok() ? choice
                      : fail(Code::kUnsupported,

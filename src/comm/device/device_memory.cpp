@@ -79,9 +79,9 @@ std::byte* DeviceMemory::mailbox(int writer, int reader) const {
   return near != nullptr ? near : arena(reader) + arenas_->plan().mailbox_offset(writer);
 }
 
-DeviceMemory::Pair DeviceMemory::pair(int from, int to) const {
-  const bool sends = from == identity_.rank;
-  const int peer = sends ? to : from;
+DeviceMemory::Pair DeviceMemory::pair(int peer, bool sends) const {
+  const int from = sends ? identity_.rank : peer;
+  const int to = sends ? peer : identity_.rank;
   const auto index = static_cast<std::size_t>(shape().most_blocks()) +
                      (2 * static_cast<std::size_t>(peer) + (sends ? 1 : 0)) *
                          static_cast<std::size_t>(pair_shape().most_blocks());
@@ -89,17 +89,18 @@ DeviceMemory::Pair DeviceMemory::pair(int from, int to) const {
   return {.sender = arena(from) + plan.pair_offset(to) + pair_shape().started_bytes(),
           .receiver = arena(to) + plan.pair_offset(from),
           .states = states_ + index,
-          .put = message_put(from, to)};
+          .put = message_put(peer, sends)};
 }
 
-sm::MessagePut DeviceMemory::message_put(int from, int to) const {
-  const bool sends = from == identity_.rank;
+sm::MessagePut DeviceMemory::message_put(int peer, bool sends) const {
+  const int from = sends ? identity_.rank : peer;
+  const int to = sends ? peer : identity_.rank;
   const ArenaPlan& plan = arenas_->plan();
   const sm::MessageWords words = plan.message_words();
-  const auto words_of = [&](int owner, int peer) {
-    return reinterpret_cast<std::uint64_t*>(arena(owner) + plan.message_offset(peer));
+  const auto words_of = [&](int owner, int other) {
+    return reinterpret_cast<std::uint64_t*>(arena(owner) + plan.message_offset(other));
   };
-  std::uint64_t* const counted = words_of(identity_.rank, sends ? to : from);
+  std::uint64_t* const counted = words_of(identity_.rank, peer);
   return {.offers = words_of(from, to) + words.offers(),
           .done = words_of(to, from) + words.done(),
           .messages = counted + (sends ? words.sent() : words.received()),

@@ -8,7 +8,6 @@
 #include "drivers/cuda/cuda.hpp"
 #include "exec/sm/arena.hpp"
 #include "exec/sm/mailbox.hpp"
-#include "exec/sm/put_call.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -45,14 +44,6 @@ class DeviceMemory {
   [[nodiscard]] std::byte* arena(int rank) const { return arenas_->of(rank); }
   [[nodiscard]] sm::BlockState* states() const { return states_; }
 
-  // Of calls whose ranks reach into each other's buffers (exec/sm/put_call.hpp).
-  [[nodiscard]] std::uint64_t* put_words(int rank) const {
-    return reinterpret_cast<std::uint64_t*>(arena(rank) + arenas_->plan().put_offset());
-  }
-  [[nodiscard]] std::uint64_t* put_calls() const {
-    return put_words(identity_.rank) + sm::put_words(identity_.ranks, shape().most_blocks());
-  }
-
   // Of calls that run step by step (exec/sm/step_call.hpp): the mailbox that `writer` writes for
   // `reader`, one of which this rank is; and what blocks have beside.
   [[nodiscard]] const sm::MailboxShape& mailbox_shape() const { return arenas_->plan().mailbox; }
@@ -68,7 +59,8 @@ class DeviceMemory {
     return reinterpret_cast<std::uint64_t*>(step_scratch_ + step_scratch_bytes());
   }
 
-  // Of sends from rank `from` to rank `to`, one of which this rank is: the arenas of both.
+  // Of what this rank sends to `peer`, or receives from there: the arenas of both. A rank that
+  // sends to itself has two ends.
   struct Pair {
     std::byte* sender = nullptr;
     std::byte* receiver = nullptr;
@@ -76,7 +68,7 @@ class DeviceMemory {
     sm::MessagePut put;  // its words
   };
   [[nodiscard]] const sm::ArenaShape& pair_shape() const { return arenas_->plan().pair_shape; }
-  [[nodiscard]] Pair pair(int from, int to) const;
+  [[nodiscard]] Pair pair(int peer, bool sends) const;
 
   [[nodiscard]] sm::Board& board() const { return *static_cast<sm::Board*>(board_.host); }
   [[nodiscard]] sm::Board* board_on_device() const {
@@ -92,7 +84,7 @@ class DeviceMemory {
   // Beside the arenas.
   Status allocate();
   Status limit_blocks(const DeviceMeeting& meeting);
-  [[nodiscard]] sm::MessagePut message_put(int from, int to) const;
+  [[nodiscard]] sm::MessagePut message_put(int peer, bool sends) const;
   [[nodiscard]] std::size_t step_scratch_bytes() const {
     return static_cast<std::size_t>(mailbox_shape().blocks) * kStepScratchBytes;
   }

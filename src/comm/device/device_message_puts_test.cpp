@@ -1,11 +1,9 @@
 // Sends and recvs that kernels store straight in the receiver's buffer, where it is offered.
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -21,41 +19,8 @@ constexpr std::int64_t kOfLl = 9'001;
 constexpr std::int64_t kOfLl128 = 200'003;
 constexpr std::int64_t kOfSlots = (std::int64_t{2} << 20) + 5;
 
-class OfferingGpus : public FakeMessages {
+class OfferingMessages : public OfferingGpus {
  protected:
-  OfferingGpus() {
-    options_.messages_from_bytes = kNever;
-    prepare_ = [this](Rank& rank) { count_offers(*rank.cuda, rank.rank); };
-  }
-
-  // Runs the kernels of a driver, and counts for a rank what they offer.
-  void count_offers(FakeCuda& cuda, int rank) {
-    cuda.run_kernels([&count = offers_[static_cast<std::size_t>(rank)]](const void* kernel,
-                                                                        const void* parameters) {
-      const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
-      const int messages = pairs.begin[static_cast<std::size_t>(pairs.chains())];
-      for (int i = 0; i < messages; ++i) {
-        count += pairs.messages[static_cast<std::size_t>(i)].only_waits() ? 1 : 0;
-      }
-      return fake_pairs_kernel(kernel, parameters);
-    });
-  }
-
-  // Ranks are threads of one process from here on; what they offer is counted together.
-  void share_a_process() {
-    shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
-    prepare_ = nullptr;
-    count_offers(*shared_cuda_, 0);
-  }
-
-  // How often the rank has offered a buffer; and all together.
-  [[nodiscard]] int offers(const Rank& rank) const {
-    return offers_[static_cast<std::size_t>(rank.rank)];
-  }
-  [[nodiscard]] int all_offers() const {
-    return std::accumulate(offers_.begin(), offers_.end(), 0);
-  }
-
   static Calls around(const Rank& rank, std::byte* out, std::byte* in, std::int64_t count) {
     return wished({send(rank, next_of(rank, kRanks), out, count),
                    recv(rank, previous_of(rank, kRanks), in, count)},
@@ -73,11 +38,9 @@ class OfferingGpus : public FakeMessages {
     post_and_meet(rank, calls);
     post_and_meet(rank, calls);
   }
-
-  std::array<std::atomic<int>, kRanks> offers_{};
 };
 
-TEST_F(OfferingGpus, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffered) {
+TEST_F(OfferingMessages, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffered) {
   run([&](Rank& rank) {
     for (const std::int64_t count : {kOfLl, kOfLl128, kOfSlots}) {
       std::byte* const out = outgoing(rank);
@@ -100,7 +63,7 @@ TEST_F(OfferingGpus, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffered) {
   });
 }
 
-TEST_F(OfferingGpus, ByThemselvesFromTheirSizeOn) {
+TEST_F(OfferingMessages, ByThemselvesFromTheirSizeOn) {
   options_.message_puts_from_bytes = kOfLl128;
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
@@ -116,7 +79,7 @@ TEST_F(OfferingGpus, ByThemselvesFromTheirSizeOn) {
 }
 
 // A waiting receiver has one block beside those of the sender.
-TEST_F(OfferingGpus, ReceiversTakeOneBlock) {
+TEST_F(OfferingMessages, ReceiversTakeOneBlock) {
   run([&](Rank& rank) {
     const Calls calls = around(rank, outgoing(rank), incoming(rank), kOfSlots);
     post_and_meet(rank, calls);
@@ -127,7 +90,7 @@ TEST_F(OfferingGpus, ReceiversTakeOneBlock) {
   });
 }
 
-TEST_F(OfferingGpus, AnyAlignmentAndLength) {
+TEST_F(OfferingMessages, AnyAlignmentAndLength) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
@@ -156,9 +119,9 @@ TEST_F(OfferingGpus, AnyAlignmentAndLength) {
   });
 }
 
-// Every rank with every other, several messages each way, of all sizes and wishes, in an
+// Every rank with every other and itself, several messages each way, of all sizes and wishes, in an
 // order of each rank's own.
-class OfferingCrowds : public OfferingGpus {
+class OfferingCrowds : public OfferingMessages {
  protected:
   struct Sent {
     std::int64_t at = 0;
@@ -187,9 +150,6 @@ class OfferingCrowds : public OfferingGpus {
     std::vector<Calls> chains;
     for (int peer = 0; peer < kRanks; ++peer) {
       for (const bool is_send : {true, false}) {
-        if (peer == rank.rank) {
-          continue;
-        }
         Calls& chain = chains.emplace_back();
         for (const Sent& sent :
              is_send ? between(rank.rank, peer, round) : between(peer, rank.rank, round)) {
@@ -213,8 +173,7 @@ class OfferingCrowds : public OfferingGpus {
   static void check(const Rank& rank, const std::byte* in, unsigned round) {
     for (int peer = 0; peer < kRanks; ++peer) {
       for (const Sent& sent : between(peer, rank.rank, round)) {
-        ASSERT_TRUE(peer == rank.rank ||
-                    holds(in + peer * kRoom + sent.at,
+        ASSERT_TRUE(holds(in + peer * kRoom + sent.at,
                           contents(peer, sent.count, rank.rank * kRoom + sent.at)))
             << sent.count << " bytes from " << peer << " to " << rank.rank << ", round " << round;
       }
@@ -251,7 +210,7 @@ TEST_F(OfferingCrowds, OfThreads) {
   cross();
 }
 
-TEST_F(OfferingGpus, ThreadsOfOneProcessOfferAtOnceAndMapNothing) {
+TEST_F(OfferingMessages, ThreadsOfOneProcessOfferAtOnceAndMapNothing) {
   share_a_process();
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
@@ -266,7 +225,7 @@ TEST_F(OfferingGpus, ThreadsOfOneProcessOfferAtOnceAndMapNothing) {
   EXPECT_EQ(all_offers(), 2 * kRanks);
 }
 
-TEST_F(OfferingGpus, MemoryThatCannotBeMappedStaysWithPackets) {
+TEST_F(OfferingMessages, MemoryThatCannotBeMappedStaysWithPackets) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     auto* const pooled = static_cast<std::byte*>(take(rank.cuda->allocate_private(kLarge)));
@@ -284,7 +243,7 @@ TEST_F(OfferingGpus, MemoryThatCannotBeMappedStaysWithPackets) {
   });
 }
 
-TEST_F(OfferingGpus, MemoryThatWasFreedIsLentAnew) {
+TEST_F(OfferingMessages, MemoryThatWasFreedIsLentAnew) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     const int imports = rank.cuda->calls("import_memory");
@@ -308,7 +267,7 @@ TEST_F(OfferingGpus, MemoryThatWasFreedIsLentAnew) {
   });
 }
 
-TEST_F(OfferingGpus, AreCapturedAndReplayedAndMapNothingMeanwhile) {
+TEST_F(OfferingMessages, AreCapturedAndReplayedAndMapNothingMeanwhile) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
@@ -347,7 +306,7 @@ TEST_F(OfferingGpus, AreCapturedAndReplayedAndMapNothingMeanwhile) {
 }
 
 // Large ones of copy engines, small ones and puts in one group.
-TEST_F(OfferingGpus, BesideCopyEngines) {
+TEST_F(OfferingMessages, BesideCopyEngines) {
   options_.messages_from_bytes = kLarge;
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank, 2);
@@ -365,7 +324,7 @@ TEST_F(OfferingGpus, BesideCopyEngines) {
   });
 }
 
-TEST_F(OfferingGpus, AreRefusedWhereNobodyReachesIntoBuffers) {
+TEST_F(OfferingMessages, AreRefusedWhereNobodyReachesIntoBuffers) {
   options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
   run([&](Rank& rank) {
     const Status status = post(rank, around(rank, outgoing(rank), incoming(rank), kOfLl));
@@ -375,7 +334,7 @@ TEST_F(OfferingGpus, AreRefusedWhereNobodyReachesIntoBuffers) {
 }
 
 // One rank that waits names the other, in either role; and what is posted later moves nothing.
-TEST_F(OfferingGpus, AnEndThatNeverCallsIsNamedAtTheDeadline) {
+TEST_F(OfferingMessages, AnEndThatNeverCallsIsNamedAtTheDeadline) {
   for (const bool is_send : {true, false}) {
     options_.deadline_s = 2;  // enough for the first messages, however slow the build
     run([&](Rank& rank) {
@@ -402,7 +361,7 @@ TEST_F(OfferingGpus, AnEndThatNeverCallsIsNamedAtTheDeadline) {
   }
 }
 
-TEST_F(OfferingGpus, ASenderThatGaveUpStoresNothing) {
+TEST_F(OfferingMessages, ASenderThatGaveUpStoresNothing) {
   options_.deadline_s = 2;  // of the rank that hears nothing
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
@@ -430,7 +389,7 @@ TEST_F(OfferingGpus, ASenderThatGaveUpStoresNothing) {
   });
 }
 
-TEST_F(OfferingGpus, AReceiverThatGaveUpHasWithdrawnItsOffer) {
+TEST_F(OfferingMessages, AReceiverThatGaveUpHasWithdrawnItsOffer) {
   options_.deadline_s = 2;
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
@@ -454,7 +413,7 @@ TEST_F(OfferingGpus, AReceiverThatGaveUpHasWithdrawnItsOffer) {
   });
 }
 
-TEST_F(OfferingGpus, EndsThatDifferAreNamed) {
+TEST_F(OfferingMessages, EndsThatDifferAreNamed) {
   run([&](Rank& rank) {
     if (rank.rank > 1) {
       return;
@@ -471,7 +430,7 @@ TEST_F(OfferingGpus, EndsThatDifferAreNamed) {
   });
 }
 
-TEST_F(OfferingGpus, GiveBackAllThatTheyTook) {
+TEST_F(OfferingMessages, GiveBackAllThatTheyTook) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);

@@ -25,54 +25,39 @@ std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
 
 }  // namespace
 
-// What kernels carry of a send or recv.
-struct DeviceComm::KernelMessage {
-  const Operation* operation = nullptr;
-  stream::ByteRange range{};
-  sm::Packets packets = sm::Packets::kLl;
-  std::uint64_t put_hash = 0;  // of the plan by which it may be stored in place; 0: packets alone
-
-  // In place of a plan's hash: kernels of other packets would not meet.
-  [[nodiscard]] std::uint64_t word() const {
-    return put_hash != 0 ? put_hash : static_cast<std::uint64_t>(packets);
-  }
-};
-
 // A send or recv on its way.
 struct DeviceComm::MessagePlan {
   const Operation* operation = nullptr;
   void* stream = nullptr;
   DeviceChoice choice{};                   // of this end
   sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
-  std::uint64_t put_hash = 0;              // see KernelMessage
+  std::uint64_t put_hash = 0;  // of the plan by which it may be stored in place; 0: packets alone
   // What of the choice is equal at both ends, whatever share of the host each wishes for, by its
   // hash. 0: for kernels alone.
   std::uint64_t plan_hash = 0;
   std::optional<stream::Message> copies{};  // as both ends have decided; none: kernels run it
 
   [[nodiscard]] bool is_for_kernels() const { return plan_hash == 0; }
+  // In place of a plan's hash: kernels of other packets would not meet.
+  [[nodiscard]] std::uint64_t word_of_kernels() const {
+    return put_hash != 0 ? put_hash : static_cast<std::uint64_t>(packets);
+  }
   [[nodiscard]] CallWords words() const {
-    return words_of(*operation, is_for_kernels() ? of_kernels().word() : plan_hash);
+    return words_of(*operation, is_for_kernels() ? word_of_kernels() : plan_hash);
   }
   [[nodiscard]] std::int64_t bytes() const {
     return operation->count * static_cast<std::int64_t>(size_bytes(operation->dtype));
   }
 
   // What of it is for kernels, as has been decided.
-  [[nodiscard]] KernelMessage of_kernels() const {
+  [[nodiscard]] sm::ByteRange range_of_kernels() const {
     const std::int64_t whole = bytes();
     if (!copies) {
-      return {.operation = operation,
-              .range = {.length = whole},
-              .packets = packets,
-              .put_hash = put_hash};
+      return {.length = whole};
     }
     const std::optional<Portion>& portion = copies->program->of_kernels;
     const ElementRange part = portion ? portion->of(whole, /*element_bytes=*/1) : ElementRange{};
-    return {.operation = operation,
-            .range = {.begin = part.begin, .length = part.length},
-            .packets = packets,
-            .put_hash = put_hash};
+    return {.begin = part.begin, .length = part.length};
   }
 
   // See stream::GroupId; of what is for copy engines.
@@ -88,18 +73,6 @@ struct DeviceComm::MessagePlan {
   }
 };
 
-// What carries a message in any case: where the ends cannot agree about a buffer, or their ring.
-Result<sm::Packets> DeviceComm::packets_for(const Operation& operation) const {
-  DeviceFacts facts = facts_;
-  facts.copy_engines = false;
-  facts.message_puts = false;
-  Operation by_packets = operation;
-  by_packets.wishes.protocol.clear();
-  by_packets.wishes.path.clear();
-  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(by_packets, facts));
-  return packets_of(choice.protocol);
-}
-
 Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
   const Operation& op = call.operation;
   MessagePlan plan{.operation = &op, .stream = call.stream};
@@ -109,12 +82,13 @@ Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
   SENNIT_ASSIGN_OR_RETURN(plan.choice, choose(op, facts));
+  // Those that carry it in any case: where the ends cannot agree about a buffer, or their ring.
+  plan.packets = packets_of(protocol_of_message(plan.bytes(), facts_));
   if (plan.choice.protocol == Protocol::kDirectPut) {
     SENNIT_ASSIGN_OR_RETURN(const Putting* const putting,
                             find_putting(op, with_host_share(plan.choice, 0)));
     plan.put_hash = putting->plan_hash;
-    SENNIT_ASSIGN_OR_RETURN(plan.packets, packets_for(op));
-  } else {
+  } else if (leaves_rest_to_kernels(plan.choice)) {
     plan.packets = packets_of(plan.choice.protocol);
   }
   if (!is_for_streams(plan.choice)) {
@@ -124,9 +98,6 @@ Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
       const Copying* const copying,
       find_copying(op, facts.nvlink ? with_host_share(plan.choice, 0) : plan.choice));
   plan.plan_hash = copying->plan_hash;
-  if (!leaves_rest_to_kernels(plan.choice)) {
-    SENNIT_ASSIGN_OR_RETURN(plan.packets, packets_for(op));
-  }
   return plan;
 }
 
@@ -228,8 +199,16 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
     if (plan.copies) {
       of_copy_engines.push_back(*plan.copies);
     }
-    if (const KernelMessage message = plan.of_kernels(); message.range.length > 0) {
-      of_kernels.push_back(message);
+    if (const sm::ByteRange range = plan.range_of_kernels(); range.length > 0) {
+      of_kernels.push_back({.operation = plan.operation,
+                            .peer = plan.operation->peer,
+                            .is_send = plan.operation->is_send,
+                            .range = range,
+                            .packets = plan.packets,
+                            .takes_part = plan.put_hash != 0,
+                            .word = plan.word_of_kernels(),
+                            // A send and a recv fill a GPU.
+                            .block_limit = memory_->block_limit() / 2});
     }
   }
   std::function<Status()> launch;
@@ -246,26 +225,22 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
 }
 
 // A receiver offers its buffer to a sender that is known to reach it; a sender maps what it has
-// been asked to.
-Result<std::byte*> DeviceComm::offer_of(const KernelMessage& message, void* stream) {
-  const Operation& op = *message.operation;
-  if (!op.is_send) {
-    std::byte* const there = message_puts_->address_at(op.peer, static_cast<std::byte*>(op.recv));
+// been asked to, if it may.
+std::byte* DeviceComm::offer_of(const KernelMessage& message, bool may_map) {
+  if (!message.is_send) {
+    std::byte* const there =
+        message_puts_->address_at(message.peer, static_cast<std::byte*>(message.operation->recv));
     return there == nullptr ? nullptr : there + message.range.begin;
   }
-  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
-  if (!is_capturing) {
-    message_puts_->map_loan_of(op.peer);
+  if (may_map) {
+    message_puts_->map_loan_of(message.peer);
   }
   return nullptr;
 }
 
-Result<sm::PairMessage> DeviceComm::pair_message(const KernelMessage& message, void* stream) {
+sm::PairMessage DeviceComm::pair_message(const KernelMessage& message, bool may_map) {
   const Operation& op = *message.operation;
-  const int from = op.is_send ? world_.rank() : op.peer;
-  const int to = op.is_send ? op.peer : world_.rank();
-  const DeviceMemory::Pair pair = memory_->pair(from, to);
-  const sm::ByteRange range{.begin = message.range.begin, .length = message.range.length};
+  const DeviceMemory::Pair pair = memory_->pair(message.peer, message.is_send);
   sm::PairCall call;
   call.input = static_cast<const std::byte*>(op.send);
   call.output = static_cast<std::byte*>(op.recv);
@@ -275,35 +250,39 @@ Result<sm::PairMessage> DeviceComm::pair_message(const KernelMessage& message, v
   call.packets = message.packets;
   call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
-  call.rank = op.is_send ? 0 : 1;
-  call.peer = static_cast<std::int8_t>(op.peer);
-  if (op.is_send) {
-    call.push[1] = range;
+  call.rank = message.is_send ? 0 : 1;
+  call.peer = static_cast<std::int8_t>(message.peer);
+  if (message.is_send) {
+    call.push[1] = message.range;
     call.push_to = 0b10;
   } else {
-    call.arrive[0][0] = range;
+    call.arrive[0][0] = message.range;
     call.arrive_from[0] = 0b01;
   }
-  // A send and a recv fill a GPU. Both ends come to the same number, whatever else their groups
-  // hold.
-  const int limit = memory_->block_limit() / 2;
-  sm::apply(sm::geometry_for(range.length, call.packets, memory_->pair_shape(), std::max(1, limit)),
+  sm::apply(sm::geometry_for(message.range.length,
+                             call.packets,
+                             memory_->pair_shape(),
+                             std::max(1, message.block_limit)),
             call);
   call.deadline_ns = deadline_ns(op);
-  call.fingerprint = fingerprint_of(words_of(op, message.word()));
+  call.fingerprint = fingerprint_of(words_of(op, message.word));
   sm::MessagePut put = pair.put;
-  put.takes_part = message.put_hash != 0;
-  if (put.takes_part) {
-    SENNIT_ASSIGN_OR_RETURN(put.there, offer_of(message, stream));
-  }
-  return sm::PairMessage{.call = call, .put = put};
+  put.takes_part = message.takes_part;
+  put.there = put.takes_part ? offer_of(message, may_map) : nullptr;
+  return {.call = call, .put = put};
 }
 
 // One kernel for all.
 Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* stream) {
   std::vector<PairEnd> ends;
+  bool may_map = false;
   for (const KernelMessage& message : messages) {
-    ends.push_back({message.operation->peer, message.operation->is_send});
+    ends.push_back({message.peer, message.is_send});
+    may_map = may_map || message.takes_part;
+  }
+  if (may_map) {
+    SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+    may_map = !is_capturing;
   }
   const GroupOrder order = group_order(ends, world_.rank(), world_.size());
   // Only what is used of it is written: 64 messages are 30 KB.
@@ -312,21 +291,20 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* s
   pairs.recvs = {};
   int chains = 0;
   int used = 0;
-  const auto take = [&](const std::vector<PairChain>& taken, sm::PairLanes& lanes) -> Status {
+  const auto take = [&](const std::vector<PairChain>& taken, sm::PairLanes& lanes) {
     lanes.first = chains;
     lanes.chains = static_cast<int>(taken.size());
     for (const PairChain& chain : taken) {
       for (const std::size_t index : chain) {
         sm::PairMessage& pair = pairs.messages[static_cast<std::size_t>(used++)];
-        SENNIT_ASSIGN_OR_RETURN(pair, pair_message(messages[index], stream));
+        pair = pair_message(messages[index], may_map);
         lanes.blocks = std::max(lanes.blocks, pair.blocks());
       }
       pairs.begin[static_cast<std::size_t>(++chains)] = static_cast<std::int16_t>(used);
     }
-    return {};
   };
-  SENNIT_RETURN_IF_ERROR(take(order.sends, pairs.sends));
-  SENNIT_RETURN_IF_ERROR(take(order.recvs, pairs.recvs));
+  take(order.sends, pairs.sends);
+  take(order.recvs, pairs.recvs);
   deal_lanes(pairs);
   const auto all_chains = static_cast<unsigned>(chains);
   sm::SmallPairs small;

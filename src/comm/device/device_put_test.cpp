@@ -1,97 +1,181 @@
-// Calls in which kernels reach into the buffers of other ranks, of ranks with fake GPUs.
-#include "comm/device/fake_gpus.hpp"
-#include "exec/sm/fake_put.hpp"
+// Collectives whose blocks are stored in the outputs of other ranks, of ranks with fake GPUs.
+#include "comm/device/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <functional>
 #include <string>
 
 namespace sennit::tests {
 namespace {
 
-constexpr std::int64_t kCount = 100'000;  // of float; cut by four ranks on multiples of 16 bytes
+constexpr std::int64_t kCount = 50'000;  // of float, of one block
 
 float value(int rank, std::int64_t i) {
   return static_cast<float>((i * 37 + std::int64_t{rank} * 1001) % 977 - 400) / 7.0F;
 }
 
-std::function<void()> put_bytes(const void* /*kernel*/, const void* parameters) {
-  return [call = *static_cast<const sm::PutCall*>(parameters)] { sm::FakePut(call).run(); };
-}
+void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
 
-class PuttingGpus : public FakeGpus {
+class PuttingGpus : public OfferingGpus {
  protected:
-  static Operation wished(const Rank& rank, Collective collective, std::int64_t count) {
+  static Operation wished(const Rank& rank, Collective collective, std::int64_t count = kCount) {
     Operation op;
     op.collective = collective;
     op.send = rank.send;
     op.recv = rank.recv;
     op.count = count;
+    op.root = 2;
     op.dtype = Dtype::kFloat32;
     op.wishes.protocol = "direct_put";
     return op;
   }
 
-  static void fill(Rank& rank, std::int64_t inputs, std::int64_t outputs, bool in_place) {
+  static void fill(Rank& rank, std::int64_t inputs, std::int64_t outputs) {
     rank.recv = rank.allocate(outputs * 4);
-    rank.send = in_place ? rank.recv : rank.allocate(inputs * 4);
-    for (std::int64_t i = 0; i < inputs; ++i) {
+    rank.send = rank.allocate(inputs * 4);
+    std::memset(rank.recv, 0xa5, static_cast<std::size_t>(outputs * 4));
+    write(rank, rank.send, inputs);
+  }
+  static void write(const Rank& rank, std::byte* to, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
       const float v = value(rank.rank, i);
-      std::memcpy(rank.send + i * 4, &v, 4);
+      std::memcpy(to + i * 4, &v, 4);
     }
   }
 
-  static float found(const Rank& rank, std::int64_t i) {
-    float v = 0;
-    std::memcpy(&v, rank.recv + i * 4, 4);
-    return v;
+  // `count` elements of the output from `at` on are those of `source` from `from` on.
+  static void check(
+      const Rank& rank, std::int64_t at, std::int64_t count, int source, std::int64_t from = 0) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      float v = 0;
+      std::memcpy(&v, rank.recv + (at + i) * 4, 4);
+      ASSERT_EQ(v, value(source, from + i)) << "rank " << rank.rank << ", element " << at + i;
+    }
+  }
+  static void check_blocks(const Rank& rank, Collective collective, std::int64_t count) {
+    for (int source = 0; source < kRanks; ++source) {
+      const bool is_exchange = collective == Collective::kAllToAll;
+      check(rank, source * count, count, source, is_exchange ? rank.rank * count : 0);
+    }
+  }
+
+  void call_and_meet(const Rank& rank, const Operation& op) {
+    expect_ok(rank.call(op));
+    rank.finish();
+    meet();
+  }
+  // After this, all ranks offer their outputs: see OfferingMessages.
+  void lend(const Rank& rank, const Operation& op) {
+    call_and_meet(rank, op);
+    call_and_meet(rank, op);
   }
 };
 
-void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
-
-TEST_F(PuttingGpus, MoveBlocksStraightToWhereTheyBelong) {
-  run([](Rank& rank) {
-    rank.cuda->run_kernels(put_bytes);
-    fill(rank, kCount * kRanks, kCount * kRanks, false);
-    for (int i = 0; i < 3; ++i) {
-      expect_ok(rank.call(wished(rank, Collective::kAllToAll, kCount)));
-    }
-    rank.finish();
-    for (std::int64_t i = 0; i < kCount * kRanks; ++i) {
-      const auto source = static_cast<int>(i / kCount);
-      ASSERT_EQ(found(rank, i), value(source, rank.rank * kCount + i % kCount))
-          << "rank " << rank.rank << ", element " << i;
+// Blocks of any length, the last of which begin apart from where they belong.
+TEST_F(PuttingGpus, StoreEachBlockWhereItBelongs) {
+  run([this](Rank& rank) {
+    for (const std::int64_t count : {kCount, std::int64_t{1001}, std::int64_t{1}}) {
+      for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
+        const bool is_exchange = collective == Collective::kAllToAll;
+        fill(rank, is_exchange ? count * kRanks : count, count * kRanks);
+        const int before = offers(rank);
+        for (int i = 0; i < 3; ++i) {
+          std::memset(rank.recv, 0xa5, static_cast<std::size_t>(count * kRanks * 4));
+          call_and_meet(rank, wished(rank, collective, count));
+          check_blocks(rank, collective, count);
+        }
+        EXPECT_GE(offers(rank), before + kRanks) << "the third call goes straight";
+      }
     }
   });
 }
 
-TEST_F(PuttingGpus, PassOnWhatHasArrived) {
-  run([](Rank& rank) {
-    rank.cuda->run_kernels(put_bytes);
-    fill(rank, kCount, kCount, false);
-    Operation op = wished(rank, Collective::kBroadcast, kCount);
-    op.root = 2;
-    op.wishes.algorithm = "scatter_forward";
-    expect_ok(rank.call(op));
-    rank.finish();
-    for (std::int64_t i = 0; i < kCount; ++i) {
-      ASSERT_EQ(found(rank, i), value(2, i)) << "rank " << rank.rank << ", element " << i;
+TEST_F(PuttingGpus, StoreWhatARootSendsOrGets) {
+  run([this](Rank& rank) {
+    for (const Collective collective :
+         {Collective::kBroadcast, Collective::kScatter, Collective::kGather}) {
+      fill(rank, kCount * kRanks, kCount * kRanks);
+      const Operation op = wished(rank, collective);
+      lend(rank, op);
+      const int before = offers(rank);
+      std::memset(rank.recv, 0xa5, static_cast<std::size_t>(kCount * 4));
+      call_and_meet(rank, op);
+      if (collective != Collective::kGather) {
+        check(
+            rank, 0, kCount, op.root, collective == Collective::kScatter ? rank.rank * kCount : 0);
+        EXPECT_EQ(offers(rank), before + 1);
+      } else if (rank.rank == op.root) {
+        check_blocks(rank, collective, kCount);
+        EXPECT_EQ(offers(rank), before + kRanks);
+      }
+    }
+  });
+}
+
+// A block that is where it belongs is no message.
+TEST_F(PuttingGpus, InPlace) {
+  run([this](Rank& rank) {
+    rank.recv = rank.allocate(kCount * kRanks * 4);
+    rank.send = rank.recv + std::int64_t{rank.rank} * kCount * 4;
+    write(rank, rank.send, kCount);
+    const Operation op = wished(rank, Collective::kAllGather);
+    lend(rank, op);
+    const int before = offers(rank);
+    call_and_meet(rank, op);
+    check_blocks(rank, Collective::kAllGather, kCount);
+    EXPECT_EQ(offers(rank), before + kRanks - 1);
+  });
+}
+
+// Nobody waits on the host for another rank.
+TEST_F(PuttingGpus, OfThreadsOfOneProcess) {
+  share_a_process();
+  run([this](Rank& rank) {
+    fill(rank, kCount, kCount * kRanks);
+    call_and_meet(rank, wished(rank, Collective::kAllGather));
+    check_blocks(rank, Collective::kAllGather, kCount);
+    EXPECT_EQ(all_offers(), kRanks * kRanks) << "the first call goes straight";
+  });
+}
+
+// The words of messages count on, whoever uses them.
+TEST_F(PuttingGpus, TakeTurnsWithMessages) {
+  run([this](Rank& rank) {
+    fill(rank, kCount, kCount * kRanks);
+    std::byte* const in = incoming(rank);
+    std::byte* const out = outgoing(rank);
+    for (int i = 0; i < 4; ++i) {
+      call_and_meet(rank, wished(rank, Collective::kAllGather));
+      check_blocks(rank, Collective::kAllGather, kCount);
+      ASSERT_TRUE(post(rank,
+                       sennit::tests::wished({send(rank, next_of(rank, kRanks), out, kSmall),
+                                              recv(rank, previous_of(rank, kRanks), in, kSmall),
+                                              send(rank, rank.rank, out, kSmall),
+                                              recv(rank, rank.rank, in + kSmall, kSmall)},
+                                             "direct_put"))
+                      .ok());
+      rank.finish();
+      ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kSmall)));
+      ASSERT_TRUE(holds(in + kSmall, contents(rank.rank, kSmall)));
+      meet();
     }
   });
 }
 
 TEST_F(PuttingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {
-    rank.cuda->run_kernels(put_bytes);
-    fill(rank, kCount, kCount * kRanks, false);
-    const Operation op = wished(rank, Collective::kAllGather, kCount);
-    expect_ok(rank.call(op));  // maps the buffers
+    fill(rank, kCount, kCount * kRanks);
+    const Operation op = wished(rank, Collective::kAllGather);
+    lend(rank, op);
+    call_and_meet(rank, op);
+    const int imports = rank.cuda->calls("import_memory");
+    const int before = offers(rank);
     rank.cuda->begin_capture(rank.stream);
     expect_ok(rank.call(op));
     const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
+    EXPECT_EQ(offers(rank), before + kRanks);
+    EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
     rank.finish();
     meet();
     for (int replay = 0; replay < 5; ++replay) {
@@ -99,60 +183,86 @@ TEST_F(PuttingGpus, AreReplayedFromGraphs) {
       meet();
       graph.launch(rank.stream);
       rank.finish();
-      for (std::int64_t i = 0; i < kCount * kRanks; ++i) {
-        ASSERT_EQ(found(rank, i), value(static_cast<int>(i / kCount), i % kCount));
-      }
+      check_blocks(rank, Collective::kAllGather, kCount);
       meet();
     }
   });
 }
 
-// Kernels of puts have all their threads, those of packets here fewer.
-bool was_put(const Rank& rank) { return rank.cuda->last_shape().threads == sm::kThreads; }
-
-// What a size would choose goes by packets then, on all ranks alike, which no kernel runs here.
-TEST_F(PuttingGpus, LeaveToPacketsWhatTheyMayNot) {
+// Of what goes by packets no kernel runs here.
+TEST_F(PuttingGpus, ByThemselvesWhereTheyPay) {
   options_.puts_from_bytes = 1;
+  prepare_ = nullptr;
   run([](Rank& rank) {
-    fill(rank, kCount * kRanks, kCount * kRanks, true);
-    const auto call = [&](Operation op) {
+    // Kernels of messages have all their threads, those of packets here fewer.
+    const auto is_put = [&](Operation op) {
       op.wishes = {};
       expect_ok(rank.call(op));
-      return was_put(rank);
+      return rank.cuda->last_shape().threads == sm::kThreads;
     };
-    EXPECT_FALSE(call(wished(rank, Collective::kAllToAll, kCount))) << "in place";
-    EXPECT_FALSE(call(wished(rank, Collective::kAllReduce, kCount)));
-
-    fill(rank, kCount, kCount * kRanks, false);
-    EXPECT_FALSE(call(wished(rank, Collective::kAllGather, kCount - 1))) << "blocks lie otherwise";
-    Operation one_is_odd = wished(rank, Collective::kAllGather, kCount - 4);
-    one_is_odd.send = rank.send + (rank.rank == 3 ? 4 : 0);
-    EXPECT_FALSE(call(one_is_odd));
-    EXPECT_TRUE(call(wished(rank, Collective::kAllGather, kCount)));
+    fill(rank, kCount * kRanks, kCount * kRanks);
+    EXPECT_TRUE(is_put(wished(rank, Collective::kAllToAll)));
+    EXPECT_TRUE(is_put(wished(rank, Collective::kAllGather)));
+    EXPECT_FALSE(is_put(wished(rank, Collective::kAllGather, kCount - 1))) << "blocks lie apart";
+    EXPECT_FALSE(is_put(wished(rank, Collective::kAllReduce)));
+    EXPECT_FALSE(is_put(wished(rank, Collective::kBroadcast))) << "two hops are better";
+    rank.send = rank.recv;
+    EXPECT_FALSE(is_put(wished(rank, Collective::kAllToAll))) << "in place";
     rank.finish();
   });
 }
 
 TEST_F(PuttingGpus, RefuseAWishThatCannotBeMet) {
   run([](Rank& rank) {
-    fill(rank, kCount, kCount * kRanks, false);
-    const Status status = rank.call(wished(rank, Collective::kAllGather, kCount - 1));
-    EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("direct_put"), std::string::npos) << status.message();
+    fill(rank, kCount * kRanks, kCount * kRanks);
+    const auto expect_refused = [&](const Operation& op, const std::string& why) {
+      const Status status = rank.call(op);
+      EXPECT_EQ(status.code(), Code::kUnsupported);
+      EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
+    };
+    expect_refused(wished(rank, Collective::kAllReduce), "direct_put");
+    Operation two_hops = wished(rank, Collective::kBroadcast);
+    two_hops.wishes.algorithm = "scatter_forward";
+    expect_refused(two_hops, "scatter_forward passes on what arrives");
+    rank.send = rank.recv;
+    expect_refused(wished(rank, Collective::kAllToAll), "in place");
+    EXPECT_EQ(rank.launches(), 0);
   });
 }
 
-// After it has been announced, so that others wait for it on the host.
+// Whoever is not in place has begun, and hears of it.
+TEST_F(PuttingGpus, HearOfARankThatIsInPlaceAlone) {
+  for (const std::string protocol : {"", "direct_put"}) {
+    options_.puts_from_bytes = 1;
+    prepare_ = nullptr;
+    run([&protocol](Rank& rank) {
+      fill(rank, kCount * kRanks, kCount * kRanks);
+      if (rank.rank == 2) {
+        rank.send = rank.recv;
+      }
+      Operation op = wished(rank, Collective::kAllToAll);
+      op.wishes.protocol = protocol;
+      const Status called = rank.call(op);
+      EXPECT_EQ(called.code(), rank.rank == 2 && !protocol.empty() ? Code::kUnsupported : Code::kOk)
+          << called.message();
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+      EXPECT_EQ(status.detail().blamed_ranks, std::vector{2});
+      rank.finish();
+    });
+  }
+}
+
+// After it has been announced, so that others' kernels wait for it.
 TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
   run([](Rank& rank) {
-    rank.cuda->run_kernels(put_bytes);
-    fill(rank, kCount, kCount * kRanks, false);
+    fill(rank, kCount, kCount * kRanks);
     if (rank.rank == 1) {
       rank.cuda->fail("is_capturing");
     }
-    const Status status = rank.call(wished(rank, Collective::kAllGather, kCount));
-    EXPECT_EQ(status.code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted)
-        << status.message();
+    const Status status = rank.call(wished(rank, Collective::kAllGather));
+    EXPECT_EQ(status.code(), rank.rank == 1 ? Code::kSystemError : Code::kOk) << status.message();
+    EXPECT_EQ(failure_of(rank).code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted);
     rank.finish();
   });
 }
@@ -160,18 +270,8 @@ TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
 TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   options_.deadline_s = 2;
   run([this](Rank& rank) {
-    rank.cuda->run_kernels(put_bytes);
-    fill(rank, kCount, kCount * kRanks, false);
-    leave_at_the_deadline(rank, wished(rank, Collective::kAllGather, kCount));
-  });
-}
-
-TEST_F(PuttingGpus, AreNotForReductions) {
-  run([](Rank& rank) {
-    fill(rank, kCount, kCount, false);
-    const Status sum = rank.call(wished(rank, Collective::kAllReduce, kCount));
-    EXPECT_EQ(sum.code(), Code::kUnsupported);
-    EXPECT_NE(sum.message().find("direct_put"), std::string::npos) << sum.message();
+    fill(rank, kCount, kCount * kRanks);
+    leave_at_the_deadline(rank, wished(rank, Collective::kAllGather));
   });
 }
 

@@ -1,7 +1,6 @@
 #include "exec/sm/direct_kernel.cuh"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/pairs_kernel.cuh"
-#include "exec/sm/put_kernel.cuh"
 #include "exec/sm/small_kernel.cuh"
 #include "exec/sm/step_kernel.cuh"
 
@@ -23,8 +22,6 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&direct_kernel<Plain, NoReduction>);
     case KernelKind::kSmall:
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
-    case KernelKind::kPut:
-      return reinterpret_cast<const void*>(&put_kernel);
     case KernelKind::kSteps:
       return reinterpret_cast<const void*>(&step_kernel<NoReduction>);
   }

@@ -25,8 +25,6 @@ const void* reducing_kernel_of(KernelKind kind) {
         return reinterpret_cast<const void*>(&direct_kernel<Plain, R>);
       case KernelKind::kSmall:
         return reinterpret_cast<const void*>(&small_kernel<R>);
-      case KernelKind::kPut:
-        return nullptr;
       case KernelKind::kSteps:
         return reinterpret_cast<const void*>(&step_kernel<R>);
     }

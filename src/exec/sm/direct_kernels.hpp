@@ -10,13 +10,12 @@
 namespace sennit::sm {
 
 // Which kernel runs a call: that of one protocol or, of calls in Ll, that of small ones.
-enum class KernelKind : std::uint8_t { kLl, kLl128, kSlots, kPlain, kSmall, kPut, kSteps };
+enum class KernelKind : std::uint8_t { kLl, kLl128, kSlots, kPlain, kSmall, kSteps };
 inline constexpr std::array kKernelKinds = {KernelKind::kLl,
                                             KernelKind::kLl128,
                                             KernelKind::kSlots,
                                             KernelKind::kPlain,
                                             KernelKind::kSmall,
-                                            KernelKind::kPut,
                                             KernelKind::kSteps};
 
 constexpr KernelKind kernel_kind(Packets packets) {
@@ -33,13 +32,13 @@ constexpr KernelKind kernel_kind(Packets packets) {
   return KernelKind::kPlain;
 }
 
-// What moves data alone. Takes a DirectCall, a SmallCall, a PutCall or a StepCall.
+// What moves data alone. Takes a DirectCall, a SmallCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
 // What runs so many sends and recvs (of PairCalls) through arenas in memory of GPUs or of the host,
 // and what runs so many small ones (SmallPairs).
 const void* pairs_kernel(int calls, bool on_host);
 const void* small_pairs_kernel(int calls);
-// What reduces elements of `dtype` by `op`; null for pairs that do not exist, and for kPut.
+// What reduces elements of `dtype` by `op`; null for pairs that do not exist.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 
 }  // namespace sennit::sm

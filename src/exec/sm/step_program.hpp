@@ -5,17 +5,23 @@
 //   SENNIT_RETURN_IF_ERROR(bind(problem, elements, limits, call));
 #pragma once
 
-#include "exec/sm/put_program.hpp"
+#include "exec/sm/direct_program.hpp"
 #include "exec/sm/step_call.hpp"
 #include "schedule/plan.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace sennit::sm {
 
 // kUnsupported, saying why, where the tables of StepProgram have no room for it.
 Result<std::unique_ptr<const StepProgram>> compile_steps(const Strand& strand, int rank);
+
+struct Elements {
+  std::int64_t count = 0;
+  std::int64_t bytes = 1;  // of one
+};
 
 struct StepLimits {
   int blocks = 1;                 // of a kernel

@@ -1,0 +1,54 @@
+// OfferingGpus, for tests: ranks with fake GPUs whose messages run (fake_pairs_kernel.hpp), and how
+// often each has offered a buffer to a sender.
+#pragma once
+
+#include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <numeric>
+
+namespace sennit::tests {
+
+class OfferingGpus : public FakeMessages {
+ protected:
+  OfferingGpus() {
+    options_.messages_from_bytes = kNever;
+    prepare_ = [this](Rank& rank) { count_offers(*rank.cuda, rank.rank); };
+  }
+
+  // Runs the kernels of a driver, and counts for a rank what they offer.
+  void count_offers(FakeCuda& cuda, int rank) {
+    cuda.run_kernels([&count = offers_[static_cast<std::size_t>(rank)]](const void* kernel,
+                                                                        const void* parameters) {
+      const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
+      const int messages = pairs.begin[static_cast<std::size_t>(pairs.chains())];
+      for (int i = 0; i < messages; ++i) {
+        count += pairs.messages[static_cast<std::size_t>(i)].only_waits() ? 1 : 0;
+      }
+      return fake_pairs_kernel(kernel, parameters);
+    });
+  }
+
+  // Ranks are threads of one process from here on; what they offer is counted together.
+  void share_a_process() {
+    shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
+    prepare_ = nullptr;
+    count_offers(*shared_cuda_, 0);
+  }
+
+  // How often the rank has offered a buffer; and all together.
+  [[nodiscard]] int offers(const Rank& rank) const {
+    return offers_[static_cast<std::size_t>(rank.rank)];
+  }
+  [[nodiscard]] int all_offers() const {
+    return std::accumulate(offers_.begin(), offers_.end(), 0);
+  }
+
+ private:
+  std::array<std::atomic<int>, kRanks> offers_{};
+};
+
+}  // namespace sennit::tests
