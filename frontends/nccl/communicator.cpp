@@ -236,7 +236,13 @@ ncclResult_t ncclCommShrink(ncclComm_t comm,
       }));
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t comm) { return on(comm, sennit_comm_finalize); }
+// What it waits for may need calls of this thread for other ranks, which its group holds back.
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (const ncclResult_t usable = check(comm); usable != ncclSuccess) {
+    return of_group(usable);
+  }
+  return now_or_after_calls(comm, [comm] { return on(comm, sennit_comm_finalize); });
+}
 
 // In a group that uses the communicator it is destroyed after the calls of the group.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {

@@ -54,6 +54,7 @@ struct Group {
   std::vector<Use> held;
   std::vector<ncclComm_t> joining;
   std::vector<Acts> acts;
+  std::vector<Act> after_calls;
   std::vector<ncclComm_t> ending;  // with the group
 };
 
@@ -169,12 +170,20 @@ ncclResult_t run_gathered() {
 // The outermost.
 ncclResult_t end_group() {
   const std::vector<Use> held = std::exchange(group().held, {});
+  const std::vector<Act> after_calls = std::exchange(group().after_calls, {});
   const ncclResult_t gathered = run_gathered();
   if (is_error(gathered)) {
     abandon_calls();
     return gathered;
   }
-  return worse(gathered, result_of(sennit_group_end()));
+  ncclResult_t result = worse(gathered, result_of(sennit_group_end()));
+  for (const Act& act : after_calls) {
+    if (is_error(result)) {
+      break;
+    }
+    result = worse(result, act());
+  }
+  return result;
 }
 
 // Once nothing of the group is held.
@@ -231,6 +240,15 @@ ncclResult_t now_or_at_end(ncclComm_t comm, Act act) {
   return ncclSuccess;
 }
 
+ncclResult_t now_or_after_calls(ncclComm_t comm, Act act) {
+  if (!in_group()) {
+    return act();
+  }
+  hold_until_end(comm);
+  group().after_calls.push_back(std::move(act));
+  return ncclSuccess;
+}
+
 ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
   if (!in_group()) {
     return refuse(ncclInvalidUsage,
@@ -272,6 +290,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
     return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
   }
   group().acts.clear();
+  group().after_calls.clear();
   group().to_self.clear();
   group().joining.clear();
   abandon_calls();

@@ -27,6 +27,8 @@ void join_at_end(ncclComm_t comm);
 // What waits for the other ranks of a communicator: in a group at its end, for this thread may act
 // for those, too. What a group has of one communicator runs in its order.
 ncclResult_t now_or_at_end(ncclComm_t comm, std::function<ncclResult_t()> act);
+// What the calls of the group come before.
+ncclResult_t now_or_after_calls(ncclComm_t comm, std::function<ncclResult_t()> act);
 
 // One end of a message of a rank to itself. The k-th send of a group meets the k-th receive.
 struct SelfMessage {

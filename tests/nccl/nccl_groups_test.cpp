@@ -240,6 +240,55 @@ TEST(NcclGroups, WhatIsDestroyedInAGroupThatUsesItEndsAfterIt) {
   });
 }
 
+// One thread has all ranks, so that what one of them has called needs the calls of the others.
+TEST(NcclGroups, WhatIsFinalizedInAGroupTakesItsCallsFirst) {
+  for (const bool is_destroyed_too : {false, true}) {
+    const Comms comms = make_in_group(kRanks);
+    std::vector<float> sums(kRanks, 1);
+    std::vector<float> echoes(kRanks);
+    const float own = 5;
+    EXPECT_DONE(ncclGroupStart());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      ncclComm_t comm = comms[r];
+      EXPECT_DONE(ncclAllReduce(&sums[r], &sums[r], 1, ncclFloat32, ncclSum, comm, nullptr));
+      EXPECT_DONE(ncclSend(&own, 1, ncclFloat32, rank, comm, nullptr));
+      EXPECT_DONE(ncclRecv(&echoes[r], 1, ncclFloat32, rank, comm, nullptr));
+      EXPECT_DONE(ncclGroupStart());
+      EXPECT_DONE(ncclCommFinalize(comm));
+      EXPECT_DONE(ncclGroupEnd());
+      if (is_destroyed_too) {
+        EXPECT_DONE(ncclCommDestroy(comm));
+      }
+    }
+    EXPECT_DONE(ncclGroupEnd());
+    EXPECT_EQ(sums, std::vector<float>(kRanks, kRanks));
+    EXPECT_EQ(echoes, std::vector<float>(kRanks, own));
+    for (ncclComm_t comm : is_destroyed_too ? Comms() : comms) {
+      float x = 1;
+      EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr), ncclInvalidUsage);
+      EXPECT_DONE(ncclCommDestroy(comm));
+    }
+  }
+}
+
+TEST(NcclGroups, NothingIsFinalizedWhereTheyEndWithoutTheirCalls) {
+  run_ranks(2, [](int /*rank*/, ncclComm_t comm) {
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(ncclCommFinalize(comm));
+    EXPECT_EQ(ncclGroupSimulateEnd(nullptr), ncclInvalidUsage);
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(ncclCommFinalize(comm));
+    EXPECT_EQ(ncclCommFinalize(nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+    EXPECT_DONE(ncclGroupStart());
+    EXPECT_DONE(ncclGroupEnd());
+    float x = 1;
+    EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+    EXPECT_EQ(x, 2);
+  });
+}
+
 // Also where the group ends without its calls.
 TEST(NcclGroups, WhatIsAbortedInAGroupThatUsesItIsFreedAfterIt) {
   run_ranks(2, [](int /*rank*/, ncclComm_t comm) {

@@ -191,6 +191,7 @@ class DeviceComm {
   [[nodiscard]] Verdict explain_wait(const std::vector<int>& peers) const;
   // What can be known now of why calls cannot end; ok while they can.
   Status look();
+  [[nodiscard]] std::optional<Verdict> find_missing_calls(int finalized) const;
   // Collectives that a rank has called, as far as this one sees.
   [[nodiscard]] std::uint64_t calls_of(int rank) const;
   void start_watching();

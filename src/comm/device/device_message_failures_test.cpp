@@ -1,12 +1,15 @@
-// How sends and recvs fail that copy engines run.
+// How sends and recvs fail.
 #include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace sennit::tests {
@@ -127,6 +130,81 @@ TEST_F(FakeMessages, AreWaitedForWhereThereIsNoDeadline) {
       ASSERT_TRUE(post(rank, {recv(rank, 0, in)}).ok());
       rank.finish();
       EXPECT_TRUE(came_from(0, in));
+    }
+  });
+}
+
+// As a program does that needs the communicator no more.
+void leave(Rank& rank) {
+  EXPECT_TRUE(rank.comm->finalize().ok());
+  rank.joined->finalize();
+  rank.comm.reset();
+}
+
+// One more send, or recv, than the rank at its other end has called for before it left; of so many
+// bytes, for copy engines or for kernels.
+class FakeLeaving : public FakeMessages,
+                    public ::testing::WithParamInterface<std::tuple<bool, std::int64_t>> {};
+
+TEST_P(FakeLeaving, NamesTheRankThatDidNotCall) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    introduce(rank, out, in);
+    rank.cuda->run_kernels(fake_pairs_kernel);
+    if (rank.rank == 0) {
+      leave(rank);
+    }
+    meet();
+    if (rank.rank == 1) {
+      const auto [is_send, count] = GetParam();
+      (void)post(rank, {is_send ? send(rank, 0, out, count) : recv(rank, 0, in, count)});
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+      EXPECT_EQ(status.detail().blamed_ranks, std::vector{0});
+      const char* const words = is_send ? "finalized the communicator after 1 recvs from this "
+                                          "rank; this rank has called 2 sends to it"
+                                        : "finalized the communicator after 1 sends to this rank; "
+                                          "this rank has called 2 recvs from it";
+      EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+      rank.finish();  // the stream has left
+    }
+  });
+}
+
+// Those of kernels are longer than what a receiver takes in before it is called.
+INSTANTIATE_TEST_SUITE_P(Messages,
+                         FakeLeaving,
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Values(kLarge, kLarge - 100)));
+
+// Its packets lie with the receiver.
+TEST_F(FakeMessages, OfARankThatHasLeftArriveAsItSentThem) {
+  run([&](Rank& rank) {
+    rank.cuda->run_kernels(fake_pairs_kernel);
+    // Off multiples of 16 bytes, so that no message has the kernel of small ones.
+    std::byte* const out = outgoing(rank) + 1;
+    std::byte* const in = incoming(rank) + 1;
+    if (rank.rank < 2) {
+      const int peer = 1 - rank.rank;
+      ASSERT_TRUE(post(rank, {send(rank, peer, out, kSmall), recv(rank, peer, in, kSmall)}).ok());
+      rank.finish();
+    }
+    meet();
+    if (rank.rank == 0) {
+      ASSERT_TRUE(post(rank, {send(rank, 1, out, 0)}).ok());
+      ASSERT_TRUE(post(rank, {send(rank, 1, out, kSmall - 1)}).ok());
+      leave(rank);
+    }
+    meet();
+    if (rank.rank == 1) {
+      ASSERT_TRUE(post(rank, {recv(rank, 0, in, 0)}).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the watcher looks
+      std::memset(in, 0, kSmall);
+      ASSERT_TRUE(post(rank, {recv(rank, 0, in, kSmall - 1)}).ok());
+      rank.finish();
+      EXPECT_TRUE(holds(in, contents(0, kSmall - 1, 1)));
+      EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();
     }
   });
 }

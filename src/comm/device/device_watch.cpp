@@ -190,6 +190,21 @@ void DeviceComm::abort() {
   copy_engines_->release();
 }
 
+// Of this rank's calls, what a rank that has been seen to have finalized has no part in.
+std::optional<Verdict> DeviceComm::find_missing_calls(int finalized) const {
+  const std::uint64_t calls = calls_of(world_.rank());
+  if (calls_of(finalized) < calls) {
+    return Verdict{.code = Code::kMismatch,
+                   .blamed_ranks = {finalized},
+                   .evidence = fmt::format("{} finalized the communicator after {} collectives; "
+                                           "this rank has called {}",
+                                           world_.describe(finalized),
+                                           calls_of(finalized),
+                                           calls)};
+  }
+  return message_comparison_.find_missing(finalized);
+}
+
 Status DeviceComm::look() {
   const std::scoped_lock lock(mutex_);
   if (!failure_.ok()) {
@@ -232,15 +247,10 @@ Status DeviceComm::look() {
                                    world_.describe(rank),
                                    state == RankState::kFailed ? "; its own error says why" : "")});
     }
-    if (state == RankState::kFinalized && calls_of(rank) < calls_of(world_.rank())) {
-      return told(
-          {.code = Code::kMismatch,
-           .blamed_ranks = {rank},
-           .evidence = fmt::format("{} finalized the communicator after {} collectives; this "
-                                   "rank has called {}",
-                                   world_.describe(rank),
-                                   calls_of(rank),
-                                   calls_of(world_.rank()))});
+    if (state == RankState::kFinalized) {
+      if (const auto missing = find_missing_calls(rank)) {
+        return told(*missing);
+      }
     }
   }
   return {};

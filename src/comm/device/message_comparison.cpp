@@ -48,4 +48,37 @@ std::optional<Verdict> MessageComparison::find_difference() {
   return std::nullopt;
 }
 
+std::optional<Verdict> MessageComparison::find_missing(int finalized) const {
+  if (world_.size() > stream::kMaxRanks || finalized == world_.rank()) {
+    return std::nullopt;
+  }
+  const MessageLine& mine =
+      world_.device_line(world_.rank()).messages[static_cast<std::size_t>(finalized)];
+  const MessageLine& theirs =
+      world_.device_line(finalized).messages[static_cast<std::size_t>(world_.rank())];
+  struct Way {
+    std::uint64_t there;
+    const char* their_calls;
+    std::uint64_t here;
+    const char* my_calls;
+  };
+  const auto entered = [](const auto& log) { return log.entered.load(std::memory_order_acquire); };
+  for (const Way& way :
+       {Way{entered(theirs.sent), "sends to", entered(mine.received), "recvs from"},
+        Way{entered(theirs.received), "recvs from", entered(mine.sent), "sends to"}}) {
+    if (way.there < way.here) {
+      return Verdict{.code = Code::kMismatch,
+                     .blamed_ranks = {finalized},
+                     .evidence = fmt::format("{} finalized the communicator after {} {} this rank; "
+                                             "this rank has called {} {} it",
+                                             world_.describe(finalized),
+                                             way.there,
+                                             way.their_calls,
+                                             way.here,
+                                             way.my_calls)};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace sennit

@@ -1,5 +1,6 @@
 // MessageComparison: finds out, from the lines of this rank and each other, that the two ends of a
-// message mean different ones. Kernels and streams would wait for each other until the deadline.
+// message mean different ones, or that one of them will never come. Kernels and streams would wait
+// for each other until the deadline.
 #pragma once
 
 #include "comm/watch.hpp"
@@ -18,6 +19,10 @@ class MessageComparison {
 
   // Compares the messages that both ends have called for since the last question.
   std::optional<Verdict> find_difference();
+
+  // Of a rank that has been seen to have finalized: a message between this rank and it that it did
+  // not call for, and never will.
+  [[nodiscard]] std::optional<Verdict> find_missing(int finalized) const;
 
  private:
   // Messages of a pair that were compared so far, by direction.

@@ -1,0 +1,75 @@
+// The end of communicators of GPU ranks in the C ABI, on fake GPUs.
+#include "capi/handles.hpp"
+#include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace sennit {
+namespace {
+
+class FakeHandles : public tests::FakeMessages {
+ protected:
+  // The rank behind a handle, as sennit_comm_init_rank would have made it.
+  static void give(tests::Rank& rank, sennit_comm& handle) {
+    handle.comm = rank.joined;
+    handle.device = std::move(rank.comm);
+    handle.engine = ProgressEngine::of_this_thread();
+    handle.engine->attach(handle.comm);
+  }
+  static void take_back(tests::Rank& rank, sennit_comm& handle) {
+    rank.comm = std::move(handle.device);
+    handle.engine->detach(*handle.comm);
+  }
+
+  // For long, since machines may be busy.
+  static sennit_status_t failure_of(sennit_comm& handle) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    sennit_status_t state = SENNIT_OK;
+    while (sennit_comm_async_error(&handle, &state) == SENNIT_OK && state == SENNIT_OK &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return state;
+  }
+};
+
+// Who waits for what was abandoned would take a rank that has ended in order for one that forgot
+// it.
+TEST_F(FakeHandles, TellTheOthersThatTheirEndAbandonedWhatWasInStreams) {
+  options_.finalize_s = 0.1;
+  run([&](tests::Rank& rank) {
+    rank.cuda->run_kernels(tests::fake_pairs_kernel);
+    sennit_comm handle;
+    give(rank, handle);
+    // Rank 0 waits for one that sends nothing, and then rank 2 for it.
+    const auto receive_from = [&](int sender) {
+      // Off a multiple of 16 bytes, so that it has not the kernel of small ones.
+      EXPECT_EQ(sennit_recv(tests::incoming(rank) + 1,
+                            tests::kSmall,
+                            SENNIT_UINT8,
+                            sender,
+                            &handle,
+                            rank.stream,
+                            nullptr),
+                SENNIT_OK);
+    };
+    if (rank.rank == 0) {
+      receive_from(1);
+      EXPECT_EQ(sennit_comm_finalize(&handle), SENNIT_INVALID_USAGE);
+    }
+    if (rank.rank == 2) {
+      receive_from(0);
+      EXPECT_EQ(failure_of(handle), SENNIT_ABORTED) << sennit_last_error_message();
+      rank.finish();
+    }
+    meet();
+    take_back(rank, handle);
+  });
+}
+
+}  // namespace
+}  // namespace sennit
