@@ -18,8 +18,8 @@
  * Buffers belong to the caller and must stay valid until the call has returned, or until its work
  * has been waited for. In place: all_reduce, reduce and broadcast with recv == send; all_gather and
  * gather with send == recv + rank * count elements; reduce_scatter and scatter with
- * recv == send + rank * count elements; all_to_all with recv == send. Other overlaps are errors.
- * The v-forms are told below.
+ * recv == send + rank * count elements; all_to_all with recv == send, of GPU ranks on all or none.
+ * Other overlaps are errors. The v-forms are told below.
  *
  * `count` is in elements: of the whole vector for all_reduce, reduce, broadcast, send and recv; of
  * one rank's part for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.

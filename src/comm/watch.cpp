@@ -250,6 +250,17 @@ std::optional<Verdict> find_disagreement(const World& world,
   return verdict;
 }
 
+Verdict different_counts(
+    const World& world, int from, std::uint64_t sent, int to, std::uint64_t expected) {
+  return {.code = Code::kMismatch,
+          .blamed_ranks = {std::min(from, to), std::max(from, to)},
+          .evidence = fmt::format("{} sends {} elements to {}, which expects {}",
+                                  world.describe(from),
+                                  sent,
+                                  world.describe(to),
+                                  expected)};
+}
+
 std::optional<Verdict> find_different_counts(const World& world, const CallView& view) {
   if (view.counts == nullptr) {
     return std::nullopt;
@@ -269,20 +280,11 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
       continue;  // overwritten meanwhile, perhaps
     }
     const auto p = static_cast<std::size_t>(peer);
-    const auto verdict = [&](int from, std::uint64_t sent, int to, std::uint64_t expected) {
-      return Verdict{.code = Code::kMismatch,
-                     .blamed_ranks = {std::min(from, to), std::max(from, to)},
-                     .evidence = fmt::format("{} sends {} elements to {}, which expects {}",
-                                             world.describe(from),
-                                             sent,
-                                             world.describe(to),
-                                             expected)};
-    };
     if (theirs.sent != view.counts->expected[p]) {
-      return verdict(peer, theirs.sent, world.rank(), view.counts->expected[p]);
+      return different_counts(world, peer, theirs.sent, world.rank(), view.counts->expected[p]);
     }
     if (theirs.expected != view.counts->sent[p]) {
-      return verdict(world.rank(), view.counts->sent[p], peer, theirs.expected);
+      return different_counts(world, world.rank(), view.counts->sent[p], peer, theirs.expected);
     }
   }
   return std::nullopt;

@@ -41,6 +41,10 @@ std::optional<Verdict> find_disagreement(const World& world,
                                          std::uint64_t sequence,
                                          const ReadCall& read);
 
+// The verdict when `to` expects another number of elements than `from` sends it.
+Verdict different_counts(
+    const World& world, int from, std::uint64_t sent, int to, std::uint64_t expected);
+
 // Of a call whose lengths vary: a rank that is in it and means another number of elements between
 // itself and this rank.
 std::optional<Verdict> find_different_counts(const World& world, const CallView& view);

@@ -356,6 +356,25 @@ Result<int> share_beside(const DeviceChoice& choice,
   return paths.share >= 0 ? paths.share : host_share_of(algorithm.collective, shape.ranks, bytes);
 }
 
+// The most that a block may do is proved of the call: others take packets (choose_for_block), which
+// need less. What is refused does not depend on lengths, so that all ranks refuse it.
+Result<DeviceChoice> choose_for_varying(Collective collective,
+                                        const Shape& shape,
+                                        const Wishes& wishes,
+                                        const DeviceFacts& facts) {
+  if (!wishes.algorithm.empty() && wishes.algorithm != kOneHop) {
+    return fail(Code::kUnsupported,
+                "GPU ranks run {}_v by algorithm {}, each block a message, not by '{}'",
+                name(collective),
+                kOneHop,
+                wishes.algorithm);
+  }
+  SENNIT_RETURN_IF_ERROR(choose_for_block(1, wishes, facts).status());
+  DeviceChoice choice{.protocol = facts.offers ? Protocol::kDirectPut : Protocol::kSlots};
+  SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, kOneHop, shape));
+  return choice;
+}
+
 }  // namespace
 
 bool has_direct_kernel(std::string_view algorithm) {
@@ -388,6 +407,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts) {
+  if (shape.varying) {
+    return choose_for_varying(collective, shape, wishes, facts);
+  }
   SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(wishes.path, facts));
   if (!facts.nvlink) {
     return choose_through_host(collective, shape, bytes, wishes, facts);
@@ -417,6 +439,16 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     return choose_on_host(collective, shape, {});
   }
   return choice;
+}
+
+Result<DeviceChoice> choose_for_block(std::int64_t bytes,
+                                      const Wishes& wishes,
+                                      const DeviceFacts& facts) {
+  Wishes of_message = wishes;
+  of_message.algorithm.clear();
+  DeviceFacts of_kernels = facts;
+  of_kernels.copy_engines = false;
+  return choose_for_devices(Collective::kSendRecv, {.ranks = 2}, bytes, of_message, of_kernels);
 }
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {

@@ -23,7 +23,8 @@ Shape shape_of(const Operation& operation, int ranks, const std::vector<std::vec
   if (operation.collective == Collective::kSendRecv) {
     return {.ranks = 2};
   }
-  return {.ranks = ranks, .root = root_of(operation), .groups = groups};
+  return {
+      .ranks = ranks, .root = root_of(operation), .groups = groups, .varying = operation.varying};
 }
 
 // Of a rank in the schedule: a send_recv has a sender, 0, and a receiver.
@@ -114,7 +115,7 @@ Status DeviceComm::check(const Operation& operation) const {
     SENNIT_RETURN_IF_ERROR(check_operator(operation.dtype, operation.op));
   }
   if (operation.varying) {
-    return fail(Code::kUnsupported, "{} runs on host ranks so far", name_of(operation));
+    SENNIT_RETURN_IF_ERROR(check_lengths(operation, world_.rank(), world_.size()));
   }
   SENNIT_RETURN_IF_ERROR(check_buffers(operation, world_.rank(), world_.size()));
   for (const void* pointer : {operation.send, static_cast<const void*>(operation.recv)}) {
@@ -142,7 +143,11 @@ Status DeviceComm::check(const Operation& operation) const {
 }
 
 DeviceComm::Key DeviceComm::key_of(const Operation& operation, const DeviceChoice& choice) const {
-  return {operation.collective, root_of(operation), place_of(operation, world_.rank()), choice};
+  return {operation.collective,
+          root_of(operation),
+          place_of(operation, world_.rank()),
+          operation.varying,
+          choice};
 }
 
 double DeviceComm::deadline_of(const Operation& operation) const {
@@ -212,6 +217,9 @@ Status DeviceComm::give_up(const Status& status) {
 Status DeviceComm::collective(const Call& call) {
   const Operation& op = call.operation;
   SENNIT_RETURN_IF_ERROR(check(op));
+  if (op.varying) {
+    return exchange_varying(call);  // others may have something where this rank has nothing
+  }
   if (op.count == 0) {
     return {};
   }

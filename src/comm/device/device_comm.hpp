@@ -97,6 +97,7 @@ class DeviceComm {
     Collective collective;
     int root;
     int place;  // of this rank in the schedule
+    bool varying;
     DeviceChoice choice;
 
     auto operator<=>(const Key&) const = default;
@@ -113,7 +114,7 @@ class DeviceComm {
     std::uint64_t plan_hash = 0;
   };
 
-  // Of one hop, in which each block is stored where it belongs.
+  // Of one hop, whose blocks are messages.
   struct Putting {
     sm::DirectProgram program;
     std::uint64_t plan_hash = 0;
@@ -159,6 +160,15 @@ class DeviceComm {
   Result<bool> put(const Call& call, const DeviceChoice& choice);
   [[nodiscard]] std::vector<KernelMessage> messages_of(const Operation& operation,
                                                        const Putting& putting) const;
+  [[nodiscard]] int block_limit_of_each() const;
+  // Calls whose lengths vary (device_varying.cpp).
+  Status exchange_varying(const Call& call);
+  Result<std::vector<KernelMessage>> varying_messages(const Operation& operation,
+                                                      const Putting& putting);
+  Result<KernelMessage> varying_message(const Operation& operation,
+                                        const Putting& putting,
+                                        int peer,
+                                        bool is_send);
   Result<const Stepping*> find_stepping(const Operation& operation, const DeviceChoice& choice);
   Status run_steps(const Call& call, const DeviceChoice& choice);
   Status check_steps(const Operation& operation, const Stepping& stepping) const;
@@ -174,7 +184,7 @@ class DeviceComm {
   Status messages(std::span<const Call> calls);
   Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
   Result<MessagePlan> plan_message(const Call& call);
-  void log(const MessagePlan& plan);
+  void log(int peer, bool is_send, const CallWords& words);
   Status decide(std::vector<MessagePlan>& plans);
   Status decide(MessagePlan& plan, const stream::GroupId& group);
   Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);

@@ -119,14 +119,13 @@ Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
 }
 
 // Before anything that waits, as collectives are announced.
-void DeviceComm::log(const MessagePlan& plan) {
+void DeviceComm::log(int peer, bool is_send, const CallWords& words) {
   if (world_.size() > stream::kMaxRanks) {
     return;
   }
-  const auto peer = static_cast<std::size_t>(plan.operation->peer);
-  MessageLine& line = world_.device_line(world_.rank()).messages[peer];
-  auto& log = plan.operation->is_send ? line.sent : line.received;
-  log.enter(log.entered.load(std::memory_order_relaxed) + 1, plan.words());
+  MessageLine& line = world_.device_line(world_.rank()).messages[static_cast<std::size_t>(peer)];
+  auto& log = is_send ? line.sent : line.received;
+  log.enter(log.entered.load(std::memory_order_relaxed) + 1, words);
 }
 
 Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
@@ -169,7 +168,7 @@ Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
 Status DeviceComm::messages(std::span<const Call> calls) {
   SENNIT_ASSIGN_OR_RETURN(std::vector<MessagePlan> plans, plan_messages(calls));
   for (const MessagePlan& plan : plans) {
-    log(plan);
+    log(plan.operation->peer, plan.operation->is_send, plan.words());
   }
   Status status = decide(plans);
   if (status.ok()) {
@@ -200,15 +199,16 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
       of_copy_engines.push_back(*plan.copies);
     }
     if (const sm::ByteRange range = plan.range_of_kernels(); range.length > 0) {
-      of_kernels.push_back({.operation = plan.operation,
-                            .peer = plan.operation->peer,
-                            .is_send = plan.operation->is_send,
-                            .range = range,
-                            .packets = plan.packets,
-                            .takes_part = plan.put_hash != 0,
-                            .word = plan.word_of_kernels(),
-                            // A send and a recv fill a GPU.
-                            .block_limit = memory_->block_limit() / 2});
+      of_kernels.push_back(
+          {.operation = plan.operation,
+           .peer = plan.operation->peer,
+           .is_send = plan.operation->is_send,
+           .range = range,
+           .packets = plan.packets,
+           .takes_part = plan.put_hash != 0,
+           .fingerprint = fingerprint_of(words_of(*plan.operation, plan.word_of_kernels())),
+           // A send and a recv fill a GPU.
+           .block_limit = memory_->block_limit() / 2});
     }
   }
   std::function<Status()> launch;
@@ -265,7 +265,7 @@ sm::PairMessage DeviceComm::pair_message(const KernelMessage& message, bool may_
                              std::max(1, message.block_limit)),
             call);
   call.deadline_ns = deadline_ns(op);
-  call.fingerprint = fingerprint_of(words_of(op, message.word));
+  call.fingerprint = message.fingerprint;
   sm::MessagePut put = pair.put;
   put.takes_part = message.takes_part;
   put.there = put.takes_part ? offer_of(message, may_map) : nullptr;

@@ -21,6 +21,9 @@ Result<const DeviceComm::Putting*> DeviceComm::find_putting(const Operation& ope
               .first->second;
 }
 
+// Of messages with all ranks: all run at once, and beside each a block that waits.
+int DeviceComm::block_limit_of_each() const { return memory_->block_limit() / world_.size() - 1; }
+
 // What its blocks are to this rank. A block of its own is a message to itself, but in place.
 std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
                                                    const Putting& putting) const {
@@ -29,6 +32,7 @@ std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
   call.output = static_cast<std::byte*>(operation.recv);
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(operation.dtype));
   sm::bind(putting.program, operation.count, element_bytes, call);
+  const std::uint32_t fingerprint = fingerprint_of(words_of(operation, putting.plan_hash));
   std::vector<KernelMessage> messages;
   const auto add = [&](int peer, bool is_send, sm::ByteRange range) {
     messages.push_back({.operation = &operation,
@@ -37,9 +41,8 @@ std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
                         .range = range,
                         .packets = packets_of(protocol_of_message(range.length, facts_)),
                         .takes_part = true,
-                        .word = putting.plan_hash,
-                        // All run at once, and beside each a block that waits.
-                        .block_limit = memory_->block_limit() / world_.size() - 1});
+                        .fingerprint = fingerprint,
+                        .block_limit = block_limit_of_each()});
   };
   const auto has = [](std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; };
   for (int peer = 0; peer < world_.size(); ++peer) {

@@ -1,5 +1,5 @@
 // KernelMessage: one end of a message that kernels carry (exec/sm/pairs_kernel.cuh): a send or a
-// recv, or a block of a collective whose ranks store in each other's outputs.
+// recv, or a block of a collective whose blocks are messages.
 #pragma once
 
 #include "comm/operation.hpp"
@@ -16,8 +16,8 @@ struct KernelMessage {
   sm::ByteRange range{};  // of the operation's input, or of its output
   sm::Packets packets = sm::Packets::kLl;
   bool takes_part = false;  // its receiver may offer its buffer (exec/sm/message_put.hpp)
-  std::uint64_t word = 0;   // in place of a plan's hash: other kernels would not meet
-  int block_limit = 1;      // of the thread blocks that carry it, the same at both ends
+  std::uint32_t fingerprint = 0;
+  int block_limit = 1;  // of the thread blocks that carry it, the same at both ends
 };
 
 }  // namespace sennit

@@ -15,6 +15,9 @@ std::optional<Verdict> MessageComparison::compare(int from, int to, std::uint64_
     CallWords expected;
     // Messages so old that they cannot be read have ended long ago.
     if (sent.read(number, meant) && received.read(number, expected) && meant != expected) {
+      if (meant.varying && expected.varying && meant.count != expected.count) {
+        return different_counts(world_, from, meant.count, to, expected.count);
+      }
       return Verdict{.code = Code::kMismatch,
                      .blamed_ranks = {std::min(from, to), std::max(from, to)},
                      .evidence = fmt::format("message {} from {} to {} is {} for its sender and {} "
