@@ -2,7 +2,6 @@
 // places of any alignment.
 #include "device_ranks.hpp"
 
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -164,8 +163,11 @@ TEST_F(DeviceVarying, NameTheTwoRanksThatMeanDifferentLengths) {
   }
   for (const int rank : {0, 1}) {
     EXPECT_EQ(state_of(rank), SENNIT_MISMATCH);
-    EXPECT_NE(std::string(sennit_last_error_message()).find("which expects"), std::string::npos)
-        << sennit_last_error_message();
+    sennit_error_t error = {};
+    error.struct_size = sizeof(error);
+    EXPECT_EQ(sennit_comm_last_error((*ranks_)[rank].comm, &error), SENNIT_OK);
+    EXPECT_NE(std::string(error.evidence).find("which expects"), std::string::npos)
+        << error.evidence;
   }
 }
 

@@ -3,8 +3,6 @@
 // one launch, as those of a group are. docs/decisions/0031-collectives-by-messages.md says why.
 #include "comm/device/device_comm.hpp"
 
-#include <algorithm>
-
 namespace sennit {
 
 Result<const DeviceComm::Putting*> DeviceComm::find_putting(const Operation& operation,

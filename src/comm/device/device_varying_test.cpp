@@ -83,7 +83,7 @@ class VaryingGpus : public OfferingGpus {
     op.recv = rank.allocate(op.count);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const int to = op.inputs.size() > 1 ? static_cast<int>(i) : 0;
-      const Bytes bytes = contents(rank.rank, op.inputs[i].length, to * 1000);
+      const Bytes bytes = contents(rank.rank, op.inputs[i].length, std::int64_t{to} * 1000);
       std::memcpy(
           const_cast<std::byte*>(static_cast<const std::byte*>(op.send)) + op.inputs[i].begin,
           bytes.data(),
@@ -102,7 +102,7 @@ class VaryingGpus : public OfferingGpus {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const int from = is_one ? op.root : static_cast<int>(i);
       const Bytes bytes =
-          contents(from, op.outputs[i].length, is_sent_apart ? rank.rank * 1000 : 0);
+          contents(from, op.outputs[i].length, is_sent_apart ? std::int64_t{rank.rank} * 1000 : 0);
       std::ranges::copy(bytes, expected.begin() + op.outputs[i].begin);
     }
     ASSERT_TRUE(holds(out, expected)) << name_of(op) << " on rank " << rank.rank;
