@@ -360,6 +360,7 @@ sennit_status_t sennit_comm_abort(sennit_comm_t comm) {
 sennit_status_t sennit_comm_finalize(sennit_comm_t comm) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    SENNIT_RETURN_IF_ERROR(check_not_in_open_group(comm));
     return finalize(*comm);
   });
 }
@@ -369,11 +370,7 @@ sennit_status_t sennit_comm_destroy(sennit_comm_t comm) {
     if (comm == nullptr) {
       return {};
     }
-    if (open_group_uses(comm)) {
-      return fail(
-          Code::kInvalidUsage,
-          "the open group of this thread has calls of the communicator; end the group first");
-    }
+    SENNIT_RETURN_IF_ERROR(check_not_in_open_group(comm));
     const std::unique_ptr<sennit_comm> handle(comm);
     if (give_up_joining(*handle) || handle->comm == nullptr) {
       return {};

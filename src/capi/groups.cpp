@@ -71,8 +71,12 @@ Group& group() {
   return open;
 }
 
-bool open_group_uses(sennit_comm_t comm) {
-  return std::ranges::find(group().entries, comm, &Group::Entry::comm) != group().entries.end();
+Status check_not_in_open_group(sennit_comm_t comm) {
+  if (std::ranges::find(group().entries, comm, &Group::Entry::comm) == group().entries.end()) {
+    return {};
+  }
+  return fail(Code::kInvalidUsage,
+              "the open group of this thread has calls of the communicator; end the group first");
 }
 
 Status end_group() {

@@ -24,8 +24,8 @@ struct Group {
 // The calling thread's; open while its depth is not 0.
 Group& group();
 
-// Whether it holds calls of the communicator, which its end is to make.
-bool open_group_uses(sennit_comm_t comm);
+// Refuses what ends a communicator while the group holds calls of it, which its end is to make.
+Status check_not_in_open_group(sennit_comm_t comm);
 
 // Prepares everything before anything is posted: a wrong argument anywhere stops the whole group on
 // this rank before a peer has seen a part of it.

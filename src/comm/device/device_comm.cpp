@@ -3,6 +3,7 @@
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -315,9 +316,15 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
+  const auto is_message = [](const Call& call) {
+    return call.operation.collective == Collective::kSendRecv;
+  };
+  if (!calls.empty() && std::ranges::all_of(calls, is_message)) {
+    return messages(calls);
+  }
   std::vector<Call> sends_and_recvs;
   for (const Call& call : calls) {
-    if (call.operation.collective == Collective::kSendRecv) {
+    if (is_message(call)) {
       sends_and_recvs.push_back(call);
       continue;
     }

@@ -52,6 +52,11 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   }
   SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
   SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
+  for (int peer = 0; peer < identity.ranks; ++peer) {
+    for (const bool sends : {false, true}) {
+      memory->pairs_.push_back(memory->make_pair(peer, sends));
+    }
+  }
   return memory;
 }
 
@@ -79,7 +84,7 @@ std::byte* DeviceMemory::mailbox(int writer, int reader) const {
   return near != nullptr ? near : arena(reader) + arenas_->plan().mailbox_offset(writer);
 }
 
-DeviceMemory::Pair DeviceMemory::pair(int peer, bool sends) const {
+DeviceMemory::Pair DeviceMemory::make_pair(int peer, bool sends) const {
   const int from = sends ? identity_.rank : peer;
   const int to = sends ? peer : identity_.rank;
   const auto index = static_cast<std::size_t>(shape().most_blocks()) +

@@ -68,7 +68,9 @@ class DeviceMemory {
     sm::MessagePut put;  // its words
   };
   [[nodiscard]] const sm::ArenaShape& pair_shape() const { return arenas_->plan().pair_shape; }
-  [[nodiscard]] Pair pair(int peer, bool sends) const;
+  [[nodiscard]] const Pair& pair(int peer, bool sends) const {
+    return pairs_[2 * static_cast<std::size_t>(peer) + (sends ? 1 : 0)];
+  }
 
   [[nodiscard]] sm::Board& board() const { return *static_cast<sm::Board*>(board_.host); }
   [[nodiscard]] sm::Board* board_on_device() const {
@@ -84,6 +86,7 @@ class DeviceMemory {
   // Beside the arenas.
   Status allocate();
   Status limit_blocks(const DeviceMeeting& meeting);
+  [[nodiscard]] Pair make_pair(int peer, bool sends) const;
   [[nodiscard]] sm::MessagePut message_put(int peer, bool sends) const;
   [[nodiscard]] std::size_t step_scratch_bytes() const {
     return static_cast<std::size_t>(mailbox_shape().blocks) * kStepScratchBytes;
@@ -94,6 +97,7 @@ class DeviceMemory {
   std::vector<std::uint64_t> processes_;  // by rank
   std::unique_ptr<Arenas> arenas_;
   std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the arenas
+  std::vector<Pair> pairs_;           // by peer, what is received first
   sm::BlockState* states_ = nullptr;
   std::byte* step_scratch_ = nullptr;
   MappedMemory board_;

@@ -82,15 +82,16 @@ Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
   SENNIT_ASSIGN_OR_RETURN(plan.choice, choose(op, facts));
-  // Those that carry it in any case: where the ends cannot agree about a buffer, or their ring.
-  plan.packets = packets_of(protocol_of_message(plan.bytes(), facts_));
-  if (plan.choice.protocol == Protocol::kDirectPut) {
+  const bool may_be_put = plan.choice.protocol == Protocol::kDirectPut;
+  if (may_be_put) {
     SENNIT_ASSIGN_OR_RETURN(const Putting* const putting,
                             find_putting(op, with_host_share(plan.choice, 0)));
     plan.put_hash = putting->plan_hash;
-  } else if (leaves_rest_to_kernels(plan.choice)) {
-    plan.packets = packets_of(plan.choice.protocol);
   }
+  // Others carry it where the ends cannot agree about a buffer, or their ring.
+  const bool by_packets = !may_be_put && leaves_rest_to_kernels(plan.choice);
+  plan.packets = packets_of(by_packets ? plan.choice.protocol
+                                       : protocol_of_message(plan.bytes(), facts_));
   if (!is_for_streams(plan.choice)) {
     return plan;
   }
@@ -111,6 +112,7 @@ Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
                 sm::kMaxPairCalls);
   }
   std::vector<MessagePlan> plans;
+  plans.reserve(calls.size());
   for (const Call& call : calls) {
     SENNIT_RETURN_IF_ERROR(check(call.operation));
     SENNIT_ASSIGN_OR_RETURN(plans.emplace_back(), plan_message(call));
@@ -240,7 +242,7 @@ std::byte* DeviceComm::offer_of(const KernelMessage& message, bool may_map) {
 
 sm::PairMessage DeviceComm::pair_message(const KernelMessage& message, bool may_map) {
   const Operation& op = *message.operation;
-  const DeviceMemory::Pair pair = memory_->pair(message.peer, message.is_send);
+  const DeviceMemory::Pair& pair = memory_->pair(message.peer, message.is_send);
   sm::PairCall call;
   call.input = static_cast<const std::byte*>(op.send);
   call.output = static_cast<std::byte*>(op.recv);
