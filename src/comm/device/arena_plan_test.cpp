@@ -60,5 +60,13 @@ TEST(ArenaPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
   EXPECT_GT(ArenaPlan::make(ArenaPlace::kDevice, 4, 128).shape.blocks(sm::Packets::kLl128), 0);
 }
 
+TEST(ArenaPlan, MailboxesOfGpusThatReachEachOtherAreLarger) {
+  for (const int ranks : {2, 4, 8, 16}) {
+    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    EXPECT_EQ(plan.near_mailbox.blocks, plan.mailbox.blocks) << "a block meets its like in both";
+    EXPECT_GE(plan.near_mailbox.slot_bytes, 2 * plan.mailbox.slot_bytes);
+  }
+}
+
 }  // namespace
 }  // namespace sennit
