@@ -53,11 +53,12 @@ ArenaPlan on_devices(int ranks, int blocks) {
 // under way fill it, and a generation of 32 blocks has that from each source. Small arenas stay in
 // the host's cache; more ranks share its memory, and have less of it for each source.
 //
-// What is near has room of its own for two channels where a hierarchical schedule has one through
-// the host.
+// As many blocks run calls step by step. There a round trip is all the steps of a tile, some 30 us,
+// so it takes a megabyte under way. What is near has room of its own for two channels where a
+// hierarchical schedule has one through the host.
 ArenaPlan on_host(int ranks, int blocks) {
   const int plain_blocks = ranks <= 4 ? 32 : ranks <= 8 ? 16 : 8;
-  const int step_blocks = std::min(ranks <= 8 ? 16 : 8, blocks);
+  const int step_blocks = std::min(plain_blocks, blocks);
   const int ll_blocks = std::min(ranks <= 8 ? 4 : 2, blocks);
   return {.place = ArenaPlace::kHost,
           .ranks = ranks,

@@ -68,5 +68,17 @@ TEST(ArenaPlan, MailboxesOfGpusThatReachEachOtherAreLarger) {
   }
 }
 
+// What a wire to the host has under way while a tile of a hierarchical schedule goes through all of
+// its steps, and what is pinned for it.
+TEST(ArenaPlan, MailboxesOfFewRanksHoldAMegabyteUnderWay) {
+  for (const int ranks : {2, 3, 4}) {
+    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    constexpr std::size_t kSlots = 2;
+    EXPECT_GE(static_cast<std::size_t>(plan.mailbox.blocks) * plan.mailbox.slot_bytes / kSlots,
+              kMega);
+    EXPECT_LE(plan.bytes(), 20 * kMega);
+  }
+}
+
 }  // namespace
 }  // namespace sennit
