@@ -32,7 +32,8 @@ constexpr std::uint64_t kSeed = 20250817;
 constexpr std::size_t kSample = trials(6000, 1500);
 // Small, so that short vectors are many tiles, and slots are used again and again.
 constexpr sm::MailboxShape kMailbox{.blocks = 3, .slot_bytes = 8192};
-constexpr sm::StepLimits kLimits{.blocks = 3, .scratch_bytes = 8192};
+constexpr sm::StepLimits kLimits{
+    .blocks = 3, .scratch_bytes = 8192, .slot_bytes = {kMailbox.slot_bytes, kMailbox.slot_bytes}};
 
 std::vector<Case> cases_of(int ranks) {
   std::vector<Case> cases = all_cases();
@@ -127,7 +128,7 @@ struct StepRank {
       call.inbox[static_cast<std::size_t>(peer)] = mail.mailbox(peer, rank);
       call.outbox[static_cast<std::size_t>(peer)] = mail.mailbox(rank, peer);
     }
-    call.mailbox = kMailbox;
+    call.mailboxes.fill(kMailbox);
     call.fingerprint = 7;
     call.deadline_ns = 60'000'000'000;
     make_scalar(c, rank, call.scalar.data());

@@ -40,6 +40,7 @@ struct Vertex {
   double switch_us = 0;    // between kernels of two processes that share it without MPS
   double call_us = 0;      // what a kernel takes to begin and to end
   double load_us = 0;      // what a thread block waits for its own device's memory
+  double step_us = 0;      // what a step costs a block that runs a schedule step by step
   double reduce_gbps = 0;  // of results, where two operands are combined
   std::string source{};    // of the numbers; empty where there are none
 };

@@ -208,7 +208,8 @@ class Parser {
                                          {"reduce", "GB/s", &vertex.reduce_gbps},
                                          {"switch", "us", &vertex.switch_us},
                                          {"call", "us", &vertex.call_us},
-                                         {"load", "us", &vertex.load_us}},
+                                         {"load", "us", &vertex.load_us},
+                                         {"step", "us", &vertex.step_us}},
                                         vertex.source));
     SENNIT_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                             expand(prefix + std::string(words_[1])));

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kPair = R"(# a comment
 machine pair Two GPUs and a processor
 source guess written for this test
-gpu 0..1 memory 900 GB/s reduce 400 GB/s switch 300 us call 2.5 us load 0.3 us from guess
+gpu 0..1 memory 900 GB/s reduce 400 GB/s switch 300 us call 2.5 us load 0.3 us step 2 us from guess
 cpu 0 memory 100 GB/s from guess
 switch crossbar
 link gpu0 gpu1 nvlink 75 GB/s from guess
@@ -36,6 +36,7 @@ TEST(Topology, ReadsWhatAFileSays) {
   EXPECT_EQ(topology->cost(PathKind::kNvlink).sm_free_us, 7);
   EXPECT_EQ(topology->vertices[0].call_us, 2.5);
   EXPECT_EQ(topology->vertices[0].load_us, 0.3);
+  EXPECT_EQ(topology->vertices[0].step_us, 2);
   EXPECT_EQ(topology->cost(PathKind::kRail).start_us, 0);
   EXPECT_FALSE(topology->has_fabric());
 }

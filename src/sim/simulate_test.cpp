@@ -3,6 +3,7 @@
 #include "sim/simulate.hpp"
 
 #include "algo/algorithm.hpp"
+#include "schedule/one_lane.hpp"
 #include "sim/fabric.hpp"
 
 #include <gtest/gtest.h>
@@ -243,6 +244,34 @@ path nvlink start 9 us sm 1 us from test
   // The load before the first store is on the way as well.
   const double expected = 2e-6 + 1e-6 + 8.0 * kMega / 100e9;
   EXPECT_LT(relative_error(seconds({{strand}}, machine, 8 * kMega), expected), kRounding);
+}
+
+// A block that runs one lane a rank meets in each step; other kernels do not.
+TEST(Simulate, StepByStepEachStepHasACostOfItsOwn) {
+  const auto machine = [](std::string_view step) {
+    return parse(fmt::format(R"(machine steps Three GPUs
+source test chosen for round numbers
+gpu 0..2 call 3 us{} from test
+switch crossbar
+link gpu0..2 crossbar nvlink 100 GB/s from test
+path nvlink start 9 us sm 1 us lane 50 GB/s from test
+)",
+                             step));
+  };
+  const auto cost_of_steps = [&](Strand strand, Protocol protocol) {
+    strand = bind(strand.schedule, PathKind::kNvlink, protocol, 2, Engine::kSm);
+    strand.tile_bytes = kMega;
+    return seconds({{strand}}, machine(" step 2 us"), kMega) -
+           seconds({{strand}}, machine(""), kMega);
+  };
+  Strand chain = strand_of(Collective::kBroadcast, "chain", {.ranks = 3});
+  EXPECT_EQ(cost_of_steps(chain, Protocol::kSlots), 0) << "a lane for the copy of the root's own";
+  chain.schedule = std::make_shared<const Schedule>(*join_lanes(*chain.schedule, 2));
+  // Send, pass on, take.
+  EXPECT_NEAR(cost_of_steps(chain, Protocol::kSlots), 6e-6, 1e-9);
+  EXPECT_EQ(cost_of_steps(chain, Protocol::kLl128), 0);
+  const Strand pair = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});
+  EXPECT_EQ(cost_of_steps(pair, Protocol::kSlots), 0);
 }
 
 Strand packets_of(Collective collective, std::string_view algorithm, const Shape& shape) {

@@ -50,8 +50,13 @@ ArenaPlan on_devices(int ranks, int blocks) {
 // carries 50 GB/s, and a round of a block, which waits for its readers, takes some 10 us: 500 KB
 // under way fill it, and a generation of 32 blocks has that from each source. Small arenas stay in
 // the host's cache; more ranks share its memory, and have less of it for each source.
+//
+// As many blocks run calls step by step. There a round trip is all the steps of a tile, some 30 us,
+// so it takes a megabyte under way. What is near has room of its own for two channels where a
+// hierarchical schedule has one through the host.
 ArenaPlan on_host(int ranks, int blocks) {
   const int plain_blocks = ranks <= 4 ? 32 : ranks <= 8 ? 16 : 8;
+  const int step_blocks = std::min(plain_blocks, blocks);
   const int ll_blocks = std::min(ranks <= 8 ? 4 : 2, blocks);
   return {.place = ArenaPlace::kHost,
           .ranks = ranks,
@@ -65,8 +70,8 @@ ArenaPlan on_host(int ranks, int blocks) {
                          .ll_blocks = ll_blocks,
                          .wide_blocks = 0,
                          .plain_blocks = std::min(plain_blocks / 2, blocks)},
-          .mailbox = {.blocks = std::min(ranks <= 8 ? 16 : 8, blocks),
-                      .slot_bytes = kStepSlotBytes / (ranks <= 8 ? 2 : 4)}};
+          .mailbox = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes / (ranks <= 8 ? 2 : 4)},
+          .near_mailbox = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes}};
 }
 
 }  // namespace

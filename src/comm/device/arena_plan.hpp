@@ -27,6 +27,8 @@ struct ArenaPlan {
   sm::ArenaShape shape;       // of the collectives
   sm::ArenaShape pair_shape;  // of the sends from one rank to one other
   sm::MailboxShape mailbox;   // of calls that run step by step, from one rank to one other
+  // Of those beside arenas in host memory, between GPUs that reach each other (near_mail.hpp).
+  sm::MailboxShape near_mailbox{};
 
   // `blocks`: of a call, at most.
   static ArenaPlan make(ArenaPlace place, int ranks, int blocks);

@@ -59,5 +59,25 @@ TEST(ArenaPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
   EXPECT_GT(ArenaPlan::make(ArenaPlace::kDevice, 4, 128).shape.blocks(sm::Packets::kLl128), 0);
 }
 
+TEST(ArenaPlan, MailboxesOfGpusThatReachEachOtherAreLarger) {
+  for (const int ranks : {2, 4, 8, 16}) {
+    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    EXPECT_EQ(plan.near_mailbox.blocks, plan.mailbox.blocks) << "a block meets its like in both";
+    EXPECT_GE(plan.near_mailbox.slot_bytes, 2 * plan.mailbox.slot_bytes);
+  }
+}
+
+// What a wire to the host has under way while a tile of a hierarchical schedule goes through all of
+// its steps, and what is pinned for it.
+TEST(ArenaPlan, MailboxesOfFewRanksHoldAMegabyteUnderWay) {
+  for (const int ranks : {2, 3, 4}) {
+    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    constexpr std::size_t kSlots = 2;
+    EXPECT_GE(static_cast<std::size_t>(plan.mailbox.blocks) * plan.mailbox.slot_bytes / kSlots,
+              kMega);
+    EXPECT_LE(plan.bytes(), 20 * kMega);
+  }
+}
+
 }  // namespace
 }  // namespace sennit

@@ -16,7 +16,7 @@ Status DeviceMemory::allocate() {
   SENNIT_ASSIGN_OR_RETURN(
       void* scratch,
       driver_.allocate(step_scratch_bytes() +
-                       static_cast<std::size_t>(mailbox_shape().blocks) * sizeof(std::uint64_t)));
+                       static_cast<std::size_t>(step_blocks()) * sizeof(std::uint64_t)));
   step_scratch_ = static_cast<std::byte*>(scratch);
   SENNIT_ASSIGN_OR_RETURN(board_, driver_.allocate_mapped(sizeof(sm::Board)));
   return {};
@@ -48,7 +48,8 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(memory->arenas_, Arenas::open(meeting, options));
   if (memory->arenas_->plan().place == ArenaPlace::kHost && options.nvlink) {
     SENNIT_ASSIGN_OR_RETURN(
-        memory->near_, NearMail::open(meeting, memory->arenas_->plan().mailbox, options.group));
+        memory->near_,
+        NearMail::open(meeting, memory->arenas_->plan().near_mailbox, options.group));
   }
   SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
   SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
@@ -79,9 +80,17 @@ DeviceMemory::~DeviceMemory() {
   }
 }
 
-std::byte* DeviceMemory::mailbox(int writer, int reader) const {
+DeviceMemory::Mailbox DeviceMemory::mailbox(int writer, int reader) const {
+  const ArenaPlan& plan = arenas_->plan();
   std::byte* const near = near_ == nullptr ? nullptr : near_->mailbox(writer, reader);
-  return near != nullptr ? near : arena(reader) + arenas_->plan().mailbox_offset(writer);
+  return near != nullptr ? Mailbox{near, plan.near_mailbox}
+                         : Mailbox{arena(reader) + plan.mailbox_offset(writer), plan.mailbox};
+}
+
+std::size_t DeviceMemory::slot_bytes(sm::MailPlace place) const {
+  const ArenaPlan& plan = arenas_->plan();
+  const bool in_arenas = (place == sm::MailPlace::kHost) == (plan.place == ArenaPlace::kHost);
+  return (in_arenas ? plan.mailbox : plan.near_mailbox).slot_bytes;
 }
 
 DeviceMemory::Pair DeviceMemory::make_pair(int peer, bool sends) const {

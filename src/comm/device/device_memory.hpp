@@ -45,9 +45,15 @@ class DeviceMemory {
   [[nodiscard]] sm::BlockState* states() const { return states_; }
 
   // Of calls that run step by step (exec/sm/step_call.hpp): the mailbox that `writer` writes for
-  // `reader`, one of which this rank is; and what blocks have beside.
-  [[nodiscard]] const sm::MailboxShape& mailbox_shape() const { return arenas_->plan().mailbox; }
-  [[nodiscard]] std::byte* mailbox(int writer, int reader) const;
+  // `reader`, one of which this rank is, and its shape; and what blocks have beside.
+  struct Mailbox {
+    std::byte* memory = nullptr;
+    sm::MailboxShape shape;
+  };
+  [[nodiscard]] Mailbox mailbox(int writer, int reader) const;
+  // Of a block, for the slots of one that lies there.
+  [[nodiscard]] std::size_t slot_bytes(sm::MailPlace place) const;
+  [[nodiscard]] int step_blocks() const { return arenas_->plan().mailbox.blocks; }
   // Ranks between which mailboxes lie in device memory although arenas do not; empty: there is no
   // such difference.
   [[nodiscard]] std::vector<std::vector<int>> near_groups() const {
@@ -89,7 +95,7 @@ class DeviceMemory {
   [[nodiscard]] Pair make_pair(int peer, bool sends) const;
   [[nodiscard]] sm::MessagePut message_put(int peer, bool sends) const;
   [[nodiscard]] std::size_t step_scratch_bytes() const {
-    return static_cast<std::size_t>(mailbox_shape().blocks) * kStepScratchBytes;
+    return static_cast<std::size_t>(step_blocks()) * kStepScratchBytes;
   }
 
   CudaDriver& driver_;

@@ -79,17 +79,21 @@ Status DeviceComm::launch_steps(const Call& call, const Stepping& stepping) {
   steps.calls = memory_->step_calls();
   steps.board = memory_->board_on_device();
   for (int peer = 0; peer < world_.size(); ++peer) {
-    steps.inbox[static_cast<std::size_t>(peer)] = memory_->mailbox(peer, world_.rank());
-    steps.outbox[static_cast<std::size_t>(peer)] = memory_->mailbox(world_.rank(), peer);
+    const auto at = static_cast<std::size_t>(peer);
+    const DeviceMemory::Mailbox inbox = memory_->mailbox(peer, world_.rank());
+    steps.inbox[at] = inbox.memory;
+    steps.outbox[at] = memory_->mailbox(world_.rank(), peer).memory;
+    steps.mailboxes[at] = inbox.shape;
   }
-  steps.mailbox = memory_->mailbox_shape();
   steps.fingerprint = fingerprint_of(words_of(op, stepping.plan_hash));
   steps.deadline_ns = deadline_ns(op);
   steps.scalar = op.scaling.scalar;
   steps.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   const sm::Elements elements{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
-  const sm::StepLimits limits{.blocks = std::min(memory_->block_limit(), steps.mailbox.blocks),
-                              .scratch_bytes = DeviceMemory::kStepScratchBytes};
+  const sm::StepLimits limits{.blocks = std::min(memory_->block_limit(), memory_->step_blocks()),
+                              .scratch_bytes = DeviceMemory::kStepScratchBytes,
+                              .slot_bytes = {memory_->slot_bytes(sm::MailPlace::kDevice),
+                                             memory_->slot_bytes(sm::MailPlace::kHost)}};
   SENNIT_RETURN_IF_ERROR(sm::bind(stepping.problem, elements, limits, steps));  // alike on all
   constexpr auto kKind = sm::KernelKind::kSteps;
   const Status launched =

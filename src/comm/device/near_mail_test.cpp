@@ -1,6 +1,7 @@
 // Calls of GPUs that reach each other within groups alone: step by step, over both paths.
 #include "comm/device/near_mail.hpp"
 
+#include "comm/device/arena_plan.hpp"
 #include "comm/device/fake_gpus.hpp"
 #include "exec/sm/fake_steps.hpp"
 
@@ -38,12 +39,13 @@ class GroupedGpus : public FakeGpus {
   struct Seen {
     std::array<std::byte*, sm::kMaxRanks> inbox{};
     std::array<std::byte*, sm::kMaxRanks> outbox{};
+    std::array<sm::MailboxShape, sm::kMaxRanks> shapes{};
   };
 
   static void run_steps(const Rank& rank, Seen& seen) {
     rank.cuda->run_kernels([&seen](const void* /*kernel*/, const void* parameters) {
       const auto& call = *static_cast<const sm::StepCall*>(parameters);
-      seen = {.inbox = call.inbox, .outbox = call.outbox};
+      seen = {.inbox = call.inbox, .outbox = call.outbox, .shapes = call.mailboxes};
       return [call] { sm::FakeSteps(call, {.dtype = Dtype::kUint32, .op = ReduceOp::kSum}).run(); };
     });
   }
@@ -90,6 +92,8 @@ class GroupedGpus : public FakeGpus {
       const auto at = static_cast<std::size_t>(peer);
       const bool on_devices = is_on_a_device(rank, seen.outbox[at]);
       EXPECT_EQ(on_devices, is_on_a_device(rank, seen.inbox[at]));
+      const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, kRanks, seen.shapes[at].blocks);
+      EXPECT_EQ(seen.shapes[at], on_devices ? plan.near_mailbox : plan.mailbox);
       if (peer != rank.rank && on_devices) {
         near.insert(peer);
       }

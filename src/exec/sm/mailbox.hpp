@@ -21,6 +21,10 @@ inline constexpr int kMostChannels = 15;
 inline constexpr int kMailboxWords = 32;
 static_assert(1 + 2 * kMostChannels <= kMailboxWords);
 
+// Where the mailbox of two ranks lies: in memory of the reader's GPU, or of the host.
+enum class MailPlace : std::uint8_t { kDevice, kHost };
+inline constexpr int kMailPlaces = 2;
+
 enum class MailWord : std::uint8_t { kBegun, kFull, kFreed };
 
 // Among the words of a mailbox.

@@ -69,10 +69,11 @@ struct StepProgram {
   std::uint32_t sends_to = 0;      // ranks, as bits
   std::uint32_t hears_from = 0;    // ranks, as bits
   std::int32_t slots = 1;          // of a channel
-  std::int32_t channels = 0;       // from any one rank to any other, at most
   std::int32_t message_parts = 1;  // of the largest message
   std::int32_t per_tile = 0;       // messages of a tile on any one channel, at most
   std::int32_t scratch_blocks = 0;
+  // From any one rank to any other, at most; by where the mailbox of the two lies.
+  std::array<std::int32_t, kMailPlaces> channels{};
   std::int8_t rank = 0;
   std::int8_t ranks = 1;
 };
@@ -87,8 +88,8 @@ struct StepCall {
   Board* board = nullptr;
   std::array<std::byte*, kMaxRanks> inbox{};   // by rank: the mailbox that it writes for this one
   std::array<std::byte*, kMaxRanks> outbox{};  // by rank: the one that this rank writes for it
-  MailboxShape mailbox;
-  std::int64_t scratch_stride = 0;  // of a block of the kernel
+  std::array<MailboxShape, kMaxRanks> mailboxes{};  // by rank: of those with it
+  std::int64_t scratch_stride = 0;                  // of a block of the kernel
 
   // Block i of a buffer is [i * block_bytes, (i + 1) * block_bytes), cut at total_bytes.
   std::int64_t block_bytes = 0;
@@ -126,7 +127,8 @@ constexpr std::size_t slot_at(const StepCall& call,
                               std::int64_t count) {
   const std::int64_t slot =
       std::int64_t{port.channel} * call.program.slots + (count - 1) % call.program.slots;
-  return call.mailbox.words_bytes() + static_cast<std::size_t>(block) * call.mailbox.slot_bytes +
+  const MailboxShape& mailbox = call.mailboxes[static_cast<std::uint8_t>(port.peer)];
+  return mailbox.words_bytes() + static_cast<std::size_t>(block) * mailbox.slot_bytes +
          static_cast<std::size_t>(slot * call.program.message_parts * call.tile_bytes);
 }
 

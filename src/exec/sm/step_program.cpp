@@ -19,7 +19,8 @@ const std::vector<Step>& steps_of(const Schedule& schedule, int rank) {
 
 class StepCompiler {
  public:
-  StepCompiler(const Strand& strand, int rank) : schedule_(*strand.schedule), rank_(rank) {
+  StepCompiler(const Strand& strand, int rank)
+      : strand_(strand), schedule_(*strand.schedule), rank_(rank) {
     const Problem& problem = schedule_.problem;
     program_->rank = static_cast<std::int8_t>(rank);
     program_->ranks = static_cast<std::int8_t>(problem.ranks);
@@ -39,9 +40,9 @@ class StepCompiler {
           "it joins {} ranks; the kernel has room for {}", schedule_.problem.ranks, kMaxRanks));
     }
     number_channels();
-    if (program_->channels > kMostChannels) {
+    if (const int most = std::ranges::max(program_->channels); most > kMostChannels) {
       return refuse(fmt::format("it has {} channels from one rank to another; there is room for {}",
-                                program_->channels,
+                                most,
                                 kMostChannels));
     }
     for (const Step& step : steps_of(schedule_, rank_)) {
@@ -66,10 +67,13 @@ class StepCompiler {
     std::map<std::pair<int, int>, int> count;
     for (int c = 0; c < std::ssize(schedule_.channels); ++c) {
       const Channel& channel = schedule_.channels[at(c)];
+      const bool by_host = strand_.channels[at(c)].paths.front() == PathKind::kHost;
+      std::int32_t& most =
+          program_->channels[at(static_cast<int>(by_host ? MailPlace::kHost : MailPlace::kDevice))];
       for (const LaneId reader : channel.readers) {
         const int number = count[{channel.writer.rank, reader.rank}]++;
         numbers_[{c, reader.rank}] = number;
-        program_->channels = std::max(program_->channels, number + 1);
+        most = std::max(most, number + 1);
       }
       program_->per_tile = std::max(program_->per_tile, messages_per_tile(schedule_, c));
     }
@@ -222,6 +226,7 @@ class StepCompiler {
             .per_tile = static_cast<std::uint16_t>(messages_per_tile(schedule_, channel))};
   }
 
+  const Strand& strand_;
   const Schedule& schedule_;
   int rank_;
   std::unique_ptr<StepProgram> program_ = std::make_unique<StepProgram>();
@@ -242,21 +247,20 @@ constexpr std::int64_t kLine = 128;
 // it.
 constexpr std::int64_t kLeastTileBytes = std::int64_t{kThreads} * 16;
 
-// The largest tile that slots and scratch have room for.
-std::int64_t tile_limit(const StepProgram& program,
-                        const StepLimits& limits,
-                        const StepCall& call) {
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+// The largest tile that the slots which lie at `place` have room for.
+std::int64_t slot_limit(const StepProgram& program, const StepLimits& limits, MailPlace place) {
+  const auto index = static_cast<std::size_t>(place);
   const std::int64_t messages =
-      std::int64_t{program.channels} * program.slots * program.message_parts;
-  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-  if (messages > 0) {
-    bytes = static_cast<std::int64_t>(call.mailbox.slot_bytes) / messages;
-  }
-  if (program.scratch_blocks > 0) {
-    bytes =
-        std::min(bytes, static_cast<std::int64_t>(limits.scratch_bytes) / program.scratch_blocks);
-  }
-  return bytes / kLine * kLine;
+      std::int64_t{program.channels[index]} * program.slots * program.message_parts;
+  return messages == 0 ? kNoLimit : static_cast<std::int64_t>(limits.slot_bytes[index]) / messages;
+}
+
+std::int64_t scratch_limit(const StepProgram& program, const StepLimits& limits) {
+  return program.scratch_blocks == 0
+             ? kNoLimit
+             : static_cast<std::int64_t>(limits.scratch_bytes) / program.scratch_blocks;
 }
 
 }  // namespace
@@ -270,14 +274,19 @@ Status bind(const Problem& problem, Elements elements, const StepLimits& limits,
       block_range(problem, elements.count, elements.bytes, 0).length * elements.bytes;
   call.total_bytes = is_cut(problem.collective) ? elements.count * elements.bytes
                                                 : std::numeric_limits<std::int64_t>::max();
-  const std::int64_t limit = tile_limit(call.program, limits, call);
+  const std::int64_t near = slot_limit(call.program, limits, MailPlace::kDevice);
+  const std::int64_t far = slot_limit(call.program, limits, MailPlace::kHost);
+  const std::int64_t limit =
+      std::min({near, far, scratch_limit(call.program, limits)}) / kLine * kLine;
   if (limit < kLine) {
+    const auto tightest =
+        static_cast<std::size_t>(far < near ? MailPlace::kHost : MailPlace::kDevice);
     return fail(Code::kUnsupported,
                 "messages of {} blocks on {} channels between two ranks do not fit the {} bytes "
                 "that a block of a kernel has for them",
                 call.program.message_parts,
-                call.program.channels,
-                call.mailbox.slot_bytes);
+                call.program.channels[tightest],
+                limits.slot_bytes[tightest]);
   }
   // All blocks of the kernel get a tile, if that leaves work for all of their threads.
   const std::int64_t share = ceiling(ceiling(call.block_bytes, limits.blocks), kLine) * kLine;

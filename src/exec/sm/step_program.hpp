@@ -9,6 +9,7 @@
 #include "exec/sm/step_call.hpp"
 #include "schedule/plan.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,8 @@ struct Elements {
 struct StepLimits {
   int blocks = 1;                 // of a kernel
   std::size_t scratch_bytes = 0;  // of one block
+  // Of one block for the slots of two ranks, by where their mailbox lies.
+  std::array<std::size_t, kMailPlaces> slot_bytes{};
 };
 
 // Cuts the call into tiles. Equal on all ranks, for equal limits and mailboxes. kUnsupported where

@@ -16,14 +16,18 @@ Strand strand_of(Collective collective, std::string_view name, int ranks) {
   return make_device_plan(choice, {.ranks = ranks}, {}).value()->strands.front();
 }
 
+constexpr MailboxShape kMailbox{.blocks = 32, .slot_bytes = std::size_t{128} << 10};
+
 StepCall call_of(const Strand& strand) {
   StepCall call;
   call.program = *compile_steps(strand, 0).value();
-  call.mailbox = {.blocks = 32, .slot_bytes = std::size_t{128} << 10};
+  call.mailboxes.fill(kMailbox);
   return call;
 }
 
-constexpr StepLimits kLimits{.blocks = 32, .scratch_bytes = std::size_t{256} << 10};
+constexpr StepLimits kLimits{.blocks = 32,
+                             .scratch_bytes = std::size_t{256} << 10,
+                             .slot_bytes = {kMailbox.slot_bytes, kMailbox.slot_bytes}};
 
 TEST(StepProgram, OfARingPassesOnWhatItReduces) {
   const auto program = compile_steps(strand_of(Collective::kAllReduce, "ring", 4), 1).value();
@@ -31,7 +35,7 @@ TEST(StepProgram, OfARingPassesOnWhatItReduces) {
   EXPECT_EQ(program->sends_to, 1U << 2);
   EXPECT_EQ(program->hears_from, 1U << 0);
   EXPECT_EQ(program->slots, 2);
-  EXPECT_EQ(program->channels, 1);
+  EXPECT_EQ(program->channels, (std::array<std::int32_t, kMailPlaces>{1, 0}));
   EXPECT_EQ(program->message_parts, 1);
   EXPECT_EQ(program->per_tile, 6);
   const CodedStep& first = program->steps[0];
@@ -79,23 +83,55 @@ TEST(StepProgram, SlotsDoNotOverlap) {
   StepCall call = call_of(strand);
   ASSERT_TRUE(bind(strand.schedule->problem, {1 << 20, 4}, kLimits, call).ok());
   const auto message = static_cast<std::size_t>(call.program.message_parts * call.tile_bytes);
-  for (int channel = 0; channel < call.program.channels; ++channel) {
+  for (int channel = 0; channel < call.program.channels[0]; ++channel) {
     const Port port{.channel = static_cast<std::uint8_t>(channel)};
     const std::size_t begin = slot_at(call, port, 3, 1);
     EXPECT_EQ(slot_at(call, port, 3, 2), begin + message);
     EXPECT_EQ(slot_at(call, port, 3, 3), begin);
     EXPECT_LE(begin + 2 * message, slot_at(call, {}, 4, 1));
   }
-  EXPECT_EQ(slot_at(call, {}, 0, 1), call.mailbox.words_bytes());
+  EXPECT_EQ(slot_at(call, {}, 0, 1), kMailbox.words_bytes());
 }
 
 TEST(StepProgram, RefusesMailboxesThatAreTooSmall) {
   const Strand strand = strand_of(Collective::kAllToAll, "bruck", 8);
   StepCall call = call_of(strand);
-  call.mailbox.slot_bytes = 512;
-  const Status status = bind(strand.schedule->problem, {100, 4}, kLimits, call);
+  StepLimits limits = kLimits;
+  limits.slot_bytes = {512, 0};
+  const Status status = bind(strand.schedule->problem, {100, 4}, limits, call);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("512 bytes"), std::string::npos) << status.message();
+}
+
+// What is near may have larger slots: a hierarchical schedule has two channels there, and one
+// through the host, and its tiles fill the slots of both.
+TEST(StepProgram, SlotsAreAsLargeAsWhereTheyLieAllows) {
+  const std::vector<std::vector<int>> groups = {{0, 1}, {2, 3}};
+  const DeviceChoice choice{
+      .algorithm = find_algorithm(Collective::kAllReduce, "hierarchical_sliced").value(),
+      .protocol = Protocol::kSlots,
+      .by_steps = true};
+  DeviceFacts facts;
+  facts.nvlink = false;
+  facts.groups = groups;
+  const Shape shape{.ranks = 4, .groups = groups};
+  const Strand strand = make_device_plan(choice, shape, facts).value()->strands.front();
+  StepCall call = call_of(strand);
+  EXPECT_EQ(call.program.channels, (std::array<std::int32_t, kMailPlaces>{2, 1}));
+  constexpr MailboxShape kFar{.blocks = 32, .slot_bytes = kMailbox.slot_bytes / 2};
+  call.mailboxes[2] = kFar;
+  StepLimits limits = kLimits;
+  limits.slot_bytes = {kMailbox.slot_bytes, kFar.slot_bytes};
+  ASSERT_TRUE(bind(strand.schedule->problem, {1 << 24, 4}, limits, call).ok());
+  EXPECT_EQ(call.tile_bytes, 32 << 10);
+  // The last byte of the last slot, and no more.
+  const auto end = [&](int peer, int channel) {
+    const Port port{.peer = static_cast<std::int8_t>(peer),
+                    .channel = static_cast<std::uint8_t>(channel)};
+    return slot_at(call, port, 31, 2) + static_cast<std::size_t>(call.tile_bytes);
+  };
+  EXPECT_EQ(end(1, 1), kMailbox.bytes());
+  EXPECT_EQ(end(2, 0), kFar.bytes());
 }
 
 // A row is run step by step where its name is not one of the direct family, so the names must say
