@@ -361,13 +361,14 @@ TEST(OneThread, CallsOfAGroupSeeWhatTheCallsBeforeThemWrote) {
   }
 }
 
-TEST(OneThread, DestroysNothingThatItsOpenGroupWillUse) {
+TEST(OneThread, EndsNothingThatItsOpenGroupWillUse) {
   sennit_comm_t comm = nullptr;
   ASSERT_EQ(sennit_comm_init_all(&comm, 1, nullptr, nullptr), SENNIT_OK);
   float x = 3;
   ASSERT_EQ(sennit_group_start(), SENNIT_OK);
   EXPECT_EQ(sennit_all_reduce(&x, &x, 1, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, nullptr),
             SENNIT_OK);
+  EXPECT_EQ(sennit_comm_finalize(comm), SENNIT_INVALID_USAGE);
   EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_INVALID_USAGE);
   EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
   EXPECT_EQ(x, 3);

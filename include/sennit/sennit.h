@@ -196,7 +196,8 @@ SENNIT_API sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
                                               const sennit_config_t* config);
 /* Ends all waiting, here and on the other ranks, with SENNIT_ABORTED; a non-blocking init, too. */
 SENNIT_API sennit_status_t sennit_comm_abort(sennit_comm_t comm);
-/* Says that this rank makes no more calls. Waits for the rank's own outstanding works. */
+/* Says that this rank makes no more calls. Waits for the rank's own outstanding works. Refused
+ * while this thread's open group has calls of it. */
 SENNIT_API sennit_status_t sennit_comm_finalize(sennit_comm_t comm);
 /* Finalizes if needed and frees, also where it returns an error. Needs no peer. NULL is allowed;
  * refused, and not freed, while this thread's open group has calls of it. */

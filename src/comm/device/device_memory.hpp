@@ -103,7 +103,7 @@ class DeviceMemory {
   std::vector<std::uint64_t> processes_;  // by rank
   std::unique_ptr<Arenas> arenas_;
   std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the arenas
-  std::vector<Pair> pairs_;           // by peer, what is received first
+  std::vector<Pair> pairs_;         // by peer, what is received first
   sm::BlockState* states_ = nullptr;
   std::byte* step_scratch_ = nullptr;
   MappedMemory board_;

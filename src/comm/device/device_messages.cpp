@@ -90,8 +90,8 @@ Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
   }
   // Others carry it where the ends cannot agree about a buffer, or their ring.
   const bool by_packets = !may_be_put && leaves_rest_to_kernels(plan.choice);
-  plan.packets = packets_of(by_packets ? plan.choice.protocol
-                                       : protocol_of_message(plan.bytes(), facts_));
+  plan.packets =
+      packets_of(by_packets ? plan.choice.protocol : protocol_of_message(plan.bytes(), facts_));
   if (!is_for_streams(plan.choice)) {
     return plan;
   }
