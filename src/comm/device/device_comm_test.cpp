@@ -385,11 +385,7 @@ TEST_F(FakeGpus, GiveBackAllThatTheyTook) {
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     rank.finish();
     rank.comm->abort();
-    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
-    EXPECT_TRUE(rank.cuda->release(rank.send).ok());
-    EXPECT_TRUE(rank.cuda->release(rank.recv).ok());
-    rank.comm.reset();
-    EXPECT_EQ(rank.cuda->left_over(), 0);
+    expect_nothing_left(rank, {rank.send, rank.recv});
   });
 }
 

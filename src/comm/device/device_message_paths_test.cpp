@@ -375,11 +375,7 @@ TEST_F(FakeMessagesWithRings, GiveBackAllThatTheyTook) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
-    EXPECT_TRUE(rank.cuda->release(out).ok());
-    EXPECT_TRUE(rank.cuda->release(in).ok());
-    rank.comm.reset();
-    EXPECT_EQ(rank.cuda->left_over(), 0);
+    expect_nothing_left(rank, {out, in});
   });
 }
 

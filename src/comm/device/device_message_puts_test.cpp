@@ -360,57 +360,45 @@ TEST_F(OfferingMessages, AnEndThatNeverCallsIsNamedAtTheDeadline) {
   }
 }
 
-TEST_F(OfferingMessages, ASenderThatGaveUpStoresNothing) {
-  options_.deadline_s = 2;  // of the rank that hears nothing
-  run([&](Rank& rank) {
-    std::byte* const out = outgoing(rank);
-    std::byte* const in = incoming(rank);
-    lend(rank, around(rank, out, in, kOfLl));
-    std::memset(in, 0xa5, kOfLl);
-    meet();
-    if (rank.rank == 0) {
-      // Two in the stream: the second one finds the words of the first.
-      for (int i = 0; i < 2; ++i) {
-        ASSERT_TRUE(post(rank, wished({send(rank, 1, out, kOfLl)}, "direct_put")).ok());
+// One end of a message from rank 0 to rank 1 gives up, and then the other one calls for it.
+class OfferingAlone : public OfferingMessages {
+ protected:
+  void give_up(int first, bool aborts) {
+    options_.deadline_s = 2;  // of the rank that hears nothing
+    run([&](Rank& rank) {
+      std::byte* const out = outgoing(rank);
+      std::byte* const in = incoming(rank);
+      lend(rank, around(rank, out, in, kOfLl));
+      std::memset(in, 0xa5, kOfLl);
+      meet();
+      const Calls end = wished(
+          {rank.rank == 0 ? send(rank, 1, out, kOfLl) : recv(rank, 0, in, kOfLl)}, "direct_put");
+      if (rank.rank == first) {
+        // Two in the stream: the second one finds the words of the first.
+        ASSERT_TRUE(post(rank, end).ok());
+        ASSERT_TRUE(post(rank, end).ok());
+        if (aborts) {
+          rank.comm->abort();
+          rank.finish();
+        }
+        EXPECT_EQ(failure_of(rank).code(), aborts ? Code::kAborted : Code::kDeadlineExceeded);
+        rank.finish();
       }
-      rank.comm->abort();
-      rank.finish();
-      EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
-    }
-    meet();
-    if (rank.rank == 1) {
-      (void)post(rank, wished({recv(rank, 0, in, kOfLl)}, "direct_put"));
-      EXPECT_FALSE(failure_of(rank).ok());
-      rank.finish();
-    }
-    meet();
-    EXPECT_EQ(in[0], std::byte{0xa5});
-  });
-}
+      meet();
+      if (rank.rank == 1 - first) {
+        (void)post(rank, end);
+        EXPECT_FALSE(failure_of(rank).ok());
+        rank.finish();
+      }
+      meet();
+      EXPECT_EQ(in[0], std::byte{0xa5});
+    });
+  }
+};
 
-TEST_F(OfferingMessages, AReceiverThatGaveUpHasWithdrawnItsOffer) {
-  options_.deadline_s = 2;
-  run([&](Rank& rank) {
-    std::byte* const out = outgoing(rank);
-    std::byte* const in = incoming(rank);
-    lend(rank, around(rank, out, in, kOfLl));
-    std::memset(in, 0xa5, kOfLl);
-    meet();
-    if (rank.rank == 1) {
-      ASSERT_TRUE(post(rank, wished({recv(rank, 0, in, kOfLl)}, "direct_put")).ok());
-      EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
-      rank.finish();
-    }
-    meet();
-    if (rank.rank == 0) {
-      (void)post(rank, wished({send(rank, 1, out, kOfLl)}, "direct_put"));
-      EXPECT_FALSE(failure_of(rank).ok());
-      rank.finish();
-    }
-    meet();
-    EXPECT_EQ(in[0], std::byte{0xa5});
-  });
-}
+TEST_F(OfferingAlone, ASenderStoresNothing) { give_up(0, /*aborts=*/true); }
+
+TEST_F(OfferingAlone, AReceiverHasWithdrawnItsOffer) { give_up(1, /*aborts=*/false); }
 
 TEST_F(OfferingMessages, EndsThatDifferAreNamed) {
   run([&](Rank& rank) {
@@ -435,11 +423,7 @@ TEST_F(OfferingMessages, GiveBackAllThatTheyTook) {
     std::byte* const in = incoming(rank);
     lend(rank, around(rank, out, in, kOfLl));
     post_and_meet(rank, around(rank, out, in, kOfLl));
-    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
-    EXPECT_TRUE(rank.cuda->release(out).ok());
-    EXPECT_TRUE(rank.cuda->release(in).ok());
-    rank.comm.reset();
-    EXPECT_EQ(rank.cuda->left_over(), 0);
+    expect_nothing_left(rank, {out, in});
   });
 }
 

@@ -357,11 +357,7 @@ TEST_F(FakeMessages, GiveBackAllThatTheyTook) {
     introduce(rank, out, in);
     ring(rank, out, in);
     rank.finish();
-    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
-    EXPECT_TRUE(rank.cuda->release(out).ok());
-    EXPECT_TRUE(rank.cuda->release(in).ok());
-    rank.comm.reset();
-    EXPECT_EQ(rank.cuda->left_over(), 0);
+    expect_nothing_left(rank, {out, in});
   });
 }
 

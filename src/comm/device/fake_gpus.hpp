@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <random>
 #include <string>
@@ -159,6 +160,16 @@ class FakeGpus : public ::testing::Test {
 
   // All ranks are here.
   void meet() { meeting_->arrive_and_wait(); }
+
+  // The rank ends, and gives back what it took beside these.
+  static void expect_nothing_left(Rank& rank, std::initializer_list<std::byte*> buffers) {
+    EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
+    for (std::byte* const buffer : buffers) {
+      EXPECT_TRUE(rank.cuda->release(buffer).ok());
+    }
+    rank.comm.reset();
+    EXPECT_EQ(rank.cuda->left_over(), 0);
+  }
 
   // The stream of the last rank does not come on. Those of the others leave at the deadline, and
   // can be used again.
