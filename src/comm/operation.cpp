@@ -173,12 +173,18 @@ Status check_lengths(const Operation& op, int rank, int ranks) {
   return {};
 }
 
+BufferUse buffer_use(const Operation& op, int rank, int ranks) {
+  const auto [in, out] = extents(op, rank, ranks);
+  return {.send = in.bytes > 0, .recv = out.bytes > 0};
+}
+
 Status check_buffers(const Operation& op, int rank, int ranks) {
   const auto [in, out] = extents(op, rank, ranks);
-  if ((in.bytes > 0 && in.begin == nullptr) || (out.bytes > 0 && out.begin == nullptr)) {
+  const bool lacks_send = in.bytes > 0 && op.send == nullptr;
+  if (lacks_send || (out.bytes > 0 && op.recv == nullptr)) {
     return fail(Code::kInvalidArgument,
                 "the {} buffer of {} is NULL",
-                in.bytes > 0 && in.begin == nullptr ? "send" : "recv",
+                lacks_send ? "send" : "recv",
                 name_of(op));
   }
   const bool overlap = in.bytes > 0 && out.bytes > 0 && in.begin < out.begin + out.bytes &&

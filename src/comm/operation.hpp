@@ -62,6 +62,13 @@ struct BufferNeeds {
 };
 BufferNeeds buffer_needs(const Operation& operation, int rank, int ranks);
 
+// Whether `rank` reads anything behind `send`, and writes anything behind `recv`.
+struct BufferUse {
+  bool send = false;
+  bool recv = false;
+};
+BufferUse buffer_use(const Operation& operation, int rank, int ranks);
+
 // NULL where memory is needed, and overlaps that are not in place, are kInvalidArgument.
 Status check_buffers(const Operation& operation, int rank, int ranks);
 

@@ -71,6 +71,9 @@ struct Strand {
   std::vector<std::vector<LaneBinding>> lanes;  // [rank][lane]
   std::int64_t tile_bytes = 64 * 1024;          // per block
   int width = 1;  // copies of the lanes; copy j runs tiles j, j + width, ...
+  // Each copy looks its steps up one by one (exec/sm/step_call.hpp): a matter of time alone, which
+  // is not hashed.
+  bool by_steps = false;
   int share = 1;  // weight of this strand's part of every block, against the other strands'
 
   bool operator==(const Strand& other) const;

@@ -369,6 +369,10 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
                 kOneHop,
                 wishes.algorithm);
   }
+  if (wishes.protocol == name(Protocol::kDirectGet)) {
+    return fail(
+        Code::kUnsupported, "copy engines run no {}_v; wish for no protocol", name(collective));
+  }
   SENNIT_RETURN_IF_ERROR(choose_for_block(1, wishes, facts).status());
   DeviceChoice choice{.protocol = facts.offers ? Protocol::kDirectPut : Protocol::kSlots};
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, kOneHop, shape));

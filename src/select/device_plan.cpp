@@ -38,6 +38,7 @@ Result<Strand> make_step_strand(const DeviceChoice& choice,
                        Protocol::kSlots,
                        kSlots,
                        Engine::kSm);
+  strand.by_steps = true;
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     if (stays_in_a_group(strand.schedule->channels[c], facts.groups)) {
       strand.channels[c].paths = {PathKind::kNvlink};

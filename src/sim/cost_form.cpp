@@ -36,7 +36,6 @@ CostForm::CostForm(const Strand& strand, Fabric& fabric)
   for (std::size_t l = 0; l < flat_.lanes().size(); ++l) {
     lanes_of_[at(flat_.lanes()[l].rank)].push_back(static_cast<int>(l));
   }
-  step_by_step_ = runs_step_by_step();
 }
 
 Result<CostForm> CostForm::build(const Strand& strand, Fabric& fabric) {
@@ -61,30 +60,13 @@ Status CostForm::add_step(int number) {
   SENNIT_RETURN_IF_ERROR(add_takes(number, out));
   add_local(number, out);
   add_waits(number, out);
-  if (step_by_step_) {
+  if (flat_.strand().by_steps) {
     // All threads of the block meet before its bytes move, and when they have.
     for (Part& part : out.parts) {
       part.start += ticks(fabric_->device(flat_.steps()[at(number)].rank).step_us);
     }
   }
   return {};
-}
-
-// Whether each block is a copy of the one lane of its rank (exec/sm/step_call.hpp). Other kernels
-// run a lane for all that the warps of a block do at once, and messages of a pair by themselves.
-bool CostForm::runs_step_by_step() const {
-  const Strand& strand = flat_.strand();
-  return strand.schedule->problem.collective != Collective::kSendRecv &&
-         std::ranges::all_of(strand.lanes,
-                             [](const std::vector<LaneBinding>& lanes) {
-                               return lanes.size() <= 1 &&
-                                      std::ranges::all_of(lanes, [](const LaneBinding& lane) {
-                                        return lane.engine == Engine::kSm;
-                                      });
-                             }) &&
-         std::ranges::all_of(strand.channels, [](const ChannelBinding& channel) {
-           return always_uses(channel, Protocol::kSlots);
-         });
 }
 
 // The blocks that tell how long the step's messages are. A message that only passes through is as

@@ -85,7 +85,6 @@ class CostForm {
   [[nodiscard]] Time free_delay(int channel) const;
   [[nodiscard]] bool reads_input(int channel) const;
   [[nodiscard]] bool rides_along(int lane) const;
-  [[nodiscard]] bool runs_step_by_step() const;
   [[nodiscard]] Engine engine_of(LaneId lane) const;
   [[nodiscard]] Time start_of(PathKind path, Engine engine) const;
   [[nodiscard]] bool is_posted(LaneId writer, LaneId reader, const ChannelBinding& binding) const;
@@ -103,7 +102,6 @@ class CostForm {
 
   FlatStrand flat_;
   Fabric* fabric_;
-  bool step_by_step_ = false;
   std::vector<CostStep> steps_;
   std::vector<ChannelDelays> delays_;        // by channel
   std::vector<std::vector<Taken>> taken_;    // by lane

@@ -258,20 +258,18 @@ path nvlink start 9 us sm 1 us lane 50 GB/s from test
 )",
                              step));
   };
-  const auto cost_of_steps = [&](Strand strand, Protocol protocol) {
-    strand = bind(strand.schedule, PathKind::kNvlink, protocol, 2, Engine::kSm);
+  const auto cost_of_steps = [&](const Strand& made, bool by_steps) {
+    Strand strand = bind(made.schedule, PathKind::kNvlink, Protocol::kSlots, 2, Engine::kSm);
     strand.tile_bytes = kMega;
+    strand.by_steps = by_steps;
     return seconds({{strand}}, machine(" step 2 us"), kMega) -
            seconds({{strand}}, machine(""), kMega);
   };
   Strand chain = strand_of(Collective::kBroadcast, "chain", {.ranks = 3});
-  EXPECT_EQ(cost_of_steps(chain, Protocol::kSlots), 0) << "a lane for the copy of the root's own";
   chain.schedule = std::make_shared<const Schedule>(*join_lanes(*chain.schedule, 2));
   // Send, pass on, take.
-  EXPECT_NEAR(cost_of_steps(chain, Protocol::kSlots), 6e-6, 1e-9);
-  EXPECT_EQ(cost_of_steps(chain, Protocol::kLl128), 0);
-  const Strand pair = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});
-  EXPECT_EQ(cost_of_steps(pair, Protocol::kSlots), 0);
+  EXPECT_NEAR(cost_of_steps(chain, true), 6e-6, 1e-9);
+  EXPECT_EQ(cost_of_steps(chain, false), 0);
 }
 
 Strand packets_of(Collective collective, std::string_view algorithm, const Shape& shape) {

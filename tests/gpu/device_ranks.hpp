@@ -104,7 +104,7 @@ std::size_t input_size(const DeviceCase& c, int rank, int ranks);
 std::size_t output_size(const DeviceCase& c, int rank, int ranks);
 Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int rank);
 
-// Ranks whose calls wait for each other on the host (copy engines, puts), so each needs its thread.
+// Ranks whose calls wait for each other on the host (copy engines), so each needs its thread.
 class CopyEngineRanks : public ::testing::Test {
  protected:
   void SetUp() override {

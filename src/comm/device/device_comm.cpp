@@ -119,8 +119,11 @@ Status DeviceComm::check(const Operation& operation) const {
     SENNIT_RETURN_IF_ERROR(check_lengths(operation, world_.rank(), world_.size()));
   }
   SENNIT_RETURN_IF_ERROR(check_buffers(operation, world_.rank(), world_.size()));
-  for (const void* pointer : {operation.send, static_cast<const void*>(operation.recv)}) {
-    if (pointer == nullptr || operation.count == 0) {
+  const BufferUse use = buffer_use(operation, world_.rank(), world_.size());
+  for (const auto& [pointer, is_used] :
+       {std::pair(operation.send, use.send),
+        std::pair(static_cast<const void*>(operation.recv), use.recv)}) {
+    if (!is_used) {
       continue;
     }
     SENNIT_ASSIGN_OR_RETURN(const PointerFacts facts, driver_.facts_of(pointer));

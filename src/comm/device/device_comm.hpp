@@ -11,6 +11,7 @@
 #include "comm/device/call_comparison.hpp"
 #include "comm/device/copy_engines.hpp"
 #include "comm/device/device_memory.hpp"
+#include "comm/device/group_order.hpp"
 #include "comm/device/kernel_message.hpp"
 #include "comm/device/message_comparison.hpp"
 #include "comm/device/message_puts.hpp"
@@ -158,9 +159,7 @@ class DeviceComm {
   Result<bool> copy(const Call& call, DeviceChoice choice);
   // Whether its blocks are stored in the outputs of others, or packets carry it.
   Result<bool> put(const Call& call, const DeviceChoice& choice);
-  [[nodiscard]] std::vector<KernelMessage> messages_of(const Operation& operation,
-                                                       const Putting& putting) const;
-  [[nodiscard]] int block_limit_of_each() const;
+  std::vector<KernelMessage> messages_of(const Operation& operation, const Putting& putting);
   // Calls whose lengths vary (device_varying.cpp).
   Status exchange_varying(const Call& call);
   Result<std::vector<KernelMessage>> varying_messages(const Operation& operation,
@@ -192,6 +191,7 @@ class DeviceComm {
   Status launch_pairs(std::span<const KernelMessage> messages, void* stream);
   sm::PairMessage pair_message(const KernelMessage& message, bool may_map);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
+  [[nodiscard]] GroupRoom room_of_groups() const;
   void deal_lanes(sm::PairCalls& pairs) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;

@@ -98,9 +98,9 @@ struct MessageLine {
   };
   Mapped mapped;
 
-  // More than this rank or the other can be ahead; both ends of each message, whatever its engine.
-  CallLog<256> sent;
-  CallLog<256> received;
+  // Both ends of each message, whatever its engine: as many as there are collectives below.
+  CallLog<1024> sent;
+  CallLog<1024> received;
 };
 
 struct alignas(4096) DeviceLine {

@@ -230,9 +230,8 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
 // been asked to, if it may.
 std::byte* DeviceComm::offer_of(const KernelMessage& message, bool may_map) {
   if (!message.is_send) {
-    std::byte* const there =
-        message_puts_->address_at(message.peer, static_cast<std::byte*>(message.operation->recv));
-    return there == nullptr ? nullptr : there + message.range.begin;
+    return message_puts_->address_at(
+        message.peer, static_cast<std::byte*>(message.operation->recv) + message.range.begin);
   }
   if (may_map) {
     message_puts_->map_loan_of(message.peer);
@@ -324,6 +323,11 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* s
       stream);
 }
 
+GroupRoom DeviceComm::room_of_groups() const {
+  const int limit = memory_->block_limit();
+  return {.moving = std::min(limit, memory_->shape().most_blocks()), .all = limit};
+}
+
 // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
 void DeviceComm::deal_lanes(sm::PairCalls& pairs) const {
   const int end = pairs.begin[static_cast<std::size_t>(pairs.chains())];
@@ -335,9 +339,7 @@ void DeviceComm::deal_lanes(sm::PairCalls& pairs) const {
                            [](const sm::PairMessage& message) {
                              return message.is_send() || message.only_waits();
                            })};
-  const int limit = memory_->block_limit();
-  const GroupLanes lanes = group_lanes(
-      sends, recvs, {.moving = std::min(limit, memory_->shape().most_blocks()), .all = limit});
+  const GroupLanes lanes = group_lanes(sends, recvs, room_of_groups());
   pairs.sends.lanes = lanes.sends;
   pairs.recvs.lanes = lanes.recvs;
 }

@@ -163,6 +163,37 @@ TEST_F(PuttingGpus, TakeTurnsWithMessages) {
   });
 }
 
+// They share arenas and words.
+TEST_F(PuttingGpus, NameASendThatComesInAnotherOrder) {
+  run([](Rank& rank) {
+    fill(rank, kCount, kCount * kRanks);
+    const Operation op = wished(rank, Collective::kAllGather);
+    std::byte* const memory = outgoing(rank);
+    const auto make_message = [&] {
+      if (rank.rank < 2) {
+        (void)post(rank,
+                   {rank.rank == 0 ? send(rank, 1, memory + 1, kSmall)
+                                   : recv(rank, 0, memory + 1, kSmall)});
+      }
+    };
+    if (rank.rank == 0) {
+      make_message();
+    }
+    (void)rank.call(op);
+    if (rank.rank == 1) {
+      make_message();
+    }
+    const Status status = failure_of(rank);
+    EXPECT_EQ(status.code(), rank.rank < 2 ? Code::kMismatch : Code::kAborted) << status.message();
+    if (rank.rank < 2) {
+      EXPECT_EQ(status.detail().blamed_ranks, (std::vector{0, 1}));
+      EXPECT_NE(status.message().find("all_gather of"), std::string::npos) << status.message();
+      EXPECT_NE(status.message().find("send_recv of"), std::string::npos) << status.message();
+    }
+    rank.finish();
+  });
+}
+
 TEST_F(PuttingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);

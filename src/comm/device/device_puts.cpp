@@ -19,28 +19,29 @@ Result<const DeviceComm::Putting*> DeviceComm::find_putting(const Operation& ope
               .first->second;
 }
 
-// Of messages with all ranks: all run at once, and beside each a block that waits.
-int DeviceComm::block_limit_of_each() const { return memory_->block_limit() / world_.size() - 1; }
-
-// What its blocks are to this rank. A block of its own is a message to itself, but in place.
+// What its blocks are to this rank. A block of its own is a message to itself, but in place. They
+// are logged as messages, too: their packets share arenas and words with those of sends, so the
+// ends of a pair must have all of them in one order.
 std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
-                                                   const Putting& putting) const {
+                                                   const Putting& putting) {
   sm::DirectCall call;
   call.input = static_cast<const std::byte*>(operation.send);
   call.output = static_cast<std::byte*>(operation.recv);
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(operation.dtype));
   sm::bind(putting.program, operation.count, element_bytes, call);
-  const std::uint32_t fingerprint = fingerprint_of(words_of(operation, putting.plan_hash));
+  const CallWords words = words_of(operation, putting.plan_hash);
+  const int block_limit = blocks_of_each(world_.size(), room_of_groups());
   std::vector<KernelMessage> messages;
   const auto add = [&](int peer, bool is_send, sm::ByteRange range) {
+    log(peer, is_send, words);
     messages.push_back({.operation = &operation,
                         .peer = peer,
                         .is_send = is_send,
                         .range = range,
                         .packets = packets_of(protocol_of_message(range.length, facts_)),
                         .takes_part = true,
-                        .fingerprint = fingerprint,
-                        .block_limit = block_limit_of_each()});
+                        .fingerprint = fingerprint_of(words),
+                        .block_limit = block_limit});
   };
   const auto has = [](std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; };
   for (int peer = 0; peer < world_.size(); ++peer) {

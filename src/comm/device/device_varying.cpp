@@ -29,7 +29,7 @@ Result<KernelMessage> DeviceComm::varying_message(const Operation& operation,
                                        : choice.protocol),
       .takes_part = takes_part,
       .fingerprint = fingerprint_of(words),
-      .block_limit = block_limit_of_each()};
+      .block_limit = blocks_of_each(world_.size(), room_of_groups())};
   if (length > 0) {
     const ElementRange& block = blocks[blocks.size() > 1 ? static_cast<std::size_t>(peer) : 0];
     message.range = {.begin = block.begin * element_bytes, .length = length * element_bytes};

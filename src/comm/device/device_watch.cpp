@@ -220,6 +220,10 @@ Status DeviceComm::look() {
   auto verdict = comparison_.find_difference();
   if (!verdict) {
     verdict = message_comparison_.find_difference();
+    if (verdict) {
+      // The two ends alone see it; others may wait for what they do not go on with.
+      world_.my_line().fail(verdict->code, -1);
+    }
   }
   if (verdict) {
     failure_ = told(*verdict);

@@ -31,6 +31,10 @@ GroupOrder group_order(const std::vector<PairEnd>& ends, int rank, int ranks) {
   return {.sends = in_order(sends), .recvs = in_order(recvs)};
 }
 
+int blocks_of_each(int ranks, const GroupRoom& room) {
+  return std::max(1, std::min(room.moving, room.all) / ranks - 1);
+}
+
 GroupLanes group_lanes(const GroupWay& sends, const GroupWay& recvs, const GroupRoom& room) {
   GroupLanes lanes;
   if (recvs.only_waits) {

@@ -43,6 +43,10 @@ struct GroupRoom {
   int all = 0;
 };
 
+// Thread blocks of each message, the same on all ranks, where each rank has one to and one from
+// every other and itself: so that all run at once where their receivers wait.
+int blocks_of_each(int ranks, const GroupRoom& room);
+
 // How many lanes each way gets: one at least, where it has anything, and no more than it has
 // chains.
 struct GroupLanes {

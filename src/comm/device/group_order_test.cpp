@@ -162,5 +162,26 @@ TEST(GroupLanes, ThatOnlyWaitTakeWhatIsLeft) {
   EXPECT_EQ(lanes({7, 4}, 7, {.moving = 8, .all = 132}), std::pair(2, 7)) << "few were allowed";
 }
 
+// Every rank with every other and itself, however many blocks a call may have.
+TEST(GroupLanes, AllMessagesOfACollectiveRunAtOnceWhereThereIsRoom) {
+  for (int ranks = 2; ranks <= 16; ++ranks) {
+    for (const int moving : {1, 5, 16, 64, 100, 108, 128}) {
+      for (const int all : {moving, 132}) {
+        const GroupRoom room{.moving = moving, .all = all};
+        const int blocks = blocks_of_each(ranks, room);
+        ASSERT_GE(blocks, 1);
+        const GroupLanes lanes = group_lanes({.chains = ranks, .blocks = blocks},
+                                             {.chains = ranks, .blocks = 1, .only_waits = true},
+                                             room);
+        if (moving >= 2 * ranks) {
+          EXPECT_EQ(lanes.sends, ranks) << ranks << " ranks, " << moving << " blocks";
+          EXPECT_EQ(lanes.recvs, ranks) << ranks << " ranks, " << moving << " blocks";
+          EXPECT_LE(lanes.sends * blocks + lanes.recvs, moving) << "SMs are left to others";
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sennit
