@@ -33,24 +33,28 @@ std::size_t QuickCalls::place_of(const PlainCall& call) {
                              (static_cast<std::uint64_t>(call.root) << 32) ^
                              (static_cast<std::uint64_t>(call.op) << 56) ^ call.count;
   // The upper bits of a product with the golden ratio spread well, whatever step the counts have.
-  return (what * 0x9e3779b97f4a7c15ULL) >> 56;
+  return (what * 0x9e3779b97f4a7c15ULL) >> 58;
 }
 
 const QuickCall* QuickCalls::find(const PlainCall& call) const {
-  static_assert(kPlaces == 256, "place_of gives 8 bits");
-  const QuickCall* found = calls_[place_of(call)].get();
-  if (found == nullptr) {
-    return nullptr;
+  static_assert(kPlaces == 64, "place_of gives 6 bits");
+  for (const auto& found : places_[place_of(call)].calls) {
+    if (found == nullptr) {
+      return nullptr;
+    }
+    const PlainCall known = plain(found->operation);
+    if (known.collective == call.collective && known.count == call.count &&
+        known.dtype == call.dtype && known.op == call.op && known.root == call.root) {
+      return found.get();
+    }
   }
-  const PlainCall known = plain(found->operation);
-  const bool same = known.collective == call.collective && known.count == call.count &&
-                    known.dtype == call.dtype && known.op == call.op && known.root == call.root;
-  return same ? found : nullptr;
+  return nullptr;
 }
 
 void QuickCalls::learn(QuickCall call) {
-  const std::size_t place = place_of(plain(call.operation));
-  calls_[place] = std::make_unique<const QuickCall>(std::move(call));
+  Place& place = places_[place_of(plain(call.operation))];
+  place.calls[place.next] = std::make_unique<const QuickCall>(std::move(call));
+  place.next = (place.next + 1) % kCallsOfPlace;
 }
 
 }  // namespace sennit

@@ -44,12 +44,18 @@ class QuickCalls {
   void learn(QuickCall call);
 
  private:
-  // A program makes few different calls; of two that meet in a place the later one stays.
-  static constexpr std::size_t kPlaces = 256;
+  // A program makes few different calls. So many whose arguments lead to one place are kept there:
+  // with one, a barrier could put out a call that it takes turns with.
+  static constexpr std::size_t kPlaces = 64;
+  static constexpr std::size_t kCallsOfPlace = 4;
+  struct Place {
+    std::array<std::unique_ptr<const QuickCall>, kCallsOfPlace> calls;
+    std::size_t next = 0;  // to be put out
+  };
 
   static std::size_t place_of(const PlainCall& call);
 
-  std::array<std::unique_ptr<const QuickCall>, kPlaces> calls_;
+  std::array<Place, kPlaces> places_;
 };
 
 // The arguments by which a call is found again.
