@@ -79,15 +79,13 @@ class VaryingGpus : public OfferingGpus {
     if (rank.rank != root && collective == Collective::kScatter) {
       op.inputs.clear();
     }
-    op.send = rank.allocate(op.count);
+    std::byte* const input = rank.allocate(op.count);
+    op.send = input;
     op.recv = rank.allocate(op.count);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const int to = op.inputs.size() > 1 ? static_cast<int>(i) : 0;
       const Bytes bytes = contents(rank.rank, op.inputs[i].length, std::int64_t{to} * 1000);
-      std::memcpy(
-          const_cast<std::byte*>(static_cast<const std::byte*>(op.send)) + op.inputs[i].begin,
-          bytes.data(),
-          bytes.size());
+      std::ranges::copy(bytes, input + op.inputs[i].begin);
     }
     return op;
   }
