@@ -364,6 +364,29 @@ TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
   }
 }
 
+// Blocks may be stored where they belong, or go by packets, also where no GPU reaches another.
+TEST(DeviceChoice, EveryPlanOfACallWhoseLengthsVaryIsProved) {
+  for (const DeviceFacts& facts :
+       {DeviceFacts{.offers = true}, DeviceFacts{}, DeviceFacts{.nvlink = false}}) {
+    for (const Collective collective : {Collective::kAllGather,
+                                        Collective::kAllToAll,
+                                        Collective::kGather,
+                                        Collective::kScatter}) {
+      for (const int ranks : {1, 2, 5, 16}) {
+        const Shape shape{.ranks = ranks, .root = ranks - 1, .varying = true};
+        const Result<DeviceChoice> choice = choose_for_devices(collective, shape, 0, {}, facts);
+        ASSERT_TRUE(choice.ok()) << choice.status().message();
+        const auto plan = make_device_plan(*choice, shape, facts);
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        const auto proof = verify(**plan);
+        ASSERT_TRUE(proof.ok()) << name(collective) << ": " << proof.status().message();
+        // Of an all_to_all_v nothing is in place, so nobody asks.
+        EXPECT_TRUE(proof->in_place || collective == Collective::kAllToAll) << name(collective);
+      }
+    }
+  }
+}
+
 TEST(DeviceChoice, PutsMessagesBetweenThoseOfPacketsAndThoseOfCopyEngines) {
   const auto protocol = [](std::int64_t bytes, const DeviceFacts& facts, const Wishes& wish) {
     return chosen(Collective::kSendRecv, 2, bytes, wish, facts).protocol;
