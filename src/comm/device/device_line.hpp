@@ -98,9 +98,10 @@ struct MessageLine {
   };
   Mapped mapped;
 
-  // Both ends of each message, whatever its engine: as many as there are collectives below.
-  CallLog<1024> sent;
-  CallLog<1024> received;
+  // Both ends of each message, whatever its engine. Fewer than this rank or the other can be ahead,
+  // since there is one of these for every two ranks: who is further ahead is not compared.
+  CallLog<256> sent;
+  CallLog<256> received;
 };
 
 struct alignas(4096) DeviceLine {
