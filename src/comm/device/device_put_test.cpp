@@ -266,14 +266,14 @@ TEST_F(PuttingGpus, HearOfARankThatIsInPlaceAlone) {
   for (const std::string protocol : {"", "direct_put"}) {
     options_.puts_from_bytes = 1;
     prepare_ = nullptr;
-    run([&protocol](Rank& rank) {
+    run([&](Rank& rank) {
       fill(rank, kCount * kRanks, kCount * kRanks);
       if (rank.rank == 2) {
         rank.send = rank.recv;
       }
       Operation op = wished(rank, Collective::kAllToAll);
       op.wishes.protocol = protocol;
-      const Status called = rank.call(op);
+      const Status called = call_last(rank, 2, op);
       EXPECT_EQ(called.code(), rank.rank == 2 && !protocol.empty() ? Code::kUnsupported : Code::kOk)
           << called.message();
       const Status status = failure_of(rank);
@@ -286,12 +286,12 @@ TEST_F(PuttingGpus, HearOfARankThatIsInPlaceAlone) {
 
 // After it has been announced, so that others' kernels wait for it.
 TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
-  run([](Rank& rank) {
+  run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
     if (rank.rank == 1) {
       rank.cuda->fail("is_capturing");
     }
-    const Status status = rank.call(wished(rank, Collective::kAllGather));
+    const Status status = call_last(rank, 1, wished(rank, Collective::kAllGather));
     EXPECT_EQ(status.code(), rank.rank == 1 ? Code::kSystemError : Code::kOk) << status.message();
     EXPECT_EQ(failure_of(rank).code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted);
     rank.finish();

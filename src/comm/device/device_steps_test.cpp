@@ -240,9 +240,9 @@ TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
 
 // Only ranks in place refuse it; the others' kernels wait for them.
 TEST_F(SteppingGpus, HearAtOnceThatAnotherRankHasRefused) {
-  run([](Rank& rank) {
+  run([this](Rank& rank) {
     fill(rank, kCount * kRanks, kCount * kRanks, rank.rank == 2);
-    const Status called = rank.call(wished(rank, Collective::kAllToAll, "pairwise"));
+    const Status called = call_last(rank, 2, wished(rank, Collective::kAllToAll, "pairwise"));
     EXPECT_EQ(called.code(), rank.rank == 2 ? Code::kUnsupported : Code::kOk) << called.message();
     const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
@@ -254,12 +254,12 @@ TEST_F(SteppingGpus, HearAtOnceThatAnotherRankHasRefused) {
 }
 
 TEST_F(SteppingGpus, HearAtOnceThatAnotherRankCouldNotLaunch) {
-  run([](Rank& rank) {
+  run([this](Rank& rank) {
     fill(rank, kCount, kCount);
     if (rank.rank == 1) {
       rank.cuda->fail("launch");
     }
-    const Status called = rank.call(wished(rank, Collective::kAllReduce, "ring"));
+    const Status called = call_last(rank, 1, wished(rank, Collective::kAllReduce, "ring"));
     EXPECT_EQ(called.code(), rank.rank == 1 ? Code::kSystemError : Code::kOk) << called.message();
     EXPECT_EQ(failure_of(rank).code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted);
     rank.finish();

@@ -161,6 +161,17 @@ class FakeGpus : public ::testing::Test {
   // All ranks are here.
   void meet() { meeting_->arrive_and_wait(); }
 
+  // What `late` calls, and how it fails, nobody has heard of when the others make theirs.
+  Status call_last(const Rank& rank, int late, const Operation& operation) {
+    if (rank.rank == late) {
+      meet();
+      return rank.call(operation);
+    }
+    Status status = rank.call(operation);
+    meet();
+    return status;
+  }
+
   // The rank ends, and gives back what it took beside these.
   static void expect_nothing_left(Rank& rank, std::initializer_list<std::byte*> buffers) {
     EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
