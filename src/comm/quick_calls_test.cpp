@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -33,10 +34,11 @@ TEST(QuickCallsOfAProgram, FourThatTakeTurnsDoNotPutEachOtherOut) {
       }
     }
   }
+  constexpr std::array<std::size_t, 4> kSteps = {0, 1, 7, 19};
   for (std::size_t i = 0; i < all.size(); ++i) {
     QuickCalls calls;
     std::vector<PlainCall> loop;
-    for (const std::size_t step : {0, 1, 7, 19}) {
+    for (const std::size_t step : kSteps) {
       loop.push_back(all[(i + step) % all.size()]);
       calls.learn(quick_call(loop.back()));
     }
