@@ -356,8 +356,8 @@ Result<int> share_beside(const DeviceChoice& choice,
   return paths.share >= 0 ? paths.share : host_share_of(algorithm.collective, shape.ranks, bytes);
 }
 
-// The most that a block may do is proved of the call: others take packets (choose_for_block), which
-// need less. What is refused does not depend on lengths, so that all ranks refuse it.
+// The most that a block may do is proved of the call: others take packets (protocol_of_block),
+// which need less. What is refused does not depend on lengths, so that all ranks refuse it.
 Result<DeviceChoice> choose_for_varying(Collective collective,
                                         const Shape& shape,
                                         const Wishes& wishes,
@@ -373,7 +373,12 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
     return fail(
         Code::kUnsupported, "copy engines run no {}_v; wish for no protocol", name(collective));
   }
-  SENNIT_RETURN_IF_ERROR(choose_for_block(1, wishes, facts).status());
+  Wishes of_message = wishes;
+  of_message.algorithm.clear();
+  DeviceFacts of_kernels = facts;
+  of_kernels.copy_engines = false;
+  SENNIT_RETURN_IF_ERROR(
+      choose_for_devices(Collective::kSendRecv, {.ranks = 2}, 1, of_message, of_kernels).status());
   DeviceChoice choice{.protocol = facts.offers ? Protocol::kDirectPut : Protocol::kSlots};
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, kOneHop, shape));
   return choice;
@@ -445,14 +450,12 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   return choice;
 }
 
-Result<DeviceChoice> choose_for_block(std::int64_t bytes,
-                                      const Wishes& wishes,
-                                      const DeviceFacts& facts) {
-  Wishes of_message = wishes;
-  of_message.algorithm.clear();
-  DeviceFacts of_kernels = facts;
-  of_kernels.copy_engines = false;
-  return choose_for_devices(Collective::kSendRecv, {.ranks = 2}, bytes, of_message, of_kernels);
+Protocol protocol_of_block(std::int64_t bytes, const Wishes& wishes, const DeviceFacts& facts) {
+  if (!wishes.protocol.empty()) {
+    return *parse_protocol(wishes.protocol);
+  }
+  return suits_puts(Collective::kSendRecv, 2, bytes, facts) ? Protocol::kDirectPut
+                                                            : protocol_of_message(bytes, facts);
 }
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {

@@ -102,11 +102,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts);
 
-// How kernels carry one block, of so many bytes, of a call whose lengths vary: as a send of that
-// length.
-Result<DeviceChoice> choose_for_block(std::int64_t bytes,
-                                      const Wishes& wishes,
-                                      const DeviceFacts& facts);
+// How kernels carry one block, of so many bytes, of a call whose lengths vary and whose wishes
+// choose_for_devices() has met: as a send of that length.
+Protocol protocol_of_block(std::int64_t bytes, const Wishes& wishes, const DeviceFacts& facts);
 
 // The protocol of packets for a message that is not stored in place, nor moved by copy engines.
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts);

@@ -61,8 +61,8 @@ std::string_view rule_for(std::span<const Rule> rules, Collective collective, st
 //   8      128 KB         765, 1235      1313, 1367      1174, 1305
 //   8      512 KB        5788, 4918      6852, 6349      4865, 5357
 //
-// On two later machines of this kind all_gather of the last row was faster by slots (3940, 4199 in
-// bench/results, `host-tune`), all_to_all by one copy again.
+// On a later machine of this kind all_gather of the last row was faster by slots (3940, 4199),
+// all_to_all by one copy again (5048, 4778; bench/results, `host-tune`).
 bool prefers_one_copy(Collective collective, int ranks, std::int64_t bytes) {
   constexpr int kMostRanksBySlots = 4;
   constexpr std::int64_t kOneCopyFromBytes = 512 * kKilo;

@@ -246,13 +246,7 @@ Status DeviceComm::collective(const Call& call) {
     if (is_done) {
       return {};
     }
-    const Result<DeviceChoice> by_packets = choose_kernel(op);
-    if (!by_packets.ok()) {
-      // Others wait for this rank, and hear of it so.
-      announce(op, CallWords::kRefused);
-      return by_packets.status();
-    }
-    choice = *by_packets;
+    SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
   }
   SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
   announce(op, program->plan_hash);

@@ -142,7 +142,7 @@ class DeviceComm {
   [[nodiscard]] double deadline_of(const Operation& operation) const;
   [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;
   Result<DeviceChoice> choose(const Operation& operation, const DeviceFacts& facts) const;
-  // For a call that neither copy engines run nor stores in others' outputs, on no rank.
+  // For a call that on no rank copy engines run, or kernels that store in others' outputs.
   Result<DeviceChoice> choose_kernel(const Operation& operation) const;
   static bool is_for_streams(const DeviceChoice& choice);
   [[nodiscard]] sm::Packets packets_of(Protocol protocol) const;
@@ -162,12 +162,11 @@ class DeviceComm {
   std::vector<KernelMessage> messages_of(const Operation& operation, const Putting& putting);
   // Calls whose lengths vary (device_varying.cpp).
   Status exchange_varying(const Call& call);
-  Result<std::vector<KernelMessage>> varying_messages(const Operation& operation,
-                                                      const Putting& putting);
-  Result<KernelMessage> varying_message(const Operation& operation,
-                                        const Putting& putting,
-                                        int peer,
-                                        bool is_send);
+  std::vector<KernelMessage> varying_messages(const Operation& operation, const Putting& putting);
+  KernelMessage varying_message(const Operation& operation,
+                                const Putting& putting,
+                                int peer,
+                                bool is_send);
   Result<const Stepping*> find_stepping(const Operation& operation, const DeviceChoice& choice);
   Status run_steps(const Call& call, const DeviceChoice& choice);
   Status check_steps(const Operation& operation, const Stepping& stepping) const;

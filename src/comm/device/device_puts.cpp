@@ -30,6 +30,7 @@ std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(operation.dtype));
   sm::bind(putting.program, operation.count, element_bytes, call);
   const CallWords words = words_of(operation, putting.plan_hash);
+  const std::uint32_t fingerprint = fingerprint_of(words);
   const int block_limit = blocks_of_each(world_.size(), room_of_groups());
   std::vector<KernelMessage> messages;
   const auto add = [&](int peer, bool is_send, sm::ByteRange range) {
@@ -40,7 +41,7 @@ std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
                         .range = range,
                         .packets = packets_of(protocol_of_message(range.length, facts_)),
                         .takes_part = true,
-                        .fingerprint = fingerprint_of(words),
+                        .fingerprint = fingerprint,
                         .block_limit = block_limit});
   };
   const auto has = [](std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; };
@@ -60,13 +61,20 @@ std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
   return messages;
 }
 
-// False: packets carry it, as it is in place where it may not be. Ranks that are not tell a
-// mismatch, since they have another plan.
+// False: packets carry it, as it is in place where it may not be. Ranks that are not in place tell
+// a mismatch, since they have another plan or hear that this one has refused.
 Result<bool> DeviceComm::put(const Call& call, const DeviceChoice& choice) {
   const Operation& op = call.operation;
   SENNIT_ASSIGN_OR_RETURN(const Putting* const putting, find_putting(op, choice));
   if (!putting->may_be_in_place && is_in_place(op, world_.rank(), world_.size())) {
-    return false;
+    if (op.wishes.protocol.empty()) {
+      return false;
+    }
+    announce(op, CallWords::kRefused);
+    return fail(Code::kUnsupported,
+                "{} cannot go by {} in place; give it buffers apart, or wish for no protocol",
+                name(op.collective),
+                op.wishes.protocol);
   }
   announce(op, putting->plan_hash);
   const Status launched = launch_pairs(messages_of(op, *putting), call.stream);
