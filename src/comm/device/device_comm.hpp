@@ -187,7 +187,11 @@ class DeviceComm {
   Status decide(MessagePlan& plan, const stream::GroupId& group);
   Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
-  Status launch_pairs(std::span<const KernelMessage> messages, void* stream);
+  // How a launch has its sends: side by side in lanes, or those of a collective in one lane that
+  // stores a piece of each in turn. All ranks that are in it have to mean the same.
+  enum class Order : std::uint8_t { kLanes, kBraid };
+  Status launch_pairs(std::span<const KernelMessage> messages, void* stream, Order wanted);
+  [[nodiscard]] Order order_of_blocks() const;
   sm::PairMessage pair_message(const KernelMessage& message, bool may_map);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
   [[nodiscard]] GroupRoom room_of_groups() const;

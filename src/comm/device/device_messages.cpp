@@ -215,7 +215,7 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
   }
   std::function<Status()> launch;
   if (!of_kernels.empty()) {
-    launch = [&] { return launch_pairs(of_kernels, stream); };
+    launch = [&] { return launch_pairs(of_kernels, stream, Order::kLanes); };
   }
   if (of_copy_engines.empty()) {
     return launch ? launch() : Status();
@@ -274,7 +274,9 @@ sm::PairMessage DeviceComm::pair_message(const KernelMessage& message, bool may_
 }
 
 // One kernel for all.
-Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* stream) {
+Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages,
+                                void* stream,
+                                Order wanted) {
   std::vector<PairEnd> ends;
   bool may_map = false;
   for (const KernelMessage& message : messages) {
@@ -290,6 +292,7 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages, void* s
   sm::PairCalls& pairs = *pairs_;
   pairs.sends = {};
   pairs.recvs = {};
+  pairs.is_braid = wanted == Order::kBraid;
   int chains = 0;
   int used = 0;
   const auto take = [&](const std::vector<PairChain>& taken, sm::PairLanes& lanes) {
@@ -331,7 +334,9 @@ GroupRoom DeviceComm::room_of_groups() const {
 // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
 void DeviceComm::deal_lanes(sm::PairCalls& pairs) const {
   const int end = pairs.begin[static_cast<std::size_t>(pairs.chains())];
-  const GroupWay sends{.chains = pairs.sends.chains, .blocks = pairs.sends.blocks};
+  const GroupWay sends{
+      .chains = pairs.is_braid ? std::min(1, pairs.sends.chains) : pairs.sends.chains,
+      .blocks = pairs.sends.blocks};
   const GroupWay recvs{.chains = pairs.recvs.chains,
                        .blocks = pairs.recvs.blocks,
                        .only_waits = std::ranges::all_of(

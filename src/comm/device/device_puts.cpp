@@ -19,6 +19,11 @@ Result<const DeviceComm::Putting*> DeviceComm::find_putting(const Operation& ope
               .first->second;
 }
 
+// With two ranks there is one wire to fill and a copy beside it.
+DeviceComm::Order DeviceComm::order_of_blocks() const {
+  return world_.size() > 2 ? Order::kBraid : Order::kLanes;
+}
+
 // What its blocks are to this rank. A block of its own is a message to itself, but in place. They
 // are logged as messages, too: their packets share arenas and words with those of sends, so the
 // ends of a pair must have all of them in one order.
@@ -31,7 +36,9 @@ std::vector<KernelMessage> DeviceComm::messages_of(const Operation& operation,
   sm::bind(putting.program, operation.count, element_bytes, call);
   const CallWords words = words_of(operation, putting.plan_hash);
   const std::uint32_t fingerprint = fingerprint_of(words);
-  const int block_limit = blocks_of_each(world_.size(), room_of_groups());
+  const int block_limit = order_of_blocks() == Order::kBraid
+                              ? blocks_of_braid(world_.size(), room_of_groups())
+                              : blocks_of_each(world_.size(), room_of_groups());
   std::vector<KernelMessage> messages;
   const auto add = [&](int peer, bool is_send, sm::ByteRange range) {
     log(peer, is_send, words);
@@ -77,7 +84,7 @@ Result<bool> DeviceComm::put(const Call& call, const DeviceChoice& choice) {
                 op.wishes.protocol);
   }
   announce(op, putting->plan_hash);
-  const Status launched = launch_pairs(messages_of(op, *putting), call.stream);
+  const Status launched = launch_pairs(messages_of(op, *putting), call.stream, order_of_blocks());
   return launched.ok() ? Result<bool>(true) : give_up(launched);
 }
 

@@ -61,7 +61,8 @@ Status DeviceComm::exchange_varying(const Call& call) {
   SENNIT_ASSIGN_OR_RETURN(const Putting* const putting, find_putting(op, choice));
   announce(op, putting->plan_hash);
   const std::vector<KernelMessage> messages = varying_messages(op, *putting);
-  const Status launched = messages.empty() ? Status() : launch_pairs(messages, call.stream);
+  const Status launched =
+      messages.empty() ? Status() : launch_pairs(messages, call.stream, Order::kLanes);
   return launched.ok() ? launched : give_up(launched);
 }
 

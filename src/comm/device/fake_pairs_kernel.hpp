@@ -30,8 +30,15 @@ class FakeMessage {
     if (!put_.takes_part) {
       return run_packets();
     }
-    return message_.is_send() ? send() : receive();
+    if (message_.is_send()) {
+      return store() && tell_done();
+    }
+    return make_offers() && receive();
   }
+
+  // The two halves of a message in a braid; what was not stored in turn goes with the second.
+  bool begin() { return message_.is_send() ? store() : make_offers(); }
+  bool end() { return message_.is_send() ? tell_done() : receive(); }
 
  private:
   static std::uint64_t address_of(const void* memory) {
@@ -77,13 +84,25 @@ class FakeMessage {
     return false;
   }
 
-  bool send() {
+  // All blocks that have been offered a place.
+  bool store() {
     for (int block = 0; block < call_.blocks; ++block) {
-      if (put_.messages[block] == sm::kGivenUp) {
+      const std::uint64_t number = put_.messages[block] + 1;
+      if (put_.messages[block] == sm::kGivenUp || !await_offer(block, number)) {
         return false;
       }
+      if (const std::uint64_t offered = offers_.back(); offered != 0) {
+        store(offered, block);
+      }
+    }
+    return true;
+  }
+
+  // Those that have not, by packets; and all are over.
+  bool tell_done() {
+    for (int block = 0; block < call_.blocks; ++block) {
       const std::uint64_t number = put_.messages[block] + 1;
-      const bool alive = send(block, number);
+      const bool alive = offers_[static_cast<std::size_t>(block)] != 0 || run_packets(block);
       put_.messages[block] = alive ? number : sm::kGivenUp;
       if (!alive) {
         return false;
@@ -94,7 +113,7 @@ class FakeMessage {
     return true;
   }
 
-  bool send(int block, std::uint64_t number) {
+  bool await_offer(int block, std::uint64_t number) {
     const sm::LlFlags flags = sm::offer_flags(number, call_.fingerprint);
     std::array<std::uint64_t, sm::kOfferWords> words{};
     for (int i = 0; i < sm::kOfferWords; ++i) {
@@ -104,13 +123,15 @@ class FakeMessage {
         return sm::is_offer(word, i, flags);
       });
       if (!found) {
+        put_.messages[block] = sm::kGivenUp;
         return false;
       }
     }
-    const std::uint64_t offered = sm::offered_address(words[0], words[1]);
-    if (offered == 0) {
-      return run_packets(block);
-    }
+    offers_.push_back(sm::offered_address(words[0], words[1]));
+    return true;
+  }
+
+  void store(std::uint64_t offered, int block) const {
     const std::byte* const from = call_.input + call_.push[1].begin;
     auto* const to = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(offered));
     const std::uint64_t apart = address_of(from) ^ offered;
@@ -121,7 +142,6 @@ class FakeMessage {
     } else {
       store<std::byte>(from, to, block);
     }
-    return true;
   }
 
   // Byte by byte, since what a wrong share would store twice would be a race.
@@ -143,27 +163,28 @@ class FakeMessage {
     }
   }
 
-  bool receive() {
-    std::vector<std::uint64_t> numbers;
+  bool make_offers() {
     for (int block = 0; block < put_.most_blocks; ++block) {
       if (put_.messages[block] == sm::kGivenUp) {
         return false;
       }
-      numbers.push_back(put_.messages[block] + 1);
     }
     for (int block = 0; block < call_.blocks; ++block) {
-      offer(block, numbers[static_cast<std::size_t>(block)]);
+      offer(block, put_.messages[block] + 1);
     }
+    return true;
+  }
+
+  bool receive() {
     bool alive = message_.only_waits() || run_packets();
     for (int block = 0; block < call_.blocks && alive; ++block) {
-      const std::uint64_t number = numbers[static_cast<std::size_t>(block)];
+      const std::uint64_t done = sm::done_word(put_.messages[block] + 1, call_.fingerprint);
       alive = await([&] {
-        return std::atomic_ref(put_.done[block]).load(std::memory_order_acquire) ==
-               sm::done_word(number, call_.fingerprint);
+        return std::atomic_ref(put_.done[block]).load(std::memory_order_acquire) == done;
       });
     }
     for (int block = 0; block < call_.blocks && alive; ++block) {
-      put_.messages[block] = numbers[static_cast<std::size_t>(block)];
+      ++put_.messages[block];
     }
     for (int block = 0; block < put_.most_blocks && !alive; ++block) {
       put_.messages[block] = sm::kGivenUp;
@@ -183,6 +204,7 @@ class FakeMessage {
   const sm::PairMessage& message_;
   const sm::PairCall& call_;
   const sm::MessagePut& put_;
+  std::vector<std::uint64_t> offers_{};  // by block of a sender, as they were found
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
@@ -190,13 +212,17 @@ class FakeMessage {
 inline std::function<void()> fake_pairs_kernel(const void* /*kernel*/, const void* parameters) {
   return [pairs = *static_cast<const sm::PairCalls*>(parameters)] {
     const auto run_lane = [&pairs](const sm::PairLanes& way, int lane) {
+      std::vector<FakeMessage> messages;
       for (int chain = way.first + lane; chain < way.first + way.chains; chain += way.lanes) {
         const auto at = static_cast<std::size_t>(chain);
         for (int i = pairs.begin[at]; i < pairs.begin[at + 1]; ++i) {
-          if (!FakeMessage(pairs.messages[static_cast<std::size_t>(i)]).run()) {
-            return;
-          }
+          messages.emplace_back(pairs.messages[static_cast<std::size_t>(i)]);
         }
+      }
+      if (!pairs.is_braid) {
+        std::ranges::all_of(messages, &FakeMessage::run);
+      } else if (std::ranges::all_of(messages, &FakeMessage::begin)) {
+        std::ranges::all_of(messages, &FakeMessage::end);
       }
     };
     std::vector<std::jthread> lanes;

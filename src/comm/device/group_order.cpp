@@ -35,6 +35,10 @@ int blocks_of_each(int ranks, const GroupRoom& room) {
   return std::max(1, std::min(room.moving, room.all) / ranks - 1);
 }
 
+int blocks_of_braid(int ranks, const GroupRoom& room) {
+  return std::max(1, std::min(room.moving, room.all - ranks));
+}
+
 GroupLanes group_lanes(const GroupWay& sends, const GroupWay& recvs, const GroupRoom& room) {
   GroupLanes lanes;
   if (recvs.only_waits) {

@@ -44,8 +44,10 @@ struct GroupRoom {
 };
 
 // Thread blocks of each message, the same on all ranks, where each rank has one to and one from
-// every other and itself: so that all run at once where their receivers wait.
+// every other and itself: so that all run at once where their receivers wait, those that are sent
+// side by side, or (braid) by the same blocks.
 int blocks_of_each(int ranks, const GroupRoom& room);
+int blocks_of_braid(int ranks, const GroupRoom& room);
 
 // How many lanes each way gets: one at least, where it has anything, and no more than it has
 // chains.

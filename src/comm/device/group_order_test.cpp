@@ -183,5 +183,21 @@ TEST(GroupLanes, AllMessagesOfACollectiveRunAtOnceWhereThereIsRoom) {
   }
 }
 
+TEST(GroupLanes, ABraidLeavesRoomForAllThatWait) {
+  for (int ranks = 3; ranks <= 16; ++ranks) {
+    for (const int moving : {1, 5, 16, 64, 128}) {
+      const GroupRoom room{.moving = moving, .all = 128};
+      const int blocks = blocks_of_braid(ranks, room);
+      ASSERT_GE(blocks, 1);
+      const GroupLanes lanes = group_lanes({.chains = 1, .blocks = blocks},
+                                           {.chains = ranks, .blocks = 1, .only_waits = true},
+                                           room);
+      EXPECT_EQ(lanes.sends, 1);
+      EXPECT_EQ(lanes.recvs, ranks) << ranks << " ranks, " << moving << " blocks";
+      EXPECT_LE(blocks + lanes.recvs, room.all);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sennit

@@ -105,10 +105,15 @@ struct PairLanes {
 };
 
 inline constexpr int kMaxPairCalls = 64;
+// Sends that one lane may braid: a warp of each block awaits what is offered to one of them.
+inline constexpr int kMaxBraided = kWarps;
 template <int kCalls>
 struct BasicPairCalls {
   PairLanes sends;
   PairLanes recvs;  // their thread blocks come first in a launch: senders wait for what they offer
+  // The sends, of which each has a chain of its own and takes part in offers, have one lane, whose
+  // blocks store a piece of each in turn. So receivers offer all their buffers before they wait.
+  bool is_braid = false;
   std::array<std::int16_t, kMaxPairCalls + 1> begin{};  // of each chain; then their end
   std::array<PairMessage, kCalls> messages{};
 
