@@ -42,6 +42,8 @@ class DeviceMemory {
   [[nodiscard]] const Arenas& arenas() const { return *arenas_; }
   [[nodiscard]] const sm::ArenaShape& shape() const { return arenas_->plan().shape; }
   [[nodiscard]] std::byte* arena(int rank) const { return arenas_->of(rank); }
+  // They lie in host memory, as no GPU reaches another.
+  [[nodiscard]] bool is_on_host() const { return arenas_->plan().place == ArenaPlace::kHost; }
   [[nodiscard]] sm::BlockState* states() const { return states_; }
 
   // Of calls that run step by step (exec/sm/step_call.hpp): the mailbox that `writer` writes for

@@ -25,7 +25,7 @@ MessageCopies::MessageCopies(CudaDriver& driver,
                              std::vector<stream::RankWords*> words)
     : memory_(memory),
       world_(world),
-      rings_(driver, world),
+      rings_(driver, world, memory.is_on_host()),
       engine_(driver, std::move(words), world.rank()) {
   for (int rank = 0; rank < world.size(); ++rank) {
     peers_.push_back(std::make_unique<Peer>(driver, memory));
@@ -51,7 +51,7 @@ Result<std::byte*> MessageCopies::ring_of(const End& end) {
   std::byte* const ring =
       op.is_send ? rings_.to(op.peer, !end.is_capturing) : rings_.from(op.peer, !end.is_capturing);
   if (ring != nullptr) {
-    SENNIT_RETURN_IF_ERROR(engine_.use_slots(world_.host_ring_shape()));
+    SENNIT_RETURN_IF_ERROR(engine_.use_slots(rings_.shape()));
   }
   return ring;
 }
@@ -146,7 +146,7 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   mine.host_share = share_of(end, mine);
   Decision decision;
   if (mine.host_share != MessageLine::Offer::kByKernels) {
-    const host::RingShape& shape = world_.host_ring_shape();
+    const host::RingShape& shape = rings_.shape();
     mine.first_slot = mine.has_ring ? static_cast<std::int32_t>(peer.slots % shape.slots) : 0;
     SENNIT_ASSIGN_OR_RETURN(decision, message_of(end, mine, number));
     peer.slots += stream::slots_for(*decision->program, decision->bytes, shape);

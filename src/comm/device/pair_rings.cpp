@@ -4,6 +4,14 @@
 
 namespace sennit {
 
+PairRings::PairRings(CudaDriver& driver, const World& world, bool through_host)
+    : driver_(driver), world_(world), shape_(world.host_ring_shape()) {
+  const auto half = host::RingShape::within(shape_.bytes() / 2, shape_.slot_bytes / 2);
+  if (through_host && half.slots > 0) {
+    shape_ = half;
+  }
+}
+
 std::byte* PairRings::open(int sender, int reader, bool may_pin) {
   Ring& ring = rings_[world_.pair_ring(sender, reader)];
   if (ring.pinned == nullptr && may_pin && ring.retries.is_due()) {
@@ -14,10 +22,9 @@ std::byte* PairRings::open(int sender, int reader, bool may_pin) {
 
 std::shared_ptr<HeldMemory> PairRings::pin(int sender, int reader) {
   std::byte* const memory = world_.pair_ring(sender, reader);
-  const host::RingShape& shape = world_.host_ring_shape();
-  host::wish_for_huge_pages(memory, shape.bytes());
+  host::wish_for_huge_pages(memory, shape_.bytes());
   const Result<std::shared_ptr<HeldMemory>> pinned =
-      HeldMemory::pin(driver_, memory, shape.bytes());
+      HeldMemory::pin(driver_, memory, shape_.bytes());
   if (!pinned.ok()) {
     SENNIT_INFO("device",
                 "no path host from rank {} to rank {}: {}",
@@ -30,8 +37,8 @@ std::shared_ptr<HeldMemory> PairRings::pin(int sender, int reader) {
               "path host from rank {} to rank {}: {} slots of {} bytes of pinned host memory",
               sender,
               reader,
-              shape.slots,
-              shape.slot_bytes);
+              shape_.slots,
+              shape_.slot_bytes);
   return *pinned;
 }
 

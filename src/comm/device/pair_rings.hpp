@@ -15,8 +15,13 @@ namespace sennit {
 
 class PairRings {
  public:
-  // `world` outlives the result, which outlives the streams that use the rings.
-  PairRings(CudaDriver& driver, const World& world) : driver_(driver), world_(world) {}
+  // `world` outlives the result, which outlives the streams that use the rings. Beside NVLink a
+  // ring has the shape of a rank's. Where all goes `through_host`, every ring is in use at once,
+  // and half of that stays in the host's cache: 4 GPUs in a ring took 8.1 ms for 256 MB each
+  // through slots of 2 MB, and 11.0 through those of 4 MB (bench/results, `h200x4-host-rings`).
+  PairRings(CudaDriver& driver, const World& world, bool through_host);
+
+  [[nodiscard]] const host::RingShape& shape() const { return shape_; }
 
   // As this device sees it; null where it cannot be pinned, or is not and may not be now.
   std::byte* to(int reader, bool may_pin) { return open(world_.rank(), reader, may_pin); }
@@ -33,6 +38,7 @@ class PairRings {
 
   CudaDriver& driver_;
   const World& world_;
+  host::RingShape shape_;
   std::map<std::byte*, Ring> rings_;  // by host address
 };
 

@@ -91,8 +91,13 @@ WordStep MessageSlots::tell_taken(const Lane& lane, std::size_t n) const {
   return fill(&emptied[lane.parts[n].slot]);
 }
 
+Result<void*> MessageSlots::stream_for(const Lane& lane, std::size_t n, bool takes) {
+  const int first = kStreamsPerLane * (2 * lane.peer + (takes ? 1 : 0));
+  return context_.sides.use(first + static_cast<int>(lane.parts[n].slot % kStreamsPerLane));
+}
+
 Status MessageSlots::put(const Lane& lane, std::size_t n) {
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(2 * lane.peer));
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n, /*takes=*/false));
   const Part& part = lane.parts[n];
   const auto slots = static_cast<std::size_t>(context_.shape.slots);
   std::vector<WordStep> steps;
@@ -105,20 +110,15 @@ Status MessageSlots::put(const Lane& lane, std::size_t n) {
   return walk(context_.driver, {fill(&filled[part.slot])}, stream);
 }
 
-// One walk tells of the last part and waits for this one.
 Status MessageSlots::take(const Lane& lane, std::size_t n) {
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(2 * lane.peer + 1));
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n, /*takes=*/true));
   const Part& part = lane.parts[n];
   std::vector<WordStep> steps;
-  if (n > 0) {
-    steps.push_back(tell_taken(lane, n - 1));
-  }
   auto& filled = words_of(context_.rank).message_filled[static_cast<std::size_t>(lane.peer)];
   consume(steps, &filled[part.slot]);
   SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
   SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
-  return n + 1 < lane.parts.size() ? Status()
-                                   : walk(context_.driver, {tell_taken(lane, n)}, stream);
+  return walk(context_.driver, {tell_taken(lane, n)}, stream);
 }
 
 void MessageSlots::settle(std::vector<WordStep>& steps) const {

@@ -5,10 +5,11 @@
 // by message: the sender's copy engine fills a slot, the receiver's empties it. All slots are empty
 // when a group ends, so a graph may replay it.
 //
-// Nothing comes to a stand. A lane is what one rank sends to another; each end has a stream for it.
+// Nothing comes to a stand. A lane is what one rank sends to another; each end has streams for it.
 // Part n of a lane is put when part n - S has been taken (a ring has S >= 2 slots), and taken when
 // it has been put: so a lane comes through once the groups of both ends have begun, whatever
-// becomes of other lanes, and messages wait for each other only as their groups do.
+// becomes of other lanes, and messages wait for each other only as their groups do. A slot is
+// always in the hands of one stream of each end, so that no wait takes the word of a later part.
 //
 // Where a device has one queue for all streams, what waits holds up what is behind it. Then it is
 // the order that keeps things going, in groups that match those of the peers: in round n a rank
@@ -29,6 +30,10 @@ namespace sennit::stream {
 
 class MessageSlots {
  public:
+  // At each end of a lane. What waits for a word or writes one takes microseconds, in which the
+  // copy of the next slot can run.
+  static constexpr int kStreamsPerLane = 2;
+
   struct Context {
     CudaDriver& driver;
     SideStreams& sides;  // streams_for(ranks) of them
@@ -36,7 +41,7 @@ class MessageSlots {
     int rank = 0;
     host::RingShape shape;
   };
-  static int streams_for(int ranks) { return 2 * ranks; }
+  static int streams_for(int ranks) { return 2 * kStreamsPerLane * ranks; }
 
   MessageSlots(const Context& context, std::span<const Message> messages);
 
@@ -62,6 +67,7 @@ class MessageSlots {
   // The strand's parts, from slot `next` on, which then is that behind them.
   void add(const Message& message, const StrandProgram& strand, int& next);
   static Lane& lane_of(std::vector<Lane>& lanes, int peer);
+  Result<void*> stream_for(const Lane& lane, std::size_t n, bool takes);
   Status put(const Lane& lane, std::size_t n);
   Status take(const Lane& lane, std::size_t n);
   [[nodiscard]] RankWords& words_of(int rank) const;
