@@ -248,8 +248,9 @@ bool suits_rings(Collective collective,
   const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large = collective == Collective::kSendRecv
-                            ? bytes >= std::min(facts.messages_from_bytes, kSlotsFromBytes)
-                            : total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
+                            ? bytes >= std::min(facts.messages_from_bytes, kHostMessagesFromBytes)
+                            : collective != Collective::kAllGather &&
+                                  total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
   const bool wants = is_large || wishes.protocol == name(Protocol::kSlots);
   return is_wish || (is_left_open && shape.ranks > 1 && wants);
 }
@@ -259,6 +260,23 @@ std::string_view algorithm_through_host(Collective collective, int ranks, std::i
   return collective == Collective::kBroadcast
              ? "direct"
              : algorithm_by_model(collective, ranks, bytes, kHostHopBytes);
+}
+
+// Of a call that is left open and pays to go through the groups of ranks, every member of which
+// leads a slice; else null.
+const Algorithm* algorithm_of_groups(Collective collective,
+                                     const Shape& shape,
+                                     std::int64_t bytes,
+                                     const Wishes& wishes,
+                                     const DeviceFacts& facts) {
+  const bool is_left_open =
+      wishes.algorithm.empty() && wishes.path.empty() && wishes.protocol.empty();
+  if (collective != Collective::kAllReduce || facts.groups.empty() || !is_left_open ||
+      bytes < kGroupsFromBytes) {
+    return nullptr;
+  }
+  const Result<const Algorithm*> found = find_for(collective, "hierarchical_sliced", shape);
+  return found.ok() ? *found : nullptr;
 }
 
 // Where no GPU reaches another.
@@ -275,6 +293,10 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                   name(collective));
     }
     return choose_steps(collective, shape, wishes);
+  }
+  if (const Algorithm* const grouped =
+          algorithm_of_groups(collective, shape, bytes, wishes, facts)) {
+    return DeviceChoice{.algorithm = grouped, .protocol = Protocol::kSlots, .by_steps = true};
   }
   const bool is_wish = !wishes.protocol.empty();
   DeviceChoice choice{.protocol = Protocol::kSlots};

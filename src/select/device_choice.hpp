@@ -59,9 +59,16 @@ inline constexpr std::int64_t kHostLlUpToBytes = 2 * 1024;
 
 // Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
 // together on: their waits took 50 us of an all_gather (`h200x4-nop2p-first`), and beyond those no
-// more bytes travel than in plain packets. From here on that is below a tenth of the call, and the
-// SMs are left to others (docs/multipath.md). Not measured as a crossover.
+// more bytes travel than in plain packets. A broadcast of 64 MB to 3 ranks took 1580 us, by kernels
+// 1876 (not measured as a crossover). But an all_gather took 1395 and 1099, so kernels keep it. Of
+// sends in a ring those of 4 MB took 172 us, by kernels 187 (all `h200x4-host-rings`).
 inline constexpr std::int64_t kSlotsFromBytes = std::int64_t{32} << 20;
+inline constexpr std::int64_t kHostMessagesFromBytes = std::int64_t{4} << 20;
+
+// Where ranks reach each other in groups, an all_reduce goes through the groups from so many bytes
+// on: 2 + 2 H200s took 25 us for 256 KB and 20 for 64 KB, all through the host 36 and 15
+// (`h200x4-groups`).
+inline constexpr std::int64_t kGroupsFromBytes = std::int64_t{128} << 10;
 
 // What the ranks of a communicator share.
 struct DeviceFacts {

@@ -112,7 +112,8 @@ TEST(DeviceChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
     expect(Collective::kReduceScatter, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
   }
-  expect(Collective::kSendRecv, 2, kSlotsFromBytes - 1, Protocol::kSlots);
+  expect(Collective::kSendRecv, 2, kHostMessagesFromBytes - 1, Protocol::kSlots);
+  expect(Collective::kAllGather, 4, 256 * kMega, Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), facts).protocol,
             Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");
@@ -123,17 +124,22 @@ TEST(DeviceChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
   DeviceFacts facts = without_nvlink();
   const std::int64_t part = kSlotsFromBytes / 4;
   const auto share = [&](const Wishes& wish, std::int64_t bytes) {
-    return chosen(Collective::kAllGather, 4, bytes, wish, facts).host_share;
+    return chosen(Collective::kAllToAll, 4, bytes, wish, facts).host_share;
   };
   EXPECT_EQ(share({}, part), 100);
   EXPECT_EQ(share({}, part - 1), 0);
   EXPECT_EQ(share(wishes("", "ll"), part), 0);
   EXPECT_EQ(share(wishes("", "slots"), 8), 100);
-  EXPECT_EQ(share(wishes("", "slots", "direct"), part), 0) << "by kernels";
+  const auto gathered = [&](const Wishes& wish) {
+    return chosen(Collective::kAllGather, 4, part, wish, facts).host_share;
+  };
+  EXPECT_EQ(gathered({}), 0) << "by kernels";
+  EXPECT_EQ(gathered(wishes("", "slots")), 100);
+  EXPECT_EQ(gathered(wishes("", "slots", "direct")), 0) << "by kernels";
   EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, wishes("host", "slots"), facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, wishes("", "", "hub"), facts).protocol,
             Protocol::kSlots);
-  const std::int64_t message = kSlotsFromBytes;
+  const std::int64_t message = kHostMessagesFromBytes;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message - 1, {}, facts).host_share, 0);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, wishes("", "slots"), facts).host_share, 100);
@@ -179,6 +185,24 @@ TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
   EXPECT_FALSE(
       chosen(Collective::kAllGather, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
   EXPECT_FALSE(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
+}
+
+TEST(DeviceChoice, TakesTheWiresOfGroupsByItselfWhereTheyPay) {
+  DeviceFacts facts = without_nvlink();
+  facts.groups = {{0, 1}, {2, 3}};
+  const auto grouped = [&](Collective collective, std::int64_t bytes, const Wishes& wish) {
+    const auto choice =
+        choose_for_devices(collective, {.ranks = 4, .groups = facts.groups}, bytes, wish, facts);
+    return choice.ok() && choice->algorithm->name == "hierarchical_sliced" && choice->by_steps;
+  };
+  EXPECT_TRUE(grouped(Collective::kAllReduce, kGroupsFromBytes, {}));
+  EXPECT_TRUE(grouped(Collective::kAllReduce, 1024 * kMega, {}));
+  EXPECT_FALSE(grouped(Collective::kAllReduce, kGroupsFromBytes - 1, {}));
+  EXPECT_FALSE(grouped(Collective::kReduceScatter, kMega, {})) << "it has no such algorithm";
+  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, wishes("", "slots")));
+  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, over("host")));
+  facts.groups.clear();
+  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, {})) << "there are none";
 }
 
 TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {

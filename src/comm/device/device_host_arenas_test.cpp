@@ -310,8 +310,8 @@ TEST_F(FakeGpusWithoutPeers, LeaveLargeMovesToCopyEngines) {
   run([](Rank& rank) {
     run_case(
         rank,
-        {.collective = Collective::kAllGather, .count = kSlotsFromBytes / kRanks, .protocol = ""});
-    for (const Collective collective : {Collective::kBroadcast, Collective::kAllToAll}) {
+        {.collective = Collective::kAllToAll, .count = kSlotsFromBytes / kRanks, .protocol = ""});
+    for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather}) {
       run_case(rank, {.collective = collective, .count = 1'100'001, .protocol = "slots"});
     }
     EXPECT_EQ(rank.launches(), 0);
