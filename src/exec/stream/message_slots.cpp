@@ -53,6 +53,7 @@ void MessageSlots::add(const Message& message, const StrandProgram& strand, int&
       part.from = place;
       part.to = message.output + at;
       lane_of(takes_, message.peer).parts.push_back(part);
+      lane_of(takes_, message.peer).watch = message.watch;
     });
   }
 }
@@ -117,8 +118,12 @@ Status MessageSlots::take(const Lane& lane, std::size_t n) {
   consume(steps, &filled[part.slot]);
   SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
   SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
-  return n + 1 < lane.parts.size() ? Status()
-                                   : walk(context_.driver, {tell_taken(lane, n)}, stream);
+  if (n + 1 < lane.parts.size()) {
+    return {};
+  }
+  SENNIT_RETURN_IF_ERROR(lane.watch != nullptr ? lane.watch->end(Stopwatch::kHost, stream)
+                                               : Status());
+  return walk(context_.driver, {tell_taken(lane, n)}, stream);
 }
 
 void MessageSlots::settle(std::vector<WordStep>& steps) const {
