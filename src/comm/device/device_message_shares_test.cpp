@@ -1,11 +1,14 @@
 // Sends and recvs whose shares through host memory follow the load.
 #include "comm/device/fake_messages.hpp"
 #include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/message_shares.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
-#include <string>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -74,6 +77,27 @@ class FakeSharedMessages : public FakeMessagesWithRings {
 
   static constexpr int kAllSlots = kLarge / (64 * 1024) + 1;
 };
+
+TEST(MessageShares, TakeATrialOnceAndNoShareThatThereIsNoPlanFor) {
+  constexpr std::int64_t kBytes = 1000;
+  constexpr std::size_t kClass = 10;
+  FakeCuda cuda({});
+  MessageShares shares(cuda);
+  const auto line = std::make_unique<MessageLine>();
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 6) << "no advice yet";
+  constexpr std::uint64_t kTrialOf40BesideBase8 = 1 | 2 | 8U << 8 | 40U << 16;
+  line->shares[kClass] = kTrialOf40BesideBase8 | std::uint64_t{1} << 32;
+  EXPECT_EQ(shares.next(*line, kBytes, 6, false), 8) << "it could not be measured";
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 40);
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 8);
+  line->shares[kClass] = kTrialOf40BesideBase8 | std::uint64_t{2} << 32;
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 40);
+  EXPECT_EQ(shares.next(*line, 2 * kBytes, 6, true), 6) << "of another size";
+  line->shares[kClass] = ~std::uint64_t{0};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(shares.next(*line, kBytes, 6, true), DynamicShare::kMost);
+  }
+}
 
 // The first message asks for the ring; then the sender takes what it begins with.
 TEST_F(FakeSharedMessages, BeginWithAShareAndBringTheRightBytes) {
