@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace sennit::tests {
 namespace {
@@ -75,7 +75,11 @@ class FakeSharedMessages : public FakeMessagesWithRings {
     return slots;
   }
 
-  static constexpr int kAllSlots = kLarge / (64 * 1024) + 1;
+  // As the base that both paths share alike has, or its neighbours.
+  static void expect_half(int slots) {
+    constexpr int kHalf = static_cast<int>(kLarge / (64 * 1024) / 2);
+    EXPECT_LE(std::abs(slots - kHalf), 2) << slots << " of " << kHalf;
+  }
 };
 
 TEST(MessageShares, TakeATrialOnceAndNoShareThatThereIsNoPlanFor) {
@@ -134,7 +138,7 @@ TEST_F(FakeSharedMessages, TakeHalfThroughAHostThatIsAsFast) {
       const Calls calls = over(around(rank, out, in), kDynamic, protocol);
       repeat(rank, calls, 30);
       const Slots slots = slots_of(rank, calls, *protocol == '\0' ? 1 : 0);
-      EXPECT_NEAR(slots.most, kAllSlots / 2, 2) << protocol;
+      expect_half(slots.most);
     });
   }
 }
@@ -164,36 +168,39 @@ TEST_F(FakeSharedMessages, FollowTheLoadBothWaysAtOnce) {
     const int partner = rank.rank ^ 1;
     const Calls calls = over({send(rank, partner, out), recv(rank, partner, in)}, kDynamic);
     repeat(rank, calls, 30);
-    EXPECT_NEAR(slots_of(rank, calls, 1).most, kAllSlots / 2, 2);
+    expect_half(slots_of(rank, calls, 1).most);
     EXPECT_TRUE(came_from(partner, in));
   });
 }
 
 TEST_F(FakeSharedMessages, WishedForAtOneEndOrBothByCopyEnginesOrKernels) {
   set_costs({.direct = 1, .host = 2});
-  run([&](Rank& rank) {
-    rank.cuda->run_kernels(fake_pairs_kernel);
-    constexpr std::int64_t kBytes = 200'001;
-    std::byte* const out = outgoing(rank) + 1;
-    std::byte* const in = incoming(rank) + 1;
-    for (const char* const protocol : {"direct_get", "ll", "slots", "direct_put"}) {
-      for (const auto& [there, here] : {std::pair(kDynamic, "nvlink+host:30"),
-                                        std::pair("nvlink+host:30", kDynamic),
-                                        std::pair(kDynamic, kDynamic)}) {
-        Calls calls = over({send(rank, next_of(rank, kRanks), out, kBytes)}, there, protocol);
-        calls.push_back(
-            over({recv(rank, previous_of(rank, kRanks), in, kBytes)}, here, protocol).front());
-        for (int round = 0; round < 20; ++round) {
-          std::memset(in, 0, kBytes);
-          ASSERT_TRUE(post(rank, calls).ok());
-          rank.finish();
-          ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kBytes, 1)))
-              << there << " and " << here << " by " << protocol << ", round " << round;
-          meet();
+  for (const bool one_queue : {false, true}) {
+    cuda_options_.one_queue = one_queue;
+    run([&](Rank& rank) {
+      rank.cuda->run_kernels(fake_pairs_kernel);
+      constexpr std::int64_t kBytes = 200'001;
+      std::byte* const out = outgoing(rank) + 1;
+      std::byte* const in = incoming(rank) + 1;
+      for (const char* const protocol : {"direct_get", "ll", "slots", "direct_put"}) {
+        for (const auto& [there, here] : {std::pair(kDynamic, "nvlink+host:30"),
+                                          std::pair("nvlink+host:30", kDynamic),
+                                          std::pair(kDynamic, kDynamic)}) {
+          Calls calls = over({send(rank, next_of(rank, kRanks), out, kBytes)}, there, protocol);
+          calls.push_back(
+              over({recv(rank, previous_of(rank, kRanks), in, kBytes)}, here, protocol).front());
+          for (int round = 0; round < 20; ++round) {
+            std::memset(in, 0, kBytes);
+            ASSERT_TRUE(post(rank, calls).ok());
+            rank.finish();
+            ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kBytes, 1)))
+                << there << " and " << here << " by " << protocol << ", round " << round;
+            meet();
+          }
         }
       }
-    }
-  });
+    });
+  }
 }
 
 // They would measure each other.
@@ -264,7 +271,7 @@ TEST_F(FakeSharedMessages, AreCapturedAtTheirBaseAndNotMeasured) {
       rank.cuda->begin_capture(rank.stream);
       const int copied = rank.cuda->calls("copy_async");
       ASSERT_TRUE(post(rank, over(calls, kDynamic, protocol)).ok());
-      EXPECT_NEAR((rank.cuda->calls("copy_async") - copied) / 2, kAllSlots / 2, 2);
+      expect_half((rank.cuda->calls("copy_async") - copied) / 2);
       const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
       for (int i = 0; i < 3; ++i) {
         std::memset(in, 0, kLarge);
@@ -299,7 +306,7 @@ TEST_F(FakeSharedMessages, NeverWaitForAMeasurement) {
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
     meet();
     repeat(rank, calls, 30);
-    EXPECT_NEAR(slots_of(rank, calls, 1).most, kAllSlots / 2, 2);
+    expect_half(slots_of(rank, calls, 1).most);
   });
 }
 
@@ -326,7 +333,7 @@ TEST_F(FakeSharedMessages, FollowTheLoadByTheSettingButCollectivesDoNot) {
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
     repeat(rank, around(rank, out, in), 30);
-    EXPECT_NEAR(slots_of(rank, around(rank, out, in), 1).most, kAllSlots / 2, 2);
+    expect_half(slots_of(rank, around(rank, out, in), 1).most);
     fill(rank);
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     rank.finish();

@@ -375,7 +375,7 @@ TEST_F(SlotMessages, ThatKernelsShareMeetToBeTimed) {
     const auto kernel = [&] {
       return rank(1).cuda->copy_async(rank(1).in + letter.at,
                                       rank(1).peers[0] + letter.at,
-                                      static_cast<std::size_t>(letter.bytes) * (100 - share) / 100,
+                                      static_cast<std::size_t>(letter.bytes * (100 - share) / 100),
                                       rank(1).stream);
     };
     ASSERT_TRUE(
