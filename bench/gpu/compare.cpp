@@ -12,9 +12,9 @@
 // and more (of a send_recv: 64 KB) also time Sennit's ways one against the other, packets with and
 // without flags, puts and copy engines, where these can run a call; with --against shares, rows of
 // 16 MB and more (of a send_recv: 1 MB) its copy engines with several shares of the message, in
-// percent, through host memory beside NVLink, or with those of --share, or over one path alone.
-// With --sm-budget B kernels have B thread blocks for each direction, Sennit's and NCCL's, and what
-// a message has over NVLink goes by such kernels.
+// percent, through host memory beside NVLink, or with those of --share, or over one path alone; in
+// a stream also messages whose share follows the load. With --sm-budget B kernels have B thread
+// blocks for each direction, Sennit's and NCCL's, and a message goes over NVLink by such kernels.
 #include "compare_options.hpp"
 #include "compare_variants.hpp"
 #include "nccl.hpp"

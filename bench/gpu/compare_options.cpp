@@ -33,7 +33,8 @@ constexpr const char* kHelp =
   --protocol NAME        ll, ll128, slots, direct_put or direct_get; default: its choice
   --against NAME         further ways of Sennit: engines or shares
   --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
-  --share N,N...         the shares, in percent through host memory
+  --share N,N...         the shares, in percent through host memory; also the word dynamic, for
+                         send_recv with --mode stream: it follows the load
   --pair A:B             send_recv from rank A to B alone
   --bidirectional yes|no and back
   --window N             send_recv: N messages at once, 1 to 64
@@ -75,23 +76,35 @@ constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
 // Where NVLink has a block or two, the host has about as much to carry.
 constexpr int kSharesBesideFewBlocks[] = {0, 30, 50, 60, 70, 80};
 
-std::vector<int> shares_of(const std::string& paths, const std::string& wanted, bool few_blocks) {
+void set_shares(Options& options, const std::string& paths, const std::string& wanted) {
+  const bool is_stream = options.mode == "stream";  // a graph keeps the share it was captured with
   if (paths != "nvlink,host") {
     require(paths == "nvlink" || paths == "host", "--paths takes: nvlink, host, nvlink,host");
     require(wanted.empty(), "--share needs --paths nvlink,host");
-    return {paths == "nvlink" ? 0 : 100};
+    options.shares = {paths == "nvlink" ? 0 : 100};
+    return;
   }
   if (wanted.empty()) {
-    return few_blocks
-               ? std::vector(std::begin(kSharesBesideFewBlocks), std::end(kSharesBesideFewBlocks))
-               : std::vector(std::begin(kShares), std::end(kShares));
+    if (options.sm_budget > 0) {
+      options.shares.assign(std::begin(kSharesBesideFewBlocks), std::end(kSharesBesideFewBlocks));
+    } else {
+      options.shares.assign(std::begin(kShares), std::end(kShares));
+    }
+    options.dynamic_share = is_stream;
+    return;
   }
-  std::vector<int> shares{0};  // what the others are measured against
-  for (const int share : numbers_of<int>("--share", wanted)) {
-    require(share > 0 && share <= 100, "--share is 1 to 100, in percent");
-    shares.push_back(share);
+  options.shares = {0};  // what the others are measured against
+  std::istringstream list(wanted);
+  for (std::string one; std::getline(list, one, ',');) {
+    if (one == "dynamic") {
+      require(is_stream, "--share dynamic needs --mode stream: a graph keeps its share");
+      options.dynamic_share = true;
+      continue;
+    }
+    options.shares.push_back(number_of<int>("--share", one));
+    require(options.shares.back() > 0 && options.shares.back() <= 100,
+            "--share is 1 to 100, in percent, or dynamic");
   }
-  return shares;
 }
 
 // What the command line says before it is made sense of.
@@ -231,7 +244,7 @@ Options parse_options(int argc, char** argv) {
     }
   }
   check_options(options);
-  options.shares = shares_of(words.paths, words.share, options.sm_budget > 0);
+  set_shares(options, words.paths, words.share);
   return options;
 }
 

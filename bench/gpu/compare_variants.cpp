@@ -51,6 +51,10 @@ void add_shares(const Options& options,
       found.push_back({"sennit sm share " + text, "nvlink+host:" + text, "direct_put"});
     }
   }
+  if (options.dynamic_share && is_message(collective)) {
+    const char* const rest = by_kernels ? "sennit sm share dynamic" : "sennit share dynamic";
+    found.push_back({rest, "nvlink+host:dynamic", by_kernels ? "direct_put" : "direct_get"});
+  }
 }
 
 }  // namespace

@@ -250,7 +250,8 @@ typedef struct sennit_call_options_t {
   size_t struct_size;
   const char* algorithm; /* by name; refused when it cannot run this call as named */
   const char* path;      /* "shm", "cma", or both: "shm+cma", "cma+shm"; see path_policy. GPU ranks:
-                            "nvlink", "host", "nvlink+host", "nvlink+host:8" (percent by host) */
+                            "nvlink", "host", "nvlink+host", "nvlink+host:8" (percent by host), or
+                            "nvlink+host:dynamic" (sends and recvs) */
   const char* protocol;  /* "slots", "direct" */
   int64_t tile_bytes;
   double deadline_s;   /* of this call; negative: none */

@@ -161,7 +161,8 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
                                   .reproducible = handle.config.reproducible,
                                   .nvlink = paths.nvlink,
                                   .group = handle.config.device_group,
-                                  .host_share = handle.config.host_share},
+                                  .host_share = handle.config.host_share,
+                                  .dynamic_share = handle.config.dynamic_share},
                                  [&](const void* mine, void* all, std::size_t bytes) {
                                    return gather_bytes(handle, mine, all, bytes);
                                  });

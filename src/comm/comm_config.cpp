@@ -3,6 +3,24 @@
 #include "base/env.hpp"
 
 namespace sennit {
+namespace {
+
+Status read_host_share(CommConfig& config) {
+  constexpr const char* kName = "SENNIT_HOST_SHARE";
+  const std::string text = env_text(kName);
+  config.dynamic_share = text == "dynamic";
+  if (config.dynamic_share) {
+    return {};
+  }
+  const Result<std::int64_t> share = parse_integer(kName, text, {-1, 100});
+  if (!share.ok()) {
+    return fail(share.status().code(), "{}, or dynamic", share.status().message());
+  }
+  config.host_share = static_cast<int>(*share);
+  return {};
+}
+
+}  // namespace
 
 Result<CommConfig> CommConfig::from_environment() {
   CommConfig config;
@@ -17,8 +35,7 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t group, env_integer("SENNIT_DEVICE_GROUP", {0, 1024}));
   config.device_group = static_cast<int>(group);
   config.copy_engines = env_text("SENNIT_COPY_ENGINES");
-  SENNIT_ASSIGN_OR_RETURN(const std::int64_t share, env_integer("SENNIT_HOST_SHARE", {-1, 100}));
-  config.host_share = static_cast<int>(share);
+  SENNIT_RETURN_IF_ERROR(read_host_share(config));
   SENNIT_ASSIGN_OR_RETURN(config.host_ring_bytes, env_bytes("SENNIT_HOST_RING_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(config.host_slot_bytes, env_bytes("SENNIT_HOST_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
@@ -50,7 +67,7 @@ std::string CommConfig::settings(std::string_view table) const {
       device_blocks,
       device_group,
       copy_engines,
-      host_share,
+      dynamic_share ? "dynamic" : fmt::format("{}", host_share),
       host_ring_bytes,
       host_slot_bytes,
       table);

@@ -25,6 +25,7 @@ struct CommConfig {
   int device_group = 0;               // ranks that path nvlink may join; 0: all
   std::string copy_engines = "auto";  // of GPUs: auto, on, off
   int host_share = -1;                // percent through host memory; -1: what pays
+  bool dynamic_share = false;         // of messages, which then begin with that
   std::size_t host_ring_bytes = std::size_t{16} << 20;  // of a rank with a GPU
   std::size_t host_slot_bytes = std::size_t{4} << 20;
   std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"

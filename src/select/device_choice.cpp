@@ -1,52 +1,20 @@
 #include "select/device_choice.hpp"
 
+#include "select/device_paths.hpp"
 #include "select/packet_choice.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace sennit {
 namespace {
-
-constexpr std::int64_t kMega = std::int64_t{1} << 20;
 
 // What a second hop costs through host memory (kHopBytes), where a GPU reads some 30 GB/s, and a
 // fence, a word and the read of what it speaks of take 5 us, by estimate: not measured as a
 // crossover.
 constexpr std::int64_t kHostHopBytes = 150 * 1000;
 
-// The percent that went through host memory beside copies over NVLink at the best time, in a first
-// try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
-// until they are measured (docs/multipath.md). The first row that fits. Those of messages, of 64
-// MB, 256 MB and 1 GB, say nothing yet.
-struct HostShare {
-  Collective collective;
-  int up_to_ranks;
-  std::int64_t from_bytes;  // of all ranks together
-  int percent;
-};
-constexpr std::array kHostShares = {
-    HostShare{Collective::kAllGather, 2, 128 * kMega, 8},
-    HostShare{Collective::kAllGather, 4, 128 * kMega, 6},
-    HostShare{Collective::kBroadcast, 2, 128 * kMega, 8},
-    HostShare{Collective::kSendRecv, 2, 2048 * kMega, 0},
-    HostShare{Collective::kSendRecv, 2, 512 * kMega, 0},
-    HostShare{Collective::kSendRecv, 2, 128 * kMega, 0},
-};
 constexpr int kWhole = 100;
-
-constexpr std::string_view kNoHost =
-    "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
-    "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
-
-int host_share_of(Collective collective, int ranks, std::int64_t bytes) {
-  const auto row = std::ranges::find_if(kHostShares, [&](const HostShare& share) {
-    return share.collective == collective && ranks <= share.up_to_ranks &&
-           total_bytes(collective, ranks, bytes) >= share.from_bytes;
-  });
-  return row != kHostShares.end() && ranks > 1 ? row->percent : 0;
-}
 
 // In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
 // fill as well; a broadcast in two hops would have to wait often.
@@ -132,53 +100,6 @@ Result<Protocol> wished_protocol(Collective collective,
                 kOneHop);
   }
   return protocol;
-}
-
-// The paths that a call may use, and how it shares its message between the two.
-struct DevicePaths {
-  bool nvlink = true;
-  bool host = false;
-  int share = -1;        // in percent, through host memory; negative: by the table
-  bool is_wish = false;  // of this call
-};
-
-Result<int> parse_share(std::string_view path, std::string_view text) {
-  int share = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
-  return error == std::errc() && end == text.data() + text.size() && share >= 0 && share <= kWhole
-             ? Result<int>(share)
-             : fail(Code::kInvalidArgument, "path {}: a share is 0 to 100, in percent", path);
-}
-
-// Copy engines can move data through host memory.
-bool has_rings(const DeviceFacts& facts) { return facts.host_slots > 0 && facts.copy_engines; }
-
-Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
-  constexpr std::string_view kBoth = "nvlink+host";
-  const bool has_host = has_rings(facts) || !facts.nvlink;
-  DevicePaths paths{.nvlink = facts.nvlink, .host = has_host, .share = facts.host_share};
-  if (wish.empty()) {
-    return paths;
-  }
-  paths = {.nvlink = wish.starts_with("nvlink"),
-           .host = wish != "nvlink",
-           .share = facts.host_share,
-           .is_wish = true};
-  if (wish.starts_with(kBoth) && wish.substr(kBoth.size()).starts_with(':')) {
-    SENNIT_ASSIGN_OR_RETURN(paths.share, parse_share(wish, wish.substr(kBoth.size() + 1)));
-  } else if (wish != "nvlink" && wish != "host" && wish != kBoth) {
-    return fail(Code::kUnsupported,
-                "GPU ranks have no path '{}'; there are: nvlink, host, nvlink+host, nvlink+host:8 "
-                "(percent through the host)",
-                wish);
-  }
-  if (paths.host && !has_host) {
-    return fail(Code::kUnsupported, "{}", kNoHost);
-  }
-  if (paths.nvlink && !facts.nvlink) {
-    return fail(Code::kUnsupported, "path nvlink is not there: {}", facts.why_no_nvlink);
-  }
-  return paths;
 }
 
 Result<const Algorithm*> find_for(Collective collective,
@@ -357,14 +278,15 @@ bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
 }
 
 // What of `choice`, on copy engines, goes through host memory.
-Result<int> share_beside(const DeviceChoice& choice,
-                         const Shape& shape,
-                         std::int64_t bytes,
-                         const DevicePaths& paths) {
+Status share_with_host(DeviceChoice& choice,
+                       const Shape& shape,
+                       std::int64_t bytes,
+                       const DevicePaths& paths) {
   const Algorithm& algorithm = *choice.algorithm;
+  const bool is_message = algorithm.collective == Collective::kSendRecv;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
-  const bool leaves_a_part = choice.protocol == Protocol::kDirectGet ||
-                             (algorithm.collective == Collective::kSendRecv && paths.is_wish);
+  const bool leaves_a_part =
+      choice.protocol == Protocol::kDirectGet || (is_message && paths.is_wish);
   const bool can = !host_algorithm(algorithm.collective).empty() &&
                    cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
   if (!can) {
@@ -373,9 +295,15 @@ Result<int> share_beside(const DeviceChoice& choice,
                                 name(algorithm.collective),
                                 algorithm.name,
                                 name(choice.protocol))
-                         : Result<int>(0);
+                         : Status();
   }
-  return paths.share >= 0 ? paths.share : host_share_of(algorithm.collective, shape.ranks, bytes);
+  choice.host_share =
+      paths.share >= 0 ? paths.share : usual_host_share(algorithm.collective, shape.ranks, bytes);
+  choice.dynamic_share = is_message && paths.is_dynamic;
+  if (choice.dynamic_share && choice.host_share == 0) {
+    choice.host_share = kFirstDynamicShare;
+  }
+  return {};
 }
 
 // The most that a block may do is proved of the call: others take packets (protocol_of_block),
@@ -438,6 +366,13 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
                                         const DeviceFacts& facts) {
+  if (wishes.path == kDynamicPaths && collective != Collective::kSendRecv) {
+    return fail(Code::kUnsupported,
+                "path {} is for sends and recvs, whose receiver advises their sender; all ranks "
+                "of {} have to know its share: wish for nvlink+host, or for nvlink+host:8",
+                kDynamicPaths,
+                name(collective));
+  }
   if (shape.varying) {
     return choose_for_varying(collective, shape, wishes, facts);
   }
@@ -464,7 +399,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
                           choose_on_nvlink(collective, shape, bytes, on_nvlink, facts));
   if (paths.host) {
-    SENNIT_ASSIGN_OR_RETURN(choice.host_share, share_beside(choice, shape, bytes, paths));
+    SENNIT_RETURN_IF_ERROR(share_with_host(choice, shape, bytes, paths));
   }
   if (choice.host_share == kWhole) {
     return choose_on_host(collective, shape, {});
@@ -494,6 +429,7 @@ bool leaves_rest_to_kernels(const DeviceChoice& choice) {
 DeviceChoice with_host_share(const DeviceChoice& choice, int share) {
   DeviceChoice result = choice;
   result.host_share = share;
+  result.dynamic_share = false;
   if (share == kWhole) {
     result.protocol = Protocol::kSlots;
   } else if (choice.host_share == kWhole) {

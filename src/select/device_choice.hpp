@@ -26,6 +26,8 @@ struct DeviceChoice {
   // host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
   // send_recv it may be one of packets, too.
   int host_share = 0;
+  // Of a message: it begins with that, and follows the load (select/dynamic_share.hpp).
+  bool dynamic_share = false;
   // SMs run the schedule step by step, whatever its hops, in protocol slots.
   bool by_steps = false;
   ScaledParts scaled{};  // what the operator scales in such a schedule
@@ -81,6 +83,7 @@ struct DeviceFacts {
   std::vector<std::vector<int>> groups{};
   int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host
   int host_share = -1;  // beside NVLink, in percent; negative: by the table
+  bool dynamic_share = false;  // of messages, which then begin with that
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
   std::int64_t copies_from_bytes = kNever;
   std::int64_t folds_from_bytes = kNever;
@@ -102,7 +105,7 @@ std::string_view host_algorithm(Collective collective);
 
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
 // cannot be met are refused by name (kUnsupported, kInvalidArgument). Path "nvlink+host:8" wishes
-// for 8 % through host memory.
+// for 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free.
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
@@ -119,8 +122,8 @@ Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts);
 // Kernels have what of it does not go through host memory.
 bool leaves_rest_to_kernels(const DeviceChoice& choice);
 
-// The same choice with so many percent through host memory: how a message goes whose ends wish for
-// different shares, or where less of the host is there than was wished for.
+// The same choice with just so many percent through host memory: how a message goes whose ends wish
+// for different shares, or where less of the host is there than was wished for.
 DeviceChoice with_host_share(const DeviceChoice& choice, int share);
 
 // The strand of the kernels or copy engines, on NVLink where the ranks have it, and that of copy

@@ -313,6 +313,66 @@ TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, {}, facts).host_share, 0) << "by kernels";
 }
 
+TEST(DeviceChoice, MessagesFollowTheLoadByWishOrSetting) {
+  DeviceFacts facts = kBothPaths;
+  const DeviceChoice wished = chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:dynamic"));
+  EXPECT_EQ(wished.protocol, Protocol::kDirectGet);
+  EXPECT_EQ(wished.host_share, 6);
+  EXPECT_TRUE(wished.dynamic_share);
+  EXPECT_FALSE(with_host_share(wished, 6).dynamic_share);
+  EXPECT_EQ(with_host_share(wished, 0),
+            with_host_share(chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:30")), 0))
+      << "ends that wish for different shares agree";
+  facts.host_share = 12;
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:dynamic"), facts).host_share,
+            6);
+  facts.host_share = -1;
+  facts.dynamic_share = true;
+  const auto follows = [&](std::int64_t bytes, const Wishes& wish) {
+    return chosen(Collective::kSendRecv, 2, bytes, wish, facts).dynamic_share;
+  };
+  EXPECT_TRUE(follows(128 * kMega, {}));
+  EXPECT_TRUE(follows(kMega, over("nvlink+host")));
+  EXPECT_FALSE(follows(kMega, {})) << "by kernels";
+  EXPECT_FALSE(follows(128 * kMega, over("nvlink")));
+  EXPECT_FALSE(follows(128 * kMega, over("host")));
+  EXPECT_FALSE(follows(128 * kMega, over("nvlink+host:8")));
+}
+
+// All their ranks have to know the share.
+TEST(DeviceChoice, CollectivesDoNotFollowTheLoad) {
+  DeviceFacts facts = kBothPaths;
+  facts.dynamic_share = true;
+  for (const char* const path : {"", "nvlink+host"}) {
+    const DeviceChoice usual = chosen(Collective::kAllGather, 4, 64 * kMega, over(path), facts);
+    EXPECT_EQ(usual, chosen(Collective::kAllGather, 4, 64 * kMega, over(path)));
+  }
+  for (const bool varying : {false, true}) {
+    const Status refused = choose_for_devices(Collective::kAllGather,
+                                              {.ranks = 4, .varying = varying},
+                                              64 * kMega,
+                                              over("nvlink+host:dynamic"),
+                                              kBothPaths)
+                               .status();
+    EXPECT_EQ(refused.code(), Code::kUnsupported);
+    EXPECT_NE(refused.message().find("wish for nvlink+host"), std::string::npos);
+  }
+}
+
+TEST(DeviceChoice, NothingFollowsALoadWhereOnePathIsNotThere) {
+  DeviceFacts without_rings = kBothPaths;
+  without_rings.host_slots = 0;
+  DeviceFacts without_nvlink = kBothPaths;
+  without_nvlink.nvlink = false;
+  for (DeviceFacts facts : {without_rings, without_nvlink}) {
+    const auto wished = choose_for_devices(
+        Collective::kSendRecv, {.ranks = 2}, kMega, over("nvlink+host:dynamic"), facts);
+    EXPECT_EQ(wished.status().code(), Code::kUnsupported);
+    facts.dynamic_share = true;
+    EXPECT_FALSE(chosen(Collective::kSendRecv, 2, 128 * kMega, {}, facts).dynamic_share);
+  }
+}
+
 TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
   DeviceFacts facts = kBothPaths;
   facts.offers = true;

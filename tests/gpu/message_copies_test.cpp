@@ -200,6 +200,8 @@ TEST_F(DeviceMessages, CrossOverHostMemoryBesideCopyEnginesAndBesideKernels) {
   for (const Way& way : {Way{"nvlink+host:30", "direct_get"},
                          Way{"nvlink+host:70", "ll128"},
                          Way{"nvlink+host:40", "slots"},
+                         Way{"nvlink+host:dynamic", "direct_get"},
+                         Way{"nvlink+host:dynamic", "direct_put"},
                          Way{"host", nullptr},
                          Way{"nvlink+host:5", nullptr}}) {
     for (const std::int64_t count : {kSmall, 5 * kLarge}) {
@@ -213,6 +215,36 @@ TEST_F(DeviceMessages, CrossOverHostMemoryBesideCopyEnginesAndBesideKernels) {
       expect_crossed(c, inputs);
       ASSERT_FALSE(HasFailure()) << way.path;
     }
+  }
+}
+
+// One message at a time, so that each is measured, and some are trials of other shares.
+TEST_F(DeviceMessages, ArriveWhateverShareIsTriedForThem) {
+  const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
+  for (const char* const protocol : {"direct_get", "direct_put", "ll128"}) {
+    const std::vector<Bytes> inputs = prepare(c);
+    each([&](DeviceRank& r, int rank) {
+      cross(r, rank, c.count);
+      const int peer = rank ^ 1;
+      const auto n = static_cast<std::size_t>(c.count);
+      const sennit_call_options_t options = options_of(n, {"nvlink+host:dynamic", protocol});
+      float* const send = static_cast<float*>(r.send()) + peer * c.count;
+      float* const recv = static_cast<float*>(r.recv()) + peer * c.count;
+      for (int i = 0; i < 60 && peer < ranks_->size(); ++i) {
+        check_cuda(cudaMemsetAsync(recv, 0, n * sizeof(float), r.stream));
+        ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+        EXPECT_EQ(sennit_send(send, n, SENNIT_FLOAT32, peer, r.comm, r.stream, &options),
+                  SENNIT_OK);
+        EXPECT_EQ(sennit_recv(recv, n, SENNIT_FLOAT32, peer, r.comm, r.stream, &options),
+                  SENNIT_OK);
+        EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+        if (i % 3 == 0) {
+          check_cuda(cudaStreamSynchronize(r.stream));
+        }
+      }
+    });
+    expect_crossed(c, inputs);
+    ASSERT_FALSE(HasFailure()) << protocol;
   }
 }
 

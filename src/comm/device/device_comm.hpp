@@ -54,6 +54,7 @@ class DeviceComm {
     int group = 0;              // see Arenas::Options
     // See DeviceFacts.
     int host_share = -1;
+    bool dynamic_share = false;
     std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
     std::int64_t messages_from_bytes = DeviceFacts{}.messages_from_bytes;
     std::int64_t puts_from_bytes = DeviceFacts{}.puts_from_bytes;
@@ -184,7 +185,7 @@ class DeviceComm {
   Result<MessagePlan> plan_message(const Call& call);
   void log(int peer, bool is_send, const CallWords& words);
   Status decide(std::vector<MessagePlan>& plans);
-  Status decide(MessagePlan& plan, const stream::GroupId& group);
+  Status decide(MessagePlan& plan, const stream::GroupId& group, bool is_alone);
   Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
   // How a launch has its sends: side by side in lanes, or those of a collective in one lane that

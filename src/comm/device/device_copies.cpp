@@ -57,6 +57,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
             .groups = memory_->near_groups(),
             .host_slots = world_.host_ring_shape().slots,
             .host_share = options_.host_share,
+            .dynamic_share = options_.dynamic_share,
             .copies_from_bytes = options_.copies_from_bytes,
             .messages_from_bytes = options_.messages_from_bytes,
             .offers = message_puts_ != nullptr,

@@ -64,6 +64,11 @@ struct MessageLine {
     std::int32_t host_share = kByKernels;
     std::int32_t first_slot = 0;  // in the ring of the two
     bool has_ring = false;        // which this rank has pinned
+    // The share follows the load, and began with this; negative: it does not.
+    std::int32_t dynamic_from = -1;
+    // Nothing else goes from this rank to the other in its group, so that the other can measure it.
+    // What kernels carry of it then meets in words, too.
+    bool is_timed = false;
   };
   std::array<Offer, stream::kMaxMessages> offers;  // message m in offers[m mod kMaxMessages]
   // What a receiver says of an offer, in one word.
@@ -82,6 +87,11 @@ struct MessageLine {
   };
   // To the other's offers.
   std::array<std::atomic<std::uint64_t>, stream::kMaxMessages> answers;
+
+  // What this rank advises the other, of messages from there to here whose shares follow the load,
+  // by the bit width of their bytes (comm/device/message_shares.hpp). Zero: nothing.
+  static constexpr std::size_t kSizeClasses = 64;
+  std::array<std::atomic<std::uint64_t>, kSizeClasses> shares;
 
   // An allocation of this rank that the other is asked to map, since it sends messages there
   // (comm/device/message_puts.hpp).

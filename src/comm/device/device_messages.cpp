@@ -60,6 +60,14 @@ struct DeviceComm::MessagePlan {
     return {.begin = part.begin, .length = part.length};
   }
 
+  // Nothing else of the group goes from its sender to its receiver.
+  static bool is_alone(const MessagePlan& plan, const std::vector<MessagePlan>& plans) {
+    return std::ranges::count_if(plans, [&](const MessagePlan& other) {
+             return other.operation->peer == plan.operation->peer &&
+                    other.operation->is_send == plan.operation->is_send && other.bytes() > 0;
+           }) == 1;
+  }
+
   // See stream::GroupId; of what is for copy engines.
   static std::uint32_t partners(const std::vector<MessagePlan>& plans, int rank) {
     std::uint32_t sent_to = 0;
@@ -130,11 +138,13 @@ void DeviceComm::log(int peer, bool is_send, const CallWords& words) {
   log.enter(log.entered.load(std::memory_order_relaxed) + 1, words);
 }
 
-Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group) {
+Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group, bool is_alone) {
   const Operation& op = *plan.operation;
   MessageCopies::End end{.operation = op,
                          .words = plan.words(),
                          .host_share = plan.choice.host_share,
+                         .dynamic_share = plan.choice.dynamic_share,
+                         .is_alone = is_alone,
                          .leaves_rest = leaves_rest_to_kernels(plan.choice),
                          .program_of = nullptr,
                          .group = group,
@@ -158,7 +168,7 @@ Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
   for (const bool is_send : {true, false}) {
     for (MessagePlan& plan : plans) {
       if (!plan.is_for_kernels() && plan.operation->is_send == is_send) {
-        SENNIT_RETURN_IF_ERROR(decide(plan, group));
+        SENNIT_RETURN_IF_ERROR(decide(plan, group, MessagePlan::is_alone(plan, plans)));
       }
     }
   }

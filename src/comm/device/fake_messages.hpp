@@ -49,6 +49,14 @@ inline Calls wished(Calls calls, const std::string& protocol) {
   return calls;
 }
 
+inline Calls over(Calls calls, const std::string& path, const std::string& protocol = {}) {
+  for (DeviceComm::Call& call : calls) {
+    call.operation.wishes.path = path;
+    call.operation.wishes.protocol = protocol;
+  }
+  return calls;
+}
+
 inline Status post(const Rank& rank, const Calls& calls) { return rank.comm->enqueue(calls); }
 
 // Memory of a rank for `messages` messages, and what it holds: bytes that name rank and place.
@@ -104,6 +112,66 @@ class FakeMessages : public FakeGpus {
 
   static void check_no_launches(const Rank& rank, int before) {
     EXPECT_EQ(rank.launches(), before) << "rank " << rank.rank;
+  }
+};
+
+// With rings in host memory of a few small slots.
+class FakeMessagesWithRings : public FakeMessages {
+ protected:
+  FakeMessagesWithRings() {
+    comm_config_.device = "cuda";
+    comm_config_.host_slot_bytes = 64 * 1024;
+    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+  }
+
+  static Calls around(const Rank& rank, std::byte* out, std::byte* in) {
+    return {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)};
+  }
+
+  // Of each rank to each other; its share goes around the ring.
+  static constexpr std::int64_t kCrossing = 700'001;
+
+  // Every rank with every other, in both directions, messages of several sizes.
+  static Calls crossing(const Rank& rank, std::byte* out, std::byte* in) {
+    Calls calls;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      if (peer != rank.rank) {
+        for (const std::int64_t part : {kCrossing - kSmall, kSmall}) {
+          const std::int64_t at = peer * kLarge + (part == kSmall ? kCrossing - kSmall : 0);
+          calls.push_back(recv(rank, peer, in + at, part));
+          calls.push_back(send(rank, peer, out + at, part));
+        }
+      }
+    }
+    return calls;
+  }
+
+  static void check_crossed(const Rank& rank, const std::byte* in) {
+    for (int peer = 0; peer < kRanks; ++peer) {
+      const Bytes expected = contents(peer, kCrossing, rank.rank * kLarge);
+      ASSERT_TRUE(peer == rank.rank || holds(in + peer * kLarge, expected))
+          << "from " << peer << " to " << rank.rank;
+    }
+  }
+
+  // After this each rank reaches the buffers and rings of its peers.
+  void introduce_paths(const Rank& rank, std::byte* out, std::byte* in) {
+    introduce(rank, out, in);
+    ASSERT_TRUE(post(rank, over(crossing(rank, out, in), "host")).ok());
+    rank.finish();
+    meet();
+  }
+
+  // Copies and launches that `calls` take.
+  struct Work {
+    int copies = 0;
+    int launches = 0;
+  };
+  static Work work_of(const Rank& rank, const Calls& calls) {
+    const Work before{rank.cuda->calls("copy_async"), rank.launches()};
+    EXPECT_TRUE(post(rank, calls).ok());
+    rank.finish();
+    return {rank.cuda->calls("copy_async") - before.copies, rank.launches() - before.launches};
   }
 };
 

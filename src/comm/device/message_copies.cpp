@@ -13,6 +13,10 @@ MessageLine::Offer& offer_at(MessageLine& line, std::uint64_t number) {
   return line.offers[number % stream::kMaxMessages];
 }
 
+std::int64_t bytes_of(const Operation& operation) {
+  return operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype));
+}
+
 std::atomic<std::uint64_t>& answer_at(MessageLine& line, std::uint64_t number) {
   return line.answers[number % stream::kMaxMessages];
 }
@@ -62,11 +66,12 @@ Result<stream::Message> MessageCopies::message_of(const End& end,
   const Operation& op = end.operation;
   stream::Message message{.peer = op.peer,
                           .slot = static_cast<int>(number % stream::kMaxMessages),
-                          .bytes = op.count * static_cast<std::int64_t>(size_bytes(op.dtype)),
+                          .bytes = bytes_of(op),
                           .input = static_cast<const std::byte*>(op.send),
                           .output = static_cast<std::byte*>(op.recv),
                           .group = offer.group,
-                          .first_slot = offer.first_slot};
+                          .first_slot = offer.first_slot,
+                          .is_met = offer.is_timed && end.leaves_rest};
   SENNIT_ASSIGN_OR_RETURN(message.program, end.program_of(offer.host_share));
   if (offer.host_share > 0) {
     SENNIT_ASSIGN_OR_RETURN(message.ring, ring_of(end));
@@ -120,14 +125,25 @@ void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
   }
 }
 
-int MessageCopies::share_of(const End& end, const MessageLine::Offer& offer) const {
-  const Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
+bool MessageCopies::can_copy(const End& end, const MessageLine::Offer& offer, int share) const {
+  if (end.leaves_rest) {
+    return share > 0 || offer.is_timed;
+  }
+  return share == kWhole || offer.buffer.state == BufferOffer::State::kKnown;
+}
+
+void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
+  const Operation& op = end.operation;
+  Peer& peer = *peers_[static_cast<std::size_t>(op.peer)];
   const bool is_reached = offer.has_ring && peer.reaches_ring;
-  const int share = is_reached ? end.host_share : 0;
-  const bool takes_rest =
-      share == kWhole ||
-      (end.leaves_rest ? share > 0 : offer.buffer.state == BufferOffer::State::kKnown);
-  return takes_rest ? share : MessageLine::Offer::kByKernels;
+  int share = is_reached ? end.host_share : 0;
+  offer.dynamic_from = end.dynamic_share ? end.host_share : -1;
+  offer.is_timed = end.dynamic_share && is_reached && end.is_alone && !end.is_capturing &&
+                   (end.leaves_rest || can_copy(end, offer, share));
+  if (end.dynamic_share && is_reached) {
+    share = peer.shares.next(line(op.peer, world_.rank()), bytes_of(op), share, offer.is_timed);
+  }
+  offer.host_share = can_copy(end, offer, share) ? share : MessageLine::Offer::kByKernels;
 }
 
 Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
@@ -143,7 +159,7 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
     SENNIT_ASSIGN_OR_RETURN(const std::byte* const ring, ring_of(end));
     mine.has_ring = ring != nullptr;
   }
-  mine.host_share = share_of(end, mine);
+  decide(end, mine);
   Decision decision;
   if (mine.host_share != MessageLine::Offer::kByKernels) {
     const host::RingShape& shape = rings_.shape();
@@ -168,6 +184,20 @@ bool MessageCopies::map(int rank, const MessageLine::Offer& offer, bool is_captu
   return offer.buffer.state == BufferOffer::State::kNew && buffers.locate(rank, offer.buffer).ok();
 }
 
+stream::Stopwatch* MessageCopies::watch_of(const End& end, const MessageLine::Offer& offer) {
+  // While something is captured, nothing is measured, and nothing is asked that was.
+  if (offer.dynamic_from < 0 || end.is_capturing) {
+    return nullptr;
+  }
+  const int rank = end.operation.peer;
+  return peers_[static_cast<std::size_t>(rank)]->shares.take(
+      {.bytes = bytes_of(end.operation),
+       .share = offer.host_share,
+       .first = offer.dynamic_from,
+       .is_timed = offer.is_timed && end.is_alone},
+      line(world_.rank(), rank));
+}
+
 Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   const int rank = end.operation.peer;
   Peer& peer = *peers_[static_cast<std::size_t>(rank)];
@@ -185,6 +215,7 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   Decision decision;
   if (theirs.host_share != MessageLine::Offer::kByKernels) {
     SENNIT_ASSIGN_OR_RETURN(decision, message_of(end, theirs, number));
+    decision->watch = watch_of(end, theirs);
     if (theirs.buffer.state == BufferOffer::State::kKnown) {
       SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));
     }

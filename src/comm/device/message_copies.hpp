@@ -8,9 +8,14 @@
 //      answers whether it could: then the next message out of that memory goes by copy engines, and
 //      the next one for host memory through the ring.
 //
-// docs/decisions/0020-messages-by-copy-engines.md and 0026-messages-over-two-paths.md say why.
+// Where the share follows the load, the receiver measures messages and advises the sender
+// (comm/device/message_shares.hpp).
+//
+// docs/decisions/0020-messages-by-copy-engines.md, 0026-messages-over-two-paths.md and
+// 0033-shares-that-follow-the-load.md say why.
 #pragma once
 
+#include "comm/device/message_shares.hpp"
 #include "comm/device/pair_rings.hpp"
 #include "comm/device/peer_buffers.hpp"
 #include "comm/operation.hpp"
@@ -38,6 +43,10 @@ class MessageCopies {
     CallWords words;  // equal at both ends
     // What goes through host memory, in percent; the sender's wish is the one that counts.
     int host_share = 0;
+    // It begins with that and follows the load; also the sender's wish.
+    bool dynamic_share = false;
+    // Whether nothing else goes from the sender to the receiver in the group of this end.
+    bool is_alone = false;
     // Whether kernels have the rest, so that nobody needs to reach the buffer; equal at both ends.
     bool leaves_rest = false;
     // What this end does where so many percent go through host memory; outlives the message.
@@ -58,9 +67,11 @@ class MessageCopies {
  private:
   // The messages between this rank and another.
   struct Peer {
-    explicit Peer(CudaDriver& driver, const DeviceMemory& memory) : buffers(driver, memory) {}
+    explicit Peer(CudaDriver& driver, const DeviceMemory& memory)
+        : buffers(driver, memory), shares(driver) {}
 
     PeerBuffers buffers;
+    MessageShares shares;
     std::uint64_t offered = 0;   // number of the last message, as numbers in MessageLine
     std::uint64_t answered = 0;  // of the last whose answer was read
     std::uint64_t accepted = 0;  // of the last from there
@@ -77,7 +88,11 @@ class MessageCopies {
   void read_answers(int rank);
   Status await_room(const End& end);
   void describe_buffer(const End& end, MessageLine::Offer& offer);
-  [[nodiscard]] int share_of(const End& end, const MessageLine::Offer& offer) const;
+  // Whether copy engines can have their part of it.
+  [[nodiscard]] bool can_copy(const End& end, const MessageLine::Offer& offer, int share) const;
+  // Writes what goes how.
+  void decide(const End& end, MessageLine::Offer& offer);
+  stream::Stopwatch* watch_of(const End& end, const MessageLine::Offer& offer);
   // The ring from or to the other end; null where it is not there.
   Result<std::byte*> ring_of(const End& end);
   bool map(int rank, const MessageLine::Offer& offer, bool is_capturing);

@@ -280,12 +280,8 @@ class Runtime final : public CudaDriver {
     return told(cudaStreamDestroy(to_stream(stream)), "destroying a stream");
   }
 
-  Result<void*> create_event() override {
-    cudaEvent_t event = nullptr;
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
-    return static_cast<void*>(event);
-  }
+  Result<void*> create_event() override { return make_event(cudaEventDisableTiming); }
+  Result<void*> create_timed_event() override { return make_event(cudaEventDefault); }
 
   Status destroy_event(void* event) override {
     return told(cudaEventDestroy(to_event(event)), "destroying an event");
@@ -298,6 +294,22 @@ class Runtime final : public CudaDriver {
   Status wait_for(void* event, void* stream) override {
     return told(cudaStreamWaitEvent(to_stream(stream), to_event(event), 0),
                 "making a stream wait for an event");
+  }
+
+  Result<std::optional<double>> elapsed_us(void* begin, void* end) override {
+    // Asking for an event would end captures of other streams, though it is not part of them.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    SENNIT_RETURN_IF_ERROR(told(cudaThreadExchangeStreamCaptureMode(&mode), "leaving captures"));
+    float ms = 0;
+    const cudaError_t error = cudaEventElapsedTime(&ms, to_event(begin), to_event(end));
+    SENNIT_RETURN_IF_ERROR(
+        told(cudaThreadExchangeStreamCaptureMode(&mode), "going back to captures"));
+    if (error == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return std::optional<double>();
+    }
+    SENNIT_RETURN_IF_ERROR(told(error, "asking for the time between two events"));
+    return std::optional(1000.0 * ms);
   }
 
   Status walk_words(std::span<const WordStep> steps, void* stream) override {
@@ -326,6 +338,13 @@ class Runtime final : public CudaDriver {
 
   Status synchronize(void* stream) override {
     return told(cudaStreamSynchronize(to_stream(stream)), "waiting for a stream");
+  }
+
+ private:
+  static Result<void*> make_event(unsigned flags) {
+    cudaEvent_t event = nullptr;
+    SENNIT_RETURN_IF_ERROR(told(cudaEventCreateWithFlags(&event, flags), "making an event"));
+    return static_cast<void*>(event);
   }
 };
 

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -123,11 +124,16 @@ class CudaDriver {
   virtual Result<void*> create_stream() = 0;
   virtual Status destroy_stream(void* stream) = 0;
   virtual Result<void*> create_event() = 0;
+  // One that keeps the time at which it was reached, for elapsed_us().
+  virtual Result<void*> create_timed_event() = 0;
   virtual Status destroy_event(void* event) = 0;
   // The event stands for all that is in the stream now. In a capture, waiting for it takes the
   // waiting stream into the capture.
   virtual Status record(void* event, void* stream) = 0;
   virtual Status wait_for(void* event, void* stream) = 0;
+  // From one timed event to another, of one device; none where one has not been reached yet. Waits
+  // for nothing. Not for events of a capture.
+  virtual Result<std::optional<double>> elapsed_us(void* begin, void* end) = 0;
   // In the order of `steps`; up to kMaxWordSteps. kUnsupported where the device cannot.
   virtual Status walk_words(std::span<const WordStep> steps, void* stream) = 0;
 

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -78,6 +79,15 @@ class FakeCuda final : public CudaDriver {
   [[nodiscard]] LaunchShape last_shape();
 
   void run_kernels(Kernel kernel) { kernel_ = std::move(kernel); }
+
+  // What timed events see: each stream has a clock that goes on by what its work is said to take,
+  // and to that of an event that it waits for. Words move no clocks. Nothing takes time unless it
+  // is said here, before the first work.
+  struct Costs {
+    std::function<double(bool is_from_host, std::size_t bytes)> copy_us{};
+    std::function<double(const void* parameters)> kernel_us{};
+  };
+  void set_costs(Costs costs) { costs_ = std::move(costs); }
   // A device allocation that cannot be exported, like those of memory pools.
   Result<void*> allocate_private(std::size_t bytes);
 
@@ -112,9 +122,11 @@ class FakeCuda final : public CudaDriver {
   Result<void*> create_stream() override;
   Status destroy_stream(void* stream) override;
   Result<void*> create_event() override;
+  Result<void*> create_timed_event() override;
   Status destroy_event(void* event) override;
   Status record(void* event, void* stream) override;
   Status wait_for(void* event, void* stream) override;
+  Result<std::optional<double>> elapsed_us(void* begin, void* end) override;
   Status walk_words(std::span<const WordStep> steps, void* stream) override;
   Result<bool> is_capturing(void* stream) override;
   Status synchronize(void* stream) override;
@@ -141,10 +153,13 @@ class FakeCuda final : public CudaDriver {
   [[nodiscard]] bool corrupts(const void* to, int device);
   void check_range(const void* pointer, std::size_t bytes, int device, std::string_view what);
   void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
+  [[nodiscard]] double cost_of_copy(const void* from, std::size_t bytes);
+  Result<void*> make_event(bool is_timed);
 
   Options options_;
   std::uint64_t number_ = 0;  // of this fake, in its process
   Kernel kernel_;
+  Costs costs_;
   LaunchShape last_shape_;
   std::mutex mutex_;
   std::map<const std::byte*, Region> regions_;

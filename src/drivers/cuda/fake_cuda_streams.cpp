@@ -3,6 +3,7 @@
 #include "drivers/cuda/fake_stream.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -63,8 +64,13 @@ Status FakeCuda::launch(const void* kernel,
     last_shape_ = shape;
   }
   const std::function<void()> work = kernel_ ? kernel_(kernel, parameters) : [] {};
-  put(*to_stream(stream),
-      [work](FakeStream& s) { s.queue().put([work](const std::stop_token&) { work(); }); });
+  const double us = costs_.kernel_us ? costs_.kernel_us(parameters) : 0;
+  put(*to_stream(stream), [work, us](FakeStream& s) {
+    s.queue().put([work, us, now_us = s.now_us](const std::stop_token&) {
+      work();
+      *now_us += us;
+    });
+  });
   return {};
 }
 
@@ -92,17 +98,28 @@ bool FakeCuda::corrupts(const void* to, int device) {
              options_.corrupting.end();
 }
 
+double FakeCuda::cost_of_copy(const void* from, std::size_t bytes) {
+  if (!costs_.copy_us) {
+    return 0;
+  }
+  const std::scoped_lock lock(mutex_);
+  const Region* const region = region_of(from);
+  return costs_.copy_us(region != nullptr && region->device < 0, bytes);
+}
+
 Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("copy_async"));
   put(*to_stream(stream), [this, to, from, bytes](FakeStream& s) {
-    s.queue().put([this, to, from, bytes, device = s.device()](const std::stop_token&) {
-      check_range(to, bytes, device, "to");
-      check_range(from, bytes, device, "from");
-      std::memcpy(to, from, bytes);
-      if (bytes > 0 && corrupts(to, device)) {
-        static_cast<std::byte*>(to)[bytes / 2] ^= std::byte{1};
-      }
-    });
+    s.queue().put(
+        [this, to, from, bytes, device = s.device(), now_us = s.now_us](const std::stop_token&) {
+          check_range(to, bytes, device, "to");
+          check_range(from, bytes, device, "from");
+          std::memcpy(to, from, bytes);
+          if (bytes > 0 && corrupts(to, device)) {
+            static_cast<std::byte*>(to)[bytes / 2] ^= std::byte{1};
+          }
+          *now_us += cost_of_copy(from, bytes);
+        });
   });
   return {};
 }
@@ -141,8 +158,18 @@ Status FakeCuda::destroy_stream(void* stream) {
 
 Result<void*> FakeCuda::create_event() {
   SENNIT_RETURN_IF_ERROR(enter("create_event"));
+  return make_event(false);
+}
+
+Result<void*> FakeCuda::create_timed_event() {
+  SENNIT_RETURN_IF_ERROR(enter("create_timed_event"));
+  return make_event(true);
+}
+
+Result<void*> FakeCuda::make_event(bool is_timed) {
   const std::scoped_lock lock(mutex_);
   auto event = std::make_shared<FakeEvent>();
+  event->is_timed = is_timed;
   void* const key = event.get();
   events_[key] = std::move(event);
   return key;
@@ -165,9 +192,10 @@ Status FakeCuda::record(void* event, void* stream) {
       const std::scoped_lock lock(e->mutex);
       return ++e->recorded;
     }();
-    in.queue().put([e, number](const std::stop_token&) {
+    in.queue().put([e, number, now_us = in.now_us](const std::stop_token&) {
       const std::scoped_lock lock(e->mutex);
       e->reached = std::max(e->reached, number);
+      e->at_us = *now_us;
       e->changed.notify_all();
     });
   });
@@ -189,12 +217,30 @@ Status FakeCuda::wait_for(void* event, void* stream) {
       const std::scoped_lock lock(e->mutex);
       return e->recorded;
     }();
-    in.queue().put([e, number](const std::stop_token& stopped) {
+    in.queue().put([e, number, now_us = in.now_us](const std::stop_token& stopped) {
       std::unique_lock lock(e->mutex);
       e->changed.wait(lock, stopped, [&] { return e->reached >= number; });
+      *now_us = std::max(*now_us, e->at_us);
     });
   });
   return {};
+}
+
+Result<std::optional<double>> FakeCuda::elapsed_us(void* begin, void* end) {
+  SENNIT_RETURN_IF_ERROR(enter("elapsed_us"));
+  std::array<double, 2> at_us{};
+  for (std::size_t i = 0; i < at_us.size(); ++i) {
+    const std::shared_ptr<FakeEvent> event = to_event(i == 0 ? begin : end);
+    const std::scoped_lock lock(event->mutex);
+    if (!event->is_timed || event->recorded == 0) {
+      return sennit::fail(Code::kSystemError, "an event that keeps no time, or was not recorded");
+    }
+    if (event->reached < event->recorded) {
+      return std::optional<double>();
+    }
+    at_us[i] = event->at_us;
+  }
+  return std::optional(at_us[1] - at_us[0]);
 }
 
 Status FakeCuda::walk_words(std::span<const WordStep> steps, void* stream) {

@@ -80,6 +80,31 @@ TEST_F(OneDevice, OrdersStreamsByEvents) {
   EXPECT_TRUE(copied());
 }
 
+TEST_F(OneDevice, TellsTheTimeBetweenEventsThatWereReached) {
+  cuda_.set_costs({.copy_us = [](bool is_from_host, std::size_t bytes) {
+    return static_cast<double>(bytes) * (is_from_host ? 3 : 1);
+  }});
+  void* const other = take(cuda_.create_stream());
+  void* const begin = take(cuda_.create_timed_event());
+  void* const end = take(cuda_.create_timed_event());
+  EXPECT_FALSE(cuda_.elapsed_us(begin, end).ok()) << "not recorded";
+  expect_ok(cuda_.copy_async(to_, from_, 1, stream_));
+  expect_ok(cuda_.record(begin, stream_));
+  expect_ok(cuda_.wait_for(begin, other));
+  expect_ok(cuda_.copy_async(to_, from_, kBytes, other));
+  expect_ok(cuda_.copy_async(to_, word(2), 8, other));
+  const WordStep wait{WordStep::Kind::kAwait, word(0), 1};
+  expect_ok(cuda_.walk_words({&wait, 1}, other));
+  expect_ok(cuda_.record(end, other));
+  EXPECT_FALSE(take(cuda_.elapsed_us(begin, end)));
+  std::atomic_ref(*word(0)).store(1);
+  expect_ok(cuda_.synchronize(other));
+  EXPECT_EQ(take(cuda_.elapsed_us(begin, end)), kBytes + 24);
+  void* const untimed = take(cuda_.create_event());
+  expect_ok(cuda_.record(untimed, stream_));
+  EXPECT_FALSE(cuda_.elapsed_us(begin, untimed).ok());
+}
+
 TEST_F(OneDevice, ReplaysWhatWasCaptured) {
   void* const other = take(cuda_.create_stream());
   void* const fork = take(cuda_.create_event());

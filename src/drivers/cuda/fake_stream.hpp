@@ -48,6 +48,9 @@ class FakeStream {
 
   // The graph that takes this stream's work while it captures; null otherwise.
   FakeGraph* capture = nullptr;
+  // Of its own, for timed events; its work outlives the stream. Touched by the queue's thread
+  // alone.
+  std::shared_ptr<double> now_us = std::make_shared<double>(0);
   // Something was put in since another capturing stream last waited for this one.
   bool has_unjoined_work = false;
 
@@ -63,6 +66,8 @@ struct FakeEvent : std::enable_shared_from_this<FakeEvent> {
   std::condition_variable_any changed;
   std::uint64_t recorded = 0;
   std::uint64_t reached = 0;
+  bool is_timed = false;
+  double at_us = 0;                   // of the last recording that has been reached
   FakeStream* captured_in = nullptr;  // where it was last recorded in a capture
 };
 

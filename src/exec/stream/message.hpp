@@ -3,6 +3,7 @@
 
 #include "exec/stream/byte_range.hpp"
 #include "exec/stream/plan_program.hpp"
+#include "exec/stream/stopwatch.hpp"
 #include "path/host/rings.hpp"
 
 #include <cstddef>
@@ -34,6 +35,10 @@ struct Message {
   // the other.
   std::byte* ring = nullptr;
   int first_slot = 0;
+  // Its ends meet in words although kernels have what does not go through host memory, so that it
+  // can be timed; equal at both ends.
+  bool is_met = false;
+  Stopwatch* watch = nullptr;  // of who takes it: times it, where no other message is taken with it
 
   [[nodiscard]] ByteRange range_of(const StrandProgram& strand, const Block& block) const;
 };

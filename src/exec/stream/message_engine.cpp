@@ -37,12 +37,22 @@ bool is_taken_directly(const Message& message) {
   return strand != nullptr && !std::get<StreamProgram>(strand->program).pulls.empty();
 }
 
+// Rank 0 of a send_recv sends.
+bool is_of_sender(const Message& message) { return message.program->rank == 0; }
+
+// In the words of this channel the ends of a message meet that copy engines have no direct strand
+// of.
+constexpr int kMeetingChannel = 0;
+
+// The messages and channels in whose words this rank says that something is there.
 template <typename Function>
-void for_each_offer(std::span<const Message> messages, Function function) {
+void for_each_departure(std::span<const Message> messages, Function function) {
   for (const Message& message : messages) {
-    if (const StrandProgram* const strand = direct_strand(message)) {
+    if (message.is_met && is_of_sender(message)) {
+      function(message, kMeetingChannel);
+    } else if (const StrandProgram* const strand = direct_strand(message)) {
       for (const Offer& offer : std::get<StreamProgram>(strand->program).offers) {
-        function(message, offer);
+        function(message, offer.channel);
       }
     }
   }
@@ -85,8 +95,8 @@ Status MessageEngine::run(const Group& group) {
   std::vector<WordStep> steps;
   steps.push_back(
       {WordStep::Kind::kStore, running, kRunning | peers_of(group.messages) << kPeersAt});
-  for_each_offer(group.messages, [&](const Message& message, const Offer& offer) {
-    steps.push_back(fill(ready(message.peer, rank_, message.slot, offer.channel)));
+  for_each_departure(group.messages, [&](const Message& message, int channel) {
+    steps.push_back(fill(ready(message.peer, rank_, message.slot, channel)));
   });
   MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, group.messages);
   const std::vector<Row> rows = rows_of(group);
@@ -105,6 +115,7 @@ Status MessageEngine::run(const Group& group) {
     if (group.launch) {
       SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
       SENNIT_RETURN_IF_ERROR(group.launch());
+      SENNIT_RETURN_IF_ERROR(end_watches(group.messages, group.stream));
     }
     // Then what goes through slots: it takes longest to begin, and waits for nothing else.
     SENNIT_RETURN_IF_ERROR(slots.move());
@@ -118,8 +129,8 @@ Status MessageEngine::run(const Group& group) {
     SENNIT_RETURN_IF_ERROR(slot_sides_.join(group.stream));
   }
   SENNIT_RETURN_IF_ERROR(moved);
-  for_each_offer(group.messages, [&](const Message& message, const Offer& offer) {
-    consume(steps, done(rank_, message.peer, message.slot, offer.channel));
+  for_each_departure(group.messages, [&](const Message& message, int channel) {
+    consume(steps, done(rank_, message.peer, message.slot, channel));
   });
   slots.settle(steps);
   steps.push_back({WordStep::Kind::kStore, running, kIdle});
@@ -129,7 +140,7 @@ Status MessageEngine::run(const Group& group) {
 std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const {
   Batch taken;
   for (const Message& message : group.messages) {
-    if (is_taken_directly(message)) {
+    if (is_taken_directly(message) || (message.is_met && !is_of_sender(message))) {
       taken.push_back(&message);
     }
   }
@@ -171,24 +182,45 @@ Status MessageEngine::take_aside(std::span<const Row> rows) {
 }
 
 template <typename Function>
+void MessageEngine::for_each_arrival(const Batch& batch, Function function) const {
+  for (const Message* const message : batch) {
+    if (message->is_met) {
+      function(*message, kMeetingChannel);
+    }
+  }
+  for_each_pull(batch, [&](const Message& message, const StrandProgram&, const Pull& pull) {
+    function(message, pull.channel);
+  });
+}
+
+template <typename Function>
 void MessageEngine::for_each_pull(const Batch& batch, Function function) const {
   for (const Message* const message : batch) {
-    const StrandProgram& strand = *direct_strand(*message);
-    for (const Pull& pull : std::get<StreamProgram>(strand.program).pulls) {
-      function(*message, strand, pull);
+    if (const StrandProgram* const strand = direct_strand(*message)) {
+      for (const Pull& pull : std::get<StreamProgram>(strand->program).pulls) {
+        function(*message, *strand, pull);
+      }
     }
   }
 }
 
 Status MessageEngine::take(const Row& row, void* stream, std::vector<WordStep>& steps) const {
   for (const Batch& batch : row.batches) {
-    for_each_pull(batch, [&](const Message& message, const StrandProgram&, const Pull& pull) {
-      consume(steps, ready(rank_, message.peer, message.slot, pull.channel));
+    for_each_arrival(batch, [&](const Message& message, int channel) {
+      consume(steps, ready(rank_, message.peer, message.slot, channel));
     });
     SENNIT_RETURN_IF_ERROR(go(steps, stream));
+    const Message& first = *batch.front();
+    Stopwatch* const watch = batch.size() == 1 ? first.watch : nullptr;
+    if (watch != nullptr) {
+      SENNIT_RETURN_IF_ERROR(watch->begin(stream));
+    }
     SENNIT_RETURN_IF_ERROR(copy(batch, stream));
-    for_each_pull(batch, [&](const Message& message, const StrandProgram&, const Pull& pull) {
-      steps.push_back(fill(done(message.peer, rank_, message.slot, pull.channel)));
+    if (watch != nullptr && is_taken_directly(first)) {
+      SENNIT_RETURN_IF_ERROR(watch->end(Stopwatch::kDirect, stream));
+    }
+    for_each_arrival(batch, [&](const Message& message, int channel) {
+      steps.push_back(fill(done(message.peer, rank_, message.slot, channel)));
     });
   }
   return {};
@@ -197,6 +229,16 @@ Status MessageEngine::take(const Row& row, void* stream, std::vector<WordStep>& 
 Status MessageEngine::go(std::vector<WordStep>& steps, void* stream) const {
   SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
   steps.clear();
+  return {};
+}
+
+// Of what the kernel has carried.
+Status MessageEngine::end_watches(std::span<const Message> messages, void* stream) {
+  for (const Message& message : messages) {
+    if (message.watch != nullptr && message.is_met) {
+      SENNIT_RETURN_IF_ERROR(message.watch->end(Stopwatch::kDirect, stream));
+    }
+  }
   return {};
 }
 

@@ -17,6 +17,10 @@
 // in one group (an all_to_all in sends and recvs), no group can end before all have begun: then all
 // that a rank takes is waited for at once, and taken in the order of a ring.
 //
+// Where a message has a stopwatch, its receiver says when both ends had begun and when each strand
+// ended. What kernels carry has no words of its own: such a message is `is_met`, which holds up
+// nothing but the end of both groups.
+//
 // It may be captured.
 #pragma once
 
@@ -74,9 +78,13 @@ class MessageEngine {
   // `steps`: what goes into the stream before, and what is left to go after.
   Status take(const Row& row, void* stream, std::vector<WordStep>& steps) const;
   Status copy(const Batch& batch, void* stream) const;
+  static Status end_watches(std::span<const Message> messages, void* stream);
   // Puts the steps into the stream and forgets them: a call of the driver costs microseconds, so
   // they are gathered until something else goes there.
   Status go(std::vector<WordStep>& steps, void* stream) const;
+  // The messages and channels whose words say that something is there to be taken.
+  template <typename Function>
+  void for_each_arrival(const Batch& batch, Function function) const;
   template <typename Function>
   void for_each_pull(const Batch& batch, Function function) const;
 

@@ -53,6 +53,7 @@ void MessageSlots::add(const Message& message, const StrandProgram& strand, int&
       part.from = place;
       part.to = message.output + at;
       lane_of(takes_, message.peer).parts.push_back(part);
+      lane_of(takes_, message.peer).watch = message.watch;
     });
   }
 }
@@ -118,6 +119,10 @@ Status MessageSlots::take(const Lane& lane, std::size_t n) {
   consume(steps, &filled[part.slot]);
   SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
   SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
+  // The part before is in another stream, but was copied before.
+  if (n + 1 == lane.parts.size() && lane.watch != nullptr) {
+    SENNIT_RETURN_IF_ERROR(lane.watch->end(Stopwatch::kHost, stream));
+  }
   return walk(context_.driver, {tell_taken(lane, n)}, stream);
 }
 

@@ -62,6 +62,7 @@ class MessageSlots {
   struct Lane {
     int peer = 0;
     std::vector<Part> parts{};
+    Stopwatch* watch = nullptr;  // of the last message
   };
 
   // The strand's parts, from slot `next` on, which then is that behind them.

@@ -306,6 +306,96 @@ TEST_F(SlotMessages, AreReplayed) {
   finish();
 }
 
+constexpr double kFromHost = 2;  // us a byte; 1 from a device
+
+void set_costs(FakeCuda& cuda) {
+  cuda.set_costs({.copy_us = [](bool is_from_host, std::size_t bytes) {
+    return static_cast<double>(bytes) * (is_from_host ? kFromHost : 1);
+  }});
+}
+
+TEST_F(SlotMessages, ArriveWithATimeForEachStrand) {
+  make(25, false);
+  set_costs(*rank(1).cuda);
+  Stopwatch watch(*rank(1).cuda);
+  ASSERT_TRUE(watch.open().ok());
+  watch.reset();
+  const Letter letter = write(0, 1, 4 * 51'200);
+  Message taken = end(letter, false);
+  taken.watch = &watch;
+  ASSERT_TRUE(rank(1).engine->run({.messages = {&taken, 1}, .stream = rank(1).stream}).ok());
+  EXPECT_EQ(watch.read().state, Stopwatch::Reading::State::kUnderWay) << "nothing was sent";
+  ASSERT_TRUE(post(0, {letter}).ok());
+  finish();
+  EXPECT_EQ(watch.read().state, Stopwatch::Reading::State::kDone);
+  EXPECT_EQ(watch.read().direct_us, 3 * 51'200);
+  EXPECT_EQ(watch.read().host_us, kFromHost * 51'200);
+}
+
+// In the order of a ring several are taken as one: none of them by itself.
+TEST_F(SlotMessages, HaveNoTimesWhereAllExchangeThem) {
+  make(25, false);
+  set_costs(*rank(1).cuda);
+  Stopwatch watch(*rank(1).cuda);
+  ASSERT_TRUE(watch.open().ok());
+  watch.reset();
+  const std::vector<Letter> letters = write_to_all();
+  std::vector<Message> messages;
+  for (const Letter& letter : letters) {
+    if (letter.from == 1 || letter.to == 1) {
+      messages.push_back(end(letter, letter.from == 1));
+      messages.back().group.partners = 0b111;
+      messages.back().watch = letter.to == 1 ? &watch : nullptr;
+    }
+  }
+  ASSERT_TRUE(post(0, letters, 0b111).ok());
+  ASSERT_TRUE(rank(1)
+                  .engine->run({.messages = messages, .partners = 0b111, .stream = rank(1).stream})
+                  .ok());
+  ASSERT_TRUE(post(2, letters, 0b111).ok());
+  finish();
+  EXPECT_EQ(watch.read().state, Stopwatch::Reading::State::kVoid);
+}
+
+// Kernels have three quarters of it: their time counts from when the sender has begun, which may be
+// later than the receiver's kernel.
+TEST_F(SlotMessages, ThatKernelsShareMeetToBeTimed) {
+  for (const int share : {0, 25}) {
+    make(25, false);
+    const Plan plan = plan_of(share, Protocol::kLl128, Engine::kSm);
+    roles_ = {take(compile_plan(plan, 0)), take(compile_plan(plan, 1))};
+    set_costs(*rank(1).cuda);
+    Stopwatch watch(*rank(1).cuda);
+    ASSERT_TRUE(watch.open().ok());
+    watch.reset();
+    const Letter letter = write(0, 1, 4 * 51'200);
+    Message taken = end(letter, false);
+    taken.watch = &watch;
+    taken.is_met = true;
+    const auto kernel = [&] {
+      return rank(1).cuda->copy_async(rank(1).in + letter.at,
+                                      rank(1).peers[0] + letter.at,
+                                      static_cast<std::size_t>(letter.bytes * (100 - share) / 100),
+                                      rank(1).stream);
+    };
+    ASSERT_TRUE(
+        rank(1)
+            .engine->run({.messages = {&taken, 1}, .launch = kernel, .stream = rank(1).stream})
+            .ok());
+    Message sent = end(letter, true);
+    sent.is_met = true;
+    const auto nothing = [] { return Status(); };
+    ASSERT_TRUE(
+        rank(0)
+            .engine->run({.messages = {&sent, 1}, .launch = nothing, .stream = rank(0).stream})
+            .ok());
+    finish();
+    EXPECT_EQ(watch.read().state, Stopwatch::Reading::State::kDone);
+    EXPECT_EQ(watch.read().direct_us, (100 - share) * 2048);
+    EXPECT_EQ(watch.read().host_us, kFromHost * share * 2048);
+  }
+}
+
 // A peer that never calls: the words end the wait.
 TEST_F(SlotMessages, WaitsEndWhenTheWordsAreReleased) {
 #ifdef __SANITIZE_THREAD__

@@ -112,6 +112,11 @@ def _refuse_shares_of_nothing(options: Mapping[str, Any]) -> None:
         return
     if options["paths"] not in (None, "nvlink,host"):
         raise click.UsageError("--share needs --paths nvlink,host")
+    if "dynamic" in options["share"]:
+        if options["mode"] != "stream":
+            raise click.UsageError("--share dynamic needs --mode stream: a graph keeps its share")
+        if set(options["collectives"]) != {"send_recv"}:
+            raise click.UsageError("--share dynamic is for send_recv")
     if len(options["share"]) > 1 and "shares" not in options["against"]:
         raise click.UsageError("several of --share are compared by --against shares")
 
@@ -195,7 +200,7 @@ def _yes_or_no(value: bool) -> str:
 
 def _words_of_paths(order: Mapping[str, Any]) -> dict[str, str | None]:
     """With --against shares they are tried beside Sennit's choice, else its calls wish for them."""
-    paths, share = order["paths"], ",".join(str(percent) for percent in order["share"])
+    paths, share = order["paths"], ",".join(order["share"])
     ways = _other_ways(order)
     if ways == ["shares"]:
         return {"--against": "shares", "--paths": paths, "--share": share or None}

@@ -33,15 +33,17 @@ def _parse_pair(ctx: click.Context, param: click.Parameter, value: str | None) -
     return [int(end) for end in ends]
 
 
-def _parse_shares(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+def _parse_shares(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
     if value is None:
         return ()
     shares = value.split(",")
-    if not all(share.isdigit() and 1 <= int(share) <= 100 for share in shares):
+    if not all(
+        share == "dynamic" or (share.isdigit() and 1 <= int(share) <= 100) for share in shares
+    ):
         raise click.BadParameter(
-            f"{value!r} is not percent from 1 to 100, like 6 or 4,8", ctx, param
+            f"{value!r} is not percent from 1 to 100, like 6 or 4,8, nor dynamic", ctx, param
         )
-    return tuple(int(share) for share in shares)
+    return tuple(share if share == "dynamic" else str(int(share)) for share in shares)
 
 
 def refuse_pair_beyond(ranks: int, pair: list[int] | None) -> None:
@@ -170,7 +172,8 @@ _OPTIONS = (
         "--share",
         callback=_parse_shares,
         metavar="N[,N]...",
-        help="GPUs: percent through host memory beside NVLink; several with --against shares.",
+        help="GPUs: percent through host memory beside NVLink, or dynamic, which follows the load; "
+        "several with --against shares.",
     ),
     click.option(
         "--sm-budget",

@@ -1,0 +1,360 @@
+// Sends and recvs whose shares through host memory follow the load.
+#include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/message_shares.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace sennit::tests {
+namespace {
+
+constexpr const char* kDynamic = "nvlink+host:dynamic";
+
+// What a byte costs on its way, in us: a copy over NVLink or out of host memory, and a kernel.
+struct ByteCosts {
+  double direct = 1;
+  double host = 1;
+};
+
+double cost_of_kernel(const void* parameters, double of_byte) {
+  const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
+  double us = 0;
+  for (int i = 0; i < pairs.begin[static_cast<std::size_t>(pairs.chains())]; ++i) {
+    const sm::PairMessage& message = pairs.messages[static_cast<std::size_t>(i)];
+    if (!message.is_send()) {
+      us += of_byte * static_cast<double>(message.call.arrive[0][0].length);
+    }
+  }
+  return us;
+}
+
+class FakeSharedMessages : public FakeMessagesWithRings {
+ protected:
+  void set_costs(const ByteCosts& costs) {
+    prepare_ = [costs](Rank& rank) {
+      rank.cuda->set_costs({.copy_us =
+                                [costs](bool is_from_host, std::size_t bytes) {
+                                  return static_cast<double>(bytes) *
+                                         (is_from_host ? costs.host : costs.direct);
+                                },
+                            .kernel_us =
+                                [costs](const void* parameters) {
+                                  return cost_of_kernel(parameters, costs.direct);
+                                }});
+    };
+  }
+
+  // Calls and ends them so often, all ranks together.
+  void repeat(const Rank& rank, const Calls& calls, int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(post(rank, calls).ok());
+      rank.finish();
+      meet();
+    }
+  }
+
+  // What messages put into slots, of a few, since one of them may be a trial.
+  struct Slots {
+    int least = 1'000'000;
+    int most = 0;
+  };
+  Slots slots_of(const Rank& rank, const Calls& calls, int direct_copies) {
+    Slots slots;
+    for (int i = 0; i < 4; ++i) {
+      const int used = (work_of(rank, calls).copies - direct_copies) / 2;
+      slots = {.least = std::min(slots.least, used), .most = std::max(slots.most, used)};
+      meet();
+    }
+    return slots;
+  }
+
+  // As the base that both paths share alike has, or its neighbours.
+  static void expect_half(int slots) {
+    constexpr int kHalf = static_cast<int>(kLarge / (64 * 1024) / 2);
+    EXPECT_LE(std::abs(slots - kHalf), 2) << slots << " of " << kHalf;
+  }
+};
+
+TEST(MessageShares, TakeATrialOnceAndNoShareThatThereIsNoPlanFor) {
+  constexpr std::int64_t kBytes = 1000;
+  constexpr std::size_t kClass = 10;
+  FakeCuda cuda({});
+  MessageShares shares(cuda);
+  const auto line = std::make_unique<MessageLine>();
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 6) << "no advice yet";
+  constexpr std::uint64_t kTrialOf40BesideBase8 = 1 | 2 | 8U << 8 | 40U << 16;
+  line->shares[kClass] = kTrialOf40BesideBase8 | std::uint64_t{1} << 32;
+  EXPECT_EQ(shares.next(*line, kBytes, 6, false), 8) << "it could not be measured";
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 40);
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 8);
+  line->shares[kClass] = kTrialOf40BesideBase8 | std::uint64_t{2} << 32;
+  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 40);
+  EXPECT_EQ(shares.next(*line, 2 * kBytes, 6, true), 6) << "of another size";
+  line->shares[kClass] = ~std::uint64_t{0};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(shares.next(*line, kBytes, 6, true), DynamicShare::kMost);
+  }
+}
+
+// The first message asks for the ring; then the sender takes what it begins with.
+TEST_F(FakeSharedMessages, BeginWithAShareAndBringTheRightBytes) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    const Calls calls = over(around(rank, out, in), kDynamic);
+    EXPECT_EQ(work_of(rank, calls).copies, 1 + 2 * 4) << "6 percent";
+    EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
+  });
+}
+
+TEST_F(FakeSharedMessages, TakeNothingThroughAHostThatIsSlow) {
+  set_costs({.direct = 1, .host = 100});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    const Calls calls = over(around(rank, out, in), kDynamic);
+    repeat(rank, calls, 20);
+    EXPECT_EQ(slots_of(rank, calls, 1).least, 0);
+    EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
+  });
+}
+
+TEST_F(FakeSharedMessages, TakeHalfThroughAHostThatIsAsFast) {
+  for (const char* const protocol : {"", "ll128"}) {
+    set_costs({.direct = 1, .host = 1});
+    run([&](Rank& rank) {
+      std::byte* const out = outgoing(rank, kRanks);
+      std::byte* const in = incoming(rank, kRanks);
+      introduce_paths(rank, out, in);
+      const Calls calls = over(around(rank, out, in), kDynamic, protocol);
+      repeat(rank, calls, 30);
+      const Slots slots = slots_of(rank, calls, *protocol == '\0' ? 1 : 0);
+      expect_half(slots.most);
+    });
+  }
+}
+
+// Both strands are measured where kernels have the rest, also of a message that they carry alone.
+TEST_F(FakeSharedMessages, TakeNothingThroughASlowHostBesideKernels) {
+  set_costs({.direct = 1, .host = 100});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    const Calls calls = over(around(rank, out, in), kDynamic, "ll128");
+    repeat(rank, calls, 20);
+    EXPECT_EQ(slots_of(rank, calls, 0).least, 0);
+    const int asked = rank.cuda->calls("elapsed_us");
+    repeat(rank, calls, 2);
+    EXPECT_GT(rank.cuda->calls("elapsed_us"), asked) << "measured without a share";
+  });
+}
+
+TEST_F(FakeSharedMessages, FollowTheLoadBothWaysAtOnce) {
+  set_costs({.direct = 1, .host = 1});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    const int partner = rank.rank ^ 1;
+    const Calls calls = over({send(rank, partner, out), recv(rank, partner, in)}, kDynamic);
+    repeat(rank, calls, 30);
+    expect_half(slots_of(rank, calls, 1).most);
+    EXPECT_TRUE(came_from(partner, in));
+  });
+}
+
+TEST_F(FakeSharedMessages, WishedForAtOneEndOrBothByCopyEnginesOrKernels) {
+  set_costs({.direct = 1, .host = 2});
+  for (const bool one_queue : {false, true}) {
+    cuda_options_.one_queue = one_queue;
+    run([&](Rank& rank) {
+      rank.cuda->run_kernels(fake_pairs_kernel);
+      constexpr std::int64_t kBytes = 200'001;
+      std::byte* const out = outgoing(rank) + 1;
+      std::byte* const in = incoming(rank) + 1;
+      for (const char* const protocol : {"direct_get", "ll", "slots", "direct_put"}) {
+        for (const auto& [there, here] : {std::pair(kDynamic, "nvlink+host:30"),
+                                          std::pair("nvlink+host:30", kDynamic),
+                                          std::pair(kDynamic, kDynamic)}) {
+          Calls calls = over({send(rank, next_of(rank, kRanks), out, kBytes)}, there, protocol);
+          calls.push_back(
+              over({recv(rank, previous_of(rank, kRanks), in, kBytes)}, here, protocol).front());
+          for (int round = 0; round < 20; ++round) {
+            std::memset(in, 0, kBytes);
+            ASSERT_TRUE(post(rank, calls).ok());
+            rank.finish();
+            ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kBytes, 1)))
+                << there << " and " << here << " by " << protocol << ", round " << round;
+            meet();
+          }
+        }
+      }
+    });
+  }
+}
+
+// They would measure each other.
+TEST_F(FakeSharedMessages, AreNotMeasuredInWindows) {
+  set_costs({.direct = 1, .host = 100});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    for (int round = 0; round < 10; ++round) {
+      std::memset(in, 0, static_cast<std::size_t>(kLarge * kRanks));
+      ASSERT_TRUE(post(rank, over(crossing(rank, out, in), kDynamic)).ok());
+      rank.finish();
+      check_crossed(rank, in);
+      meet();
+    }
+    EXPECT_EQ(rank.cuda->calls("elapsed_us"), 0);
+    EXPECT_EQ(rank.cuda->calls("create_timed_event"), 0);
+  });
+}
+
+// Where a receiver takes at once what its sender sends one after the other, too.
+TEST_F(FakeSharedMessages, AreNotMeasuredWhereOneEndHasSeveralInItsGroup) {
+  set_costs({.direct = 1, .host = 1});
+  run([&](Rank& rank) {
+    rank.cuda->run_kernels(fake_pairs_kernel);
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    for (const char* const protocol : {"direct_get", "ll"}) {
+      for (int round = 0; round < 3; ++round) {
+        std::memset(in, 0, 2 * kLarge);
+        Calls calls;
+        for (int i = 0; i < 2; ++i) {
+          if (rank.rank % 2 == 0) {
+            ASSERT_TRUE(
+                post(rank, over({send(rank, rank.rank + 1, out + i * kLarge)}, kDynamic, protocol))
+                    .ok());
+          } else {
+            calls.push_back(recv(rank, rank.rank - 1, in + i * kLarge));
+          }
+        }
+        if (!calls.empty()) {
+          ASSERT_TRUE(post(rank, over(calls, kDynamic, protocol)).ok());
+        }
+        rank.finish();
+        for (int i = 0; i < 2 && rank.rank % 2 == 1; ++i) {
+          ASSERT_TRUE(came_from(rank.rank - 1, in + i * kLarge, i)) << protocol;
+        }
+        meet();
+      }
+    }
+    EXPECT_EQ(rank.cuda->calls("elapsed_us"), 0);
+  });
+}
+
+TEST_F(FakeSharedMessages, AreCapturedAtTheirBaseAndNotMeasured) {
+  set_costs({.direct = 1, .host = 1});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    const Calls calls = over(around(rank, out, in), kDynamic);
+    repeat(rank, calls, 30);
+    const int asked = rank.cuda->calls("elapsed_us");
+    const int recorded = rank.cuda->calls("create_timed_event");
+    for (const char* const protocol : {"", "ll128"}) {
+      rank.cuda->begin_capture(rank.stream);
+      const int copied = rank.cuda->calls("copy_async");
+      ASSERT_TRUE(post(rank, over(calls, kDynamic, protocol)).ok());
+      expect_half((rank.cuda->calls("copy_async") - copied) / 2);
+      const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
+      for (int i = 0; i < 3; ++i) {
+        std::memset(in, 0, kLarge);
+        graph.launch(rank.stream);
+        rank.finish();
+        EXPECT_TRUE(*protocol != '\0' || came_from(previous_of(rank, kRanks), in));
+        meet();
+      }
+    }
+    EXPECT_EQ(rank.cuda->calls("elapsed_us"), asked);
+    EXPECT_EQ(rank.cuda->calls("create_timed_event"), recorded);
+  });
+}
+
+// A sender and a receiver that are ahead of the streams have more under way than there are
+// stopwatches.
+TEST_F(FakeSharedMessages, NeverWaitForAMeasurement) {
+  set_costs({.direct = 1, .host = 1});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    const Calls calls = over(around(rank, out, in), kDynamic);
+    const Gate gate(rank);
+    gate.close(rank.stream);
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(post(rank, calls).ok());
+    }
+    meet();
+    gate.open();
+    rank.finish();
+    EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
+    meet();
+    repeat(rank, calls, 30);
+    expect_half(slots_of(rank, calls, 1).most);
+  });
+}
+
+TEST_F(FakeSharedMessages, StayAtTheirShareWhereNoEventCanBeMade) {
+  set_costs({.direct = 1, .host = 100});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    rank.cuda->fail("create_timed_event", 2);
+    const Calls calls = over(around(rank, out, in), kDynamic);
+    repeat(rank, calls, 20);
+    EXPECT_EQ(slots_of(rank, calls, 1).most, 4);
+    EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
+    EXPECT_TRUE(rank.comm->failure().ok());
+  });
+}
+
+TEST_F(FakeSharedMessages, FollowTheLoadByTheSettingButCollectivesDoNot) {
+  options_.dynamic_share = true;
+  set_costs({.direct = 1, .host = 1});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    repeat(rank, around(rank, out, in), 30);
+    expect_half(slots_of(rank, around(rank, out, in), 1).most);
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    check_gathered(rank);
+    Operation wish = all_gather(rank);
+    wish.wishes.path = kDynamic;
+    EXPECT_EQ(rank.call(wish).code(), Code::kUnsupported);
+  });
+}
+
+TEST_F(FakeSharedMessages, GiveBackAllThatTheyTook) {
+  set_costs({.direct = 1, .host = 1});
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    repeat(rank, over(around(rank, out, in), kDynamic), 5);
+    EXPECT_GT(rank.cuda->calls("create_timed_event"), 0);
+    expect_nothing_left(rank, {out, in});
+  });
+}
+
+}  // namespace
+}  // namespace sennit::tests

@@ -1,0 +1,55 @@
+#include "exec/stream/stopwatch.hpp"
+
+#include <cstddef>
+#include <optional>
+
+namespace sennit::stream {
+
+Stopwatch::~Stopwatch() {
+  for (void* const event : {begin_, ends_[kDirect], ends_[kHost]}) {
+    if (event != nullptr) {
+      (void)driver_.destroy_event(event);
+    }
+  }
+}
+
+Status Stopwatch::open() {
+  for (void** const event : {&begin_, &ends_[kDirect], &ends_[kHost]}) {
+    SENNIT_ASSIGN_OR_RETURN(*event, driver_.create_timed_event());
+  }
+  return {};
+}
+
+Status Stopwatch::begin(void* stream) {
+  has_begun_ = true;
+  return driver_.record(begin_, stream);
+}
+
+Status Stopwatch::end(Strand strand, void* stream) {
+  has_ended_[strand] = true;
+  return driver_.record(ends_[strand], stream);
+}
+
+Stopwatch::Reading Stopwatch::read() const {
+  using State = Reading::State;
+  if (!has_begun_) {
+    return {.state = State::kVoid};
+  }
+  std::array<double, 2> us{};
+  for (std::size_t strand = 0; strand < us.size(); ++strand) {
+    if (!has_ended_[strand]) {
+      continue;
+    }
+    const Result<std::optional<double>> elapsed = driver_.elapsed_us(begin_, ends_[strand]);
+    if (!elapsed.ok() || (*elapsed && **elapsed <= 0)) {
+      return {.state = State::kVoid};
+    }
+    if (!*elapsed) {
+      return {.state = State::kUnderWay};
+    }
+    us[strand] = **elapsed;
+  }
+  return {.state = State::kDone, .direct_us = us[kDirect], .host_us = us[kHost]};
+}
+
+}  // namespace sennit::stream

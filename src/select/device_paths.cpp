@@ -1,0 +1,93 @@
+#include "select/device_paths.hpp"
+
+#include "select/packet_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace sennit {
+namespace {
+
+constexpr std::int64_t kMega = std::int64_t{1} << 20;
+constexpr int kWhole = 100;
+
+// The percent that went through host memory beside copies over NVLink at the best time, in a first
+// try on 2 and 4 H200s with all_gather of 256 MB a GPU; other rows of these collectives follow it
+// until they are measured (docs/multipath.md). The first row that fits. Those of messages, of 64
+// MB, 256 MB and 1 GB, say nothing yet.
+struct HostShare {
+  Collective collective;
+  int up_to_ranks;
+  std::int64_t from_bytes;  // of all ranks together
+  int percent;
+};
+constexpr std::array kHostShares = {
+    HostShare{Collective::kAllGather, 2, 128 * kMega, 8},
+    HostShare{Collective::kAllGather, 4, 128 * kMega, 6},
+    HostShare{Collective::kBroadcast, 2, 128 * kMega, 8},
+    HostShare{Collective::kSendRecv, 2, 2048 * kMega, 0},
+    HostShare{Collective::kSendRecv, 2, 512 * kMega, 0},
+    HostShare{Collective::kSendRecv, 2, 128 * kMega, 0},
+};
+constexpr std::string_view kNoHost =
+    "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
+    "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
+
+Result<int> parse_share(std::string_view path, std::string_view text) {
+  int share = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  return error == std::errc() && end == text.data() + text.size() && share >= 0 && share <= kWhole
+             ? Result<int>(share)
+             : fail(Code::kInvalidArgument,
+                    "path {}: a share is 0 to 100, in percent, or 'dynamic'",
+                    path);
+}
+
+}  // namespace
+
+int usual_host_share(Collective collective, int ranks, std::int64_t bytes) {
+  const auto row = std::ranges::find_if(kHostShares, [&](const HostShare& share) {
+    return share.collective == collective && ranks <= share.up_to_ranks &&
+           total_bytes(collective, ranks, bytes) >= share.from_bytes;
+  });
+  return row != kHostShares.end() && ranks > 1 ? row->percent : 0;
+}
+
+bool has_rings(const DeviceFacts& facts) { return facts.host_slots > 0 && facts.copy_engines; }
+
+Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
+  constexpr std::string_view kBoth = "nvlink+host";
+  const bool has_host = has_rings(facts) || !facts.nvlink;
+  DevicePaths paths{.nvlink = facts.nvlink,
+                    .host = has_host,
+                    .share = facts.host_share,
+                    .is_dynamic = facts.dynamic_share};
+  if (wish.empty()) {
+    return paths;
+  }
+  paths.nvlink = wish.starts_with("nvlink");
+  paths.host = wish != "nvlink";
+  paths.is_wish = true;
+  if (wish == kDynamicPaths) {
+    paths.share = -1;
+    paths.is_dynamic = true;
+  } else if (wish.starts_with(kBoth) && wish.substr(kBoth.size()).starts_with(':')) {
+    SENNIT_ASSIGN_OR_RETURN(paths.share, parse_share(wish, wish.substr(kBoth.size() + 1)));
+    paths.is_dynamic = false;
+  } else if (wish != "nvlink" && wish != "host" && wish != kBoth) {
+    return fail(Code::kUnsupported,
+                "GPU ranks have no path '{}'; there are: nvlink, host, nvlink+host, nvlink+host:8 "
+                "(percent through the host), nvlink+host:dynamic",
+                wish);
+  }
+  if (paths.host && !has_host) {
+    return fail(Code::kUnsupported, "{}", kNoHost);
+  }
+  if (paths.nvlink && !facts.nvlink) {
+    return fail(Code::kUnsupported, "path nvlink is not there: {}", facts.why_no_nvlink);
+  }
+  return paths;
+}
+
+}  // namespace sennit

@@ -1,0 +1,35 @@
+// The paths that a call of GPU ranks may use, and how it shares its message between the two: by its
+// wish, by the settings of the communicator, or by a table of what pays.
+#pragma once
+
+#include "select/device_choice.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace sennit {
+
+// The wish for a share that follows the load (select/dynamic_share.hpp).
+inline constexpr std::string_view kDynamicPaths = "nvlink+host:dynamic";
+// It begins with this where the table has none: near the best of large messages between two H200s
+// (docs/multipath.md).
+inline constexpr int kFirstDynamicShare = 6;
+
+struct DevicePaths {
+  bool nvlink = true;
+  bool host = false;
+  int share = -1;           // in percent, through host memory; negative: by the table
+  bool is_dynamic = false;  // of messages, which then begin with that
+  bool is_wish = false;     // of this call
+};
+
+// Copy engines can move data through host memory.
+bool has_rings(const DeviceFacts& facts);
+
+// What `wish` and `facts` allow; wishes that cannot be met are refused by name.
+Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts);
+
+// By the table, in percent.
+int usual_host_share(Collective collective, int ranks, std::int64_t bytes);
+
+}  // namespace sennit
