@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cuda_runtime.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -30,14 +29,14 @@ constexpr const char* kShared = "SENNIT_TESTED_SHARED";  // a descriptor, which 
 using DeathTime = std::atomic<double>;
 static_assert(DeathTime::is_always_lock_free);
 
+int number_in(const char* variable) {
+  return static_cast<int>(std::strtol(std::getenv(variable), nullptr, 10));
+}
+
 DeathTime& death_time() {
-  static auto* const shared = static_cast<DeathTime*>(::mmap(nullptr,
-                                                             sizeof(DeathTime),
-                                                             PROT_READ | PROT_WRITE,
-                                                             MAP_SHARED,
-                                                             std::atoi(std::getenv(kShared)),
-                                                             0));
-  return *shared;
+  static void* const kMemory =
+      ::mmap(nullptr, sizeof(DeathTime), PROT_READ | PROT_WRITE, MAP_SHARED, number_in(kShared), 0);
+  return *static_cast<DeathTime*>(kMemory);
 }
 
 std::string name_of_test() {
@@ -144,12 +143,11 @@ void GpuProcess::die() {
 double GpuProcess::died_at() { return death_time(); }
 
 void run_as_processes(const GpuJob& job, const std::function<void(GpuProcess&)>& body) {
-  const char* const rank = std::getenv(kRank);
-  if (rank == nullptr) {
+  if (std::getenv(kRank) == nullptr) {
     start_and_await(job);
     return;
   }
-  GpuProcess self(std::atoi(rank), job.ranks, std::getenv(kKey));
+  GpuProcess self(number_in(kRank), job.ranks, std::getenv(kKey));
   check_cuda(cudaSetDevice(self.rank()));
   body(self);
 }

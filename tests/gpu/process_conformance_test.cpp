@@ -6,7 +6,6 @@
 #include "gpu_processes.hpp"
 
 #include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,7 +57,7 @@ class Member {
   // before.
   void post_ring(const DeviceCase& c) {
     const auto count = static_cast<std::size_t>(c.count);
-    const float* const from = static_cast<const float*>(rank_.send());
+    const auto* const from = static_cast<const float*>(rank_.send());
     float* const to =
         static_cast<float*>(rank_.recv()) + static_cast<std::size_t>(previous()) * count;
     ASSERT_EQ(sennit_group_start(), SENNIT_OK);

@@ -220,7 +220,7 @@ TEST_F(ProcessFailures, CollectivesThatDifferAreNamedWithBothCalls) {
       EXPECT_EQ(caller.finish(), SENNIT_OK);
       const double begin = GpuProcess::now();
       (void)(self.rank() == 0 ? caller.all_gather(1000, nullptr) : caller.all_reduce(1000));
-      sennit_status_t status = caller.finish();
+      const sennit_status_t status = caller.finish();
       EXPECT_EQ(status, SENNIT_MISMATCH) << sennit_status_name(status);
       EXPECT_LT(GpuProcess::now() - begin, kTold);
       const std::string_view evidence = caller.error().evidence;
@@ -273,7 +273,7 @@ TEST_F(ProcessFailures, AnAbortByAnotherThreadEndsTheWaitsOfAllRanks) {
       EXPECT_EQ(caller.all_reduce(1000), SENNIT_OK) << sennit_last_error_message();
       EXPECT_EQ(caller.finish(), SENNIT_OK);
       std::jthread aborting;
-      double begin = GpuProcess::now();
+      const double begin = GpuProcess::now();
       if (self.rank() != self.ranks() - 1) {
         EXPECT_EQ(caller.all_reduce(1'000'000), SENNIT_OK) << sennit_last_error_message();
       }
