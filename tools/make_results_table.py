@@ -104,7 +104,8 @@ def first_and_second_modes(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Calls as nodes of graphs where there are such; what there also is of them in streams."""
     in_graphs = {(r["collective"], r["bytes"]) for r in rows if r["mode"] == "graph"}
-    firsts, seconds = [], []
+    firsts: list[dict[str, Any]] = []
+    seconds: list[dict[str, Any]] = []
     for row in rows:
         is_second = row["mode"] != "graph" and (row["collective"], row["bytes"]) in in_graphs
         (seconds if is_second else firsts).append(row)

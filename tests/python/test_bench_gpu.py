@@ -154,7 +154,7 @@ def test_bandwidths_are_those_of_nccl_tests() -> None:
 
 def test_floors_are_those_of_hops_and_of_bytes() -> None:
     line = {"ranks": 4, "bytes": 390_000, "collective": "broadcast"}
-    assert gpu_rows.floors_us(line) == (0.7, pytest.approx(1.0))
+    assert gpu_rows.floors_us(line) == pytest.approx((0.7, 1.0))
     assert gpu_rows.floors_us(line | {"collective": "all_reduce"})[1] == pytest.approx(1.5)
     assert gpu_rows.floors_us(line | {"collective": "all_gather"})[1] == pytest.approx(0.75)
     many = line | {"collective": "send_recv", "window": 64}
