@@ -431,10 +431,12 @@ std::vector<Row> rows_of(const Options& options) {
     }
     const std::string name = collective;
     const bool parts = name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
+    // Rounded up to whole elements, of each rank where it has a part.
+    const std::size_t pieces = parts ? static_cast<std::size_t>(options.ranks) : 1;
+    const std::size_t quantum = pieces * sizeof(float);
     for (const std::size_t bytes : options.sizes) {
-      const std::size_t elements = bytes / sizeof(float);
-      rows.push_back(
-          {name, bytes, parts ? elements / static_cast<std::size_t>(options.ranks) : elements});
+      const std::size_t count = (bytes + quantum - 1) / quantum;
+      rows.push_back({name, count * quantum, count});
     }
   }
   return rows;
@@ -462,6 +464,7 @@ int main(int argc, char** argv) {
     setenv("SENNIT_DEVICE_BLOCKS", std::to_string(2 * options.sm_budget).c_str(), 1);
     setenv("NCCL_MAX_CTAS", std::to_string(options.sm_budget).c_str(), 1);
   }
+  setenv("NCCL_NVLS_ENABLE", "0", 1);  // multicast, which ours does not use
   setenv("SENNIT_KEY", ("compare-" + std::to_string(getpid())).c_str(), 1);
   std::vector<pid_t> children;
   for (int rank = 0; rank < options.ranks; ++rank) {
