@@ -4,7 +4,7 @@
 // built with a weakness breaks one assumption on purpose and has to fail, or the tests would not
 // see it break (SENNIT_WEAKNESS, tests/CMakeLists.txt).
 //
-//   sennit_litmus [rounds]      exit status 0: all held; 1: one did not; 77: no GPU
+//   sennit_litmus [rounds]      exit status 0: all held; 1: one did not; 2: CUDA failed; 77: no GPU
 //
 // A writer and a reader are blocks of one warp, on two GPUs where there are two. The reader owns
 // two slots of a packet and tells the writer in a word when it has begun a round, as blocks of the

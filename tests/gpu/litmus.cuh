@@ -50,7 +50,7 @@ __device__ inline bool same(const Unit& a, const Unit& b) {
 inline void require(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
     std::printf("litmus: %s: %s\n", what, cudaGetErrorString(error));
-    std::exit(1);
+    std::exit(2);
   }
 }
 

@@ -123,7 +123,7 @@ void walk(const std::array<CUstreamBatchMemOpParams, kCount>& steps, cudaStream_
   std::array<CUstreamBatchMemOpParams, kCount> operations = steps;
   if (kBatch == nullptr || kBatch(stream, kCount, operations.data(), 0) != CUDA_SUCCESS) {
     std::printf("litmus: the driver refuses operations on words\n");
-    std::exit(1);
+    std::exit(2);
   }
 }
 
