@@ -6,10 +6,15 @@ python tools/make_results_table.py
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
+
+# The package itself needs its extension; this module needs nothing of it.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "frontends/python/sennit/cli"))
+import gpu_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -80,28 +85,40 @@ def size_name(size: int) -> str:
 
 
 def gpu_table(document: dict[str, Any], file: str) -> str:
-    """One machine: a line a size, a column a collective: our time, and the ratio.
-
-    Calls as nodes of graphs where the file has them; what it also has of them in streams comes
-    behind.
-    """
+    """One machine: a line a size, a column a collective: our time, its floor, and the ratio."""
     machine = document["machine"]
-    rows = document["rows"]
-    in_graphs = {(r["collective"], r["bytes"]) for r in rows if r["mode"] == "graph"}
-
-    def is_second(row: dict[str, Any]) -> bool:
-        return row["mode"] != "graph" and (row["collective"], row["bytes"]) in in_graphs
-
+    firsts, seconds = first_and_second_modes(document["rows"])
     text = (
         f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
         f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/{file})). Our us, and NCCL's time over ours:\n\n"
-    ) + ratios([row for row in rows if not is_second(row)])
-    seconds = [row for row in rows if is_second(row)]
-    return text + (f"\nThe same without graphs:\n\n{ratios(seconds)}" if seconds else "")
+        f"([file](../bench/results/{file})). Our us, of which the floor, and NCCL's time over "
+        "ours:\n\n"
+    ) + ratios(firsts, with_floors=True)
+    if seconds:
+        text += f"\nThe same without graphs:\n\n{ratios(seconds, with_floors=True)}"
+    return text
 
 
-def ratios(rows: list[dict[str, Any]]) -> str:
+def first_and_second_modes(
+    rows: list[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Calls as nodes of graphs where there are such; what there also is of them in streams."""
+    in_graphs = {(r["collective"], r["bytes"]) for r in rows if r["mode"] == "graph"}
+    firsts: list[dict[str, Any]] = []
+    seconds: list[dict[str, Any]] = []
+    for row in rows:
+        is_second = row["mode"] != "graph" and (row["collective"], row["bytes"]) in in_graphs
+        (seconds if is_second else firsts).append(row)
+    return firsts, seconds
+
+
+def time_and_ratio(row: dict[str, Any], *, with_floor: bool) -> str:
+    """'10.5, 4.0 (**1.62**)'."""
+    floor = f", {max(gpu_rows.floors_us(row)):.1f}" if with_floor else ""
+    return f"{row['time_us']['p50']:.1f}{floor} (**{row['ratio']:.2f}**)"
+
+
+def ratios(rows: list[dict[str, Any]], *, with_floors: bool = False) -> str:
     """A line a size, a column a collective: our time, and the ratio to the best rival's."""
     cells = {(row["collective"], row["bytes"]): row for row in rows}
     sizes = sorted({size for _, size in cells})
@@ -109,10 +126,7 @@ def ratios(rows: list[dict[str, Any]]) -> str:
     lines = ["| bytes | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for size in sizes:
         row = [cells.get((collective, size)) for collective in names]
-        texts = [
-            f"{cell['time_us']['p50']:.1f} (**{cell['ratio']:.2f}**)" if cell else ""
-            for cell in row
-        ]
+        texts = [time_and_ratio(cell, with_floor=with_floors) if cell else "" for cell in row]
         lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
     return "\n".join(lines) + "\n"
 

@@ -1,14 +1,16 @@
 """Puts the rows of sennit-compare into one result file and prints them as a table.
 
-    python3 bench/gpu/collect.py --out FILE ROWS.jsonl...
+    python3 bench/gpu/collect.py --out FILE [--tests LOG] [--litmus LOG] ROWS.jsonl...
 
-Times are medians in us; the ratio is that of the faster NCCL's time to ours.
+Files that are not there, since their part was not run, are left out. Times are medians in us; the
+ratio is that of the faster NCCL's time to ours.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from datetime import datetime, timezone
@@ -29,6 +31,13 @@ def answer(*command: str) -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return done.stdout.strip()
+
+
+def lines_of(file: Path | None) -> list[str]:
+    """None where there is no such file."""
+    if file is None or not file.exists():
+        return []
+    return file.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def machine() -> dict[str, Any]:
@@ -59,18 +68,42 @@ def share_times(measured: dict[str, Any]) -> str:
     )
 
 
+# A line of GoogleTest at the end of each test; of one with a parameter it may say which.
+OUTCOME = re.compile(r"^\[ +(OK|FAILED|SKIPPED) +\] ([^ ,]+).*\(\d+ ms\)$", re.MULTILINE)
+
+
+def test_counts(log: str) -> dict[str, Any]:
+    """How many tests there are of each outcome, which have failed, and whether all came to run.
+
+    Ranks that are processes write their own lines about the same tests.
+    """
+    found: dict[str, set[str]] = {"OK": set(), "FAILED": set(), "SKIPPED": set()}
+    for outcome, name in OUTCOME.findall(log):
+        found[outcome].add(name)
+    return {
+        "passed": len(found["OK"] - found["FAILED"]),
+        "failed": len(found["FAILED"]),
+        "skipped": len(found["SKIPPED"]),
+        "names_of_failed": sorted(found["FAILED"]),
+        "ended": "Global test environment tear-down" in log,
+    }
+
+
 def show(rows: list[dict[str, Any]]) -> None:
     """Prints a line a row."""
     print(
-        f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'nccl':>9}{'windows':>9}{'ratio':>7}"
-        f"{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
+        f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'floor':>9}{'SMs':>5}"
+        f"{'nccl':>9}{'windows':>9}{'ratio':>7}{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
     )
     for measured in rows:
-        nccl, windows = (rival["p50_us"] for rival in measured["rivals"])
+        rivals = {rival["name"]: f"{rival['p50_us']:.1f}" for rival in measured["rivals"]}
         wrong = f"  {measured['wrong']} WRONG" if measured["wrong"] else ""
         print(
             f"{measured['collective']:15}{measured['bytes']:>11} {measured['mode']:7}"
-            f"{measured['time_us']['p50']:>9.1f}{nccl:>9.1f}{windows:>9.1f}"
+            f"{measured['time_us']['p50']:>9.1f}"
+            f"{max(measured['floor_hops_us'], measured['floor_bytes_us']):>9.1f}"
+            f"{measured.get('sm_count', ''):>5}"
+            f"{rivals.get('nccl', ''):>9}{rivals.get('nccl windows', ''):>9}"
             f"{measured['ratio']:>7.2f}{engine_times(measured)}{wrong}"
             f"{share_times(measured)}"
         )
@@ -81,11 +114,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--nccl-version", default=None)
-    parser.add_argument("rows", type=Path, nargs="+")
+    parser.add_argument("--tests", type=Path, help="what the tests of GPU ranks have printed")
+    parser.add_argument("--litmus", type=Path, help="what the litmus programs have printed")
+    parser.add_argument("rows", type=Path, nargs="*")
     arguments = parser.parse_args()
-    lines = [line for file in arguments.rows for line in file.read_text().splitlines()]
+    lines = [line for file in arguments.rows for line in lines_of(file)]
     rows = [gpu_rows.row(json.loads(line)) for line in lines]
-    document = {
+    document: dict[str, Any] = {
         "schema": 1,
         "machine": machine(),
         "version": "0.1.0",
@@ -94,8 +129,14 @@ def main() -> None:
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "rows": rows,
     }
+    if tests := lines_of(arguments.tests):
+        document["tests"] = test_counts("\n".join(tests))
+        print(f"tests: {document['tests']}")
+    if litmus := lines_of(arguments.litmus):
+        document["litmus"] = litmus
     arguments.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    show(rows)
+    if rows:
+        show(rows)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
-// the calls. A row is printed as one JSON object a line. NCCL runs twice: as it comes, on memory of
+// the calls. A row is printed as one JSON object a line;
+// its sm_count is of the rank that takes most. NCCL runs twice: as it comes, on memory of
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
 // both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
@@ -16,7 +17,10 @@
 // a stream also messages whose share follows the load. With --sm-budget B kernels have B thread
 // blocks for each direction, Sennit's and NCCL's, and a message goes over NVLink by such kernels.
 #include "compare_options.hpp"
+#include "compare_shared.hpp"
 #include "compare_variants.hpp"
+#include "different_elements.hpp"
+#include "launched_blocks.hpp"
 #include "nccl.hpp"
 
 #include "sennit/sennit.h"
@@ -29,9 +33,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
-#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -45,9 +46,9 @@
 
 namespace {
 
-using sennit_bench::kMaxRanks;
 using sennit_bench::Options;
 using sennit_bench::Rivals;
+using sennit_bench::Shared;
 using sennit_bench::Variant;
 
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
@@ -84,26 +85,6 @@ void give_up(int /*signal*/) {
     std::_Exit(3);
   }
 }
-
-// What the processes share: a barrier, the times of one sample, and NCCL's id.
-struct Shared {
-  std::atomic<int> arrived{0};
-  std::atomic<int> round{0};
-  double us[kMaxRanks] = {};
-  std::uint64_t wrong[kMaxRanks] = {};
-  sennit_bench::NcclUniqueId id{};
-
-  void barrier(int ranks) {
-    const int now = round.load();
-    if (arrived.fetch_add(1) + 1 == ranks) {
-      arrived.store(0);
-      round.store(now + 1);
-      return;
-    }
-    while (round.load() == now) {
-    }
-  }
-};
 
 struct Row {
   std::string collective;
@@ -153,6 +134,7 @@ class Rank {
       contestants.push_back(prepare("nccl windows", windows, calls));
     }
     check(row, ours, windows);
+    count_blocks(ours);
     for (const Variant& variant : sennit_bench::variants_of(options_, row.collective, row.bytes)) {
       const Call engine = [this, &row, variant] { return sennit_call(row, plain_, variant); };
       contestants.push_back(prepare(variant.name, engine, calls));
@@ -298,16 +280,34 @@ class Rank {
       shared_.barrier(options_.ranks);
     }
     if (options_.mode == "graph") {
-      cudaGraph_t graph = nullptr;
-      require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-      for (int i = 0; i < calls; ++i) {
-        require(call(), name + " failed in a capture: " + sennit_last_error_message());
-      }
-      require(cudaStreamEndCapture(stream_, &graph), "capture");
+      cudaGraph_t const graph = captured(name, call, calls);
       require(cudaGraphInstantiate(&timed.graph, graph, 0), "instantiate");
       require(cudaGraphDestroy(graph), "graph");
     }
     return timed;
+  }
+
+  cudaGraph_t captured(const std::string& name, const Call& call, int calls) {
+    cudaGraph_t graph = nullptr;
+    require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < calls; ++i) {
+      require(call(), name + " failed in a capture: " + sennit_last_error_message());
+    }
+    require(cudaStreamEndCapture(stream_, &graph), "capture");
+    return graph;
+  }
+
+  // Of one of our calls, as CUDA is given it. It is run as well: what one rank captures, all do.
+  void count_blocks(const Call& ours) {
+    cudaGraph_t const graph = captured("sennit", ours, 1);
+    cudaGraphExec_t call = nullptr;
+    require(cudaGraphInstantiate(&call, graph, 0), "instantiate");
+    require(cudaGraphLaunch(call, stream_), "graph launch");
+    require(cudaStreamSynchronize(stream_), "graph launch");
+    shared_.sms[rank_] = sennit_bench::sms_of(graph, rank_);
+    require(cudaGraphExecDestroy(call), "graph");
+    require(cudaGraphDestroy(graph), "graph");
+    shared_.barrier(options_.ranks);
   }
 
   double time(const Timed& timed, int calls) {
@@ -354,25 +354,12 @@ class Rank {
     const std::size_t part = std::min(n, kComparedElements);
     // Sums of numbers below one, in different orders; what is only moved must be equal.
     const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter";
-    shared_.wrong[rank_] = count_different(0, part, sums) + count_different(n - part, part, sums);
-    shared_.barrier(options_.ranks);
-  }
-
-  std::uint64_t count_different(std::size_t begin, std::size_t count, bool sums) const {
-    std::vector<float> a(count);
-    std::vector<float> b(count);
-    const std::size_t bytes = count * sizeof(float);
-    require(cudaMemcpy(a.data(), registered_.recv + begin, bytes, cudaMemcpyDefault), "copy");
-    require(cudaMemcpy(b.data(), plain_.recv + begin, bytes, cudaMemcpyDefault), "copy");
-    std::uint64_t different = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      // As bits: what nobody wrote is no number, and equal.
-      const bool same =
-          sums ? std::fabs(a[i] - b[i]) <= 1e-5F
-               : std::bit_cast<std::uint32_t>(a[i]) == std::bit_cast<std::uint32_t>(b[i]);
-      different += same ? 0 : 1;
+    shared_.wrong[rank_] = 0;
+    for (const std::size_t begin : {std::size_t{0}, n - part}) {
+      shared_.wrong[rank_] +=
+          sennit_bench::count_different(registered_.recv + begin, plain_.recv + begin, part, sums);
     }
-    return different;
+    shared_.barrier(options_.ranks);
   }
 
   void print(const Row& row, std::vector<Timed>& contestants, int calls) const {
@@ -401,7 +388,8 @@ class Rank {
               {"time_us", times},
               {"wrong", options_.check ? Json(wrong) : Json(nullptr)},
               {"rival_us", rival},
-              {"ratio", rival / p50[0]}};
+              {"ratio", rival / p50[0]},
+              {"sm_count", *std::max_element(shared_.sms, shared_.sms + options_.ranks)}};
     if (row.collective == "send_recv" && (options_.pair_from >= 0 || options_.window > 1)) {
       line["pair"] = {options_.pair_from, options_.pair_to};
       line["bidirectional"] = options_.bidirectional;
@@ -450,10 +438,12 @@ std::vector<Row> rows_of(const Options& options) {
     }
     const std::string name = collective;
     const bool parts = name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
+    // Rounded up to whole elements, of each rank where it has a part.
+    const std::size_t pieces = parts ? static_cast<std::size_t>(options.ranks) : 1;
+    const std::size_t quantum = pieces * sizeof(float);
     for (const std::size_t bytes : options.sizes) {
-      const std::size_t elements = bytes / sizeof(float);
-      rows.push_back(
-          {name, bytes, parts ? elements / static_cast<std::size_t>(options.ranks) : elements});
+      const std::size_t count = (bytes + quantum - 1) / quantum;
+      rows.push_back({name, count * quantum, count});
     }
   }
   return rows;
@@ -481,6 +471,7 @@ int main(int argc, char** argv) {
     setenv("SENNIT_DEVICE_BLOCKS", std::to_string(2 * options.sm_budget).c_str(), 1);
     setenv("NCCL_MAX_CTAS", std::to_string(options.sm_budget).c_str(), 1);
   }
+  setenv("NCCL_NVLS_ENABLE", "0", 1);  // multicast, which ours does not use
   setenv("SENNIT_KEY", ("compare-" + std::to_string(getpid())).c_str(), 1);
   std::vector<pid_t> children;
   for (int rank = 0; rank < options.ranks; ++rank) {

@@ -3,6 +3,7 @@
 
 #include "companion.hpp"
 #include "group.hpp"
+#include "shares.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -87,6 +88,9 @@ ncclResult_t await_users(ncclComm_t comm, const char* what_was_done) {
 ncclResult_t hand_out(std::unique_ptr<ncclComm> made, sennit_status_t status, ncclComm_t* result) {
   const bool exists = status == SENNIT_OK || status == SENNIT_IN_PROGRESS;
   *result = exists && made->comm != nullptr ? made.release() : nullptr;
+  if (*result != nullptr) {
+    begin_share(*result);
+  }
   return result_of(status);
 }
 
@@ -203,6 +207,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
       sennit_comm_init_all(made.data(), count, is_host() ? nullptr : numbers.data(), &config);
   for (std::size_t i = 0; i < size && status == SENNIT_OK; ++i) {
     comms[i] = new ncclComm{.comm = made[i]};
+    begin_share(comms[i]);
   }
   return result_of(status);
 }
@@ -256,7 +261,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   sennit_status_t state = SENNIT_OK;
   const bool failed = sennit_comm_async_error(comm->comm, &state) != SENNIT_OK ||
                       (state != SENNIT_OK && state != SENNIT_IN_PROGRESS);
-  say_what_ran(comm);
+  end_share(comm);
   end_companion(comm, failed);
   sennit_comm_destroy(comm->self);
   const sennit_status_t status = sennit_comm_destroy(comm->comm);

@@ -204,13 +204,6 @@ void say_what_is_ours() {
   });
 }
 
-void say_what_ran(ncclComm_t comm) {
-  const std::string line = "a communicator ends: " + std::to_string(comm->calls) + " calls of " +
-                           std::to_string(comm->bytes) + " bytes ran on Sennit, " +
-                           std::to_string(comm->passed_on) + " were passed on";
-  sennit_tool_log("nccl", line.c_str());
-}
-
 ncclResult_t answer_of(const char* name, ncclResult_t result, ncclComm_t theirs) {
   if (result == ncclSuccess || result == ncclInProgress) {
     return result;

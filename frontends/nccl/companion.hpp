@@ -15,9 +15,6 @@ namespace sennit_nccl {
 // Says at INFO, once a process, what runs on Sennit and where the rest goes.
 void say_what_is_ours();
 
-// Says at INFO what ran on a communicator and what on its companion: bench/gpu adds it up.
-void say_what_ran(ncclComm_t comm);
-
 // Makes the companion of a communicator if all ranks offer the same NCCL. Called by all ranks, in
 // one order; all get the same answer. Success says that it is known whether there is one.
 ncclResult_t seek_companion(ncclComm_t comm, bool offers);

@@ -1,41 +1,27 @@
 // Litmus tests: what the kernels of exec/sm rely on between GPUs, a million times each, with random
-// delays. A program that was built with a weakness breaks one assumption on purpose and has to
-// fail, or the tests would not see it break (SENNIT_WEAKNESS, tests/CMakeLists.txt).
+// delays: packets here, over NVLink and through host memory; messages of whole blocks in
+// litmus_blocks.cu; messages that copy engines take part in in litmus_copies.cu. A program that was
+// built with a weakness breaks one assumption on purpose and has to fail, or the tests would not
+// see it break (SENNIT_WEAKNESS, tests/CMakeLists.txt).
 //
-//   sennit_litmus [rounds]      exit status 0: all held; 1: one did not; 77: no GPU
+//   sennit_litmus [rounds]      exit status 0: all held; 1: one did not; 2: CUDA failed; 77: no GPU
 //
 // A writer and a reader are blocks of one warp, on two GPUs where there are two. The reader owns
 // two slots of a packet and tells the writer in a word when it has begun a round, as blocks of the
 // direct kernel do (docs/decisions/0014-rounds-and-packets.md).
-#include "exec/sm/warp.cuh"
+#include "litmus.cuh"
 
-#include <cuda_runtime.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
-
+using namespace sennit::litmus;
 using namespace sennit::sm;
 using sennit::Unit;
-
-enum class Weakness {
-  kNone,
-  kFlagFirst,  // flags are written before the data beside them
-  kNoWait,     // slots are written whether or not they were read
-  kShortFlag,  // flags have 8 bits of the round
-  kEarlyWord,  // the reader says that it has begun the next round before it has read this one
-};
-constexpr Weakness kWeakness = SENNIT_WEAKNESS;
-
-// Polls before a test counts as stuck: a second or two.
-constexpr long long kPatienceOfTest = 1LL << 21;
 
 struct Test {
   const char* name;
   std::uint64_t first_round;
   std::uint64_t age;  // of what lies in the slots at first, in rounds; 0: zeros
-  int slow;           // who takes its time: 0 both, 1 the writer, 2 the reader
-  int share;          // one in so many of the rounds
+  Slow slow;
+  int share;     // one in so many of the rounds
+  bool on_host;  // slots and words
 };
 
 struct Setup {
@@ -44,27 +30,9 @@ struct Setup {
   int readers;
   std::uint64_t first_round;
   int rounds;
-  int slow;
-  unsigned* errors;  // stale data, stuck writers, stuck readers
+  Slow slow;
+  Errors* errors;
 };
-
-__device__ void take_time(std::uint64_t round, int salt) {
-  unsigned x = static_cast<unsigned>(round) * 2654435761u + static_cast<unsigned>(salt) * 40503u;
-  x ^= x >> 15;
-  if ((x & 7u) == 0) {
-    __nanosleep(x >> 21);
-  }
-}
-
-__device__ Unit content(std::uint64_t round, int lane, int unit) {
-  const auto value =
-      static_cast<std::uint32_t>(round * 131 + (round >> 32) * 7919 + lane * 7 + unit);
-  return {value, ~value, value ^ 0x5a5a5a5au, value + 1};
-}
-
-__device__ bool same(const Unit& a, const Unit& b) {
-  return a.x == b.x && a.y == b.y && a.z == b.z && a.w == b.w;
-}
 
 __device__ Flag flag_for(std::uint64_t round) {
   return flag_of(kWeakness == Weakness::kShortFlag ? (round & 0xffu) : round, 0x12345u);
@@ -109,7 +77,7 @@ __device__ void write_rounds(const Setup& s) {
   const int lane = static_cast<int>(threadIdx.x);
   for (int i = 0; i < s.rounds; ++i) {
     const std::uint64_t round = s.first_round + static_cast<std::uint64_t>(i);
-    if (s.slow != 2) {
+    if (s.slow != kReader) {
       take_time(round, 1);
     }
     for (int reader = 0; reader < s.readers; ++reader) {
@@ -118,7 +86,7 @@ __device__ void write_rounds(const Setup& s) {
       while (kWeakness != Weakness::kNoWait && i >= 2 &&
              load_acquire_system(s.words[reader]) < round - 1) {
         if (++polls > kPatienceOfTest) {
-          atomicAdd(&s.errors[1], 1u);
+          atomicAdd(&s.errors->stuck_writers, 1u);
           return;
         }
       }
@@ -136,7 +104,7 @@ __device__ void read_rounds(const Setup& s, int reader) {
       // Release: the reads of the round before come first. Partner: write_rounds.
       store_release_system(s.words[reader], kWeakness == Weakness::kEarlyWord ? round + 1 : round);
     }
-    if (s.slow != 1) {
+    if (s.slow != kWriter) {
       take_time(round, 2 + reader);
     }
     const std::byte* const slot = slot_of(s.slots[reader], round);
@@ -153,14 +121,14 @@ __device__ void read_rounds(const Setup& s, int reader) {
       }
     } while (!__all_sync(~0u, is_said && P::is_here(raw, lane, flag_for(round))));
     if (__any_sync(~0u, polls > kPatienceOfTest)) {
-      atomicAdd(&s.errors[2], 1u);
+      atomicAdd(&s.errors->stuck_readers, 1u);
       return;
     }
     Unit units[P::kUnits];
     P::units(raw, lane, units);
     for (int j = 0; j < P::kUnits; ++j) {
       if (P::unit_index(lane, j) >= 0 && !same(units[j], content(round, lane, j))) {
-        atomicAdd(&s.errors[0], 1u);
+        atomicAdd(&s.errors->stale, 1u);
       }
     }
     __syncwarp();
@@ -186,18 +154,7 @@ __global__ void reader(Setup s, int index) {
 
 namespace {
 
-void require(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) {
-    std::printf("litmus: %s: %s\n", what, cudaGetErrorString(error));
-    std::exit(1);
-  }
-}
-
-struct Gpu {
-  int device = 0;
-  cudaStream_t stream = nullptr;
-  std::byte* memory = nullptr;  // two packets and words of flags, then a page of words
-};
+constexpr std::size_t kSideBytes = 8192;  // of each side: two packets and words of flags, or words
 
 // The writer on the first, readers on the next ones, as far as there are GPUs.
 std::vector<Gpu> open_gpus() {
@@ -216,34 +173,34 @@ std::vector<Gpu> open_gpus() {
     }
     (void)cudaGetLastError();
     require(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking), "stream");
-    require(cudaMalloc(&gpu.memory, 8192), "memory");
   }
   return gpus;
 }
 
+// Of the writer and the readers, in their order.
 template <class P>
-bool run(const Test& test, int readers, int rounds, std::vector<Gpu>& gpus, const char* packets) {
-  unsigned* errors = nullptr;
-  require(cudaHostAlloc(&errors, 64, cudaHostAllocMapped | cudaHostAllocPortable), "errors");
-  errors[0] = errors[1] = errors[2] = 0;
-  Setup setup{.readers = readers,
-              .first_round = test.first_round,
-              .rounds = rounds,
-              .slow = test.slow,
-              .errors = errors};
-  for (int i = 0; i < 3; ++i) {
-    require(cudaSetDevice(gpus[static_cast<std::size_t>(i)].device), "device");
-    std::byte* const memory = gpus[static_cast<std::size_t>(i)].memory;
-    require(cudaMemset(memory, 0, 8192), "memory");
+std::vector<std::byte*> allocate_sides(const Test& test, const std::vector<Gpu>& gpus) {
+  std::vector<std::byte*> sides;
+  for (const Gpu& gpu : gpus) {
+    require(cudaSetDevice(gpu.device), "device");
+    std::byte* memory = nullptr;
+    if (test.on_host) {
+      memory = allocate_on_host(kSideBytes);
+    } else {
+      require(cudaMalloc(&memory, kSideBytes), "memory");
+      require(cudaMemset(memory, 0, kSideBytes), "memory");
+    }
     if (test.age != 0) {
       fill_slots<P><<<1, 32>>>(memory, test.first_round - test.age);
     }
     require(cudaDeviceSynchronize(), "memory");
+    sides.push_back(memory);
   }
-  for (int i = 0; i < readers; ++i) {
-    setup.slots[i] = gpus[static_cast<std::size_t>(i) + 1].memory;
-    setup.words[i] = reinterpret_cast<std::uint64_t*>(gpus[0].memory + 4096) + i * 16;
-  }
+  return sides;
+}
+
+template <class P>
+void launch(const Setup& setup, const std::vector<Gpu>& gpus) {
   // Loaded before anything runs that waits.
   cudaFuncAttributes attributes;
   for (const Gpu& gpu : gpus) {
@@ -252,7 +209,7 @@ bool run(const Test& test, int readers, int rounds, std::vector<Gpu>& gpus, cons
     require(cudaFuncGetAttributes(&attributes, reader<P>), "loading");
   }
   // Readers first: what lies in their slots from before must not pass for what is to come.
-  for (int i = 0; i < readers; ++i) {
+  for (int i = 0; i < setup.readers; ++i) {
     const Gpu& gpu = gpus[static_cast<std::size_t>(i) + 1];
     require(cudaSetDevice(gpu.device), "device");
     reader<P><<<1, 32, 0, gpu.stream>>>(setup, i);
@@ -263,42 +220,78 @@ bool run(const Test& test, int readers, int rounds, std::vector<Gpu>& gpus, cons
     require(cudaSetDevice(gpu.device), "device");
     require(cudaStreamSynchronize(gpu.stream), "running");
   }
-  const bool good = errors[0] + errors[1] + errors[2] == 0;
-  std::printf("%-22s %-6s %d reader(s), %d rounds: %s (%u stale, %u + %u stuck)\n",
-              test.name,
-              packets,
-              readers,
-              rounds,
-              good ? "held" : "BROKEN",
-              errors[0],
-              errors[1],
-              errors[2]);
-  require(cudaFreeHost(errors), "errors");
+}
+
+template <class P>
+bool run(
+    const Test& test, int readers, int rounds, const std::vector<Gpu>& gpus, const char* packets) {
+  auto* const errors = reinterpret_cast<Errors*>(allocate_on_host(sizeof(Errors)));
+  const std::vector<std::byte*> sides = allocate_sides<P>(test, gpus);
+  Setup setup{.readers = readers,
+              .first_round = test.first_round,
+              .rounds = rounds,
+              .slow = test.slow,
+              .errors = errors};
+  for (int i = 0; i < readers; ++i) {
+    setup.slots[i] = sides[static_cast<std::size_t>(i) + 1];
+    setup.words[i] = reinterpret_cast<std::uint64_t*>(sides[0]) + i * kWordsApart;
+  }
+  launch<P>(setup, gpus);
+  char of[64];
+  std::snprintf(
+      of, sizeof of, "%s%s, %d reader(s)", packets, test.on_host ? ", host" : "", readers);
+  const bool good = report(test.name, of, rounds, *errors);
+  for (std::byte* const side : sides) {
+    require(test.on_host ? cudaFreeHost(side) : cudaFree(side), "memory");
+  }
+  require(cudaFreeHost(errors), "memory");
+  return good;
+}
+
+// Ll128 needs stores of whole lines, which host memory does not promise.
+bool packets_hold(const std::vector<Gpu>& gpus, int rounds) {
+  const Test tests[] = {
+      {"message passing", 1, 0, kWriter, 1, false},
+      {"slot reuse", 1, 0, kReader, 1, false},
+      {"of 2^8 rounds ago", 1000, 256, kWriter, 1000, false},
+      {"of 2^32 rounds ago", (1ULL << 32) + 1000, 1ULL << 32, kWriter, 1000, false},
+      {"of 2^43 rounds ago", (1ULL << 43) + 1000, 1ULL << 43, kWriter, 1000, false},
+      {"message passing", 1, 0, kWriter, 1, true},
+      {"slot reuse", 1, 0, kReader, 1, true}};
+  bool good = true;
+  for (const Test& test : tests) {
+    // Through host memory a round takes microseconds, and two readers are one reader twice.
+    for (int readers = test.on_host ? 2 : 1; readers <= 2; ++readers) {
+      // A weakened program has shown what it was built to show once a test is broken.
+      if (kWeakness != Weakness::kNone && !good) {
+        return false;
+      }
+      const int some = rounds / test.share;
+      good = run<Ll>(test, readers, some, gpus, "ll") && good;
+      good = (test.on_host || run<Ll128>(test, readers, some, gpus, "ll128")) && good;
+      good = run<Slots>(test, readers, some, gpus, "slots") && good;
+    }
+  }
   return good;
 }
 
 }  // namespace
 
+// A program with weakened words runs where that can show: with messages of whole blocks.
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 1'000'000;
-  std::vector<Gpu> gpus = open_gpus();
-  const Test tests[] = {{"message passing", 1, 0, 1, 1},
-                        {"slot reuse", 1, 0, 2, 1},
-                        {"of 2^8 rounds ago", 1000, 256, 1, 1000},
-                        {"of 2^32 rounds ago", (1ULL << 32) + 1000, 1ULL << 32, 1, 1000},
-                        {"of 2^43 rounds ago", (1ULL << 43) + 1000, 1ULL << 43, 1, 1000}};
+  constexpr bool kWeakensWords =
+      kWeakness == Weakness::kRelaxedStore || kWeakness == Weakness::kRelaxedLoad;
+  const std::vector<Gpu> gpus = open_gpus();
   bool good = true;
-  for (const Test& test : tests) {
-    // A weakened program has shown what it was built to show once a test is broken.
-    for (const int readers : {1, 2}) {
-      if (kWeakness != Weakness::kNone && !good) {
-        return 1;
-      }
-      const int some = rounds / test.share;
-      good = run<Ll>(test, readers, some, gpus, "ll") && good;
-      good = run<Ll128>(test, readers, some, gpus, "ll128") && good;
-      good = run<Slots>(test, readers, some, gpus, "slots") && good;
-    }
+  if constexpr (!kWeakensWords) {
+    good = packets_hold(gpus, rounds);
+  }
+  if constexpr (kWeakensWords || kWeakness == Weakness::kNone) {
+    good = blocks_hold(gpus, rounds) && good;
+  }
+  if constexpr (kWeakness == Weakness::kNone) {
+    good = copies_hold(gpus, rounds) && good;
   }
   return good ? 0 : 1;
 }

@@ -1,17 +1,10 @@
 // Sends and recvs that kernels store straight in the receiver's buffer: between threads, which
 // reach each other's memory from the first message on, and between processes, which map it first.
 #include "device_ranks.hpp"
+#include "gpu_processes.hpp"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <memory>
-#include <string>
 #include <vector>
-
-extern char** environ;
 
 namespace sennit::tests {
 namespace {
@@ -267,69 +260,19 @@ TEST_F(MessagePuts, ASenderThatNeverCallsIsNamedAtTheDeadline) {
   waits.check({});  // nothing has come
 }
 
-// The same of processes: this program starts itself once for each rank.
-constexpr const char* kRank = "SENNIT_TESTED_RANK";
-
-std::vector<std::string> environment_of(int rank, int ranks) {
-  std::vector<std::string> all;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    all.emplace_back(*variable);
-  }
-  all.push_back(std::string(kRank) + "=" + std::to_string(rank));
-  all.push_back("SENNIT_RANK=" + std::to_string(rank));
-  all.push_back("SENNIT_SIZE=" + std::to_string(ranks));
-  all.push_back("SENNIT_KEY=message-puts-" + std::to_string(getpid()));
-  return all;
-}
-
-pid_t start(int rank, int ranks) {
-  std::vector<std::string> environment = environment_of(rank, ranks);
-  std::vector<char*> variables;
-  for (std::string& variable : environment) {
-    variables.push_back(variable.data());
-  }
-  variables.push_back(nullptr);
-  std::string program = "/proc/self/exe";
-  std::string filter = "--gtest_filter=MessagePutProcesses.PassAll";
-  std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
-  pid_t pid = -1;
-  EXPECT_EQ(
-      posix_spawn(&pid, program.c_str(), nullptr, nullptr, arguments.data(), variables.data()), 0);
-  return pid;
-}
-
-void run_rank(int rank) {
-  check_cuda(cudaSetDevice(rank));
-  sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
-  config.device = "cuda";
-  sennit_comm_t comm = nullptr;
-  ASSERT_EQ(sennit_comm_init_env(&comm, &config), SENNIT_OK) << sennit_last_error_message();
-  Ring ring;
-  ring.push_back(std::make_unique<RingRank>(comm, rank, std::min(device_count(), 4)));
-  pass_at_any_alignment(ring);
-  pass_often_without_waiting(ring);
-  pass_into_other_memory(ring);
-  replay(ring);
-}
-
+// The same of processes.
 TEST(MessagePutProcesses, PassAll) {
-  if (const char* const rank = std::getenv(kRank); rank != nullptr) {
-    run_rank(std::atoi(rank));
-    return;
-  }
   if (device_count() < 2) {
     GTEST_SKIP() << "gpu2: needs two GPUs";
   }
-  const int ranks = std::min(device_count(), 4);
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    processes.push_back(start(rank, ranks));
-  }
-  for (const pid_t process : processes) {
-    int status = 0;
-    EXPECT_EQ(waitpid(process, &status, 0), process);
-    EXPECT_EQ(status, 0);
-  }
+  run_as_processes({.ranks = gpu_ranks()}, [](GpuProcess& self) {
+    Ring ring;
+    ring.push_back(std::make_unique<RingRank>(self.join("puts"), self.rank(), self.ranks()));
+    pass_at_any_alignment(ring);
+    pass_often_without_waiting(ring);
+    pass_into_other_memory(ring);
+    replay(ring);
+  });
 }
 
 }  // namespace

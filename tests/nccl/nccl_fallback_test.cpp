@@ -103,6 +103,20 @@ TEST_F(NcclFallback, MemoryThatItAllocatesItFrees) {
   });
 }
 
+// As many programs do, which their libraries end.
+TEST_F(NcclFallback, WhatRanIsSaidOfCommunicatorsThatNobodyDestroys) {
+  in_child(
+      {{"SENNIT_DEBUG", "INFO"}, {"SENNIT_DEBUG_SUBSYS", "nccl"}},
+      [] {
+        ncclUniqueId id;
+        ncclComm_t comm = nullptr;
+        ASSERT_DONE(ncclGetUniqueId(&id));
+        ASSERT_DONE(ncclCommInitRank(&comm, 1, id, 0));
+        expect_all_reduce(comm, 1);
+      },
+      "when the program ends: 1 calls of [0-9]+ bytes ran on Sennit, 0 were passed on");
+}
+
 TEST_F(NcclFallback, IsNotOpenedWhereNothingNeedsIt) {
   in_child({{kLibrary, SENNIT_FAKE_NCCL}}, [] {
     run_ranks(2, [](int /*rank*/, ncclComm_t comm) { expect_all_reduce(comm, 2); });

@@ -18,13 +18,15 @@ from typing import Any
 
 import pytest
 import sennit
+from rich.console import Console
 from sennit.cli import bench_gpu, compare_program, gpu_rows, run
 from sennit.cli.failure import Failure
+from sennit.cli.gpu_table import GpuTable
 
 RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 FOUR_GPUS = RESULTS / "2026-11-21-h200x4-gpu-slots.json"
 PAIRS = RESULTS / "2026-11-21-h200x2-pair-shares.json"
-NEW_COLUMNS = {"algbw_GBps", "busbw_GBps"}
+NEW_COLUMNS = {"algbw_GBps", "busbw_GBps", "floor_hops_us", "floor_bytes_us"}
 # Notes what it was told, and prints the rows of the collective and the sizes that were asked for.
 PROGRAM = f"""#!{sys.executable}
 import json, sys
@@ -150,6 +152,22 @@ def test_bandwidths_are_those_of_nccl_tests() -> None:
         assert window["algbw_GBps"] == pytest.approx(256.0)
 
 
+def test_floors_are_those_of_hops_and_of_bytes() -> None:
+    line = {"ranks": 4, "bytes": 390_000, "collective": "broadcast"}
+    assert gpu_rows.floors_us(line) == pytest.approx((0.7, 1.0))
+    assert gpu_rows.floors_us(line | {"collective": "all_reduce"})[1] == pytest.approx(1.5)
+    assert gpu_rows.floors_us(line | {"collective": "all_gather"})[1] == pytest.approx(0.75)
+    many = line | {"collective": "send_recv", "window": 64}
+    assert gpu_rows.floors_us(many)[1] == pytest.approx(64.0)
+
+
+def test_a_row_and_its_line_say_how_many_sms_it_takes() -> None:
+    row = gpu_rows.row(printed(rows_of(FOUR_GPUS)[0]) | {"sm_count": 16})
+    assert row["sm_count"] == 16
+    cells = GpuTable(Console(), "2.28.9").cells(row)
+    assert cells[[name for name, *_ in GpuTable.columns].index("SMs")] == "16"
+
+
 def test_a_benchmark_is_the_rows_of_the_program(
     program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,9 +187,9 @@ def test_a_benchmark_is_the_rows_of_the_program(
     title, columns, units, first, ways, *_ = answer.out.splitlines()
     assert title == ("all_reduce, 4 GPUs, graph, 20 samples after 5, checked against NCCL 2.28.9")
     assert columns.split()[-4:] == ["nccl", "windows", "ratio", "#wrong"]
-    assert units.split().count("us") == 5
+    assert units.split().count("us") == 6
     assert first.split() == [
-        *("1048576", "float32", "sum", "10.32", "10.47", "10.63"),
+        *("1048576", "float32", "sum", "10.32", "10.47", "10.63", "4.03", "-"),
         *("100.162", "150.243", "16.93", "17.19", "1.62", "0"),
     ]
     assert ways.split() == ["p50", "us", "by", "ll128", "10.5,", "slots", "14.9"]

@@ -29,6 +29,7 @@ def load(path: str) -> ModuleType:
 
 
 nccl_tests = load("bench/gpu/nccl_tests.py")
+preloaded = load("bench/gpu/preloaded.py")
 torch_nccl = load("tests/gpu/torch_nccl.py")
 
 
@@ -133,3 +134,40 @@ def test_errors_are_the_same_where_class_and_result_are(
 def test_mean_of_the_last_losses_is_of_those_there_are() -> None:
     run = {"losses": [3.0, 2.0, 1.0], "ms_a_step": 1.0}
     assert torch_nccl.compare_losses(run, run)["mean_of_last_10_losses"] == 2.0
+
+
+# Says what a library would, in two processes: only one destroys its communicator.
+PROGRAM = """
+import os, sys
+assert os.environ["LD_PRELOAD"] == "" and os.environ["SENNIT_DEBUG"] == "INFO"
+lines = {
+    "1": "a communicator ends: 3 calls of 12 bytes ran on Sennit, 0 were passed on",
+    "2": "a communicator is there when the program ends: 4 calls of 8 bytes ran on Sennit, "
+    "1 were passed on",
+}
+for process, line in lines.items():
+    with open(os.environ["SENNIT_DEBUG_FILE"].replace("%p", process), "w") as log:
+        log.write(line + "\\n")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("code", "least", "passes"), [(0, 7, True), (0, 8, False), (1, 1, False)])
+def test_a_preloaded_program_passes_where_it_ran_on_sennit(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    code: int,
+    least: int,
+    passes: bool,
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    out = tmp_path / "out.json"
+    arguments = ["preloaded.py", "--ours", "", "--out", str(out), "--least-calls", str(least)]
+    monkeypatch.setattr(sys, "argv", [*arguments, str(program), str(code)])
+    assert preloaded.main() == (0 if passes else 1)
+    document = json.loads(out.read_text(encoding="utf-8"))
+    assert document["passed"] is passes
+    assert document["ran_on_sennit"] == {"calls": 7, "bytes": 20, "passed_on": 1}
+    assert "program: 88 % of 8 calls ran on Sennit, 20 bytes" in capsys.readouterr().out

@@ -6,6 +6,15 @@
 #include "exec/sm/packet.cuh"
 #include "exec/unit.cuh"
 
+// How words are written and looked at. Only litmus programs are built with weaker ones, which have
+// to fail (tests/gpu/litmus.cu).
+#ifndef SENNIT_WORD_LOAD
+#define SENNIT_WORD_LOAD "ld.acquire.sys"
+#endif
+#ifndef SENNIT_WORD_STORE
+#define SENNIT_WORD_STORE "st.release.sys"
+#endif
+
 namespace sennit::sm {
 
 // Polls before a waiting warp looks at the clock and at the host's abort word, which is
@@ -20,12 +29,12 @@ __device__ __forceinline__ std::uint64_t now_ns() {
 
 __device__ __forceinline__ std::uint64_t load_acquire_system(const std::uint64_t* word) {
   std::uint64_t value;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  asm volatile(SENNIT_WORD_LOAD ".global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
   return value;
 }
 
 __device__ __forceinline__ void store_release_system(std::uint64_t* word, std::uint64_t value) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+  asm volatile(SENNIT_WORD_STORE ".global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 }
 
 __device__ __forceinline__ void store_relaxed_system(std::uint64_t* word, std::uint64_t value) {

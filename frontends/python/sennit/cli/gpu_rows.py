@@ -9,10 +9,14 @@ from typing import Any
 
 MODES = ("nccl", "nccl windows")
 """NCCL as it comes, and on symmetric windows."""
-# Of send_recv between two ranks, or of several messages at once; what kernels may have; which mode
-# of NCCL alone was timed; and what the calls wished for.
-_ONLY_WHERE_ASKED_FOR = (
-    *("pair", "bidirectional", "window", "sm_budget", "registered"),
+HOP_US = 0.70
+"""A word from one H200 to another over NVLink, until who waits for it has it."""
+WIRE_GBPS = 390.0
+"""What copy engines reach between two of them, the most of all that was tried."""
+# SMs that ours takes. Of send_recv between two ranks, or of several messages at once; what kernels
+# may have; which mode of NCCL alone was timed; and what the calls wished for.
+_ONLY_WHERE_SAID = (
+    *("sm_count", "pair", "bidirectional", "window", "sm_budget", "registered"),
     *("algorithm", "paths", "protocol"),
 )
 
@@ -22,6 +26,7 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
     times = measured["time_us"]
     rivals = [{"name": mode, "p50_us": times[mode]["p50"]} for mode in MODES if mode in times]
     algbw = measured["bytes"] * measured.get("window", 1) / times["sennit"]["p50"] / 1e3
+    floor_hops, floor_bytes = floors_us(measured)
     return {
         "collective": measured["collective"],
         "executor": "cuda",
@@ -36,12 +41,25 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "time_us": times["sennit"],
         "algbw_GBps": algbw,
         "busbw_GBps": algbw * _bus_factor(measured["collective"], measured["ranks"]),
+        "floor_hops_us": floor_hops,
+        "floor_bytes_us": floor_bytes,
         "wrong": measured["wrong"],
         "rivals": rivals,
         "engines": {name: times[name] for name in times if name.startswith("sennit ")},
         "rival": min(rivals, key=lambda rival: rival["p50_us"]),
         "ratio": measured["ratio"],
-    } | {key: measured[key] for key in _ONLY_WHERE_ASKED_FOR if key in measured}
+    } | {key: measured[key] for key in _ONLY_WHERE_SAID if key in measured}
+
+
+def floors_us(row: dict[str, Any]) -> tuple[float, float]:
+    """What no call can be faster than over NVLink alone, by hops and by bytes.
+
+    Every collective has an algorithm of one hop: all that a rank needs comes straight from where it
+    is. The bytes are those that the busiest wire carries, in one direction, in the best algorithm
+    without multicast.
+    """
+    parts = row["bytes"] * row.get("window", 1) * _bus_factor(row["collective"], row["ranks"])
+    return HOP_US, parts / WIRE_GBPS / 1e3
 
 
 def _bus_factor(collective: str, ranks: int) -> float:

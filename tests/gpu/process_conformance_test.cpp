@@ -1,0 +1,290 @@
+// Calls of ranks that are processes with a GPU each, every byte of every output compared with the
+// host's arithmetic: all collectives and sends at sizes of each engine, in graphs, of two
+// communicators at once; and all of it with one hardware queue a device, in which an engine that
+// waited for one behind it would stand still.
+#include "device_ranks.hpp"
+#include "gpu_processes.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr std::array kCollectives = {Collective::kAllReduce,
+                                     Collective::kAllGather,
+                                     Collective::kReduceScatter,
+                                     Collective::kAllToAll,
+                                     Collective::kBroadcast,
+                                     Collective::kReduce};
+
+// A communicator of this process, and what all of its ranks put in: each process makes all inputs
+// anew, from what they agree on, to know what is to come out of its own.
+class Member {
+ public:
+  Member(const GpuProcess& self, const std::string& name)
+      : rank_(self.rank(), self.ranks(), self.rank()), self_(self) {
+    rank_.comm = self.join(name);
+  }
+
+  DeviceRank& rank() { return rank_; }
+  [[nodiscard]] int next() const { return (self_.rank() + 1) % self_.ranks(); }
+  [[nodiscard]] int previous() const { return (self_.rank() + self_.ranks() - 1) % self_.ranks(); }
+
+  void prepare(const DeviceCase& c) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(++prepared_));
+    inputs_.clear();
+    for (int rank = 0; rank < self_.ranks(); ++rank) {
+      const std::size_t bytes = input_size(c, rank, self_.ranks());
+      inputs_.push_back(
+          random_elements(c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random));
+    }
+    rank_.prepare(c, inputs_[static_cast<std::size_t>(self_.rank())]);
+  }
+
+  void check(const DeviceCase& c) {
+    ASSERT_TRUE(rank_.output(c) == expected_output(c, inputs_, self_.rank())) << described(c);
+  }
+
+  void run(const DeviceCase& c) {
+    prepare(c);
+    ASSERT_EQ(rank_.call(c), SENNIT_OK) << described(c) << ": " << sennit_last_error_message();
+    check(c);
+  }
+
+  // The ring of ranks, each sending its input to the next; of an all_gather, the block of the rank
+  // before.
+  void post_ring(const DeviceCase& c) {
+    const auto count = static_cast<std::size_t>(c.count);
+    const auto* const from = static_cast<const float*>(rank_.send());
+    float* const to =
+        static_cast<float*>(rank_.recv()) + static_cast<std::size_t>(previous()) * count;
+    ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+    EXPECT_EQ(sennit_send(from, count, SENNIT_FLOAT32, next(), rank_.comm, rank_.stream, nullptr),
+              SENNIT_OK);
+    EXPECT_EQ(sennit_recv(to, count, SENNIT_FLOAT32, previous(), rank_.comm, rank_.stream, nullptr),
+              SENNIT_OK);
+    ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+  }
+  void check_ring(const DeviceCase& c) {
+    const Bytes output = rank_.output(c);
+    const Bytes expected = expected_output(c, inputs_, self_.rank());
+    const auto bytes = static_cast<std::ptrdiff_t>(c.count) * 4;
+    const std::ptrdiff_t at = previous() * bytes;
+    ASSERT_TRUE(std::equal(output.begin() + at, output.begin() + at + bytes, expected.begin() + at))
+        << "ring of " << c.count << " elements";
+  }
+
+ private:
+  static std::string described(const DeviceCase& c) {
+    return std::string(name(c.collective)) + " of " + std::to_string(c.count) + " by " +
+           (c.protocol == nullptr ? "choice" : c.protocol) + " over " +
+           (c.path == nullptr ? "choice" : c.path) + (c.in_place ? ", in place" : "");
+  }
+
+  DeviceRank rank_;
+  const GpuProcess& self_;
+  int prepared_ = 0;
+  std::vector<Bytes> inputs_;
+};
+
+// Of the whole buffer, in elements; what a collective takes of it each rank.
+std::int64_t count_of(Collective collective, std::int64_t elements, int ranks) {
+  const bool has_blocks = collective == Collective::kAllGather ||
+                          collective == Collective::kReduceScatter ||
+                          collective == Collective::kAllToAll;
+  return has_blocks ? std::max<std::int64_t>(elements / ranks, 1) : elements;
+}
+
+// 12 MB, from which on all_gather and all_to_all are stored in the outputs of others.
+constexpr std::int64_t kLargeElements = 3'000'001;
+
+void run_collectives(const GpuProcess& self, Member& member) {
+  for (const std::int64_t elements : {std::int64_t{1},
+                                      std::int64_t{1000},
+                                      std::int64_t{70'001},
+                                      std::int64_t{1'000'003},
+                                      kLargeElements}) {
+    for (const Collective collective : kCollectives) {
+      for (const bool in_place : {false, true}) {
+        member.run({.collective = collective,
+                    .count = count_of(collective, elements, self.ranks()),
+                    .root = is_rooted(collective) ? self.ranks() - 1 : 0,
+                    .in_place = in_place});
+        if (testing::Test::HasFailure()) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+// Which wait on the host for each other, and in streams.
+void run_copy_engines(const GpuProcess& self, Member& member) {
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
+    for (const char* const path : {"nvlink", "nvlink+host:6", "host"}) {
+      const std::int64_t count = count_of(collective, kLargeElements, self.ranks());
+      member.run({.collective = collective,
+                  .count = count,
+                  .protocol = path == std::string("nvlink") ? "direct_get" : nullptr,
+                  .path = path});
+    }
+  }
+  // Copies that a kernel folds.
+  member.run({.count = kLargeElements, .algorithm = "two_shot", .protocol = "direct_get"});
+}
+
+// By packets, by stores into the receiver, and by copy engines, which take a message from the
+// second one on.
+void run_rings(Member& member) {
+  for (const std::int64_t count : {1, 1000, 300'001, 33'600'001}) {
+    const DeviceCase c{.collective = Collective::kAllGather, .count = count};
+    member.prepare(c);
+    for (int i = 0; i < 4; ++i) {
+      member.post_ring(c);
+    }
+    member.check_ring(c);
+  }
+}
+
+// Kernels before and behind copy engines, with nothing waited for on the host.
+void take_turns(const GpuProcess& self, Member& member) {
+  const DeviceCase sum{.count = 50'000};
+  const DeviceCase copies{
+      .collective = Collective::kAllGather, .count = 1'000'003, .protocol = "direct_get"};
+  Member other(self, "turns");
+  other.prepare(copies);
+  member.prepare(sum);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(other.rank().call(copies), SENNIT_OK) << sennit_last_error_message();
+    ASSERT_EQ(member.rank().call(sum), SENNIT_OK) << sennit_last_error_message();
+  }
+  other.check(copies);
+  member.check(sum);
+}
+
+cudaGraphExec_t instantiate(cudaGraph_t graph) {
+  cudaGraphExec_t replay = nullptr;
+  check_cuda(cudaGraphInstantiate(&replay, graph, 0));
+  check_cuda(cudaGraphDestroy(graph));
+  return replay;
+}
+
+// Two communicators, each captured in a stream of its own at the same time as the other, and
+// replayed beside it. Both have blocks on the GPU at once, so their calls are of few.
+void replay_two_graphs(const GpuProcess& self) {
+  Member first(self, "first");
+  Member second(self, "second");
+  const DeviceCase sum{.count = 5'000};
+  const DeviceCase gather{.collective = Collective::kAllGather, .count = 1'000};
+  first.run(sum);
+  second.run(gather);
+  first.prepare(sum);
+  second.prepare(gather);
+  cudaGraph_t graphs[2] = {};
+  check_cuda(cudaStreamBeginCapture(first.rank().stream, cudaStreamCaptureModeThreadLocal));
+  check_cuda(cudaStreamBeginCapture(second.rank().stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(first.rank().call(sum), SENNIT_OK) << sennit_last_error_message();
+    ASSERT_EQ(second.rank().call(gather), SENNIT_OK) << sennit_last_error_message();
+  }
+  check_cuda(cudaStreamEndCapture(second.rank().stream, &graphs[1]));
+  check_cuda(cudaStreamEndCapture(first.rank().stream, &graphs[0]));
+  const std::array replays = {instantiate(graphs[0]), instantiate(graphs[1])};
+  for (int i = 0; i < 500; ++i) {
+    check_cuda(cudaGraphLaunch(replays[0], first.rank().stream));
+    check_cuda(cudaGraphLaunch(replays[1], second.rank().stream));
+  }
+  first.check(sum);
+  second.check(gather);
+  for (const cudaGraphExec_t replay : replays) {
+    check_cuda(cudaGraphExecDestroy(replay));
+  }
+}
+
+// Each collective at a size of packets and at one of stores into outputs, and a ring.
+void replay_each(const GpuProcess& self, Member& member) {
+  for (const Collective collective : kCollectives) {
+    for (const std::int64_t elements : {std::int64_t{1000}, kLargeElements}) {
+      const DeviceCase c{.collective = collective,
+                         .count = count_of(collective, elements, self.ranks())};
+      member.run(c);  // maps what a capture may not
+      member.prepare(c);
+      cudaGraph_t graph = nullptr;
+      check_cuda(cudaStreamBeginCapture(member.rank().stream, cudaStreamCaptureModeThreadLocal));
+      ASSERT_EQ(member.rank().call(c), SENNIT_OK) << sennit_last_error_message();
+      ASSERT_EQ(member.rank().call(c), SENNIT_OK) << sennit_last_error_message();
+      check_cuda(cudaStreamEndCapture(member.rank().stream, &graph));
+      const cudaGraphExec_t replay = instantiate(graph);
+      for (int i = 0; i < 10; ++i) {
+        check_cuda(cudaGraphLaunch(replay, member.rank().stream));
+      }
+      member.check(c);
+      check_cuda(cudaGraphExecDestroy(replay));
+    }
+  }
+  const DeviceCase ring{.collective = Collective::kAllGather, .count = 300'001};
+  member.prepare(ring);
+  for (int i = 0; i < 3; ++i) {
+    member.post_ring(ring);
+  }
+  cudaGraph_t graph = nullptr;
+  check_cuda(cudaStreamBeginCapture(member.rank().stream, cudaStreamCaptureModeThreadLocal));
+  member.post_ring(ring);
+  check_cuda(cudaStreamEndCapture(member.rank().stream, &graph));
+  const cudaGraphExec_t replay = instantiate(graph);
+  for (int i = 0; i < 10; ++i) {
+    check_cuda(cudaGraphLaunch(replay, member.rank().stream));
+  }
+  member.check_ring(ring);
+  check_cuda(cudaGraphExecDestroy(replay));
+}
+
+// How many hardware queues a device has: as CUDA comes, and one for all streams.
+class ProcessConformance : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (device_count() < 2) {
+      GTEST_SKIP() << "gpu2: needs two GPUs";
+    }
+  }
+  static void run(const std::function<void(GpuProcess&)>& body) {
+    run_as_processes({.ranks = gpu_ranks(),
+                      .environment = {std::string("CUDA_DEVICE_MAX_CONNECTIONS=") + GetParam()}},
+                     body);
+  }
+};
+
+TEST_P(ProcessConformance, EveryCollectiveAndSend) {
+  run([](GpuProcess& self) {
+    Member member(self, "all");
+    run_collectives(self, member);
+    run_copy_engines(self, member);
+    run_rings(member);
+  });
+}
+
+TEST_P(ProcessConformance, KernelsAndCopyEnginesTakeTurns) {
+  run([](GpuProcess& self) {
+    Member member(self, "all");
+    take_turns(self, member);
+  });
+}
+
+TEST_P(ProcessConformance, Replays) {
+  run([](GpuProcess& self) {
+    Member member(self, "all");
+    replay_each(self, member);
+  });
+}
+
+TEST_P(ProcessConformance, TwoGraphsOfTwoCommunicatorsAtOnce) {
+  run([](GpuProcess& self) { replay_two_graphs(self); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, ProcessConformance, ::testing::Values("8", "1"));
+
+}  // namespace
+}  // namespace sennit::tests

@@ -1,0 +1,175 @@
+"""Draws the measurements of GPU ranks that bench/results/index.json names, beside their files.
+
+    python tools/make_results_plots.py [--out DIR]
+
+A picture has the name that the index has for its file, so new measurements replace it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from make_results_table import RESULTS, first_and_second_modes, size_name
+from sennit.cli import gpu_rows
+from sennit.cli.plot import STYLES, save_plot
+
+Rows = list[dict[str, Any]]
+# "sennit share 8": copy engines; "sennit sm share 30", and what else comes: beside kernels.
+SHARE = re.compile(r"sennit (?:\w+ )?share (\d+)$")
+ALONE = ("sennit put", "sennit stream")
+"""Ways of a message over NVLink alone, beside a share of 0."""
+
+
+def read(what: str) -> Rows:
+    """The rows of a file of the index; of the earliest, what the program printed."""
+    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
+    document = json.loads((RESULTS / index[what]).read_text(encoding="utf-8"))
+    return [*document["rows"], *map(gpu_rows.row, document.get("shares", []))]
+
+
+# ---- Ratios by size ----
+
+
+def draw_ratios(what: str, file: Path) -> None:
+    """Our time by size, and that of the faster NCCL over it, a line a collective."""
+    rows, _ = first_and_second_modes(read(what))
+    save_plot(file, sorted(rows, key=lambda row: int(row["bytes"])))
+
+
+def draw_groups(what: str, file: Path) -> None:
+    """Times of algorithms within and between groups, and of plain packets through host memory."""
+    rows = [(row["what"], row) for row in read(what) if row["what"].startswith("groups ")]
+    sizes = {row["bytes"] for _, row in rows}
+    rows += [
+        ("all over path host", row)
+        for row in read("h200x4-nop2p")
+        if row["collective"] == "all_reduce" and row["bytes"] in sizes
+    ]
+    save_plot(
+        file,
+        [
+            {
+                **row,
+                "collective": f"{name.removeprefix('groups ')}, all_reduce",
+                "ratio": None,  # NCCL has NVLink between all
+                "busbw_GBps": gpu_rows.WIRE_GBPS
+                * gpu_rows.floors_us(row)[1]
+                / row["time_us"]["p50"],
+            }
+            for name, row in rows
+        ],
+    )
+
+
+# ---- Times by share ----
+
+
+def title_of(row: dict[str, Any]) -> str:
+    """What tells one panel from the next."""
+    parts = [str(row["collective"]), f"{row['ranks']} GPUs"]
+    if row.get("bidirectional"):
+        parts.append("both ways")
+    if row.get("sm_budget"):
+        parts.append(f"{row['sm_budget']} thread block{'s' if row['sm_budget'] > 1 else ''}")
+    if row.get("what") == "loaded":
+        parts.append("others use the host")
+    return ", ".join(parts)
+
+
+def times_by_share(row: dict[str, Any]) -> dict[int, float]:
+    """Us by percent through host memory; 0 is the best way without it.
+
+    Sennit's own choice is such a way (`kHostShares` in src/select/device_choice.cpp says where it
+    would not be), but for kernels that are held to a few thread blocks: it takes copy engines.
+    """
+    engines = {name: float(time["p50"]) for name, time in row["engines"].items()}
+    times: dict[int, float] = {}
+    for name, time in engines.items():
+        if found := SHARE.match(name):
+            share = int(found.group(1))
+            times[share] = min(time, times.get(share, time))
+    alone = [engines[name] for name in ALONE if name in engines]
+    if not row.get("sm_budget"):
+        alone.append(float(row["time_us"]["p50"]))
+    if times and alone:
+        times[0] = min([*alone, times.get(0, alone[0])])
+    return dict(sorted(times.items())) if 0 in times else {}
+
+
+def draw_shares(what: str, file: Path) -> None:
+    """A panel for each pattern of messages: time over that without the host, by share and size."""
+    panels: dict[str, Rows] = defaultdict(list)
+    for row in read(what):
+        if times_by_share(row):
+            panels[title_of(row)].append(row)
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    columns = min(len(panels), 2)
+    lines = -(-len(panels) // columns)
+    figure, grid = plt.subplots(
+        lines, columns, figsize=(5.5 * columns, 4.2 * lines), layout="constrained", squeeze=False
+    )
+    for axes, (title, rows) in zip(grid.flat, panels.items(), strict=False):
+        draw_panel(axes, title, rows)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
+def draw_panel(axes: Any, title: str, rows: Rows) -> None:
+    """One line a size; where NCCL is, a thin one of the same colour."""
+    for (colour, marker, line), row in zip(STYLES, rows, strict=False):
+        times = times_by_share(row)
+        alone = times[0]
+        axes.plot(
+            list(times),
+            [time / alone for time in times.values()],
+            color=colour,
+            marker=marker,
+            linestyle=line,
+            markersize=4,
+            label=f"{size_name(row['bytes'])}: {alone:.0f} us without",
+        )
+        axes.axhline(row["rival"]["p50_us"] / alone, color=colour, linestyle=line, linewidth=0.6)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_title(f"{title} (thin: NCCL)", fontsize=10)
+    axes.set_xlabel("percent through host memory")
+    axes.set_ylabel("time / time over NVLink alone")
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+PLOTS: dict[str, Callable[[str, Path], None]] = {
+    "gpu-h200x4": draw_ratios,
+    "gpu-h200x2": draw_ratios,
+    "h200x4-nop2p": draw_ratios,
+    "h200x4-groups": draw_groups,
+    "h200x2-pair-puts": draw_shares,
+    "h200x2-pair-budgets": draw_shares,
+    "h200-shares": draw_shares,
+    "h200x2-hub": draw_shares,
+}
+"""By the names of the index; each is shown on a page of docs/."""
+
+
+def main() -> None:
+    """Draws all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    for what, draw in PLOTS.items():
+        draw(what, arguments.out / f"{what}.png")
+
+
+if __name__ == "__main__":
+    main()
