@@ -81,7 +81,8 @@ class FakeCuda final : public CudaDriver {
   void run_kernels(Kernel kernel) { kernel_ = std::move(kernel); }
 
   // What timed events see: each stream has a clock that goes on by what its work is said to take,
-  // and to that of an event that it waits for. Words move no clocks. Nothing takes time unless it
+  // and to that of an event that it waits for; copies out of host memory also wait for each
+  // other. Words move no clocks. Nothing takes time unless it
   // is said here, before the first work.
   struct Costs {
     std::function<double(bool is_from_host, std::size_t bytes)> copy_us{};
@@ -153,13 +154,14 @@ class FakeCuda final : public CudaDriver {
   [[nodiscard]] bool corrupts(const void* to, int device);
   void check_range(const void* pointer, std::size_t bytes, int device, std::string_view what);
   void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
-  [[nodiscard]] double cost_of_copy(const void* from, std::size_t bytes);
+  void pass_copy(const void* from, std::size_t bytes, double& now_us);
   Result<void*> make_event(bool is_timed);
 
   Options options_;
   std::uint64_t number_ = 0;  // of this fake, in its process
   Kernel kernel_;
   Costs costs_;
+  double from_host_us_ = 0;  // until when its copy engine is busy
   LaunchShape last_shape_;
   std::mutex mutex_;
   std::map<const std::byte*, Region> regions_;

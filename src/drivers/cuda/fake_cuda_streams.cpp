@@ -98,13 +98,21 @@ bool FakeCuda::corrupts(const void* to, int device) {
              options_.corrupting.end();
 }
 
-double FakeCuda::cost_of_copy(const void* from, std::size_t bytes) {
+// Copies out of host memory share one copy engine.
+void FakeCuda::pass_copy(const void* from, std::size_t bytes, double& now_us) {
   if (!costs_.copy_us) {
-    return 0;
+    return;
   }
   const std::scoped_lock lock(mutex_);
   const Region* const region = region_of(from);
-  return costs_.copy_us(region != nullptr && region->device < 0, bytes);
+  const bool is_from_host = region != nullptr && region->device < 0;
+  if (is_from_host) {
+    now_us = std::max(now_us, from_host_us_);
+  }
+  now_us += costs_.copy_us(is_from_host, bytes);
+  if (is_from_host) {
+    from_host_us_ = now_us;
+  }
 }
 
 Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void* stream) {
@@ -118,7 +126,7 @@ Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void*
           if (bytes > 0 && corrupts(to, device)) {
             static_cast<std::byte*>(to)[bytes / 2] ^= std::byte{1};
           }
-          *now_us += cost_of_copy(from, bytes);
+          pass_copy(from, bytes, *now_us);
         });
   });
   return {};

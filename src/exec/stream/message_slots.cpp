@@ -119,9 +119,9 @@ Status MessageSlots::take(const Lane& lane, std::size_t n) {
   consume(steps, &filled[part.slot]);
   SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
   SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
-  // The part before is in another stream, but was copied before.
-  if (n + 1 == lane.parts.size() && lane.watch != nullptr) {
-    SENNIT_RETURN_IF_ERROR(lane.watch->end(Stopwatch::kHost, stream));
+  if (lane.watch != nullptr && n + kStreamsPerLane >= lane.parts.size()) {
+    SENNIT_RETURN_IF_ERROR(lane.watch->end(
+        n + 1 == lane.parts.size() ? Stopwatch::kHost : Stopwatch::kHostBeside, stream));
   }
   return walk(context_.driver, {tell_taken(lane, n)}, stream);
 }

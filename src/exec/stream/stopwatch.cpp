@@ -1,12 +1,13 @@
 #include "exec/stream/stopwatch.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
 namespace sennit::stream {
 
 Stopwatch::~Stopwatch() {
-  for (void* const event : {begin_, ends_[kDirect], ends_[kHost]}) {
+  for (void* const event : {begin_, ends_[kDirect], ends_[kHost], ends_[kHostBeside]}) {
     if (event != nullptr) {
       (void)driver_.destroy_event(event);
     }
@@ -14,7 +15,7 @@ Stopwatch::~Stopwatch() {
 }
 
 Status Stopwatch::open() {
-  for (void** const event : {&begin_, &ends_[kDirect], &ends_[kHost]}) {
+  for (void** const event : {&begin_, &ends_[kDirect], &ends_[kHost], &ends_[kHostBeside]}) {
     SENNIT_ASSIGN_OR_RETURN(*event, driver_.create_timed_event());
   }
   return {};
@@ -35,7 +36,7 @@ Stopwatch::Reading Stopwatch::read() const {
   if (!has_begun_) {
     return {.state = State::kVoid};
   }
-  std::array<double, 2> us{};
+  std::array<double, kStrands> us{};
   for (std::size_t strand = 0; strand < us.size(); ++strand) {
     if (!has_ended_[strand]) {
       continue;
@@ -49,7 +50,9 @@ Stopwatch::Reading Stopwatch::read() const {
     }
     us[strand] = **elapsed;
   }
-  return {.state = State::kDone, .direct_us = us[kDirect], .host_us = us[kHost]};
+  return {.state = State::kDone,
+          .direct_us = us[kDirect],
+          .host_us = std::max(us[kHost], us[kHostBeside])};
 }
 
 }  // namespace sennit::stream

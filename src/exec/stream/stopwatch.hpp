@@ -12,13 +12,16 @@
 #include "drivers/cuda/cuda.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace sennit::stream {
 
 class Stopwatch {
  public:
-  enum Strand : std::uint8_t { kDirect, kHost };
+  // The strand through the host may end in two streams.
+  enum Strand : std::uint8_t { kDirect, kHost, kHostBeside };
+  static constexpr std::size_t kStrands = 3;
 
   explicit Stopwatch(CudaDriver& driver) : driver_(driver) {}
   ~Stopwatch();
@@ -49,10 +52,10 @@ class Stopwatch {
 
  private:
   CudaDriver& driver_;
-  void* begin_ = nullptr;        // event
-  std::array<void*, 2> ends_{};  // events, by strand
-  bool has_begun_ = false;       // recorded since the reset, as are
-  std::array<bool, 2> has_ended_{};
+  void* begin_ = nullptr;               // event
+  std::array<void*, kStrands> ends_{};  // events, by strand
+  bool has_begun_ = false;              // recorded since the reset, as are
+  std::array<bool, kStrands> has_ended_{};
 };
 
 }  // namespace sennit::stream
