@@ -231,7 +231,9 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
 std::byte* DeviceComm::offer_of(const KernelMessage& message, bool may_map) {
   if (!message.is_send) {
     return message_puts_->address_at(
-        message.peer, static_cast<std::byte*>(message.operation->recv) + message.range.begin);
+        message.peer,
+        static_cast<std::byte*>(message.operation->recv) + message.range.begin,
+        message.range.length);
   }
   if (may_map) {
     message_puts_->map_loan_of(message.peer);

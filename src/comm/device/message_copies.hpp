@@ -58,7 +58,8 @@ class MessageCopies {
  private:
   // The messages between this rank and another.
   struct Peer {
-    explicit Peer(CudaDriver& driver, const DeviceMemory& memory) : buffers(driver, memory) {}
+    Peer(CudaDriver& driver, const DeviceMemory& memory, const World& world)
+        : buffers(driver, memory, world) {}
 
     PeerBuffers buffers;
     std::uint64_t offered = 0;   // number of the last message, as numbers in MessageLine

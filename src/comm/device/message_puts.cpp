@@ -7,7 +7,7 @@ namespace sennit {
 MessagePuts::MessagePuts(CudaDriver& driver, const DeviceMemory& memory, World& world)
     : memory_(memory), world_(world) {
   for (int rank = 0; rank < world.size(); ++rank) {
-    peers_.push_back(std::make_unique<Peer>(driver, memory));
+    peers_.push_back(std::make_unique<Peer>(driver, memory, world));
   }
 }
 
@@ -25,12 +25,8 @@ void MessagePuts::read_answer(int sender) {
   }
 }
 
-// One loan at a time: the next one waits until this one has been answered.
 void MessagePuts::lend(int sender, const BufferOffer& buffer) {
   Peer& peer = *peers_[static_cast<std::size_t>(sender)];
-  if (peer.answered < peer.lent) {
-    return;
-  }
   MessageLine::Loan& mine = line(world_.rank(), sender).loan;
   mine.buffer = buffer;
   mine.buffer.offset = 0;
@@ -41,18 +37,22 @@ void MessagePuts::lend(int sender, const BufferOffer& buffer) {
   mine.number.store(++peer.lent, std::memory_order_release);
 }
 
-std::byte* MessagePuts::address_at(int sender, std::byte* memory) {
+std::byte* MessagePuts::address_at(int sender, std::byte* memory, std::int64_t bytes) {
   read_answer(sender);
-  PeerBuffers& buffers = peers_[static_cast<std::size_t>(sender)]->buffers;
-  const BufferOffer buffer = buffers.offer(memory);
+  Peer& peer = *peers_[static_cast<std::size_t>(sender)];
+  PeerBuffers& buffers = peer.buffers;
+  const BufferOffer buffer = buffers.offer(memory, bytes, peer.may_lend());
   switch (buffer.state) {
     case BufferOffer::State::kNew:
-      if (memory_.is_of_this_process(sender)) {
+      if (sender == world_.rank() ||
+          (buffer.base != nullptr && memory_.is_of_this_process(sender))) {
         (void)buffers.retired();  // nobody has mapped them
-        buffers.confirm(buffer.id, buffer.base);
+        buffers.confirm(buffer.id, memory - buffer.offset);
         return memory;
       }
-      lend(sender, buffer);
+      if (peer.may_lend()) {
+        lend(sender, buffer);
+      }
       return nullptr;
     case BufferOffer::State::kKnown:
       return buffers.address_there(buffer);

@@ -25,15 +25,19 @@ class MessagePuts {
   // `memory` and `world` outlive the result.
   MessagePuts(CudaDriver& driver, const DeviceMemory& memory, World& world);
 
-  // Where `sender` sees the memory of this rank; null: not there, or not yet.
-  std::byte* address_at(int sender, std::byte* memory);
+  // Where `sender` sees so much memory of this rank; null: not there, or not yet.
+  std::byte* address_at(int sender, std::byte* memory, std::int64_t bytes);
   // Maps what `receiver` has lent. Not while a stream captures.
   void map_loan_of(int receiver);
 
  private:
   // What this rank and another have lent each other.
   struct Peer {
-    Peer(CudaDriver& driver, const DeviceMemory& memory) : buffers(driver, memory) {}
+    Peer(CudaDriver& driver, const DeviceMemory& memory, const World& world)
+        : buffers(driver, memory, world) {}
+
+    // One loan at a time: the next one waits until this one has been answered.
+    [[nodiscard]] bool may_lend() const { return answered == lent; }
 
     PeerBuffers buffers;
     std::uint64_t lent = 0;      // number of the last loan to there
