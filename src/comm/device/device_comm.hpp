@@ -79,6 +79,9 @@ class DeviceComm {
     void* stream = nullptr;
   };
   Status enqueue(std::span<const Call> calls);
+  // A hint: messages and blocks of others will be received in this memory. It is told to them, and
+  // nobody waits; who calls anything, outside of a capture, maps what it has been told of.
+  void expect_use_of(void* memory, std::size_t bytes);
 
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] Status failure();
@@ -190,6 +193,7 @@ class DeviceComm {
   Status launch_pairs(std::span<const KernelMessage> messages, void* stream);
   sm::PairMessage pair_message(const KernelMessage& message, bool may_map);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
+  void keep_up_with_loans(std::span<const Call> calls);
   [[nodiscard]] GroupRoom room_of_groups() const;
   void deal_lanes(sm::PairCalls& pairs) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;
