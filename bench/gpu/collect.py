@@ -66,11 +66,12 @@ def show(rows: list[dict[str, Any]]) -> None:
         f"{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
     )
     for measured in rows:
-        nccl, windows = (rival["p50_us"] for rival in measured["rivals"])
+        rivals = {rival["name"]: f"{rival['p50_us']:.1f}" for rival in measured["rivals"]}
         wrong = f"  {measured['wrong']} WRONG" if measured["wrong"] else ""
         print(
             f"{measured['collective']:15}{measured['bytes']:>11} {measured['mode']:7}"
-            f"{measured['time_us']['p50']:>9.1f}{nccl:>9.1f}{windows:>9.1f}"
+            f"{measured['time_us']['p50']:>9.1f}"
+            f"{rivals.get('nccl', ''):>9}{rivals.get('nccl windows', ''):>9}"
             f"{measured['ratio']:>7.2f}{engine_times(measured)}{wrong}"
             f"{share_times(measured)}"
         )

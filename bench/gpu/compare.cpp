@@ -7,7 +7,8 @@
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
 // the calls. A row is printed as one JSON object a line. NCCL runs twice: as it comes, on memory of
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
-// both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
+// both. Sennit works on memory of cudaMalloc, or, with --registered yes, as NCCL then does, on that
+// of the windows, which both have registered. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
 // and more (of a send_recv: 64 KB) also time Sennit's ways one against the other, packets with and
 // without flags, puts and copy engines, where these can run a call; with --against shares, rows of
@@ -17,6 +18,7 @@
 // a message has over NVLink goes by such kernels.
 #include "compare_options.hpp"
 #include "compare_variants.hpp"
+#include "different_elements.hpp"
 #include "nccl.hpp"
 
 #include "sennit/sennit.h"
@@ -30,8 +32,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -130,7 +130,7 @@ class Rank {
     alarm(kSampleSeconds);
     const Call ours = [&] {
       return sennit_call(
-          row, plain_, {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
+          row, mine(), {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
     };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
@@ -145,11 +145,13 @@ class Rank {
     if (options_.rivals != Rivals::kPlain) {
       contestants.push_back(prepare("nccl windows", windows, calls));
     }
-    check(row, ours, windows);
+    // On the buffers that ours leaves free.
+    const Call& reference = is_registered() ? plain : windows;
+    check(row, ours, reference);
     for (const Variant& variant : sennit_bench::variants_of(options_, row.collective, row.bytes)) {
-      const Call engine = [this, &row, variant] { return sennit_call(row, plain_, variant); };
+      const Call engine = [this, &row, variant] { return sennit_call(row, mine(), variant); };
       contestants.push_back(prepare(variant.name, engine, calls));
-      check(row, engine, windows);
+      check(row, engine, reference);
     }
     for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
@@ -209,6 +211,9 @@ class Rank {
     }
     for (float** buffer : {&registered_.send, &registered_.recv}) {
       *buffer = static_cast<float*>(nccl_.allocate_window(bytes));
+      void* handle = nullptr;
+      require(!is_registered() || sennit_comm_register(comm_, *buffer, bytes, &handle) == SENNIT_OK,
+              "registering");
     }
     for (float* buffer : {plain_.send, registered_.send}) {
       for (std::size_t at = 0; at < bytes; at += kPatternBytes) {
@@ -224,6 +229,10 @@ class Rank {
   sennit_bench::NcclArgs args(const Row& row, const Buffers& buffers) const {
     return {.send = buffers.send, .recv = buffers.recv, .count = row.count, .exchange = &exchange_};
   }
+
+  // Whether Sennit, too, works on what is registered.
+  bool is_registered() const { return options_.rivals == Rivals::kWindows; }
+  const Buffers& mine() const { return is_registered() ? registered_ : plain_; }
 
   bool sennit_call(const Row& row, const Buffers& b, const Variant& variant) {
     sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
@@ -347,25 +356,12 @@ class Rank {
     const std::size_t part = std::min(n, kComparedElements);
     // Sums of numbers below one, in different orders; what is only moved must be equal.
     const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter";
-    shared_.wrong[rank_] = count_different(0, part, sums) + count_different(n - part, part, sums);
-    shared_.barrier(options_.ranks);
-  }
-
-  std::uint64_t count_different(std::size_t begin, std::size_t count, bool sums) const {
-    std::vector<float> a(count);
-    std::vector<float> b(count);
-    const std::size_t bytes = count * sizeof(float);
-    require(cudaMemcpy(a.data(), registered_.recv + begin, bytes, cudaMemcpyDefault), "copy");
-    require(cudaMemcpy(b.data(), plain_.recv + begin, bytes, cudaMemcpyDefault), "copy");
-    std::uint64_t different = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      // As bits: what nobody wrote is no number, and equal.
-      const bool same =
-          sums ? std::fabs(a[i] - b[i]) <= 1e-5F
-               : std::bit_cast<std::uint32_t>(a[i]) == std::bit_cast<std::uint32_t>(b[i]);
-      different += same ? 0 : 1;
+    shared_.wrong[rank_] = 0;
+    for (const std::size_t begin : {std::size_t{0}, n - part}) {
+      shared_.wrong[rank_] +=
+          sennit_bench::count_different(registered_.recv + begin, plain_.recv + begin, part, sums);
     }
-    return different;
+    shared_.barrier(options_.ranks);
   }
 
   void print(const Row& row, std::vector<Timed>& contestants, int calls) const {
@@ -403,9 +399,7 @@ class Rank {
     if (options_.sm_budget > 0) {
       line["sm_budget"] = options_.sm_budget;
     }
-    if (options_.rivals != Rivals::kBoth) {
-      line["registered"] = options_.rivals == Rivals::kWindows;
-    }
+    line["registered"] = is_registered();
     add_wishes(line);
     std::cout << line.dump() << '\n' << std::flush;
   }

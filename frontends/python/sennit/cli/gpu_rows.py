@@ -9,10 +9,10 @@ from typing import Any
 
 MODES = ("nccl", "nccl windows")
 """NCCL as it comes, and on symmetric windows."""
-# Of send_recv between two ranks, or of several messages at once; what kernels may have; which mode
-# of NCCL alone was timed; and what the calls wished for.
+# Of send_recv between two ranks, or of several messages at once; what kernels may have; and what
+# the calls wished for.
 _ONLY_WHERE_ASKED_FOR = (
-    *("pair", "bidirectional", "window", "sm_budget", "registered"),
+    *("pair", "bidirectional", "window", "sm_budget"),
     *("algorithm", "paths", "protocol"),
 )
 
@@ -31,6 +31,8 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "bytes": measured["bytes"],
         "mode": measured["mode"],
         "in_place": False,
+        # Whether Sennit worked on registered memory of ncclMemAlloc; older rows did not.
+        "registered": measured.get("registered", False),
         "samples": measured["samples"],
         "calls_per_sample": measured["calls_per_sample"],
         "time_us": times["sennit"],

@@ -1,0 +1,13 @@
+// Whether two libraries have left the same in their outputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit_bench {
+
+// Of `count` elements in GPU memory. `are_sums`: of numbers below one, in different orders; what is
+// only moved must be equal.
+std::uint64_t count_different(const float* a, const float* b, std::size_t count, bool are_sums);
+
+}  // namespace sennit_bench
