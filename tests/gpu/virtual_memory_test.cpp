@@ -293,7 +293,7 @@ void run_rank(int rank) {
 
 TEST(VirtualMemory, OfProcesses) {
   if (const char* const rank = std::getenv(kRank); rank != nullptr) {
-    run_rank(std::atoi(rank));
+    run_rank(std::stoi(rank));
     return;
   }
   if (device_count() < 2) {

@@ -177,13 +177,13 @@ TEST_F(RegisteredMemory, IsAHint) {
 }
 
 TEST_F(RegisteredMemory, MayBeRegisteredByOtherThreadsMeanwhile) {
-  run([this](Rank& rank) {
+  run([](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::vector<std::byte*> all;
     for (int i = 0; i < 8; ++i) {
       all.push_back(incoming(rank));
     }
-    std::jthread registers([&] {
+    const std::jthread registers([&] {
       EXPECT_TRUE(rank.cuda->use_device(rank.rank).ok());
       for (std::byte* const memory : all) {
         rank.comm->expect_use_of(memory, kLarge);
