@@ -14,7 +14,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 namespace sennit::tests {

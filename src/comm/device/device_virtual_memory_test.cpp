@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <string>
+#include <filesystem>
+#include <iterator>
 #include <vector>
 
 namespace sennit::tests {
@@ -209,16 +210,52 @@ TEST_F(VirtualMemory, OfManyAllocationsIsMappedOneByOne) {
 TEST_F(VirtualMemory, ThatNobodyCanMapLeavesDescriptorsForOthers) {
   cuda_options_.hides_descriptors = true;
   prepare_ = nullptr;  // no kernels: only how they are launched is looked at
-  run([](Rank& rank) {
-    const int exports = rank.cuda->calls("export_memory");
+  run([this](Rank& rank) {
     rank.recv = rank.allocate(kPart * kRanks);
+    const auto descriptors = [] {
+      const std::filesystem::directory_iterator all("/proc/self/fd");
+      return std::distance(begin(all), end(all));
+    };
+    meet();
+    const auto before = descriptors();
     for (int i = 0; i < 40; ++i) {
       rank.send = allocate(rank, kPart);
       ASSERT_TRUE(rank.call(all_gather(rank)).ok());
       EXPECT_EQ(rank.launches(), i + 1);
     }
-    EXPECT_LE(rank.cuda->calls("export_memory") - exports, 16 + 1);
+    meet();
+    // Each allocation of a fake has one itself.
+    EXPECT_LE(descriptors() - before, kRanks * (40 + 16));
+    meet();
+    // Other memory is reached as ever.
+    rank.send = rank.allocate(kPart);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    EXPECT_EQ(rank.launches(), 40);
     rank.finish();
+  });
+}
+
+// In a capture nothing is mapped.
+TEST_F(VirtualMemory, ThatWasFreedBeforeItWasMappedLeavesDescriptorsForOthers) {
+  prepare_ = nullptr;
+  run([](Rank& rank) {
+    rank.recv = rank.allocate(kPart * kRanks);
+    std::vector<std::byte*> sends;
+    rank.cuda->begin_capture(rank.stream);
+    for (int i = 0; i < 20; ++i) {
+      rank.send = sends.emplace_back(allocate(rank, kPart));
+      ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    }
+    (void)take(rank.cuda->end_capture(rank.stream));
+    for (std::byte* const send : sends) {
+      ASSERT_TRUE(rank.cuda->release(send).ok());
+    }
+    const int before = rank.launches();
+    rank.send = outgoing_of(rank, kPart);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    check_gathered(rank);
+    EXPECT_EQ(rank.launches(), before);
   });
 }
 

@@ -138,9 +138,15 @@ void MessagePuts::lend_what_waits() {
     Peer& peer = *peers_[static_cast<std::size_t>(sender)];
     read_answer(sender);
     while (peer.may_lend() && !peer.waiting.empty()) {
-      const BufferOffer buffer = peer.buffers.offer(peer.waiting.front(), 1);
+      std::byte* const memory = peer.waiting.front();
       peer.waiting.pop_front();
-      if (buffer.state == BufferOffer::State::kNew && !reaches(sender, buffer)) {
+      const BufferOffer buffer = peer.buffers.offer(memory, 1);
+      if (buffer.state != BufferOffer::State::kNew) {
+        continue;
+      }
+      if (reaches(sender, buffer)) {
+        peer.buffers.confirm(buffer.id, memory - buffer.offset);
+      } else {
         lend(sender, buffer);
       }
     }

@@ -25,18 +25,33 @@ PeerBuffers::~PeerBuffers() {
   }
 }
 
+// Makes some, if memory was freed before all had mapped it.
+bool PeerBuffers::has_room_for_descriptor() {
+  const auto count = [&] {
+    return std::ranges::count_if(
+        exports_, [](const auto& entry) { return entry.second.memory.descriptor.valid(); });
+  };
+  if (count() < kMostDescriptors) {
+    return true;
+  }
+  for (auto& [id, known] : exports_) {
+    const Result<Allocation> now = driver_.allocation_of(known.base);
+    if (!now.ok() || now->id != id) {
+      known.memory.descriptor.reset();
+    }
+  }
+  return count() < kMostDescriptors;
+}
+
 PeerBuffers::Export* PeerBuffers::find_or_export(const Allocation& allocation, bool may_export) {
   if (const auto known = exports_.find(allocation.id); known != exports_.end()) {
     return &known->second;
   }
-  const auto has_descriptor = [](const auto& entry) {
-    return entry.second.memory.descriptor.valid();
-  };
-  if (!may_export || std::ranges::count_if(exports_, has_descriptor) == kMostDescriptors) {
+  if (!may_export) {
     return nullptr;
   }
   Result<ExportedMemory> exported = driver_.export_memory(allocation.base);
-  if (!exported.ok()) {
+  if (!exported.ok() || (exported->descriptor.valid() && !has_room_for_descriptor())) {
     return nullptr;
   }
   Export& made = exports_[allocation.id];

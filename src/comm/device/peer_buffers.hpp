@@ -51,6 +51,7 @@ class PeerBuffers {
     std::byte* there = nullptr;  // see confirm()
   };
 
+  bool has_room_for_descriptor();
   Export* find_or_export(const Allocation& allocation, bool may_export);
   Result<std::byte*> import(int rank, MemoryHandle handle);
 
