@@ -8,7 +8,8 @@
 // the calls. A row is printed as one JSON object a line;
 // its sm_count is of the rank that takes most. NCCL runs twice: as it comes, on memory of
 // cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
-// both. Sennit works on memory of cudaMalloc. In a send_recv each rank sends to the next, or one
+// both. Sennit works on memory of cudaMalloc, or, with --registered yes, as NCCL then does, on that
+// of the windows, which both have registered. In a send_recv each rank sends to the next, or one
 // rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
 // and more (of a send_recv: 64 KB) also time Sennit's ways one against the other, packets with and
 // without flags, puts and copy engines, where these can run a call; with --against shares, rows of
@@ -118,7 +119,7 @@ class Rank {
     alarm(kSampleSeconds);
     const Call ours = [&] {
       return sennit_call(
-          row, plain_, {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
+          row, mine(), {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
     };
     const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
@@ -133,12 +134,14 @@ class Rank {
     if (options_.rivals != Rivals::kPlain) {
       contestants.push_back(prepare("nccl windows", windows, calls));
     }
-    check(row, ours, windows);
+    // On the buffers that ours leaves free.
+    const Call& reference = is_registered() ? plain : windows;
+    check(row, ours, reference);
     count_blocks(ours);
     for (const Variant& variant : sennit_bench::variants_of(options_, row.collective, row.bytes)) {
-      const Call engine = [this, &row, variant] { return sennit_call(row, plain_, variant); };
+      const Call engine = [this, &row, variant] { return sennit_call(row, mine(), variant); };
       contestants.push_back(prepare(variant.name, engine, calls));
-      check(row, engine, windows);
+      check(row, engine, reference);
     }
     for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
@@ -198,6 +201,9 @@ class Rank {
     }
     for (float** buffer : {&registered_.send, &registered_.recv}) {
       *buffer = static_cast<float*>(nccl_.allocate_window(bytes));
+      void* handle = nullptr;
+      require(!is_registered() || sennit_comm_register(comm_, *buffer, bytes, &handle) == SENNIT_OK,
+              "registering");
     }
     for (float* buffer : {plain_.send, registered_.send}) {
       for (std::size_t at = 0; at < bytes; at += kPatternBytes) {
@@ -213,6 +219,10 @@ class Rank {
   sennit_bench::NcclArgs args(const Row& row, const Buffers& buffers) const {
     return {.send = buffers.send, .recv = buffers.recv, .count = row.count, .exchange = &exchange_};
   }
+
+  // Whether Sennit, too, works on what is registered.
+  bool is_registered() const { return options_.rivals == Rivals::kWindows; }
+  const Buffers& mine() const { return is_registered() ? registered_ : plain_; }
 
   bool sennit_call(const Row& row, const Buffers& b, const Variant& variant) {
     sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
@@ -398,9 +408,7 @@ class Rank {
     if (options_.sm_budget > 0) {
       line["sm_budget"] = options_.sm_budget;
     }
-    if (options_.rivals != Rivals::kBoth) {
-      line["registered"] = options_.rivals == Rivals::kWindows;
-    }
+    line["registered"] = is_registered();
     add_wishes(line);
     std::cout << line.dump() << '\n' << std::flush;
   }

@@ -27,7 +27,9 @@ constexpr const char* kHelp =
   --samples N            timed batches of calls; default: 21
   --warmup N             batches before them; default: 3
   --check yes|no         compare outputs with NCCL's; default: yes
-  --registered yes|no    beside NCCL's symmetric windows alone, or without them; default: both
+  --registered yes|no    yes: Sennit, too, on the memory of NCCL's symmetric windows, beside these
+                         alone; no: both on memory of cudaMalloc; default: Sennit on that, beside
+                         both
   --algorithm NAME       of Sennit's own calls, as are
   --path NAME            nvlink, host, nvlink+host or nvlink+host:8 (percent through the host), and
   --protocol NAME        ll, ll128, slots, direct_put or direct_get; default: its choice

@@ -12,7 +12,8 @@ namespace sennit_bench {
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxWindow = 64;
 
-// Which of NCCL's modes ours is compared with: on memory of cudaMalloc, or on symmetric windows.
+// Which of NCCL's modes ours is compared with: on memory of cudaMalloc, or on symmetric windows, on
+// whose memory ours works then, too.
 enum class Rivals { kBoth, kPlain, kWindows };
 
 struct Options {

@@ -80,7 +80,7 @@ using namespace sennit_nccl;  // NOLINT(google-build-using-namespace): entries a
 extern "C" {
 
 // Memory that NCCL can make windows of, where it shall keep windows. Ours otherwise: the ranks map
-// each other's, which they cannot do with NCCL's.
+// each other's wherever they are, and NCCL's only where the system lets them.
 ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
   forget_refusal();
   if (!is_fallback_named() || fallback().handle == nullptr) {

@@ -219,7 +219,9 @@ SENNIT_API sennit_status_t sennit_mem_alloc(void** pointer, size_t bytes);
 SENNIT_API sennit_status_t sennit_mem_alloc_on(void** pointer, size_t bytes, const char* device);
 /* Of memory of either; NULL is allowed. */
 SENNIT_API sennit_status_t sennit_mem_free(void* pointer);
-/* A hint that the buffer will be used often. Host ranks need none. */
+/* A hint that the buffer will be used often, of one rank; waits for nobody. GPU ranks tell the
+ * others, who map the buffer at their next call that is not captured: from then on what is large is
+ * stored straight there, also the first time. Host ranks need none. */
 SENNIT_API sennit_status_t sennit_comm_register(sennit_comm_t comm,
                                                 void* pointer,
                                                 size_t bytes,

@@ -87,14 +87,17 @@ sennit_status_t sennit_mem_free(void* pointer) {
 
 sennit_status_t sennit_comm_register(sennit_comm_t comm,
                                      void* pointer,
-                                     size_t /*bytes*/,
+                                     size_t bytes,
                                      void** handle) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
     if (handle == nullptr) {
       return fail(Code::kInvalidArgument, "the result pointer is NULL");
     }
-    *handle = pointer;  // what a call needs of a buffer is found at the call; nothing to keep
+    if (comm->device != nullptr) {
+      comm->device->expect_use_of(pointer, bytes);
+    }
+    *handle = pointer;  // nothing to keep: what was mapped goes when the memory does
     return {};
   });
 }

@@ -26,7 +26,7 @@ from sennit.cli.gpu_table import GpuTable
 RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 FOUR_GPUS = RESULTS / "2026-11-21-h200x4-gpu-slots.json"
 PAIRS = RESULTS / "2026-11-21-h200x2-pair-shares.json"
-NEW_COLUMNS = {"algbw_GBps", "busbw_GBps", "floor_hops_us", "floor_bytes_us"}
+NEW_COLUMNS = {"algbw_GBps", "busbw_GBps", "floor_hops_us", "floor_bytes_us", "registered"}
 # Notes what it was told, and prints the rows of the collective and the sizes that were asked for.
 PROGRAM = f"""#!{sys.executable}
 import json, sys
@@ -139,6 +139,12 @@ def test_rows_are_those_of_result_files(file: Path) -> None:
         assert {key: made[key] for key in made if key not in NEW_COLUMNS} == {
             key: row[key] for key in row if key != "what"
         }
+
+
+def test_rows_say_whether_sennit_worked_on_registered_memory() -> None:
+    line = printed(rows_of(FOUR_GPUS)[0])
+    assert gpu_rows.row(line)["registered"] is False
+    assert gpu_rows.row(line | {"registered": True})["registered"] is True
 
 
 def test_bandwidths_are_those_of_nccl_tests() -> None:

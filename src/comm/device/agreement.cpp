@@ -24,8 +24,10 @@ Status Agreement::await_all(const std::function<Status()>& trouble, Predicate is
 }
 
 void Agreement::offer(const Request& request) {
-  const auto offer_of = [&](const void* pointer) {
-    return pointer == nullptr || !request.takes_part ? BufferOffer() : buffers_.offer(pointer);
+  const auto offer_of = [&](const Buffer& buffer) {
+    return buffer.pointer == nullptr || !request.takes_part
+               ? BufferOffer()
+               : buffers_.offer(buffer.pointer, buffer.bytes);
   };
   AgreementLine& mine = line(world_.rank());
   mine.takes_part = request.takes_part;

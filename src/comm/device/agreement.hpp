@@ -28,9 +28,13 @@ class Agreement {
   // `world` and `buffers` outlive the result.
   Agreement(World& world, PeerBuffers& buffers) : world_(world), buffers_(buffers) {}
 
+  struct Buffer {
+    const void* pointer = nullptr;  // null: nobody else reads it or writes into it
+    std::int64_t bytes = 0;
+  };
   struct Request {
-    const void* input = nullptr;   // null: nobody else reads it
-    const void* output = nullptr;  // null: nobody else reads it or writes into it
+    Buffer input{};
+    Buffer output{};
     decltype(Scaling::scalar) scalar{};
     bool takes_part = true;
     bool is_capturing = false;  // nothing may be mapped now

@@ -18,7 +18,7 @@ CopyEngines::CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& 
     : driver_(driver),
       memory_(memory),
       world_(world),
-      buffers_(driver, memory),
+      buffers_(driver, memory, world),
       agreement_(world, buffers_) {}
 
 Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
@@ -150,8 +150,9 @@ Result<bool> CopyEngines::run(const Call& call) {
   const stream::PlanProgram& program = call.program;
   SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(call.stream));
   Agreement::Request request{.is_capturing = capturing, .trouble = call.trouble};
-  request.input = program.lends_input() ? op.send : nullptr;
-  request.output = program.lends_output() ? op.recv : nullptr;
+  const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
+  request.input = {program.lends_input() ? op.send : nullptr, needs.input_bytes};
+  request.output = {program.lends_output() ? op.recv : nullptr, needs.output_bytes};
   request.scalar = op.scaling.scalar;
   request.takes_part = can_run(call, capturing);
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));

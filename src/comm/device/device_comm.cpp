@@ -313,6 +313,7 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
+  keep_up_with_loans(calls);
   const auto is_message = [](const Call& call) {
     return call.operation.collective == Collective::kSendRecv;
   };

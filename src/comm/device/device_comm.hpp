@@ -80,6 +80,9 @@ class DeviceComm {
     void* stream = nullptr;
   };
   Status enqueue(std::span<const Call> calls);
+  // A hint: messages and blocks of others will be received in this memory. It is told to them, and
+  // nobody waits; who calls anything, outside of a capture, maps what it has been told of.
+  void expect_use_of(void* memory, std::size_t bytes);
 
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] Status failure();
@@ -195,6 +198,7 @@ class DeviceComm {
   [[nodiscard]] Order order_of_blocks() const;
   sm::PairMessage pair_message(const KernelMessage& message, bool may_map);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
+  void keep_up_with_loans(std::span<const Call> calls);
   [[nodiscard]] GroupRoom room_of_groups() const;
   void deal_lanes(sm::PairCalls& pairs) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;

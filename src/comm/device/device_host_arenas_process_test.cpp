@@ -1,16 +1,10 @@
 // Ranks that are processes, whose GPUs reach each other through host memory alone.
 #include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_gpus.hpp"
 #include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/fake_processes.hpp"
 
 #include <gtest/gtest.h>
 
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -22,56 +16,7 @@
 namespace sennit::tests {
 namespace {
 
-constexpr int kProcesses = 3;
 constexpr std::int64_t kBytes = 200'001;
-
-// An all_gather on the host, in memory that forked processes share.
-class SharedExchange {
- public:
-  SharedExchange()
-      : room_(static_cast<Room*>(::mmap(nullptr,
-                                        sizeof(Room),
-                                        PROT_READ | PROT_WRITE,
-                                        MAP_SHARED | MAP_ANONYMOUS,
-                                        /*fd=*/-1,
-                                        /*offset=*/0))) {}
-  ~SharedExchange() { ::munmap(room_, sizeof(Room)); }
-  SharedExchange(const SharedExchange&) = delete;
-  SharedExchange& operator=(const SharedExchange&) = delete;
-
-  Status run(int rank, const void* mine, void* all, std::size_t bytes) {
-    if (bytes * kProcesses > room_->bytes.size()) {
-      return fail(Code::kInternalError, "the exchange has no room for {} bytes", bytes);
-    }
-    meet();
-    std::memcpy(room_->bytes.data() + static_cast<std::size_t>(rank) * bytes, mine, bytes);
-    meet();
-    std::memcpy(all, room_->bytes.data(), bytes * kProcesses);
-    meet();
-    return {};
-  }
-  void meet() {
-    const int number = ++met_;
-    room_->arrived.fetch_add(1);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (room_->arrived.load() < number * kProcesses) {
-      if (std::chrono::steady_clock::now() > end) {
-        ADD_FAILURE() << "a rank does not come";
-        ::_exit(1);
-      }
-      ::usleep(100);
-    }
-  }
-
- private:
-  // A valid beginning is all zeros.
-  struct Room {
-    std::atomic<int> arrived;
-    std::array<std::byte, 4096> bytes;
-  };
-  Room* room_;
-  int met_ = 0;  // of this process
-};
 
 std::set<std::string> names_in_dev_shm() {
   std::set<std::string> names;
@@ -104,58 +49,20 @@ void check_reduced(const Rank& rank) {
   }
 }
 
-// In the child: makes the rank and runs `body`.
-void be_rank(int number,
-             const std::string& key,
-             SharedExchange& exchange,
-             const std::function<void(Rank&)>& body) {
-  Rank self;
-  self.rank = number;
-  self.cuda =
-      std::make_shared<FakeCuda>(FakeCuda::Options{.devices = kProcesses, .has_peers = false});
-  self.cuda->run_kernels(fake_direct_kernel);
-  EXPECT_TRUE(self.cuda->use_device(number).ok());
-  CommConfig config;
-  config.device = "cuda";
-  // What is sent goes around its ring many times.
-  config.host_slot_bytes = 4096;
-  config.host_ring_bytes = 3 * config.host_slot_bytes;
-  self.joined =
-      take(Communicator::create({.rank = number, .size = kProcesses, .key = key}, config));
-  self.comm = take(DeviceComm::create(*self.cuda,
-                                      number,
-                                      self.joined->world(),
-                                      {.deadline_s = 5},
-                                      [&](const void* mine, void* all, std::size_t bytes) {
-                                        return exchange.run(number, mine, all, bytes);
-                                      }));
-  self.stream = take(self.cuda->create_stream());
-  self.send = self.allocate(kBytes + 1) + 1;
-  self.recv = self.allocate(kBytes + 1) + 1;
-  std::memcpy(self.send, contents(number, kBytes).data(), kBytes);
-  body(self);
-}
-
-// The exit status of each.
 std::vector<int> run_ranks(const std::function<void(Rank&, SharedExchange&)>& body) {
-  SharedExchange exchange;
-  const std::string key = fmt::format("host-arenas-{}", ::getpid());
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < kProcesses; ++rank) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      be_rank(rank, key, exchange, [&](Rank& self) { body(self, exchange); });
-      ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-    }
-    children.push_back(child);
-  }
-  std::vector<int> ends;
-  for (const pid_t child : children) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ends.push_back(status);
-  }
-  return ends;
+  ProcessOptions options{.name = "host-arenas",
+                         .cuda = {.devices = kProcesses, .has_peers = false}};
+  options.comm.device = "cuda";
+  // What is sent goes around its ring many times.
+  options.comm.host_slot_bytes = 4096;
+  options.comm.host_ring_bytes = 3 * options.comm.host_slot_bytes;
+  return run_processes(options, [&](Rank& rank, SharedExchange& exchange) {
+    rank.cuda->run_kernels(fake_direct_kernel);
+    rank.send = rank.allocate(kBytes + 1) + 1;
+    rank.recv = rank.allocate(kBytes + 1) + 1;
+    std::memcpy(rank.send, contents(rank.rank, kBytes).data(), kBytes);
+    body(rank, exchange);
+  });
 }
 
 TEST(HostArenas, JoinProcesses) {

@@ -30,8 +30,8 @@ struct BufferOffer {
   State state = State::kUnused;
   std::uint64_t id = 0;       // of the allocation, on its rank
   std::uint64_t offset = 0;   // in the allocation
-  std::byte* base = nullptr;  // for ranks of the same process
-  CudaIpcHandle handle{};     // for the others
+  std::byte* base = nullptr;  // for ranks of the same process; null: they map it, too
+  MemoryHandle handle{};      // for those who map it
 };
 
 // One rank's part in agreeing about one call (comm/device/agreement.hpp). Plain fields are written

@@ -241,12 +241,40 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
 std::byte* DeviceComm::offer_of(const KernelMessage& message, bool may_map) {
   if (!message.is_send) {
     return message_puts_->address_at(
-        message.peer, static_cast<std::byte*>(message.operation->recv) + message.range.begin);
+        message.peer,
+        static_cast<std::byte*>(message.operation->recv) + message.range.begin,
+        message.range.length);
   }
   if (may_map) {
     message_puts_->map_loan_of(message.peer);
   }
   return nullptr;
+}
+
+void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {
+  if (message_puts_ == nullptr || !failure().ok()) {
+    return;
+  }
+  const DeviceScope scope(driver_, device_);
+  if (scope.status().ok()) {
+    message_puts_->lend_to_all(static_cast<std::byte*>(memory), bytes);
+  }
+}
+
+// In every call: who has registered memory waits for the others to have mapped it, and these may
+// have nothing to send there yet.
+void DeviceComm::keep_up_with_loans(std::span<const Call> calls) {
+  if (message_puts_ == nullptr) {
+    return;
+  }
+  message_puts_->keep_up();
+  const auto may_be_captured = [&](const Call& call) {
+    const Result<bool> is_capturing = driver_.is_capturing(call.stream);
+    return !is_capturing.ok() || *is_capturing;
+  };
+  if (message_puts_->has_loans() && std::ranges::none_of(calls, may_be_captured)) {
+    message_puts_->map_loans();
+  }
 }
 
 sm::PairMessage DeviceComm::pair_message(const KernelMessage& message, bool may_map) {

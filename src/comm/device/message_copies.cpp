@@ -32,7 +32,7 @@ MessageCopies::MessageCopies(CudaDriver& driver,
       rings_(driver, world, memory.is_on_host()),
       engine_(driver, std::move(words), world.rank()) {
   for (int rank = 0; rank < world.size(); ++rank) {
-    peers_.push_back(std::make_unique<Peer>(driver, memory));
+    peers_.push_back(std::make_unique<Peer>(driver, memory, world));
   }
 }
 
@@ -114,13 +114,14 @@ void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
     offer.buffer = {};
     return;
   }
-  offer.buffer = buffers.offer(end.operation.send);
+  const Operation& op = end.operation;
+  offer.buffer = buffers.offer(op.send, op.count * static_cast<std::int64_t>(size_bytes(op.dtype)));
   if (offer.buffer.state != State::kNew) {
     return;
   }
   // A new buffer often stands in the place of one that was freed.
   offer.retired = buffers.retired();
-  if (memory_.is_of_this_process(end.operation.peer)) {
+  if (offer.buffer.base != nullptr && memory_.is_of_this_process(op.peer)) {
     offer.buffer.state = State::kKnown;
   }
 }

@@ -67,8 +67,8 @@ class MessageCopies {
  private:
   // The messages between this rank and another.
   struct Peer {
-    explicit Peer(CudaDriver& driver, const DeviceMemory& memory)
-        : buffers(driver, memory), shares(driver) {}
+    Peer(CudaDriver& driver, const DeviceMemory& memory, const World& world)
+        : buffers(driver, memory, world), shares(driver) {}
 
     PeerBuffers buffers;
     MessageShares shares;

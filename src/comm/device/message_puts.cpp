@@ -2,12 +2,14 @@
 
 #include "base/log.hpp"
 
+#include <algorithm>
+
 namespace sennit {
 
 MessagePuts::MessagePuts(CudaDriver& driver, const DeviceMemory& memory, World& world)
-    : memory_(memory), world_(world) {
+    : driver_(driver), memory_(memory), world_(world) {
   for (int rank = 0; rank < world.size(); ++rank) {
-    peers_.push_back(std::make_unique<Peer>(driver, memory));
+    peers_.push_back(std::make_unique<Peer>(driver, memory, world));
   }
 }
 
@@ -25,12 +27,8 @@ void MessagePuts::read_answer(int sender) {
   }
 }
 
-// One loan at a time: the next one waits until this one has been answered.
 void MessagePuts::lend(int sender, const BufferOffer& buffer) {
   Peer& peer = *peers_[static_cast<std::size_t>(sender)];
-  if (peer.answered < peer.lent) {
-    return;
-  }
   MessageLine::Loan& mine = line(world_.rank(), sender).loan;
   mine.buffer = buffer;
   mine.buffer.offset = 0;
@@ -41,18 +39,27 @@ void MessagePuts::lend(int sender, const BufferOffer& buffer) {
   mine.number.store(++peer.lent, std::memory_order_release);
 }
 
-std::byte* MessagePuts::address_at(int sender, std::byte* memory) {
+// Without mapping it.
+bool MessagePuts::reaches(int sender, const BufferOffer& buffer) const {
+  return sender == world_.rank() || (buffer.base != nullptr && memory_.is_of_this_process(sender));
+}
+
+std::byte* MessagePuts::address_at(int sender, std::byte* memory, std::int64_t bytes) {
+  const std::scoped_lock lock(mutex_);
   read_answer(sender);
-  PeerBuffers& buffers = peers_[static_cast<std::size_t>(sender)]->buffers;
-  const BufferOffer buffer = buffers.offer(memory);
+  Peer& peer = *peers_[static_cast<std::size_t>(sender)];
+  PeerBuffers& buffers = peer.buffers;
+  const BufferOffer buffer = buffers.offer(memory, bytes, peer.may_lend());
   switch (buffer.state) {
     case BufferOffer::State::kNew:
-      if (memory_.is_of_this_process(sender)) {
+      if (reaches(sender, buffer)) {
         (void)buffers.retired();  // nobody has mapped them
-        buffers.confirm(buffer.id, buffer.base);
+        buffers.confirm(buffer.id, memory - buffer.offset);
         return memory;
       }
-      lend(sender, buffer);
+      if (peer.may_lend()) {
+        lend(sender, buffer);
+      }
       return nullptr;
     case BufferOffer::State::kKnown:
       return buffers.address_there(buffer);
@@ -63,11 +70,21 @@ std::byte* MessagePuts::address_at(int sender, std::byte* memory) {
   return nullptr;
 }
 
+// The number of the last. Partner: the release in lend(). A loan is not written again before it has
+// been answered.
+std::uint64_t MessagePuts::loan_of(int receiver) const {
+  return line(receiver, world_.rank()).loan.number.load(std::memory_order_acquire);
+}
+
 void MessagePuts::map_loan_of(int receiver) {
+  const std::scoped_lock lock(mutex_);
+  map_loan(receiver);
+}
+
+void MessagePuts::map_loan(int receiver) {
   Peer& peer = *peers_[static_cast<std::size_t>(receiver)];
   const MessageLine::Loan& theirs = line(receiver, world_.rank()).loan;
-  // Partner: the release in lend(). It is not written again before it has been answered.
-  const std::uint64_t number = theirs.number.load(std::memory_order_acquire);
+  const std::uint64_t number = loan_of(receiver);
   if (number == peer.mapped) {
     return;
   }
@@ -76,7 +93,13 @@ void MessagePuts::map_loan_of(int receiver) {
   }
   peer.buffers.forget_now();
   const Result<std::byte*> base = peer.buffers.locate(receiver, theirs.buffer);
-  if (!base.ok()) {
+  if (base.ok()) {
+    const bool is_ipc = theirs.buffer.handle.kind == MemoryHandle::Kind::kIpc;
+    SENNIT_INFO("device",
+                "memory of {} is mapped by {} for what is sent there",
+                world_.describe(receiver),
+                is_ipc ? "CUDA IPC" : "a descriptor");
+  } else {
     SENNIT_INFO("device",
                 "messages to {} go by packets: {}",
                 world_.describe(receiver),
@@ -86,6 +109,65 @@ void MessagePuts::map_loan_of(int receiver) {
   mine.base = base.ok() ? *base : nullptr;
   mine.number.store(number, std::memory_order_release);
   peer.mapped = number;
+}
+
+void MessagePuts::lend_to_all(std::byte* memory, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  for (std::byte* at = memory; at < memory + bytes;) {
+    const Result<Allocation> allocation = driver_.allocation_of(at);
+    if (!allocation.ok() || allocation->base + allocation->bytes <= at) {
+      break;
+    }
+    for (const std::unique_ptr<Peer>& peer : peers_) {
+      if (std::ranges::find(peer->waiting, at) == peer->waiting.end()) {
+        peer->waiting.push_back(at);
+      }
+    }
+    at = allocation->base + allocation->bytes;
+  }
+  lend_what_waits();
+}
+
+void MessagePuts::keep_up() {
+  const std::scoped_lock lock(mutex_);
+  lend_what_waits();
+}
+
+void MessagePuts::lend_what_waits() {
+  for (int sender = 0; sender < world_.size(); ++sender) {
+    Peer& peer = *peers_[static_cast<std::size_t>(sender)];
+    read_answer(sender);
+    while (peer.may_lend() && !peer.waiting.empty()) {
+      std::byte* const memory = peer.waiting.front();
+      peer.waiting.pop_front();
+      const BufferOffer buffer = peer.buffers.offer(memory, 1);
+      if (buffer.state != BufferOffer::State::kNew) {
+        continue;
+      }
+      if (reaches(sender, buffer)) {
+        peer.buffers.confirm(buffer.id, memory - buffer.offset);
+      } else {
+        lend(sender, buffer);
+      }
+    }
+  }
+}
+
+bool MessagePuts::has_loans() {
+  const std::scoped_lock lock(mutex_);
+  for (int receiver = 0; receiver < world_.size(); ++receiver) {
+    if (loan_of(receiver) != peers_[static_cast<std::size_t>(receiver)]->mapped) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void MessagePuts::map_loans() {
+  const std::scoped_lock lock(mutex_);
+  for (int receiver = 0; receiver < world_.size(); ++receiver) {
+    map_loan(receiver);
+  }
 }
 
 }  // namespace sennit

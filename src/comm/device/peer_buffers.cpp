@@ -1,9 +1,21 @@
 #include "comm/device/peer_buffers.hpp"
 
+#include "comm/rendezvous/process.hpp"
+
+#include <algorithm>
+
 namespace sennit {
 
-PeerBuffers::PeerBuffers(CudaDriver& driver, const DeviceMemory& memory)
-    : driver_(driver), memory_(memory) {}
+namespace {
+
+// Descriptors are few in a process, and those of memory that others cannot map stay open as long as
+// the memory is there.
+constexpr std::ptrdiff_t kMostDescriptors = 16;
+
+}  // namespace
+
+PeerBuffers::PeerBuffers(CudaDriver& driver, const DeviceMemory& memory, const World& world)
+    : driver_(driver), memory_(memory), world_(world) {}
 
 PeerBuffers::~PeerBuffers() {
   const DeviceScope scope(driver_, memory_.device());
@@ -13,29 +25,62 @@ PeerBuffers::~PeerBuffers() {
   }
 }
 
-BufferOffer PeerBuffers::offer(const void* pointer) {
+// Makes some, if memory was freed before all had mapped it.
+bool PeerBuffers::has_room_for_descriptor() {
+  const auto count = [&] {
+    return std::ranges::count_if(
+        exports_, [](const auto& entry) { return entry.second.memory.descriptor.valid(); });
+  };
+  if (count() < kMostDescriptors) {
+    return true;
+  }
+  for (auto& [id, known] : exports_) {
+    const Result<Allocation> now = driver_.allocation_of(known.base);
+    if (!now.ok() || now->id != id) {
+      known.memory.descriptor.reset();
+    }
+  }
+  return count() < kMostDescriptors;
+}
+
+PeerBuffers::Export* PeerBuffers::find_or_export(const Allocation& allocation, bool may_export) {
+  if (const auto known = exports_.find(allocation.id); known != exports_.end()) {
+    return &known->second;
+  }
+  if (!may_export) {
+    return nullptr;
+  }
+  Result<ExportedMemory> exported = driver_.export_memory(allocation.base);
+  if (!exported.ok() || (exported->descriptor.valid() && !has_room_for_descriptor())) {
+    return nullptr;
+  }
+  Export& made = exports_[allocation.id];
+  made.base = allocation.base;
+  made.bytes = allocation.bytes;
+  made.memory = std::move(exported).value();
+  return &made;
+}
+
+BufferOffer PeerBuffers::offer(const void* pointer, std::int64_t bytes, bool may_be_new) {
   BufferOffer result{.state = BufferOffer::State::kUnreachable};
   const Result<Allocation> allocation = driver_.allocation_of(pointer);
   if (!allocation.ok() || allocation->device != memory_.device() || !allocation->can_be_exported) {
     return result;
   }
-  auto known = exports_.find(allocation->id);
-  if (known == exports_.end()) {
-    const Result<CudaIpcHandle> handle = driver_.export_memory(allocation->base);
-    if (!handle.ok()) {
-      return result;
-    }
-    known =
-        exports_
-            .try_emplace(allocation->id, Export{.base = allocation->base, .handle = handle.value()})
-            .first;
+  const Export* const exported = find_or_export(*allocation, may_be_new);
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - allocation->base);
+  // An allocation may be mapped twice, and more of it the second time.
+  if (exported == nullptr || offset + static_cast<std::size_t>(bytes) > exported->bytes) {
+    return result;
   }
-  result.state = known->second.is_known ? BufferOffer::State::kKnown : BufferOffer::State::kNew;
+  result.state = exported->is_known ? BufferOffer::State::kKnown : BufferOffer::State::kNew;
   result.id = allocation->id;
-  result.offset =
-      static_cast<std::uint64_t>(static_cast<const std::byte*>(pointer) - allocation->base);
-  result.base = allocation->base;
-  result.handle = known->second.handle;
+  result.offset = offset;
+  result.handle = exported->memory.handle;
+  // What a program has mapped is open to the devices that it has named, whoever shares the process.
+  const bool is_open = result.handle.kind == MemoryHandle::Kind::kIpc;
+  result.base = is_open ? allocation->base : nullptr;
   return result;
 }
 
@@ -43,6 +88,7 @@ void PeerBuffers::confirm(std::uint64_t id, std::byte* there) {
   if (const auto known = exports_.find(id); known != exports_.end()) {
     known->second.is_known = true;
     known->second.there = there;
+    known->second.memory.descriptor.reset();
   }
 }
 
@@ -68,15 +114,26 @@ std::array<std::uint64_t, AgreementLine::kMaxRetired> PeerBuffers::retired() {
   return result;
 }
 
+Result<std::byte*> PeerBuffers::import(int rank, MemoryHandle handle) {
+  UniqueFd taken;
+  if (handle.kind == MemoryHandle::Kind::kDescriptor) {
+    SENNIT_ASSIGN_OR_RETURN(taken,
+                            take_descriptor(world_.member(rank).pidfd.get(), handle.descriptor));
+    handle.descriptor = taken.get();
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const base, driver_.import_memory(handle));
+  return static_cast<std::byte*>(base);
+}
+
 Result<std::byte*> PeerBuffers::locate(int rank, const BufferOffer& offer) {
-  if (memory_.is_of_this_process(rank)) {
+  if (offer.base != nullptr && memory_.is_of_this_process(rank)) {
     return offer.base + offer.offset;
   }
   const auto key = std::pair(rank, offer.id);
   auto known = imports_.find(key);
   if (known == imports_.end()) {
-    SENNIT_ASSIGN_OR_RETURN(void* const base, driver_.import_memory(offer.handle));
-    known = imports_.try_emplace(key, static_cast<std::byte*>(base)).first;
+    SENNIT_ASSIGN_OR_RETURN(std::byte* const base, import(rank, offer.handle));
+    known = imports_.try_emplace(key, base).first;
   }
   return known->second + offer.offset;
 }

@@ -4,6 +4,7 @@
 
 #include "comm/device/device_line.hpp"
 #include "comm/device/device_memory.hpp"
+#include "comm/world.hpp"
 #include "drivers/cuda/cuda.hpp"
 
 #include <array>
@@ -17,14 +18,15 @@ namespace sennit {
 
 class PeerBuffers {
  public:
-  // `memory` outlives the result.
-  PeerBuffers(CudaDriver& driver, const DeviceMemory& memory);
+  // `memory` and `world` outlive the result.
+  PeerBuffers(CudaDriver& driver, const DeviceMemory& memory, const World& world);
   ~PeerBuffers();
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;
 
-  // What to tell others of a buffer of this rank.
-  BufferOffer offer(const void* pointer);
+  // What to tell others of a buffer of this rank. One that lies across allocations is unreachable,
+  // and so is one that was not offered before and may not be now.
+  BufferOffer offer(const void* pointer, std::int64_t bytes, bool may_be_new = true);
   // All ranks have mapped what was offered under this id. `there`: where the only one sees it that
   // it was offered to; null: it cannot, or nobody asks.
   void confirm(std::uint64_t id, std::byte* there = nullptr);
@@ -43,13 +45,19 @@ class PeerBuffers {
  private:
   struct Export {
     std::byte* base = nullptr;
-    CudaIpcHandle handle;
+    std::size_t bytes = 0;
+    ExportedMemory memory;  // its descriptor is closed when all have mapped it
     bool is_known = false;
     std::byte* there = nullptr;  // see confirm()
   };
 
+  bool has_room_for_descriptor();
+  Export* find_or_export(const Allocation& allocation, bool may_export);
+  Result<std::byte*> import(int rank, MemoryHandle handle);
+
   CudaDriver& driver_;
   const DeviceMemory& memory_;
+  const World& world_;
   std::map<std::uint64_t, Export> exports_;                      // by id
   std::map<std::pair<int, std::uint64_t>, std::byte*> imports_;  // by rank and id
   std::vector<std::byte*> forgotten_;

@@ -52,8 +52,8 @@ void PeerMemory::close() {
 
 // What a rank tells the others of its memory.
 struct PeerMemory::Offer {
-  std::uint64_t id = 0;  // for threads of the same process
-  CudaIpcHandle handle;  // for the others
+  std::uint64_t id = 0;   // for threads of the same process
+  MemoryHandle handle{};  // for the others
   bool has_handle = false;
 };
 
@@ -78,11 +78,13 @@ Result<std::byte*> PeerMemory::map(const DeviceMeeting& meeting, int rank, const
 
 Result<std::vector<char>> PeerMemory::map(const DeviceMeeting& meeting,
                                           const std::vector<char>& wanted) {
-  const Result<CudaIpcHandle> handle = driver_.export_memory(own_->on_device());
-  SENNIT_ASSIGN_OR_RETURN(const auto offers,
-                          meeting.tell(Offer{.id = own_->id(),
-                                             .handle = handle.ok() ? *handle : CudaIpcHandle(),
-                                             .has_handle = handle.ok()}));
+  const Result<ExportedMemory> exported = driver_.export_memory(own_->on_device());
+  Offer mine{.id = own_->id()};
+  if (exported.ok() && exported->handle.kind == MemoryHandle::Kind::kIpc) {
+    mine.handle = exported->handle;
+    mine.has_handle = true;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const auto offers, meeting.tell(mine));
   std::vector<char> unmapped(offers.size(), 0);
   for (int rank = 0; rank < meeting.ranks(); ++rank) {
     const auto at = static_cast<std::size_t>(rank);

@@ -1,6 +1,7 @@
 #include "comm/rendezvous/process.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -100,6 +101,17 @@ pid_t pid_behind(int pidfd) {
     }
   }
   return 0;
+}
+
+Result<UniqueFd> take_descriptor(int pidfd, int number) {
+  UniqueFd taken(pidfd < 0 ? ::fcntl(number, F_DUPFD_CLOEXEC, 0)
+                           : static_cast<int>(syscall(SYS_pidfd_getfd, pidfd, number, 0)));
+  if (taken.valid()) {
+    return taken;
+  }
+  return fail(Code::kSystemError,
+              "a file descriptor of another rank cannot be taken over: {}",
+              std::strerror(errno));
 }
 
 Status check_descriptors(int needed) {

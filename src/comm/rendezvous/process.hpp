@@ -30,6 +30,11 @@ bool is_pidfd(int fd);
 // PID namespace, no /proc) or has ended.
 pid_t pid_behind(int pidfd);
 
+// A descriptor of the process behind the pidfd, or of this process where there is none (-1), which
+// may have another number here. The system allows it to those that may trace the process, as it
+// does process_vm_readv: of the same user, and no container or setting against it.
+Result<UniqueFd> take_descriptor(int pidfd, int number);
+
 // Fails with what is needed and what there is if `needed` more descriptors would pass the limit.
 Status check_descriptors(int needed);
 

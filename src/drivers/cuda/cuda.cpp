@@ -1,5 +1,8 @@
 #include "drivers/cuda/cuda.hpp"
 
+#include "drivers/cuda/driver_calls.hpp"
+#include "drivers/cuda/virtual_memory.hpp"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -10,46 +13,9 @@
 namespace sennit {
 namespace {
 
-// A failure is also kept by the runtime for the next one who asks; it is told here, so it is taken.
-Status told(cudaError_t error, std::string_view what) {
-  if (error == cudaSuccess) {
-    return {};
-  }
-  (void)cudaGetLastError();
-  return fail(Code::kSystemError,
-              "{} failed: {} ({})",
-              what,
-              cudaGetErrorString(error),
-              cudaGetErrorName(error));
-}
-
-Status told(CUresult error, std::string_view what) {
-  return error == CUDA_SUCCESS
-             ? Status()
-             : fail(error == CUDA_ERROR_NOT_SUPPORTED ? Code::kUnsupported : Code::kSystemError,
-                    "{} failed: the CUDA driver answers {}",
-                    what,
-                    static_cast<int>(error));
-}
-
-// A function of the CUDA driver, which the library does not link: a build with CUDA must load where
-// there is no driver. Null where the driver has no such function.
-template <typename Function>
-Function driver_function(const char* symbol) {
-  // The version of which the declarations in cuda.h are.
-  constexpr unsigned kVersion = 12000;
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion(symbol, &function, kVersion, cudaEnableDefault, &found);
-  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) {
-    (void)cudaGetLastError();
-    return nullptr;
-  }
-  return reinterpret_cast<Function>(function);
-}
-
-CUdeviceptr to_address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+using cuda::driver_function;
+using cuda::to_address;
+using cuda::told;
 
 CUstreamBatchMemOpParams to_operation(const WordStep& step) {
   CUstreamBatchMemOpParams operation{};
@@ -214,6 +180,12 @@ class Runtime final : public CudaDriver {
     SENNIT_RETURN_IF_ERROR(
         told(kAttributes(attributes.size(), attributes.data(), values.data(), to_address(pointer)),
              "asking for the allocation of a pointer"));
+    if (can_be_exported == 0) {
+      // Of what is mapped, the above tells what was reserved.
+      if (Result<Allocation> mapped = cuda::VirtualMemory::allocation_of(pointer); mapped.ok()) {
+        return mapped;
+      }
+    }
     return Allocation{.base = reinterpret_cast<std::byte*>(base),
                       .bytes = bytes,
                       .id = id,
@@ -221,19 +193,26 @@ class Runtime final : public CudaDriver {
                       .can_be_exported = can_be_exported != 0};
   }
 
-  Result<CudaIpcHandle> export_memory(void* memory) override {
+  Result<ExportedMemory> export_memory(void* memory) override {
+    ExportedMemory exported;
     cudaIpcMemHandle_t native{};
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaIpcGetMemHandle(&native, memory), "exporting device memory to other processes"));
-    CudaIpcHandle handle;
-    static_assert(sizeof(native) == sizeof(handle.bytes));
-    std::memcpy(handle.bytes.data(), &native, sizeof(native));
-    return handle;
+    const Status by_ipc =
+        told(cudaIpcGetMemHandle(&native, memory), "exporting device memory to other processes");
+    if (!by_ipc.ok()) {
+      Result<ExportedMemory> mapped = cuda::VirtualMemory::export_memory(memory);
+      return mapped.ok() ? std::move(mapped) : Result<ExportedMemory>(by_ipc);
+    }
+    static_assert(sizeof(native) == sizeof(exported.handle.ipc));
+    std::memcpy(exported.handle.ipc.data(), &native, sizeof(native));
+    return exported;
   }
 
-  Result<void*> import_memory(const CudaIpcHandle& handle) override {
+  Result<void*> import_memory(const MemoryHandle& handle) override {
+    if (handle.kind == MemoryHandle::Kind::kDescriptor) {
+      return virtual_memory_.import_memory(handle);
+    }
     cudaIpcMemHandle_t native{};
-    std::memcpy(&native, handle.bytes.data(), sizeof(native));
+    std::memcpy(&native, handle.ipc.data(), sizeof(native));
     void* memory = nullptr;
     SENNIT_RETURN_IF_ERROR(
         told(cudaIpcOpenMemHandle(&memory, native, cudaIpcMemLazyEnablePeerAccess),
@@ -242,7 +221,10 @@ class Runtime final : public CudaDriver {
   }
 
   Status close_imported(void* memory) override {
-    return told(cudaIpcCloseMemHandle(memory), "closing device memory of another process");
+    SENNIT_ASSIGN_OR_RETURN(const bool is_closed, virtual_memory_.close_imported(memory));
+    return is_closed
+               ? Status()
+               : told(cudaIpcCloseMemHandle(memory), "closing device memory of another process");
   }
 
   Status preload(const void* kernel) override {
@@ -346,6 +328,8 @@ class Runtime final : public CudaDriver {
     SENNIT_RETURN_IF_ERROR(told(cudaEventCreateWithFlags(&event, flags), "making an event"));
     return static_cast<void*>(event);
   }
+
+  cuda::VirtualMemory virtual_memory_;
 };
 
 }  // namespace

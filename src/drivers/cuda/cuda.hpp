@@ -8,11 +8,13 @@
 // All functions may be called from any thread. Streams are cudaStream_t as void*.
 #pragma once
 
+#include "base/fd.hpp"
 #include "base/status.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,18 +38,37 @@ struct PointerFacts {
   int device = -1;  // of device and managed memory
 };
 
-// The allocation in which a pointer of device memory lies.
+// The allocation in which a pointer of device memory lies. Where a program maps several beside each
+// other (cuMemMap), that of the pointer alone.
 struct Allocation {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
-  std::uint64_t id = 0;  // never given to a second allocation of this process, unlike the address
+  // Unlike the address, given to no second allocation of this process: never, or, of memory that
+  // was mapped, not as long as it is held (ExportedMemory).
+  std::uint64_t id = 0;
   int device = -1;
-  bool can_be_exported = false;  // as a CudaIpcHandle
+  bool can_be_exported = false;
 };
 
 // Names memory of one process to the others of the same machine.
-struct CudaIpcHandle {
-  std::array<std::byte, 64> bytes{};
+struct MemoryHandle {
+  enum class Kind : std::uint32_t {
+    kIpc,         // CUDA IPC: all is in `ipc`
+    kDescriptor,  // what a file descriptor of its owner stands for; whoever imports it has to have
+                  // that in its own process, and puts the number that it has there in its place
+  };
+
+  Kind kind = Kind::kIpc;
+  std::int32_t descriptor = -1;
+  std::uint64_t mapped_bytes = 0;  // of kDescriptor
+  std::array<std::byte, 64> ipc{};
+};
+
+// What the owner keeps of memory that it has exported.
+struct ExportedMemory {
+  MemoryHandle handle;
+  UniqueFd descriptor;         // of kDescriptor: needed until all have imported it
+  std::shared_ptr<void> hold;  // of kDescriptor: keeps the allocation, and its id its own
 };
 
 // Pinned host memory and where the current device sees it.
@@ -105,8 +126,11 @@ class CudaDriver {
   // Of device memory.
   virtual Result<Allocation> allocation_of(const void* pointer) = 0;
 
-  virtual Result<CudaIpcHandle> export_memory(void* memory) = 0;
-  virtual Result<void*> import_memory(const CudaIpcHandle& handle) = 0;
+  // `memory`: where an allocation begins.
+  virtual Result<ExportedMemory> export_memory(void* memory) = 0;
+  // For the current device. What is imported holds the memory, whatever its owner does.
+  virtual Result<void*> import_memory(const MemoryHandle& handle) = 0;
+  // Nothing in any stream uses it any more.
   virtual Status close_imported(void* memory) = 0;
 
   // Loads a kernel's code onto the current device: a first launch while a peer spins may never come

@@ -21,7 +21,10 @@ std::size_t whole_pages(std::size_t bytes) {
   return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
 }
 
-// What travels as a handle. The file is opened again through its owner's descriptor.
+constexpr std::uint64_t kVirtualId = std::uint64_t{1} << 63;
+constexpr int kNoDescriptor = 1 << 20;  // that any process has
+
+// What travels as a handle. By IPC the file is opened again through its owner's descriptor.
 struct FakeHandle {
   pid_t owner = 0;
   int file = -1;
@@ -141,33 +144,74 @@ Status FakeCuda::enable_peer(int peer) {
   return {};
 }
 
-Result<void*> FakeCuda::allocate_region(std::size_t bytes, bool can_be_exported) {
+Result<void*> FakeCuda::allocate_region(std::size_t bytes, const Region& kind, void* address) {
   const int file = ::memfd_create("fake-gpu", MFD_CLOEXEC);
-  void* const memory =
-      file < 0 || ::ftruncate(file, static_cast<off_t>(whole_pages(bytes))) != 0
-          ? MAP_FAILED
-          : ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* const memory = file < 0 || ::ftruncate(file, static_cast<off_t>(whole_pages(bytes))) != 0
+                           ? MAP_FAILED
+                           : ::mmap(address,
+                                    whole_pages(bytes),
+                                    PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | (address == nullptr ? 0 : MAP_FIXED),
+                                    file,
+                                    0);
   if (memory == MAP_FAILED) {
     return sennit::fail(Code::kSystemError, "the fake has no {} bytes", bytes);
   }
   const std::scoped_lock lock(mutex_);
   auto* const base = static_cast<std::byte*>(memory);
-  regions_[base] = {.base = base,
-                    .bytes = bytes,
-                    .device = device_of_thread(),
-                    .id = next_id_++,
-                    .file = file,
-                    .can_be_exported = can_be_exported};
+  Region& region = regions_[base] = kind;
+  region.base = base;
+  region.bytes = bytes;
+  region.device = device_of_thread();
+  region.file = file;
+  if (kind.is_virtual) {
+    hold_id(region);
+  } else {
+    region.id = next_id_++;
+  }
   return memory;
+}
+
+// The lowest one that is free: ids of virtual memory come again.
+void FakeCuda::hold_id(Region& region) {
+  const std::scoped_lock lock(held_ids_->mutex);
+  std::uint64_t id = kVirtualId;
+  while (!held_ids_->ids.insert(id).second) {
+    ++id;
+  }
+  region.id = id;
+  region.hold = std::shared_ptr<void>(this, [ids = held_ids_, id](void*) {
+    const std::scoped_lock free(ids->mutex);
+    ids->ids.erase(id);
+  });
 }
 
 Result<void*> FakeCuda::allocate(std::size_t bytes) {
   SENNIT_RETURN_IF_ERROR(enter("allocate"));
-  return allocate_region(bytes, true);
+  return allocate_region(bytes, {});
 }
 
 Result<void*> FakeCuda::allocate_private(std::size_t bytes) {
-  return allocate_region(bytes, false);
+  return allocate_region(bytes, {.can_be_exported = false});
+}
+
+Result<void*> FakeCuda::allocate_virtual(std::size_t bytes) {
+  return allocate_region(bytes, {.is_virtual = true});
+}
+
+Result<std::array<void*, 2>> FakeCuda::allocate_virtual_pair(std::size_t bytes_each) {
+  const std::size_t bytes = whole_pages(bytes_each);
+  void* const room = ::mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    return sennit::fail(Code::kSystemError, "the fake has no {} addresses", 2 * bytes);
+  }
+  std::array<void*, 2> pair{};
+  for (std::size_t i = 0; i < pair.size(); ++i) {
+    SENNIT_ASSIGN_OR_RETURN(
+        pair[i],
+        allocate_region(bytes, {.is_virtual = true}, static_cast<std::byte*>(room) + i * bytes));
+  }
+  return pair;
 }
 
 Status FakeCuda::drop(void* memory, std::string_view what, bool is_imported) {
@@ -263,7 +307,7 @@ Result<Allocation> FakeCuda::allocation_of(const void* pointer) {
                     .can_be_exported = region->can_be_exported && !region->is_imported};
 }
 
-Result<CudaIpcHandle> FakeCuda::export_memory(void* memory) {
+Result<ExportedMemory> FakeCuda::export_memory(void* memory) {
   SENNIT_RETURN_IF_ERROR(enter("export_memory"));
   const std::scoped_lock lock(mutex_);
   const Region* const region = region_of(memory);
@@ -271,21 +315,31 @@ Result<CudaIpcHandle> FakeCuda::export_memory(void* memory) {
     return sennit::fail(Code::kSystemError, "memory cannot be exported");
   }
   const FakeHandle native{::getpid(), region->file, region->bytes, region->device};
-  CudaIpcHandle handle;
-  static_assert(sizeof(native) <= sizeof(handle.bytes));
-  std::memcpy(handle.bytes.data(), &native, sizeof(native));
-  return handle;
+  ExportedMemory exported;
+  static_assert(sizeof(native) <= sizeof(exported.handle.ipc));
+  std::memcpy(exported.handle.ipc.data(), &native, sizeof(native));
+  if (region->is_virtual) {
+    exported.descriptor = UniqueFd(::fcntl(region->file, F_DUPFD_CLOEXEC, 0));
+    exported.hold = region->hold;
+    exported.handle.kind = MemoryHandle::Kind::kDescriptor;
+    exported.handle.descriptor =
+        options_.hides_descriptors ? kNoDescriptor : exported.descriptor.get();
+    exported.handle.mapped_bytes = region->bytes;
+  }
+  return exported;
 }
 
-Result<void*> FakeCuda::import_memory(const CudaIpcHandle& handle) {
+Result<void*> FakeCuda::import_memory(const MemoryHandle& handle) {
   SENNIT_RETURN_IF_ERROR(enter("import_memory"));
   FakeHandle native;
-  std::memcpy(&native, handle.bytes.data(), sizeof(native));
+  std::memcpy(&native, handle.ipc.data(), sizeof(native));
   if (!are_joined(device_of_thread(), native.device)) {
     return sennit::fail(Code::kSystemError, "no wires join the fake devices");
   }
   const std::string path = fmt::format("/proc/{}/fd/{}", native.owner, native.file);
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int file = handle.kind == MemoryHandle::Kind::kDescriptor
+                       ? ::fcntl(handle.descriptor, F_DUPFD_CLOEXEC, 0)
+                       : ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   void* const memory =
       file < 0
           ? MAP_FAILED

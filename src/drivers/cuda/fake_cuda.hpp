@@ -14,11 +14,13 @@
 
 #include "drivers/cuda/cuda.hpp"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +61,8 @@ class FakeCuda final : public CudaDriver {
     std::vector<std::pair<int, int>> corrupting{};
     // All streams of a device share one queue, as with CUDA_DEVICE_MAX_CONNECTIONS=1.
     bool one_queue = false;
+    // What it exports by descriptors others may not take, as in a container that forbids it.
+    bool hides_descriptors = false;
   };
   // Asked at the launch, when `parameters` can be read: what the kernel does in its turn.
   using Kernel = std::function<std::function<void()>(const void* kernel, const void* parameters)>;
@@ -91,6 +95,11 @@ class FakeCuda final : public CudaDriver {
   void set_costs(Costs costs) { costs_ = std::move(costs); }
   // A device allocation that cannot be exported, like those of memory pools.
   Result<void*> allocate_private(std::size_t bytes);
+  // One that the program has mapped (cuMemMap), open to the current device alone and exported by a
+  // descriptor. When it has been released and nobody holds it, the next one gets its id.
+  Result<void*> allocate_virtual(std::size_t bytes);
+  // Two of these in a row.
+  Result<std::array<void*, 2>> allocate_virtual_pair(std::size_t bytes_each);
 
   void begin_capture(void* stream);
   // kInvalidUsage where work in another stream was not joined.
@@ -111,8 +120,8 @@ class FakeCuda final : public CudaDriver {
   Status unmap_host(void* memory) override;
   Result<PointerFacts> facts_of(const void* pointer) override;
   Result<Allocation> allocation_of(const void* pointer) override;
-  Result<CudaIpcHandle> export_memory(void* memory) override;
-  Result<void*> import_memory(const CudaIpcHandle& handle) override;
+  Result<ExportedMemory> export_memory(void* memory) override;
+  Result<void*> import_memory(const MemoryHandle& handle) override;
   Status close_imported(void* memory) override;
   Status preload(const void* kernel) override;
   Status launch(const void* kernel,
@@ -143,11 +152,20 @@ class FakeCuda final : public CudaDriver {
     bool is_imported = false;
     bool is_pinned = false;  // host memory that was allocated here
     bool can_be_exported = true;
+    bool is_virtual = false;
+    std::shared_ptr<void> hold{};  // of virtual memory
+  };
+  // Ids of virtual memory that is there or held.
+  struct HeldIds {
+    std::mutex mutex;
+    std::set<std::uint64_t> ids;
   };
 
   int& device_of_thread() const;
   Status enter(std::string_view call);
-  Result<void*> allocate_region(std::size_t bytes, bool can_be_exported);
+  // At `address`, where there is one, in place of what is there.
+  Result<void*> allocate_region(std::size_t bytes, const Region& kind, void* address = nullptr);
+  void hold_id(Region& region);
   Status drop(void* memory, std::string_view what, bool is_imported);
   const Region* region_of(const void* pointer) const;
   [[nodiscard]] bool are_joined(int device, int peer) const;
@@ -173,6 +191,7 @@ class FakeCuda final : public CudaDriver {
   std::vector<std::shared_ptr<FakeGraph>> captures_;
   std::string faults_;
   std::uint64_t next_id_ = 1;
+  std::shared_ptr<HeldIds> held_ids_ = std::make_shared<HeldIds>();
 };
 
 }  // namespace sennit

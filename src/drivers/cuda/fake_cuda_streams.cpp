@@ -84,7 +84,8 @@ void FakeCuda::check_range(const void* pointer,
   if (region == nullptr || end > region->base + region->bytes) {
     faults_ += fmt::format("a copy {} {} bytes outside of all memory; ", what, bytes);
   } else if (region->device >= 0 && region->device != device && !region->is_imported &&
-             std::ranges::find(peers_, std::pair(device, region->device)) == peers_.end()) {
+             (region->is_virtual ||
+              std::ranges::find(peers_, std::pair(device, region->device)) == peers_.end())) {
     faults_ +=
         fmt::format("device {} copies {} device {} without leave; ", device, what, region->device);
   }

@@ -178,7 +178,7 @@ TEST(FakeProcesses, ShareMemoryAtAddressesOfTheirOwn) {
   FakeCuda guest({});
   EXPECT_NE(owner.process(), guest.process());
   void* const memory = take(owner.allocate(kBytes));
-  const CudaIpcHandle handle = take(owner.export_memory(memory));
+  const MemoryHandle handle = take(owner.export_memory(memory)).handle;
   void* const imported = take(guest.import_memory(handle));
   EXPECT_NE(memory, imported);
   std::memset(memory, 42, kBytes);
@@ -190,10 +190,51 @@ TEST(FakeProcesses, ShareMemoryAtAddressesOfTheirOwn) {
   EXPECT_FALSE(guest.import_memory(handle).ok());
 }
 
+TEST(FakeProcesses, ShareVirtualMemoryByADescriptor) {
+  FakeCuda owner({});
+  FakeCuda guest({});
+  void* const memory = take(owner.allocate_virtual(kBytes));
+  ExportedMemory exported = take(owner.export_memory(memory));
+  ASSERT_EQ(exported.handle.kind, MemoryHandle::Kind::kDescriptor);
+  void* const imported = take(guest.import_memory(exported.handle));
+  EXPECT_NE(memory, imported);
+  exported.descriptor.reset();
+  EXPECT_FALSE(guest.import_memory(exported.handle).ok());
+  expect_ok(owner.release(memory));
+  static_cast<char*>(imported)[kBytes - 1] = 42;  // still there for the guest
+  expect_ok(guest.close_imported(imported));
+  EXPECT_EQ(owner.left_over() + guest.left_over(), 0);
+}
+
+TEST(FakeProcesses, GiveAnIdOfVirtualMemoryAgainWhenNobodyHoldsIt) {
+  FakeCuda owner({});
+  void* memory = take(owner.allocate_virtual(kBytes));
+  ExportedMemory exported = take(owner.export_memory(memory));
+  const std::uint64_t first = take(owner.allocation_of(memory)).id;
+  const auto renew = [&] {
+    expect_ok(owner.release(memory));
+    memory = take(owner.allocate_virtual(kBytes));
+    return take(owner.allocation_of(memory)).id;
+  };
+  EXPECT_NE(renew(), first);
+  exported.hold.reset();
+  EXPECT_EQ(renew(), first);
+}
+
+TEST_F(OneDevice, OpensVirtualMemoryToItsOwnDeviceAlone) {
+  expect_ok(cuda_.use_device(1));
+  void* const far = take(cuda_.allocate_virtual(kBytes));
+  expect_ok(cuda_.use_device(0));
+  expect_ok(cuda_.enable_peer(1));
+  expect_ok(cuda_.copy_async(to_, far, kBytes, stream_));
+  expect_ok(cuda_.synchronize(stream_));
+  EXPECT_NE(cuda_.faults().find("without leave"), std::string::npos);
+}
+
 TEST(FakeProcesses, ShareMemoryThoughTheyAreForked) {
   FakeCuda owner({});
   void* const memory = take(owner.allocate(kBytes));
-  const CudaIpcHandle handle = take(owner.export_memory(memory));
+  const MemoryHandle handle = take(owner.export_memory(memory)).handle;
   const pid_t child = ::fork();
   if (child == 0) {
     FakeCuda guest({});

@@ -121,7 +121,7 @@ class FakeRanks {
 
   static std::byte* mapped(FakeRank& reader, FakeRank& owner, const std::byte* pointer) {
     const Allocation allocation = take(owner.cuda.allocation_of(pointer - 1));
-    const auto handle = take(owner.cuda.export_memory(allocation.base));
+    const auto handle = take(owner.cuda.export_memory(allocation.base)).handle;
     return static_cast<std::byte*>(take(reader.cuda.import_memory(handle))) +
            (pointer - allocation.base);
   }

@@ -54,8 +54,8 @@ class MessageEngines : public ::testing::Test {
     }
     for (Rank& reader : ranks_) {
       for (const Rank& owner : ranks_) {
-        reader.of_peers.push_back(static_cast<const std::byte*>(
-            take(reader.cuda->import_memory(take(owner.cuda->export_memory(owner.memory))))));
+        reader.of_peers.push_back(static_cast<const std::byte*>(take(
+            reader.cuda->import_memory(take(owner.cuda->export_memory(owner.memory)).handle))));
       }
     }
   }

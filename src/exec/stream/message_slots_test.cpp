@@ -104,7 +104,7 @@ class SlotMessages : public ::testing::Test {
       for (std::size_t peer = 0; peer < kRanks; ++peer) {
         const Rank& owner = ranks_[peer];
         reader.peers[peer] = static_cast<const std::byte*>(
-            take(reader.cuda->import_memory(take(owner.cuda->export_memory(owner.out)))));
+            take(reader.cuda->import_memory(take(owner.cuda->export_memory(owner.out)).handle)));
       }
     }
   }

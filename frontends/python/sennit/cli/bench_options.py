@@ -201,7 +201,8 @@ _OPTIONS = (
     click.option(
         "--registered/--no-registered",
         default=None,
-        help="GPUs: beside NCCL on symmetric windows alone, or without them.  [default: both]",
+        help="GPUs: on the memory of NCCL's symmetric windows, beside these alone; or without "
+        "them.  [default: on plain memory, beside both]",
     ),
     click.option(
         "--against",

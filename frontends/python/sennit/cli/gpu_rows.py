@@ -14,9 +14,9 @@ HOP_US = 0.70
 WIRE_GBPS = 390.0
 """What copy engines reach between two of them, the most of all that was tried."""
 # SMs that ours takes. Of send_recv between two ranks, or of several messages at once; what kernels
-# may have; which mode of NCCL alone was timed; and what the calls wished for.
+# may have; and what the calls wished for.
 _ONLY_WHERE_SAID = (
-    *("sm_count", "pair", "bidirectional", "window", "sm_budget", "registered"),
+    *("sm_count", "pair", "bidirectional", "window", "sm_budget"),
     *("algorithm", "paths", "protocol"),
 )
 
@@ -36,6 +36,8 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "bytes": measured["bytes"],
         "mode": measured["mode"],
         "in_place": False,
+        # Whether Sennit worked on registered memory of ncclMemAlloc; older rows did not.
+        "registered": measured.get("registered", False),
         "samples": measured["samples"],
         "calls_per_sample": measured["calls_per_sample"],
         "time_us": times["sennit"],

@@ -1,0 +1,283 @@
+// Buffers in memory that a program has mapped itself (cuMemCreate, cuMemMap): ranks map it by a
+// descriptor, and then it is as good as any other.
+#include "comm/device/offering_gpus.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr std::int64_t kCount = 200'003;
+
+class VirtualMemory : public OfferingGpus {
+ protected:
+  static std::byte* allocate(const Rank& rank, std::int64_t bytes) {
+    return static_cast<std::byte*>(
+        take(rank.cuda->allocate_virtual(static_cast<std::size_t>(bytes))));
+  }
+  static std::byte* outgoing_of(const Rank& rank, std::int64_t bytes = kLarge) {
+    std::byte* const memory = allocate(rank, bytes);
+    std::memcpy(memory, contents(rank.rank, bytes).data(), static_cast<std::size_t>(bytes));
+    return memory;
+  }
+
+  static Calls around(const Rank& rank, std::byte* out, std::byte* in) {
+    return wished({send(rank, next_of(rank, kRanks), out, kCount),
+                   recv(rank, previous_of(rank, kRanks), in, kCount)},
+                  "direct_put");
+  }
+  // Sends around and looks at what has come.
+  void pass(const Rank& rank, std::byte* out, std::byte* in) {
+    std::memset(in, 0xa5, kCount);
+    ASSERT_TRUE(post(rank, around(rank, out, in)).ok());
+    rank.finish();
+    ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kCount)));
+    meet();
+  }
+
+  // By packets first; then, where `is_mapped`, straight.
+  void pass_often(const Rank& rank, std::byte* out, std::byte* in, bool is_mapped) {
+    const int before = offers(rank);
+    for (int i = 0; i < 4; ++i) {
+      pass(rank, out, in);
+    }
+    EXPECT_EQ(offers(rank) > before, is_mapped);
+  }
+};
+
+TEST_F(VirtualMemory, IsStoredIntoFromTheThirdMessageOn) {
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::byte* const in = allocate(rank, kLarge);
+    const int imports = rank.cuda->calls("import_memory");
+    pass(rank, out, in);
+    EXPECT_EQ(offers(rank), 0);
+    pass_often(rank, out, in, true);
+    EXPECT_EQ(rank.cuda->calls("import_memory") - imports, 1);
+  });
+}
+
+// It is open to the device that the program has named, not to those of other threads.
+TEST_F(VirtualMemory, IsMappedByThreadsOfOneProcess) {
+  share_a_process();
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::byte* const in = allocate(rank, kLarge);
+    const int imports = rank.cuda->calls("import_memory");
+    meet();
+    for (int i = 0; i < 4; ++i) {
+      pass(rank, out, in);
+    }
+    EXPECT_EQ(rank.cuda->calls("import_memory") - imports, kRanks);
+    EXPECT_GE(all_offers(), kRanks);
+  });
+}
+
+TEST_F(VirtualMemory, OfARankItselfIsNotMapped) {
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::byte* const in = allocate(rank, kLarge);
+    const int imports = rank.cuda->calls("import_memory");
+    const Calls calls = wished(
+        {send(rank, rank.rank, out, kCount), recv(rank, rank.rank, in, kCount)}, "direct_put");
+    ASSERT_TRUE(post(rank, calls).ok());
+    rank.finish();
+    EXPECT_TRUE(holds(in, contents(rank.rank, kCount)));
+    EXPECT_EQ(offers(rank), 1);
+    EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
+  });
+}
+
+TEST_F(VirtualMemory, TakesTheBlocksOfAnAllGather) {
+  run([this](Rank& rank) {
+    rank.send = outgoing_of(rank, kCount);
+    rank.recv = allocate(rank, kCount * kRanks);
+    Operation op = all_gather(rank, kCount);
+    op.wishes.protocol = "direct_put";
+    int before = 0;
+    for (int i = 0; i < 3; ++i) {
+      std::memset(rank.recv, 0xa5, kCount * kRanks);
+      before = offers(rank);
+      ASSERT_TRUE(rank.call(op).ok());
+      rank.finish();
+      for (int source = 0; source < kRanks; ++source) {
+        ASSERT_TRUE(holds(rank.recv + source * kCount, contents(source, kCount)));
+      }
+      meet();
+    }
+    EXPECT_EQ(offers(rank), before + kRanks);
+  });
+}
+
+TEST_F(VirtualMemory, IsReadByCopyEngines) {
+  run([this](Rank& rank) {
+    rank.send = outgoing_of(rank, kPart);
+    rank.recv = allocate(rank, kPart * kRanks);
+    Operation op = all_gather(rank);
+    op.wishes.protocol = "direct_get";
+    for (int i = 0; i < 2; ++i) {
+      std::memset(rank.recv, 0xa5, kPart * kRanks);
+      ASSERT_TRUE(rank.call(op).ok());
+      rank.finish();
+      check_gathered(rank);
+      meet();
+    }
+    EXPECT_EQ(rank.launches(), 0);
+  });
+}
+
+// As MessageCopies does it: the first by kernels, then by copy engines.
+TEST_F(VirtualMemory, IsReadByTheCopyEnginesOfMessages) {
+  options_.messages_from_bytes = kLarge;
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::byte* const in = allocate(rank, kLarge);
+    int before = 0;
+    for (int i = 0; i < 3; ++i) {
+      std::memset(in, 0xa5, kLarge);
+      before = rank.launches();
+      ring_and_meet(rank, out, in);
+      ASSERT_TRUE(came_from(previous_of(rank, kRanks), in));
+    }
+    check_no_launches(rank, before);
+  });
+}
+
+// Its id and its address are given again, to other memory.
+TEST_F(VirtualMemory, ThatWasFreedIsMappedAnew) {
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    const int imports = rank.cuda->calls("import_memory");
+    const int closed = rank.cuda->calls("close_imported");
+    for (int generation = 0; generation < 4; ++generation) {
+      std::byte* const in = allocate(rank, kLarge);
+      pass_often(rank, out, in, true);
+      EXPECT_EQ(rank.cuda->calls("import_memory") - imports, generation + 1);
+      EXPECT_EQ(rank.cuda->calls("close_imported") - closed, generation);
+      meet();
+      ASSERT_TRUE(rank.cuda->release(in).ok());
+    }
+  });
+}
+
+TEST_F(VirtualMemory, ThatMayNotBeTakenOverStaysWithPackets) {
+  cuda_options_.hides_descriptors = true;
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::byte* const in = allocate(rank, kLarge);
+    const int imports = rank.cuda->calls("import_memory");
+    pass_often(rank, out, in, false);
+    EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
+    pass_often(rank, out, incoming(rank), true);  // other memory is mapped as ever
+  });
+}
+
+TEST_F(VirtualMemory, AcrossTwoAllocationsStaysWithPackets) {
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    const auto pair = take(rank.cuda->allocate_virtual_pair(kLarge));
+    auto* const second = static_cast<std::byte*>(pair[1]);
+    pass_often(rank, out, second - kCount + 1, false);
+    pass_often(rank, out, second - kCount, true);
+    pass_often(rank, out, second, true);
+  });
+}
+
+// As many as others may map at once: the rest takes packets, with the right bytes, and its turn.
+TEST_F(VirtualMemory, OfManyAllocationsIsMappedOneByOne) {
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::vector<std::byte*> all;
+    for (int i = 0; i < 40; ++i) {
+      all.push_back(allocate(rank, kCount));
+    }
+    const int before = offers(rank);
+    for (int round = 0; round < 4; ++round) {
+      for (std::byte* const in : all) {
+        pass(rank, out, in);
+      }
+    }
+    EXPECT_GT(offers(rank), before + 40);
+  });
+}
+
+// A descriptor stays open until all have mapped the memory.
+TEST_F(VirtualMemory, ThatNobodyCanMapLeavesDescriptorsForOthers) {
+  cuda_options_.hides_descriptors = true;
+  prepare_ = nullptr;  // no kernels: only how they are launched is looked at
+  run([this](Rank& rank) {
+    rank.recv = rank.allocate(kPart * kRanks);
+    const auto descriptors = [] {
+      const std::filesystem::directory_iterator all("/proc/self/fd");
+      return std::distance(begin(all), end(all));
+    };
+    meet();
+    const auto before = descriptors();
+    for (int i = 0; i < 40; ++i) {
+      rank.send = allocate(rank, kPart);
+      ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+      EXPECT_EQ(rank.launches(), i + 1);
+    }
+    meet();
+    // Each allocation of a fake has one itself.
+    EXPECT_LE(descriptors() - before, kRanks * (40 + 16));
+    meet();
+    // Other memory is reached as ever.
+    rank.send = rank.allocate(kPart);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    EXPECT_EQ(rank.launches(), 40);
+    rank.finish();
+  });
+}
+
+// In a capture nothing is mapped.
+TEST_F(VirtualMemory, ThatWasFreedBeforeItWasMappedLeavesDescriptorsForOthers) {
+  prepare_ = nullptr;
+  run([](Rank& rank) {
+    rank.recv = rank.allocate(kPart * kRanks);
+    std::vector<std::byte*> sends;
+    rank.cuda->begin_capture(rank.stream);
+    for (int i = 0; i < 20; ++i) {
+      rank.send = sends.emplace_back(allocate(rank, kPart));
+      ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    }
+    (void)take(rank.cuda->end_capture(rank.stream));
+    for (std::byte* const send : sends) {
+      ASSERT_TRUE(rank.cuda->release(send).ok());
+    }
+    const int before = rank.launches();
+    rank.send = outgoing_of(rank, kPart);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    check_gathered(rank);
+    EXPECT_EQ(rank.launches(), before);
+  });
+}
+
+TEST_F(VirtualMemory, IsHeldUntilTheCommunicatorEnds) {
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::byte* const in = allocate(rank, kLarge);
+    pass_often(rank, out, in, true);
+    const std::uint64_t id = take(rank.cuda->allocation_of(in)).id;
+    meet();
+    const auto next_id = [&] {
+      std::byte* const next = allocate(rank, kSmall);
+      const std::uint64_t found = take(rank.cuda->allocation_of(next)).id;
+      EXPECT_TRUE(rank.cuda->release(next).ok());
+      return found;
+    };
+    ASSERT_TRUE(rank.cuda->release(in).ok());
+    EXPECT_NE(next_id(), id);
+    rank.comm.reset();
+    EXPECT_EQ(next_id(), id);
+  });
+}
+
+}  // namespace
+}  // namespace sennit::tests
