@@ -237,6 +237,8 @@ class Simulator {
         return free(timer.subject, timer.reader, timer.messages);
       case Event::kCall:
         return begin_call(timer.subject);
+      case Event::kBegin:
+        return begin_lane(timer.subject);
     }
   }
 
@@ -270,13 +272,21 @@ class Simulator {
       }
       lane.unit = 0;
       if (lane.units > 0) {
-        lane.state = State::kWaiting;
         ++caller.lanes_left;
         stage_.rounds.enter(lane.block, lane.goes_last);
-        wake(number);
+        if (lane.begins_after > 0) {
+          at_time(now_ + lane.begins_after, {.event = Event::kBegin, .subject = number});
+        } else {
+          begin_lane(number);
+        }
       }
     }
     end_lane(caller, rank);
+  }
+
+  void begin_lane(int number) {
+    stage_.lanes[at(number)].state = State::kWaiting;
+    wake(number);
   }
 
   void end_lane(Caller& caller, int rank) {

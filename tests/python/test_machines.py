@@ -84,6 +84,42 @@ def test_reproduce_gives_every_row_a_verdict(sennit_command: Command) -> None:
     assert {row["verdict"] for row in rows} <= {"reproduced", "shape only", "not reproduced"}
 
 
+def measured_file(path: Path, gpus: list[str], rows: list[dict[str, object]]) -> Path:
+    """A result file with what of it is read."""
+    path.write_text(json.dumps({"machine": {"gpus": gpus}, "rows": rows}))
+    return path
+
+
+def gpu_row(mode: str, p50: float, **more: object) -> dict[str, object]:
+    """A row of an all_reduce of 1 MB between two GPUs."""
+    row = {"collective": "all_reduce", "executor": "cuda", "ranks": 2, "bytes": 1 << 20}
+    return row | {"mode": mode, "time_us": {"p50": p50}} | more
+
+
+def test_a_measured_call_counts_once_and_on_its_machine(
+    sennit_command: Command, tmp_path: Path
+) -> None:
+    file = measured_file(
+        tmp_path / "measured.json",
+        ["NVIDIA H200"] * 2,
+        [gpu_row("stream", 9.0), gpu_row("graph", 7.0), gpu_row("graph", 50.0, paths="host")],
+    )
+    answer = sennit_command("reproduce", "--measured", str(file), "--json", "-")
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    assert document["machine"] == "h200-x2"
+    assert [row["measured_us"] for row in document["rows"]] == [7.0]
+
+
+def test_a_machine_of_other_gpus_has_to_be_named(sennit_command: Command, tmp_path: Path) -> None:
+    file = measured_file(tmp_path / "a100.json", ["NVIDIA A100"], [gpu_row("graph", 9.0)])
+    answer = sennit_command("reproduce", "--measured", str(file))
+    assert answer.returncode == 2
+    assert "name a --machine" in answer.stderr
+    named = sennit_command("reproduce", "--measured", str(file), "--machine", "h200-x2")
+    assert named.returncode == 0, named.stderr
+
+
 def test_machine_lists_and_draws(sennit_command: Command, tmp_path: Path) -> None:
     assert "thetagpu" in sennit_command("machine", "--list").stdout
     picture = tmp_path / "machine.svg"
