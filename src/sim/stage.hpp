@@ -51,6 +51,7 @@ struct RunningLane {
 struct Caller {
   int call = -1;  // that runs
   std::vector<int> lanes{};
+  std::vector<int> bundles{};  // channels that it writes
   int lanes_left = 0;
 };
 
@@ -93,5 +94,8 @@ struct Stage {
   void add_lanes(const Strand& bound, std::int64_t tiles);
   void add_channels(const Strand& bound, int first_lane);
 };
+
+// What a kernel of the plan takes to begin and to end; 0 where it has none.
+Time call_time(const Plan& plan, const Topology& machine);
 
 }  // namespace sennit::sim

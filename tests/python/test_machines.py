@@ -76,6 +76,28 @@ def test_explain_names_the_choice_and_its_reason(sennit_command: Command) -> Non
     assert document["reason"] in " ".join(answer.stderr.split("\n"))
 
 
+def test_explain_says_what_gpu_ranks_choose(sennit_command: Command) -> None:
+    answer = sennit_command(
+        "explain", "all_gather", "--machine", "h200-x4", "--bytes", "4M", "--json", "-"
+    )
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    assert document["choice"] == "direct"
+    assert document["gpu_ranks"]["protocol"] == "direct_put"
+    assert "GPU ranks take direct by direct_put" in answer.stderr
+
+
+def test_simulate_shares_a_message_between_two_paths(sennit_command: Command) -> None:
+    message = ("simulate", "send_recv", "--machine", "h200-x2", "--bytes", "256M", "--json", "-")
+    answer = sennit_command(*message, "--path", "nvlink+host:8", "--protocol", "direct_get")
+    assert answer.returncode == 0, answer.stderr
+    assert [strand["share"] for strand in json.loads(answer.stdout)["strands"]] == [92, 8]
+    assert "8 % direct by slots" in answer.stderr
+    refused = sennit_command(*message, "--path", "nvlink+host:101")
+    assert refused.returncode == 2
+    assert "a share is 0 to 100" in refused.stderr
+
+
 def test_reproduce_gives_every_row_a_verdict(sennit_command: Command) -> None:
     answer = sennit_command("reproduce", "4", "--json", "-")
     assert answer.returncode == 0, answer.stderr

@@ -39,7 +39,12 @@ _SHOWN_LINKS = 12
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
 @click.option("--tile", callback=parse_size, help="Bytes of a tile; default: by model.")
-@click.option("--path", help="For every channel that can take it: nvlink, pcie, host, rail, ...")
+@click.option(
+    "--path",
+    help="For every channel that can take it: nvlink, pcie, host, rail, ... As GPU ranks have it: "
+    "nvlink+host:N, N percent through host memory.",
+)
+@click.option("--protocol", help="As GPU ranks run it: ll, ll128, slots, direct_put, direct_get.")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -96,6 +101,14 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
         f"paths {', '.join(answer['paths']) or 'none'}",
         markup=False,
     )
+    strands = answer["strands"]
+    whole = sum(strand["share"] for strand in strands)
+    for strand in strands if len(strands) > 1 else ():
+        console.print(
+            f"{100 * strand['share'] / whole:.0f} % {strand['algorithm']} by "
+            f"{', '.join(strand['protocols'])}, tile {human(strand['tile_bytes'])}",
+            markup=False,
+        )
     console.print(f"predicted: {answer['seconds'] * 1e6:.2f} us")
     table = Table(title="busiest links")
     table.add_column("link")
