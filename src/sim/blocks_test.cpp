@@ -7,7 +7,7 @@
 namespace sennit {
 namespace {
 
-constexpr std::int64_t kBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kBytes = std::int64_t{256} << 20;
 
 // Blocks whose only lane sends and then sums: while some of them sum, others send.
 TEST(Blocks, DoNotStayInStep) {
