@@ -57,8 +57,8 @@ SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answ
 
 /* Predicts how long a collective takes on a machine that need not be here:
  * {"collective", "algorithm"?, "machine": a name, or "machine_text" and "machine_file"?, "bytes",
- *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "tile_bytes"?, "path"?, "protocol"?,
- *  "timeline"?: false}
+ *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "groups"?: [[0, 1], [2, 3]], "tile_bytes"?,
+ *  "path"?, "protocol"?, "timeline"?: false}
  * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths",
  *     "strands": [{"algorithm", "protocols", "share", "copies", "tile_bytes"}], "seconds",
  *     "steps", "flows", "simulation_seconds",
@@ -66,7 +66,7 @@ SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answ
  *     "trace": null, or with "timeline" a document for Perfetto, "svg": null or a picture of it}
  * "bytes" is the whole vector of broadcast, reduce and all_reduce, one rank's part otherwise. With
  * "protocol", or a "path" like "nvlink+host:8" (percent through host memory), the plan is that of
- * GPU ranks with these wishes. */
+ * GPU ranks with these wishes; with "groups" as well, they reach each other within them alone. */
 SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answer);
 
 /* The algorithms of a collective on a described machine, best first, by what is predicted:

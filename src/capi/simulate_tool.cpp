@@ -1,6 +1,7 @@
 // The functions of tools.h that speak of machines that need not be here.
 #include "algo/algorithm.hpp"
 #include "capi/device_prediction.hpp"
+#include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "machine/catalogue.hpp"
 #include "machine/topology_picture.hpp"
@@ -61,6 +62,9 @@ Result<MachinePlanRequest> read_plan_request(const JsonObject& request, const To
   SENNIT_ASSIGN_OR_RETURN(plan.shape.root, read_count(request, "root", 0, 0));
   SENNIT_ASSIGN_OR_RETURN(plan.shape.radix, read_count(request, "radix", 2, 0));
   plan.shape = grouped(plan.shape, machine, plan.ranks_per_device);
+  if (request.has("groups")) {
+    SENNIT_ASSIGN_OR_RETURN(plan.shape.groups, read_groups(request, plan.shape.ranks));
+  }
   plan.algorithm = &algorithms(collective).front();
   if (request.has("algorithm")) {
     SENNIT_ASSIGN_OR_RETURN(const std::string algorithm, request.text("algorithm"));
@@ -101,7 +105,13 @@ Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
       SENNIT_ASSIGN_OR_RETURN(*wish, request.text(key));
     }
   }
-  SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, device_facts_on(machine, call.shape.ranks));
+  SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts, device_facts_on(machine, call.shape.ranks));
+  if (request.has("groups")) {
+    // As with SENNIT_DEVICE_GROUP: path nvlink within them alone.
+    facts.nvlink = facts.offers = false;
+    facts.why_no_nvlink = "it joins the ranks of a group alone";
+    facts.groups = call.shape.groups;
+  }
   SENNIT_ASSIGN_OR_RETURN(DevicePlan made, plan_for_devices(call, facts));
   return std::move(made.plan);
 }
@@ -342,6 +352,7 @@ sennit_status_t sennit_tool_simulate(const char* request, char** answer) {
                              "ranks_per_gpu",
                              "root",
                              "radix",
+                             "groups",
                              "bytes",
                              "tile_bytes",
                              "path",

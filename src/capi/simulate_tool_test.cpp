@@ -101,6 +101,20 @@ TEST(SimulateTool, TakesTheProtocolOfGpuRanks) {
   EXPECT_GT(run("ll")["seconds"], 1.5 * run("ll128")["seconds"].get<double>());
 }
 
+// Between groups messages go through host memory, step by step.
+TEST(SimulateTool, TakesTheGroupsOfARequest) {
+  const Json grouped = answer_of(
+      R"({"collective": "all_reduce", "algorithm": "hierarchical_sliced", "machine": "h200-x4", )"
+      R"("bytes": 67108864, "groups": [[0, 2], [1, 3]], "protocol": "slots"})");
+  EXPECT_EQ(grouped["paths"], Json::array({"host", "nvlink"}));
+  EXPECT_EQ(grouped["algorithm"], "hierarchical_sliced");
+  const Json copied = answer_of(
+      R"({"collective": "all_reduce", "algorithm": "hierarchical_sliced", "machine": "h200-x4", )"
+      R"("bytes": 67108864, "groups": [[0, 2], [1, 3]]})");
+  EXPECT_EQ(copied["paths"], Json::array({"nvlink"}));
+  EXPECT_LT(copied["seconds"], grouped["seconds"]);
+}
+
 TEST(SimulateTool, RefusesWhatGpuRanksRefuse) {
   char* answer = nullptr;
   EXPECT_EQ(sennit_tool_simulate(R"({"collective": "all_reduce", "machine": "h200-x4", )"

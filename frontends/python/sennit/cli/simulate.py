@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sennit import _core
 from sennit.cli.failure import EXIT_DONE
+from sennit.cli.groups import parse_groups
 from sennit.cli.machine_choice import machine_arguments
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
@@ -38,6 +39,12 @@ _SHOWN_LINKS = 12
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
+@click.option(
+    "--groups",
+    callback=parse_groups,
+    metavar="0,1/2,3",
+    help="Ranks by group, for hierarchical algorithms; default: those of the machine.",
+)
 @click.option("--tile", callback=parse_size, help="Bytes of a tile; default: by model.")
 @click.option(
     "--path",
