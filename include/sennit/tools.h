@@ -57,12 +57,16 @@ SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answ
 
 /* Predicts how long a collective takes on a machine that need not be here:
  * {"collective", "algorithm"?, "machine": a name, or "machine_text" and "machine_file"?, "bytes",
- *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "tile_bytes"?, "path"?, "timeline"?: false}
- * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths", "seconds",
+ *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "groups"?: [[0, 1], [2, 3]], "tile_bytes"?,
+ *  "path"?, "protocol"?, "timeline"?: false}
+ * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths",
+ *     "strands": [{"algorithm", "protocols", "share", "copies", "tile_bytes"}], "seconds",
  *     "steps", "flows", "simulation_seconds",
  *     "links": [{"name", "bandwidth_gbps", "bytes", "busy"}], the busiest 200,
  *     "trace": null, or with "timeline" a document for Perfetto, "svg": null or a picture of it}
- * "bytes" is the whole vector of broadcast, reduce and all_reduce, one rank's part otherwise. */
+ * "bytes" is the whole vector of broadcast, reduce and all_reduce, one rank's part otherwise. With
+ * "protocol", or a "path" like "nvlink+host:8" (percent through host memory), the plan is that of
+ * GPU ranks with these wishes; with "groups" as well, they reach each other within them alone. */
 SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answer);
 
 /* The algorithms of a collective on a described machine, best first, by what is predicted:
@@ -70,7 +74,10 @@ SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answ
  * -> {"machine", "collective", "ranks", "bytes", "choice", "reason",
  *     "candidates": [{"algorithm", "tile_bytes", "predicted_seconds", "busiest_link",
  *                     "busiest_use"}],
- *     "refused": [{"algorithm", "why"}]} */
+ *     "refused": [{"algorithm", "why"}],
+ *     "gpu_ranks": {"algorithm", "protocol", "host_share": percent, "predicted_seconds", "reason"}}
+ * Where NVLink joins the GPUs of one host, "gpu_ranks" is what they choose by their own rules, as
+ * "choice" and "reason" are then; elsewhere it is null. */
 SENNIT_API sennit_status_t sennit_tool_explain(const char* request, char** answer);
 
 /* What five papers print, beside what is simulated or modelled here: {"paper"?: 1 to 5}

@@ -1,11 +1,9 @@
 // Predictions beside measurements: what was timed on GPU ranks, and what the simulator says of the
 // same plans on the description of that machine.
 #include "capi/bench_bytes.hpp"
+#include "capi/device_prediction.hpp"
 #include "capi/respond.hpp"
-#include "comm/device/arena_plan.hpp"
-#include "exec/sm/geometry.hpp"
 #include "machine/catalogue.hpp"
-#include "select/device_choice.hpp"
 #include "sennit/tools.h"
 #include "sim/simulate.hpp"
 
@@ -14,6 +12,8 @@
 
 namespace sennit {
 namespace {
+
+constexpr int kMostRanks = 64;
 
 // What docs/models.md promises from 1 MB on.
 constexpr double kTolerance = 0.15;
@@ -40,41 +40,11 @@ Result<MeasuredCall> read_row(const Json& row, const std::string& where) {
   MeasuredCall call;
   SENNIT_ASSIGN_OR_RETURN(const std::string collective, object.text("collective"));
   SENNIT_ASSIGN_OR_RETURN(call.collective, parse_collective(collective));
-  SENNIT_ASSIGN_OR_RETURN(const std::int64_t ranks, object.integer("ranks", 2, sm::kMaxRanks));
+  SENNIT_ASSIGN_OR_RETURN(const std::int64_t ranks, object.integer("ranks", 2, kMostRanks));
   call.ranks = static_cast<int>(ranks);
   SENNIT_ASSIGN_OR_RETURN(call.bytes, object.integer("bytes", 1, std::int64_t{1} << 50));
   SENNIT_ASSIGN_OR_RETURN(call.time_us, positive_number(object, "time_us"));
   return call;
-}
-
-// The grid of thread blocks that the kernel runs on (comm/device): a block is a copy of the lanes,
-// and what its warps move at once a tile. Of packets two rounds are the slots of a channel; what is
-// put where it belongs needs none.
-void bind_blocks(const MeasuredCall& call, std::int64_t bytes, Protocol protocol, Plan& plan) {
-  constexpr int kBlocks = 128;
-  constexpr std::int64_t kPutBytes = 16 * 1024;
-  const bool is_pair = call.collective == Collective::kSendRecv;
-  Strand& strand = plan.strands.front();
-  const std::int64_t longest = block_range(strand.schedule->problem, bytes, 1, 0).length;
-  if (protocol == Protocol::kDirectPut) {
-    strand.tile_bytes = kPutBytes;
-    strand.width = static_cast<int>(
-        std::clamp<std::int64_t>((longest + kPutBytes - 1) / kPutBytes, 1, std::int64_t{kBlocks}));
-    return;
-  }
-  const sm::Packets packets = protocol == Protocol::kLl      ? sm::Packets::kLl
-                              : protocol == Protocol::kLl128 ? sm::Packets::kLl128
-                                                             : sm::Packets::kSlots;
-  const ArenaPlan arenas = ArenaPlan::make(ArenaPlace::kDevice, call.ranks, kBlocks);
-  const sm::Geometry grid = sm::geometry_for(longest,
-                                             packets,
-                                             is_pair ? arenas.pair_shape : arenas.shape,
-                                             is_pair ? kBlocks / 2 : kBlocks);
-  strand.width = grid.blocks;
-  strand.tile_bytes = grid.warps * sm::payload_bytes(packets);
-  for (ChannelBinding& channel : strand.channels) {
-    channel.slots = sm::kGenerations * grid.depth;
-  }
 }
 
 // As many as bench/gpu times in a row. A rank of its send_recv, which sends and receives, begins
@@ -96,25 +66,21 @@ struct Prediction {
 Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
-  const DeviceFacts facts{.copy_engines = true, .offers = true};  // each rank is a process
-  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice,
-                          choose_for_devices(call.collective, shape, bytes, {}, facts));
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> made,
-                          make_device_plan(choice, shape, facts));
-  Plan plan = *made;
-  if (choice.protocol == Protocol::kDirectGet) {
-    plan.strands.front().tile_bytes = bytes;  // one copy a message
-  } else {
-    bind_blocks(call, bytes, choice.protocol, plan);
-  }
+  SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, device_facts_on(machine, shape.ranks));
+  SENNIT_ASSIGN_OR_RETURN(const DevicePlan made,
+                          plan_for_devices({.collective = call.collective,
+                                            .shape = shape,
+                                            .bytes = bytes,
+                                            .world_ranks = call.ranks},
+                                           facts));
   SENNIT_ASSIGN_OR_RETURN(const Simulation run,
-                          simulate(plan,
+                          simulate(made.plan,
                                    machine,
                                    {.count = bytes,
                                     .element_bytes = 1,
                                     .calls = calls_in_a_row(call.collective, call.bytes)}));
   constexpr double kMicroseconds = 1e6;
-  return Prediction{.algorithm = std::string(choice.algorithm->name),
+  return Prediction{.algorithm = std::string(made.choice.algorithm->name),
                     .us = run.seconds * kMicroseconds};
 }
 

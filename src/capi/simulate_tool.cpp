@@ -1,9 +1,12 @@
 // The functions of tools.h that speak of machines that need not be here.
 #include "algo/algorithm.hpp"
+#include "capi/device_prediction.hpp"
+#include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "machine/catalogue.hpp"
 #include "machine/topology_picture.hpp"
 #include "select/candidates.hpp"
+#include "select/device_reason.hpp"
 #include "select/machine_plan.hpp"
 #include "select/reproduce/reproduce.hpp"
 #include "sennit/tools.h"
@@ -59,6 +62,9 @@ Result<MachinePlanRequest> read_plan_request(const JsonObject& request, const To
   SENNIT_ASSIGN_OR_RETURN(plan.shape.root, read_count(request, "root", 0, 0));
   SENNIT_ASSIGN_OR_RETURN(plan.shape.radix, read_count(request, "radix", 2, 0));
   plan.shape = grouped(plan.shape, machine, plan.ranks_per_device);
+  if (request.has("groups")) {
+    SENNIT_ASSIGN_OR_RETURN(plan.shape.groups, read_groups(request, plan.shape.ranks));
+  }
   plan.algorithm = &algorithms(collective).front();
   if (request.has("algorithm")) {
     SENNIT_ASSIGN_OR_RETURN(const std::string algorithm, request.text("algorithm"));
@@ -69,11 +75,59 @@ Result<MachinePlanRequest> read_plan_request(const JsonObject& request, const To
   if (request.has("tile_bytes")) {
     SENNIT_ASSIGN_OR_RETURN(plan.tile_bytes, request.integer("tile_bytes", 1, kMost));
   }
+  return plan;
+}
+
+// Of what only a plan of GPU ranks has.
+Result<bool> speaks_of_gpu_ranks(const JsonObject& request) {
+  if (request.has("protocol") || !request.has("path")) {
+    return request.has("protocol");
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::string path, request.text("path"));
+  return path.find('+') != std::string::npos;
+}
+
+// As GPU ranks would run it with these wishes.
+Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
+                               const MachinePlanRequest& wanted,
+                               const Topology& machine) {
+  if (wanted.tile_bytes > 0 || wanted.ranks_per_device > 1) {
+    return fail(Code::kInvalidArgument,
+                "tile_bytes and ranks_per_gpu are for plans without protocol or shares: GPU ranks "
+                "have a GPU and tiles of their own");
+  }
+  DeviceCall call{
+      .collective = wanted.algorithm->collective, .shape = wanted.shape, .bytes = wanted.bytes};
+  for (const auto& [key, wish] : {std::pair{"algorithm", &call.wishes.algorithm},
+                                  {"path", &call.wishes.path},
+                                  {"protocol", &call.wishes.protocol}}) {
+    if (request.has(key)) {
+      SENNIT_ASSIGN_OR_RETURN(*wish, request.text(key));
+    }
+  }
+  SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts, device_facts_on(machine, call.shape.ranks));
+  if (request.has("groups")) {
+    // As with SENNIT_DEVICE_GROUP: path nvlink within them alone.
+    facts.nvlink = facts.offers = false;
+    facts.why_no_nvlink = "it joins the ranks of a group alone";
+    facts.groups = call.shape.groups;
+  }
+  SENNIT_ASSIGN_OR_RETURN(DevicePlan made, plan_for_devices(call, facts));
+  return std::move(made.plan);
+}
+
+Result<Plan> plan_of(const JsonObject& request,
+                     MachinePlanRequest wanted,
+                     const Topology& machine) {
+  SENNIT_ASSIGN_OR_RETURN(const bool on_gpu_ranks, speaks_of_gpu_ranks(request));
+  if (on_gpu_ranks) {
+    return plan_of_gpu_ranks(request, wanted, machine);
+  }
   if (request.has("path")) {
     SENNIT_ASSIGN_OR_RETURN(const std::string path, request.text("path"));
-    SENNIT_ASSIGN_OR_RETURN(plan.path, parse_path_kind(path));
+    SENNIT_ASSIGN_OR_RETURN(wanted.path, parse_path_kind(path));
   }
-  return plan;
+  return plan_on_machine(wanted, machine);
 }
 
 Json links_form(const Simulation& run) {
@@ -102,6 +156,22 @@ Json paths_form(const Plan& plan) {
   return paths;
 }
 
+Json strands_form(const Plan& plan) {
+  Json rows = Json::array();
+  for (const Strand& strand : plan.strands) {
+    std::set<std::string_view> protocols;
+    for (const ChannelBinding& channel : strand.channels) {
+      protocols.insert(name(channel.protocol));
+    }
+    rows.push_back({{"algorithm", strand.schedule->algorithm},
+                    {"protocols", protocols},
+                    {"share", strand.share},
+                    {"copies", strand.width},
+                    {"tile_bytes", strand.tile_bytes}});
+  }
+  return rows;
+}
+
 Result<Json> simulate_collective(const JsonObject& request) {
   SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
   SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
@@ -110,7 +180,7 @@ Result<Json> simulate_collective(const JsonObject& request) {
     SENNIT_ASSIGN_OR_RETURN(timeline, request.flag("timeline"));
   }
   const auto begin = std::chrono::steady_clock::now();
-  SENNIT_ASSIGN_OR_RETURN(const Plan plan, plan_on_machine(wanted, machine));
+  SENNIT_ASSIGN_OR_RETURN(const Plan plan, plan_of(request, wanted, machine));
   SENNIT_ASSIGN_OR_RETURN(const Simulation run,
                           simulate(plan,
                                    machine,
@@ -127,11 +197,12 @@ Result<Json> simulate_collective(const JsonObject& request) {
   const bool drawn = timeline && run.steps <= kMaxDrawnSteps;
   return Json{{"machine", machine.name},
               {"collective", name(wanted.algorithm->collective)},
-              {"algorithm", wanted.algorithm->name},
+              {"algorithm", plan.strands.front().schedule->algorithm},
               {"ranks", wanted.shape.ranks},
               {"bytes", wanted.bytes},
               {"tile_bytes", plan.strands.front().tile_bytes},
               {"paths", paths_form(plan)},
+              {"strands", strands_form(plan)},
               {"seconds", run.seconds},
               {"steps", run.steps},
               {"flows", run.flows},
@@ -164,6 +235,28 @@ Result<Json> list_machines(const JsonObject&) {
   return Json{{"machines", std::move(rows)}};
 }
 
+// What GPU ranks choose there, if this machine is one that their rules speak of: else null.
+Json gpu_ranks_form(const MachinePlanRequest& wanted, const Topology& machine) {
+  const auto facts = device_facts_on(machine, wanted.shape.ranks);
+  if (!facts.ok() || !facts->nvlink || wanted.ranks_per_device > 1) {
+    return {};
+  }
+  const auto made =
+      plan_for_devices({.collective = wanted.algorithm->collective,
+                        .shape = {.ranks = wanted.shape.ranks, .root = wanted.shape.root},
+                        .bytes = wanted.bytes},
+                       *facts);
+  if (!made.ok()) {
+    return {};
+  }
+  const auto run = simulate(made->plan, machine, {.count = wanted.bytes, .element_bytes = 1});
+  return {{"algorithm", made->choice.algorithm->name},
+          {"protocol", name(made->choice.protocol)},
+          {"host_share", made->choice.host_share},
+          {"predicted_seconds", run.ok() ? Json(run->seconds) : Json()},
+          {"reason", reason_for(made->choice, wanted.shape.ranks, wanted.bytes, *facts)}};
+}
+
 Result<Json> explain_choice(const JsonObject& request) {
   SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
   SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
@@ -181,20 +274,23 @@ Result<Json> explain_choice(const JsonObject& request) {
                       {"busiest_link", candidate.busiest_link},
                       {"busiest_use", candidate.busiest_use}});
   }
+  Json gpu_ranks = gpu_ranks_form(wanted, machine);
   Json refused = Json::array();
   for (const Candidate& candidate : candidates.refused) {
     refused.push_back({{"algorithm", candidate.algorithm->name}, {"why", candidate.refused}});
   }
-  return Json{
-      {"machine", machine.name},
-      {"collective", name(wanted.algorithm->collective)},
-      {"ranks", wanted.shape.ranks},
-      {"bytes", wanted.bytes},
-      {"choice",
-       candidates.ranked.empty() ? Json() : Json(candidates.ranked.front().algorithm->name)},
-      {"reason", candidates.reason()},
-      {"candidates", std::move(ranked)},
-      {"refused", std::move(refused)}};
+  return Json{{"machine", machine.name},
+              {"collective", name(wanted.algorithm->collective)},
+              {"ranks", wanted.shape.ranks},
+              {"bytes", wanted.bytes},
+              {"choice",
+               !gpu_ranks.is_null()        ? gpu_ranks["algorithm"]
+               : candidates.ranked.empty() ? Json()
+                                           : Json(candidates.ranked.front().algorithm->name)},
+              {"reason", gpu_ranks.is_null() ? Json(candidates.reason()) : gpu_ranks["reason"]},
+              {"gpu_ranks", std::move(gpu_ranks)},
+              {"candidates", std::move(ranked)},
+              {"refused", std::move(refused)}};
 }
 
 Result<Json> reproduce_papers(const JsonObject& request) {
@@ -256,9 +352,11 @@ sennit_status_t sennit_tool_simulate(const char* request, char** answer) {
                              "ranks_per_gpu",
                              "root",
                              "radix",
+                             "groups",
                              "bytes",
                              "tile_bytes",
                              "path",
+                             "protocol",
                              "timeline"},
                             sennit::simulate_collective);
 }

@@ -75,6 +75,75 @@ TEST(SimulateTool, SaysWhatIsWrongWithARequest) {
       "3 ranks need 2 nodes of machine h200-x2, which has no fabric to join them");
 }
 
+// Copy engines over NVLink, and beside them through host memory.
+TEST(SimulateTool, GivesAMessageTheShareOfTwoPaths) {
+  const auto run = [](std::string_view path) {
+    return answer_of(R"({"collective": "send_recv", "machine": "h200-x2", "bytes": 268435456, )"
+                     R"("path": ")" +
+                     std::string(path) + R"("})");
+  };
+  const Json both = run("nvlink+host:8");
+  EXPECT_EQ(both["paths"], Json::array({"host", "nvlink"}));
+  ASSERT_EQ(both["strands"].size(), 2U);
+  EXPECT_EQ(both["strands"][0]["share"], 92);
+  EXPECT_EQ(both["strands"][1]["share"], 8);
+  EXPECT_LT(both["seconds"], 0.95 * run("nvlink+host:0")["seconds"].get<double>());
+}
+
+TEST(SimulateTool, TakesTheProtocolOfGpuRanks) {
+  const auto run = [](std::string_view protocol) {
+    return answer_of(R"({"collective": "all_reduce", "machine": "h200-x4", "bytes": 4194304, )"
+                     R"("protocol": ")" +
+                     std::string(protocol) + R"("})");
+  };
+  EXPECT_EQ(run("ll128")["strands"][0]["protocols"], Json::array({"ll128"}));
+  // Twice the bytes travel.
+  EXPECT_GT(run("ll")["seconds"], 1.5 * run("ll128")["seconds"].get<double>());
+}
+
+// Between groups messages go through host memory, step by step.
+TEST(SimulateTool, TakesTheGroupsOfARequest) {
+  const Json grouped = answer_of(
+      R"({"collective": "all_reduce", "algorithm": "hierarchical_sliced", "machine": "h200-x4", )"
+      R"("bytes": 67108864, "groups": [[0, 2], [1, 3]], "protocol": "slots"})");
+  EXPECT_EQ(grouped["paths"], Json::array({"host", "nvlink"}));
+  EXPECT_EQ(grouped["algorithm"], "hierarchical_sliced");
+  const Json copied = answer_of(
+      R"({"collective": "all_reduce", "algorithm": "hierarchical_sliced", "machine": "h200-x4", )"
+      R"("bytes": 67108864, "groups": [[0, 2], [1, 3]]})");
+  EXPECT_EQ(copied["paths"], Json::array({"nvlink"}));
+  EXPECT_LT(copied["seconds"], grouped["seconds"]);
+}
+
+TEST(SimulateTool, RefusesWhatGpuRanksRefuse) {
+  char* answer = nullptr;
+  EXPECT_EQ(sennit_tool_simulate(R"({"collective": "all_reduce", "machine": "h200-x4", )"
+                                 R"("bytes": 4194304, "path": "nvlink+host:8"})",
+                                 &answer),
+            SENNIT_UNSUPPORTED);
+  EXPECT_EQ(sennit_tool_simulate(R"({"collective": "all_gather", "machine": "thetagpu", )"
+                                 R"("ranks": 16, "bytes": 4194304, "protocol": "ll"})",
+                                 &answer),
+            SENNIT_UNSUPPORTED);
+  EXPECT_EQ(sennit_tool_simulate(R"({"collective": "all_gather", "machine": "h200-x4", )"
+                                 R"("tile_bytes": 4096, "bytes": 4194304, "protocol": "ll"})",
+                                 &answer),
+            SENNIT_INVALID_ARGUMENT);
+}
+
+TEST(ExplainTool, SaysWhatGpuRanksChoose) {
+  const Json answer =
+      answer_of(R"({"collective": "all_reduce", "machine": "h200-x2", "bytes": 67108864})",
+                sennit_tool_explain);
+  EXPECT_EQ(answer["choice"], "one_shot");
+  EXPECT_EQ(answer["gpu_ranks"]["protocol"], "slots");
+  EXPECT_NEAR(answer["gpu_ranks"]["predicted_seconds"], 200e-6, 30e-6);
+  EXPECT_TRUE(answer["reason"].get<std::string>().starts_with("GPU ranks take one_shot by slots"));
+  const Json other = answer_of(
+      R"({"collective": "broadcast", "machine": "kesch", "bytes": 67108864})", sennit_tool_explain);
+  EXPECT_TRUE(other["gpu_ranks"].is_null());
+}
+
 TEST(MachinesTool, ListsTheCatalogue) {
   const Json answer = answer_of("", sennit_tool_machines);
   EXPECT_GE(answer["machines"].size(), 12U);

@@ -61,6 +61,18 @@ constexpr std::array kMeasured = {
     MeasuredWay{Collective::kSendRecv, 2, 4 * kMega, "direct", Protocol::kSlots},
 };
 
+const MeasuredWay* find_measured(Collective collective,
+                                 int ranks,
+                                 std::int64_t bytes,
+                                 std::string_view wanted) {
+  const std::int64_t total = total_bytes(collective, ranks, bytes);
+  const auto* const row = std::ranges::find_if(kMeasured, [&](const MeasuredWay& way) {
+    return way.collective == collective && ranks <= way.up_to_ranks && total >= way.from_bytes &&
+           (wanted.empty() || way.algorithm == wanted);
+  });
+  return row == kMeasured.end() ? nullptr : row;
+}
+
 }  // namespace
 
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
@@ -106,18 +118,21 @@ PacketWay packets_for(Collective collective,
                       int ranks,
                       std::int64_t bytes,
                       std::string_view wanted) {
-  const std::int64_t total = total_bytes(collective, ranks, bytes);
-  const auto row = std::ranges::find_if(kMeasured, [&](const MeasuredWay& way) {
-    return way.collective == collective && ranks <= way.up_to_ranks && total >= way.from_bytes &&
-           (wanted.empty() || way.algorithm == wanted);
-  });
-  if (row != kMeasured.end()) {
+  if (const MeasuredWay* const row = find_measured(collective, ranks, bytes, wanted)) {
     return {row->algorithm, row->protocol};
   }
   const std::string_view algorithm =
       wanted.empty() ? algorithm_by_model(collective, ranks, bytes) : wanted;
   const bool is_small = message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
   return {algorithm, is_small ? Protocol::kLl : Protocol::kLl128};
+}
+
+std::optional<std::int64_t> timed_from_bytes(Collective collective,
+                                             int ranks,
+                                             std::int64_t bytes,
+                                             std::string_view wanted) {
+  const MeasuredWay* const row = find_measured(collective, ranks, bytes, wanted);
+  return row == nullptr ? std::nullopt : std::optional(row->from_bytes);
 }
 
 }  // namespace sennit

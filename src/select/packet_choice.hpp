@@ -7,6 +7,7 @@
 #include "types/types.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace sennit {
@@ -44,5 +45,12 @@ PacketWay packets_for(Collective collective,
                       int ranks,
                       std::int64_t bytes,
                       std::string_view wanted);
+
+// From how many bytes of all ranks together on the way was the fastest that was timed; empty: none
+// was timed, and the model says.
+std::optional<std::int64_t> timed_from_bytes(Collective collective,
+                                             int ranks,
+                                             std::int64_t bytes,
+                                             std::string_view wanted);
 
 }  // namespace sennit

@@ -9,8 +9,10 @@ int Mail::add(Ends ends) {
   Channel channel{.ends = std::move(ends)};
   channel.taken.resize(channel.ends.readers.size());
   channel.freed.resize(channel.ends.readers.size());
-  if (channel.ends.is_bundle) {
-    channel.path_of_message.resize(static_cast<std::size_t>(channel.ends.slots));
+  if (channel.ends.paths > 1) {
+    channel.path_of_message.resize(
+        static_cast<std::size_t>(channel.ends.slots * channel.ends.paths));
+    channel.on_path.resize(static_cast<std::size_t>(channel.ends.paths));
   }
   channels_.push_back(std::move(channel));
   return size() - 1;
@@ -30,14 +32,34 @@ bool Mail::is_released(int channel) const {
   return *std::ranges::min_element(here.freed) == here.sent;
 }
 
+void Mail::free(int channel, int reader, std::int64_t taken) {
+  Channel& here = of(channel);
+  const std::int64_t before = *std::ranges::min_element(here.freed);
+  here.freed[static_cast<std::size_t>(reader)] = taken;
+  const std::int64_t after = *std::ranges::min_element(here.freed);
+  for (std::int64_t message = before; message < after && is_bundle(channel); ++message) {
+    ++here.on_path[static_cast<std::size_t>(path_of(channel, message))].freed;
+  }
+}
+
+bool Mail::has_room_on(int channel, int path, std::int64_t messages) const {
+  return under_way(channel, path) + messages <= of(channel).ends.slots;
+}
+
+std::int64_t Mail::under_way(int channel, int path) const {
+  const OnPath& here = of(channel).on_path[static_cast<std::size_t>(path)];
+  return here.begun - here.freed;
+}
+
 int Mail::path_of(int channel, std::int64_t message) const {
   const std::vector<int>& paths = of(channel).path_of_message;
   return paths[static_cast<std::size_t>(message) % paths.size()];
 }
 
 void Mail::set_path(int channel, std::int64_t message, int path) {
-  std::vector<int>& paths = of(channel).path_of_message;
-  paths[static_cast<std::size_t>(message) % paths.size()] = path;
+  Channel& here = of(channel);
+  here.path_of_message[static_cast<std::size_t>(message) % here.path_of_message.size()] = path;
+  ++here.on_path[static_cast<std::size_t>(path)].begun;
 }
 
 }  // namespace sennit::sim

@@ -13,7 +13,7 @@ class Mail {
     std::int64_t slots = 0;
     int writer = 0;              // lane
     std::vector<int> readers{};  // lanes
-    bool is_bundle = false;
+    int paths = 1;               // of a bundle: more
   };
   // The number of the channel.
   int add(Ends ends);
@@ -40,23 +40,34 @@ class Mail {
     of(channel).taken[static_cast<std::size_t>(reader)] += messages;
   }
   // The writer knows that `reader` has taken so many from the beginning.
-  void free(int channel, int reader, std::int64_t taken) {
-    of(channel).freed[static_cast<std::size_t>(reader)] = taken;
+  void free(int channel, int reader, std::int64_t taken);
+
+  // Of a bundle, each path of which has slots of its own: the path that a message takes, for as
+  // long as it has a slot, and what the writer sees of a path.
+  [[nodiscard]] bool is_bundle(int channel) const { return paths(channel) > 1; }
+  [[nodiscard]] int paths(int channel) const { return of(channel).ends.paths; }
+  [[nodiscard]] int path_of(int channel, std::int64_t message) const;
+  // The message begins, and is under way.
+  void set_path(int channel, std::int64_t message, int path);
+  [[nodiscard]] bool has_room_on(int channel, int path, std::int64_t messages) const;
+  [[nodiscard]] std::int64_t under_way(int channel, int path) const;
+  [[nodiscard]] std::int64_t freed_on(int channel, int path) const {
+    return of(channel).on_path[static_cast<std::size_t>(path)].freed;
   }
 
-  // Of a bundle: the path that a message takes, for as long as it has a slot.
-  [[nodiscard]] bool is_bundle(int channel) const { return !of(channel).path_of_message.empty(); }
-  [[nodiscard]] int path_of(int channel, std::int64_t message) const;
-  void set_path(int channel, std::int64_t message, int path);
-
  private:
+  struct OnPath {
+    std::int64_t begun = 0;
+    std::int64_t freed = 0;
+  };
   struct Channel {
     Ends ends{};
     std::int64_t sent = 0;
     std::int64_t arrived = 0;
     std::vector<std::int64_t> taken{};   // by reader
     std::vector<std::int64_t> freed{};   // by reader
-    std::vector<int> path_of_message{};  // by its number modulo slots
+    std::vector<int> path_of_message{};  // by its number modulo the slots of all paths
+    std::vector<OnPath> on_path{};       // of a bundle
   };
 
   [[nodiscard]] const Channel& of(int channel) const {

@@ -1,5 +1,6 @@
 #include "sim/simulate.hpp"
 
+#include "sim/bundles.hpp"
 #include "sim/cost_form.hpp"
 #include "sim/stage.hpp"
 
@@ -37,7 +38,7 @@ class Simulator {
         fabric_(fabric),
         request_(request),
         network_(fabric.capacities()),
-        call_time_(find_call_time()) {}
+        call_time_(sim::call_time(plan, fabric.topology())) {}
 
   Result<Simulation> run() {
     SENNIT_RETURN_IF_ERROR(stage_.set(plan_, fabric_, request_));
@@ -107,7 +108,7 @@ class Simulator {
       }
     }
     for (const sim::Sent& out : step.sent) {
-      if (!stage_.mail.has_room(channel_of(lane, out.channel), out.count * tiles)) {
+      if (!has_room(lane, step, out)) {
         return false;
       }
     }
@@ -151,30 +152,36 @@ class Simulator {
     }
   }
 
-  // The sender of a bundle takes, for each message, the path that would be through with it first if
-  // all that moves now went on.
+  [[nodiscard]] bool has_room(const Lane& lane, const CostStep& step, const sim::Sent& out) const {
+    const int channel = channel_of(lane, out.channel);
+    const std::int64_t messages = out.count * lane.unit_tiles();
+    return stage_.mail.is_bundle(channel)
+               ? stage_.mail.has_room_on(channel, pick_path(lane, step, out), messages)
+               : stage_.mail.has_room(channel, messages);
+  }
+
+  // A burst goes by one path.
+  [[nodiscard]] int pick_path(const Lane& lane, const CostStep& step, const sim::Sent& out) const {
+    const sim::Outgoing messages{.channel = channel_of(lane, out.channel),
+                                 .count = out.count * lane.unit_tiles()};
+    if (!request_.policy) {
+      const auto bytes = static_cast<double>(unit_bytes(lane, step));
+      return sim::soonest_path(network_, stage_.mail, messages, {step.parts, out.channel}, bytes);
+    }
+    const FlatStrand& flat = stage_.forms[at(stage_.copies[at(lane.copy)].strand)].flat();
+    const int rank = flat.lanes()[at(lane.flat)].rank;
+    return sim::pick_path(
+        *request_.policy, stage_.mail, stage_.callers[at(rank)].bundles, messages);
+  }
+
   void choose_paths(const Lane& lane, const CostStep& step) {
-    const auto bytes = static_cast<double>(unit_bytes(lane, step));
     for (const sim::Sent& out : step.sent) {
       const int channel = channel_of(lane, out.channel);
-      if (!stage_.mail.is_bundle(channel)) {
-        continue;
-      }
-      double least = 0;
-      int best = -1;
-      for (const Part& part : step.parts) {
-        if (part.channel != out.channel) {
-          continue;
+      if (stage_.mail.is_bundle(channel)) {
+        const int path = pick_path(lane, step, out);
+        for (std::int64_t m = 0; m < out.count * lane.unit_tiles(); ++m) {
+          stage_.mail.set_path(channel, stage_.mail.sent(channel) + m, path);
         }
-        const double time =
-            static_cast<double>(part.start) + bytes / network_.fair_share(*part.uses);
-        if (best < 0 || time < least) {
-          least = time;
-          best = part.alternative;
-        }
-      }
-      for (std::int64_t m = 0; m < out.count * lane.unit_tiles(); ++m) {
-        stage_.mail.set_path(channel, stage_.mail.sent(channel) + m, best);
       }
     }
   }
@@ -237,6 +244,8 @@ class Simulator {
         return free(timer.subject, timer.reader, timer.messages);
       case Event::kCall:
         return begin_call(timer.subject);
+      case Event::kBegin:
+        return begin_lane(timer.subject);
     }
   }
 
@@ -270,13 +279,21 @@ class Simulator {
       }
       lane.unit = 0;
       if (lane.units > 0) {
-        lane.state = State::kWaiting;
         ++caller.lanes_left;
         stage_.rounds.enter(lane.block, lane.goes_last);
-        wake(number);
+        if (lane.begins_after > 0) {
+          at_time(now_ + lane.begins_after, {.event = Event::kBegin, .subject = number});
+        } else {
+          begin_lane(number);
+        }
       }
     }
     end_lane(caller, rank);
+  }
+
+  void begin_lane(int number) {
+    stage_.lanes[at(number)].state = State::kWaiting;
+    wake(number);
   }
 
   void end_lane(Caller& caller, int rank) {
@@ -427,20 +444,6 @@ class Simulator {
     return {};
   }
 
-  // What a kernel takes to begin and to end; all of it lies before the first step here.
-  [[nodiscard]] Time find_call_time() const {
-    const bool kernels = std::ranges::any_of(plan_.strands, [](const Strand& strand) {
-      return std::ranges::any_of(strand.lanes, [](const std::vector<LaneBinding>& lanes) {
-        return std::ranges::find(lanes, Engine::kSm, &LaneBinding::engine) != lanes.end();
-      });
-    });
-    double most_us = 0;
-    for (const Vertex& vertex : fabric_.topology().vertices) {
-      most_us = std::max(most_us, vertex.call_us);
-    }
-    return kernels ? std::llround(most_us / kMicrosecondsPerTick) : 0;
-  }
-
   Simulation result() {
     Simulation run;
     run.seconds = static_cast<double>(end_) * kSecondsPerTick / request_.calls;
@@ -483,6 +486,7 @@ Result<Simulation> simulate(const Plan& plan,
                             const Topology& machine,
                             const SimulationRequest& request) {
   SENNIT_RETURN_IF_ERROR(check_structure(plan));
+  SENNIT_RETURN_IF_ERROR(sim::check_choices(plan));
   SENNIT_ASSIGN_OR_RETURN(
       Fabric fabric,
       Fabric::build(machine,

@@ -12,9 +12,11 @@
 #pragma once
 
 #include "machine/topology.hpp"
+#include "schedule/path_policy.hpp"
 #include "schedule/plan.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,9 @@ struct SimulationRequest {
   std::int64_t element_bytes = 4;
   int ranks_per_device = 1;
   int calls = 1;  // one after the other, as a benchmark times them; the result is that of one
+  // Of all senders of bundles; empty: each message takes the path that would be through with it
+  // first, at the shares of that moment.
+  std::optional<PathPolicy> policy{};
   bool timeline = false;  // costs memory: one record for each step of each tile
 };
 
@@ -56,7 +61,7 @@ struct Simulation {
 };
 
 // kInvalidArgument when the machine lacks a path that the plan names, or cannot hold the ranks;
-// kNotProved when the plan locks up.
+// kUnsupported for a claimed plan; kNotProved when the plan locks up.
 Result<Simulation> simulate(const Plan& plan,
                             const Topology& machine,
                             const SimulationRequest& request);

@@ -39,7 +39,8 @@ struct RunningLane {
   int parts_left = 0;
   LaneState state = LaneState::kDone;
   bool awake = false;
-  Time begin = 0;
+  Time begins_after = 0;  // its call
+  Time begin = 0;         // of the step that runs
 
   [[nodiscard]] std::int64_t first_tile() const { return unit * burst; }
   [[nodiscard]] std::int64_t last_tile() const { return std::min(first_tile() + burst, tiles) - 1; }
@@ -50,6 +51,7 @@ struct RunningLane {
 struct Caller {
   int call = -1;  // that runs
   std::vector<int> lanes{};
+  std::vector<int> bundles{};  // channels that it writes
   int lanes_left = 0;
 };
 
@@ -58,6 +60,7 @@ enum class Event : std::uint8_t {
   kArrive,  // messages of a channel have come to its readers
   kFree,    // the writer of a channel knows what a reader has taken
   kCall,    // a rank begins its next call
+  kBegin,   // a lane begins in it
 };
 
 struct Timer {
@@ -88,8 +91,11 @@ struct Stage {
 
  private:
   void add_copy(const Plan& plan, int strand, int copy);
-  void add_lanes(std::int64_t tiles);
+  void add_lanes(const Strand& bound, std::int64_t tiles);
   void add_channels(const Strand& bound, int first_lane);
 };
+
+// What a kernel of the plan takes to begin and to end; 0 where it has none.
+Time call_time(const Plan& plan, const Topology& machine);
 
 }  // namespace sennit::sim

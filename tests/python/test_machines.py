@@ -76,12 +76,70 @@ def test_explain_names_the_choice_and_its_reason(sennit_command: Command) -> Non
     assert document["reason"] in " ".join(answer.stderr.split("\n"))
 
 
+def test_explain_says_what_gpu_ranks_choose(sennit_command: Command) -> None:
+    answer = sennit_command(
+        "explain", "all_gather", "--machine", "h200-x4", "--bytes", "4M", "--json", "-"
+    )
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    assert document["choice"] == "direct"
+    assert document["gpu_ranks"]["protocol"] == "direct_put"
+    assert "GPU ranks take direct by direct_put" in answer.stderr
+
+
+def test_simulate_shares_a_message_between_two_paths(sennit_command: Command) -> None:
+    message = ("simulate", "send_recv", "--machine", "h200-x2", "--bytes", "256M", "--json", "-")
+    answer = sennit_command(*message, "--path", "nvlink+host:8", "--protocol", "direct_get")
+    assert answer.returncode == 0, answer.stderr
+    assert [strand["share"] for strand in json.loads(answer.stdout)["strands"]] == [92, 8]
+    assert "8 % direct by slots" in answer.stderr
+    refused = sennit_command(*message, "--path", "nvlink+host:101")
+    assert refused.returncode == 2
+    assert "a share is 0 to 100" in refused.stderr
+
+
 def test_reproduce_gives_every_row_a_verdict(sennit_command: Command) -> None:
     answer = sennit_command("reproduce", "4", "--json", "-")
     assert answer.returncode == 0, answer.stderr
     rows = json.loads(answer.stdout)["rows"]
     assert len(rows) >= 10
     assert {row["verdict"] for row in rows} <= {"reproduced", "shape only", "not reproduced"}
+
+
+def measured_file(path: Path, gpus: list[str], rows: list[dict[str, object]]) -> Path:
+    """A result file with what of it is read."""
+    path.write_text(json.dumps({"machine": {"gpus": gpus}, "rows": rows}))
+    return path
+
+
+def gpu_row(mode: str, p50: float, **more: object) -> dict[str, object]:
+    """A row of an all_reduce of 1 MB between two GPUs."""
+    row = {"collective": "all_reduce", "executor": "cuda", "ranks": 2, "bytes": 1 << 20}
+    return row | {"mode": mode, "time_us": {"p50": p50}} | more
+
+
+def test_a_measured_call_counts_once_and_on_its_machine(
+    sennit_command: Command, tmp_path: Path
+) -> None:
+    file = measured_file(
+        tmp_path / "measured.json",
+        ["NVIDIA H200"] * 2,
+        [gpu_row("stream", 9.0), gpu_row("graph", 7.0), gpu_row("graph", 50.0, paths="host")],
+    )
+    answer = sennit_command("reproduce", "--measured", str(file), "--json", "-")
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    assert document["machine"] == "h200-x2"
+    assert [row["measured_us"] for row in document["rows"]] == [7.0]
+
+
+def test_a_machine_of_other_gpus_has_to_be_named(sennit_command: Command, tmp_path: Path) -> None:
+    file = measured_file(tmp_path / "a100.json", ["NVIDIA A100"], [gpu_row("graph", 9.0)])
+    answer = sennit_command("reproduce", "--measured", str(file))
+    assert answer.returncode == 2
+    assert "name a --machine" in answer.stderr
+    named = sennit_command("reproduce", "--measured", str(file), "--machine", "h200-x2")
+    assert named.returncode == 0, named.stderr
 
 
 def test_machine_lists_and_draws(sennit_command: Command, tmp_path: Path) -> None:

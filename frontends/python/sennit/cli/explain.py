@@ -142,6 +142,11 @@ def _print_machine(console: Console, answer: dict[str, Any]) -> None:
             f"{row['busiest_use'] * 100:.0f} %",
         )
     console.print(table)
+    ranks = answer["gpu_ranks"]
+    if ranks is not None:
+        console.print("These are plans of copy engines; GPU ranks choose by their own rules.")
     console.print(answer["reason"], markup=False)
+    if ranks is not None and ranks["predicted_seconds"] is not None:
+        console.print(f"predicted: {ranks['predicted_seconds'] * 1e6:.2f} us")
     for row in answer["refused"]:
         console.print(f"{row['algorithm']} does not run: {row['why']}", markup=False)

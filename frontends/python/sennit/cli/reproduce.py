@@ -23,6 +23,9 @@ _PAPERS = 5
 _LEAST_BYTES = 1 << 20
 """Below it a call's own cost is most of its time, which a machine file states as one number."""
 
+_WISHES = ("algorithm", "paths", "protocol", "pair", "bidirectional", "window", "sm_budget")
+"""A row that has one of these is not of the calls that are simulated, which leave all open."""
+
 
 @click.command("reproduce")
 @click.argument("paper", type=click.IntRange(1, _PAPERS), required=False)
@@ -34,13 +37,13 @@ _LEAST_BYTES = 1 << 20
 )
 @click.option(
     "--machine",
-    default="h200-x4",
-    show_default=True,
     metavar="NAME",
-    help="The description of the machine of --measured.",
+    help="The description of the machine of --measured; default: that of so many H200.",
 )
 @json_option
-def command(json_file: str | None, paper: int | None, measured: Path | None, machine: str) -> int:
+def command(
+    json_file: str | None, paper: int | None, measured: Path | None, machine: str | None
+) -> int:
     """Compute again what PAPER prints (1 to 5; default: all).
 
     docs/models.md says which paper is which, and what a verdict means.
@@ -49,30 +52,72 @@ def command(json_file: str | None, paper: int | None, measured: Path | None, mac
     if measured is not None:
         if paper is not None:
             raise click.UsageError("a paper and --measured are two questions")
-        answer = ask(_core.tool_measured, machine=machine, rows=_measured_rows(measured))
+        document = _read(measured)
+        answer = ask(
+            _core.tool_measured,
+            machine=machine or _machine_of(measured, document),
+            rows=_measured_rows(measured, document),
+        )
         _print_measured(output.console, answer)
     else:
+        if machine is not None:
+            raise click.UsageError("--machine is that of --measured; a paper has its own")
         answer = ask(_core.tool_reproduce, paper=paper)
         _print_papers(output.console, answer)
     output.write_json(answer)
     return EXIT_DONE
 
 
-def _measured_rows(file: Path) -> list[dict[str, Any]]:
+def _read(file: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-        return [
-            {
-                "collective": row["collective"],
-                "ranks": row["ranks"],
-                "bytes": row["bytes"],
-                "time_us": row["time_us"]["p50"],
-            }
+    except (OSError, ValueError) as error:
+        raise _no_result_file(file, error) from error
+    if not isinstance(document, dict):
+        raise _no_result_file(file, TypeError("it is no JSON object"))
+    return document
+
+
+def _machine_of(file: Path, document: dict[str, Any]) -> str:
+    """The name of the catalogue for a host with the GPUs of the file."""
+    try:
+        gpus = document["machine"]["gpus"]
+        if gpus and all("H200" in gpu for gpu in gpus):
+            return f"h200-x{len(gpus)}"
+    except (KeyError, TypeError) as error:
+        raise _no_result_file(file, error) from error
+    raise click.UsageError(f"{file} was not measured on H200; name a --machine that describes it")
+
+
+def _measured_rows(file: Path, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each call once: as a node of a graph, where it was also timed as a call of a stream."""
+    calls: dict[tuple[str, int, int], dict[str, Any]] = {}
+    try:
+        rows = [
+            row
             for row in document["rows"]
-            if row["executor"] == "cuda" and row["bytes"] >= _LEAST_BYTES
+            if row["executor"] == "cuda"
+            and row["bytes"] >= _LEAST_BYTES
+            and not any(wish in row for wish in _WISHES)
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise click.BadParameter(f"{file} is no result file: {error!r}") from error
+        for row in sorted(rows, key=lambda row: bool(row["mode"] != "graph")):
+            call = (row["collective"], row["ranks"], row["bytes"])
+            calls.setdefault(
+                call,
+                {
+                    "collective": row["collective"],
+                    "ranks": row["ranks"],
+                    "bytes": row["bytes"],
+                    "time_us": row["time_us"]["p50"],
+                },
+            )
+    except (KeyError, TypeError) as error:
+        raise _no_result_file(file, error) from error
+    return [calls[call] for call in sorted(calls)]
+
+
+def _no_result_file(file: Path, error: Exception) -> click.BadParameter:
+    return click.BadParameter(f"{file} is no result file: {error!r}")
 
 
 def _print_measured(console: Console, answer: dict[str, Any]) -> None:

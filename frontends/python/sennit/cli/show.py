@@ -8,22 +8,10 @@ import click
 
 from sennit import _core
 from sennit.cli.failure import EXIT_DONE
+from sennit.cli.groups import parse_groups
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
 from sennit.cli.tools import ask
-
-
-def _parse_groups(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> list[list[int]] | None:
-    """Read 0,1/2,3 as [[0, 1], [2, 3]]."""
-    if value is None:
-        return None
-    try:
-        return [[int(rank) for rank in group.split(",")] for group in value.split("/")]
-    except ValueError:
-        message = f"{value!r} is not like 0,1/2,3: ranks by group"
-        raise click.BadParameter(message, ctx, param) from None
 
 
 @click.command("show")
@@ -34,7 +22,7 @@ def _parse_groups(
 @click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
 @click.option(
     "--groups",
-    callback=_parse_groups,
+    callback=parse_groups,
     metavar="0,1/2,3",
     help="Ranks by group, for hierarchical algorithms; default: balanced.",
 )

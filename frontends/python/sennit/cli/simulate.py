@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sennit import _core
 from sennit.cli.failure import EXIT_DONE
+from sennit.cli.groups import parse_groups
 from sennit.cli.machine_choice import machine_arguments
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
@@ -38,8 +39,19 @@ _SHOWN_LINKS = 12
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
+@click.option(
+    "--groups",
+    callback=parse_groups,
+    metavar="0,1/2,3",
+    help="Ranks by group, for hierarchical algorithms; default: those of the machine.",
+)
 @click.option("--tile", callback=parse_size, help="Bytes of a tile; default: by model.")
-@click.option("--path", help="For every channel that can take it: nvlink, pcie, host, rail, ...")
+@click.option(
+    "--path",
+    help="For every channel that can take it: nvlink, pcie, host, rail, ... As GPU ranks have it: "
+    "nvlink+host:N, N percent through host memory.",
+)
+@click.option("--protocol", help="As GPU ranks run it: ll, ll128, slots, direct_put, direct_get.")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -96,6 +108,14 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
         f"paths {', '.join(answer['paths']) or 'none'}",
         markup=False,
     )
+    strands = answer["strands"]
+    whole = sum(strand["share"] for strand in strands)
+    for strand in strands if len(strands) > 1 else ():
+        console.print(
+            f"{100 * strand['share'] / whole:.0f} % {strand['algorithm']} by "
+            f"{', '.join(strand['protocols'])}, tile {human(strand['tile_bytes'])}",
+            markup=False,
+        )
     console.print(f"predicted: {answer['seconds'] * 1e6:.2f} us")
     table = Table(title="busiest links")
     table.add_column("link")

@@ -1,0 +1,63 @@
+#include "select/device_reason.hpp"
+
+#include "select/packet_choice.hpp"
+
+namespace sennit {
+namespace {
+
+// Sizes of rules are whole powers of two.
+std::string human(std::int64_t bytes) {
+  constexpr std::int64_t kKilo = 1024;
+  constexpr std::int64_t kMega = kKilo * kKilo;
+  return bytes % kMega == 0   ? fmt::format("{} MB", bytes / kMega)
+         : bytes % kKilo == 0 ? fmt::format("{} KB", bytes / kKilo)
+                              : fmt::format("{} B", bytes);
+}
+
+std::string why_packets(const DeviceChoice& choice, int ranks, std::int64_t bytes) {
+  const Algorithm& algorithm = *choice.algorithm;
+  if (const auto from = timed_from_bytes(algorithm.collective, ranks, bytes, {})) {
+    return fmt::format(
+        "it was the fastest way timed on H200 from {} of all ranks together on (packet_choice.cpp)",
+        human(*from));
+  }
+  const bool small = choice.protocol == Protocol::kLl;
+  return fmt::format(
+      "by the model, as nothing was timed at this size: a second hop costs as much as {} KB, and "
+      "messages of {} {} go by {}",
+      kHopBytes / 1000,
+      small ? "up to" : "more than",
+      human(kLlUpToBytes),
+      name(choice.protocol));
+}
+
+}  // namespace
+
+std::string reason_for(const DeviceChoice& choice,
+                       int ranks,
+                       std::int64_t bytes,
+                       const DeviceFacts& facts) {
+  const Collective collective = choice.algorithm->collective;
+  const bool is_message = collective == Collective::kSendRecv;
+  std::string why;
+  if (choice.protocol == Protocol::kDirectGet) {
+    why = fmt::format("copy engines fetch {} of {} and more",
+                      is_message ? "messages" : "calls",
+                      human(is_message ? facts.messages_from_bytes : facts.copies_from_bytes));
+  } else if (choice.protocol == Protocol::kDirectPut) {
+    why = fmt::format("kernels store it in place from {} {} on",
+                      human(is_message ? facts.message_puts_from_bytes : facts.puts_from_bytes),
+                      is_message ? "a message" : "of all ranks together");
+  } else {
+    why = why_packets(choice, ranks, bytes);
+  }
+  return fmt::format("GPU ranks take {} by {}{}: {}",
+                     choice.algorithm->name,
+                     name(choice.protocol),
+                     choice.host_share > 0
+                         ? fmt::format(", {} % of it through host memory", choice.host_share)
+                         : std::string(),
+                     why);
+}
+
+}  // namespace sennit

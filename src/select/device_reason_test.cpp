@@ -1,0 +1,32 @@
+#include "select/device_reason.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sennit {
+namespace {
+
+std::string reason(Collective collective, int ranks, std::int64_t bytes) {
+  const DeviceFacts facts{.copy_engines = true, .host_slots = 4, .offers = true};
+  const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, {}, facts);
+  EXPECT_TRUE(choice.ok()) << choice.status().message();
+  return reason_for(*choice, ranks, bytes, facts);
+}
+
+constexpr std::int64_t kMega = 1 << 20;
+
+TEST(DeviceReason, NamesTheRuleThatDecides) {
+  EXPECT_EQ(reason(Collective::kAllReduce, 2, 64 * kMega),
+            "GPU ranks take one_shot by slots: it was the fastest way timed on H200 from 32 MB of "
+            "all ranks together on (packet_choice.cpp)");
+  EXPECT_EQ(reason(Collective::kAllReduce, 4, 4096),
+            "GPU ranks take one_shot by ll: by the model, as nothing was timed at this size: a "
+            "second hop costs as much as 350 KB, and messages of up to 16 KB go by ll");
+  EXPECT_EQ(reason(Collective::kAllGather, 4, 4 * kMega),
+            "GPU ranks take direct by direct_put: kernels store it in place from 8 MB of all ranks "
+            "together on");
+  EXPECT_EQ(reason(Collective::kSendRecv, 2, 256 * kMega),
+            "GPU ranks take direct by direct_get: copy engines fetch messages of 128 MB and more");
+}
+
+}  // namespace
+}  // namespace sennit
