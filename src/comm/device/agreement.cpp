@@ -30,9 +30,10 @@ void Agreement::offer(const Request& request) {
                : buffers_.offer(buffer.pointer, buffer.bytes);
   };
   AgreementLine& mine = line(world_.rank());
-  mine.takes_part = request.takes_part;
   mine.input = offer_of(request.input);
   mine.output = offer_of(request.output);
+  const bool is_slow = mine.input.is_slow_to_copy || mine.output.is_slow_to_copy;
+  mine.takes_part = request.takes_part && (request.takes_slow || !is_slow);
   mine.scalar = request.scalar;
   mine.retired = {};
   for_each_offer(mine, [&](const BufferOffer& offered) {

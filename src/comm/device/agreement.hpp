@@ -37,6 +37,7 @@ class Agreement {
     Buffer output{};
     decltype(Scaling::scalar) scalar{};
     bool takes_part = true;
+    bool takes_slow = true;     // also buffers that are slow to copy
     bool is_capturing = false;  // nothing may be mapped now
     // Asked while waiting: why it is in vain, or ok.
     std::function<Status()> trouble;

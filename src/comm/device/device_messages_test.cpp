@@ -228,6 +228,27 @@ TEST_F(FakeMessages, MemoryThatCannotBeReachedTakesKernels) {
   });
 }
 
+TEST_F(FakeMessages, MemoryThatIsNotWholePagesTakesKernelsUnlessEnginesAreWishedFor) {
+  run([&](Rank& rank) {
+    std::byte* const out = rank.allocate_as_said(kLarge);
+    std::memcpy(out, contents(rank.rank, kLarge).data(), kLarge);
+    std::byte* const in = incoming(rank);
+    introduce(rank, out, in);
+    const int copies = rank.cuda->calls("copy_async");
+    const int launches = rank.launches();
+    ring_and_meet(rank, out, in);
+    EXPECT_EQ(rank.cuda->calls("copy_async"), copies);
+    EXPECT_EQ(rank.launches(), launches + 1);
+    const Calls calls =
+        wished({send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)},
+               "direct_get");
+    EXPECT_TRUE(post(rank, calls).ok());
+    rank.finish();
+    EXPECT_EQ(rank.cuda->calls("copy_async"), copies + 1);
+    EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
+  });
+}
+
 TEST_F(FakeMessages, AReceiverThatCouldNotMapTriesAgain) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);

@@ -60,7 +60,12 @@ struct Rank {
   std::byte* send = nullptr;
   std::byte* recv = nullptr;
 
+  // What is larger than a page is whole pages, as frameworks allocate it.
   std::byte* allocate(std::int64_t bytes) const {
+    constexpr std::int64_t kPage = std::int64_t{2} << 20;
+    return allocate_as_said(bytes > kPage ? (bytes + kPage - 1) / kPage * kPage : bytes);
+  }
+  std::byte* allocate_as_said(std::int64_t bytes) const {
     return static_cast<std::byte*>(take(cuda->allocate(static_cast<std::size_t>(bytes))));
   }
   Status call(const Operation& operation) const {

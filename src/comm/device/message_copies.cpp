@@ -130,7 +130,8 @@ bool MessageCopies::can_copy(const End& end, const MessageLine::Offer& offer, in
   if (end.leaves_rest) {
     return share > 0 || offer.is_timed;
   }
-  return share == kWhole || offer.buffer.state == BufferOffer::State::kKnown;
+  const bool suits = !offer.buffer.is_slow_to_copy || !end.operation.wishes.protocol.empty();
+  return share == kWhole || (offer.buffer.state == BufferOffer::State::kKnown && suits);
 }
 
 void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {

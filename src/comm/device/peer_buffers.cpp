@@ -12,6 +12,14 @@ namespace {
 // the memory is there.
 constexpr std::ptrdiff_t kMostDescriptors = 16;
 
+// What cudaMalloc hands out beyond one page, if it is not whole pages, copy engines of other GPUs
+// read slowly after kernels have run: 1 GB in 4.3 ms instead of 2.7 (docs/gpu.md). Frameworks and
+// the virtual memory API allocate whole pages.
+constexpr std::size_t kPageBytes = std::size_t{2} << 20;
+bool is_slow_to_copy(const Allocation& allocation) {
+  return allocation.bytes > kPageBytes && allocation.bytes % kPageBytes != 0;
+}
+
 }  // namespace
 
 PeerBuffers::PeerBuffers(CudaDriver& driver, const DeviceMemory& memory, const World& world)
@@ -75,6 +83,7 @@ BufferOffer PeerBuffers::offer(const void* pointer, std::int64_t bytes, bool may
     return result;
   }
   result.state = exported->is_known ? BufferOffer::State::kKnown : BufferOffer::State::kNew;
+  result.is_slow_to_copy = is_slow_to_copy(*allocation);
   result.id = allocation->id;
   result.offset = offset;
   result.handle = exported->memory.handle;
