@@ -33,7 +33,7 @@ bool suits_copy_engines(Collective collective,
     case Collective::kSendRecv:
       return bytes >= facts.messages_from_bytes;
     case Collective::kBroadcast:
-      return ranks == 2 && bytes >= facts.copies_from_bytes;
+      return ranks == 2 && bytes >= std::min(facts.copies_from_bytes, facts.broadcasts_from_bytes);
     case Collective::kGather:
     case Collective::kScatter:
     case Collective::kBarrier:

@@ -36,9 +36,14 @@ struct DeviceChoice {
   auto operator<=>(const DeviceChoice&) const = default;
 };
 
-// No size at which copy engines move or reduce faster than SMs has been measured, but for single
-// messages (docs/performance.md). So collectives take them where a call wishes for direct_get.
+// Copy engines reduce no faster than SMs at any size that was measured, and move blocks 2 % faster
+// at best (1 GB, 4 H200s; docs/performance.md), for which ranks would wait for each other on the
+// host. So collectives take them where a call wishes for direct_get.
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+// But a broadcast between two is one copy: 2 % ahead of stores at 256 MB and 4 % at 1 GB, and 8 and
+// 9 % with a share through the host (`gpu-shares`).
+inline constexpr std::int64_t kCopiedBroadcastsFromBytes = std::int64_t{256} << 20;
 
 // A message is one copy. On 2 H200s kernels that store it in place were 5 % ahead at 64 MB, copy
 // engines by 1 % at 256 MB and by 7 % (one way) at 1 GB (bench/results, `gpu-h200x2` and
@@ -86,6 +91,7 @@ struct DeviceFacts {
   bool dynamic_share = false;  // of messages, which then begin with that
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
   std::int64_t copies_from_bytes = kNever;
+  std::int64_t broadcasts_from_bytes = kCopiedBroadcastsFromBytes;
   std::int64_t folds_from_bytes = kNever;
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
   // Receivers of messages can offer their buffers to the kernels of senders. From which sizes on

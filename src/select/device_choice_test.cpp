@@ -56,6 +56,19 @@ TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, wishes("", "ll128")).host_share, 0);
 }
 
+TEST(DeviceChoice, LeavesLargeBroadcastsBetweenTwoToCopyEnginesAndBothPaths) {
+  const DeviceFacts facts{.copy_engines = true, .host_slots = 4, .offers = true};
+  const auto expect = [&](int ranks, std::int64_t bytes, Protocol protocol, int share) {
+    const DeviceChoice choice = chosen(Collective::kBroadcast, ranks, bytes, {}, facts);
+    EXPECT_EQ(choice.protocol, protocol) << bytes;
+    EXPECT_EQ(choice.host_share, share) << bytes;
+  };
+  expect(2, kCopiedBroadcastsFromBytes, Protocol::kDirectGet, 8);
+  expect(2, kCopiedBroadcastsFromBytes - 16, Protocol::kDirectPut, 0);
+  EXPECT_NE(chosen(Collective::kBroadcast, 4, 1024 * kMega, {}, facts).protocol,
+            Protocol::kDirectGet);
+}
+
 TEST(DeviceChoice, TakesTheShareThatWasSet) {
   DeviceFacts facts = kBothPaths;
   facts.host_share = 12;

@@ -155,7 +155,7 @@ Result<bool> CopyEngines::run(const Call& call) {
   request.output = {program.lends_output() ? op.recv : nullptr, needs.output_bytes};
   request.scalar = op.scaling.scalar;
   request.takes_part = can_run(call, capturing);
-  request.takes_slow = !op.wishes.protocol.empty();
+  request.takes_slow = !op.wishes.protocol.empty() || !op.wishes.path.empty();
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
   if (!peers) {
     return false;

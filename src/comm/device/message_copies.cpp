@@ -130,7 +130,9 @@ bool MessageCopies::can_copy(const End& end, const MessageLine::Offer& offer, in
   if (end.leaves_rest) {
     return share > 0 || offer.is_timed;
   }
-  const bool suits = !offer.buffer.is_slow_to_copy || !end.operation.wishes.protocol.empty();
+  const Wishes& wishes = end.operation.wishes;
+  const bool is_wished = !wishes.protocol.empty() || !wishes.path.empty();
+  const bool suits = !offer.buffer.is_slow_to_copy || is_wished;
   return share == kWhole || (offer.buffer.state == BufferOffer::State::kKnown && suits);
 }
 
