@@ -94,7 +94,9 @@ WordStep MessageSlots::tell_taken(const Lane& lane, std::size_t n) const {
 
 Result<void*> MessageSlots::stream_for(const Lane& lane, std::size_t n, bool takes) {
   const int first = kStreamsPerLane * (2 * lane.peer + (takes ? 1 : 0));
-  return context_.sides.use(first + static_cast<int>(lane.parts[n].slot % kStreamsPerLane));
+  const auto lanes = static_cast<int>(puts_.size() + takes_.size());
+  return context_.sides.use(first + static_cast<int>(lane.parts[n].slot) %
+                                        streams_per_lane(lanes, context_.is_capturing));
 }
 
 Status MessageSlots::put(const Lane& lane, std::size_t n) {

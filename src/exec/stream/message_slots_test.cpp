@@ -1,4 +1,6 @@
 // Sends and recvs that go through host memory, in part or wholly.
+#include "exec/stream/message_slots.hpp"
+
 #include "algo/algorithm.hpp"
 #include "drivers/cuda/fake_cuda.hpp"
 #include "exec/stream/message_engine.hpp"
@@ -236,6 +238,12 @@ class SlotMessages : public ::testing::Test {
 };
 
 // One thread puts in all groups of all ranks, one rank after the other: nothing waits on the host.
+TEST(MessageSlots, HaveFewerBranchesInGraphsOfManyLanes) {
+  EXPECT_EQ(MessageSlots::streams_per_lane(6, /*is_capturing=*/false), 2);
+  EXPECT_EQ(MessageSlots::streams_per_lane(3, /*is_capturing=*/true), 2);
+  EXPECT_EQ(MessageSlots::streams_per_lane(4, /*is_capturing=*/true), 1);
+}
+
 TEST_F(SlotMessages, CrossInGroupsAtEveryShareWithAndWithoutOneQueue) {
   for (const bool one_queue : {false, true}) {
     for (const int share : {1, 30, 99, 100}) {
