@@ -29,10 +29,10 @@ struct BufferOffer {
 
   State state = State::kUnused;
   bool is_slow_to_copy = false;  // for copy engines of others (PeerBuffers)
-  std::uint64_t id = 0;       // of the allocation, on its rank
-  std::uint64_t offset = 0;   // in the allocation
-  std::byte* base = nullptr;  // for ranks of the same process; null: they map it, too
-  MemoryHandle handle{};      // for those who map it
+  std::uint64_t id = 0;          // of the allocation, on its rank
+  std::uint64_t offset = 0;      // in the allocation
+  std::byte* base = nullptr;     // for ranks of the same process; null: they map it, too
+  MemoryHandle handle{};         // for those who map it
 };
 
 // One rank's part in agreeing about one call (comm/device/agreement.hpp). Plain fields are written
