@@ -69,13 +69,6 @@ void require(sennit_status_t status, const char* what) {
   require(status == SENNIT_OK, std::string(what) + ": " + sennit_last_error_message());
 }
 
-// As frameworks allocate. Copy engines read other allocations of a peer up to 1.6 times as slowly
-// when kernels have run before (docs/gpu.md).
-constexpr std::size_t kPageBytes = std::size_t{2} << 20;
-std::size_t in_whole_pages(std::size_t bytes) {
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
-
 constexpr int kWarmUps = 2;  // buffers are mapped in the first calls, and never in a capture
 // A sample that takes so long has come to a stand; say which, and by whose call.
 constexpr unsigned kSampleSeconds = 40;
@@ -191,7 +184,7 @@ class Rank {
   }
 
   void allocate() {
-    const std::size_t bytes = in_whole_pages(std::ranges::max(options_.sizes));
+    const std::size_t bytes = sennit_bench::buffer_bytes(options_);
     std::vector<float> random(std::min(bytes, kPatternBytes) / sizeof(float));
     std::mt19937 engine(static_cast<unsigned>(rank_ + 1));
     std::uniform_real_distribution<float> values(-1.0F, 1.0F);

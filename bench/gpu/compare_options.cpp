@@ -214,6 +214,11 @@ void check_options(const Options& options) {
 
 }  // namespace
 
+std::size_t buffer_bytes(const Options& options) {
+  constexpr std::size_t kPage = std::size_t{2} << 20;
+  return (std::ranges::max(options.sizes) + kPage - 1) / kPage * kPage;
+}
+
 Exchange exchange_of(const Options& options, int rank) {
   // A group of Sennit has at most so many sends and recvs; all ranks divide the window alike.
   constexpr int kMostOfAGroup = 64;

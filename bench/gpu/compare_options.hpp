@@ -45,6 +45,10 @@ struct Options {
 // Exits with a message where they make no sense.
 Options parse_options(int argc, char** argv);
 
+// Of each buffer: whole pages for the largest size, as frameworks allocate. Copy engines read other
+// allocations of a peer up to 1.6 times as slowly when kernels have run before (docs/gpu.md).
+std::size_t buffer_bytes(const Options& options);
+
 // What a rank sends and receives in one send_recv.
 Exchange exchange_of(const Options& options, int rank);
 

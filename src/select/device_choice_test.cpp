@@ -1,5 +1,4 @@
-#include "select/device_choice.hpp"
-
+#include "select/chosen.hpp"
 #include "select/packet_choice.hpp"
 #include "verify/verify.hpp"
 
@@ -7,41 +6,8 @@
 
 #include <string>
 
-namespace sennit {
+namespace sennit::tests {
 namespace {
-
-constexpr std::int64_t kMega = std::int64_t{1} << 20;
-constexpr DeviceFacts kBothPaths{
-    .copy_engines = true, .host_slots = 4, .copies_from_bytes = 128 * kMega};
-
-DeviceChoice chosen(Collective collective,
-                    int ranks,
-                    std::int64_t bytes,
-                    const Wishes& wish,
-                    const DeviceFacts& facts = kBothPaths) {
-  const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, wish, facts);
-  EXPECT_TRUE(choice.ok()) << choice.status().message();
-  return choice.ok() ? *choice : DeviceChoice{};
-}
-
-std::string refusal(Collective collective,
-                    const Wishes& wish,
-                    const DeviceFacts& facts = kBothPaths) {
-  return choose_for_devices(collective, {.ranks = 4}, 256 * kMega, wish, facts).status().message();
-}
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-Wishes wishes(std::string path, std::string protocol, std::string algorithm = {}) {
-  Wishes result;
-  result.path = std::move(path);
-  result.protocol = std::move(protocol);
-  result.algorithm = std::move(algorithm);
-  return result;
-}
-Wishes over(std::string path) { return wishes(std::move(path), {}); }
 
 TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, {}).host_share, 6);
@@ -88,92 +54,6 @@ TEST(DeviceChoice, TakesThePathsThatACallWishesFor) {
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 100, over("nvlink+host:100")).algorithm->name, "hub");
 }
 
-DeviceFacts without_nvlink() {
-  DeviceFacts facts = kBothPaths;
-  facts.nvlink = false;
-  facts.why_no_nvlink = "it is a test";
-  return facts;
-}
-
-TEST(DeviceChoice, TakesKernelsThroughTheHostWhereNvlinkIsNotThere) {
-  const DeviceFacts facts = without_nvlink();
-  for (const Collective collective : {Collective::kAllReduce,
-                                      Collective::kReduceScatter,
-                                      Collective::kReduce,
-                                      Collective::kAllGather,
-                                      Collective::kSendRecv}) {
-    const int ranks = collective == Collective::kSendRecv ? 2 : 4;
-    for (const Wishes& wish : {Wishes(), over("host"), wishes("", "ll")}) {
-      const DeviceChoice choice = chosen(collective, ranks, 8, wish, facts);
-      EXPECT_EQ(choice.protocol, Protocol::kLl);
-      EXPECT_EQ(choice.host_share, 0);
-    }
-  }
-}
-
-// Plain packets: slots that kernels fill and empty.
-TEST(DeviceChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
-  const DeviceFacts facts = without_nvlink();
-  const auto expect = [&](Collective collective, int ranks, std::int64_t bytes, Protocol protocol) {
-    const DeviceChoice choice = chosen(collective, ranks, bytes, {}, facts);
-    EXPECT_EQ(choice.protocol, protocol) << name(collective) << " of " << bytes;
-    EXPECT_EQ(choice.host_share, 0) << name(collective) << " of " << bytes;
-  };
-  expect(Collective::kAllReduce, 4, kHostLlUpToBytes, Protocol::kLl);
-  for (const std::int64_t bytes : {kHostLlUpToBytes + 1, kMega, 256 * kMega}) {
-    expect(Collective::kAllReduce, 4, bytes, Protocol::kSlots);
-    expect(Collective::kReduceScatter, 4, bytes, Protocol::kSlots);
-    expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
-  }
-  expect(Collective::kSendRecv, 2, kHostMessagesFromBytes - 1, Protocol::kSlots);
-  expect(Collective::kAllGather, 4, 256 * kMega, Protocol::kSlots);
-  EXPECT_EQ(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), facts).protocol,
-            Protocol::kSlots);
-  EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");
-  EXPECT_EQ(chosen(Collective::kAllReduce, 4, 8 * kMega, {}, facts).algorithm->name, "two_shot");
-}
-
-TEST(DeviceChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
-  DeviceFacts facts = without_nvlink();
-  const std::int64_t part = kSlotsFromBytes / 4;
-  const auto share = [&](const Wishes& wish, std::int64_t bytes) {
-    return chosen(Collective::kAllToAll, 4, bytes, wish, facts).host_share;
-  };
-  EXPECT_EQ(share({}, part), 100);
-  EXPECT_EQ(share({}, part - 1), 0);
-  EXPECT_EQ(share(wishes("", "ll"), part), 0);
-  EXPECT_EQ(share(wishes("", "slots"), 8), 100);
-  const auto gathered = [&](const Wishes& wish) {
-    return chosen(Collective::kAllGather, 4, part, wish, facts).host_share;
-  };
-  EXPECT_EQ(gathered({}), 0) << "by kernels";
-  EXPECT_EQ(gathered(wishes("", "slots")), 100);
-  EXPECT_EQ(gathered(wishes("", "slots", "direct")), 0) << "by kernels";
-  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, wishes("host", "slots"), facts).host_share, 100);
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, wishes("", "", "hub"), facts).protocol,
-            Protocol::kSlots);
-  const std::int64_t message = kHostMessagesFromBytes;
-  EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 100);
-  EXPECT_EQ(chosen(Collective::kSendRecv, 2, message - 1, {}, facts).host_share, 0);
-  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, wishes("", "slots"), facts).host_share, 100);
-  facts.copy_engines = false;
-  EXPECT_EQ(share({}, part), 0);
-  EXPECT_EQ(share(wishes("", "slots"), part), 0);
-  EXPECT_TRUE(chosen(Collective::kAllGather, 4, part, wishes("", "", "hub"), facts).by_steps);
-  EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 0);
-}
-
-TEST(DeviceChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
-  const DeviceFacts facts = without_nvlink();
-  for (const std::string path : {"nvlink", "nvlink+host", "nvlink+host:7"}) {
-    EXPECT_TRUE(contains(refusal(Collective::kAllGather, over(path), facts), "it is a test"));
-  }
-  for (const std::string protocol : {"ll128", "direct_get", "direct_put"}) {
-    const std::string text = refusal(Collective::kAllGather, wishes("", protocol), facts);
-    EXPECT_TRUE(contains(text, "ll and slots") && contains(text, protocol)) << text;
-  }
-}
-
 TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
   for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
     for (const Wishes& wish :
@@ -198,24 +78,6 @@ TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
   EXPECT_FALSE(
       chosen(Collective::kAllGather, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
   EXPECT_FALSE(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
-}
-
-TEST(DeviceChoice, TakesTheWiresOfGroupsByItselfWhereTheyPay) {
-  DeviceFacts facts = without_nvlink();
-  facts.groups = {{0, 1}, {2, 3}};
-  const auto grouped = [&](Collective collective, std::int64_t bytes, const Wishes& wish) {
-    const auto choice =
-        choose_for_devices(collective, {.ranks = 4, .groups = facts.groups}, bytes, wish, facts);
-    return choice.ok() && choice->algorithm->name == "hierarchical_sliced" && choice->by_steps;
-  };
-  EXPECT_TRUE(grouped(Collective::kAllReduce, kGroupsFromBytes, {}));
-  EXPECT_TRUE(grouped(Collective::kAllReduce, 1024 * kMega, {}));
-  EXPECT_FALSE(grouped(Collective::kAllReduce, kGroupsFromBytes - 1, {}));
-  EXPECT_FALSE(grouped(Collective::kReduceScatter, kMega, {})) << "it has no such algorithm";
-  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, wishes("", "slots")));
-  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, over("host")));
-  facts.groups.clear();
-  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, {})) << "there are none";
 }
 
 TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {
@@ -511,4 +373,4 @@ TEST(DeviceChoice, PutsNoMessagesWhereNobodyReachesIntoBuffers) {
 }
 
 }  // namespace
-}  // namespace sennit
+}  // namespace sennit::tests

@@ -1,0 +1,55 @@
+// What GPU ranks choose, for tests.
+#pragma once
+
+#include "select/device_choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sennit::tests {
+
+inline constexpr std::int64_t kMega = std::int64_t{1} << 20;
+inline constexpr DeviceFacts kBothPaths{
+    .copy_engines = true, .host_slots = 4, .copies_from_bytes = 128 * kMega};
+
+inline DeviceChoice chosen(Collective collective,
+                    int ranks,
+                    std::int64_t bytes,
+                    const Wishes& wish,
+                    const DeviceFacts& facts = kBothPaths) {
+  const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, wish, facts);
+  EXPECT_TRUE(choice.ok()) << choice.status().message();
+  return choice.ok() ? *choice : DeviceChoice{};
+}
+
+inline std::string refusal(Collective collective,
+                    const Wishes& wish,
+                    const DeviceFacts& facts = kBothPaths) {
+  return choose_for_devices(collective, {.ranks = 4}, 256 * kMega, wish, facts).status().message();
+}
+
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+inline Wishes wishes(std::string path, std::string protocol, std::string algorithm = {}) {
+  Wishes result;
+  result.path = std::move(path);
+  result.protocol = std::move(protocol);
+  result.algorithm = std::move(algorithm);
+  return result;
+}
+inline Wishes over(std::string path) { return wishes(std::move(path), {}); }
+
+inline DeviceFacts without_nvlink() {
+  DeviceFacts facts = kBothPaths;
+  facts.nvlink = false;
+  facts.why_no_nvlink = "it is a test";
+  return facts;
+}
+
+}  // namespace sennit::tests
