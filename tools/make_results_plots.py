@@ -154,10 +154,8 @@ PLOTS: dict[str, Callable[[str, Path], None]] = {
     "gpu-h200x2": draw_ratios,
     "h200x4-nop2p": draw_ratios,
     "h200x4-groups": draw_groups,
-    "h200x2-pair-puts": draw_shares,
-    "h200x2-pair-budgets": draw_shares,
-    "h200-shares": draw_shares,
-    "h200x2-hub": draw_shares,
+    "h200x2-pairs": draw_shares,
+    "gpu-shares": draw_shares,
 }
 """By the names of the index; each is shown on a page of docs/."""
 

@@ -74,7 +74,7 @@ inline constexpr std::int64_t kHostMessagesFromBytes = std::int64_t{4} << 20;
 
 // Where ranks reach each other in groups, an all_reduce goes through the groups from so many bytes
 // on: 2 + 2 H200s took 25 us for 256 KB and 20 for 64 KB, all through the host 36 and 15
-// (`h200x4-groups`).
+// (`h200x4-groups-crossover`).
 inline constexpr std::int64_t kGroupsFromBytes = std::int64_t{128} << 10;
 
 // What the ranks of a communicator share.

@@ -17,7 +17,7 @@ namespace sennit {
 inline constexpr std::int64_t kLlUpToBytes = 16 * 1024;
 
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
-// (bench/results, `gpu-h200x4`).
+// (bench/results, `h200x4-slots`).
 inline constexpr std::int64_t kHopBytes = 350 * 1000;
 
 struct PacketWay {
