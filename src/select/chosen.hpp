@@ -17,18 +17,18 @@ inline constexpr DeviceFacts kBothPaths{
     .copy_engines = true, .host_slots = 4, .copies_from_bytes = 128 * kMega};
 
 inline DeviceChoice chosen(Collective collective,
-                    int ranks,
-                    std::int64_t bytes,
-                    const Wishes& wish,
-                    const DeviceFacts& facts = kBothPaths) {
+                           int ranks,
+                           std::int64_t bytes,
+                           const Wishes& wish,
+                           const DeviceFacts& facts = kBothPaths) {
   const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, wish, facts);
   EXPECT_TRUE(choice.ok()) << choice.status().message();
   return choice.ok() ? *choice : DeviceChoice{};
 }
 
 inline std::string refusal(Collective collective,
-                    const Wishes& wish,
-                    const DeviceFacts& facts = kBothPaths) {
+                           const Wishes& wish,
+                           const DeviceFacts& facts = kBothPaths) {
   return choose_for_devices(collective, {.ranks = 4}, 256 * kMega, wish, facts).status().message();
 }
 
