@@ -190,8 +190,9 @@ const Algorithm* algorithm_of_groups(Collective collective,
                                      std::int64_t bytes,
                                      const Wishes& wishes,
                                      const DeviceFacts& facts) {
-  const bool is_left_open =
-      wishes.algorithm.empty() && wishes.path.empty() && wishes.protocol.empty();
+  // Its sums are not in the order of ranks.
+  const bool is_left_open = wishes.algorithm.empty() && wishes.path.empty() &&
+                            wishes.protocol.empty() && !wishes.rank_order && !facts.reproducible;
   if (collective != Collective::kAllReduce || facts.groups.empty() || !is_left_open ||
       bytes < kGroupsFromBytes) {
     return nullptr;

@@ -84,6 +84,7 @@ struct DeviceFacts {
   // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
   bool nvlink = true;
   std::string_view why_no_nvlink = "SENNIT_PATHS leaves it out";
+  bool reproducible = false;  // every call wishes for the order of ranks
   // Where not: ranks that do, by group, for what runs step by step; empty: none do.
   std::vector<std::vector<int>> groups{};
   int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host

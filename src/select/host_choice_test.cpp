@@ -97,6 +97,12 @@ TEST(HostChoice, TakesTheWiresOfGroupsByItselfWhereTheyPay) {
   EXPECT_FALSE(grouped(Collective::kReduceScatter, kMega, {})) << "it has no such algorithm";
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, wishes("", "slots")));
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, over("host")));
+  Wishes ordered;
+  ordered.rank_order = true;
+  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, ordered));
+  facts.reproducible = true;
+  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, {}));
+  facts.reproducible = false;
   facts.groups.clear();
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, {})) << "there are none";
 }

@@ -54,6 +54,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
   facts_ = {.copy_engines = copy_engines_ != nullptr,
             .nvlink = has_nvlink,
             .why_no_nvlink = memory_->arenas().why_not_on_devices(),
+            .reproducible = options_.reproducible,
             .groups = memory_->near_groups(),
             .host_slots = world_.host_ring_shape().slots,
             .host_share = options_.host_share,
