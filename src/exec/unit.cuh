@@ -26,6 +26,24 @@ inline __device__ __noinline__ void write_bytes(std::byte* to, std::int64_t left
   }
 }
 
+// The same for less than a unit of whole words on a boundary of words: side by side, not one after
+// the other.
+__device__ inline Unit read_words(const std::byte* from, std::int64_t left) {
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(from);
+  return {words[0], left > 4 ? words[1] : 0, left > 8 ? words[2] : 0, 0};
+}
+
+__device__ inline void write_words(std::byte* to, std::int64_t left, Unit unit) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(to);
+  words[0] = unit.x;
+  if (left > 4) {
+    words[1] = unit.y;
+  }
+  if (left > 8) {
+    words[2] = unit.z;
+  }
+}
+
 // The same, by as few loads and stores as the address allows.
 __device__ inline Unit read_unit(const std::byte* from, std::int64_t left) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);

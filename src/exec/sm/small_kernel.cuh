@@ -94,7 +94,8 @@ class SmallBlock {
     if (whole_) {
       unit = *reinterpret_cast<const Unit*>(block + at_);
     } else if (kRagged && at_ < call_.length) {
-      unit = read_bytes(block + at_, call_.length - at_);
+      const int left = call_.length - at_;
+      unit = left % 4 == 0 ? read_words(block + at_, left) : read_bytes(block + at_, left);
     }
     return unit;
   }
@@ -102,7 +103,12 @@ class SmallBlock {
     if (whole_) {
       *reinterpret_cast<Unit*>(block + at_) = unit;
     } else if (kRagged && at_ < call_.length) {
-      write_bytes(block + at_, call_.length - at_, unit);
+      const int left = call_.length - at_;
+      if (left % 4 == 0) {
+        write_words(block + at_, left, unit);
+      } else {
+        write_bytes(block + at_, left, unit);
+      }
     }
   }
 
