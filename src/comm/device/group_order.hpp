@@ -45,7 +45,8 @@ struct GroupRoom {
 
 // Thread blocks of each message, the same on all ranks, where each rank has one to and one from
 // every other and itself: so that all run at once where their receivers wait, those that are sent
-// side by side, or (braid) by the same blocks.
+// side by side, or (braid) by the same blocks. These leave half of the room to receivers, which
+// take as many where they get packets.
 int blocks_of_each(int ranks, const GroupRoom& room);
 int blocks_of_braid(int ranks, const GroupRoom& room);
 

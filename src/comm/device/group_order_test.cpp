@@ -199,5 +199,18 @@ TEST(GroupLanes, ABraidLeavesRoomForAllThatWait) {
   }
 }
 
+// As many at each end; also where ranks share a GPU, and each has less of it.
+TEST(GroupLanes, ABraidLeavesRoomForReceiversOfPackets) {
+  for (int ranks = 3; ranks <= 16; ++ranks) {
+    for (const int all : {16, 33, 66, 108, 132}) {
+      const GroupRoom room{.moving = std::min(all, 128), .all = all};
+      const int blocks = blocks_of_braid(ranks, room);
+      const GroupLanes lanes =
+          group_lanes({.chains = 1, .blocks = blocks}, {.chains = ranks, .blocks = blocks}, room);
+      EXPECT_LE((lanes.sends + lanes.recvs) * blocks, all) << ranks << " ranks, " << all;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sennit
