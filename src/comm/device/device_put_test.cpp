@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace sennit::tests {
 namespace {
@@ -305,6 +308,61 @@ TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
     leave_at_the_deadline(rank, wished(rank, Collective::kAllGather));
+  });
+}
+
+// Whose receivers have offered a buffer.
+std::vector<sm::MessagePut> offers_in(const sm::PairCalls& pairs) {
+  std::vector<sm::MessagePut> offered;
+  for (int i = 0; i < pairs.begin[static_cast<std::size_t>(pairs.chains())]; ++i) {
+    const sm::PairMessage& message = pairs.messages[static_cast<std::size_t>(i)];
+    if (message.only_waits()) {
+      offered.push_back(message.put);
+    }
+  }
+  return offered;
+}
+
+bool is_withdrawn(const sm::MessagePut& put) {
+  for (std::int64_t block = 0; block < put.most_blocks; ++block) {
+    if (std::atomic_ref(put.offers[block * sm::kOfferWords]).load() != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// One lane has made all offers of rank 0 before it waits for the first message: when it leaves,
+// those behind that one are withdrawn, too.
+TEST_F(PuttingGpus, WithdrawAllOffersAtTheDeadline) {
+  options_.deadline_s = 2;
+  std::vector<sm::MessagePut> offered;  // by rank 0 in its last launch
+  prepare_ = [&](Rank& rank) {
+    rank.cuda->run_kernels(
+        [&, is_first = rank.rank == 0](const void* kernel, const void* launched) {
+          const auto& pairs = *static_cast<const sm::PairCalls*>(launched);
+          if (is_first) {
+            EXPECT_EQ(pairs.recvs.lanes, 1);
+            offered = offers_in(pairs);
+          }
+          return fake_pairs_kernel(kernel, launched);
+        });
+  };
+  run([&](Rank& rank) {
+    fill(rank, kCount, kCount * kRanks);
+    // After two messages rank 1 reaches the output of rank 0; the other ranks do not.
+    const Calls calls = {rank.rank == 1 ? send(rank, 0, rank.send, kCount)
+                                        : recv(rank, 1, rank.recv, kCount)};
+    for (int i = 0; i < 2; ++i) {
+      expect_ok(rank.rank < 2 ? post(rank, sennit::tests::wished(calls, "direct_put")) : Status());
+      rank.finish();
+      meet();
+    }
+    leave_at_the_deadline(rank, wished(rank, Collective::kAllGather));
+    if (rank.rank == 0) {
+      EXPECT_EQ(offered.size(), 2) << "to itself and to rank 1";
+      EXPECT_TRUE(std::ranges::all_of(offered, is_withdrawn));
+    }
   });
 }
 

@@ -40,6 +40,14 @@ class FakeMessage {
   bool begin() { return message_.is_send() ? store() : make_offers(); }
   bool end() { return message_.is_send() ? tell_done() : receive(); }
 
+  // What was offered and has not been read will not be.
+  void withdraw() {
+    for (int block = 0; block < put_.most_blocks && !message_.is_send(); ++block) {
+      put_.messages[block] = sm::kGivenUp;
+      offer_word(block, 0).store(0, std::memory_order_release);
+    }
+  }
+
  private:
   static std::uint64_t address_of(const void* memory) {
     return reinterpret_cast<std::uintptr_t>(memory);
@@ -186,9 +194,8 @@ class FakeMessage {
     for (int block = 0; block < call_.blocks && alive; ++block) {
       ++put_.messages[block];
     }
-    for (int block = 0; block < put_.most_blocks && !alive; ++block) {
-      put_.messages[block] = sm::kGivenUp;
-      offer_word(block, 0).store(0, std::memory_order_release);
+    if (!alive) {
+      withdraw();
     }
     return alive;
   }
@@ -222,7 +229,8 @@ inline std::function<void()> fake_pairs_kernel(const void* /*kernel*/, const voi
       if (!pairs.is_braid) {
         std::ranges::all_of(messages, &FakeMessage::run);
       } else if (std::ranges::all_of(messages, &FakeMessage::begin)) {
-        std::ranges::all_of(messages, &FakeMessage::end);
+        const auto failed = std::ranges::find_if_not(messages, &FakeMessage::end);
+        std::for_each(failed, messages.end(), std::mem_fn(&FakeMessage::withdraw));
       }
     };
     std::vector<std::jthread> lanes;

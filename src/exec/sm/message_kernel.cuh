@@ -262,9 +262,13 @@ __device__ __forceinline__ void make_offer(const PairMessage& message, std::uint
   }
 }
 
-// Who has not read it yet will not.
-__device__ __forceinline__ void withdraw_offer(const PairMessage& message) {
-  store_relaxed_system(message.put.offers + threadIdx.x * kOfferWords, 0);
+// By a thread for each block of the sender. Who has not read its offer yet will not, and there is
+// none after it.
+__device__ __forceinline__ void withdraw_offers(const MessagePut& put) {
+  if (const auto block = static_cast<int>(threadIdx.x); block < put.most_blocks) {
+    put.messages[block] = kGivenUp;
+    store_relaxed_system(put.offers + block * kOfferWords, 0);
+  }
 }
 
 // The first block of a receiver speaks with all blocks of the sender, by a thread each; others have
@@ -306,11 +310,10 @@ static __device__ __forceinline__ bool await_done(const PairMessage& message, bo
     }
   }
   alive = __syncthreads_and(alive ? 1 : 0) != 0;
-  if (alive && waits) {
+  if (!alive) {
+    withdraw_offers(put);
+  } else if (waits) {
     put.messages[block] = number;
-  } else if (!alive && block < put.most_blocks) {
-    put.messages[block] = kGivenUp;
-    withdraw_offer(message);
   }
   return alive;
 }

@@ -133,6 +133,17 @@ struct Braid {
   }
 };
 
+// In a braid, of all chains behind this one in its lane of receivers, which has to leave. Out of
+// line, so that it takes no registers from what goes well.
+template <class Pairs>
+__device__ __noinline__ void withdraw_later_offers(const Pairs& pairs, int chain) {
+  const PairLanes& way = pairs.recvs;
+#pragma unroll 1
+  for (int later = chain + way.lanes; later < way.chains; later += way.lanes) {
+    withdraw_offers(pairs.messages[pairs.begin[way.first + later]].put);
+  }
+}
+
 // For arenas in memory of GPUs, or (kOnHost) for those in host memory. Pairs is a template
 // parameter so that each file that asks for the kernel has it, as with direct_kernel.
 template <class Pairs, bool kOnHost>
@@ -178,11 +189,14 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
       Spoken spoken;
       if (speaks<kOnHost>(message, block)) {
         const Strand& strand = braid.strands[chain];
-        spoken = is_braid   ? Spoken{strand.rest, strand.to}
-                 : receives ? Spoken{offer_buffer(message)}
-                            : store_message(message, block);
+        spoken = is_braid            ? Spoken{strand.rest, strand.to}
+                 : message.is_send() ? store_message(message, block)
+                                     : Spoken{offer_buffer(message)};
       }
       if (!finish_message<kOnHost>(message, block, spoken)) {
+        if (is_braid && receives && block == 0) {
+          withdraw_later_offers(pairs, chain);
+        }
         return;
       }
     }
