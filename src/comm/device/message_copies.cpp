@@ -115,7 +115,7 @@ void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
     return;
   }
   const Operation& op = end.operation;
-  offer.buffer = buffers.offer(op.send, op.count * static_cast<std::int64_t>(size_bytes(op.dtype)));
+  offer.buffer = buffers.offer(op.send, bytes_of(op));
   if (offer.buffer.state != State::kNew) {
     return;
   }

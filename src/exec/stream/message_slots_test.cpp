@@ -237,13 +237,13 @@ class SlotMessages : public ::testing::Test {
   std::size_t next_at_ = 0;
 };
 
-// One thread puts in all groups of all ranks, one rank after the other: nothing waits on the host.
 TEST(MessageSlots, HaveFewerBranchesInGraphsOfManyLanes) {
   EXPECT_EQ(MessageSlots::streams_per_lane(6, /*is_capturing=*/false), 2);
   EXPECT_EQ(MessageSlots::streams_per_lane(3, /*is_capturing=*/true), 2);
   EXPECT_EQ(MessageSlots::streams_per_lane(4, /*is_capturing=*/true), 1);
 }
 
+// One thread puts in all groups of all ranks, one rank after the other: nothing waits on the host.
 TEST_F(SlotMessages, CrossInGroupsAtEveryShareWithAndWithoutOneQueue) {
   for (const bool one_queue : {false, true}) {
     for (const int share : {1, 30, 99, 100}) {
