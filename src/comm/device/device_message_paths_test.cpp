@@ -110,10 +110,7 @@ TEST_F(FakeMessagesWithRings, WhatKernelsAndSlotsCarryMakesAWhole) {
   run([&](Rank& rank) {
     int offers = 0;
     rank.cuda->run_kernels([&offers](const void* kernel, const void* parameters) {
-      const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
-      for (int i = 0; i < pairs.begin[static_cast<std::size_t>(pairs.chains())]; ++i) {
-        offers += pairs.messages[static_cast<std::size_t>(i)].only_waits() ? 1 : 0;
-      }
+      offers += static_cast<int>(offers_in(kernel, parameters).size());
       return fake_pairs_kernel(kernel, parameters);
     });
     constexpr std::int64_t kBytes = 200'001;

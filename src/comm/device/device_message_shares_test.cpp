@@ -23,7 +23,10 @@ struct ByteCosts {
   double host = 1;
 };
 
-double cost_of_kernel(const void* parameters, double of_byte) {
+double cost_of_kernel(const void* kernel, const void* parameters, double of_byte) {
+  if (is_small_pairs_kernel(kernel)) {
+    return 0;
+  }
   const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
   double us = 0;
   for (int i = 0; i < pairs.begin[static_cast<std::size_t>(pairs.chains())]; ++i) {
@@ -45,8 +48,8 @@ class FakeSharedMessages : public FakeMessagesWithRings {
                                          (is_from_host ? costs.host : costs.direct);
                                 },
                             .kernel_us =
-                                [costs](const void* parameters) {
-                                  return cost_of_kernel(parameters, costs.direct);
+                                [costs](const void* kernel, const void* parameters) {
+                                  return cost_of_kernel(kernel, parameters, costs.direct);
                                 }});
     };
   }

@@ -311,18 +311,6 @@ TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   });
 }
 
-// Whose receivers have offered a buffer.
-std::vector<sm::MessagePut> offers_in(const sm::PairCalls& pairs) {
-  std::vector<sm::MessagePut> offered;
-  for (int i = 0; i < pairs.begin[static_cast<std::size_t>(pairs.chains())]; ++i) {
-    const sm::PairMessage& message = pairs.messages[static_cast<std::size_t>(i)];
-    if (message.only_waits()) {
-      offered.push_back(message.put);
-    }
-  }
-  return offered;
-}
-
 bool is_withdrawn(const sm::MessagePut& put) {
   for (std::int64_t block = 0; block < put.most_blocks; ++block) {
     if (std::atomic_ref(put.offers[block * sm::kOfferWords]).load() != 0) {
@@ -340,10 +328,9 @@ TEST_F(PuttingGpus, WithdrawAllOffersAtTheDeadline) {
   prepare_ = [&](Rank& rank) {
     rank.cuda->run_kernels(
         [&, is_first = rank.rank == 0](const void* kernel, const void* launched) {
-          const auto& pairs = *static_cast<const sm::PairCalls*>(launched);
           if (is_first) {
-            EXPECT_EQ(pairs.recvs.lanes, 1);
-            offered = offers_in(pairs);
+            EXPECT_EQ(static_cast<const sm::PairCalls*>(launched)->recvs.lanes, 1);
+            offered = offers_in(kernel, launched);
           }
           return fake_pairs_kernel(kernel, launched);
         });

@@ -40,11 +40,7 @@ class VirtualMemoryOfProcesses : public ::testing::Test {
   // As often as the ranks have offered a buffer.
   static void count_offers(const Rank& rank, std::atomic<int>& offers) {
     rank.cuda->run_kernels([&offers](const void* kernel, const void* parameters) {
-      const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
-      const int messages = pairs.begin[static_cast<std::size_t>(pairs.chains())];
-      for (int i = 0; i < messages; ++i) {
-        offers += pairs.messages[static_cast<std::size_t>(i)].only_waits() ? 1 : 0;
-      }
+      offers += static_cast<int>(offers_in(kernel, parameters).size());
       return fake_pairs_kernel(kernel, parameters);
     });
   }

@@ -2,9 +2,11 @@
 // in packets of any kind (exec/sm/direct_kernel.cuh), by one thread of the host.
 // Reductions add bytes.
 //
-//   rank.cuda->run_kernels(fake_direct_kernel);   // calls that are not small, as when unaligned
+//   rank.cuda->run_kernels(fake_direct_kernel);   // and small calls
 #pragma once
 
+#include "comm/device/fake_small_kernel.hpp"
+#include "comm/device/fake_wait.hpp"
 #include "exec/sm/direct_call.hpp"
 
 #include <algorithm>
@@ -33,7 +35,7 @@ class FakeDirectKernel {
       return;
     }
     std::uint32_t unheard = state.unheard;
-    for (int i = 0; i < call_.rounds && alive_; ++i) {
+    for (int i = 0; i < call_.rounds && wait_.alive(); ++i) {
       enter(state.round + 1 + static_cast<std::uint64_t>(i), i);
       if (!call_.all_heard || unheard != 0) {
         tell_started();
@@ -49,7 +51,7 @@ class FakeDirectKernel {
       }
       unheard = call_.all_heard ? 0 : unheard_of();
     }
-    state = {.round = alive_ ? round_ : sm::kGivenUp, .unheard = unheard};
+    state = {.round = wait_.alive() ? round_ : sm::kGivenUp, .unheard = unheard};
   }
 
  private:
@@ -66,7 +68,7 @@ class FakeDirectKernel {
   template <typename Function>
   void for_each_packet(Function function) {
     for (step_ = 0; step_ < call_.depth; ++step_) {
-      for (warp_ = 0; warp_ < call_.warps && alive_; ++warp_) {
+      for (warp_ = 0; warp_ < call_.warps && wait_.alive(); ++warp_) {
         at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * payload_;
         function();
       }
@@ -122,7 +124,7 @@ class FakeDirectKernel {
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_ * sm::kWarps + warp]);
   }
   void publish(int phase) const {
-    for (int warp = 0; warp < call_.warps && has_flags_apart_ && alive_; ++warp) {
+    for (int warp = 0; warp < call_.warps && has_flags_apart_ && wait_.alive(); ++warp) {
       for (int peer = 0; peer < call_.ranks; ++peer) {
         const std::int64_t length =
             phase == 0 ? call_.push[static_cast<std::size_t>(peer)].length : call_.own_to.length;
@@ -165,7 +167,7 @@ class FakeDirectKernel {
     Payload payload(static_cast<std::size_t>(payload_));
     if (has_flags_apart_) {
       const auto word = flag_word(call_.rank, source, phase, warp_);
-      while (word.load(std::memory_order_acquire) != line_flag() && may_go_on()) {
+      while (word.load(std::memory_order_acquire) != line_flag() && wait_.may_go_on()) {
       }
       std::memcpy(payload.data(), from, payload.size());
       return payload;
@@ -173,7 +175,7 @@ class FakeDirectKernel {
     if (call_.packets == sm::Packets::kLl128) {
       for (std::size_t line = 0; line < kLines; ++line) {
         while (line_word(from, line).load(std::memory_order_acquire) != line_flag() &&
-               may_go_on()) {
+               wait_.may_go_on()) {
         }
         std::memcpy(payload.data() + line * kLineData, from + line * kLineBytes, kLineData);
       }
@@ -182,7 +184,7 @@ class FakeDirectKernel {
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {
       const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
       std::uint64_t found = there.load(std::memory_order_acquire);
-      while (found >> 32 != flag(word) && may_go_on()) {
+      while (found >> 32 != flag(word) && wait_.may_go_on()) {
         found = there.load(std::memory_order_acquire);
       }
       const auto data = static_cast<std::uint32_t>(found);
@@ -190,24 +192,6 @@ class FakeDirectKernel {
     }
     return payload;
   }
-  // Says on the board why it leaves, as kernels do. The deadline is that of the whole call.
-  bool may_go_on() {
-    std::this_thread::yield();
-    const std::chrono::nanoseconds deadline(call_.deadline_ns);
-    if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) != 0) {
-      leave(sm::Trouble::kAborted);
-    } else if (deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline) {
-      leave(sm::Trouble::kDeadline);
-    }
-    return alive_;
-  }
-  void leave(sm::Trouble trouble) {
-    auto none = sm::Trouble::kNone;
-    std::atomic_ref(call_.board->trouble).compare_exchange_strong(none, trouble);
-    std::atomic_ref(call_.board->abort).store(sm::kAbortedByKernel, std::memory_order_release);
-    alive_ = false;
-  }
-
   [[nodiscard]] std::size_t bytes(std::int64_t left) const {
     return static_cast<std::size_t>(std::min(left, payload_));
   }
@@ -217,7 +201,7 @@ class FakeDirectKernel {
     return payload;
   }
   void write(sm::ByteRange range, const Payload& payload) const {
-    if (alive_) {
+    if (wait_.alive()) {
       std::memcpy(call_.output + range.begin + at_, payload.data(), bytes(range.length - at_));
     }
   }
@@ -237,7 +221,7 @@ class FakeDirectKernel {
     for (int peer = 0; peer < call_.ranks && round_ >= 2; ++peer) {
       while (has(unheard & (call_.push_to | call_.forward_to), peer) &&
              started(call_.rank, peer).load(std::memory_order_acquire) < round_ - 1 &&
-             may_go_on()) {
+             wait_.may_go_on()) {
       }
     }
   }
@@ -268,7 +252,7 @@ class FakeDirectKernel {
     }
   }
   void forward(const Payload& payload) const {
-    for (int peer = 0; peer < call_.ranks && alive_; ++peer) {
+    for (int peer = 0; peer < call_.ranks && wait_.alive(); ++peer) {
       if (has(call_.forward_to, peer)) {
         store(packet(is_written_once(1) ? call_.rank : peer, call_.rank, 1), payload);
         if (is_written_once(1)) {
@@ -334,12 +318,14 @@ class FakeDirectKernel {
   std::uint64_t round_ = 0;
   std::int64_t first_packet_ = 0;
   std::int64_t at_ = 0;  // byte of its range at which the packet at hand begins
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  bool alive_ = true;
+  FakeWait wait_{call_.board, call_.deadline_ns};
 };
 
 // For FakeCuda::run_kernels, of collectives.
-inline std::function<void()> fake_direct_kernel(const void* /*kernel*/, const void* parameters) {
+inline std::function<void()> fake_direct_kernel(const void* kernel, const void* parameters) {
+  if (is_small_kernel(kernel)) {
+    return fake_small_kernel(parameters);
+  }
   return [call = *static_cast<const sm::DirectCall*>(parameters)] {
     for (int block = 0; block < call.blocks; ++block) {
       FakeDirectKernel(call, block).run();

@@ -1,7 +1,7 @@
 // FakePairsKernel, for tests without a GPU: what the kernel of sends and recvs does
 // (exec/sm/pairs_kernel.cuh), by a thread of the host for each lane.
 //
-//   rank.cuda->run_kernels(fake_pairs_kernel);   // messages that are not small, as when unaligned
+//   rank.cuda->run_kernels(fake_pairs_kernel);   // and small messages
 #pragma once
 
 #include "comm/device/fake_direct_kernel.hpp"
@@ -216,7 +216,10 @@ class FakeMessage {
 };
 
 // For FakeCuda::run_kernels; lanes run side by side.
-inline std::function<void()> fake_pairs_kernel(const void* /*kernel*/, const void* parameters) {
+inline std::function<void()> fake_pairs_kernel(const void* kernel, const void* parameters) {
+  if (is_small_pairs_kernel(kernel)) {
+    return fake_small_pairs_kernel(parameters);
+  }
   return [pairs = *static_cast<const sm::PairCalls*>(parameters)] {
     const auto run_lane = [&pairs](const sm::PairLanes& way, int lane) {
       std::vector<FakeMessage> messages;
@@ -240,6 +243,22 @@ inline std::function<void()> fake_pairs_kernel(const void* /*kernel*/, const voi
       }
     }
   };
+}
+
+// By which receivers offer their buffers in a launch.
+inline std::vector<sm::MessagePut> offers_in(const void* kernel, const void* parameters) {
+  std::vector<sm::MessagePut> offers;
+  if (is_small_pairs_kernel(kernel)) {
+    return offers;
+  }
+  const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
+  for (int i = 0; i < pairs.begin[static_cast<std::size_t>(pairs.chains())]; ++i) {
+    const sm::PairMessage& message = pairs.messages[static_cast<std::size_t>(i)];
+    if (message.only_waits()) {
+      offers.push_back(message.put);
+    }
+  }
+  return offers;
 }
 
 }  // namespace sennit::tests

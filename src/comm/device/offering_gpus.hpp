@@ -23,11 +23,7 @@ class OfferingGpus : public FakeMessages {
   void count_offers(FakeCuda& cuda, int rank) {
     cuda.run_kernels([&count = offers_[static_cast<std::size_t>(rank)]](const void* kernel,
                                                                         const void* parameters) {
-      const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
-      const int messages = pairs.begin[static_cast<std::size_t>(pairs.chains())];
-      for (int i = 0; i < messages; ++i) {
-        count += pairs.messages[static_cast<std::size_t>(i)].only_waits() ? 1 : 0;
-      }
+      count += static_cast<int>(offers_in(kernel, parameters).size());
       return fake_pairs_kernel(kernel, parameters);
     });
   }

@@ -90,7 +90,7 @@ class FakeCuda final : public CudaDriver {
   // is said here, before the first work.
   struct Costs {
     std::function<double(bool is_from_host, std::size_t bytes)> copy_us{};
-    std::function<double(const void* parameters)> kernel_us{};
+    std::function<double(const void* kernel, const void* parameters)> kernel_us{};
   };
   void set_costs(Costs costs) { costs_ = std::move(costs); }
   // A device allocation that cannot be exported, like those of memory pools.

@@ -64,7 +64,7 @@ Status FakeCuda::launch(const void* kernel,
     last_shape_ = shape;
   }
   const std::function<void()> work = kernel_ ? kernel_(kernel, parameters) : [] {};
-  const double us = costs_.kernel_us ? costs_.kernel_us(parameters) : 0;
+  const double us = costs_.kernel_us ? costs_.kernel_us(kernel, parameters) : 0;
   put(*to_stream(stream), [work, us](FakeStream& s) {
     s.queue().put([work, us, now_us = s.now_us](const std::stop_token&) {
       work();

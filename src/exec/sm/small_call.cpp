@@ -25,14 +25,14 @@ class Maker {
       small_.own_from = call_.own ? call_.input + call_.own_from.begin : nullptr;
       small_.own_to = call_.output + call_.own_to.begin;
       take(call_.own ? call_.own_from : call_.own_to);
-      suits(small_.own_from);
-      suits(small_.own_to);
+      lies_at(small_.own_from);
+      lies_at(small_.own_to);
     }
     for (int distance = 1; distance < call_.ranks; ++distance) {
       push((call_.rank + distance) % call_.ranks);
     }
     arrivals();
-    if (!suits_ || !length_ || *length_ > most_bytes(1) || *length_ <= most_bytes(0)) {
+    if (!is_even_ || !length_ || *length_ > most_bytes(1) || *length_ <= most_bytes(0)) {
       return false;
     }
     copy_the_rest();
@@ -42,12 +42,12 @@ class Maker {
  private:
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1) != 0; }
 
-  void suits(const std::byte* pointer) {
-    suits_ = suits_ && std::bit_cast<std::uintptr_t>(pointer) % 16 == 0;
+  void lies_at(const std::byte* pointer) {
+    small_.is_apart |= std::bit_cast<std::uintptr_t>(pointer) % 16 != 0;
   }
   // All blocks have one length.
   void take(ByteRange range) {
-    suits_ = suits_ && length_.value_or(range.length) == range.length;
+    is_even_ = is_even_ && length_.value_or(range.length) == range.length;
     length_ = range.length;
   }
   // Of all blocks of threads (1), or all but the last (0), which has to have a packet as well.
@@ -75,8 +75,11 @@ class Maker {
     const ByteRange range = call_.push[static_cast<std::size_t>(peer)];
     take(range);
     const std::byte* const from = call_.input + range.begin;
-    suits(from);
-    small_.push[static_cast<std::size_t>(small_.pushes++)] = {from, slot(peer, call_.rank)};
+    lies_at(from);
+    if (!call_.pushes_once || small_.pushes == 0) {
+      const int owner = call_.pushes_once ? call_.rank : peer;
+      small_.push[static_cast<std::size_t>(small_.pushes++)] = {from, slot(owner, call_.rank)};
+    }
   }
 
   void arrivals() {
@@ -89,13 +92,13 @@ class Maker {
         continue;
       }
       auto& arrival = small_.arrival[static_cast<std::size_t>(small_.arrivals++)];
-      arrival.slot = slot(call_.rank, source);
+      arrival.slot = slot(call_.pushes_once ? source : call_.rank, source);
       arrival.rank = source;
       if (!reduces_) {
         const ByteRange range = call_.arrive[0][static_cast<std::size_t>(source)];
         take(range);
         arrival.to = call_.output + range.begin;
-        suits(arrival.to);
+        lies_at(arrival.to);
       }
     }
   }
@@ -103,7 +106,7 @@ class Maker {
   void copy_the_rest() {
     const std::uint32_t all = (std::uint32_t{1} << call_.ranks) - 1;
     small_.length = static_cast<std::int32_t>(*length_);
-    small_.is_ragged = *length_ % 16 != 0;
+    small_.is_apart |= *length_ % 16 != 0;
     small_.told = started(call_.rank, 0);
     small_.states = call_.states;
     small_.board = call_.board;
@@ -124,7 +127,7 @@ class Maker {
   const Call& call_;
   Small& small_;
   bool reduces_ = false;
-  bool suits_ = true;
+  bool is_even_ = true;
   std::optional<std::int64_t> length_;
 };
 

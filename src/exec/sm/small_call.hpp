@@ -50,7 +50,8 @@ struct BasicSmallCall {
   std::uint32_t unheard = 0;     // ranks from which no packet comes
   std::uint32_t fingerprint = 0;
   std::uint64_t deadline_ns = 0;
-  bool is_ragged = false;                          // the length is no multiple of 16
+  // Blocks are no multiple of 16 bytes, or begin elsewhere than on boundaries of that.
+  bool is_apart = false;
   alignas(16) std::array<std::byte, 16> scalar{};  // see BasicDirectCall
   const std::byte* scalar_on_device = nullptr;
 };
@@ -74,8 +75,8 @@ inline constexpr int kFewSmallPairs = 4;
 using FewSmallPairs = BasicSmallPairs<kFewSmallPairs>;
 static_assert(offsetof(FewSmallPairs, calls) == offsetof(SmallPairs, calls));
 
-// The same call, if it is small; false if it is not, or its buffers do not suit. Messages have to
-// be all small, no two of one chain, and to run at once.
+// The same call, if it is small; false if it is not. Messages have to be all small, no two of one
+// chain, and to run at once.
 bool make_small(const DirectCall& call, SmallCall& small);
 bool make_small(const PairCalls& pairs, SmallPairs& small);
 

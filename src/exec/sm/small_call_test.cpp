@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 
 namespace sennit::sm {
 namespace {
@@ -16,7 +17,11 @@ constexpr int kRanks = 4;
 // The call of one rank, in memory of which nothing is read.
 class Calls {
  public:
-  Calls(Collective collective, std::string_view algorithm, std::int64_t bytes, int rank)
+  Calls(Collective collective,
+        std::string_view algorithm,
+        std::int64_t bytes,
+        int rank,
+        bool on_host = false)
       : shape_{.ranks = kRanks} {
     const Schedule schedule =
         make_schedule(*find_algorithm(collective, algorithm).value(), {.ranks = kRanks}).value();
@@ -28,6 +33,7 @@ class Calls {
     call.layout = shape_.layout(Packets::kLl);
     const DirectProgram program = compile_direct(schedule, rank).value();
     bind(program, bytes, 1, call);
+    call.pushes_once = call.pushes_once && on_host;
     const Geometry geometry =
         geometry_for(longest_range(program.problem, bytes, 1), Packets::kLl, shape_, 32);
     call.blocks = geometry.blocks;
@@ -55,7 +61,7 @@ TEST(SmallCall, OfAnAllGatherHasEveryAddress) {
   Calls c(Collective::kAllGather, "direct", 160, 1);
   ASSERT_TRUE(make_small(c.call, c.small));
   EXPECT_EQ(c.small.length, 160);
-  EXPECT_FALSE(c.small.is_ragged);
+  EXPECT_FALSE(c.small.is_apart);
   EXPECT_EQ(c.small.own_from, c.call.input);
   EXPECT_EQ(c.small.own_to, c.call.output + 160);
   ASSERT_EQ(c.small.pushes, 3);
@@ -74,7 +80,7 @@ TEST(SmallCall, OfAnAllGatherHasEveryAddress) {
 TEST(SmallCall, OfAReductionTakesTheOwnPartInTheOrderOfRanks) {
   Calls c(Collective::kAllReduce, "one_shot", 8, 2);
   ASSERT_TRUE(make_small(c.call, c.small));
-  EXPECT_TRUE(c.small.is_ragged);
+  EXPECT_TRUE(c.small.is_apart);
   ASSERT_EQ(c.small.arrivals, 4);
   EXPECT_EQ(c.small.arrival[1].slot, c.slot(2, 1));
   EXPECT_EQ(c.small.arrival[2].slot, nullptr);
@@ -97,17 +103,57 @@ TEST(SmallCall, OfABroadcastTellsThoseWhoGetNoPacket) {
   EXPECT_EQ(leaf.small.unheard, 0b0110U);
 }
 
-TEST(SmallCall, IsNoneOfSeveralRoundsOrHopsOrOddAddresses) {
+TEST(SmallCall, ThroughTheHostWritesWhatAllGetOnce) {
+  Calls gather(Collective::kAllGather, "direct", 160, 1, /*on_host=*/true);
+  ASSERT_TRUE(make_small(gather.call, gather.small));
+  EXPECT_EQ(gather.small.pushes, 1);
+  EXPECT_EQ(gather.small.push[0].slot, gather.slot(1, 1));
+  EXPECT_EQ(gather.small.push_to, 0b1101U);
+  ASSERT_EQ(gather.small.arrivals, 3);
+  EXPECT_EQ(gather.small.arrival[0].slot, gather.slot(0, 0));
+  EXPECT_EQ(gather.small.arrival[2].slot, gather.slot(2, 2));
+  Calls exchange(Collective::kAllToAll, "direct", 160, 1, /*on_host=*/true);
+  ASSERT_TRUE(make_small(exchange.call, exchange.small));
+  EXPECT_EQ(exchange.small.pushes, 3);
+  EXPECT_EQ(exchange.small.push[0].slot, exchange.slot(2, 1));
+}
+
+// They have to agree where the packets lie.
+TEST(SmallCall, ThroughTheHostIsOneOnAllRanksOrOnNone) {
+  const std::pair<Collective, const char*> family[] = {{Collective::kAllReduce, "one_shot"},
+                                                       {Collective::kReduce, "direct"},
+                                                       {Collective::kAllGather, "direct"},
+                                                       {Collective::kGather, "direct"},
+                                                       {Collective::kBroadcast, "direct"}};
+  for (const auto& [collective, algorithm] : family) {
+    for (const std::int64_t bytes : {1, 160, 5000, 40'000, 1 << 20}) {
+      int small = 0;
+      for (int rank = 0; rank < kRanks; ++rank) {
+        Calls c(collective, algorithm, bytes, rank, /*on_host=*/true);
+        ASSERT_TRUE(c.call.pushes_once);
+        small += make_small(c.call, c.small) ? 1 : 0;
+      }
+      EXPECT_TRUE(small == 0 || small == kRanks) << name(collective) << " of " << bytes;
+    }
+  }
+}
+
+TEST(SmallCall, KnowsBlocksOfOddAddresses) {
+  Calls odd(Collective::kAllGather, "direct", 160, 0);
+  odd.call.input += 4;
+  ASSERT_TRUE(make_small(odd.call, odd.small));
+  EXPECT_TRUE(odd.small.is_apart);
+  // 40 bytes for each of 4 ranks: theirs do not begin on 16-byte boundaries.
+  Calls blocks(Collective::kAllToAll, "direct", 40, 0);
+  ASSERT_TRUE(make_small(blocks.call, blocks.small));
+  EXPECT_TRUE(blocks.small.is_apart);
+}
+
+TEST(SmallCall, IsNoneOfSeveralRoundsOrHops) {
   Calls large(Collective::kAllGather, "direct", 1 << 20, 0);
   EXPECT_FALSE(make_small(large.call, large.small));
   Calls hops(Collective::kAllReduce, "two_shot", 4096, 0);
   EXPECT_FALSE(make_small(hops.call, hops.small));
-  Calls odd(Collective::kAllGather, "direct", 160, 0);
-  odd.call.input += 4;
-  EXPECT_FALSE(make_small(odd.call, odd.small));
-  // 40 bytes for each of 4 ranks: theirs do not begin on 16-byte boundaries.
-  Calls blocks(Collective::kAllToAll, "direct", 40, 0);
-  EXPECT_FALSE(make_small(blocks.call, blocks.small));
 }
 
 }  // namespace

@@ -7,8 +7,9 @@
 
 namespace sennit::sm {
 
-// kRagged: the length is no multiple of 16. Other calls do not even ask.
-template <class R, class Call, bool kRagged>
+// kApart: a block is no multiple of 16 bytes, or begins on no boundary of 16. Other calls do not
+// even ask.
+template <class R, class Call, bool kApart>
 class SmallBlock {
  public:
   __device__ __forceinline__ SmallBlock(const Call& call, int block)
@@ -24,12 +25,13 @@ class SmallBlock {
     if (before.round == kGivenUp) {
       return;
     }
-    if (warp_ < call_.warps) {
-      exchange(before);
-    }
-    __syncthreads();  // all warps have read the state
+    const bool has_come = warp_ >= call_.warps || exchange(before);
+    // All warps have read the state. Who had to leave runs no more: peers would take what it sends
+    // next for good.
+    const bool alive = __syncthreads_and(has_come ? 1 : 0) != 0;
     if (threadIdx.x == 0) {
-      call_.states[block_] = {.round = before.round + 1, .unheard = call_.unheard};
+      call_.states[block_] = {.round = alive ? before.round + 1 : kGivenUp,
+                              .unheard = call_.unheard};
     }
   }
 
@@ -37,8 +39,9 @@ class SmallBlock {
   // Packets that a warp loads or awaits at once: all those of 4 ranks.
   static constexpr int kAtOnce = Call::kMostRanks < 4 ? Call::kMostRanks : 4;
 
-  // Everything that the call begins with is loaded before the first answer is waited for.
-  __device__ __forceinline__ void exchange(const BlockState& before) {
+  // Everything that the call begins with is loaded before the first answer is waited for. False
+  // when the warp has to leave.
+  __device__ __forceinline__ bool exchange(const BlockState& before) {
     Unit out[kAtOnce][1];
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
@@ -63,7 +66,7 @@ class SmallBlock {
       store_relaxed_system(call_.tell[threadIdx.x] + block_, round_);
     }
     if (!await_free(before.unheard & call_.push_to)) {
-      return;
+      return false;
     }
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
@@ -79,36 +82,41 @@ class SmallBlock {
       Ll::store(call_.push[i].slot + slot_, lane_, unit, flag_);
     }
     if constexpr (R::kReduces) {
-      reduce(own[0]);
+      return reduce(own[0]);
     } else {
       if (call_.own_from != nullptr) {
         write(call_.own_to, own[0]);
       }
-      store();
+      return store();
     }
   }
 
   // The lane's unit of the block at `block`.
   __device__ __forceinline__ Unit read(const std::byte* block) const {
-    Unit unit{};
-    if (whole_) {
-      unit = *reinterpret_cast<const Unit*>(block + at_);
-    } else if (kRagged && at_ < call_.length) {
-      const int left = call_.length - at_;
-      unit = left % 4 == 0 ? read_words(block + at_, left) : read_bytes(block + at_, left);
+    const std::byte* const from = block + at_;
+    if constexpr (kApart) {
+      const std::int64_t left = call_.length - at_;
+      if (left > 0 && !is_whole(from, left)) {
+        return is_of_words(from, left) ? read_words(from, left) : read_apart(from, left);
+      }
     }
-    return unit;
+    return whole_ ? *reinterpret_cast<const Unit*>(from) : Unit{};
   }
   __device__ __forceinline__ void write(std::byte* block, const Unit& unit) const {
-    if (whole_) {
-      *reinterpret_cast<Unit*>(block + at_) = unit;
-    } else if (kRagged && at_ < call_.length) {
-      const int left = call_.length - at_;
-      if (left % 4 == 0) {
-        write_words(block + at_, left, unit);
-      } else {
-        write_bytes(block + at_, left, unit);
+    std::byte* const to = block + at_;
+    if constexpr (kApart) {
+      const std::int64_t left = call_.length - at_;
+      if (left > 0 && !is_whole(to, left)) {
+        if (is_of_words(to, left)) {
+          write_words(to, left, unit);
+        } else {
+          write_apart(to, left, unit);
+        }
+        return;
       }
+    }
+    if (whole_) {
+      *reinterpret_cast<Unit*>(to) = unit;
     }
   }
 
@@ -166,12 +174,12 @@ class SmallBlock {
     return i < call_.arrivals ? call_.arrival[i].slot : nullptr;
   }
 
-  __device__ __forceinline__ void store() {
+  __device__ __forceinline__ bool store() {
 #pragma unroll 1
     for (int begin = 0; begin < call_.arrivals; begin += kAtOnce) {
       Ll::Raw raw[kAtOnce];
       if (!await(begin, raw)) {
-        return;
+        return false;
       }
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
@@ -182,15 +190,16 @@ class SmallBlock {
         }
       }
     }
+    return true;
   }
 
-  __device__ __forceinline__ void reduce(const Unit& own) {
+  __device__ __forceinline__ bool reduce(const Unit& own) {
     typename R::Accumulator sum;
 #pragma unroll 1
     for (int begin = 0; begin < call_.arrivals; begin += kAtOnce) {
       Ll::Raw raw[kAtOnce];
       if (!await(begin, raw)) {
-        return;
+        return false;
       }
 #pragma unroll
       for (int b = 0; b < kAtOnce; ++b) {
@@ -211,6 +220,7 @@ class SmallBlock {
     if (call_.arrivals > 0) {
       write(call_.own_to, R::finish(sum, call_));
     }
+    return true;
   }
 
   const Call& call_;
@@ -227,7 +237,7 @@ class SmallBlock {
 
 template <class R, class Call>
 __device__ __forceinline__ void run_small_block(const Call& call, int block) {
-  if (call.is_ragged) {
+  if (call.is_apart) {
     SmallBlock<R, Call, true>(call, block).run();
   } else {
     SmallBlock<R, Call, false>(call, block).run();

@@ -212,7 +212,7 @@ __device__ __forceinline__ void read_units(const std::byte* base,
     if (aligned && at + 16 <= left) {
       units[j] = *reinterpret_cast<const Unit*>(base + at);
     } else {
-      units[j] = read_bytes(base + at, left - at);
+      units[j] = read_apart(base + at, left - at);
     }
   }
 }
@@ -233,7 +233,7 @@ __device__ __forceinline__ void write_units(std::byte* base,
     if (aligned && at + 16 <= left) {
       *reinterpret_cast<Unit*>(base + at) = units[j];
     } else {
-      write_bytes(base + at, left - at, units[j]);
+      write_apart(base + at, left - at, units[j]);
     }
   }
 }

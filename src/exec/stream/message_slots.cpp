@@ -3,6 +3,7 @@
 #include "exec/stream/slot_parts.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace sennit::stream {
 
@@ -14,6 +15,13 @@ MessageSlots::MessageSlots(const Context& context, std::span<const Message> mess
       if (std::holds_alternative<SlotProgram>(strand.program)) {
         add(message, strand, next);
       }
+    }
+  }
+  streams_ = streams_per_lane(static_cast<int>(puts_.size() + takes_.size()));
+  int first = 0;  // by their place in the group, so that few lanes never share a queue
+  for (std::vector<Lane>* const lanes : {&puts_, &takes_}) {
+    for (Lane& lane : *lanes) {
+      lane.first_stream = std::exchange(first, first + streams_);
     }
   }
 }
@@ -92,15 +100,12 @@ WordStep MessageSlots::tell_taken(const Lane& lane, std::size_t n) const {
   return fill(&emptied[lane.parts[n].slot]);
 }
 
-Result<void*> MessageSlots::stream_for(const Lane& lane, std::size_t n, bool takes) {
-  const int first = kStreamsPerLane * (2 * lane.peer + (takes ? 1 : 0));
-  const auto lanes = static_cast<int>(puts_.size() + takes_.size());
-  return context_.sides.use(first + static_cast<int>(lane.parts[n].slot) %
-                                        streams_per_lane(lanes, context_.is_capturing));
+Result<void*> MessageSlots::stream_for(const Lane& lane, std::size_t n) {
+  return context_.sides.use(lane.first_stream + static_cast<int>(lane.parts[n].slot) % streams_);
 }
 
 Status MessageSlots::put(const Lane& lane, std::size_t n) {
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n, /*takes=*/false));
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n));
   const Part& part = lane.parts[n];
   const auto slots = static_cast<std::size_t>(context_.shape.slots);
   std::vector<WordStep> steps;
@@ -114,14 +119,14 @@ Status MessageSlots::put(const Lane& lane, std::size_t n) {
 }
 
 Status MessageSlots::take(const Lane& lane, std::size_t n) {
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n, /*takes=*/true));
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n));
   const Part& part = lane.parts[n];
   std::vector<WordStep> steps;
   auto& filled = words_of(context_.rank).message_filled[static_cast<std::size_t>(lane.peer)];
   consume(steps, &filled[part.slot]);
   SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
   SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
-  if (lane.watch != nullptr && n + kStreamsPerLane >= lane.parts.size()) {
+  if (lane.watch != nullptr && n + static_cast<std::size_t>(streams_) >= lane.parts.size()) {
     SENNIT_RETURN_IF_ERROR(lane.watch->end(
         n + 1 == lane.parts.size() ? Stopwatch::kHost : Stopwatch::kHostBeside, stream));
   }

@@ -23,6 +23,7 @@
 #include "exec/stream/side_streams.hpp"
 #include "exec/stream/word_steps.hpp"
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -31,14 +32,10 @@ namespace sennit::stream {
 class MessageSlots {
  public:
   // At each end of a lane. What waits for a word or writes one takes microseconds, in which the
-  // copy of the next slot can run.
-  static constexpr int kStreamsPerLane = 2;
-  // A graph puts its branches into queues in an order of its own: with 12 of them for lanes one
-  // came to a stand between 4 GPUs, with 6 none did.
-  static constexpr int kBranchesOfGraph = 6;
-  static constexpr int streams_per_lane(int lanes, bool is_capturing) {
-    return is_capturing && lanes * kStreamsPerLane > kBranchesOfGraph ? 1 : kStreamsPerLane;
-  }
+  // copy of the next slot can run. One where there would be more streams than CUDA has queues (8 by
+  // itself, some for what else a call does): a wait in a shared queue holds up other lanes.
+  static constexpr int kMostStreams = 6;
+  static constexpr int streams_per_lane(int lanes) { return 2 * lanes <= kMostStreams ? 2 : 1; }
 
   struct Context {
     CudaDriver& driver;
@@ -46,9 +43,8 @@ class MessageSlots {
     std::span<RankWords* const> words;
     int rank = 0;
     host::RingShape shape;
-    bool is_capturing = false;
   };
-  static int streams_for(int ranks) { return 2 * kStreamsPerLane * ranks; }
+  static int streams_for(int ranks) { return std::max(2 * ranks, kMostStreams); }
 
   MessageSlots(const Context& context, std::span<const Message> messages);
 
@@ -68,6 +64,7 @@ class MessageSlots {
   };
   struct Lane {
     int peer = 0;
+    int first_stream = 0;
     std::vector<Part> parts{};
     Stopwatch* watch = nullptr;  // of the last message
   };
@@ -75,7 +72,7 @@ class MessageSlots {
   // The strand's parts, from slot `next` on, which then is that behind them.
   void add(const Message& message, const StrandProgram& strand, int& next);
   static Lane& lane_of(std::vector<Lane>& lanes, int peer);
-  Result<void*> stream_for(const Lane& lane, std::size_t n, bool takes);
+  Result<void*> stream_for(const Lane& lane, std::size_t n);
   Status put(const Lane& lane, std::size_t n);
   Status take(const Lane& lane, std::size_t n);
   [[nodiscard]] RankWords& words_of(int rank) const;
@@ -86,6 +83,7 @@ class MessageSlots {
   Context context_;
   std::vector<Lane> puts_;
   std::vector<Lane> takes_;
+  int streams_ = 1;  // of a lane
 };
 
 }  // namespace sennit::stream

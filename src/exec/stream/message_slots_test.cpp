@@ -237,10 +237,10 @@ class SlotMessages : public ::testing::Test {
   std::size_t next_at_ = 0;
 };
 
-TEST(MessageSlots, HaveFewerBranchesInGraphsOfManyLanes) {
-  EXPECT_EQ(MessageSlots::streams_per_lane(6, /*is_capturing=*/false), 2);
-  EXPECT_EQ(MessageSlots::streams_per_lane(3, /*is_capturing=*/true), 2);
-  EXPECT_EQ(MessageSlots::streams_per_lane(4, /*is_capturing=*/true), 1);
+TEST(MessageSlots, HaveTwoStreamsALaneWhereTheseAreFew) {
+  EXPECT_EQ(MessageSlots::streams_per_lane(2), 2);  // a rank of a ring
+  EXPECT_EQ(MessageSlots::streams_per_lane(3), 2);
+  EXPECT_EQ(MessageSlots::streams_per_lane(4), 1);
 }
 
 // One thread puts in all groups of all ranks, one rank after the other: nothing waits on the host.
