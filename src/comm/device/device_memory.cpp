@@ -26,10 +26,12 @@ Status DeviceMemory::allocate() {
 Status DeviceMemory::limit_blocks(const DeviceMeeting& meeting) {
   const Result<CudaDevice> device = driver_.describe(identity_.device);
   SENNIT_RETURN_IF_ERROR(meeting.agree(device.status()));
-  int sharing = 1;  // the device of this rank
+  int sharing = 0;  // the device of this rank, with itself
   for (int rank = 0; rank < identity_.ranks; ++rank) {
-    const bool shares = rank != identity_.rank && meeting.share_device(rank, identity_.rank);
-    sharing += shares ? 1 : 0;
+    sharing += meeting.share_device(rank, identity_.rank) ? 1 : 0;
+    for (int other = 0; other < rank; ++other) {
+      ranks_share_devices_ = ranks_share_devices_ || meeting.share_device(rank, other);
+    }
   }
   SENNIT_ASSIGN_OR_RETURN(const std::vector<int> limits,
                           meeting.tell(std::max(1, device->sm_count / sharing)));

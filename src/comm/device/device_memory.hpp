@@ -88,6 +88,8 @@ class DeviceMemory {
   // Blocks that a kernel of this rank may have, so that those of all ranks on the device run at
   // once.
   [[nodiscard]] int block_limit() const { return block_limit_; }
+  // Some do, whether this one does or not.
+  [[nodiscard]] bool ranks_share_devices() const { return ranks_share_devices_; }
 
  private:
   DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity);
@@ -110,6 +112,7 @@ class DeviceMemory {
   std::byte* step_scratch_ = nullptr;
   MappedMemory board_;
   int block_limit_ = 1;
+  bool ranks_share_devices_ = false;
 };
 
 }  // namespace sennit

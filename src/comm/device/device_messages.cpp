@@ -366,7 +366,9 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages,
 
 GroupRoom DeviceComm::room_of_groups() const {
   const int limit = memory_->block_limit();
-  return {.moving = std::min(limit, memory_->shape().most_blocks()), .all = limit};
+  return {.moving = std::min(limit, memory_->shape().most_blocks()),
+          .all = limit,
+          .is_shared = memory_->ranks_share_devices()};
 }
 
 // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -136,6 +137,29 @@ TEST_F(PuttingGpus, OfThreadsOfOneProcess) {
     call_and_meet(rank, wished(rank, Collective::kAllGather));
     check_blocks(rank, Collective::kAllGather, kCount);
     EXPECT_EQ(all_offers(), kRanks * kRanks) << "the first call goes straight";
+  });
+}
+
+// Also by packets, as into memory that cannot be offered: else a rank could wait for one whose
+// blocks find no room.
+TEST_F(PuttingGpus, FitBesideTheOtherRanksOfTheirGpu) {
+  constexpr std::int64_t kMany = 300'000;
+  share_a_process();
+  devices_ = {0, 0, 0, 1};
+  std::atomic<int> most = 0;
+  shared_cuda_->run_kernels([&most](const void* kernel, const void* parameters) {
+    const int blocks = static_cast<const sm::PairCalls*>(parameters)->all_blocks();
+    for (int seen = most; seen < blocks && !most.compare_exchange_weak(seen, blocks);) {
+    }
+    return fake_pairs_kernel(kernel, parameters);
+  });
+  run([&](Rank& rank) {
+    fill(rank, kMany, kMany * kRanks);
+    rank.recv = static_cast<std::byte*>(take(rank.cuda->allocate_private(kMany * kRanks * 4)));
+    call_and_meet(rank, wished(rank, Collective::kAllGather, kMany));
+    check_blocks(rank, Collective::kAllGather, kMany);
+    EXPECT_GT(most, kRanks) << "by packets";
+    EXPECT_LE(most, take(rank.cuda->describe(0)).sm_count / 3);
   });
 }
 

@@ -36,7 +36,8 @@ int blocks_of_each(int ranks, const GroupRoom& room) {
 }
 
 int blocks_of_braid(int ranks, const GroupRoom& room) {
-  return std::max(1, std::min(room.moving, room.all - ranks));
+  const int most = room.is_shared ? std::min(room.all / 2, room.all - ranks) : room.all - ranks;
+  return std::max(1, std::min(room.moving, most));
 }
 
 GroupLanes group_lanes(const GroupWay& sends, const GroupWay& recvs, const GroupRoom& room) {

@@ -41,11 +41,14 @@ struct GroupWay {
 struct GroupRoom {
   int moving = 0;
   int all = 0;
+  bool is_shared = false;  // on some GPU, with other ranks
 };
 
 // Thread blocks of each message, the same on all ranks, where each rank has one to and one from
 // every other and itself: so that all run at once where their receivers wait, those that are sent
-// side by side, or (braid) by the same blocks.
+// side by side, or (braid) by the same blocks. Where receivers take packets, a braid has as many
+// blocks each way. On a GPU of its own the receiving ones, which come first, still run at once, and
+// leave room for some that send; beside other ranks they could take the room of those of the next.
 int blocks_of_each(int ranks, const GroupRoom& room);
 int blocks_of_braid(int ranks, const GroupRoom& room);
 

@@ -199,5 +199,20 @@ TEST(GroupLanes, ABraidLeavesRoomForAllThatWait) {
   }
 }
 
+TEST(GroupLanes, ABraidOfPacketsFitsBesideOtherRanksOfTheGpu) {
+  for (int ranks = 3; ranks <= 16; ++ranks) {
+    for (const int all : {8, 16, 33, 44, 66}) {
+      const GroupRoom room{.moving = all, .all = all, .is_shared = true};
+      const int blocks = blocks_of_braid(ranks, room);
+      ASSERT_GE(blocks, 1);
+      const GroupLanes lanes =
+          group_lanes({.chains = 1, .blocks = blocks}, {.chains = ranks, .blocks = blocks}, room);
+      EXPECT_EQ(lanes.sends, 1);
+      EXPECT_GE(lanes.recvs, 1);
+      EXPECT_LE((lanes.sends + lanes.recvs) * blocks, all) << ranks << " ranks, " << all;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sennit
