@@ -16,30 +16,14 @@ constexpr std::int64_t kHostHopBytes = 150 * 1000;
 
 constexpr int kWhole = 100;
 
-// In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
-// fill as well; a broadcast in two hops would have to wait often.
 bool suits_copy_engines(Collective collective,
                         int ranks,
                         std::int64_t bytes,
                         const DeviceFacts& facts) {
-  switch (collective) {
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.copies_from_bytes;
-    case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-    case Collective::kReduce:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.folds_from_bytes;
-    case Collective::kSendRecv:
-      return bytes >= facts.messages_from_bytes;
-    case Collective::kBroadcast:
-      return ranks == 2 && bytes >= std::min(facts.copies_from_bytes, facts.broadcasts_from_bytes);
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kBarrier:
-      return false;
-  }
-  return false;
+  const bool is_message = collective == Collective::kSendRecv;
+  const bool can = is_message || (collective == Collective::kBroadcast ? ranks == 2 : ranks > 1);
+  return can && (is_message ? bytes : total_bytes(collective, ranks, bytes)) >=
+                    copied_from_bytes(collective, facts);
 }
 
 // Of one hop, in which each block is a message that is stored where it belongs.
@@ -336,6 +320,29 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 }
 
 }  // namespace
+
+// In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
+// fill as well; a broadcast in two hops would have to wait often.
+std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return facts.copies_from_bytes;
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+      return facts.folds_from_bytes;
+    case Collective::kSendRecv:
+      return facts.messages_from_bytes;
+    case Collective::kBroadcast:
+      return std::min(facts.copies_from_bytes, facts.broadcasts_from_bytes);
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kBarrier:
+      return kNever;
+  }
+  return kNever;
+}
 
 bool has_direct_kernel(std::string_view algorithm) {
   constexpr std::array<std::string_view, 4> kFamily = {
