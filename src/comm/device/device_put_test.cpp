@@ -163,6 +163,27 @@ TEST_F(PuttingGpus, FitBesideTheOtherRanksOfTheirGpu) {
   });
 }
 
+// As memory that copy engines read slowly: its blocks are stored in place, like those of calls that
+// are too small for them. Only what is mapped is looked at.
+TEST_F(PuttingGpus, DoWhatCopyEnginesLeave) {
+  constexpr std::int64_t kMany = 1'000'000;
+  options_.copies_from_bytes = options_.puts_from_bytes = kMany;
+  prepare_ = nullptr;
+  run([&](Rank& rank) {
+    rank.send = rank.allocate_as_said(kMany * 4);
+    rank.recv = rank.allocate(kMany * kRanks * 4);
+    for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
+      Operation op =
+          wished(rank, collective, collective == Collective::kAllToAll ? kMany / 4 : kMany);
+      op.wishes.protocol.clear();
+      const int before = rank.cuda->calls("import_memory");
+      lend(rank, op);
+      const bool is_put = rank.cuda->calls("import_memory") - before == kRanks - 1;
+      EXPECT_EQ(is_put, collective == Collective::kAllGather) << "the other may not be in place";
+    }
+  });
+}
+
 // The words of messages count on, whoever uses them.
 TEST_F(PuttingGpus, TakeTurnsWithMessages) {
   run([this](Rank& rank) {
