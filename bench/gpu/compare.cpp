@@ -266,12 +266,9 @@ class Rank {
     return good;
   }
 
+  // So many that what a program's calls pay once, when it has nothing under way, counts for little.
   static int calls_per_sample(std::size_t bytes) {
-    return bytes <= (1U << 20)    ? 20
-           : bytes <= (16U << 20) ? 8
-           : bytes <= (64U << 20) ? 4
-           : bytes <= (1U << 30)  ? 2
-                                  : 1;
+    return bytes <= (1U << 20) ? 20 : bytes <= (64U << 20) ? 8 : bytes <= (1U << 30) ? 4 : 1;
   }
 
   Timed prepare(const std::string& name, const Call& call, int calls) {

@@ -3,6 +3,7 @@
 #include "comm/comm_config.hpp"
 #include "comm/device/arena_plan.hpp"
 #include "comm/device/device_memory.hpp"
+#include "comm/device/pair_rings.hpp"
 #include "exec/sm/geometry.hpp"
 #include "exec/sm/step_program.hpp"
 #include "path/host/rings.hpp"
@@ -19,6 +20,12 @@ constexpr int kWhole = 100;   // percent
 host::RingShape host_ring() {
   const CommConfig config;
   return host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
+}
+
+host::RingShape host_ring(const DeviceCall& call, const DeviceFacts& facts) {
+  return call.collective == Collective::kSendRecv
+             ? PairRings::shape_beside(host_ring(), /*through_host=*/!facts.nvlink)
+             : host_ring();
 }
 
 // What is put where it belongs needs no slots.
@@ -77,7 +84,7 @@ Status bind_strand(const DeviceCall& call,
       !strand.channels.empty() && strand.channels.front().paths.front() == PathKind::kHost;
   const std::int64_t longest = block_range(strand.schedule->problem, call.bytes, 1, 0).length;
   if (by_copies) {
-    strand.tile_bytes = on_host ? static_cast<std::int64_t>(host_ring().slot_bytes)
+    strand.tile_bytes = on_host ? static_cast<std::int64_t>(host_ring(call, facts).slot_bytes)
                                 : std::max<std::int64_t>(1, longest);  // one copy a message
     return {};
   }

@@ -115,6 +115,20 @@ TEST(SimulateTool, TakesTheGroupsOfARequest) {
   EXPECT_LT(copied["seconds"], grouped["seconds"]);
 }
 
+// The rings of messages are half as large where all goes through the host.
+TEST(SimulateTool, TakesTheSlotsOfGpuRanks) {
+  const auto tile_bytes = [](std::string_view collective, std::string_view machine) {
+    return answer_of(R"({"ranks": 2, "bytes": 67108864, "path": "host", "protocol": "slots", )"
+                     R"("collective": ")" +
+                     std::string(collective) + R"(", "machine": ")" + std::string(machine) +
+                     R"("})")["tile_bytes"]
+        .get<int>();
+  };
+  EXPECT_EQ(tile_bytes("send_recv", "h200-x2"), 4 << 20);
+  EXPECT_EQ(tile_bytes("send_recv", "workstation"), 2 << 20);
+  EXPECT_EQ(tile_bytes("all_gather", "workstation"), 4 << 20);
+}
+
 TEST(SimulateTool, RefusesWhatGpuRanksRefuse) {
   char* answer = nullptr;
   EXPECT_EQ(sennit_tool_simulate(R"({"collective": "all_reduce", "machine": "h200-x4", )"

@@ -16,30 +16,14 @@ constexpr std::int64_t kHostHopBytes = 150 * 1000;
 
 constexpr int kWhole = 100;
 
-// In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
-// fill as well; a broadcast in two hops would have to wait often.
 bool suits_copy_engines(Collective collective,
                         int ranks,
                         std::int64_t bytes,
                         const DeviceFacts& facts) {
-  switch (collective) {
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.copies_from_bytes;
-    case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-    case Collective::kReduce:
-      return ranks > 1 && total_bytes(collective, ranks, bytes) >= facts.folds_from_bytes;
-    case Collective::kSendRecv:
-      return bytes >= facts.messages_from_bytes;
-    case Collective::kBroadcast:
-      return ranks == 2 && bytes >= std::min(facts.copies_from_bytes, facts.broadcasts_from_bytes);
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kBarrier:
-      return false;
-  }
-  return false;
+  const bool is_message = collective == Collective::kSendRecv;
+  const bool can = is_message || (collective == Collective::kBroadcast ? ranks == 2 : ranks > 1);
+  return can && (is_message ? bytes : total_bytes(collective, ranks, bytes)) >=
+                    copied_from_bytes(collective, facts);
 }
 
 // Of one hop, in which each block is a message that is stored where it belongs.
@@ -183,6 +167,16 @@ std::string_view algorithm_through_host(Collective collective, int ranks, std::i
              : algorithm_by_model(collective, ranks, bytes, kHostHopBytes);
 }
 
+// Fewer groups spare the memory of the host more: as many times as it sees a vector, the leaders'
+// messages are written for each reader and read by it, while packets of a two-shot are written once
+// for all. A byte costs more step by step: on 2 + 2 H200s 4 times 64 MB took 1741 us, by packets 10
+// times 2462 (`h200x4-groups`, `h200x4-nop2p`), so 7 quarters.
+bool groups_spare_host(int groups, int ranks) {
+  const int by_steps = 2 * groups * (groups - 1);
+  const int by_packets = ranks + 2 * (ranks - 1);
+  return 7 * by_steps < 4 * by_packets;
+}
+
 // Of a call that is left open and pays to go through the groups of ranks, every member of which
 // leads a slice; else null.
 const Algorithm* algorithm_of_groups(Collective collective,
@@ -194,7 +188,8 @@ const Algorithm* algorithm_of_groups(Collective collective,
   const bool is_left_open = wishes.algorithm.empty() && wishes.path.empty() &&
                             wishes.protocol.empty() && !wishes.rank_order && !facts.reproducible;
   if (collective != Collective::kAllReduce || facts.groups.empty() || !is_left_open ||
-      bytes < kGroupsFromBytes) {
+      bytes < kGroupsFromBytes ||
+      !groups_spare_host(static_cast<int>(facts.groups.size()), shape.ranks)) {
     return nullptr;
   }
   const Result<const Algorithm*> found = find_for(collective, "hierarchical_sliced", shape);
@@ -336,6 +331,29 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 }
 
 }  // namespace
+
+// In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
+// fill as well; a broadcast in two hops would have to wait often.
+std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return facts.copies_from_bytes;
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+      return facts.folds_from_bytes;
+    case Collective::kSendRecv:
+      return facts.messages_from_bytes;
+    case Collective::kBroadcast:
+      return std::min(facts.copies_from_bytes, facts.broadcasts_from_bytes);
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kBarrier:
+      return kNever;
+  }
+  return kNever;
+}
 
 bool has_direct_kernel(std::string_view algorithm) {
   constexpr std::array<std::string_view, 4> kFamily = {

@@ -104,6 +104,10 @@ struct DeviceFacts {
   bool operator==(const DeviceFacts&) const = default;
 };
 
+// From how many bytes on calls that wish for nothing take copy engines: of a message, or of all
+// ranks together.
+std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts);
+
 // Kernels of one or two hops have a program for it; all others run step by step.
 bool has_direct_kernel(std::string_view algorithm);
 

@@ -43,7 +43,7 @@ std::string reason_for(const DeviceChoice& choice,
   if (choice.protocol == Protocol::kDirectGet) {
     why = fmt::format("copy engines fetch {} of {} and more",
                       is_message ? "messages" : "calls",
-                      human(is_message ? facts.messages_from_bytes : facts.copies_from_bytes));
+                      human(copied_from_bytes(collective, facts)));
   } else if (choice.protocol == Protocol::kDirectPut) {
     why = fmt::format("kernels store it in place from {} {} on",
                       human(is_message ? facts.message_puts_from_bytes : facts.puts_from_bytes),

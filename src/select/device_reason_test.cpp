@@ -26,6 +26,9 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
             "together on");
   EXPECT_EQ(reason(Collective::kSendRecv, 2, 256 * kMega),
             "GPU ranks take direct by direct_get: copy engines fetch messages of 128 MB and more");
+  EXPECT_EQ(reason(Collective::kBroadcast, 2, 512 * kMega),
+            "GPU ranks take direct by direct_get, 8 % of it through host memory: copy engines "
+            "fetch calls of 256 MB and more");
 }
 
 }  // namespace

@@ -107,5 +107,34 @@ TEST(HostChoice, TakesTheWiresOfGroupsByItselfWhereTheyPay) {
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, {})) << "there are none";
 }
 
+// Every leader of a slice sends it to all others, so many groups would burden the host more than
+// packets do.
+TEST(HostChoice, TakesTheWiresOfFewGroupsAlone) {
+  const auto grouped = [](const std::vector<int>& sizes) {
+    DeviceFacts facts = without_nvlink();
+    int ranks = 0;
+    for (const int size : sizes) {
+      std::vector<int>& members = facts.groups.emplace_back();
+      for (int i = 0; i < size; ++i) {
+        members.push_back(ranks++);
+      }
+    }
+    const auto choice = choose_for_devices(
+        Collective::kAllReduce, {.ranks = ranks, .groups = facts.groups}, 64 * kMega, {}, facts);
+    EXPECT_TRUE(choice.ok()) << choice.status().message();
+    return choice.ok() && choice->by_steps;
+  };
+  EXPECT_TRUE(grouped({2, 2}));
+  EXPECT_TRUE(grouped({3, 1}));
+  EXPECT_TRUE(grouped({8, 8}));
+  EXPECT_TRUE(grouped({3, 3, 2}));
+  EXPECT_TRUE(grouped({4, 4, 4, 4}));
+  EXPECT_FALSE(grouped({2, 1}));
+  EXPECT_FALSE(grouped({2, 1, 1}));
+  EXPECT_FALSE(grouped({2, 2, 2}));
+  EXPECT_FALSE(grouped({2, 2, 2, 2}));
+  EXPECT_FALSE(grouped({2, 2, 2, 2, 2, 2, 2, 2}));
+}
+
 }  // namespace
 }  // namespace sennit::tests

@@ -142,6 +142,33 @@ def test_a_machine_of_other_gpus_has_to_be_named(sennit_command: Command, tmp_pa
     assert named.returncode == 0, named.stderr
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        "[]",
+        '{"machine": {"gpus": 3}, "rows": []}',
+        '{"machine": {"gpus": ["NVIDIA H200"]}, "rows": 3}',
+        json.dumps(
+            {"machine": {"gpus": ["NVIDIA H200"]}, "rows": [gpu_row("graph", 9.0, ranks="2")]}
+        ),
+        json.dumps(
+            {
+                "machine": {"gpus": ["NVIDIA H200"]},
+                "rows": [gpu_row("graph", 9.0, ranks="2"), gpu_row("graph", 9.0)],
+            }
+        ),
+    ],
+)
+def test_what_is_no_result_file_is_refused(
+    sennit_command: Command, tmp_path: Path, document: str
+) -> None:
+    file = tmp_path / "measured.json"
+    file.write_text(document)
+    answer = sennit_command("reproduce", "--measured", str(file))
+    assert answer.returncode == 2
+    assert "Traceback" not in answer.stderr
+
+
 def test_machine_lists_and_draws(sennit_command: Command, tmp_path: Path) -> None:
     assert "thetagpu" in sennit_command("machine", "--list").stdout
     picture = tmp_path / "machine.svg"

@@ -237,6 +237,10 @@ Status DeviceComm::collective(const Call& call) {
       return {};
     }
     // What it refuses it refuses on all ranks, which have agreed so far.
+    SENNIT_ASSIGN_OR_RETURN(const bool is_put, put_instead(call));
+    if (is_put) {
+      return {};
+    }
     SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
     const Result<const Program*> program = find(op, choice);
     return program.ok() ? launch(call, **program) : give_up(program.status());

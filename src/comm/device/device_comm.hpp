@@ -163,6 +163,7 @@ class DeviceComm {
   Result<bool> copy(const Call& call, DeviceChoice choice);
   // Whether its blocks are stored in the outputs of others, or packets carry it.
   Result<bool> put(const Call& call, const DeviceChoice& choice);
+  Result<bool> put_instead(const Call& call);
   std::vector<KernelMessage> messages_of(const Operation& operation, const Putting& putting);
   // Calls whose lengths vary (device_varying.cpp).
   Status exchange_varying(const Call& call);

@@ -142,6 +142,50 @@ TEST_F(PuttingGpus, OfThreadsOfOneProcess) {
   });
 }
 
+// Also by packets, as into memory that cannot be offered: else a rank could wait for one whose
+// blocks find no room.
+TEST_F(PuttingGpus, FitBesideTheOtherRanksOfTheirGpu) {
+  constexpr std::int64_t kMany = 300'000;
+  share_a_process();
+  devices_ = {0, 0, 0, 1};
+  std::atomic<int> most = 0;
+  shared_cuda_->run_kernels([&most](const void* kernel, const void* parameters) {
+    const int blocks = static_cast<const sm::PairCalls*>(parameters)->all_blocks();
+    for (int seen = most; seen < blocks && !most.compare_exchange_weak(seen, blocks);) {
+    }
+    return fake_pairs_kernel(kernel, parameters);
+  });
+  run([&](Rank& rank) {
+    fill(rank, kMany, kMany * kRanks);
+    rank.recv = static_cast<std::byte*>(take(rank.cuda->allocate_private(kMany * kRanks * 4)));
+    call_and_meet(rank, wished(rank, Collective::kAllGather, kMany));
+    check_blocks(rank, Collective::kAllGather, kMany);
+    EXPECT_GT(most, kRanks) << "by packets";
+    EXPECT_LE(most, take(rank.cuda->describe(0)).sm_count / 3);
+  });
+}
+
+// As memory that copy engines read slowly: its blocks are stored in place, like those of calls that
+// are too small for them. Only what is mapped is looked at.
+TEST_F(PuttingGpus, DoWhatCopyEnginesLeave) {
+  constexpr std::int64_t kMany = 1'000'000;
+  options_.copies_from_bytes = options_.puts_from_bytes = kMany;
+  prepare_ = nullptr;
+  run([&](Rank& rank) {
+    rank.send = rank.allocate_as_said(kMany * 4);
+    rank.recv = rank.allocate(kMany * kRanks * 4);
+    for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
+      Operation op =
+          wished(rank, collective, collective == Collective::kAllToAll ? kMany / 4 : kMany);
+      op.wishes.protocol.clear();
+      const int before = rank.cuda->calls("import_memory");
+      lend(rank, op);
+      const bool is_put = rank.cuda->calls("import_memory") - before == kRanks - 1;
+      EXPECT_EQ(is_put, collective == Collective::kAllGather) << "the other may not be in place";
+    }
+  });
+}
+
 // The words of messages count on, whoever uses them.
 TEST_F(PuttingGpus, TakeTurnsWithMessages) {
   run([this](Rank& rank) {

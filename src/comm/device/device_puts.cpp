@@ -88,4 +88,18 @@ Result<bool> DeviceComm::put(const Call& call, const DeviceChoice& choice) {
   return launched.ok() ? Result<bool>(true) : give_up(launched);
 }
 
+// Of a call that all ranks know to be none for copy engines after all. What may not be in place no
+// rank tries, since of ranks in place it would be none either, which the others do not know.
+Result<bool> DeviceComm::put_instead(const Call& call) {
+  const Operation& op = call.operation;
+  DeviceFacts facts = facts_;
+  facts.copy_engines = false;
+  const Result<DeviceChoice> choice = choose(op, facts);
+  if (!op.wishes.protocol.empty() || !choice.ok() || choice->protocol != Protocol::kDirectPut) {
+    return false;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Putting* const putting, find_putting(op, *choice));
+  return putting->may_be_in_place ? put(call, *choice) : Result<bool>(false);
+}
+
 }  // namespace sennit

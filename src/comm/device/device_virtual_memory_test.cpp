@@ -167,6 +167,57 @@ TEST_F(VirtualMemory, ThatWasFreedIsMappedAnew) {
   });
 }
 
+// Memory that threads reach without mapping it comes in between; the id is given again
+// nevertheless.
+TEST_F(VirtualMemory, ThatWasFreedIsMappedAnewByThreadsOfOneProcess) {
+  share_a_process();
+  run([this](Rank& rank) {
+    std::byte* const out = outgoing_of(rank);
+    std::byte* in = allocate(rank, kLarge);
+    std::byte* const ordinary = incoming(rank);
+    for (int generation = 0; generation < 3; ++generation) {
+      for (int i = 0; i < 4; ++i) {
+        pass(rank, out, in);
+      }
+      if (rank.rank == 0) {
+        ASSERT_TRUE(rank.cuda->release(in).ok());
+      }
+      pass(rank, out, generation == 0 ? ordinary : incoming(rank));
+      if (rank.rank == 0) {
+        in = allocate(rank, kLarge);
+      }
+    }
+    const int closed = rank.cuda->calls("close_imported");
+    meet();
+    EXPECT_EQ(closed, 2) << "what rank 0 has freed";
+  });
+}
+
+TEST_F(VirtualMemory, ThatWasFreedIsReadAnewByTheCopyEnginesOfThreads) {
+  share_a_process();
+  options_.copy_engines = DeviceComm::Options::CopyUse::kOn;
+  options_.messages_from_bytes = kLarge;
+  run([this](Rank& rank) {
+    std::byte* out = outgoing_of(rank);
+    std::byte* const in = allocate(rank, kLarge);
+    for (int generation = 0; generation < 3; ++generation) {
+      for (int i = 0; i < 3; ++i) {
+        std::memset(in, 0xa5, kLarge);
+        ring_and_meet(rank, out, in);
+        ASSERT_TRUE(came_from(previous_of(rank, kRanks), in));
+      }
+      if (rank.rank == 0) {
+        std::memset(out, 0xa5, kLarge);  // who reads it from now on is found out
+        ASSERT_TRUE(rank.cuda->release(out).ok());
+      }
+      ring_and_meet(rank, outgoing(rank), in);
+      if (rank.rank == 0) {
+        out = outgoing_of(rank);
+      }
+    }
+  });
+}
+
 TEST_F(VirtualMemory, ThatMayNotBeTakenOverStaysWithPackets) {
   cuda_options_.hides_descriptors = true;
   run([this](Rank& rank) {

@@ -35,7 +35,9 @@ class FakeSmallKernel {
     await_free(state.unheard & call_.push_to);
     for (warp_ = 0; warp_ < call_.warps; ++warp_) {
       at_ = (std::int64_t{block_} * call_.warps + warp_) * kPayload;
-      exchange();
+      if (at_ < call_.length) {
+        exchange();
+      }
     }
     state = {.round = wait_.alive() ? round_ : sm::kGivenUp, .unheard = call_.unheard};
   }
@@ -47,17 +49,15 @@ class FakeSmallKernel {
 
   // The warp's part of a block.
   [[nodiscard]] std::size_t length() const {
-    return static_cast<std::size_t>(std::clamp<std::int64_t>(call_.length - at_, 0, kPayload));
+    return static_cast<std::size_t>(std::min(call_.length - at_, kPayload));
   }
   [[nodiscard]] Payload read(const std::byte* block) const {
     Payload payload{};
-    if (length() > 0) {
-      std::memcpy(payload.data(), block + at_, length());
-    }
+    std::memcpy(payload.data(), block + at_, length());
     return payload;
   }
   void write(std::byte* block, const Payload& payload) const {
-    if (wait_.alive() && length() > 0) {
+    if (wait_.alive()) {
       std::memcpy(block + at_, payload.data(), length());
     }
   }

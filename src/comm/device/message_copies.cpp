@@ -176,16 +176,21 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   return decision;
 }
 
-bool MessageCopies::map(int rank, const MessageLine::Offer& offer, bool is_capturing) {
+// Also where the message itself needs nothing mapped: it is told once.
+void MessageCopies::forget_retired(int rank, const MessageLine::Offer& offer, bool is_capturing) {
   PeerBuffers& buffers = peers_[static_cast<std::size_t>(rank)]->buffers;
   for (const std::uint64_t id : offer.retired) {
     buffers.forget_later(rank, id);
   }
-  if (is_capturing) {
-    return false;
+  if (!is_capturing) {
+    buffers.forget_now();
   }
-  buffers.forget_now();
-  return offer.buffer.state == BufferOffer::State::kNew && buffers.locate(rank, offer.buffer).ok();
+}
+
+bool MessageCopies::map(int rank, const MessageLine::Offer& offer, bool is_capturing) {
+  PeerBuffers& buffers = peers_[static_cast<std::size_t>(rank)]->buffers;
+  return !is_capturing && offer.buffer.state == BufferOffer::State::kNew &&
+         buffers.locate(rank, offer.buffer).ok();
 }
 
 stream::Stopwatch* MessageCopies::watch_of(const End& end, const MessageLine::Offer& offer) {
@@ -211,6 +216,7 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   SENNIT_RETURN_IF_ERROR(wait_on_host(end.trouble, [&] {
     return theirs.number.load(std::memory_order_acquire) == number && theirs.words == end.words;
   }));
+  forget_retired(rank, theirs, end.is_capturing);
   MessageLine::Answer answer{.number = number};
   if (theirs.has_ring) {
     SENNIT_ASSIGN_OR_RETURN(const std::byte* const ring, ring_of(end));

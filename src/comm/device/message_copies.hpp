@@ -95,6 +95,7 @@ class MessageCopies {
   stream::Stopwatch* watch_of(const End& end, const MessageLine::Offer& offer);
   // The ring from or to the other end; null where it is not there.
   Result<std::byte*> ring_of(const End& end);
+  void forget_retired(int rank, const MessageLine::Offer& offer, bool is_capturing);
   bool map(int rank, const MessageLine::Offer& offer, bool is_capturing);
   // As the offer says.
   [[nodiscard]] Result<stream::Message> message_of(const End& end,

@@ -53,7 +53,11 @@ std::byte* MessagePuts::address_at(int sender, std::byte* memory, std::int64_t b
   switch (buffer.state) {
     case BufferOffer::State::kNew:
       if (reaches(sender, buffer)) {
-        (void)buffers.retired();  // nobody has mapped them
+        if (sender == world_.rank()) {
+          (void)buffers.retired();  // nobody has mapped them
+        } else {
+          buffers.retire_open();
+        }
         buffers.confirm(buffer.id, memory - buffer.offset);
         return memory;
       }

@@ -5,11 +5,11 @@
 namespace sennit {
 
 PairRings::PairRings(CudaDriver& driver, const World& world, bool through_host)
-    : driver_(driver), world_(world), shape_(world.host_ring_shape()) {
-  const auto half = host::RingShape::within(shape_.bytes() / 2, shape_.slot_bytes / 2);
-  if (through_host && half.slots > 0) {
-    shape_ = half;
-  }
+    : driver_(driver), world_(world), shape_(shape_beside(world.host_ring_shape(), through_host)) {}
+
+host::RingShape PairRings::shape_beside(const host::RingShape& of_rank, bool through_host) {
+  const auto half = host::RingShape::within(of_rank.bytes() / 2, of_rank.slot_bytes / 2);
+  return through_host && half.slots > 0 ? half : of_rank;
 }
 
 std::byte* PairRings::open(int sender, int reader, bool may_pin) {

@@ -33,6 +33,11 @@ PeerBuffers::~PeerBuffers() {
   }
 }
 
+bool PeerBuffers::is_freed(std::uint64_t id, const Export& known) const {
+  const Result<Allocation> now = driver_.allocation_of(known.base);
+  return !now.ok() || now->id != id;
+}
+
 // Makes some, if memory was freed before all had mapped it.
 bool PeerBuffers::has_room_for_descriptor() {
   const auto count = [&] {
@@ -43,8 +48,7 @@ bool PeerBuffers::has_room_for_descriptor() {
     return true;
   }
   for (auto& [id, known] : exports_) {
-    const Result<Allocation> now = driver_.allocation_of(known.base);
-    if (!now.ok() || now->id != id) {
+    if (is_freed(id, known)) {
       known.memory.descriptor.reset();
     }
   }
@@ -112,8 +116,7 @@ std::array<std::uint64_t, AgreementLine::kMaxRetired> PeerBuffers::retired() {
   std::array<std::uint64_t, AgreementLine::kMaxRetired> result{};
   std::size_t count = 0;
   for (auto at = exports_.begin(); at != exports_.end() && count < result.size();) {
-    const Result<Allocation> now = driver_.allocation_of(at->second.base);
-    if (now.ok() && now->id == at->first) {
+    if (!is_freed(at->first, at->second)) {
       ++at;
       continue;
     }
@@ -121,6 +124,13 @@ std::array<std::uint64_t, AgreementLine::kMaxRetired> PeerBuffers::retired() {
     at = exports_.erase(at);
   }
   return result;
+}
+
+void PeerBuffers::retire_open() {
+  std::erase_if(exports_, [&](const auto& entry) {
+    const auto& [id, known] = entry;
+    return known.memory.handle.kind == MemoryHandle::Kind::kIpc && is_freed(id, known);
+  });
 }
 
 Result<std::byte*> PeerBuffers::import(int rank, MemoryHandle handle) {

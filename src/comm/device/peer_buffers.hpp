@@ -34,6 +34,9 @@ class PeerBuffers {
   [[nodiscard]] std::byte* address_there(const BufferOffer& offer) const;
   // Allocations that were offered and have been freed since; told once.
   std::array<std::uint64_t, AgreementLine::kMaxRetired> retired();
+  // Forgets those of them that threads of this process reach without mapping them. Of others they
+  // have to be told: an id that is held no more may come again.
+  void retire_open();
 
   // Where the buffer that `rank` offered lies for this device.
   Result<std::byte*> locate(int rank, const BufferOffer& offer);
@@ -51,6 +54,7 @@ class PeerBuffers {
     std::byte* there = nullptr;  // see confirm()
   };
 
+  [[nodiscard]] bool is_freed(std::uint64_t id, const Export& known) const;
   bool has_room_for_descriptor();
   Export* find_or_export(const Allocation& allocation, bool may_export);
   Result<std::byte*> import(int rank, MemoryHandle handle);

@@ -42,6 +42,8 @@ class Maker {
  private:
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1) != 0; }
 
+  // In the arena of its writer, for all readers. A message has one.
+  bool is_written_once() const { return !Call::kIsPair && call_.pushes_once; }
   void lies_at(const std::byte* pointer) {
     small_.is_apart |= std::bit_cast<std::uintptr_t>(pointer) % 16 != 0;
   }
@@ -76,8 +78,8 @@ class Maker {
     take(range);
     const std::byte* const from = call_.input + range.begin;
     lies_at(from);
-    if (!call_.pushes_once || small_.pushes == 0) {
-      const int owner = call_.pushes_once ? call_.rank : peer;
+    if (!is_written_once() || small_.pushes == 0) {
+      const int owner = is_written_once() ? call_.rank : peer;
       small_.push[static_cast<std::size_t>(small_.pushes++)] = {from, slot(owner, call_.rank)};
     }
   }
@@ -92,7 +94,7 @@ class Maker {
         continue;
       }
       auto& arrival = small_.arrival[static_cast<std::size_t>(small_.arrivals++)];
-      arrival.slot = slot(call_.pushes_once ? source : call_.rank, source);
+      arrival.slot = slot(is_written_once() ? source : call_.rank, source);
       arrival.rank = source;
       if (!reduces_) {
         const ByteRange range = call_.arrive[0][static_cast<std::size_t>(source)];

@@ -25,7 +25,9 @@ class SmallBlock {
     if (before.round == kGivenUp) {
       return;
     }
-    const bool has_come = warp_ >= call_.warps || exchange(before);
+    // The direct kernel, which may be at the other end, has no packets of nothing either.
+    const bool has_packet = warp_ < call_.warps && at_ - lane_ * 16 < call_.length;
+    const bool has_come = !has_packet || exchange(before);
     // All warps have read the state. Who had to leave runs no more: peers would take what it sends
     // next for good.
     const bool alive = __syncthreads_and(has_come ? 1 : 0) != 0;

@@ -111,9 +111,9 @@ def _measured_rows(file: Path, document: dict[str, Any]) -> list[dict[str, Any]]
                     "time_us": row["time_us"]["p50"],
                 },
             )
+        return [calls[call] for call in sorted(calls)]
     except (KeyError, TypeError) as error:
         raise _no_result_file(file, error) from error
-    return [calls[call] for call in sorted(calls)]
 
 
 def _no_result_file(file: Path, error: Exception) -> click.BadParameter:
