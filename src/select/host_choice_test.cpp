@@ -29,10 +29,15 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
     EXPECT_EQ(choice.host_share, 0) << name(collective) << " of " << bytes;
   };
   expect(Collective::kAllReduce, 4, kHostLlUpToBytes, Protocol::kLl);
-  for (const std::int64_t bytes : {kHostLlUpToBytes + 1, kMega, 256 * kMega}) {
+  for (const std::int64_t bytes : {4 * kHostLlUpToBytes + 4, kMega, 256 * kMega}) {
     expect(Collective::kAllReduce, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduceScatter, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
+  }
+  expect(Collective::kAllReduce, 4, 2 * kHostLlUpToBytes, Protocol::kLl);  // in two hops
+  for (const Collective collective : {Collective::kBroadcast, Collective::kSendRecv}) {
+    expect(collective, 4, kHostLlOneWayUpToBytes, Protocol::kLl);
+    expect(collective, 4, kHostLlOneWayUpToBytes + 1, Protocol::kSlots);
   }
   expect(Collective::kSendRecv, 2, kHostMessagesFromBytes - 1, Protocol::kSlots);
   expect(Collective::kAllGather, 4, 256 * kMega, Protocol::kSlots);

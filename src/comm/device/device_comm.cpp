@@ -266,7 +266,7 @@ Status DeviceComm::launch(const Call& call, const Program& program) {
   direct.scalar = op.scaling.scalar;
   direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   sm::bind(program.direct, op.count, element_bytes, direct);
-  direct.pushes_once = direct.pushes_once && !facts_.nvlink;
+  direct.on_host = !facts_.nvlink;
   direct.states = memory_->states();
   direct.board = memory_->board_on_device();
   direct.packets = program.packets;

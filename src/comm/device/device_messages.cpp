@@ -287,6 +287,7 @@ sm::PairMessage DeviceComm::pair_message(const KernelMessage& message, bool may_
   call.board = memory_->board_on_device();
   call.arenas = {pair.sender, pair.receiver};
   call.packets = message.packets;
+  call.on_host = !facts_.nvlink;
   call.layout = memory_->pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = message.is_send ? 0 : 1;

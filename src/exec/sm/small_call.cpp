@@ -43,7 +43,7 @@ class Maker {
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1) != 0; }
 
   // In the arena of its writer, for all readers. A message has one.
-  bool is_written_once() const { return !Call::kIsPair && call_.pushes_once; }
+  bool is_written_once() const { return !Call::kIsPair && call_.on_host && call_.pushes_once; }
   void lies_at(const std::byte* pointer) {
     small_.is_apart |= std::bit_cast<std::uintptr_t>(pointer) % 16 != 0;
   }
@@ -109,6 +109,7 @@ class Maker {
     const std::uint32_t all = (std::uint32_t{1} << call_.ranks) - 1;
     small_.length = static_cast<std::int32_t>(*length_);
     small_.is_apart |= *length_ % 16 != 0;
+    small_.on_host = call_.on_host;
     small_.told = started(call_.rank, 0);
     small_.states = call_.states;
     small_.board = call_.board;

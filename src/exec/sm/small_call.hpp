@@ -52,6 +52,7 @@ struct BasicSmallCall {
   std::uint64_t deadline_ns = 0;
   // Blocks are no multiple of 16 bytes, or begin elsewhere than on boundaries of that.
   bool is_apart = false;
+  bool on_host = false;                            // see BasicDirectCall
   alignas(16) std::array<std::byte, 16> scalar{};  // see BasicDirectCall
   const std::byte* scalar_on_device = nullptr;
 };

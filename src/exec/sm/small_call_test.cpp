@@ -33,7 +33,7 @@ class Calls {
     call.layout = shape_.layout(Packets::kLl);
     const DirectProgram program = compile_direct(schedule, rank).value();
     bind(program, bytes, 1, call);
-    call.pushes_once = call.pushes_once && on_host;
+    call.on_host = on_host;
     const Geometry geometry =
         geometry_for(longest_range(program.problem, bytes, 1), Packets::kLl, shape_, 32);
     call.blocks = geometry.blocks;

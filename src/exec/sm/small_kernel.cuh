@@ -137,6 +137,9 @@ class SmallBlock {
       if (++spins % kPatience == 0 && !may_go_on(__ffs(missing) - 1)) {
         return false;
       }
+      if (call_.on_host) {
+        nap_after(spins);
+      }
     }
     return true;
   }
@@ -167,9 +170,25 @@ class SmallBlock {
       if (__all_sync(~0u, here)) {
         return true;
       }
-      if (++spins % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
+      if (call_.on_host ? !await_ends(begin)
+                        : ++spins % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
         return false;
       }
+    }
+  }
+  // Over PCIe whoever looks at lines again and again is in the way of who writes them, so until the
+  // last one of each packet has come that alone is looked at.
+  __device__ __forceinline__ bool await_ends(int begin) {
+    const std::byte* const from = lane_ < kAtOnce ? slot_of(begin + lane_) : nullptr;
+    for (int looks = 1;; ++looks) {
+      const bool here = from == nullptr || Ll::has_end(from + slot_, flag_);
+      if (__all_sync(~0u, here)) {
+        return true;
+      }
+      if (looks % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
+        return false;
+      }
+      nap_after(looks);
     }
   }
   __device__ __forceinline__ const std::byte* slot_of(int i) const {

@@ -187,6 +187,17 @@ struct Warp {
 
 __device__ __forceinline__ bool has(std::uint32_t set, int rank) { return (set >> rank) & 1u; }
 
+// Naps between two looks at words in host memory, after the first few: each look is a read over
+// PCIe, which takes a microsecond and would be in the way of the packets.
+inline constexpr int kLooksWithoutNap = 4;
+inline constexpr unsigned kNapNs = 250;
+
+__device__ __forceinline__ void nap_after(int looks) {
+  if (looks > kLooksWithoutNap) {
+    __nanosleep(kNapNs);
+  }
+}
+
 // Ranks after `rank`, nearest first, so that no two ranks begin with the same receiver.
 template <class Call>
 __device__ __forceinline__ int peer_at(const Call& call, int distance) {

@@ -17,11 +17,13 @@ MessageSlots::MessageSlots(const Context& context, std::span<const Message> mess
       }
     }
   }
-  streams_ = streams_per_lane(static_cast<int>(puts_.size() + takes_.size()));
+  const auto all_lanes = static_cast<int>(puts_.size() + takes_.size());
+  streams_ = streams_per_lane(all_lanes);
+  const int step = is_one_branch(all_lanes, context.is_capturing) ? 0 : streams_;
   int first = 0;  // by their place in the group, so that few lanes never share a queue
   for (std::vector<Lane>* const lanes : {&puts_, &takes_}) {
     for (Lane& lane : *lanes) {
-      lane.first_stream = std::exchange(first, first + streams_);
+      lane.first_stream = std::exchange(first, first + step);
     }
   }
 }
