@@ -77,9 +77,9 @@ def readme(text: str) -> str:
 
 
 def size_name(size: int) -> str:
-    """4096 as 4 KB."""
+    """4096 as 4 KB, 4100 as 4100 B."""
     for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
-        if size >= unit:
+        if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
     return f"{size} B"
 

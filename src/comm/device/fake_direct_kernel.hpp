@@ -85,9 +85,9 @@ class FakeDirectKernel {
            static_cast<std::size_t>(step_) * l.step;
   }
   std::atomic_ref<std::uint64_t> started(int owner, int source) const {
-    std::byte* const words = call_.arenas[static_cast<std::size_t>(owner)] + call_.layout.started +
-                             static_cast<std::size_t>(source) * call_.layout.started_source;
-    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_]);
+    std::byte* const line = call_.arenas[static_cast<std::size_t>(owner)] + call_.layout.started +
+                            static_cast<std::size_t>(block_) * sm::kWordLineBytes;
+    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(line)[source]);
   }
   // 8 bytes are 4 of data and a flag, stored as one. Who has heard of a round knows that the reads
   // of the round before are over: on a GPU since loads return before later stores leave, here by

@@ -29,7 +29,7 @@ class FakeSmallKernel {
     }
     round_ = state.round + 1;
     for (int i = 0; i < call_.tells; ++i) {
-      std::atomic_ref(call_.tell[static_cast<std::size_t>(i)][block_])
+      std::atomic_ref(call_.tell[static_cast<std::size_t>(i)][block_ * sm::kWordsOfLine])
           .store(round_, std::memory_order_release);
     }
     await_free(state.unheard & call_.push_to);
@@ -100,8 +100,7 @@ class FakeSmallKernel {
       if (((needed >> rank) & 1U) == 0) {
         continue;
       }
-      auto* const told = const_cast<std::uint64_t*>(call_.told) +
-                         std::size_t{call_.told_words} * static_cast<std::size_t>(rank) + block_;
+      auto* const told = const_cast<std::uint64_t*>(call_.told) + block_ * sm::kWordsOfLine + rank;
       while (std::atomic_ref(*told).load(std::memory_order_acquire) < round_ - 1 &&
              wait_.may_go_on()) {
       }

@@ -15,7 +15,7 @@
 //                     plain  [2 generations][phase][source][block][slot]   packets
 //                     words  [2 generations][phase][block][source]         of plain packets
 //                     flags  [2 generations][phase][source][block][warp]   words, of slots
-//                     started[source][block]                               words
+//                     started[block][source]                               words, a line a block
 //
 // Round k of a block uses generation k mod 2. A packet of round k may be written once its reader
 // has finished round k - 2. A packet that came from that reader in round k - 1 says so, since a
@@ -57,6 +57,7 @@ constexpr std::int64_t payload_bytes(Packets packets) {
 
 // The words of one block, of all sources, are a line: who waits for several reads them at once.
 inline constexpr std::size_t kWordLineBytes = kMaxRanks * sizeof(std::uint64_t);
+inline constexpr int kWordsOfLine = kMaxRanks;
 
 // What Ll128 has in its lines, and the others in their words: 44 bits of the round and 20 of the
 // fingerprint.
@@ -88,9 +89,8 @@ struct ArenaLayout {
   std::uint32_t source = 0;
   std::uint32_t block = 0;
   std::uint32_t step = 0;
-  std::uint32_t started = 0;         // from the begin of the arena
-  std::uint32_t started_source = 0;  // the words of one source
-  std::uint32_t flags = 0;           // from the begin of the arena
+  std::uint32_t started = 0;  // from the begin of the arena
+  std::uint32_t flags = 0;    // from the begin of the arena
   std::uint32_t flags_generation = 0;
   std::uint32_t flags_phase = 0;
   std::uint32_t flags_source = 0;
@@ -160,8 +160,7 @@ struct ArenaShape {
                                 static_cast<std::size_t>(sources()) * source_flags_bytes();
   }
   [[nodiscard]] constexpr std::size_t started_bytes() const {
-    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(most_blocks()) *
-           sizeof(std::uint64_t);
+    return static_cast<std::size_t>(most_blocks()) * kWordLineBytes;
   }
   [[nodiscard]] constexpr std::size_t bytes() const { return started_offset() + started_bytes(); }
 
@@ -174,7 +173,6 @@ struct ArenaShape {
     at.phase = at.source * static_cast<std::uint32_t>(sources());
     at.generation = at.phase * static_cast<std::uint32_t>(phases);
     at.started = static_cast<std::uint32_t>(started_offset());
-    at.started_source = static_cast<std::uint32_t>(most_blocks()) * sizeof(std::uint64_t);
     at.flags = static_cast<std::uint32_t>(flags_offset());
     at.flags_source = static_cast<std::uint32_t>(source_flags_bytes());
     at.flags_phase = at.flags_source * static_cast<std::uint32_t>(sources());

@@ -58,7 +58,7 @@ TEST(ArenaShape, PartsFollowEachOther) {
   EXPECT_EQ(plain.flags + kGenerations * plain.flags_generation, plain.started)
       << "what follows is for the other direction of a pair";
   EXPECT_EQ(plain.started + shape.started_bytes(), shape.bytes());
-  EXPECT_EQ(plain.started_source, 5 * sizeof(std::uint64_t)) << "as many as have most";
+  EXPECT_EQ(shape.started_bytes(), 5 * kWordLineBytes) << "as many as have most";
 }
 
 TEST(Geometry, SmallCallsTakeOneBlock) {

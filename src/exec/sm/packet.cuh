@@ -76,11 +76,6 @@ struct Ll {
     return r.first.y == f.words.even && r.first.w == f.words.odd && r.second.y == f.words.even &&
            r.second.w == f.words.odd;
   }
-  // Its last 16 bytes have come.
-  __device__ static bool has_end(const std::byte* packet, Flag f) {
-    const uint4 end = load_16(packet + kPacketBytes - 16);
-    return end.y == f.words.even && end.w == f.words.odd;
-  }
   __device__ static void units(const Raw& r, int, Unit (&u)[kUnits]) {
     u[0] = {r.first.x, r.first.z, r.second.x, r.second.z};
   }

@@ -7,6 +7,17 @@
 
 namespace sennit::sm {
 
+// Naps between two looks at words in host memory, after the first few: each look is a read over
+// PCIe, which takes a microsecond and would be in the way of the packets.
+inline constexpr int kLooksWithoutNap = 4;
+inline constexpr unsigned kNapNs = 250;
+
+__device__ __forceinline__ void nap_after(int looks) {
+  if (looks > kLooksWithoutNap) {
+    __nanosleep(kNapNs);
+  }
+}
+
 // This block sends `peer` packets in this phase and round.
 template <class P, class Call>
 __device__ __forceinline__ bool sends(const Warp<P, Call>& w, int peer, int phase) {

@@ -64,9 +64,7 @@ class Maker {
            static_cast<std::size_t>(source) * call_.layout.source;
   }
   std::uint64_t* started(int owner, int source) const {
-    std::byte* const word = arena(owner) + call_.layout.started +
-                            static_cast<std::size_t>(source) * call_.layout.started_source;
-    return reinterpret_cast<std::uint64_t*>(word);
+    return reinterpret_cast<std::uint64_t*>(arena(owner) + call_.layout.started) + source;
   }
 
   void push(int peer) {
@@ -115,7 +113,6 @@ class Maker {
     small_.board = call_.board;
     small_.generation_bytes = call_.layout.generation;
     small_.block_bytes = call_.layout.block;
-    small_.told_words = call_.layout.started_source / sizeof(std::uint64_t);
     small_.push_to = call_.push_to;
     small_.unheard = all & ~call_.arrive_from[0] & ~(std::uint32_t{1} << call_.rank);
     small_.fingerprint = call_.fingerprint;

@@ -45,9 +45,8 @@ struct BasicSmallCall {
   std::int32_t peer = 0;  // see BasicDirectCall
   std::uint32_t generation_bytes = 0;
   std::uint32_t block_bytes = 0;
-  std::uint32_t told_words = 0;  // from the word of one rank to that of the next
-  std::uint32_t push_to = 0;     // ranks, as bits
-  std::uint32_t unheard = 0;     // ranks from which no packet comes
+  std::uint32_t push_to = 0;  // ranks, as bits
+  std::uint32_t unheard = 0;  // ranks from which no packet comes
   std::uint32_t fingerprint = 0;
   std::uint64_t deadline_ns = 0;
   // Blocks are no multiple of 16 bytes, or begin elsewhere than on boundaries of that.

@@ -25,9 +25,17 @@ class SmallBlock {
     if (before.round == kGivenUp) {
       return;
     }
+    round_ = before.round + 1;
+    const std::uint32_t unheard = before.unheard & call_.push_to;
+    bool may_write = true;
+    if (call_.on_host) {
+      // Reads of one line over PCIe come one after the other, so one warp waits for all.
+      tell();
+      may_write = __syncthreads_and(warp_ != 0 || await_free(unheard) ? 1 : 0) != 0;
+    }
     // The direct kernel, which may be at the other end, has no packets of nothing either.
     const bool has_packet = warp_ < call_.warps && at_ - lane_ * 16 < call_.length;
-    const bool has_come = !has_packet || exchange(before);
+    const bool has_come = may_write && (!has_packet || exchange(unheard));
     // All warps have read the state. Who had to leave runs no more: peers would take what it sends
     // next for good.
     const bool alive = __syncthreads_and(has_come ? 1 : 0) != 0;
@@ -43,7 +51,7 @@ class SmallBlock {
 
   // Everything that the call begins with is loaded before the first answer is waited for. False
   // when the warp has to leave.
-  __device__ __forceinline__ bool exchange(const BlockState& before) {
+  __device__ __forceinline__ bool exchange(std::uint32_t unheard) {
     Unit out[kAtOnce][1];
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
@@ -56,19 +64,15 @@ class SmallBlock {
       own[0] = read(call_.own_from);
       R::prepare(own, call_);
     }
-    round_ = before.round + 1;
     flag_ = flag_of(round_, call_.fingerprint);
     slot_ = static_cast<std::uint32_t>(round_ & 1) * call_.generation_bytes +
             static_cast<std::uint32_t>(block_) * call_.block_bytes +
             static_cast<std::uint32_t>(warp_) * static_cast<std::uint32_t>(kPacketBytes);
-    if (static_cast<int>(threadIdx.x) < call_.tells) {
-      // It says that the reads of earlier rounds are over. Those were made by earlier kernels,
-      // which have ended, so no release is needed, whose fence takes half a microsecond. Partner:
-      // await_free, of any kernel.
-      store_relaxed_system(call_.tell[threadIdx.x] + block_, round_);
-    }
-    if (!await_free(before.unheard & call_.push_to)) {
-      return false;
+    if (!call_.on_host) {
+      tell();
+      if (!await_free(unheard)) {
+        return false;
+      }
     }
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
@@ -90,6 +94,15 @@ class SmallBlock {
         write(call_.own_to, own[0]);
       }
       return store();
+    }
+  }
+
+  // Says that the reads of earlier rounds are over. Those were made by earlier kernels, which have
+  // ended, so no release is needed, whose fence takes half a microsecond. Partner: await_free, of
+  // any kernel.
+  __device__ __forceinline__ void tell() const {
+    if (static_cast<int>(threadIdx.x) < call_.tells) {
+      store_relaxed_system(call_.tell[threadIdx.x] + block_ * kWordsOfLine, round_);
     }
   }
 
@@ -129,16 +142,13 @@ class SmallBlock {
     while (needed != 0 && round_ >= 2) {
       const bool free =
           !has(needed, lane_) ||
-          load_acquire_system(call_.told + call_.told_words * lane_ + block_) >= round_ - 1;
+          load_acquire_system(call_.told + block_ * kWordsOfLine + lane_) >= round_ - 1;
       const std::uint32_t missing = __ballot_sync(~0u, !free);
       if (missing == 0) {
         return true;
       }
       if (++spins % kPatience == 0 && !may_go_on(__ffs(missing) - 1)) {
         return false;
-      }
-      if (call_.on_host) {
-        nap_after(spins);
       }
     }
     return true;
@@ -170,25 +180,9 @@ class SmallBlock {
       if (__all_sync(~0u, here)) {
         return true;
       }
-      if (call_.on_host ? !await_ends(begin)
-                        : ++spins % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
+      if (++spins % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
         return false;
       }
-    }
-  }
-  // Over PCIe whoever looks at lines again and again is in the way of who writes them, so until the
-  // last one of each packet has come that alone is looked at.
-  __device__ __forceinline__ bool await_ends(int begin) {
-    const std::byte* const from = lane_ < kAtOnce ? slot_of(begin + lane_) : nullptr;
-    for (int looks = 1;; ++looks) {
-      const bool here = from == nullptr || Ll::has_end(from + slot_, flag_);
-      if (__all_sync(~0u, here)) {
-        return true;
-      }
-      if (looks % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
-        return false;
-      }
-      nap_after(looks);
     }
   }
   __device__ __forceinline__ const std::byte* slot_of(int i) const {

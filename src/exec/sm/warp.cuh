@@ -170,10 +170,8 @@ struct Warp {
   }
 
   __device__ std::uint64_t* started_word(int owner, int source) const {
-    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.layout.started +
-                                            static_cast<std::uint32_t>(source) *
-                                                call.layout.started_source) +
-           block;
+    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.layout.started) +
+           block * kWordsOfLine + source;
   }
 
   // False when the kernel has to leave, as all lanes then know.
@@ -186,17 +184,6 @@ struct Warp {
 };
 
 __device__ __forceinline__ bool has(std::uint32_t set, int rank) { return (set >> rank) & 1u; }
-
-// Naps between two looks at words in host memory, after the first few: each look is a read over
-// PCIe, which takes a microsecond and would be in the way of the packets.
-inline constexpr int kLooksWithoutNap = 4;
-inline constexpr unsigned kNapNs = 250;
-
-__device__ __forceinline__ void nap_after(int looks) {
-  if (looks > kLooksWithoutNap) {
-    __nanosleep(kNapNs);
-  }
-}
 
 // Ranks after `rank`, nearest first, so that no two ranks begin with the same receiver.
 template <class Call>
