@@ -159,25 +159,6 @@ bool suits_rings(Collective collective,
   return is_wish || (is_left_open && shape.ranks > 1 && wants);
 }
 
-// Each rank gets packets from every other one.
-bool hears_all(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGather:
-    case Collective::kAllReduce:
-    case Collective::kAllToAll:
-    case Collective::kReduceScatter:
-    case Collective::kBarrier:
-      return true;
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kSendRecv:
-      return false;
-  }
-  return false;
-}
-
 std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
   // What goes to all is written once, so a second hop spares a broadcast nothing.
   return collective == Collective::kBroadcast
@@ -252,8 +233,7 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                       ? algorithm_through_host(collective, shape.ranks, bytes)
                                       : std::string_view(wishes.algorithm);
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
-  const std::int64_t ll_up_to = hears_all(collective) ? kHostLlUpToBytes : kHostLlOneWayUpToBytes;
-  if (!is_wish && message_bytes(choice.algorithm->name, shape.ranks, bytes) <= ll_up_to) {
+  if (!is_wish && message_bytes(choice.algorithm->name, shape.ranks, bytes) <= kHostLlUpToBytes) {
     choice.protocol = Protocol::kLl;
   }
   return choice;
@@ -457,7 +437,7 @@ Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {
   if (facts.nvlink) {
     return packets_for(Collective::kSendRecv, 2, bytes, kOneHop).protocol;
   }
-  return bytes <= kHostLlOneWayUpToBytes ? Protocol::kLl : Protocol::kSlots;
+  return bytes <= kHostLlUpToBytes ? Protocol::kLl : Protocol::kSlots;
 }
 
 bool leaves_rest_to_kernels(const DeviceChoice& choice) {

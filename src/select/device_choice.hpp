@@ -58,13 +58,12 @@ inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 // 7 % at 1 MB (`gpu-h200x2`).
 inline constexpr std::int64_t kMessagePutsFromBytes = std::int64_t{512} << 10;
 
-// What kLlUpToBytes is elsewhere, where no GPU reaches another. Where all hear from all, packets
-// that say themselves that they are there are ahead of plain ones, whose readers wait for a fence
-// and a word: an all_gather of 32 KB from each of 4 ranks took 8.7 us and 15.2, of 64 KB 21.5 and
-// 18.1; an all_reduce of 128 KB in two hops 19.6 and 32.2. Where some only read, they look in vain,
-// in the way of who writes (`h200x4-host-packets`).
+// What kLlUpToBytes is elsewhere, where no GPU reaches another: what small calls and messages hold.
+// Plain packets have a fence and a word more to wait for: a broadcast of 32 KB to 3 ranks took 4.6
+// us and 6.9, an all_gather of as much from each 8.7 and 15.2, an all_reduce of 128 KB in two
+// hops 19.3 and 32.2. Beyond it warps wait one by one: 64 KB took 54.9 us and 7.5
+// (`h200x4-host-packets`).
 inline constexpr std::int64_t kHostLlUpToBytes = 32 * 1024;
-inline constexpr std::int64_t kHostLlOneWayUpToBytes = 2 * 1024;
 
 // Where no GPU reaches another, copy engines move what they can from so many bytes of all ranks
 // together on: their waits took 50 us of an all_gather (`h200x4-nop2p-first`), and beyond those no

@@ -35,9 +35,10 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
     expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
   }
   expect(Collective::kAllReduce, 4, 2 * kHostLlUpToBytes, Protocol::kLl);  // in two hops
-  for (const Collective collective : {Collective::kBroadcast, Collective::kSendRecv}) {
-    expect(collective, 4, kHostLlOneWayUpToBytes, Protocol::kLl);
-    expect(collective, 4, kHostLlOneWayUpToBytes + 1, Protocol::kSlots);
+  for (const auto& [collective, ranks] :
+       {std::pair(Collective::kBroadcast, 4), std::pair(Collective::kSendRecv, 2)}) {
+    expect(collective, ranks, kHostLlUpToBytes, Protocol::kLl);
+    expect(collective, ranks, kHostLlUpToBytes + 1, Protocol::kSlots);
   }
   expect(Collective::kSendRecv, 2, kHostMessagesFromBytes - 1, Protocol::kSlots);
   expect(Collective::kAllGather, 4, 256 * kMega, Protocol::kSlots);
