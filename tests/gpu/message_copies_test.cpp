@@ -61,6 +61,9 @@ class DeviceMessages : public CopyEngineRanks {
     EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
   }
 
+  // Graphs of threads that exchange among more GPUs have been seen to stand still (docs/gpu.md).
+  void keep_two() { ranks_ = std::make_unique<DeviceRanks>(2); }
+
   // Inputs of all ranks at random, and the outputs poisoned.
   std::vector<Bytes> prepare(const DeviceCase& c) {
     std::vector<Bytes> inputs;
@@ -155,6 +158,7 @@ TEST_F(DeviceMessages, KeepTheirOrderWhateverTheirSizes) {
 }
 
 TEST_F(DeviceMessages, AreReplayed) {
+  keep_two();
   const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
   const std::vector<Bytes> inputs = prepare(c);
   each([&](DeviceRank& r, int rank) {
@@ -249,6 +253,7 @@ TEST_F(DeviceMessages, ArriveWhateverShareIsTriedForThem) {
 }
 
 TEST_F(DeviceMessages, AreReplayedOverBothPaths) {
+  keep_two();
   constexpr Way kWay{"nvlink+host:40", "direct_get"};
   const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
   const std::vector<Bytes> inputs = prepare(c);
