@@ -16,8 +16,7 @@ enum class ArenaPlace : std::uint8_t {
   kDevice,
   // All in pinned host memory that the ranks share, for GPUs that do not reach each other: path
   // host. A packet is written over the sender's wire and read over the receivers'. Ll goes there
-  // and
-  // plain packets do: 8-byte stores arrive whole over PCIe, the lines of Ll128 need not.
+  // and plain packets do: 8-byte stores arrive whole over PCIe, the lines of Ll128 need not.
   kHost,
 };
 

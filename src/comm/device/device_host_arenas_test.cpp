@@ -78,7 +78,7 @@ class FakeGpusWithoutPeers : public FakeGpus {
     return {.collective = c.collective, .ranks = kRanks, .root = c.root, .cut = 1};
   }
 
-  // Not on 16-byte boundaries: such calls are not small, and the fake kernel runs them.
+  // Not on 16-byte boundaries.
   static Operation prepare(const Rank& rank, const Case& c) {
     const Problem problem = problem_of(c);
     const std::int64_t in = problem.input_blocks(rank.rank) * c.count;

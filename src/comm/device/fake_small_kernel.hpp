@@ -100,7 +100,8 @@ class FakeSmallKernel {
       if (((needed >> rank) & 1U) == 0) {
         continue;
       }
-      auto* const told = const_cast<std::uint64_t*>(call_.told) + block_ * sm::kWordsOfLine + rank;
+      auto* const told =
+          const_cast<std::uint64_t*>(call_.told) + std::ptrdiff_t{block_} * sm::kWordsOfLine + rank;
       while (std::atomic_ref(*told).load(std::memory_order_acquire) < round_ - 1 &&
              wait_.may_go_on()) {
       }

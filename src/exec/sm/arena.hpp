@@ -22,8 +22,9 @@
 // block begins a round only after it has finished the one before; where none came, the reader's
 // `started` word says it (docs/decisions/0014-rounds-and-packets.md).
 //
-// Plain packets that go to several readers alike are written once, where their writer would be the
-// source in its own arena, and read there (docs/decisions/0027-plain-packets.md).
+// Plain packets that go to all others alike, and those of small calls through memory of the host,
+// are written once, where their writer would be the source in its own arena, and read there
+// (docs/decisions/0027-plain-packets.md).
 #pragma once
 
 #include <algorithm>

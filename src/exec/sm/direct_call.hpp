@@ -58,8 +58,9 @@ struct BasicDirectCall {
   std::int8_t rank = 0;
   std::int8_t ranks = 1;
   std::int8_t peer = 0;  // of a pair: the rank at the other end, which a wait is said to be for
-  // Every rank sends one range alone in phase 0, to however many: in memory of the host packets of
-  // it are written once where they are plain or of small calls. Plain ones of phase 1 always are.
+  // Every rank sends one range to all others in phase 0, or nothing: in memory of the host packets
+  // of it are written once where they are plain or of small calls. Plain ones of phase 1 always
+  // are.
   bool pushes_once = false;
   bool on_host = false;  // arenas lie there: each look at a word is a read over PCIe
   std::int32_t blocks = 1;

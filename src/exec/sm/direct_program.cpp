@@ -23,20 +23,23 @@ bool is_first_hop(const Step& sender) {
   return sender.kind == StepKind::kSend && sender.from.front().space == Space::kInput;
 }
 
-// Every rank sends one block of its input alone, or nothing.
+// Every rank sends one block of its input to all others, or nothing. To all: who writes a slot that
+// several read waits for those to whom it writes, so these have to be the ones that read it before.
 bool push_once(const Schedule& schedule) {
-  return std::ranges::all_of(schedule.ranks, [](const auto& lanes) {
+  return std::ranges::all_of(schedule.ranks, [&](const auto& lanes) {
     std::optional<Block> pushed;
     bool is_one = true;
+    std::size_t readers = 0;
     for (const Lane& lane : lanes) {
       for (const Step& step : lane.steps) {
         if (step.kind == StepKind::kSend && is_first_hop(step)) {
           is_one = is_one && pushed.value_or(step.from.front()) == step.from.front();
           pushed = step.from.front();
+          readers += step.out.size();
         }
       }
     }
-    return is_one;
+    return is_one && (readers == 0 || readers + 1 == schedule.ranks.size());
   });
 }
 

@@ -213,7 +213,8 @@ TEST(DirectProgram, KnowsOfAllRanksWhetherEachSendsOneRangeAlone) {
                 {Collective::kBroadcast, "direct", true},
                 {Collective::kBroadcast, "scatter_forward", false},
                 {Collective::kAllToAll, "direct", false},
-                {Collective::kReduce, "direct", true},
+                {Collective::kReduce, "direct", false},  // whose readers change with the root
+                {Collective::kGather, "direct", false},
                 {Collective::kScatter, "direct", false}};
   for (const auto& [collective, algorithm, once] : family) {
     const auto schedule = make_schedule(**find_algorithm(collective, algorithm), {.ranks = 4});

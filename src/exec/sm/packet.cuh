@@ -51,6 +51,7 @@ __device__ __forceinline__ uint4 load_16(const void* from) {
 struct Ll {
   static constexpr bool kFlagsApart = false;
   static constexpr bool kBlockWords = false;
+  static constexpr bool kAlsoOnHost = true;
   static constexpr int kUnits = 1;  // a lane
   static constexpr int kPacketUnits = 32;
 
@@ -84,6 +85,7 @@ struct Ll {
 struct Ll128 {
   static constexpr bool kFlagsApart = false;
   static constexpr bool kBlockWords = false;
+  static constexpr bool kAlsoOnHost = false;
   static constexpr int kUnits = 2;
   static constexpr int kPacketUnits = 60;
 
@@ -134,6 +136,7 @@ struct Ll128 {
 struct Slots {
   static constexpr bool kFlagsApart = true;
   static constexpr bool kBlockWords = false;
+  static constexpr bool kAlsoOnHost = false;
   static constexpr int kUnits = 2;
   static constexpr int kPacketUnits = 64;
 

@@ -109,10 +109,10 @@ __device__ void await_free(Warp<P, Call>& w, std::uint32_t unheard) {
   }
 }
 
-// Where it is a read over PCIe, one warp waits for all.
+// Where it is a read over PCIe, one warp waits for all: reads of one line come one after the other.
 template <class P, class Call>
 __device__ __forceinline__ void await_free_together(Warp<P, Call>& w, std::uint32_t unheard) {
-  if constexpr (P::kBlockWords) {
+  if (P::kBlockWords || (P::kAlsoOnHost && w.call.on_host)) {
     if (w.warp == 0) {
       await_free(w, unheard);
     }

@@ -2,8 +2,9 @@
 //
 // A call of a few microseconds has one warp a block, which can hide nothing: each instruction and
 // each line of code counts. So calls of one round of one Ll packet a warp, in one hop, of blocks of
-// one length in memory on 16-byte boundaries, run on a kernel that only loads, stores and waits.
-// Its packets are those of the direct kernel, bit for bit, so each rank may choose for itself.
+// one length, run on a kernel that only loads, stores and waits. Its packets are those of the
+// direct kernel, bit for bit, so each rank may choose for itself; but through memory of the host it
+// writes once what all read, so there all ranks run it or none, which follows from lengths alone.
 #pragma once
 
 #include "exec/sm/direct_call.hpp"

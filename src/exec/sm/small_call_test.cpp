@@ -121,9 +121,7 @@ TEST(SmallCall, ThroughTheHostWritesWhatAllGetOnce) {
 // They have to agree where the packets lie.
 TEST(SmallCall, ThroughTheHostIsOneOnAllRanksOrOnNone) {
   const std::pair<Collective, const char*> family[] = {{Collective::kAllReduce, "one_shot"},
-                                                       {Collective::kReduce, "direct"},
                                                        {Collective::kAllGather, "direct"},
-                                                       {Collective::kGather, "direct"},
                                                        {Collective::kBroadcast, "direct"}};
   for (const auto& [collective, algorithm] : family) {
     for (const std::int64_t bytes : {1, 160, 5000, 40'000, 1 << 20}) {

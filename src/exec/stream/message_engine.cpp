@@ -98,11 +98,7 @@ Status MessageEngine::run(const Group& group) {
   for_each_departure(group.messages, [&](const Message& message, int channel) {
     steps.push_back(fill(ready(message.peer, rank_, message.slot, channel)));
   });
-  bool is_capturing = false;
-  if (slots_.slots > 0) {
-    SENNIT_ASSIGN_OR_RETURN(is_capturing, driver_.is_capturing(group.stream));
-  }
-  MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_, is_capturing}, group.messages);
+  MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, group.messages);
   const std::vector<Row> rows = rows_of(group);
   // The user's stream takes one row, unless kernels have it.
   const bool has_room = !group.launch && !rows.empty();

@@ -17,13 +17,11 @@ MessageSlots::MessageSlots(const Context& context, std::span<const Message> mess
       }
     }
   }
-  const auto all_lanes = static_cast<int>(puts_.size() + takes_.size());
-  streams_ = streams_per_lane(all_lanes);
-  const int step = is_one_branch(all_lanes, context.is_capturing) ? 0 : streams_;
+  streams_ = streams_per_lane(static_cast<int>(puts_.size() + takes_.size()));
   int first = 0;  // by their place in the group, so that few lanes never share a queue
   for (std::vector<Lane>* const lanes : {&puts_, &takes_}) {
     for (Lane& lane : *lanes) {
-      lane.first_stream = std::exchange(first, first + step);
+      lane.first_stream = std::exchange(first, first + streams_);
     }
   }
 }

@@ -36,19 +36,12 @@ class MessageSlots {
   // itself, some for what else a call does): a wait in a shared queue holds up other lanes.
   static constexpr int kMostStreams = 6;
   static constexpr int streams_per_lane(int lanes) { return 2 * lanes <= kMostStreams ? 2 : 1; }
-  // A graph has queues of its own choice for its branches, and an order of its own for those that
-  // share one: many lanes are one branch, whose order is right whatever shares its queue.
-  static constexpr bool is_one_branch(int lanes, bool is_capturing) {
-    return is_capturing && 2 * lanes > kMostStreams;
-  }
-
   struct Context {
     CudaDriver& driver;
     SideStreams& sides;  // streams_for(ranks) of them
     std::span<RankWords* const> words;
     int rank = 0;
     host::RingShape shape;
-    bool is_capturing = false;
   };
   static int streams_for(int ranks) { return std::max(2 * ranks, kMostStreams); }
 

@@ -243,12 +243,6 @@ TEST(MessageSlots, HaveTwoStreamsALaneWhereTheseAreFew) {
   EXPECT_EQ(MessageSlots::streams_per_lane(4), 1);
 }
 
-TEST(MessageSlots, AreOneBranchOfAGraphWhereLanesAreMany) {
-  EXPECT_FALSE(MessageSlots::is_one_branch(2, /*is_capturing=*/true));
-  EXPECT_TRUE(MessageSlots::is_one_branch(4, /*is_capturing=*/true));
-  EXPECT_FALSE(MessageSlots::is_one_branch(4, /*is_capturing=*/false));
-}
-
 // One thread puts in all groups of all ranks, one rank after the other: nothing waits on the host.
 TEST_F(SlotMessages, CrossInGroupsAtEveryShareWithAndWithoutOneQueue) {
   for (const bool one_queue : {false, true}) {
