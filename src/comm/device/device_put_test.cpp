@@ -230,14 +230,17 @@ TEST_F(PuttingGpus, NameASendThatComesInAnotherOrder) {
     if (rank.rank == 1) {
       make_message();
     }
-    const Status status = failure_of(rank);
-    EXPECT_EQ(status.code(), rank.rank < 2 ? Code::kMismatch : Code::kAborted) << status.message();
     if (rank.rank < 2) {
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
       EXPECT_EQ(status.detail().blamed_ranks, (std::vector{0, 1}));
       EXPECT_NE(status.message().find("all_gather of"), std::string::npos) << status.message();
       EXPECT_NE(status.message().find("send_recv of"), std::string::npos) << status.message();
     }
     rank.finish();
+    // The others may have got their blocks before, as packets from who has not mapped them yet.
+    const Code others = rank.comm->failure().code();
+    EXPECT_TRUE(rank.rank < 2 || others == Code::kOk || others == Code::kAborted);
   });
 }
 
