@@ -135,9 +135,9 @@ struct Warp {
            static_cast<std::uint32_t>(source) * call.layout.source +
            static_cast<std::uint32_t>(step) * call.layout.step;
   }
-  // Plain packets for several ranks alike lie in the arena of their writer, all others in that of
-  // their reader. What differs for plain packets is in `if constexpr` throughout, so that the
-  // compiler makes of the others, instruction by instruction, what it would make without these.
+  // Plain packets for all others alike lie in the arena of their writer (as do those of small
+  // calls, exec/sm/small_call.cpp), the rest in that of their reader. What differs here for plain
+  // packets is in `if constexpr`, so that it costs kernels over NVLink nothing.
   __device__ bool is_written_once(int phase) const { return phase == 1 || call.pushes_once; }
   __device__ std::byte* packet_at(int peer, int phase, int step) const {
     if constexpr (P::kBlockWords) {
