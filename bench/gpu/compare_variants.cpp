@@ -28,7 +28,7 @@ void add_kernels(const std::string& collective, std::vector<Variant>& found) {
 void add_engines(const std::string& collective, std::vector<Variant>& found) {
   add_kernels(collective, found);
   if (runs_on_copy_engines(collective)) {
-    found.push_back({"sennit stream", "nvlink", "direct_get"});
+    found.push_back({"sennit stream", "nvlink", "copy_engines"});
   }
 }
 
@@ -46,14 +46,14 @@ void add_shares(const Options& options,
     if (share == kWhole) {
       found.push_back({"sennit host", "host", ""});
     } else if (!by_kernels) {
-      found.push_back({"sennit share " + text, "nvlink+host:" + text, "direct_get"});
+      found.push_back({"sennit share " + text, "nvlink+host:" + text, "copy_engines"});
     } else if (share > 0) {
       found.push_back({"sennit sm share " + text, "nvlink+host:" + text, "direct_put"});
     }
   }
   if (options.dynamic_share && is_message(collective)) {
     const char* const rest = by_kernels ? "sennit sm share dynamic" : "sennit share dynamic";
-    found.push_back({rest, "nvlink+host:dynamic", by_kernels ? "direct_put" : "direct_get"});
+    found.push_back({rest, "nvlink+host:dynamic", by_kernels ? "direct_put" : "copy_engines"});
   }
 }
 

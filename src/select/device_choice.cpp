@@ -20,7 +20,7 @@ bool suits_copy_engines(Collective collective,
                         std::int64_t bytes,
                         const DeviceFacts& facts) {
   const bool is_message = collective == Collective::kSendRecv;
-  const bool can = is_message || (collective == Collective::kBroadcast ? ranks == 2 : ranks > 1);
+  const bool can = is_message || (collective == Collective::kBroadcast ? ranks == 2 : ranks > 2);
   return can && (is_message ? bytes : total_bytes(collective, ranks, bytes)) >=
                     copied_from_bytes(collective, facts);
 }
@@ -63,12 +63,13 @@ Result<Protocol> wished_protocol(Collective collective,
                 "SENNIT_COPY_ENGINES=off forbids",
                 wishes.protocol);
   }
-  if (protocol == Protocol::kDirectGet && !facts.copy_engines) {
-    return fail(
-        Code::kUnsupported,
-        "protocol {} needs ranks that agree about their buffers, as for copy engines, which "
-        "these ranks do not use (SENNIT_COPY_ENGINES)",
-        wishes.protocol);
+  if (protocol == Protocol::kDirectGet) {
+    return fail(Code::kUnsupported,
+                "protocol {} is for sends and recvs; copy engines put the blocks of {} where they "
+                "belong: wish for {}",
+                wishes.protocol,
+                name(collective),
+                kByCopyEngines);
   }
   if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
     return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
@@ -83,6 +84,24 @@ Result<Protocol> wished_protocol(Collective collective,
                 kOneHop);
   }
   return protocol;
+}
+
+bool wishes_for_copies(Collective collective, const Wishes& wishes) {
+  return wishes.protocol == kByCopyEngines ||
+         (collective == Collective::kSendRecv && wishes.protocol == name(Protocol::kDirectGet));
+}
+
+// For sends, recvs, and what has blocks that go somewhere.
+Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
+  if (!facts.copy_engines) {
+    return fail(Code::kUnsupported,
+                "protocol {} needs ranks that agree about their buffers on the host, which these "
+                "ranks do not (SENNIT_COPY_ENGINES)",
+                wishes.protocol);
+  }
+  return collective == Collective::kBarrier
+             ? fail(Code::kUnsupported, "{} has nothing for copy engines", name(collective))
+             : Status();
 }
 
 Result<const Algorithm*> find_for(Collective collective,
@@ -135,7 +154,10 @@ Result<DeviceChoice> choose_on_host(Collective collective,
   const std::string_view wanted =
       wishes.algorithm.empty() ? usual : std::string_view(wishes.algorithm);
   SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_for(collective, wanted, shape));
-  return DeviceChoice{algorithm, Protocol::kSlots, kWhole};
+  return DeviceChoice{.algorithm = algorithm,
+                      .protocol = Protocol::kSlots,
+                      .engine = Engine::kStream,
+                      .host_share = kWhole};
 }
 
 // Where no GPU reaches another: the call goes by copy engines, as it wishes or by its size.
@@ -216,7 +238,9 @@ Result<DeviceChoice> choose_through_host(Collective collective,
   }
   const bool is_wish = !wishes.protocol.empty();
   DeviceChoice choice{.protocol = Protocol::kSlots};
-  if (is_wish) {
+  if (wishes.protocol == kByCopyEngines) {
+    choice.protocol = Protocol::kDirectPut;
+  } else if (is_wish) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, parse_protocol(wishes.protocol));
   }
   if (choice.protocol != Protocol::kLl && choice.protocol != Protocol::kSlots) {
@@ -248,19 +272,24 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   const bool is_free = wishes.algorithm.empty();
   const PacketWay packets = packets_for(collective, shape.ranks, bytes, wishes.algorithm);
   DeviceChoice choice{.protocol = packets.protocol};
-  if (!wishes.protocol.empty()) {
+  if (wishes_for_copies(collective, wishes)) {
+    SENNIT_RETURN_IF_ERROR(can_be_copied(collective, wishes, facts));
+    choice.engine = Engine::kStream;
+  } else if (!wishes.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(collective, wishes, facts));
   } else if (is_free && facts.copy_engines &&
              suits_copy_engines(collective, shape.ranks, bytes, facts)) {
-    choice.protocol = Protocol::kDirectGet;
+    choice.engine = Engine::kStream;
   } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts)) {
     choice.protocol = Protocol::kDirectPut;
   }
   std::string_view wanted = packets.algorithm;
-  if (choice.protocol == Protocol::kDirectPut) {
+  if (choice.engine == Engine::kStream) {
+    choice.protocol =
+        collective == Collective::kSendRecv ? Protocol::kDirectGet : Protocol::kDirectPut;
+    wanted = is_free ? copying_algorithm(collective, shape.ranks, bytes) : wanted;
+  } else if (choice.protocol == Protocol::kDirectPut) {
     wanted = kOneHop;
-  } else if (is_free && choice.protocol == Protocol::kDirectGet) {
-    wanted = copying_algorithm(collective, shape.ranks, bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   return choice;
@@ -280,8 +309,7 @@ Status share_with_host(DeviceChoice& choice,
   const Algorithm& algorithm = *choice.algorithm;
   const bool is_message = algorithm.collective == Collective::kSendRecv;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
-  const bool leaves_a_part =
-      choice.protocol == Protocol::kDirectGet || (is_message && paths.is_wish);
+  const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_wish);
   const bool can = !host_algorithm(algorithm.collective).empty() &&
                    cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
   if (!can) {
@@ -314,7 +342,7 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
                 kOneHop,
                 wishes.algorithm);
   }
-  if (wishes.protocol == name(Protocol::kDirectGet)) {
+  if (wishes_for_copies(Collective::kSendRecv, wishes)) {
     return fail(
         Code::kUnsupported, "copy engines run no {}_v; wish for no protocol", name(collective));
   }
@@ -331,21 +359,22 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 
 }  // namespace
 
-// In a gather or scatter copy engines would be no faster than the root's one wire, which the SMs
-// fill as well; a broadcast in two hops would have to wait often.
+// In a reduce, gather or scatter copy engines would be no faster than the root's one wire, which
+// the SMs fill as well; a broadcast in two hops would have to wait often.
 std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
   switch (collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
       return facts.copies_from_bytes;
     case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-    case Collective::kReduce:
       return facts.folds_from_bytes;
+    case Collective::kReduceScatter:
+      return facts.folded_blocks_from_bytes;
     case Collective::kSendRecv:
       return facts.messages_from_bytes;
     case Collective::kBroadcast:
-      return std::min(facts.copies_from_bytes, facts.broadcasts_from_bytes);
+      return facts.broadcasts_from_bytes;
+    case Collective::kReduce:
     case Collective::kGather:
     case Collective::kScatter:
     case Collective::kBarrier:
@@ -408,7 +437,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   if (paths.is_wish && paths.host) {
     // Whatever would be best by size.
     if (wishes.protocol.empty()) {
-      on_nvlink.protocol = name(Protocol::kDirectGet);
+      on_nvlink.protocol = kByCopyEngines;
     }
     if (wishes.algorithm.empty() && collective == Collective::kBroadcast) {
       on_nvlink.algorithm = kCutAsHub;
@@ -441,7 +470,7 @@ Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {
 }
 
 bool leaves_rest_to_kernels(const DeviceChoice& choice) {
-  return choice.protocol != Protocol::kDirectGet && choice.host_share < kWhole;
+  return choice.engine == Engine::kSm && choice.host_share < kWhole;
 }
 
 DeviceChoice with_host_share(const DeviceChoice& choice, int share) {
@@ -450,6 +479,7 @@ DeviceChoice with_host_share(const DeviceChoice& choice, int share) {
   result.dynamic_share = false;
   if (share == kWhole) {
     result.protocol = Protocol::kSlots;
+    result.engine = Engine::kStream;
   } else if (choice.host_share == kWhole) {
     result.protocol = Protocol::kDirectGet;
   }

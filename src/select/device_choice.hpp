@@ -16,12 +16,15 @@
 
 namespace sennit {
 
+// The protocol by which a call wishes for copy engines, whichever they speak.
+inline constexpr std::string_view kByCopyEngines = "copy_engines";
+
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
-  // direct_get: on copy engines; slots: on copy engines where all goes through host memory
-  // (host_share 100), else on the SMs, as all others. With direct_put they store into the outputs
-  // of others.
+  // Copy engines fetch a message (direct_get) and put the blocks of all else where they belong
+  // (direct_put), contributions into staging memory; SMs send packets or put.
   Protocol protocol = Protocol::kLl;
+  Engine engine = Engine::kSm;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
   // host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
   // send_recv it may be one of packets, too.
@@ -36,10 +39,16 @@ struct DeviceChoice {
   auto operator<=>(const DeviceChoice&) const = default;
 };
 
-// Copy engines reduce no faster than SMs at any size that was measured, and move blocks 2 % faster
-// at best (1 GB, 4 H200s; docs/performance.md), for which ranks would wait for each other on the
-// host. So collectives take them where a call wishes for direct_get.
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+// Between more than two ranks copy engines that put are ahead of SMs from these sizes on, of all
+// ranks together (`h200x4-copies-that-put`, us for 64 MB, 256 MB and 1 GB, by SMs in brackets):
+// all_gather and all_to_all 172 (162), 557 (598), 2099 (2314); all_reduce 335 (312), 1116 (1205),
+// 4214 (4729); reduce_scatter 195 (169), 602 (618), 2214 (2387). Between two they were not
+// measured.
+inline constexpr std::int64_t kCopiesFromBytes = std::int64_t{128} << 20;
+inline constexpr std::int64_t kFoldsFromBytes = std::int64_t{128} << 20;
+inline constexpr std::int64_t kFoldedBlocksFromBytes = std::int64_t{256} << 20;
 
 // But a broadcast between two is one copy: 2 % ahead of stores at 256 MB and 4 % at 1 GB, and 8 and
 // 9 % with a share through the host (`gpu-shares`).
@@ -92,9 +101,10 @@ struct DeviceFacts {
   int host_share = -1;  // beside NVLink, in percent; negative: by the table
   bool dynamic_share = false;  // of messages, which then begin with that
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
-  std::int64_t copies_from_bytes = kNever;
+  std::int64_t copies_from_bytes = kCopiesFromBytes;
   std::int64_t broadcasts_from_bytes = kCopiedBroadcastsFromBytes;
-  std::int64_t folds_from_bytes = kNever;
+  std::int64_t folds_from_bytes = kFoldsFromBytes;                 // all_reduce
+  std::int64_t folded_blocks_from_bytes = kFoldedBlocksFromBytes;  // reduce_scatter
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
   // Receivers of messages can offer their buffers to the kernels of senders. From which sizes on
   // they do: of collectives that are such messages, and of a send.

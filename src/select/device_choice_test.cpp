@@ -11,7 +11,7 @@ namespace {
 
 TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, {}).host_share, 6);
-  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, {}).host_share, 8);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, over("nvlink+host")).host_share, 8);
   EXPECT_EQ(chosen(Collective::kBroadcast, 2, 256 * kMega, {}).host_share, 8);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 256 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 16 * kMega, {}).host_share, 0);
@@ -24,15 +24,55 @@ TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
 
 TEST(DeviceChoice, LeavesLargeBroadcastsBetweenTwoToCopyEnginesAndBothPaths) {
   const DeviceFacts facts{.copy_engines = true, .host_slots = 4, .offers = true};
-  const auto expect = [&](int ranks, std::int64_t bytes, Protocol protocol, int share) {
+  const auto expect = [&](int ranks, std::int64_t bytes, Engine engine, int share) {
     const DeviceChoice choice = chosen(Collective::kBroadcast, ranks, bytes, {}, facts);
-    EXPECT_EQ(choice.protocol, protocol) << bytes;
+    EXPECT_EQ(choice.engine, engine) << bytes;
     EXPECT_EQ(choice.host_share, share) << bytes;
   };
-  expect(2, kCopiedBroadcastsFromBytes, Protocol::kDirectGet, 8);
-  expect(2, kCopiedBroadcastsFromBytes - 16, Protocol::kDirectPut, 0);
-  EXPECT_NE(chosen(Collective::kBroadcast, 4, 1024 * kMega, {}, facts).protocol,
-            Protocol::kDirectGet);
+  expect(2, kCopiedBroadcastsFromBytes, Engine::kStream, 8);
+  expect(2, kCopiedBroadcastsFromBytes - 16, Engine::kSm, 0);
+  expect(4, 1024 * kMega, Engine::kSm, 0);
+}
+
+// Of all ranks together, where there are more than two.
+TEST(DeviceChoice, LeavesLargeCallsToCopyEnginesThatPut) {
+  const DeviceFacts facts{.copy_engines = true, .offers = true};
+  const auto expect = [&](Collective collective, std::int64_t from, bool whole) {
+    for (const int ranks : {3, 4, 8}) {
+      const std::int64_t bytes = whole ? from : (from + ranks - 1) / ranks;
+      const DeviceChoice choice = chosen(collective, ranks, bytes, {}, facts);
+      EXPECT_EQ(choice.engine, Engine::kStream) << name(collective) << " of " << ranks;
+      EXPECT_EQ(choice.protocol, Protocol::kDirectPut);
+      EXPECT_EQ(chosen(collective, ranks, bytes - 16, {}, facts).engine, Engine::kSm);
+      EXPECT_EQ(chosen(collective, ranks, bytes, {}, {.offers = true}).engine, Engine::kSm);
+    }
+    EXPECT_EQ(chosen(collective, 2, from, {}, facts).engine, Engine::kSm);
+  };
+  expect(Collective::kAllGather, kCopiesFromBytes, false);
+  expect(Collective::kAllToAll, kCopiesFromBytes, false);
+  expect(Collective::kAllReduce, kFoldsFromBytes, true);
+  expect(Collective::kReduceScatter, kFoldedBlocksFromBytes, false);
+}
+
+TEST(DeviceChoice, CopyEnginesRunWhatWishesForThem) {
+  for (const auto& [collective, protocol] :
+       {std::pair(Collective::kSendRecv, Protocol::kDirectGet),
+        std::pair(Collective::kAllGather, Protocol::kDirectPut),
+        std::pair(Collective::kBroadcast, Protocol::kDirectPut),
+        std::pair(Collective::kReduce, Protocol::kDirectPut)}) {
+    const DeviceChoice choice = chosen(collective, 2, 8, wishes("", "copy_engines"));
+    EXPECT_EQ(choice.engine, Engine::kStream);
+    EXPECT_EQ(choice.protocol, protocol);
+  }
+  const auto refusal = [](Collective collective, const char* protocol, const DeviceFacts& facts) {
+    return choose_for_devices(collective, {.ranks = 2}, 8, wishes("", protocol), facts)
+        .status()
+        .message();
+  };
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, "copy_engines", {}), "SENNIT_COPY_ENGINES"));
+  EXPECT_TRUE(
+      contains(refusal(Collective::kAllGather, "direct_get", kBothPaths), "wish for copy_engines"));
+  EXPECT_TRUE(contains(refusal(Collective::kBarrier, "copy_engines", kBothPaths), "barrier"));
 }
 
 TEST(DeviceChoice, TakesTheShareThatWasSet) {
@@ -288,7 +328,7 @@ TEST(DeviceChoice, KernelsTakeTheWayOfPacketsWhereTheCallLeavesItOpen) {
     EXPECT_EQ(choice.algorithm->name, way.algorithm) << bytes;
     EXPECT_EQ(choice.protocol, way.protocol) << bytes;
   };
-  for (const std::int64_t bytes : {kMega / 1024, kMega / 4, 16 * kMega, 256 * kMega}) {
+  for (const std::int64_t bytes : {kMega / 1024, kMega / 4, 16 * kMega, 64 * kMega}) {
     expect(Collective::kAllReduce, bytes, {});
     expect(Collective::kBroadcast, bytes, {});
     expect(Collective::kBroadcast, bytes, wishes("", "", "direct"));

@@ -47,6 +47,15 @@ Result<Strand> make_step_strand(const DeviceChoice& choice,
   return strand;
 }
 
+// Copy engines put what is reduced into slots of who reduces it.
+void stage_contributions(Strand& strand) {
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    if (!is_stored_whole(*strand.schedule, static_cast<int>(c))) {
+      strand.channels[c].protocol = Protocol::kSlots;
+    }
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
@@ -66,12 +75,14 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
     // Two generations of packets: a message may wait while its successor is written. Copy engines
     // have words for all parts of a message.
     constexpr int kSlots = 2;
-    plan->strands.push_back(
-        bind(std::make_shared<const Schedule>(std::move(made)),
-             facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
-             choice.protocol,
-             kSlots,
-             choice.protocol == Protocol::kDirectGet ? Engine::kStream : Engine::kSm));
+    plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
+                                 facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+                                 choice.protocol,
+                                 kSlots,
+                                 choice.engine));
+    if (choice.engine == Engine::kStream) {
+      stage_contributions(plan->strands.back());
+    }
   }
   if (choice.host_share > 0) {
     const Collective collective = choice.algorithm->collective;

@@ -40,9 +40,9 @@ std::string reason_for(const DeviceChoice& choice,
   const Collective collective = choice.algorithm->collective;
   const bool is_message = collective == Collective::kSendRecv;
   std::string why;
-  if (choice.protocol == Protocol::kDirectGet) {
-    why = fmt::format("copy engines fetch {} of {} and more",
-                      is_message ? "messages" : "calls",
+  if (choice.engine == Engine::kStream) {
+    why = fmt::format("copy engines {} of {} and more",
+                      is_message ? "fetch messages" : "run calls",
                       human(copied_from_bytes(collective, facts)));
   } else if (choice.protocol == Protocol::kDirectPut) {
     why = fmt::format("kernels store it in place from {} {} on",

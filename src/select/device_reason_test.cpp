@@ -27,8 +27,10 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
   EXPECT_EQ(reason(Collective::kSendRecv, 2, 256 * kMega),
             "GPU ranks take direct by direct_get: copy engines fetch messages of 128 MB and more");
   EXPECT_EQ(reason(Collective::kBroadcast, 2, 512 * kMega),
-            "GPU ranks take direct by direct_get, 8 % of it through host memory: copy engines "
-            "fetch calls of 256 MB and more");
+            "GPU ranks take direct by direct_put, 8 % of it through host memory: copy engines "
+            "run calls of 256 MB and more");
+  EXPECT_EQ(reason(Collective::kAllReduce, 4, 256 * kMega),
+            "GPU ranks take two_shot by direct_put: copy engines run calls of 128 MB and more");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST_F(DeviceCopyEngines, MoveEveryByteOfSmallCalls) {
                  .root = root,
                  .in_place = in_place,
                  .offset = 1,
-                 .protocol = "direct_get"});
+                 .protocol = "copy_engines"});
             ASSERT_FALSE(HasFailure());
           }
         }
@@ -34,7 +34,7 @@ TEST_F(DeviceCopyEngines, MoveEveryByteOfSmallCalls) {
 TEST_F(DeviceCopyEngines, MoveEveryByteOfLargeCalls) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
-    run({.collective = collective, .count = 17'000'001, .protocol = "direct_get"}, 3);
+    run({.collective = collective, .count = 17'000'001, .protocol = "copy_engines"}, 3);
     ASSERT_FALSE(HasFailure());
   }
 }
@@ -44,7 +44,7 @@ TEST_F(DeviceCopyEngines, RefuseToReduceForThreads) {
   const DeviceCase c{.collective = Collective::kAllReduce,
                      .count = 1000,
                      .algorithm = "two_shot",
-                     .protocol = "direct_get"};
+                     .protocol = "copy_engines"};
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks_->size(); ++rank) {
     (*ranks_)[rank].prepare(c, Bytes(4000));
@@ -72,14 +72,14 @@ TEST_F(DeviceCopyEngines, MoveAShareThroughTheHost) {
 TEST_F(DeviceCopyEngines, AndKernelsTakeTurns) {
   for (int i = 0; i < 5; ++i) {
     run({.collective = Collective::kAllReduce, .count = 50'000});
-    run({.collective = Collective::kBroadcast, .count = 5'000'001, .protocol = "direct_get"});
+    run({.collective = Collective::kBroadcast, .count = 5'000'001, .protocol = "copy_engines"});
     ASSERT_FALSE(HasFailure());
   }
 }
 
 TEST_F(DeviceCopyEngines, OfTwoCommunicatorsMayBeInAnyOrderInAGroup) {
   const DeviceCase c{
-      .collective = Collective::kAllGather, .count = 70'001, .protocol = "direct_get"};
+      .collective = Collective::kAllGather, .count = 70'001, .protocol = "copy_engines"};
   DeviceRanks more(ranks_->size());
   const std::vector<Bytes> inputs = prepare(*ranks_, c);
   const std::vector<Bytes> more_inputs = prepare(more, c);

@@ -216,7 +216,7 @@ TEST_F(WithoutPeers, CopyEnginesAndKernelsTakeTurns) {
 
 TEST_F(WithoutPeers, RefuseWhatNeedsPeers) {
   DeviceRanks ranks(2);
-  for (const char* protocol : {"ll128", "direct_get", "direct_put"}) {
+  for (const char* protocol : {"ll128", "direct_get", "direct_put", "copy_engines"}) {
     const DeviceCase c{.count = 100, .protocol = protocol};
     ranks[0].prepare(c, Bytes(400));
     EXPECT_EQ(ranks[0].call(c), SENNIT_UNSUPPORTED) << protocol;

@@ -190,7 +190,7 @@ TEST_F(DeviceMessages, AndCollectivesTakeTurns) {
     each([&](DeviceRank& r, int rank) {
       cross(r, rank, c.count);
       DeviceCase all = c;
-      all.protocol = "direct_get";
+      all.protocol = "copy_engines";
       EXPECT_EQ(r.call(all), SENNIT_OK) << sennit_last_error_message();
       cross(r, rank, c.count);
     });

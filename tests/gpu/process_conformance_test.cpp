@@ -128,12 +128,12 @@ void run_copy_engines(const GpuProcess& self, Member& member) {
       const std::int64_t count = count_of(collective, kLargeElements, self.ranks());
       member.run({.collective = collective,
                   .count = count,
-                  .protocol = path == std::string("nvlink") ? "direct_get" : nullptr,
+                  .protocol = path == std::string("nvlink") ? "copy_engines" : nullptr,
                   .path = path});
     }
   }
   // Copies that a kernel folds.
-  member.run({.count = kLargeElements, .algorithm = "two_shot", .protocol = "direct_get"});
+  member.run({.count = kLargeElements, .algorithm = "two_shot", .protocol = "copy_engines"});
 }
 
 // By packets, by stores into the receiver, and by copy engines, which take a message from the
@@ -153,7 +153,7 @@ void run_rings(Member& member) {
 void take_turns(const GpuProcess& self, Member& member) {
   const DeviceCase sum{.count = 50'000};
   const DeviceCase copies{
-      .collective = Collective::kAllGather, .count = 1'000'003, .protocol = "direct_get"};
+      .collective = Collective::kAllGather, .count = 1'000'003, .protocol = "copy_engines"};
   Member other(self, "turns");
   other.prepare(copies);
   member.prepare(sum);

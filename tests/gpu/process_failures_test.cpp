@@ -140,7 +140,7 @@ constexpr Work kWorks[] = {
     {"SmallCalls", [](Caller& c) { return c.all_reduce(100); }},
     {"LargeReductions", [](Caller& c) { return c.all_reduce(Caller::kMostElements); }},
     {"Stores", [](Caller& c) { return c.all_gather(std::size_t{8} << 20, "direct_put"); }},
-    {"CopyEngines", [](Caller& c) { return c.all_gather(std::size_t{8} << 20, "direct_get"); }},
+    {"CopyEngines", [](Caller& c) { return c.all_gather(std::size_t{8} << 20, "copy_engines"); }},
     {"ShortMessages", [](Caller& c) { return c.exchange(1000); }},
     {"StoredMessages", [](Caller& c) { return c.exchange(std::size_t{4} << 20); }},
     {"CopiedMessages", [](Caller& c) { return c.exchange(Caller::kMostElements); }},

@@ -68,7 +68,7 @@ TEST_F(PutsBesideCopies, AndPacketsTakeTurns) {
   for (int i = 0; i < 5; ++i) {
     run({.collective = Collective::kAllReduce, .count = 50'000});
     run({.collective = Collective::kAllGather, .count = 1'000'000, .protocol = "direct_put"});
-    run({.collective = Collective::kAllGather, .count = 1'000'000, .protocol = "direct_get"});
+    run({.collective = Collective::kAllGather, .count = 1'000'000, .protocol = "copy_engines"});
     ASSERT_FALSE(HasFailure());
   }
 }

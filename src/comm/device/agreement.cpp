@@ -9,8 +9,8 @@ namespace {
 
 template <typename Function>
 void for_each_offer(const AgreementLine& line, Function function) {
-  function(line.input);
   function(line.output);
+  function(line.staging);
 }
 
 }  // namespace
@@ -30,10 +30,9 @@ void Agreement::offer(const Request& request) {
                : buffers_.offer(buffer.pointer, buffer.bytes);
   };
   AgreementLine& mine = line(world_.rank());
-  mine.input = offer_of(request.input);
   mine.output = offer_of(request.output);
-  const bool is_slow = mine.input.is_slow_to_copy || mine.output.is_slow_to_copy;
-  mine.takes_part = request.takes_part && (request.takes_slow || !is_slow);
+  mine.staging = offer_of(request.staging);
+  mine.takes_part = request.takes_part && (request.takes_slow || !mine.output.is_slow_to_copy);
   mine.scalar = request.scalar;
   mine.retired = {};
   for_each_offer(mine, [&](const BufferOffer& offered) {
@@ -82,8 +81,8 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
                  : buffers_.locate(rank, offered);
     };
     stream::Buffers& found = buffers[static_cast<std::size_t>(rank)];
-    SENNIT_ASSIGN_OR_RETURN(found.input, address_of(theirs.input));
     SENNIT_ASSIGN_OR_RETURN(found.output, address_of(theirs.output));
+    SENNIT_ASSIGN_OR_RETURN(found.staging, address_of(theirs.staging));
     found.scalar = theirs.scalar;
   }
   return {};

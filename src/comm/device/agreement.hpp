@@ -1,5 +1,5 @@
-// Agreement: all ranks decide alike whether copy engines run a call, for which they reach into all
-// buffers, and learn where the others' buffers lie. That needs addresses when it is put into a
+// Agreement: all ranks decide alike whether copy engines run a call, for which they reach into each
+// other's memory, and learn where that lies. Copies need addresses when they are put into a
 // stream, and only a rank itself knows its buffers, so the ranks meet here on the host, in shared
 // memory, at each such call:
 //
@@ -9,7 +9,8 @@
 //      no rank does, this time.
 //
 // A call that finds its peers waiting takes a microsecond; nobody runs ahead of the others by more
-// than the call that is agreed about. docs/decisions/0016-copy-engines-pull.md says why.
+// than the call that is agreed about. docs/decisions/0016-copy-engines-pull.md and
+// 0037-copy-engines-put.md say why.
 #pragma once
 
 #include "comm/device/peer_buffers.hpp"
@@ -29,15 +30,15 @@ class Agreement {
   Agreement(World& world, PeerBuffers& buffers) : world_(world), buffers_(buffers) {}
 
   struct Buffer {
-    const void* pointer = nullptr;  // null: nobody else reads it or writes into it
+    const void* pointer = nullptr;  // null: nobody else writes into it
     std::int64_t bytes = 0;
   };
   struct Request {
-    Buffer input{};
     Buffer output{};
+    Buffer staging{};
     decltype(Scaling::scalar) scalar{};
     bool takes_part = true;
-    bool takes_slow = true;     // also buffers that are slow to copy
+    bool takes_slow = true;     // also an output that is slow to copy
     bool is_capturing = false;  // nothing may be mapped now
     // Asked while waiting: why it is in vain, or ok.
     std::function<Status()> trouble;

@@ -64,8 +64,10 @@ class CopyEngines {
   Status probe(stream::RankWords& mine);
   Status preload_folds();
   // As far as this rank knows.
-  bool can_run(const Call& call, bool is_capturing);
-  bool can_fold(bool is_capturing);
+  bool can_run(const Call& call, const stream::Extent& extent, bool is_capturing);
+  bool can_fold(const stream::StreamProgram& program,
+                const stream::Extent& extent,
+                bool is_capturing);
 
   CudaDriver& driver_;
   const DeviceMemory& memory_;

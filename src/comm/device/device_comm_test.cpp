@@ -39,7 +39,7 @@ TEST_F(FakeGpus, EveryRootBroadcasts) {
       }
       Operation op;
       op.collective = Collective::kBroadcast;
-      op.wishes.protocol = "direct_get";
+      op.wishes.protocol = "copy_engines";
       op.send = rank.recv;
       op.recv = rank.recv;
       op.count = kVector;
@@ -86,7 +86,7 @@ TEST_F(FakeGpus, AllTakeKernelsWhenTheMemoryOfOneCannotBeReached) {
   run([](Rank& rank) {
     fill(rank);
     if (rank.rank == 2) {
-      rank.send = static_cast<std::byte*>(take(rank.cuda->allocate_private(kPart)));
+      rank.recv = static_cast<std::byte*>(take(rank.cuda->allocate_private(kPart * kRanks)));
     }
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     EXPECT_EQ(rank.launches(), 1);
@@ -164,7 +164,7 @@ TEST_F(FakeGpus, NoRankUsesCopyEnginesWhenOneCannot) {
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     EXPECT_EQ(rank.launches(), 1);
     Operation wished = all_gather(rank);
-    wished.wishes.protocol = "direct_get";
+    wished.wishes.protocol = "copy_engines";
     EXPECT_EQ(rank.call(wished).code(), Code::kUnsupported);
   });
 }
@@ -173,7 +173,7 @@ TEST_F(FakeGpus, CopyEnginesCanBeWishedForOrLeft) {
   run([](Rank& rank) {
     fill(rank);
     Operation small = all_gather(rank, 100);
-    small.wishes.protocol = "direct_get";
+    small.wishes.protocol = "copy_engines";
     ASSERT_TRUE(rank.call(small).ok());
     rank.finish();
     EXPECT_EQ(rank.launches(), 0);

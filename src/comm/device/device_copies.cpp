@@ -93,7 +93,7 @@ std::function<Status()> DeviceComm::trouble_of(const Operation& operation) {
 }
 
 bool DeviceComm::is_for_streams(const DeviceChoice& choice) {
-  return choice.protocol == Protocol::kDirectGet || choice.host_share > 0;
+  return choice.engine == Engine::kStream || choice.host_share > 0;
 }
 
 Result<DeviceChoice> DeviceComm::choose_kernel(const Operation& operation) const {

@@ -61,7 +61,7 @@ class FoldingGpus : public FakeGpus {
   }
 
   static Operation wished(Operation operation) {
-    operation.wishes.protocol = "direct_get";
+    operation.wishes.protocol = "copy_engines";
     operation.wishes.algorithm =
         operation.collective == Collective::kAllReduce ? "two_shot" : "direct";
     return operation;
@@ -161,7 +161,7 @@ TEST_F(FoldingGpus, NothingIsStagedWhileAStreamCaptures) {
     // All have mapped the buffers, but nobody has reduced.
     Operation gather = all_gather(rank, 16);
     gather.recv = rank.allocate(16 * kRanks);
-    gather.wishes.protocol = "direct_get";
+    gather.wishes.protocol = "copy_engines";
     expect_ok(rank.call(gather));
     rank.finish();
     const Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));

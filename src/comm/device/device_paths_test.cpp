@@ -58,7 +58,7 @@ TEST_F(FakeGpusWithRings, ShareByTheSettingWhereTheCallSaysNothing) {
     fill(rank);
     const int before = rank.cuda->calls("map_host");
     Operation op = all_gather(rank);
-    op.wishes.protocol = "direct_get";
+    op.wishes.protocol = "copy_engines";
     ASSERT_TRUE(rank.call(op).ok());
     check_moved(rank);
     EXPECT_EQ(rank.cuda->calls("map_host"), before + kRanks);
@@ -73,7 +73,7 @@ TEST_F(FakeGpusWithRings, TakeNvlinkAloneWhenOneCannotPinItsRing) {
       rank.cuda->fail("map_host");
     }
     Operation op = all_gather(rank);
-    op.wishes.protocol = "direct_get";
+    op.wishes.protocol = "copy_engines";
     for (int i = 0; i < 2; ++i) {
       std::memset(rank.recv, 0, kPart * kRanks);
       ASSERT_TRUE(rank.call(op).ok());
@@ -94,7 +94,7 @@ TEST_F(FakeGpusWithRings, TryAgainToPinWhatCouldNotBePinned) {
     }
     const int before = rank.cuda->left_over();
     Operation op = all_gather(rank);
-    op.wishes.protocol = "direct_get";
+    op.wishes.protocol = "copy_engines";
     ASSERT_TRUE(rank.call(op).ok());
     rank.finish();
     EXPECT_TRUE(rank.rank != 2 || rank.cuda->left_over() == before + kRanks - 1)

@@ -116,12 +116,12 @@ TEST_F(VirtualMemory, TakesTheBlocksOfAnAllGather) {
   });
 }
 
-TEST_F(VirtualMemory, IsReadByCopyEngines) {
+TEST_F(VirtualMemory, IsWrittenByCopyEngines) {
   run([this](Rank& rank) {
     rank.send = outgoing_of(rank, kPart);
     rank.recv = allocate(rank, kPart * kRanks);
     Operation op = all_gather(rank);
-    op.wishes.protocol = "direct_get";
+    op.wishes.protocol = "copy_engines";
     for (int i = 0; i < 2; ++i) {
       std::memset(rank.recv, 0xa5, kPart * kRanks);
       ASSERT_TRUE(rank.call(op).ok());
@@ -264,7 +264,7 @@ TEST_F(VirtualMemory, ThatNobodyCanMapLeavesDescriptorsForOthers) {
   cuda_options_.hides_descriptors = true;
   prepare_ = nullptr;  // no kernels: only how they are launched is looked at
   run([this](Rank& rank) {
-    rank.recv = rank.allocate(kPart * kRanks);
+    rank.send = rank.allocate(kPart);
     const auto descriptors = [] {
       const std::filesystem::directory_iterator all("/proc/self/fd");
       return std::distance(begin(all), end(all));
@@ -272,7 +272,7 @@ TEST_F(VirtualMemory, ThatNobodyCanMapLeavesDescriptorsForOthers) {
     meet();
     const auto before = descriptors();
     for (int i = 0; i < 40; ++i) {
-      rank.send = allocate(rank, kPart);
+      rank.recv = allocate(rank, kPart * kRanks);
       ASSERT_TRUE(rank.call(all_gather(rank)).ok());
       EXPECT_EQ(rank.launches(), i + 1);
     }
@@ -281,7 +281,7 @@ TEST_F(VirtualMemory, ThatNobodyCanMapLeavesDescriptorsForOthers) {
     EXPECT_LE(descriptors() - before, kRanks * (40 + 16 + 1));
     meet();
     // Other memory is reached as ever.
-    rank.send = rank.allocate(kPart);
+    rank.recv = rank.allocate(kPart * kRanks);
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     EXPECT_EQ(rank.launches(), 40);
     rank.finish();

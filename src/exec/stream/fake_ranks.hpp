@@ -41,7 +41,7 @@ class FakeRanks {
   struct Options {
     int ranks = 4;
     bool one_queue = false;
-    std::int64_t piece_bytes = 4096;
+    std::int64_t staging_bytes = std::int64_t{1} << 20;
   };
 
   explicit FakeRanks(const Options& options) : words_(std::make_unique<RankWords[]>(kMaxRanks)) {
@@ -54,7 +54,7 @@ class FakeRanks {
       for (int peer = 0; peer < options.ranks; ++peer) {
         words.push_back(mapped + peer);
       }
-      r.engine = take(StreamEngine::create(r.cuda, words, options.piece_bytes));
+      r.engine = take(StreamEngine::create(r.cuda, words, options.staging_bytes));
       r.stream = take(r.cuda.create_stream());
     }
   }
@@ -80,8 +80,18 @@ class FakeRanks {
     for (auto& reader : ranks_) {
       reader->peers.clear();
       for (const auto& owner : ranks_) {
-        reader->peers.push_back(
-            {mapped(*reader, *owner, owner->input), mapped(*reader, *owner, owner->output)});
+        reader->peers.push_back({.output = mapped(*reader, *owner, owner->output)});
+      }
+    }
+  }
+
+  // Staging memory of so many bytes on each, mapped into all other ranks.
+  void prepare_staging(std::int64_t bytes) {
+    for (auto& owner : ranks_) {
+      EXPECT_TRUE(owner->engine->reserve_staging(bytes).ok());
+      for (auto& writer : ranks_) {
+        Buffers& peer = writer->peers[static_cast<std::size_t>(&owner - ranks_.data())];
+        peer.staging = mapped(*writer, *owner, owner->engine->staging().memory() + 1) - 1;
       }
     }
   }

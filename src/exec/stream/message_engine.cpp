@@ -34,7 +34,7 @@ const StrandProgram* direct_strand(const Message& message) {
 
 bool is_taken_directly(const Message& message) {
   const StrandProgram* const strand = direct_strand(message);
-  return strand != nullptr && !std::get<StreamProgram>(strand->program).pulls.empty();
+  return strand != nullptr && !std::get<StreamProgram>(strand->program).arrivals.empty();
 }
 
 // Rank 0 of a send_recv sends.
@@ -51,8 +51,8 @@ void for_each_departure(std::span<const Message> messages, Function function) {
     if (message.is_met && is_of_sender(message)) {
       function(message, kMeetingChannel);
     } else if (const StrandProgram* const strand = direct_strand(message)) {
-      for (const Offer& offer : std::get<StreamProgram>(strand->program).offers) {
-        function(message, offer.channel);
+      for (const Departure& departure : std::get<StreamProgram>(strand->program).departures) {
+        function(message, departure.channel);
       }
     }
   }
@@ -188,17 +188,18 @@ void MessageEngine::for_each_arrival(const Batch& batch, Function function) cons
       function(*message, kMeetingChannel);
     }
   }
-  for_each_pull(batch, [&](const Message& message, const StrandProgram&, const Pull& pull) {
-    function(message, pull.channel);
-  });
+  for_each_direct_arrival(
+      batch, [&](const Message& message, const StrandProgram&, const Arrival& arrival) {
+        function(message, arrival.channel);
+      });
 }
 
 template <typename Function>
-void MessageEngine::for_each_pull(const Batch& batch, Function function) const {
+void MessageEngine::for_each_direct_arrival(const Batch& batch, Function function) const {
   for (const Message* const message : batch) {
     if (const StrandProgram* const strand = direct_strand(*message)) {
-      for (const Pull& pull : std::get<StreamProgram>(strand->program).pulls) {
-        function(*message, *strand, pull);
+      for (const Arrival& arrival : std::get<StreamProgram>(strand->program).arrivals) {
+        function(*message, *strand, arrival);
       }
     }
   }
@@ -244,16 +245,17 @@ Status MessageEngine::end_watches(std::span<const Message> messages, void* strea
 
 Status MessageEngine::copy(const Batch& batch, void* stream) const {
   Status status;
-  for_each_pull(batch, [&](const Message& message, const StrandProgram& strand, const Pull& pull) {
-    const ByteRange from = message.range_of(strand, pull.from);
-    const ByteRange to = message.range_of(strand, pull.to);
-    if (status.ok() && to.length > 0) {
-      status = driver_.copy_async(message.output + to.begin,
-                                  message.input + from.begin,
-                                  static_cast<std::size_t>(to.length),
-                                  stream);
-    }
-  });
+  for_each_direct_arrival(
+      batch, [&](const Message& message, const StrandProgram& strand, const Arrival& arrival) {
+        const ByteRange from = message.range_of(strand, arrival.from);
+        const ByteRange to = message.range_of(strand, arrival.to);
+        if (status.ok() && to.length > 0) {
+          status = driver_.copy_async(message.output + to.begin,
+                                      message.input + from.begin,
+                                      static_cast<std::size_t>(to.length),
+                                      stream);
+        }
+      });
   return status;
 }
 

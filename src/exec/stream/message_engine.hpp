@@ -86,7 +86,7 @@ class MessageEngine {
   template <typename Function>
   void for_each_arrival(const Batch& batch, Function function) const;
   template <typename Function>
-  void for_each_pull(const Batch& batch, Function function) const;
+  void for_each_direct_arrival(const Batch& batch, Function function) const;
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;

@@ -6,10 +6,27 @@
 namespace sennit::stream {
 namespace {
 
-bool is_bound_to(const Strand& strand, Protocol protocol) {
-  return std::ranges::all_of(strand.channels, [&](const ChannelBinding& binding) {
-    return binding.protocol == protocol && binding.paths.size() == 1 &&
-           (protocol != Protocol::kSlots || binding.paths.front() == PathKind::kHost);
+bool is_direct(Protocol protocol) {
+  return protocol == Protocol::kDirectGet || protocol == Protocol::kDirectPut;
+}
+
+// From buffer to buffer, and what is reduced into slots of who reduces it.
+bool is_straight(const Strand& strand) {
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    const ChannelBinding& binding = strand.channels[c];
+    const bool is_staged = binding.protocol == Protocol::kSlots &&
+                           !is_stored_whole(*strand.schedule, static_cast<int>(c));
+    if (binding.paths != std::vector{PathKind::kNvlink} ||
+        (!is_direct(binding.protocol) && !is_staged)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_through_host(const Strand& strand) {
+  return std::ranges::all_of(strand.channels, [](const ChannelBinding& binding) {
+    return binding.paths == std::vector{PathKind::kHost} && binding.protocol == Protocol::kSlots;
   });
 }
 
@@ -21,32 +38,33 @@ bool is_for_kernels(const Strand& strand) {
 }
 
 Result<std::variant<StreamProgram, SlotProgram>> compile_strand(const Strand& strand, int rank) {
-  if (is_bound_to(strand, Protocol::kDirectGet)) {
+  if (is_straight(strand)) {
     SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
     return std::variant<StreamProgram, SlotProgram>(std::move(program));
   }
-  if (is_bound_to(strand, Protocol::kSlots)) {
+  if (is_through_host(strand)) {
     SENNIT_ASSIGN_OR_RETURN(SlotProgram program, compile_slots(*strand.schedule, rank));
     return std::variant<StreamProgram, SlotProgram>(std::move(program));
   }
-  return fail(Code::kUnsupported, "streams run channels of direct_get, and slots on path host");
+  return fail(Code::kUnsupported,
+              "streams run channels of direct_get and direct_put, and slots on path host");
 }
 
 }  // namespace
 
-bool PlanProgram::lends_input() const {
-  return std::ranges::any_of(strands, [](const StrandProgram& strand) {
-    const auto* const direct = std::get_if<StreamProgram>(&strand.program);
-    return direct != nullptr && !direct->offers.empty();
-  });
+const StreamProgram* PlanProgram::alone() const {
+  return strands.size() == 1 && !of_kernels ? std::get_if<StreamProgram>(&strands.front().program)
+                                            : nullptr;
 }
 
 bool PlanProgram::lends_output() const {
   return std::ranges::any_of(strands, [](const StrandProgram& strand) {
-    const auto* const direct = std::get_if<StreamProgram>(&strand.program);
-    return direct != nullptr && !direct->passed_on().empty();
+    const auto* const straight = std::get_if<StreamProgram>(&strand.program);
+    return straight != nullptr && !straight->arrivals.empty();
   });
 }
+
+bool PlanProgram::lends_staging() const { return alone() != nullptr && alone()->is_staged(); }
 
 bool PlanProgram::may_be_in_place() const {
   return std::ranges::all_of(strands, [](const StrandProgram& strand) {

@@ -12,7 +12,7 @@
 namespace sennit::stream {
 
 struct StrandProgram {
-  // Straight out of the memory of other ranks, or through slots in host memory.
+  // Straight from the memory of one rank into that of another, or through slots in host memory.
   std::variant<StreamProgram, SlotProgram> program;
   Portion portion;
 };
@@ -22,14 +22,17 @@ struct PlanProgram {
   std::vector<StrandProgram> strands;
   std::optional<Portion> of_kernels{};  // what SMs carry meanwhile
 
-  // What other ranks read of this rank's memory.
-  [[nodiscard]] bool lends_input() const;
+  // The only strand, if it goes straight; else null.
+  [[nodiscard]] const StreamProgram* alone() const;
+  // What other ranks write of this rank's memory.
   [[nodiscard]] bool lends_output() const;
+  [[nodiscard]] bool lends_staging() const;
   [[nodiscard]] bool may_be_in_place() const;
 };
 
-// Channels of direct_get make a StreamProgram, slots on path host a SlotProgram. One strand may be
-// that of SMs, which is left to them. kUnsupported for all others, and for claimed plans.
+// Channels of direct_get or direct_put make a StreamProgram, also where what is reduced comes in
+// slots: its staging memory. Slots on path host make a SlotProgram. One strand may be that of SMs,
+// which is left to them. kUnsupported for all others, and for claimed plans.
 Result<PlanProgram> compile_plan(const Plan& plan, int rank);
 
 }  // namespace sennit::stream

@@ -58,7 +58,7 @@ Strand strand_of(const Case& c, std::string_view algorithm, PathKind path, Proto
 
 Plan plan_of(const Case& c) {
   Plan plan;
-  plan.strands = {strand_of(c, c.direct, PathKind::kNvlink, Protocol::kDirectGet),
+  plan.strands = {strand_of(c, c.direct, PathKind::kNvlink, Protocol::kDirectPut),
                   strand_of(c, c.slots, PathKind::kHost, Protocol::kSlots)};
   plan.strands[0].share = 100 - c.share;
   plan.strands[1].share = c.share;
@@ -338,17 +338,18 @@ TEST(SlotRun, NeedsRings) {
             Code::kInternalError);
 }
 
-TEST(PlanProgram, KnowsWhatOthersReadOfARank) {
+TEST(PlanProgram, KnowsWhereOthersWriteOnARank) {
   const PlanProgram all = take(compile_plan(plan_of({.share = 100}), 0));
-  EXPECT_TRUE(all.lends_input()) << "strand 0 carries nothing, but its words are walked";
-  EXPECT_FALSE(all.lends_output());
+  EXPECT_TRUE(all.lends_output()) << "strand 0 carries nothing, but its words are walked";
+  EXPECT_FALSE(all.lends_staging());
+  EXPECT_EQ(all.alone(), nullptr);
   Plan alone = plan_of({.share = 100});
   alone.strands.erase(alone.strands.begin());
-  EXPECT_FALSE(take(compile_plan(alone, 0)).lends_input());
-  EXPECT_TRUE(
-      take(compile_plan(
-               plan_of({.collective = Collective::kBroadcast, .direct = "scatter_forward"}), 1))
-          .lends_output());
+  EXPECT_FALSE(take(compile_plan(alone, 0)).lends_output());
+  const Plan broadcast =
+      plan_of({.collective = Collective::kBroadcast, .direct = "scatter_forward"});
+  EXPECT_FALSE(take(compile_plan(broadcast, broadcast.problem().root)).lends_output());
+  EXPECT_TRUE(take(compile_plan(broadcast, broadcast.problem().root + 1)).lends_output());
   EXPECT_FALSE(
       take(compile_plan(plan_of({.collective = Collective::kAllToAll, .slots = "direct"}), 0))
           .may_be_in_place());

@@ -1,32 +1,28 @@
 #include "exec/stream/staging.hpp"
 
-#include <algorithm>
-
 namespace sennit::stream {
-namespace {
-
-constexpr std::int64_t kPage = 4096;
-
-}  // namespace
-
-Staging::Staging(CudaDriver& driver, int ranks, std::int64_t piece_bytes)
-    : driver_(driver),
-      operands_(std::max(1, ranks - 1)),
-      piece_bytes_(std::min(piece_bytes, kMostBytes / (kGenerations * operands_) / kPage * kPage)) {
-}
 
 Staging::~Staging() {
-  if (memory_ != nullptr) {
-    (void)driver_.release(memory_);
+  for (std::byte* const memory : allocations_) {
+    (void)driver_.release(memory);
   }
 }
 
-Status Staging::allocate() {
-  if (memory_ == nullptr) {
-    SENNIT_ASSIGN_OR_RETURN(void* const memory,
-                            driver_.allocate(static_cast<std::size_t>(bytes())));
-    memory_ = static_cast<std::byte*>(memory);
+Status Staging::reserve(std::int64_t bytes) {
+  if (bytes > most_bytes_) {
+    return fail(
+        Code::kInternalError, "{} bytes of staging memory of at most {}", bytes, most_bytes_);
   }
+  if (bytes <= bytes_) {
+    return {};
+  }
+  std::int64_t size = most_bytes_;
+  for (int step = 1; step < kSteps && size / kStep >= bytes; ++step) {
+    size /= kStep;
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const memory, driver_.allocate(static_cast<std::size_t>(size)));
+  allocations_.push_back(static_cast<std::byte*>(memory));
+  bytes_ = size;
   return {};
 }
 

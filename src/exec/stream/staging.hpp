@@ -1,42 +1,45 @@
-// Staging: device memory of a rank into which copy engines fetch what is to be folded. Pieces of
-// all operands lie side by side; a few generations of them, so that copies run ahead of the folds.
+// Staging: device memory of a rank into which others put what it is to fold. It grows with the
+// largest call, in a few steps. What a call has used stays: it may be captured in a graph.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace sennit::stream {
 
 class Staging {
  public:
-  static constexpr int kGenerations = 2;
-  // There are some 4 us between two copies of a stream: little beside the 170 us that one takes.
-  static constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
-  // Of all of it: 384 MiB for 4 ranks. Pieces of more than 5 ranks are shorter.
-  static constexpr std::int64_t kMostBytes = std::int64_t{512} << 20;
+  // Longer calls go in rounds. An all_reduce of 1 GB over 4 ranks needs all of it.
+  static constexpr std::int64_t kMostBytes = std::int64_t{768} << 20;
+  // 48, 192 or 768 MiB: whole pages, of 2 MiB.
+  static constexpr int kSteps = 3;
+  static constexpr std::int64_t kStep = 4;
 
-  // Allocates nothing yet. `piece_bytes`: at most, whole pages.
-  Staging(CudaDriver& driver, int ranks, std::int64_t piece_bytes = kPieceBytes);
+  // Allocates nothing yet.
+  explicit Staging(CudaDriver& driver, std::int64_t most_bytes = kMostBytes)
+      : driver_(driver), most_bytes_(most_bytes) {}
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // Once; not while a stream captures.
-  Status allocate();
-  [[nodiscard]] bool is_there() const { return memory_ != nullptr; }
-  [[nodiscard]] std::int64_t piece_bytes() const { return piece_bytes_; }
-  [[nodiscard]] std::int64_t bytes() const { return kGenerations * operands_ * piece_bytes_; }
-  [[nodiscard]] std::byte* piece(int generation, int operand) const {
-    return memory_ + (generation * operands_ + operand) * piece_bytes_;
+  // At least so many bytes, at most most_bytes(). Not while a stream captures, unless they are
+  // there.
+  Status reserve(std::int64_t bytes);
+  [[nodiscard]] std::int64_t most_bytes() const { return most_bytes_; }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  // Null before the first reserve().
+  [[nodiscard]] std::byte* memory() const {
+    return allocations_.empty() ? nullptr : allocations_.back();
   }
 
  private:
   CudaDriver& driver_;
-  std::int64_t operands_;  // those of other ranks
-  std::int64_t piece_bytes_;
-  std::byte* memory_ = nullptr;
+  std::int64_t most_bytes_;
+  std::int64_t bytes_ = 0;  // of the last allocation
+  std::vector<std::byte*> allocations_;
 };
 
 }  // namespace sennit::stream

@@ -13,25 +13,51 @@ namespace {
 constexpr std::int64_t kPartUnit = 4096;
 
 constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t whole_units(std::int64_t bytes) {
+  return ceiling(bytes, kPartUnit) * kPartUnit;
+}
 
-// How a call is cut, equal on all ranks.
+// Rounding may give more to a later block than to the first.
+std::int64_t longest_range(const Problem& problem, const Portion& portion, const Extent& extent) {
+  std::int64_t longest = 0;
+  for (int block = 0; block < (problem.blocks_differ() ? problem.cut : 1); ++block) {
+    longest = std::max(longest, range_of(problem, portion, extent, block).length);
+  }
+  return longest;
+}
+
+// How blocks that are passed on are cut, equal on all ranks.
 struct Cut {
   int parts = 1;
   std::int64_t part_bytes = 0;  // of every block
 };
 
-Cut cut_for(const StreamProgram& program, const Portion& portion, const StreamCall& call) {
-  // The first block is the longest.
-  const std::int64_t longest = range_of(program.problem, portion, call.extent(), 0).length;
-  // Copying a part before the next one is there pays only where somebody waits to pass it on. Of
-  // two parts, one is folded while the other one is on the wires.
-  const std::int64_t most = is_reduction(program.problem.collective) ? 2 : kMaxParts;
+Cut cut_for(const StreamProgram& program, std::int64_t longest, std::int64_t part_bytes) {
+  // Copying a part before the next one is there pays only where somebody waits to pass it on. Sums
+  // leave in pieces of their own.
+  const bool is_passed_on = program.hops > 1 && !is_reduction(program.problem.collective);
   const std::int64_t wanted =
-      program.hops > 1 ? std::clamp<std::int64_t>(longest / call.part_bytes, 1, most) : 1;
-  const std::int64_t part =
-      std::max(kPartUnit, ceiling(ceiling(longest, wanted), kPartUnit) * kPartUnit);
+      is_passed_on ? std::clamp<std::int64_t>(longest / part_bytes, 1, kMaxParts) : 1;
+  const std::int64_t part = std::max(kPartUnit, whole_units(ceiling(longest, wanted)));
   return {.parts = static_cast<int>(std::max<std::int64_t>(1, ceiling(longest, part))),
           .part_bytes = part};
+}
+
+// Of a block.
+struct Piece {
+  std::int64_t at = 0;
+  std::int64_t bytes = 0;
+};
+
+// What is folded at once, and how the last contribution comes: smaller and smaller pieces, so that
+// little is left to be folded after the last copy. Equal at both ends.
+std::vector<Piece> pieces_of(std::int64_t length, std::int64_t part_bytes) {
+  if (length < 2 * part_bytes) {
+    return {{0, length}};
+  }
+  const std::int64_t half = length / 2 / kPartUnit * kPartUnit;
+  const std::int64_t quarter = (length - half) / 2 / kPartUnit * kPartUnit;
+  return {{0, half}, {half, quarter}, {half + quarter, length - half - quarter}};
 }
 
 }  // namespace
@@ -47,33 +73,34 @@ class StreamEngine::Run {
         program_(program),
         portion_(portion),
         call_(call),
-        cut_(cut_for(program, portion, call)) {}
+        longest_(longest_range(program.problem, portion, call.extent())),
+        cut_(cut_for(program, longest_, call.part_bytes)) {}
 
-  // What the user's stream has to do before anything is moved.
-  void offer(std::vector<WordStep>& steps) const {
-    for (int part = 0; part < offered_parts(); ++part) {
-      for (const Offer& offer : program_.offers) {
-        steps.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
-      }
+  // What the user's stream has to do before anything is moved: from here on others may write into
+  // the output and the staging memory.
+  void admit(std::vector<WordStep>& steps) const {
+    for (const Arrival& arrival : program_.arrivals) {
+      steps.push_back(fill(room(arrival.sender, program_.rank, arrival.channel)));
     }
+    for_each_contribution([&](const Operand& operand) {
+      steps.push_back(fill(room(operand.sender, program_.rank, operand.channel)));
+    });
   }
 
   // Between fork and join of the streams.
-  // Whoever waits, waits for what its peers put in before anything that waits for it in turn: parts
-  // one after the other, smallest depth first. Sums are taken a part later than what they are made
-  // of, when they are likely to be there.
+  // Whoever waits, waits for what its peers put in before anything that waits for it in turn:
+  // contributions, then folds, then sums; or parts one after the other, smallest depth first.
   Status move() {
-    const int lag = program_.folds.empty() ? 0 : 1;
-    for (int part = 0; part < cut_.parts + lag; ++part) {
-      if (part < cut_.parts) {
-        for (const Fold& fold : program_.folds) {
-          SENNIT_RETURN_IF_ERROR(run_fold(fold, part));
-        }
-        SENNIT_RETURN_IF_ERROR(take(0, part));
-      }
-      for (int depth = 1; depth < kMaxDepth && part >= lag; ++depth) {
-        SENNIT_RETURN_IF_ERROR(take(depth, part - lag));
-      }
+    SENNIT_RETURN_IF_ERROR(await_room());
+    for (const Departure& departure : program_.departures) {
+      SENNIT_RETURN_IF_ERROR(departure.to ? Status() : contribute(departure));
+    }
+    for (const Fold& fold : program_.folds) {
+      SENNIT_RETURN_IF_ERROR(run_fold(fold));
+      SENNIT_RETURN_IF_ERROR(put_sums(fold));
+    }
+    for (int part = 0; part < cut_.parts; ++part) {
+      SENNIT_RETURN_IF_ERROR(put_part(part));
     }
     for (const OwnCopy& copy : program_.copies) {
       SENNIT_RETURN_IF_ERROR(copy_own(copy));
@@ -81,17 +108,11 @@ class StreamEngine::Run {
     return {};
   }
 
-  // What it has to do after all that was moved.
+  // What it has to do after all that was moved: wait for what nobody here has waited for.
   void settle(std::vector<WordStep>& steps) const {
-    const std::vector<Offer> passed_on = program_.passed_on();
-    for (int part = 0; part < offered_parts(); ++part) {
-      for (const Offer& offer : program_.offers) {
-        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
-      }
-    }
-    for (int part = 0; part < cut_.parts; ++part) {
-      for (const Offer& offer : passed_on) {
-        consume(steps, done(program_.rank, offer.reader, offer.channel, part));
+    for (const Arrival& arrival : program_.arrivals) {
+      for (int part = 0; part < cut_.parts && arrival.passes_on.empty(); ++part) {
+        consume(steps, there(program_.rank, arrival.sender, arrival.channel, part));
       }
     }
   }
@@ -100,151 +121,194 @@ class StreamEngine::Run {
   ByteRange range_of(const Block& block) const {
     return stream::range_of(program_.problem, portion_, call_.extent(), block.index);
   }
+  const Buffers& peer(int rank) const { return call_.peers[static_cast<std::size_t>(rank)]; }
 
   RankWords& words_of(int rank) const { return *engine_.words_[static_cast<std::size_t>(rank)]; }
-  // What `sender` fills for `reader`, and back.
-  std::uint64_t* ready(int reader, int sender, int channel, int part) const {
-    return word(words_of(reader).ready, sender, channel, part);
+  // `sender` may put what it has for `reader`; and has put it.
+  std::uint64_t* room(int sender, int reader, int channel) const {
+    return word(words_of(sender).done, reader, channel, 0);
   }
-  std::uint64_t* done(int sender, int reader, int channel, int part) const {
-    return word(words_of(sender).done, reader, channel, part);
+  std::uint64_t* there(int reader, int sender, int channel, int part) const {
+    return word(words_of(reader).ready, sender, channel, part);
   }
   static std::uint64_t* word(RankWords::Peers& words, int peer, int channel, int part) {
     return &words[static_cast<std::size_t>(peer)][static_cast<std::size_t>(channel)]
                  [static_cast<std::size_t>(part)];
   }
 
-  // Nobody waits for a part of the inputs of reductions, so they are offered whole.
-  int offered_parts() const { return is_reduction(program_.problem.collective) ? 1 : cut_.parts; }
-
-  // Copies of a fold and of what follows it are on one stream, so that none waits while another one
-  // could run.
-  Result<void*> use_copies(int depth) {
-    return engine_.sides_.use(program_.folds.empty() ? depth : 0);
+  // The rank whose contribution comes last, since the next one is served first.
+  bool is_last(int sender, int reader) const {
+    return (sender + program_.problem.ranks - reader) % program_.problem.ranks == 1;
   }
 
-  // All waits before the first copy and all stores after the last, the copies one after the other:
-  // on several streams, each behind its own wait, they took half as long again
-  // (docs/performance.md).
-  Status take(int depth, int part) {
-    const auto pulls = std::ranges::equal_range(program_.pulls, depth, {}, &Pull::depth);
-    if (pulls.empty()) {
-      return {};
-    }
-    std::vector<WordStep> before;
-    std::vector<WordStep> after;
-    for (const Pull& pull : pulls) {
-      consume(before, ready(program_.rank, pull.sender, pull.channel, part));
-      after.push_back(fill(done(pull.sender, program_.rank, pull.channel, part)));
-      for (const Offer& offer : pull.passes_on) {
-        after.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
+  template <typename Function>
+  void for_each_contribution(Function function) const {
+    for (const Fold& fold : program_.folds) {
+      for (const Operand& operand : fold.operands) {
+        if (operand.sender != program_.rank) {
+          function(operand);
+        }
       }
     }
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, use_copies(depth));
-    SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, before, stream));
-    for (const Pull& pull : pulls) {
-      SENNIT_RETURN_IF_ERROR(copy_part(pull, part, stream));
-    }
-    return walk(engine_.driver_, after, stream);
   }
 
-  Status copy_part(const Pull& pull, int part, void* stream) const {
-    const ByteRange from = range_of(pull.from);
-    const ByteRange to = range_of(pull.to);
+  // One stream for all that leaves at once, few and large copies in the order of a ring: so each
+  // rank is written by one other at a time. On several streams, or in more parts, the ranks fall
+  // out of step and two write to one while another has none (docs/performance.md).
+  Result<void*> departures() { return engine_.sides_.use(0); }
+  Result<void*> forwards() { return engine_.sides_.use(1); }
+
+  Status await_room() {
+    std::vector<WordStep> steps;
+    std::vector<WordStep> later;
+    const auto await = [&](std::vector<WordStep>& list, const std::vector<Departure>& all) {
+      for (const Departure& departure : all) {
+        consume(list, room(program_.rank, departure.reader, departure.channel));
+      }
+    };
+    await(steps, program_.departures);
+    for (const Fold& fold : program_.folds) {
+      await(steps, fold.passes_on);
+    }
+    for (const Arrival& arrival : program_.arrivals) {
+      await(later, arrival.passes_on);
+    }
+    if (!steps.empty()) {
+      SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, steps, stream));
+    }
+    if (!later.empty()) {
+      SENNIT_ASSIGN_OR_RETURN(void* const stream, forwards());
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, later, stream));
+    }
+    return {};
+  }
+
+  // Of a block of this rank, to where it belongs on `departure.reader`.
+  Status copy(const Departure& departure, const Piece& piece, void* stream) const {
+    const ByteRange from = range_of(departure.from);
+    const std::byte* const base =
+        departure.from.space == Space::kInput ? call_.input : call_.output;
+    std::byte* const to = departure.to
+                              ? peer(departure.reader).output + range_of(*departure.to).begin
+                              : staged(departure.reader, program_.rank);
+    return piece.bytes <= 0 ? Status()
+                            : engine_.driver_.copy_async(to + piece.at,
+                                                         base + from.begin + piece.at,
+                                                         static_cast<std::size_t>(piece.bytes),
+                                                         stream);
+  }
+
+  Status say(const Departure& departure, int part, void* stream) const {
+    return walk(engine_.driver_,
+                {fill(there(departure.reader, program_.rank, departure.channel, part))},
+                stream);
+  }
+
+  std::vector<Piece> pieces_of(std::int64_t length) const {
+    return stream::pieces_of(length, call_.part_bytes);
+  }
+
+  Status contribute(const Departure& departure) {
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
+    const std::int64_t length = range_of(departure.from).length;
+    const std::vector<Piece> pieces = is_last(program_.rank, departure.reader)
+                                          ? pieces_of(length)
+                                          : std::vector<Piece>{{0, length}};
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream));
+      SENNIT_RETURN_IF_ERROR(say(departure, static_cast<int>(i), stream));
+    }
+    return {};
+  }
+
+  Status put_part(int part) {
     const std::int64_t at = part * cut_.part_bytes;
-    const std::int64_t bytes = std::min(cut_.part_bytes, to.length - at);
-    if (bytes <= 0) {
-      return {};
-    }
-    const Buffers& peer = call_.peers[static_cast<std::size_t>(pull.sender)];
-    const std::byte* const base = pull.from.space == Space::kInput ? peer.input : peer.output;
-    return engine_.driver_.copy_async(call_.output + to.begin + at,
-                                      base + from.begin + at,
-                                      static_cast<std::size_t>(bytes),
-                                      stream);
-  }
-
-  // What is fetched and folded at once, in bytes of the block.
-  struct Piece {
-    std::int64_t at = 0;
-    std::int64_t bytes = 0;
-    int generation = 0;
-  };
-
-  // Large pieces, since copies have microseconds between them. Where the end of the fold is the end
-  // of the call, smaller and smaller ones, so that little is left to be folded after the last copy:
-  // the copies of a piece take longer than the fold of one twice as long.
-  std::int64_t piece_length(const Fold& fold, std::int64_t left) const {
-    const std::int64_t most = engine_.staging_.piece_bytes();
-    const std::int64_t wanted = fold.passes_on.empty() ? std::max(left / 2, most / 4) : left;
-    return std::min({ceiling(wanted, kPartUnit) * kPartUnit, most, left});
-  }
-
-  Status run_fold(const Fold& fold, int part) {
-    SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
-    SENNIT_ASSIGN_OR_RETURN(void* const folds, engine_.sides_.use(kOwnStream));
-    std::vector<WordStep> before;
-    std::vector<WordStep> after;
-    for (const Operand& operand : fold.operands) {
-      if (operand.sender != program_.rank) {
-        consume(before, ready(program_.rank, operand.sender, operand.channel, 0));
-        after.push_back(fill(done(operand.sender, program_.rank, operand.channel, 0)));
+    const auto put = [&](const Departure& departure, void* stream) -> Status {
+      const std::int64_t left = range_of(departure.from).length - at;
+      SENNIT_RETURN_IF_ERROR(copy(departure, {at, std::min(cut_.part_bytes, left)}, stream));
+      return say(departure, part, stream);
+    };
+    for (const Departure& departure : program_.departures) {
+      if (departure.to) {
+        SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
+        SENNIT_RETURN_IF_ERROR(put(departure, stream));
       }
     }
-    if (part == 0) {
-      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, before, copies));
+    for (const Arrival& arrival : program_.arrivals) {
+      if (!arrival.passes_on.empty()) {
+        SENNIT_ASSIGN_OR_RETURN(void* const stream, forwards());
+        std::vector<WordStep> steps;
+        consume(steps, there(program_.rank, arrival.sender, arrival.channel, part));
+        SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, steps, stream));
+        for (const Departure& departure : arrival.passes_on) {
+          SENNIT_RETURN_IF_ERROR(put(departure, stream));
+        }
+      }
     }
-    const std::int64_t begin = part * cut_.part_bytes;
-    const std::int64_t end = std::min(begin + cut_.part_bytes, range_of(fold.to).length);
-    for (std::int64_t at = begin; at < end;) {
-      const std::int64_t bytes = piece_length(fold, end - at);
-      SENNIT_RETURN_IF_ERROR(run_piece(
-          fold, {.at = at, .bytes = bytes, .generation = pieces_ % Staging::kGenerations}));
-      at += bytes;
-    }
-    if (part == cut_.parts - 1) {
-      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, after, copies));
-    }
-    std::vector<WordStep> folded;
-    for (const Offer& offer : fold.passes_on) {
-      folded.push_back(fill(ready(offer.reader, program_.rank, offer.channel, part)));
-    }
-    return walk(engine_.driver_, folded, folds);
+    return {};
   }
 
-  Status run_piece(const Fold& fold, const Piece& piece) {
-    SENNIT_ASSIGN_OR_RETURN(void* const copies, use_copies(0));
-    SENNIT_ASSIGN_OR_RETURN(void* const folds, engine_.sides_.use(kOwnStream));
-    void* const folded = engine_.folded_[static_cast<std::size_t>(piece.generation)];
-    if (pieces_++ >= Staging::kGenerations) {
-      SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(folded, copies));
+  // Where the contribution of `sender` lies in the staging memory of `reader`.
+  std::byte* staged(int reader, int sender) const {
+    std::byte* const base =
+        reader == program_.rank ? engine_.staging_.memory() : peer(reader).staging;
+    return base + (sender < reader ? sender : sender - 1) * whole_units(longest_);
+  }
+
+  Status run_fold(const Fold& fold) {
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, engine_.sides_.use(kOwnStream));
+    const std::vector<Piece> pieces = pieces_of(range_of(fold.to).length);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      std::vector<WordStep> steps;
+      for (const Operand& operand : fold.operands) {
+        const bool comes_in_pieces = is_last(operand.sender, program_.rank);
+        if (operand.sender != program_.rank && (i == 0 || comes_in_pieces)) {
+          const int part = comes_in_pieces ? static_cast<int>(i) : 0;
+          consume(steps, there(program_.rank, operand.sender, operand.channel, part));
+        }
+      }
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, steps, stream));
+      SENNIT_RETURN_IF_ERROR(launch(fold, pieces[i], stream));
+      SENNIT_RETURN_IF_ERROR(engine_.driver_.record(engine_.folded_[i], stream));
     }
-    const int ranks = program_.problem.ranks;
+    return {};
+  }
+
+  Status launch(const Fold& fold, const Piece& piece, void* stream) const {
     FoldCall call{.output = call_.output + range_of(fold.to).begin + piece.at,
                   .bytes = piece.bytes,
                   .operand_count = static_cast<std::int32_t>(fold.operands.size()),
-                  .ranks = ranks};
-    // The next rank first: no two ranks begin with the same sender.
-    for (int distance = 0; distance < ranks; ++distance) {
-      const int sender = (program_.rank + distance) % ranks;
-      const auto operand = std::ranges::find(fold.operands, sender, &Operand::sender);
-      const Buffers& owner = call_.peers[static_cast<std::size_t>(sender)];
-      const std::int64_t at = range_of(operand->from).begin + piece.at;
-      FoldCall::Operand& place =
-          call.operands[static_cast<std::size_t>(operand - fold.operands.begin())];
-      place = {.data = call_.input + at, .scalar = owner.scalar};
-      if (distance > 0) {
-        std::byte* const staged = engine_.staging_.piece(piece.generation, distance - 1);
-        place.data = staged;
-        SENNIT_RETURN_IF_ERROR(engine_.driver_.copy_async(
-            staged, owner.input + at, static_cast<std::size_t>(piece.bytes), copies));
-      }
+                  .ranks = program_.problem.ranks};
+    for (std::size_t i = 0; i < fold.operands.size(); ++i) {
+      const Operand& operand = fold.operands[i];
+      const std::byte* const data = operand.sender == program_.rank
+                                        ? call_.input + range_of(operand.from).begin
+                                        : staged(program_.rank, operand.sender);
+      call.operands[i] = {.data = data + piece.at, .scalar = peer(operand.sender).scalar};
     }
-    SENNIT_RETURN_IF_ERROR(engine_.driver_.record(engine_.fetched_, copies));
-    SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.fetched_, folds));
-    SENNIT_RETURN_IF_ERROR(engine_.driver_.launch(
-        call_.fold, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &call, folds));
-    return engine_.driver_.record(folded, folds);
+    return piece.bytes <= 0
+               ? Status()
+               : engine_.driver_.launch(
+                     call_.fold, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &call, stream);
+  }
+
+  // The first rank gets the first piece while the last one is folded.
+  Status put_sums(const Fold& fold) {
+    const std::vector<Piece> pieces = pieces_of(range_of(fold.to).length);
+    for (const Departure& departure : fold.passes_on) {
+      SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
+      const bool is_first = &departure == &fold.passes_on.front();
+      for (std::size_t i = 0; i < pieces.size() && is_first; ++i) {
+        SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.folded_[i], stream));
+        SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream));
+      }
+      if (!is_first) {
+        SENNIT_RETURN_IF_ERROR(copy(departure, {0, range_of(fold.to).length}, stream));
+      }
+      SENNIT_RETURN_IF_ERROR(say(departure, 0, stream));
+    }
+    return {};
   }
 
   Status copy_own(const OwnCopy& copy) {
@@ -263,30 +327,29 @@ class StreamEngine::Run {
   const StreamProgram& program_;
   Portion portion_;
   const StreamCall& call_;
+  std::int64_t longest_;  // of all blocks
   Cut cut_;
-  int pieces_ = 0;  // that were folded so far
 };
 
 StreamEngine::StreamEngine(CudaDriver& driver,
                            std::vector<RankWords*> words,
-                           std::int64_t piece_bytes)
+                           std::int64_t staging_bytes)
     : driver_(driver),
       words_(std::move(words)),
-      staging_(driver, static_cast<int>(words_.size()), piece_bytes),
+      staging_(driver, staging_bytes),
       sides_(driver),
       slot_sides_(driver) {}
 
 Result<std::unique_ptr<StreamEngine>> StreamEngine::create(CudaDriver& driver,
                                                            std::vector<RankWords*> words,
-                                                           std::int64_t piece_bytes) {
-  std::unique_ptr<StreamEngine> engine(new StreamEngine(driver, std::move(words), piece_bytes));
+                                                           std::int64_t staging_bytes) {
+  std::unique_ptr<StreamEngine> engine(new StreamEngine(driver, std::move(words), staging_bytes));
   SENNIT_RETURN_IF_ERROR(engine->open());
   return engine;
 }
 
 Status StreamEngine::open() {
   SENNIT_RETURN_IF_ERROR(sides_.open(kStreams));
-  SENNIT_ASSIGN_OR_RETURN(fetched_, driver_.create_event());
   for (void*& event : folded_) {
     SENNIT_ASSIGN_OR_RETURN(event, driver_.create_event());
   }
@@ -295,7 +358,7 @@ Status StreamEngine::open() {
 
 StreamEngine::~StreamEngine() {
   sides_.close();  // they may still wait for the events
-  for (void* const event : {fetched_, folded_[0], folded_[1]}) {
+  for (void* const event : folded_) {
     if (event != nullptr) {
       (void)driver_.destroy_event(event);
     }
@@ -309,11 +372,14 @@ Status StreamEngine::use_rings(host::Rings rings) {
 }
 
 Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, void* stream) {
+  if (const StreamProgram* const alone = program.alone()) {
+    return run(*alone, call, stream);
+  }
   std::vector<Run> direct;
   std::vector<SlotRun> slots;
   for (const StrandProgram& strand : program.strands) {
-    if (const auto* const pulls = std::get_if<StreamProgram>(&strand.program)) {
-      direct.emplace_back(*this, *pulls, strand.portion, call);
+    if (const auto* const straight = std::get_if<StreamProgram>(&strand.program)) {
+      direct.emplace_back(*this, *straight, strand.portion, call);
       continue;
     }
     if (rings_.shape.slots == 0) {
@@ -328,14 +394,43 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
 }
 
 Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
-  Run run(*this, program, Portion{}, call);
-  return run_all(program.rank, {&run, 1}, {}, stream);
+  const std::int64_t rounds = rounds_of(program, call.extent());
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    Run run(*this, program, {.before = round, .share = 1, .total = rounds}, call);
+    SENNIT_RETURN_IF_ERROR(run_all(program.rank, {&run, 1}, {}, stream));
+  }
+  return {};
+}
+
+// Equal on all ranks, whoever folds.
+std::int64_t StreamEngine::rounds_of(const StreamProgram& program, const Extent& extent) const {
+  const std::int64_t others = program.problem.ranks - 1;
+  if (!is_reduction(program.problem.collective) || others == 0) {
+    return 1;
+  }
+  // A round's blocks may be somewhat longer than their share, and lie apart.
+  const std::int64_t room = staging_.most_bytes() / others - 2 * kPartUnit;
+  return std::max<std::int64_t>(1,
+                                ceiling(longest_range(program.problem, Portion{}, extent), room));
+}
+
+std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Extent& extent) const {
+  if (!program.is_staged()) {
+    return 0;
+  }
+  std::int64_t longest = 0;
+  const std::int64_t rounds = rounds_of(program, extent);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const Portion portion{.before = round, .share = 1, .total = rounds};
+    longest = std::max(longest, longest_range(program.problem, portion, extent));
+  }
+  return (program.problem.ranks - 1) * whole_units(longest);
 }
 
 // Strands through slots go first: they take longest to begin. So where a device has one queue for
 // all streams, their waits are for such strands of peers alone (in an order of their own, see
 // slot_run.hpp), and behind them the waits of direct strands are for what peers put in at the
-// beginning of the call, or for pulls of smaller part or depth.
+// beginning of the call, or for copies that come earlier in the order of move().
 Status StreamEngine::run_all(int rank,
                              std::span<Run> direct,
                              std::span<SlotRun> slots,
@@ -345,7 +440,7 @@ Status StreamEngine::run_all(int rank,
   std::vector<WordStep> steps;
   steps.push_back({WordStep::Kind::kStore, &mine.running, kRunning});
   for (const Run& run : direct) {
-    run.offer(steps);
+    run.admit(steps);
   }
   SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
   SENNIT_RETURN_IF_ERROR(sides_.fork(stream));

@@ -1,10 +1,11 @@
-// StreamEngine: runs calls with copy engines. Streams of its own take the blocks of the other ranks
-// out of their memory; waiting is done by the streams, in words (exec/stream/words.hpp), and no SM
-// is busy meanwhile. What is to be reduced is fetched piece by piece into staging memory, and
-// folded by kernels that wait for nobody.
+// StreamEngine: runs calls with copy engines. Streams of its own put the blocks of this rank into
+// the memory of the others; waiting is done by the streams, in words (exec/stream/words.hpp), and
+// no SM is busy meanwhile. What is to be reduced goes into staging memory of the rank that folds
+// it, by a kernel that waits for nobody. docs/decisions/0037-copy-engines-put.md says why.
 //
 //   SENNIT_ASSIGN_OR_RETURN(auto engine, StreamEngine::create(driver, words));
 //   SENNIT_RETURN_IF_ERROR(engine->use_rings(rings));   // for strands through host memory
+//   SENNIT_RETURN_IF_ERROR(engine->reserve_staging(engine->staging_needs(program, extent)));
 //   SENNIT_RETURN_IF_ERROR(engine->run(program, call, stream));
 //
 // The strands of a plan run side by side. Every rank runs the same call; calls of a rank come one
@@ -32,10 +33,10 @@ namespace sennit::stream {
 
 class SlotRun;
 
-// The buffers of a rank as this device sees them; what nobody takes from it may be null.
+// The memory of a rank as this device sees it; where nobody puts anything, it may be null.
 struct Buffers {
-  const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  std::byte* staging = nullptr;
   decltype(FoldCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
 };
 
@@ -47,7 +48,7 @@ struct StreamCall {
   std::int64_t element_bytes = 1;
   // Blocks that are passed on are cut into parts of about this length, the same on all ranks: so
   // short that others can begin soon, so long that copying one takes much longer than saying so,
-  // which takes microseconds. Those that are folded, into two parts at most.
+  // which takes microseconds. Those that are folded, into three pieces from twice this on.
   std::int64_t part_bytes = std::int64_t{64} << 20;
   const void* fold = nullptr;  // for programs with folds: the kernel (exec/stream/fold.hpp)
 
@@ -60,31 +61,37 @@ class StreamEngine {
   static Result<std::unique_ptr<StreamEngine>> create(
       CudaDriver& driver,
       std::vector<RankWords*> words,
-      std::int64_t piece_bytes = Staging::kPieceBytes);
+      std::int64_t staging_bytes = Staging::kMostBytes);
   ~StreamEngine();
   StreamEngine(const StreamEngine&) = delete;
   StreamEngine& operator=(const StreamEngine&) = delete;
 
-  // To be allocated before a program with folds runs.
-  [[nodiscard]] Staging& staging() { return staging_; }
+  // Bytes of staging memory that such a call takes on this rank.
+  [[nodiscard]] std::int64_t staging_needs(const StreamProgram& program,
+                                           const Extent& extent) const;
+  // Before a call that needs more; not while a stream captures.
+  Status reserve_staging(std::int64_t bytes) { return staging_.reserve(bytes); }
+  [[nodiscard]] const Staging& staging() const { return staging_; }
 
   // Strands through slots in host memory may be run from now on. The rings outlive the engine;
   // called once.
   Status use_rings(host::Rings rings);
 
   Status run(const PlanProgram& program, const StreamCall& call, void* stream);
-  // A plan of one strand that needs no rings.
+  // A plan of one strand that needs no rings. What is longer than the staging memory goes in
+  // rounds.
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
  private:
-  // A stream for the copies of each depth, and one for what stays on this rank.
+  // A stream for what leaves, one for what is passed on, and one for what stays on this rank.
   static constexpr int kOwnStream = kMaxDepth;
   static constexpr int kStreams = kOwnStream + 1;
 
   class Run;
 
-  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t piece_bytes);
+  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t staging_bytes);
   Status open();
+  [[nodiscard]] std::int64_t rounds_of(const StreamProgram& program, const Extent& extent) const;
   Status run_all(int rank, std::span<Run> direct, std::span<SlotRun> slots, void* stream);
 
   CudaDriver& driver_;
@@ -93,9 +100,8 @@ class StreamEngine {
   SideStreams sides_;
   SideStreams slot_sides_;
   host::Rings rings_;
-  // Events.
-  void* fetched_ = nullptr;                            // what the next fold needs
-  std::array<void*, Staging::kGenerations> folded_{};  // the generation is free again
+  static constexpr int kMaxPieces = 3;
+  std::array<void*, kMaxPieces> folded_{};  // events
 };
 
 }  // namespace sennit::stream

@@ -15,7 +15,7 @@ struct Source {
   int depth = 0;
 };
 
-// A block of the input, and the channel by which another rank takes it.
+// A block of the input, and the channel by which another rank gets it.
 struct Lent {
   Block block;
   int channel = 0;
@@ -26,7 +26,7 @@ struct Write {
   Block to;
   std::optional<Block> own_source{};  // what of this rank is read for it
   bool is_copy = false;
-  // Messages of this rank that the sender has taken before it offers what is written.
+  // Messages of this rank that the sender has before it sends what is written.
   std::vector<int> follows{};
 };
 
@@ -47,7 +47,8 @@ class Compiler {
     for (const auto& [block, channel] : forwards_) {
       SENNIT_RETURN_IF_ERROR(pass_on(block, channel));
     }
-    std::ranges::stable_sort(program_.pulls, {}, &Pull::depth);
+    std::ranges::stable_sort(program_.arrivals, {}, &Arrival::depth);
+    put_in_ring_order();
     if (!is_read_first(false)) {
       return refuse("a block that others read is written again");
     }
@@ -112,16 +113,17 @@ class Compiler {
     switch (step.kind) {
       case StepKind::kSend:
         for (const int channel : step.out) {
-          if (step.from.front().space == Space::kInput) {
-            program_.offers.push_back({reader(channel), ordinal(channel), step.from.front()});
-            lent_.push_back({step.from.front(), channel});
-          } else {
+          if (step.from.front().space != Space::kInput) {
             forwards_.emplace_back(step.from.front(), channel);
+            continue;
           }
+          SENNIT_ASSIGN_OR_RETURN(Departure departure, departure_of(step.from.front(), channel));
+          program_.departures.push_back(departure);
+          lent_.push_back({step.from.front(), channel});
         }
         return {};
       case StepKind::kRecv:
-        return pull(step);
+        return arrive(step);
       case StepKind::kCopy:
         return copy(step);
       case StepKind::kRecvReduce:
@@ -134,17 +136,41 @@ class Compiler {
     return {};
   }
 
-  Status pull(const Step& step) {
+  // Where the reader of `channel` has what leaves by it.
+  Result<Departure> departure_of(const Block& block, int channel) const {
+    Departure result{.reader = reader(channel), .channel = ordinal(channel), .from = block};
+    for (const Lane& lane : lanes_of(result.reader)) {
+      for (const Step& step : lane.steps) {
+        if (std::ranges::find(step.in, channel) == step.in.end()) {
+          continue;
+        }
+        if (step.kind == StepKind::kRecvReduce) {
+          return result;
+        }
+        if (step.kind == StepKind::kRecv && step.to.size() == 1) {
+          result.to = step.to.front();
+          return result;
+        }
+      }
+    }
+    return refuse_way();
+  }
+
+  Status refuse_way() const {
+    return refuse("a message of it does not go from block to block in few hops");
+  }
+
+  Status arrive(const Step& step) {
     const int channel = step.in.front();
     const std::optional<Source> source = source_of(channel);
     if (step.to.empty() || !source || source->depth >= kMaxDepth) {
-      return refuse("a message of it does not go from block to block in few hops");
+      return refuse_way();
     }
-    program_.pulls.push_back({.sender = writer(channel),
-                              .channel = ordinal(channel),
-                              .from = source->block,
-                              .to = step.to.front(),
-                              .depth = source->depth});
+    program_.arrivals.push_back({.sender = writer(channel),
+                                 .channel = ordinal(channel),
+                                 .from = source->block,
+                                 .to = step.to.front(),
+                                 .depth = source->depth});
     const Step* const made = maker(writer(channel), source->block);
     writes_.push_back(
         {.to = step.to.front(), .follows = made == nullptr ? std::vector<int>() : made->in});
@@ -188,6 +214,9 @@ class Compiler {
     });
     if (step.from.empty() || step.to.empty() || !has_all_ranks(ordered)) {
       return refuse("a reduction of it is not of the inputs of all ranks");
+    }
+    if (program_.is_staged()) {
+      return refuse("a rank of it reduces several blocks");
     }
     writes_.push_back({.to = step.to.front(), .own_source = step.from.front()});
     program_.folds.push_back({std::move(ordered), step.to.front()});
@@ -258,18 +287,34 @@ class Compiler {
   }
 
   Status pass_on(const Block& block, int channel) {
-    const Offer offer{reader(channel), ordinal(channel), block};
-    if (const auto pull = std::ranges::find(program_.pulls, block, &Pull::to);
-        pull != program_.pulls.end()) {
-      pull->passes_on.push_back(offer);
+    SENNIT_ASSIGN_OR_RETURN(const Departure departure, departure_of(block, channel));
+    if (const auto arrival = std::ranges::find(program_.arrivals, block, &Arrival::to);
+        arrival != program_.arrivals.end()) {
+      arrival->passes_on.push_back(departure);
       return {};
     }
     if (const auto fold = std::ranges::find(program_.folds, block, &Fold::to);
         fold != program_.folds.end()) {
-      fold->passes_on.push_back(offer);
+      fold->passes_on.push_back(departure);
       return {};
     }
     return refuse("it passes on what did not arrive");
+  }
+
+  void put_in_ring_order() {
+    const int ranks = program_.problem.ranks;
+    const auto put = [&](std::vector<Departure>& departures) {
+      std::ranges::stable_sort(departures, {}, [&](const Departure& departure) {
+        return (departure.reader - program_.rank + ranks) % ranks;
+      });
+    };
+    put(program_.departures);
+    for (Arrival& arrival : program_.arrivals) {
+      put(arrival.passes_on);
+    }
+    for (Fold& fold : program_.folds) {
+      put(fold.passes_on);
+    }
   }
 
   // Blocks of output and input that are one memory in place are one block then.
@@ -297,9 +342,9 @@ class Compiler {
     return cells;
   }
 
-  // Nothing is written twice, and what is read is read before it is written: by this rank, because
-  // no step reads what another one writes, and by others, because what is written follows their
-  // having taken it.
+  // Nothing is written twice, and what is read is read before it is written: for this rank, because
+  // no step reads what another one writes, and for others, because what is written follows their
+  // having it.
   bool is_read_first(bool in_place) const {
     const std::vector<Write> all = writes(in_place);
     return std::ranges::all_of(all, [&](const Write& write) {
@@ -322,15 +367,8 @@ class Compiler {
 
 }  // namespace
 
-std::vector<Offer> StreamProgram::passed_on() const {
-  std::vector<Offer> all;
-  for (const Fold& fold : folds) {
-    all.insert(all.end(), fold.passes_on.begin(), fold.passes_on.end());
-  }
-  for (const Pull& pull : pulls) {
-    all.insert(all.end(), pull.passes_on.begin(), pull.passes_on.end());
-  }
-  return all;
+bool StreamProgram::is_staged() const {
+  return std::ranges::any_of(folds, [](const Fold& fold) { return fold.operands.size() > 1; });
 }
 
 Result<StreamProgram> compile_stream(const Schedule& schedule, int rank) {

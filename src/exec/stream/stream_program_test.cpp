@@ -26,17 +26,23 @@ std::string refusal(Collective collective, std::string_view algorithm, int ranks
   return compile_stream(made(collective, algorithm, {.ranks = ranks}), 0).status().message();
 }
 
-TEST(StreamProgram, OfAnAllGatherOffersTheInputAndTakesThatOfTheOthersNearestFirst) {
+TEST(StreamProgram, OfAnAllGatherPutsTheInputIntoAllOutputsTheNextRankFirst) {
   const auto program = compile_stream(made(Collective::kAllGather, "direct", {.ranks = 4}), 1);
   ASSERT_TRUE(program.ok()) << program.status().message();
-  ASSERT_EQ(program->offers.size(), 3U);
-  EXPECT_EQ(program->offers[0].reader, 2);
-  ASSERT_EQ(program->pulls.size(), 3U);
-  EXPECT_EQ(program->pulls[0].sender, 0);
-  EXPECT_EQ(program->pulls[0].from, input_block(0));
-  EXPECT_EQ(program->pulls[0].to, output_block(0));
+  ASSERT_EQ(program->departures.size(), 3U);
+  for (int distance = 1; distance < 4; ++distance) {
+    const Departure& departure = program->departures[static_cast<std::size_t>(distance - 1)];
+    EXPECT_EQ(departure.reader, (1 + distance) % 4);
+    EXPECT_EQ(departure.from, input_block(0));
+    EXPECT_EQ(departure.to, output_block(1));
+  }
+  ASSERT_EQ(program->arrivals.size(), 3U);
+  EXPECT_EQ(program->arrivals[0].sender, 0);
+  EXPECT_EQ(program->arrivals[0].from, input_block(0));
+  EXPECT_EQ(program->arrivals[0].to, output_block(0));
+  EXPECT_TRUE(program->arrivals[0].passes_on.empty());
   ASSERT_EQ(program->copies.size(), 1U);
-  EXPECT_TRUE(program->passed_on().empty());
+  EXPECT_FALSE(program->is_staged());
   EXPECT_TRUE(program->may_be_in_place);
 }
 
@@ -44,17 +50,20 @@ TEST(StreamProgram, OfABroadcastInTwoHopsPassesItsSliceOn) {
   const Schedule schedule = made(Collective::kBroadcast, "scatter_forward", {.ranks = 4});
   const auto root = compile_stream(schedule, 0);
   ASSERT_TRUE(root.ok()) << root.status().message();
-  EXPECT_EQ(root->offers.size(), 3U);
-  EXPECT_TRUE(root->pulls.empty());
+  EXPECT_EQ(root->departures.size(), 3U);
+  EXPECT_TRUE(root->arrivals.empty());
   const auto receiver = compile_stream(schedule, 2);
   ASSERT_TRUE(receiver.ok()) << receiver.status().message();
-  ASSERT_EQ(receiver->pulls.size(), 3U);
-  EXPECT_EQ(receiver->pulls[0].sender, 0);
-  EXPECT_EQ(receiver->pulls[0].depth, 0);
-  EXPECT_EQ(receiver->pulls[0].passes_on.size(), 2U);
-  EXPECT_EQ(receiver->pulls[2].depth, 1);
-  EXPECT_EQ(receiver->pulls[2].from.space, Space::kOutput);
-  EXPECT_EQ(receiver->passed_on().size(), 2U);
+  ASSERT_EQ(receiver->arrivals.size(), 3U);
+  const Arrival& slice = receiver->arrivals[0];
+  EXPECT_EQ(slice.sender, 0);
+  EXPECT_EQ(slice.depth, 0);
+  ASSERT_EQ(slice.passes_on.size(), 2U);
+  EXPECT_EQ(slice.passes_on[0].reader, 3);
+  EXPECT_EQ(slice.passes_on[0].from, slice.to);
+  EXPECT_EQ(slice.passes_on[0].to, slice.to);
+  EXPECT_EQ(receiver->arrivals[2].depth, 1);
+  EXPECT_EQ(receiver->arrivals[2].from.space, Space::kOutput);
 }
 
 TEST(StreamProgram, OfAnAllToAllIsNotForCallsInPlace) {
@@ -66,7 +75,11 @@ TEST(StreamProgram, OfAnAllToAllIsNotForCallsInPlace) {
 TEST(StreamProgram, OfATwoShotAllReduceFoldsItsSliceInTheOrderOfRanksAndPassesItOn) {
   const auto program = compile_stream(made(Collective::kAllReduce, "two_shot", {.ranks = 4}), 2);
   ASSERT_TRUE(program.ok()) << program.status().message();
-  EXPECT_EQ(program->offers.size(), 3U);
+  EXPECT_TRUE(program->is_staged());
+  ASSERT_EQ(program->departures.size(), 3U);
+  EXPECT_EQ(program->departures[0].reader, 3);
+  EXPECT_EQ(program->departures[0].from, input_block(3));
+  EXPECT_FALSE(program->departures[0].to.has_value());
   ASSERT_EQ(program->folds.size(), 1U);
   const Fold& fold = program->folds.front();
   EXPECT_EQ(fold.to, output_block(2));
@@ -75,13 +88,15 @@ TEST(StreamProgram, OfATwoShotAllReduceFoldsItsSliceInTheOrderOfRanksAndPassesIt
     EXPECT_EQ(fold.operands[static_cast<std::size_t>(rank)].sender, rank);
     EXPECT_EQ(fold.operands[static_cast<std::size_t>(rank)].from, input_block(2));
   }
-  EXPECT_EQ(fold.passes_on.size(), 3U);
-  ASSERT_EQ(program->pulls.size(), 3U);
-  EXPECT_EQ(program->pulls[0].depth, 1);
-  EXPECT_EQ(program->pulls[0].from.space, Space::kOutput);
+  ASSERT_EQ(fold.passes_on.size(), 3U);
+  EXPECT_EQ(fold.passes_on[0].reader, 3);
+  EXPECT_EQ(fold.passes_on[0].to, output_block(2));
+  ASSERT_EQ(program->arrivals.size(), 3U);
+  EXPECT_EQ(program->arrivals[0].depth, 1);
+  EXPECT_EQ(program->arrivals[0].from.space, Space::kOutput);
 }
 
-// A rank's input is overwritten by sums of those who have taken it before.
+// A rank's input is overwritten by sums of those who have had it before.
 TEST(StreamProgram, OfATwoShotAllReduceMayBeInPlace) {
   for (const int ranks : {1, 2, 3, 8}) {
     const auto program =
@@ -124,9 +139,14 @@ TEST(StreamProgram, MayBeInPlaceWhereTheProofSaysSo) {
     Plan plan;
     plan.strands.push_back(bind(std::make_shared<const Schedule>(schedule),
                                 PathKind::kNvlink,
-                                Protocol::kDirectGet,
-                                1,
+                                Protocol::kDirectPut,
+                                2,
                                 Engine::kStream));
+    for (std::size_t c = 0; c < schedule.channels.size(); ++c) {
+      if (!is_stored_whole(schedule, static_cast<int>(c))) {
+        plan.strands[0].channels[c].protocol = Protocol::kSlots;  // its staging memory
+      }
+    }
     const auto proof = verify(plan);
     ASSERT_TRUE(proof.ok()) << algorithm << ": " << proof.status().message();
     bool all = true;

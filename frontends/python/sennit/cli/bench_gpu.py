@@ -31,7 +31,7 @@ _COLLECTIVES = (
     *("all_reduce", "all_gather", "reduce_scatter"),
     *("all_to_all", "broadcast", "send_recv"),
 )
-_PROTOCOLS = ("ll", "ll128", "slots", "direct_put", "direct_get")
+_PROTOCOLS = ("ll", "ll128", "slots", "direct_put", "direct_get", "copy_engines")
 _OTHER_WAYS = ("shares", "engines")  # of Sennit, which --against names beside nccl
 _MODES = ("graph", "stream")
 _PATHS = ("nvlink", "host", "nvlink,host")
