@@ -32,7 +32,8 @@ constexpr const char* kHelp =
                          both
   --algorithm NAME       of Sennit's own calls, as are
   --path NAME            nvlink, host, nvlink+host or nvlink+host:8 (percent through the host), and
-  --protocol NAME        ll, ll128, slots, direct_put, direct_get or copy_engines; default: its choice
+  --protocol NAME        ll, ll128, slots, direct_put, direct_get or copy_engines; default: its
+                         choice
   --against NAME         further ways of Sennit: engines or shares
   --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
   --share N,N...         the shares, in percent through host memory; also the word dynamic, for

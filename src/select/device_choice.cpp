@@ -20,7 +20,9 @@ bool suits_copy_engines(Collective collective,
                         std::int64_t bytes,
                         const DeviceFacts& facts) {
   const bool is_message = collective == Collective::kSendRecv;
-  const bool can = is_message || (collective == Collective::kBroadcast ? ranks == 2 : ranks > 2);
+  const bool can = is_message || (collective == Collective::kBroadcast       ? ranks == 2
+                                  : collective == Collective::kReduceScatter ? ranks > 2
+                                                                             : ranks > 1);
   return can && (is_message ? bytes : total_bytes(collective, ranks, bytes)) >=
                     copied_from_bytes(collective, facts);
 }

@@ -41,14 +41,15 @@ struct DeviceChoice {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// Between more than two ranks copy engines that put are ahead of SMs from these sizes on, of all
-// ranks together (`h200x4-copies-that-put`, us for 64 MB, 256 MB and 1 GB, by SMs in brackets):
-// all_gather and all_to_all 172 (162), 557 (598), 2099 (2314); all_reduce 335 (312), 1116 (1205),
-// 4214 (4729); reduce_scatter 195 (169), 602 (618), 2214 (2387). Between two they were not
-// measured.
-inline constexpr std::int64_t kCopiesFromBytes = std::int64_t{128} << 20;
-inline constexpr std::int64_t kFoldsFromBytes = std::int64_t{128} << 20;
-inline constexpr std::int64_t kFoldedBlocksFromBytes = std::int64_t{256} << 20;
+// Copy engines that put are ahead of SMs from some size on, of all ranks together. On 4 H200s
+// (`h200x4-copy-engines-put`; us for 64 MB, 256 MB and 1 GB, by SMs in brackets, `gpu-h200x4`):
+// all_gather 189 (162), 590 (598), 2138 (2314); all_to_all 185 (164), 593 (601), 2137 (2324);
+// all_reduce 373 (309), 1150 (1205), 4343 (4729); reduce_scatter 215 (166), 633 (618), 2312 (2387).
+// On 2: all_gather 123 (107), 385 (393), 1424 (1516); all_to_all 124 (104), 388 (388), 1427 (1503);
+// all_reduce 233 (209), 756 (786), 2817 (3054); reduce_scatter 142 (118), 433 (410), 1563 (1562).
+inline constexpr std::int64_t kCopiesFromBytes = std::int64_t{192} << 20;
+inline constexpr std::int64_t kFoldsFromBytes = std::int64_t{192} << 20;
+inline constexpr std::int64_t kFoldedBlocksFromBytes = std::int64_t{512} << 20;
 
 // But a broadcast between two is one copy: 2 % ahead of stores at 256 MB and 4 % at 1 GB, and 8 and
 // 9 % with a share through the host (`gpu-shares`).
@@ -103,8 +104,9 @@ struct DeviceFacts {
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
   std::int64_t copies_from_bytes = kCopiesFromBytes;
   std::int64_t broadcasts_from_bytes = kCopiedBroadcastsFromBytes;
-  std::int64_t folds_from_bytes = kFoldsFromBytes;                 // all_reduce
-  std::int64_t folded_blocks_from_bytes = kFoldedBlocksFromBytes;  // reduce_scatter
+  std::int64_t folds_from_bytes = kFoldsFromBytes;  // all_reduce
+  std::int64_t folded_blocks_from_bytes =
+      kFoldedBlocksFromBytes;  // of more than two: reduce_scatter
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
   // Receivers of messages can offer their buffers to the kernels of senders. From which sizes on
   // they do: of collectives that are such messages, and of a send.

@@ -10,8 +10,9 @@ namespace sennit::tests {
 namespace {
 
 TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, {}).host_share, 6);
-  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, over("nvlink+host")).host_share, 8);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 384 * kMega, {}).host_share, 8);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 192 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kBroadcast, 2, 256 * kMega, {}).host_share, 8);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 256 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 16 * kMega, {}).host_share, 0);
@@ -34,7 +35,7 @@ TEST(DeviceChoice, LeavesLargeBroadcastsBetweenTwoToCopyEnginesAndBothPaths) {
   expect(4, 1024 * kMega, Engine::kSm, 0);
 }
 
-// Of all ranks together, where there are more than two.
+// Of all ranks together.
 TEST(DeviceChoice, LeavesLargeCallsToCopyEnginesThatPut) {
   const DeviceFacts facts{.copy_engines = true, .offers = true};
   const auto expect = [&](Collective collective, std::int64_t from, bool whole) {
@@ -46,12 +47,14 @@ TEST(DeviceChoice, LeavesLargeCallsToCopyEnginesThatPut) {
       EXPECT_EQ(chosen(collective, ranks, bytes - 16, {}, facts).engine, Engine::kSm);
       EXPECT_EQ(chosen(collective, ranks, bytes, {}, {.offers = true}).engine, Engine::kSm);
     }
-    EXPECT_EQ(chosen(collective, 2, from, {}, facts).engine, Engine::kSm);
   };
   expect(Collective::kAllGather, kCopiesFromBytes, false);
   expect(Collective::kAllToAll, kCopiesFromBytes, false);
   expect(Collective::kAllReduce, kFoldsFromBytes, true);
   expect(Collective::kReduceScatter, kFoldedBlocksFromBytes, false);
+  EXPECT_EQ(chosen(Collective::kAllReduce, 2, kFoldsFromBytes, {}, facts).engine, Engine::kStream);
+  EXPECT_EQ(chosen(Collective::kReduceScatter, 2, kFoldedBlocksFromBytes, {}, facts).engine,
+            Engine::kSm);
 }
 
 TEST(DeviceChoice, CopyEnginesRunWhatWishesForThem) {
@@ -87,7 +90,7 @@ TEST(DeviceChoice, TakesTheShareThatWasSet) {
 TEST(DeviceChoice, TakesThePathsThatACallWishesFor) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 100, over("nvlink+host:7")).host_share, 7);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, over("nvlink")).host_share, 0);
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, over("nvlink+host")).host_share, 6);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 384 * kMega, over("nvlink+host")).host_share, 8);
   const DeviceChoice whole = chosen(Collective::kScatter, 4, 100, over("host"));
   EXPECT_EQ(whole.host_share, 100);
   EXPECT_EQ(whole.protocol, Protocol::kSlots);

@@ -30,7 +30,7 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
             "GPU ranks take direct by direct_put, 8 % of it through host memory: copy engines "
             "run calls of 256 MB and more");
   EXPECT_EQ(reason(Collective::kAllReduce, 4, 256 * kMega),
-            "GPU ranks take two_shot by direct_put: copy engines run calls of 128 MB and more");
+            "GPU ranks take two_shot by direct_put: copy engines run calls of 192 MB and more");
 }
 
 }  // namespace

@@ -176,6 +176,9 @@ Result<bool> CopyEngines::run(const Call& call) {
     streamed.part_bytes = kFoldedPartBytes;
     streamed.fold = stream::fold_kernel(op.dtype, op.op);
   }
+  if (op.wishes.protocol.empty()) {
+    streamed.copy = stream::copy_kernel();  // who wishes for copy engines keeps all SMs
+  }
   SENNIT_RETURN_IF_ERROR(engine_->run(program, streamed, call.stream));
   return true;
 }

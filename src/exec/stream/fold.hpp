@@ -33,4 +33,7 @@ inline constexpr unsigned kFoldThreads = 512;
 // As CudaDriver::launch takes it; null for pairs that do not exist, and in a build without CUDA.
 const void* fold_kernel(Dtype dtype, ReduceOp op);
 
+// The largest of one is that one, bit by bit and whatever its length.
+inline const void* copy_kernel() { return fold_kernel(Dtype::kUint64, ReduceOp::kMax); }
+
 }  // namespace sennit::stream

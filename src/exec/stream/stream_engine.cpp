@@ -68,11 +68,13 @@ class StreamEngine::Run {
   Run(StreamEngine& engine,
       const StreamProgram& program,
       const Portion& portion,
-      const StreamCall& call)
+      const StreamCall& call,
+      void* stream)
       : engine_(engine),
         program_(program),
         portion_(portion),
         call_(call),
+        stream_(stream),
         longest_(longest_range(program.problem, portion, call.extent())),
         cut_(cut_for(program, longest_, call.part_bytes)) {}
 
@@ -80,7 +82,9 @@ class StreamEngine::Run {
   // the output and the staging memory.
   void admit(std::vector<WordStep>& steps) const {
     for (const Arrival& arrival : program_.arrivals) {
-      steps.push_back(fill(room(arrival.sender, program_.rank, arrival.channel)));
+      if (!arrival.is_admitted) {
+        steps.push_back(fill(room(arrival.sender, program_.rank, arrival.channel)));
+      }
     }
     for_each_contribution([&](const Operand& operand) {
       steps.push_back(fill(room(operand.sender, program_.rank, operand.channel)));
@@ -152,18 +156,16 @@ class StreamEngine::Run {
     }
   }
 
-  // One stream for all that leaves at once, few and large copies in the order of a ring: so each
-  // rank is written by one other at a time. On several streams, or in more parts, the ranks fall
-  // out of step and two write to one while another has none (docs/performance.md).
-  Result<void*> departures() { return engine_.sides_.use(0); }
-  Result<void*> forwards() { return engine_.sides_.use(1); }
+  Result<void*> forwards() { return engine_.sides_.use(kForwards); }
 
   Status await_room() {
     std::vector<WordStep> steps;
     std::vector<WordStep> later;
     const auto await = [&](std::vector<WordStep>& list, const std::vector<Departure>& all) {
       for (const Departure& departure : all) {
-        consume(list, room(program_.rank, departure.reader, departure.channel));
+        if (!departure.is_admitted) {
+          consume(list, room(program_.rank, departure.reader, departure.channel));
+        }
       }
     };
     await(steps, program_.departures);
@@ -174,8 +176,7 @@ class StreamEngine::Run {
       await(later, arrival.passes_on);
     }
     if (!steps.empty()) {
-      SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
-      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, steps, stream));
+      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, steps, stream_));
     }
     if (!later.empty()) {
       SENNIT_ASSIGN_OR_RETURN(void* const stream, forwards());
@@ -210,14 +211,13 @@ class StreamEngine::Run {
   }
 
   Status contribute(const Departure& departure) {
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
     const std::int64_t length = range_of(departure.from).length;
     const std::vector<Piece> pieces = is_last(program_.rank, departure.reader)
                                           ? pieces_of(length)
                                           : std::vector<Piece>{{0, length}};
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream));
-      SENNIT_RETURN_IF_ERROR(say(departure, static_cast<int>(i), stream));
+      SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream_));
+      SENNIT_RETURN_IF_ERROR(say(departure, static_cast<int>(i), stream_));
     }
     return {};
   }
@@ -230,10 +230,7 @@ class StreamEngine::Run {
       return say(departure, part, stream);
     };
     for (const Departure& departure : program_.departures) {
-      if (departure.to) {
-        SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
-        SENNIT_RETURN_IF_ERROR(put(departure, stream));
-      }
+      SENNIT_RETURN_IF_ERROR(departure.to ? put(departure, stream_) : Status());
     }
     for (const Arrival& arrival : program_.arrivals) {
       if (!arrival.passes_on.empty()) {
@@ -297,16 +294,15 @@ class StreamEngine::Run {
   Status put_sums(const Fold& fold) {
     const std::vector<Piece> pieces = pieces_of(range_of(fold.to).length);
     for (const Departure& departure : fold.passes_on) {
-      SENNIT_ASSIGN_OR_RETURN(void* const stream, departures());
       const bool is_first = &departure == &fold.passes_on.front();
       for (std::size_t i = 0; i < pieces.size() && is_first; ++i) {
-        SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.folded_[i], stream));
-        SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream));
+        SENNIT_RETURN_IF_ERROR(engine_.driver_.wait_for(engine_.folded_[i], stream_));
+        SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream_));
       }
       if (!is_first) {
-        SENNIT_RETURN_IF_ERROR(copy(departure, {0, range_of(fold.to).length}, stream));
+        SENNIT_RETURN_IF_ERROR(copy(departure, {0, range_of(fold.to).length}, stream_));
       }
-      SENNIT_RETURN_IF_ERROR(say(departure, 0, stream));
+      SENNIT_RETURN_IF_ERROR(say(departure, 0, stream_));
     }
     return {};
   }
@@ -320,13 +316,29 @@ class StreamEngine::Run {
       return {};
     }
     SENNIT_ASSIGN_OR_RETURN(void* const stream, engine_.sides_.use(kOwnStream));
-    return engine_.driver_.copy_async(target, source, static_cast<std::size_t>(to.length), stream);
+    // Kernels copy byte after byte what is not aligned.
+    const bool is_aligned =
+        (reinterpret_cast<std::uintptr_t>(source) | reinterpret_cast<std::uintptr_t>(target)) %
+            16 ==
+        0;
+    if (call_.copy == nullptr || !is_aligned) {
+      return engine_.driver_.copy_async(
+          target, source, static_cast<std::size_t>(to.length), stream);
+    }
+    FoldCall fold{.output = target, .bytes = to.length, .operand_count = 1};
+    fold.operands[0].data = source;
+    return engine_.driver_.launch(
+        call_.copy, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &fold, stream);
   }
 
   StreamEngine& engine_;
   const StreamProgram& program_;
   Portion portion_;
   const StreamCall& call_;
+  // The user's, for all that leaves: few and large copies in the order of a ring, so that each rank
+  // is written by one other at a time. On several streams, or in more parts, the ranks fall out of
+  // step and two write to one while another has none (docs/performance.md).
+  void* stream_;
   std::int64_t longest_;  // of all blocks
   Cut cut_;
 };
@@ -379,7 +391,7 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
   std::vector<SlotRun> slots;
   for (const StrandProgram& strand : program.strands) {
     if (const auto* const straight = std::get_if<StreamProgram>(&strand.program)) {
-      direct.emplace_back(*this, *straight, strand.portion, call);
+      direct.emplace_back(*this, *straight, strand.portion, call, stream);
       continue;
     }
     if (rings_.shape.slots == 0) {
@@ -396,7 +408,7 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
 Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
   const std::int64_t rounds = rounds_of(program, call.extent());
   for (std::int64_t round = 0; round < rounds; ++round) {
-    Run run(*this, program, {.before = round, .share = 1, .total = rounds}, call);
+    Run run(*this, program, {.before = round, .share = 1, .total = rounds}, call, stream);
     SENNIT_RETURN_IF_ERROR(run_all(program.rank, {&run, 1}, {}, stream));
   }
   return {};

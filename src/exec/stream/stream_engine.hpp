@@ -1,5 +1,5 @@
-// StreamEngine: runs calls with copy engines. Streams of its own put the blocks of this rank into
-// the memory of the others; waiting is done by the streams, in words (exec/stream/words.hpp), and
+// StreamEngine: runs calls with copy engines, which put the blocks of this rank into the memory of
+// the others; waiting is done by the streams, in words (exec/stream/words.hpp), and
 // no SM is busy meanwhile. What is to be reduced goes into staging memory of the rank that folds
 // it, by a kernel that waits for nobody. docs/decisions/0037-copy-engines-put.md says why.
 //
@@ -50,7 +50,10 @@ struct StreamCall {
   // short that others can begin soon, so long that copying one takes much longer than saying so,
   // which takes microseconds. Those that are folded, into three pieces from twice this on.
   std::int64_t part_bytes = std::int64_t{64} << 20;
-  const void* fold = nullptr;  // for programs with folds: the kernel (exec/stream/fold.hpp)
+  // Kernels (exec/stream/fold.hpp): of programs with folds, and for blocks that stay on this rank.
+  // Null: copy engines have these, which then slow down what leaves.
+  const void* fold = nullptr;
+  const void* copy = nullptr;
 
   [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
 };
@@ -83,9 +86,10 @@ class StreamEngine {
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
  private:
-  // A stream for what leaves, one for what is passed on, and one for what stays on this rank.
-  static constexpr int kOwnStream = kMaxDepth;
-  static constexpr int kStreams = kOwnStream + 1;
+  // Beside the user's: a stream for what is passed on, and one for what stays on this rank.
+  static constexpr int kForwards = 0;
+  static constexpr int kOwnStream = 1;
+  static constexpr int kStreams = 2;
 
   class Run;
 

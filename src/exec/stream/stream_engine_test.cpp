@@ -158,6 +158,29 @@ TEST(StreamEngine, RunsWhereAllStreamsShareOneQueue) {
   }
 }
 
+// A block that stays where it is leaves copy engines to those that go.
+TEST(StreamEngine, CopiesItsOwnBlockByAKernelIfThereIsOne) {
+  static const auto kKernel = [](const FoldCall& call) {
+    std::memcpy(call.output, call.operands[0].data, static_cast<std::size_t>(call.bytes));
+  };
+  const Case c{.collective = Collective::kAllGather, .count = 16 * 1001};
+  const Schedule schedule = schedule_of(c);
+  FakeRanks ranks({.ranks = c.ranks});
+  prepare(ranks, c, schedule.problem);
+  ranks.each([&](FakeRank& r, int rank) {
+    r.cuda.run_kernels([](const void* kernel, const void* parameters) {
+      EXPECT_EQ(kernel, &kKernel);
+      return [call = *static_cast<const FoldCall*>(parameters)] { kKernel(call); };
+    });
+    StreamCall call = call_of(r, c);
+    call.copy = &kKernel;
+    EXPECT_TRUE(r.engine->run(take(compile_stream(schedule, rank)), call, r.stream).ok());
+    EXPECT_TRUE(r.cuda.synchronize(r.stream).ok());
+    EXPECT_EQ(r.cuda.calls("launch"), 1);
+  });
+  check(ranks, c, schedule.problem);
+}
+
 TEST(StreamEngine, SendsToOneRank) {
   for (const std::int64_t count : {1, 5000, 300001}) {
     run({.collective = Collective::kSendRecv, .ranks = 2, .count = count}, 3);

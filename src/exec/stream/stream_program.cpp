@@ -138,7 +138,10 @@ class Compiler {
 
   // Where the reader of `channel` has what leaves by it.
   Result<Departure> departure_of(const Block& block, int channel) const {
-    Departure result{.reader = reader(channel), .channel = ordinal(channel), .from = block};
+    Departure result{.reader = reader(channel),
+                     .channel = ordinal(channel),
+                     .from = block,
+                     .is_admitted = is_made_of_readers(channel, block)};
     for (const Lane& lane : lanes_of(result.reader)) {
       for (const Step& step : lane.steps) {
         if (std::ranges::find(step.in, channel) == step.in.end()) {
@@ -156,6 +159,14 @@ class Compiler {
     return refuse_way();
   }
 
+  // Whether the block behind `channel` has been made of what came from the channel's reader.
+  bool is_made_of_readers(int channel, const Block& block) const {
+    const Step* const made = maker(writer(channel), block);
+    return made != nullptr && std::ranges::any_of(made->in, [&](int before) {
+             return writer(before) == reader(channel);
+           });
+  }
+
   Status refuse_way() const {
     return refuse("a message of it does not go from block to block in few hops");
   }
@@ -170,7 +181,8 @@ class Compiler {
                                  .channel = ordinal(channel),
                                  .from = source->block,
                                  .to = step.to.front(),
-                                 .depth = source->depth});
+                                 .depth = source->depth,
+                                 .is_admitted = is_made_of_readers(channel, source->block)});
     const Step* const made = maker(writer(channel), source->block);
     writes_.push_back(
         {.to = step.to.front(), .follows = made == nullptr ? std::vector<int>() : made->in});

@@ -27,6 +27,7 @@ struct Departure {
   int channel = 0;  // of those from this rank to the reader
   Block from;
   std::optional<Block> to{};  // of the reader; none: it is folded there
+  bool is_admitted = false;   // as of an Arrival
 };
 
 // A block of another rank that comes to this one.
@@ -36,6 +37,9 @@ struct Arrival {
   Block from;       // of the sender
   Block to;
   int depth = 0;  // hops before: 0 for blocks of the sender's input
+  // The sender has made it of what came from this rank, which then has begun the call and need not
+  // say so.
+  bool is_admitted = false;
   std::vector<Departure> passes_on{};
 };
 

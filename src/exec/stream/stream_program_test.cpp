@@ -60,6 +60,7 @@ TEST(StreamProgram, OfABroadcastInTwoHopsPassesItsSliceOn) {
   EXPECT_EQ(slice.depth, 0);
   ASSERT_EQ(slice.passes_on.size(), 2U);
   EXPECT_EQ(slice.passes_on[0].reader, 3);
+  EXPECT_FALSE(slice.passes_on[0].is_admitted) << "rank 3 may not have begun";
   EXPECT_EQ(slice.passes_on[0].from, slice.to);
   EXPECT_EQ(slice.passes_on[0].to, slice.to);
   EXPECT_EQ(receiver->arrivals[2].depth, 1);
@@ -91,8 +92,11 @@ TEST(StreamProgram, OfATwoShotAllReduceFoldsItsSliceInTheOrderOfRanksAndPassesIt
   ASSERT_EQ(fold.passes_on.size(), 3U);
   EXPECT_EQ(fold.passes_on[0].reader, 3);
   EXPECT_EQ(fold.passes_on[0].to, output_block(2));
+  EXPECT_TRUE(fold.passes_on[0].is_admitted) << "its contribution has come";
+  EXPECT_FALSE(program->departures[0].is_admitted);
   ASSERT_EQ(program->arrivals.size(), 3U);
   EXPECT_EQ(program->arrivals[0].depth, 1);
+  EXPECT_TRUE(program->arrivals[0].is_admitted);
   EXPECT_EQ(program->arrivals[0].from.space, Space::kOutput);
 }
 

@@ -5,15 +5,17 @@
 // A word is full or free. Its one writer makes it full, its owner waits for that and makes it free
 // again, both in stream order with constants, so that a graph may replay them. A writer makes it
 // full again only when it has heard from the owner in between:
-//   ready[s][c][p]  rank s: part p of channel c of this call lies in my memory, take it
-//   done[r][c][p]   rank r: I have taken it, the memory is yours again
-// The owner frees `ready` before it takes the part, so before it makes the sender's `done` full,
-// which the sender awaits before its next call; it frees `done` before its next `ready`.
+//   done[r][c][0]   rank r: the memory that channel c goes to is yours in this call
+//   ready[s][c][p]  rank s: part p of channel c lies there
+// The sender frees `done` before it puts anything, so before it makes the reader's `ready` full,
+// which the reader awaits before its next call; it frees `ready` before its next `done`.
 //
-// Sends and recvs have words of their own, in the same way: message_ready and message_done, by
-// slot, since several messages may be under way between the same two ranks.
+// Sends and recvs have words of their own, message_ready and message_done, by slot, since several
+// messages may be under way between the same two ranks. They are fetched, so the sender begins:
+//   message_ready[s][m][c]  rank s: message m lies in my memory, take it
+//   message_done[r][m][c]   rank r: I have taken it, the memory is yours again
 //
-// In the same way for the slots of rings in host memory (path/host/rings.hpp), each as often in a
+// And for the slots of rings in host memory (path/host/rings.hpp), each as often in a
 // call as the ring goes round:
 //   filled[s][i]    rank s: slot i of my ring holds what you are to take
 //   emptied[r][i]   rank r: I have taken what was in slot i of your ring

@@ -183,7 +183,9 @@ _OPTIONS = (
     ),
     click.option(
         "--protocol",
-        type=click.Choice(["slots", "direct", "ll", "ll128", "direct_put", "direct_get", "copy_engines"]),
+        type=click.Choice(
+            ["slots", "direct", "ll", "ll128", "direct_put", "direct_get", "copy_engines"]
+        ),
         help="slots or direct; GPUs: all but direct. Default: chosen.",
     ),
     click.option(

@@ -51,7 +51,10 @@ _SHOWN_LINKS = 12
     help="For every channel that can take it: nvlink, pcie, host, rail, ... As GPU ranks have it: "
     "nvlink+host:N, N percent through host memory.",
 )
-@click.option("--protocol", help="As GPU ranks run it: ll, ll128, slots, direct_put, direct_get, copy_engines.")
+@click.option(
+    "--protocol",
+    help="As GPU ranks run it: ll, ll128, slots, direct_put, direct_get, copy_engines.",
+)
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
