@@ -27,6 +27,8 @@ bool suits_copy_engines(Collective collective,
 
 // Of one hop, in which each block is a message that is stored where it belongs.
 constexpr std::string_view kOneHop = "direct";
+// Whose ranks beside the root have no output to store their sums in.
+constexpr std::string_view kStoresNoSums = "scatter_gather";
 // Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;
@@ -47,9 +49,10 @@ bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const Devi
 }
 
 // For copy engines: a one-shot all-reduce could not be in place, where everybody reads the whole
-// input.
+// input, and what is to be fetched has to be stored (kStoresNoSums).
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
   return collective == Collective::kAllReduce ? "two_shot"
+         : collective == Collective::kReduce  ? kOneHop
                                               : algorithm_by_model(collective, ranks, bytes);
 }
 
@@ -78,6 +81,14 @@ Result<Protocol> wished_protocol(Collective collective,
     return fail(Code::kUnsupported,
                 "{} {} passes on what arrives, which protocol direct_put does not on GPU ranks; "
                 "algorithm {} does",
+                name(collective),
+                wishes.algorithm,
+                kOneHop);
+  }
+  if (protocol == Protocol::kDirectGet && wishes.algorithm == kStoresNoSums) {
+    return fail(Code::kUnsupported,
+                "{} {} passes on sums that are stored nowhere, so copy engines cannot fetch them; "
+                "algorithm {} has none",
                 name(collective),
                 wishes.algorithm,
                 kOneHop);
@@ -355,8 +366,8 @@ std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) 
 }
 
 bool has_direct_kernel(std::string_view algorithm) {
-  constexpr std::array<std::string_view, 4> kFamily = {
-      "direct", "one_shot", "two_shot", "scatter_forward"};
+  constexpr std::array<std::string_view, 5> kFamily = {
+      "direct", "one_shot", "two_shot", "scatter_forward", "scatter_gather"};
   return std::ranges::find(kFamily, algorithm) != kFamily.end();
 }
 
