@@ -87,6 +87,7 @@ constexpr Count kCounts[] = {
     {Collective::kReduce, "k_nomial", edges_of_tree, one, log_n},
     {Collective::kReduce, "direct", edges_of_tree, one, one},
     {Collective::kReduce, "chain", edges_of_tree, one, once_round},
+    {Collective::kReduce, "scatter_gather", all_pairs, [](Size s) { return 2 * (s.n - 1); }, two},
     {Collective::kBroadcast, "chain", edges_of_tree, two, once_round},
     {Collective::kBroadcast, "direct", edges_of_tree, n_steps, one},
     {Collective::kBroadcast, "k_nomial", edges_of_tree, [](Size s) { return s.log + 1; }, log_n},

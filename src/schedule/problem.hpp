@@ -14,8 +14,8 @@
 //   barrier         0                       0
 //   send_recv       1 at rank 0             1 at rank 1             never (two roles: 0 sends)
 //
-// `cut` is chosen by the schedule: 1 for algorithms that move the vector whole, n for those that
-// work on slices. Block lengths follow from count and cut (see block_range).
+// `cut` is chosen by the schedule: 1 for algorithms that move the vector whole; n, or n - 1 beside
+// the root, for those that work on slices. Block lengths follow from count and cut (block_range).
 //
 // Where the lengths vary (all_gather_v, all_to_all_v, gather_v, scatter_v), a rank knows those of
 // its own blocks from the call. The blocks that hold one contribution have one length on all ranks.

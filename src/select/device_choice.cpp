@@ -29,6 +29,8 @@ bool suits_copy_engines(Collective collective,
 
 // Of one hop, in which each block is a message that is stored where it belongs.
 constexpr std::string_view kOneHop = "direct";
+// Whose ranks beside the root have no output to store their sums in.
+constexpr std::string_view kStoresNoSums = "scatter_gather";
 // Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;
@@ -49,9 +51,10 @@ bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const Devi
 }
 
 // For copy engines: a one-shot all-reduce could not be in place, where everybody reads the whole
-// input.
+// input, and what is to be put has to be stored before (kStoresNoSums).
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
   return collective == Collective::kAllReduce ? "two_shot"
+         : collective == Collective::kReduce  ? kOneHop
                                               : algorithm_by_model(collective, ranks, bytes);
 }
 
@@ -100,6 +103,14 @@ Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFa
                 "protocol {} needs ranks that agree about their buffers on the host, which these "
                 "ranks do not (SENNIT_COPY_ENGINES)",
                 wishes.protocol);
+  }
+  if (wishes.algorithm == kStoresNoSums) {
+    return fail(Code::kUnsupported,
+                "{} {} passes on sums that are stored nowhere, so copy engines cannot put them "
+                "anywhere; algorithm {} has none",
+                name(collective),
+                wishes.algorithm,
+                kOneHop);
   }
   return collective == Collective::kBarrier
              ? fail(Code::kUnsupported, "{} has nothing for copy engines", name(collective))
@@ -386,8 +397,8 @@ std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) 
 }
 
 bool has_direct_kernel(std::string_view algorithm) {
-  constexpr std::array<std::string_view, 4> kFamily = {
-      "direct", "one_shot", "two_shot", "scatter_forward"};
+  constexpr std::array<std::string_view, 5> kFamily = {
+      "direct", "one_shot", "two_shot", "scatter_forward", "scatter_gather"};
   return std::ranges::find(kFamily, algorithm) != kFamily.end();
 }
 

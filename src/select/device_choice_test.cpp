@@ -182,6 +182,23 @@ TEST(DeviceChoice, EveryPlanOfKernelsThroughTheHostIsProved) {
   }
 }
 
+TEST(DeviceChoice, LargeReducesAreProvedInPlaceAndInTheOrderOfRanks) {
+  for (const int ranks : {3, 4, 8, 16}) {
+    for (const std::string protocol : {"ll", "ll128", "slots"}) {
+      const DeviceChoice choice =
+          chosen(Collective::kReduce, ranks, 256 * kMega, wishes("", protocol));
+      EXPECT_EQ(choice.algorithm->name, "scatter_gather");
+      EXPECT_EQ(name(choice.protocol), protocol);
+      const auto plan = make_device_plan(choice, {.ranks = ranks, .root = ranks / 2}, kBothPaths);
+      ASSERT_TRUE(plan.ok()) << plan.status().message();
+      const auto proof = verify(**plan);
+      ASSERT_TRUE(proof.ok()) << proof.status().message();
+      EXPECT_TRUE(proof->in_place) << proof->why_not_in_place;
+      EXPECT_TRUE(proof->reproducible);
+    }
+  }
+}
+
 TEST(DeviceChoice, RefusesByNameWhatItCannotDo) {
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("smoke")), "no path 'smoke'"));
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("nvlink+host:x")), "in percent"));
@@ -193,6 +210,9 @@ TEST(DeviceChoice, RefusesByNameWhatItCannotDo) {
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("host", "ll")), "protocol slots"));
   EXPECT_TRUE(contains(refusal(Collective::kBroadcast, wishes("nvlink+host:5", "", "direct")),
                        "does not share its message"));
+  EXPECT_TRUE(contains(
+      refusal(Collective::kReduce, wishes("", "copy_engines", "scatter_gather"), kBothPaths),
+      "stored nowhere"));
 }
 
 TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {

@@ -21,6 +21,10 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
   EXPECT_EQ(reason(Collective::kAllReduce, 4, 4096),
             "GPU ranks take one_shot by ll: by the model, as nothing was timed at this size: a "
             "second hop costs as much as 350 KB, and messages of up to 16 KB go by ll");
+  EXPECT_EQ(reason(Collective::kReduce, 4, 8 * kMega),
+            "GPU ranks take scatter_gather by slots: by the model, as nothing was timed at this "
+            "size: a second hop costs as much as 350 KB, and an all_reduce of as much was fastest "
+            "by slots");
   EXPECT_EQ(reason(Collective::kAllGather, 4, 4 * kMega),
             "GPU ranks take direct by direct_put: kernels store it in place from 8 MB of all ranks "
             "together on");

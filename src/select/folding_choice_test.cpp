@@ -24,6 +24,12 @@ TEST(FoldingChoice, AllReduceByCopyEnginesIsTwoShot) {
   EXPECT_EQ(chosen(Collective::kAllReduce, 2, "ll128").algorithm->name, "one_shot");
 }
 
+// Sums that are passed on without having been stored cannot be fetched.
+TEST(FoldingChoice, ReduceByCopyEnginesIsDirect) {
+  EXPECT_EQ(chosen(Collective::kReduce, 4, kLarge).algorithm->name, "direct");
+  EXPECT_EQ(chosen(Collective::kReduce, 4, kLarge - 1).algorithm->name, "scatter_gather");
+}
+
 TEST(FoldingChoice, PlansForCopyEnginesAreProvedInPlace) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {

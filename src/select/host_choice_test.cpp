@@ -46,6 +46,8 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
             Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, 8 * kMega, {}, facts).algorithm->name, "two_shot");
+  EXPECT_EQ(chosen(Collective::kReduce, 4, 8 * kMega, {}, facts).algorithm->name, "scatter_gather");
+  EXPECT_EQ(chosen(Collective::kReduce, 4, kHostLlUpToBytes, {}, facts).algorithm->name, "direct");
 }
 
 TEST(HostChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {

@@ -73,6 +73,14 @@ const MeasuredWay* find_measured(Collective collective,
   return row == kMeasured.end() ? nullptr : row;
 }
 
+// A reduce in two hops was not timed. Its packets go as those of an all_reduce in two: slices to
+// those who sum them, and the sums on; so it takes what was faster there.
+const MeasuredWay* find_alike(std::string_view algorithm, int ranks, std::int64_t bytes) {
+  return algorithm == "scatter_gather"
+             ? find_measured(Collective::kAllReduce, ranks, bytes, "two_shot")
+             : nullptr;
+}
+
 }  // namespace
 
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
@@ -80,9 +88,10 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
 }
 
 std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t bytes) {
-  return algorithm == "two_shot"          ? bytes / ranks
-         : algorithm == "scatter_forward" ? bytes / std::max(1, ranks - 1)
-                                          : bytes;
+  const bool is_of_slices = algorithm == "scatter_forward" || algorithm == "scatter_gather";
+  return algorithm == "two_shot" ? bytes / ranks
+         : is_of_slices          ? bytes / std::max(1, ranks - 1)
+                                 : bytes;
 }
 
 std::string_view algorithm_by_model(Collective collective,
@@ -102,7 +111,11 @@ std::string_view algorithm_by_model(Collective collective,
       const std::int64_t more = bytes * (ranks - 2);
       return more <= hop_bytes ? "direct" : "scatter_forward";
     }
-    case Collective::kReduce:
+    case Collective::kReduce: {
+      // Direct brings the root (n - 1) vectors, in two hops it gets one.
+      const std::int64_t more = bytes * (ranks - 2);
+      return more <= hop_bytes ? "direct" : "scatter_gather";
+    }
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
@@ -123,6 +136,9 @@ PacketWay packets_for(Collective collective,
   }
   const std::string_view algorithm =
       wanted.empty() ? algorithm_by_model(collective, ranks, bytes) : wanted;
+  if (const MeasuredWay* const like = find_alike(algorithm, ranks, bytes)) {
+    return {algorithm, like->protocol};
+  }
   const bool is_small = message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
   return {algorithm, is_small ? Protocol::kLl : Protocol::kLl128};
 }

@@ -103,13 +103,41 @@ TEST(PacketChoice, FollowsTheModelWhereNothingWasMeasured) {
     EXPECT_EQ(by_size(collective, 4, kLlUpToBytes), flags_by_word);
     EXPECT_EQ(by_size(collective, 4, kLlUpToBytes + 1), flags_by_line);
   }
-  for (const Collective collective :
-       {Collective::kReduce, Collective::kGather, Collective::kScatter}) {
+  for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
     EXPECT_EQ(by_size(collective, 4, 1024 * kMega), flags_by_line);
   }
   EXPECT_EQ(by_size(Collective::kAllReduce, 4, 128 * kKilo).algorithm, "one_shot");
   EXPECT_EQ(by_size(Collective::kAllReduce, 4, 256 * kKilo).algorithm, "two_shot");
   EXPECT_EQ(by_size(Collective::kAllReduce, 2, 1024 * kMega).algorithm, "one_shot");
+}
+
+// One vector on every wire instead of (n - 1) on the root's, for a hop more.
+TEST(PacketChoice, ReducesInTwoHopsWhereThatSavesMoreThanAHopCosts) {
+  for (const int ranks : {3, 4, 8, 16}) {
+    const std::int64_t most_in_one = kHopBytes / (ranks - 2);
+    EXPECT_EQ(by_size(Collective::kReduce, ranks, most_in_one).algorithm, "direct") << ranks;
+    EXPECT_EQ(by_size(Collective::kReduce, ranks, most_in_one + 1).algorithm, "scatter_gather")
+        << ranks;
+  }
+  EXPECT_EQ(by_size(Collective::kReduce, 2, 1024 * kMega), (PacketWay{"direct", Protocol::kLl128}));
+  // Messages are slices.
+  EXPECT_EQ(message_bytes("scatter_gather", 4, 3 * kMega), kMega);
+  EXPECT_EQ(packets_for(Collective::kReduce, 4, 3 * kLlUpToBytes, "scatter_gather").protocol,
+            Protocol::kLl);
+  EXPECT_EQ(packets_for(Collective::kReduce, 4, 3 * kLlUpToBytes + 3, "scatter_gather").protocol,
+            Protocol::kLl128);
+}
+
+TEST(PacketChoice, ReducesInTwoHopsTakeSlotsWhereAllReducesDo) {
+  for (const int ranks : {3, 4}) {
+    EXPECT_EQ(by_size(Collective::kReduce, ranks, 8 * kMega - 1),
+              (PacketWay{"scatter_gather", Protocol::kLl128}));
+    EXPECT_EQ(by_size(Collective::kReduce, ranks, 8 * kMega),
+              (PacketWay{"scatter_gather", Protocol::kSlots}));
+  }
+  EXPECT_EQ(by_size(Collective::kReduce, 8, 64 * kMega).protocol, Protocol::kLl128);
+  EXPECT_EQ(by_size(Collective::kReduce, 8, 128 * kMega).protocol, Protocol::kSlots);
+  EXPECT_FALSE(timed_from_bytes(Collective::kReduce, 4, 8 * kMega, {})) << "nothing was timed";
 }
 
 TEST(PacketChoice, ManyRanksTakeSlotsWhereTheyWonEverywhere) {

@@ -29,6 +29,7 @@ class DeviceConformance : public ::testing::TestWithParam<int> {
 std::vector<const char*> algorithms_of(Collective collective) {
   return collective == Collective::kAllReduce   ? std::vector{"one_shot", "two_shot"}
          : collective == Collective::kBroadcast ? std::vector{"direct", "scatter_forward"}
+         : collective == Collective::kReduce    ? std::vector{"direct", "scatter_gather"}
                                                 : std::vector{"direct"};
 }
 
@@ -106,6 +107,14 @@ TEST(DeviceTypes, EveryPairOfTheTableHasTheHostsBits) {
                    .algorithm = protocol[2] == '\0' ? "one_shot" : "two_shot",
                    .protocol = protocol});
         ASSERT_FALSE(HasFailure());
+        ranks.run({.collective = Collective::kReduce,
+                   .count = 5003,
+                   .dtype = dtype,
+                   .op = op,
+                   .root = 2,
+                   .algorithm = "scatter_gather",
+                   .protocol = protocol});
+        ASSERT_FALSE(HasFailure());
       }
     }
   }
@@ -118,7 +127,8 @@ TEST(DeviceSizes, ManyRounds) {
   DeviceRanks ranks(4);
   for (const char* protocol : {"ll128", "slots"}) {
     for (const std::int64_t count : {4'000'001, 16 * 1024 * 1024}) {
-      for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast}) {
+      for (const Collective collective :
+           {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce}) {
         ranks.run({.collective = collective, .count = count, .protocol = protocol});
         ASSERT_FALSE(HasFailure());
       }
@@ -198,37 +208,72 @@ TEST(DeviceSendRecv, GroupsMeet) {
   }
 }
 
+// Of each rank, in whose buffers all is ready: five calls.
+std::vector<cudaGraphExec_t> capture(DeviceRanks& ranks, const DeviceCase& c) {
+  std::vector<cudaGraphExec_t> graphs(static_cast<std::size_t>(ranks.size()));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    check_cuda(cudaSetDevice(rank % device_count()));
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    }
+    check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
+    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
+  }
+  return graphs;
+}
+
+void replay(DeviceRanks& ranks, const std::vector<cudaGraphExec_t>& graphs, int times) {
+  for (int i = 0; i < times; ++i) {
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], ranks[rank].stream));
+    }
+  }
+}
+
 TEST(DeviceGraphs, ReplaysAreCalls) {
   if (device_count() == 0) {
     GTEST_SKIP() << "gpu1: needs one GPU";
   }
   DeviceRanks ranks(4);
   const DeviceCase c{.count = 5000, .in_place = true};
-  std::mt19937_64 random(3);
-  std::vector<cudaGraphExec_t> graphs(4);
   for (int rank = 0; rank < 4; ++rank) {
     ranks[rank].prepare(c, Bytes(input_size(c, rank, 4)));  // zeros: their sum stays zero
-    check_cuda(cudaSetDevice(rank % device_count()));
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < 5; ++i) {
-      ASSERT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
-    }
-    check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
-    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
   }
-  for (int replay = 0; replay < 2000; ++replay) {
-    for (int rank = 0; rank < 4; ++rank) {
-      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], ranks[rank].stream));
-    }
-  }
+  const std::vector<cudaGraphExec_t> graphs = capture(ranks, c);
+  ASSERT_FALSE(HasFailure());
+  replay(ranks, graphs, 2000);
   // In place, 10 000 times: any sum that took an older call's data would grow out of bounds.
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_TRUE(ranks[rank].output(c) == Bytes(output_size(c, rank, 4)));
     check_cuda(cudaGraphExecDestroy(graphs[static_cast<std::size_t>(rank)]));
   }
   ranks.run({.count = 5000});
+}
+
+TEST(DeviceGraphs, ReplaysReduceInTwoHops) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(4);
+  for (const char* protocol : {"ll", "ll128", "slots"}) {
+    const DeviceCase c{.collective = Collective::kReduce,
+                       .count = 300'007,
+                       .root = 1,
+                       .algorithm = "scatter_gather",
+                       .protocol = protocol};
+    const std::vector<Bytes> inputs = ranks.start(c);
+    const std::vector<cudaGraphExec_t> graphs = capture(ranks, c);
+    ASSERT_FALSE(HasFailure());
+    replay(ranks, graphs, 50);
+    ranks.finish(c, inputs);
+    ASSERT_FALSE(HasFailure());
+    for (cudaGraphExec_t graph : graphs) {
+      check_cuda(cudaGraphExecDestroy(graph));
+    }
+  }
 }
 
 }  // namespace

@@ -91,6 +91,12 @@ TEST_F(WithoutPeers, EveryTypeOfTheTable) {
       if (has_operator(dtype, op) && op != ReduceOp::kPremulSum) {
         ranks.run({.count = 5003, .dtype = dtype, .op = op});
         ASSERT_FALSE(HasFailure());
+        ranks.run({.collective = Collective::kReduce,
+                   .count = 5003,
+                   .dtype = dtype,
+                   .op = op,
+                   .algorithm = "scatter_gather"});
+        ASSERT_FALSE(HasFailure());
       }
     }
   }

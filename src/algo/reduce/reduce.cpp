@@ -5,7 +5,7 @@
 namespace sennit::algo::reduce {
 
 std::span<const Algorithm> table() {
-  static const std::array kRows = {k_nomial(), direct(), chain()};
+  static const std::array kRows = {k_nomial(), direct(), chain(), scatter_gather()};
   return kRows;
 }
 

@@ -8,6 +8,7 @@ namespace sennit::algo::reduce {
 Algorithm k_nomial();
 Algorithm direct();
 Algorithm chain();
+Algorithm scatter_gather();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

@@ -11,7 +11,8 @@
 namespace sennit::tests {
 namespace {
 
-constexpr std::int64_t kCount = 1000;
+// In one hop, and in two, of which the second is written once.
+constexpr std::array kCounts = {std::int64_t{1000}, std::int64_t{50'001}};
 
 class WrittenOnce : public FakeGpus {
  protected:
@@ -21,26 +22,29 @@ class WrittenOnce : public FakeGpus {
     comm_config_.paths = "host";
   }
 
-  static Operation reduce_to(const Rank& rank, int root, const std::string& protocol) {
+  static Operation reduce_to(const Rank& rank,
+                             std::int64_t count,
+                             int root,
+                             const std::string& protocol) {
     Operation op;
     op.collective = Collective::kReduce;
     op.op = ReduceOp::kSum;
     op.dtype = Dtype::kUint8;
     op.root = root;
-    op.count = kCount;
+    op.count = count;
     op.wishes.protocol = protocol;
-    op.send = rank.allocate(kCount);
-    op.recv = rank.allocate(kCount);
-    const Bytes mine = contents(rank.rank, kCount, root);
+    op.send = rank.allocate(count);
+    op.recv = rank.allocate(count);
+    const Bytes mine = contents(rank.rank, count, root);
     std::ranges::copy(mine, static_cast<std::byte*>(const_cast<void*>(op.send)));
     return op;
   }
 
-  static Bytes sum_for(int root) {
-    Bytes sum(kCount);
+  static Bytes sum_for(const Operation& op) {
+    Bytes sum(static_cast<std::size_t>(op.count));
     for (int rank = 0; rank < kRanks; ++rank) {
       std::ranges::transform(
-          sum, contents(rank, kCount, root), sum.begin(), [](std::byte a, std::byte b) {
+          sum, contents(rank, op.count, op.root), sum.begin(), [](std::byte a, std::byte b) {
             return static_cast<std::byte>(std::to_integer<int>(a) + std::to_integer<int>(b));
           });
     }
@@ -55,8 +59,10 @@ TEST_F(WrittenOnce, ReachesReadersThatAreOthersInEachCall) {
     run([&](Rank& rank) {
       rank.cuda->run_kernels(fake_direct_kernel);
       std::vector<Operation> calls;
-      for (const int root : kRoots) {
-        calls.push_back(reduce_to(rank, root, protocol));
+      for (const std::int64_t count : kCounts) {
+        for (const int root : kRoots) {
+          calls.push_back(reduce_to(rank, count, root, protocol));
+        }
       }
       meet();
       if (rank.rank == kRoots.front()) {
@@ -68,8 +74,8 @@ TEST_F(WrittenOnce, ReachesReadersThatAreOthersInEachCall) {
       rank.finish();
       for (const Operation& op : calls) {
         if (op.root == rank.rank) {
-          EXPECT_TRUE(holds(static_cast<std::byte*>(op.recv), sum_for(op.root)))
-              << protocol << " to " << op.root;
+          EXPECT_TRUE(holds(static_cast<std::byte*>(op.recv), sum_for(op)))
+              << protocol << ", " << op.count << " bytes to " << op.root;
         }
       }
       EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();

@@ -294,7 +294,9 @@ class FakeDirectKernel {
         add(await(source, 0));
       }
     }
-    write(call_.own_to, sum);
+    if (call_.stores_sum) {
+      write(call_.own_to, sum);
+    }
     forward(sum);
   }
   // A root's own range may be longer than what it exchanges with any one rank.

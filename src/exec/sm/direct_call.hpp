@@ -2,9 +2,9 @@
 //
 // A direct schedule has at most two hops and, from one rank to another, at most one message a hop:
 // one-shot and two-shot all-reduce, direct all-gather, reduce-scatter, all-to-all, broadcast,
-// reduce, gather, scatter, and scatter-and-forward broadcast. Phase 0 sends blocks of the input;
-// what a rank got in phase 0 (reduced, or the root's block alone) goes to its output and, in phase
-// 1, to other ranks.
+// reduce, gather, scatter, scatter-and-forward broadcast, and scatter-and-gather reduce. Phase 0
+// sends blocks of the input; what a rank got in phase 0 (reduced, or the root's block alone) goes
+// to its output, if it has one, and, in phase 1, to other ranks.
 #pragma once
 
 #include "exec/sm/arena.hpp"
@@ -62,7 +62,8 @@ struct BasicDirectCall {
   // of it are written once where they are plain or of small calls. Plain ones of phase 1 always
   // are.
   bool pushes_once = false;
-  bool on_host = false;  // arenas lie there: each look at a word is a read over PCIe
+  bool on_host = false;    // arenas lie there: each look at a word is a read over PCIe
+  bool stores_sum = true;  // in own_to; else it is passed on alone, and own_to is its length
   std::int32_t blocks = 1;
   std::int32_t warps = 1;  // of a block; others that were launched stand by
   std::int32_t depth = 1;  // packets a warp in one round

@@ -309,7 +309,9 @@ __device__ __forceinline__ void reduce(Warp<P, Call>& w, int step) {
   for (int j = 0; j < P::kUnits; ++j) {
     units[j] = R::finish(sum[j], call);
   }
-  write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
+  if (call.stores_sum) {
+    write_units<P>(call.output + call.own_to.begin + at, left, w.lane, units);
+  }
   forward<P>(w, step, units);
 }
 

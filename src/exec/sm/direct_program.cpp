@@ -131,13 +131,15 @@ class Compiler {
   }
 
   Status recv_reduce(const Step& step) {
-    if (program_.arrival == Arrival::kReduce || step.to.size() != 1 ||
-        step.to.front().space != Space::kOutput) {
-      return refuse("it does not reduce once, into the output");
+    program_.stores_sum = !step.to.empty();
+    const bool has_place = program_.stores_sum ? step.to.front().space == Space::kOutput
+                                               : !step.from.empty() && !step.out.empty();
+    if (program_.arrival == Arrival::kReduce || !has_place) {
+      return refuse("it does not reduce once, into the output or for others");
     }
     program_.arrival = Arrival::kReduce;
     program_.own_from = step.from.empty() ? -1 : step.from.front().index;
-    program_.own_to = step.to.front().index;
+    program_.own_to = program_.stores_sum ? step.to.front().index : program_.own_from;
     std::vector<int> operands;
     if (!step.from.empty()) {
       operands.push_back(program_.rank);
@@ -260,6 +262,7 @@ void bind(const DirectProgram& program,
   call.forward_to = program.forward_to;
   call.pushes_once = program.pushes_once;
   call.arrival = program.arrival;
+  call.stores_sum = program.stores_sum;
   call.own_from = range_of(program.own_from);
   call.own_to = range_of(program.own_to);
   for (int i = 1; i < program.own_blocks; ++i) {

@@ -28,6 +28,7 @@ struct DirectProgram {
   std::uint32_t arrive_from = 0;
   std::uint32_t forward_to = 0;
   Arrival arrival = Arrival::kStore;
+  bool stores_sum = true;    // else it is passed on alone
   bool pushes_once = false;  // of all ranks: to all others or nothing, see BasicDirectCall
   // `own_blocks` blocks of the input, and where in the output they go (or what they become).
   int own_from = -1;

@@ -105,7 +105,10 @@ class Emulation {
       }
     }
     if (call.arrival == Arrival::kReduce || (call.own && call.arrive_from[0] == 0)) {
-      store(at, call.own_to, result);
+      EXPECT_EQ(call.stores_sum, problem_.output_blocks(rank) > 0);
+      if (call.stores_sum) {
+        store(at, call.own_to, result);
+      }
     } else if (call.own) {
       store(at, call.own_to, part(at, call.own_from));
     }
@@ -186,6 +189,7 @@ TEST(DirectProgram, TheFamilyIsTaken) {
                 {Collective::kBroadcast, "direct"},
                 {Collective::kBroadcast, "scatter_forward"},
                 {Collective::kReduce, "direct"},
+                {Collective::kReduce, "scatter_gather"},
                 {Collective::kGather, "direct"},
                 {Collective::kScatter, "direct"}};
   for (const auto& [collective, algorithm] : family) {
@@ -214,6 +218,7 @@ TEST(DirectProgram, KnowsOfAllRanksWhetherEachSendsOneRangeAlone) {
                 {Collective::kBroadcast, "scatter_forward", false},
                 {Collective::kAllToAll, "direct", false},
                 {Collective::kReduce, "direct", false},  // whose readers change with the root
+                {Collective::kReduce, "scatter_gather", false},
                 {Collective::kGather, "direct", false},
                 {Collective::kScatter, "direct", false}};
   for (const auto& [collective, algorithm, once] : family) {
