@@ -1,5 +1,6 @@
 #include "select/device_choice.hpp"
 
+#include "select/copy_choice.hpp"
 #include "select/device_paths.hpp"
 #include "select/packet_choice.hpp"
 
@@ -15,22 +16,8 @@ constexpr std::int64_t kHostHopBytes = 75 * 1000;
 
 constexpr int kWhole = 100;
 
-bool suits_copy_engines(Collective collective,
-                        int ranks,
-                        std::int64_t bytes,
-                        const DeviceFacts& facts) {
-  const bool is_message = collective == Collective::kSendRecv;
-  const bool can = is_message || (collective == Collective::kBroadcast       ? ranks == 2
-                                  : collective == Collective::kReduceScatter ? ranks > 2
-                                                                             : ranks > 1);
-  return can && (is_message ? bytes : total_bytes(collective, ranks, bytes)) >=
-                    copied_from_bytes(collective, facts);
-}
-
 // Of one hop, in which each block is a message that is stored where it belongs.
 constexpr std::string_view kOneHop = "direct";
-// Whose ranks beside the root have no output to store their sums in.
-constexpr std::string_view kStoresNoSums = "scatter_gather";
 // Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;
@@ -48,14 +35,6 @@ bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const Devi
   const bool is_one_hop = is_of_blocks || (collective == Collective::kBroadcast && ranks == 2);
   return facts.offers && is_one_hop && ranks > 1 &&
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
-}
-
-// For copy engines: a one-shot all-reduce could not be in place, where everybody reads the whole
-// input, and what is to be put has to be stored before (kStoresNoSums).
-std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
-  return collective == Collective::kAllReduce ? "two_shot"
-         : collective == Collective::kReduce  ? kOneHop
-                                              : algorithm_by_model(collective, ranks, bytes);
 }
 
 Result<Protocol> wished_protocol(Collective collective,
@@ -89,32 +68,6 @@ Result<Protocol> wished_protocol(Collective collective,
                 kOneHop);
   }
   return protocol;
-}
-
-bool wishes_for_copies(Collective collective, const Wishes& wishes) {
-  return wishes.protocol == kByCopyEngines ||
-         (collective == Collective::kSendRecv && wishes.protocol == name(Protocol::kDirectGet));
-}
-
-// For sends, recvs, and what has blocks that go somewhere.
-Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
-  if (!facts.copy_engines) {
-    return fail(Code::kUnsupported,
-                "protocol {} needs ranks that agree about their buffers on the host, which these "
-                "ranks do not (SENNIT_COPY_ENGINES)",
-                wishes.protocol);
-  }
-  if (wishes.algorithm == kStoresNoSums) {
-    return fail(Code::kUnsupported,
-                "{} {} passes on sums that are stored nowhere, so copy engines cannot put them "
-                "anywhere; algorithm {} has none",
-                name(collective),
-                wishes.algorithm,
-                kOneHop);
-  }
-  return collective == Collective::kBarrier
-             ? fail(Code::kUnsupported, "{} has nothing for copy engines", name(collective))
-             : Status();
 }
 
 Result<const Algorithm*> find_for(Collective collective,
@@ -371,30 +324,6 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 }
 
 }  // namespace
-
-// In a reduce, gather or scatter copy engines would be no faster than the root's one wire, which
-// the SMs fill as well; a broadcast in two hops would have to wait often.
-std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
-  switch (collective) {
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-      return facts.copies_from_bytes;
-    case Collective::kAllReduce:
-      return facts.folds_from_bytes;
-    case Collective::kReduceScatter:
-      return facts.folded_blocks_from_bytes;
-    case Collective::kSendRecv:
-      return facts.messages_from_bytes;
-    case Collective::kBroadcast:
-      return facts.broadcasts_from_bytes;
-    case Collective::kReduce:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kBarrier:
-      return kNever;
-  }
-  return kNever;
-}
 
 bool has_direct_kernel(std::string_view algorithm) {
   constexpr std::array<std::string_view, 5> kFamily = {

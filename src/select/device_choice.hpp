@@ -16,9 +16,6 @@
 
 namespace sennit {
 
-// The protocol by which a call wishes for copy engines, whichever they speak.
-inline constexpr std::string_view kByCopyEngines = "copy_engines";
-
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
   // Copy engines fetch a message (direct_get) and put the blocks of all else where they belong
@@ -116,10 +113,6 @@ struct DeviceFacts {
 
   bool operator==(const DeviceFacts&) const = default;
 };
-
-// From how many bytes on calls that wish for nothing take copy engines: of a message, or of all
-// ranks together.
-std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts);
 
 // Kernels of one or two hops have a program for it; all others run step by step.
 bool has_direct_kernel(std::string_view algorithm);

@@ -35,49 +35,6 @@ TEST(DeviceChoice, LeavesLargeBroadcastsBetweenTwoToCopyEnginesAndBothPaths) {
   expect(4, 1024 * kMega, Engine::kSm, 0);
 }
 
-// Of all ranks together.
-TEST(DeviceChoice, LeavesLargeCallsToCopyEnginesThatPut) {
-  const DeviceFacts facts{.copy_engines = true, .offers = true};
-  const auto expect = [&](Collective collective, std::int64_t from, bool whole) {
-    for (const int ranks : {3, 4, 8}) {
-      const std::int64_t bytes = whole ? from : (from + ranks - 1) / ranks;
-      const DeviceChoice choice = chosen(collective, ranks, bytes, {}, facts);
-      EXPECT_EQ(choice.engine, Engine::kStream) << name(collective) << " of " << ranks;
-      EXPECT_EQ(choice.protocol, Protocol::kDirectPut);
-      EXPECT_EQ(chosen(collective, ranks, bytes - 16, {}, facts).engine, Engine::kSm);
-      EXPECT_EQ(chosen(collective, ranks, bytes, {}, {.offers = true}).engine, Engine::kSm);
-    }
-  };
-  expect(Collective::kAllGather, kCopiesFromBytes, false);
-  expect(Collective::kAllToAll, kCopiesFromBytes, false);
-  expect(Collective::kAllReduce, kFoldsFromBytes, true);
-  expect(Collective::kReduceScatter, kFoldedBlocksFromBytes, false);
-  EXPECT_EQ(chosen(Collective::kAllReduce, 2, kFoldsFromBytes, {}, facts).engine, Engine::kStream);
-  EXPECT_EQ(chosen(Collective::kReduceScatter, 2, kFoldedBlocksFromBytes, {}, facts).engine,
-            Engine::kSm);
-}
-
-TEST(DeviceChoice, CopyEnginesRunWhatWishesForThem) {
-  for (const auto& [collective, protocol] :
-       {std::pair(Collective::kSendRecv, Protocol::kDirectGet),
-        std::pair(Collective::kAllGather, Protocol::kDirectPut),
-        std::pair(Collective::kBroadcast, Protocol::kDirectPut),
-        std::pair(Collective::kReduce, Protocol::kDirectPut)}) {
-    const DeviceChoice choice = chosen(collective, 2, 8, wishes("", "copy_engines"));
-    EXPECT_EQ(choice.engine, Engine::kStream);
-    EXPECT_EQ(choice.protocol, protocol);
-  }
-  const auto refusal = [](Collective collective, const char* protocol, const DeviceFacts& facts) {
-    return choose_for_devices(collective, {.ranks = 2}, 8, wishes("", protocol), facts)
-        .status()
-        .message();
-  };
-  EXPECT_TRUE(contains(refusal(Collective::kAllGather, "copy_engines", {}), "SENNIT_COPY_ENGINES"));
-  EXPECT_TRUE(
-      contains(refusal(Collective::kAllGather, "direct_get", kBothPaths), "wish for copy_engines"));
-  EXPECT_TRUE(contains(refusal(Collective::kBarrier, "copy_engines", kBothPaths), "barrier"));
-}
-
 TEST(DeviceChoice, TakesTheShareThatWasSet) {
   DeviceFacts facts = kBothPaths;
   facts.host_share = 12;

@@ -1,5 +1,6 @@
 #include "select/device_reason.hpp"
 
+#include "select/copy_choice.hpp"
 #include "select/packet_choice.hpp"
 
 namespace sennit {

@@ -1,0 +1,84 @@
+#include "select/copy_choice.hpp"
+
+#include "select/packet_choice.hpp"
+
+namespace sennit {
+namespace {
+
+constexpr std::string_view kOneHop = "direct";
+// Whose ranks beside the root have no output to store their sums in.
+constexpr std::string_view kStoresNoSums = "scatter_gather";
+
+}  // namespace
+
+// In a reduce, gather or scatter copy engines would be no faster than the root's one wire, which
+// the SMs fill as well; a broadcast in two hops would have to wait often.
+std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return facts.copies_from_bytes;
+    case Collective::kAllReduce:
+      return facts.folds_from_bytes;
+    case Collective::kReduceScatter:
+      return facts.folded_blocks_from_bytes;
+    case Collective::kSendRecv:
+      return facts.messages_from_bytes;
+    case Collective::kBroadcast:
+      return facts.broadcasts_from_bytes;
+    case Collective::kReduce:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kBarrier:
+      return kNever;
+  }
+  return kNever;
+}
+
+bool suits_copy_engines(Collective collective,
+                        int ranks,
+                        std::int64_t bytes,
+                        const DeviceFacts& facts) {
+  const bool is_message = collective == Collective::kSendRecv;
+  const bool can = is_message || (collective == Collective::kBroadcast       ? ranks == 2
+                                  : collective == Collective::kReduceScatter ? ranks > 2
+                                                                             : ranks > 1);
+  return can && (is_message ? bytes : total_bytes(collective, ranks, bytes)) >=
+                    copied_from_bytes(collective, facts);
+}
+
+bool wishes_for_copies(Collective collective, const Wishes& wishes) {
+  return wishes.protocol == kByCopyEngines ||
+         (collective == Collective::kSendRecv && wishes.protocol == name(Protocol::kDirectGet));
+}
+
+// For sends, recvs, and what has blocks that go somewhere.
+Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
+  if (!facts.copy_engines) {
+    return fail(Code::kUnsupported,
+                "protocol {} needs ranks that agree about their buffers on the host, which these "
+                "ranks do not (SENNIT_COPY_ENGINES)",
+                wishes.protocol);
+  }
+  if (wishes.algorithm == kStoresNoSums) {
+    return fail(Code::kUnsupported,
+                "{} {} passes on sums that are stored nowhere, so copy engines cannot put them "
+                "anywhere; algorithm {} has none",
+                name(collective),
+                wishes.algorithm,
+                kOneHop);
+  }
+  return collective == Collective::kBarrier
+             ? fail(Code::kUnsupported, "{} has nothing for copy engines", name(collective))
+             : Status();
+}
+
+// A one-shot all-reduce could not be in place, where everybody reads the whole
+// input, and what is to be put has to be stored before (kStoresNoSums).
+std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
+  return collective == Collective::kAllReduce ? "two_shot"
+         : collective == Collective::kReduce  ? kOneHop
+                                              : algorithm_by_model(collective, ranks, bytes);
+}
+
+}  // namespace sennit

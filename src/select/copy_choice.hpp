@@ -1,0 +1,31 @@
+// Selection for copy engines: which calls they run over NVLink, by size or by wish. A pure function
+// of what all ranks share.
+#pragma once
+
+#include "select/device_choice.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace sennit {
+
+// The protocol by which a call wishes for copy engines, whichever they speak.
+inline constexpr std::string_view kByCopyEngines = "copy_engines";
+
+// From how many bytes on calls that wish for nothing take copy engines: of a message, or of all
+// ranks together.
+std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts);
+
+bool suits_copy_engines(Collective collective,
+                        int ranks,
+                        std::int64_t bytes,
+                        const DeviceFacts& facts);
+
+bool wishes_for_copies(Collective collective, const Wishes& wishes);
+// kUnsupported, saying why, for wishes that copy engines cannot meet.
+Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFacts& facts);
+
+// Where the call leaves it open.
+std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes);
+
+}  // namespace sennit

@@ -1,0 +1,81 @@
+#include "select/copy_choice.hpp"
+
+#include "select/chosen.hpp"
+#include "verify/verify.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sennit::tests {
+namespace {
+
+// Of all ranks together.
+TEST(CopyChoice, LeavesLargeCallsToCopyEnginesThatPut) {
+  const DeviceFacts facts{.copy_engines = true, .offers = true};
+  const auto expect = [&](Collective collective, std::int64_t from, bool whole) {
+    for (const int ranks : {3, 4, 8}) {
+      const std::int64_t bytes = whole ? from : (from + ranks - 1) / ranks;
+      const DeviceChoice choice = chosen(collective, ranks, bytes, {}, facts);
+      EXPECT_EQ(choice.engine, Engine::kStream) << name(collective) << " of " << ranks;
+      EXPECT_EQ(choice.protocol, Protocol::kDirectPut);
+      EXPECT_EQ(chosen(collective, ranks, bytes - 16, {}, facts).engine, Engine::kSm);
+      EXPECT_EQ(chosen(collective, ranks, bytes, {}, {.offers = true}).engine, Engine::kSm);
+    }
+  };
+  expect(Collective::kAllGather, kCopiesFromBytes, false);
+  expect(Collective::kAllToAll, kCopiesFromBytes, false);
+  expect(Collective::kAllReduce, kFoldsFromBytes, true);
+  expect(Collective::kReduceScatter, kFoldedBlocksFromBytes, false);
+  EXPECT_EQ(chosen(Collective::kAllReduce, 2, kFoldsFromBytes, {}, facts).engine, Engine::kStream);
+  EXPECT_EQ(chosen(Collective::kReduceScatter, 2, kFoldedBlocksFromBytes, {}, facts).engine,
+            Engine::kSm);
+}
+
+TEST(CopyChoice, CopyEnginesRunWhatWishesForThem) {
+  for (const auto& [collective, protocol] :
+       {std::pair(Collective::kSendRecv, Protocol::kDirectGet),
+        std::pair(Collective::kAllGather, Protocol::kDirectPut),
+        std::pair(Collective::kBroadcast, Protocol::kDirectPut),
+        std::pair(Collective::kReduce, Protocol::kDirectPut)}) {
+    const DeviceChoice choice = chosen(collective, 2, 8, wishes("", "copy_engines"));
+    EXPECT_EQ(choice.engine, Engine::kStream);
+    EXPECT_EQ(choice.protocol, protocol);
+  }
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("", "copy_engines"), {}),
+                       "SENNIT_COPY_ENGINES"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("", "direct_get"), kBothPaths),
+                       "wish for copy_engines"));
+  EXPECT_TRUE(
+      contains(refusal(Collective::kBarrier, wishes("", "copy_engines"), kBothPaths), "barrier"));
+}
+
+// One-shot is no slower between two ranks, but reads what it overwrites where calls are in place;
+// and sums that are passed on without having been stored cannot be put anywhere.
+TEST(CopyChoice, ReductionsStoreWhatTheySum) {
+  const auto algorithm = [](Collective collective, int ranks, const std::string& protocol) {
+    return chosen(collective, ranks, kMega, wishes("", protocol)).algorithm->name;
+  };
+  EXPECT_EQ(algorithm(Collective::kAllReduce, 2, "copy_engines"), "two_shot");
+  EXPECT_EQ(algorithm(Collective::kAllReduce, 2, "ll128"), "one_shot");
+  EXPECT_EQ(algorithm(Collective::kReduce, 4, "copy_engines"), "direct");
+  EXPECT_EQ(algorithm(Collective::kReduce, 4, "ll128"), "scatter_gather");
+}
+
+TEST(CopyChoice, PlansOfReductionsAreProvedInPlace) {
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
+    for (const int ranks : {2, 3, 8}) {
+      const DeviceChoice choice = chosen(collective, ranks, kMega, wishes("", "copy_engines"));
+      const auto plan = make_device_plan(choice, {.ranks = ranks}, kBothPaths);
+      ASSERT_TRUE(plan.ok()) << plan.status().message();
+      const auto proof = verify(**plan);
+      ASSERT_TRUE(proof.ok()) << proof.status().message();
+      EXPECT_TRUE(proof->in_place) << proof->why_not_in_place;
+      EXPECT_TRUE(proof->reproducible);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sennit::tests
