@@ -232,6 +232,11 @@ class Rank {
       return sennit_reduce_scatter(
                  b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, &call) == SENNIT_OK;
     }
+    if (c == "reduce") {
+      return sennit_reduce(
+                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, 0, comm_, stream_, &call) ==
+             SENNIT_OK;
+    }
     if (c == "all_gather") {
       return sennit_all_gather(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, &call) ==
              SENNIT_OK;
@@ -353,9 +358,14 @@ class Rank {
     require(cudaStreamSynchronize(stream_), "the checked calls");
     const std::size_t part = std::min(n, kComparedElements);
     // Sums of numbers below one, in different orders; what is only moved must be equal.
-    const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter";
+    const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter" ||
+                      row.collective == "reduce";
+    const bool has_output = row.collective != "reduce" || rank_ == 0;
     shared_.wrong[rank_] = 0;
     for (const std::size_t begin : {std::size_t{0}, n - part}) {
+      if (!has_output) {
+        break;
+      }
       shared_.wrong[rank_] +=
           sennit_bench::count_different(registered_.recv + begin, plain_.recv + begin, part, sums);
     }
@@ -429,8 +439,13 @@ class Rank {
 
 std::vector<Row> rows_of(const Options& options) {
   std::vector<Row> rows;
-  for (const char* collective :
-       {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"}) {
+  for (const char* collective : {"all_reduce",
+                                 "all_gather",
+                                 "reduce_scatter",
+                                 "all_to_all",
+                                 "broadcast",
+                                 "reduce",
+                                 "send_recv"}) {
     if (!options.collective.empty() && options.collective != collective) {
       continue;
     }

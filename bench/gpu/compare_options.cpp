@@ -18,8 +18,8 @@ constexpr const char* kHelp =
 
   --nccl FILE            NCCL's library, libnccl.so.2
   --ranks N              2 to 16; default: 4
-  --collective NAME      all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send_recv;
-                         default: all of them
+  --collective NAME      all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or
+                         send_recv; default: all of them
   --mode graph|stream    how calls are made; default: graph
   --sizes N,N...         bytes of the total buffer; else
   --min-bytes N          from here, times 4 each; default: 256

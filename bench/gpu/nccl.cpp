@@ -46,6 +46,7 @@ struct Nccl::Functions {
   int (*all_gather)(const void*, void*, std::size_t, int, void*, cudaStream_t);
   int (*all_to_all)(const void*, void*, std::size_t, int, void*, cudaStream_t);
   int (*broadcast)(const void*, void*, std::size_t, int, int, void*, cudaStream_t);
+  int (*reduce)(const void*, void*, std::size_t, int, int, int, void*, cudaStream_t);
   int (*send)(const void*, std::size_t, int, int, void*, cudaStream_t);
   int (*recv)(void*, std::size_t, int, int, void*, cudaStream_t);
   int (*group_start)();
@@ -67,6 +68,7 @@ Nccl::Nccl(const std::string& path) : functions_(std::make_unique<Functions>()) 
   look_up(library, "ncclAllGather", f.all_gather);
   look_up(library, "ncclAlltoAll", f.all_to_all);
   look_up(library, "ncclBroadcast", f.broadcast);
+  look_up(library, "ncclReduce", f.reduce);
   look_up(library, "ncclSend", f.send);
   look_up(library, "ncclRecv", f.recv);
   look_up(library, "ncclGroupStart", f.group_start);
@@ -111,6 +113,9 @@ bool Nccl::call(std::string_view collective, const NcclArgs& a) {
   }
   if (collective == "all_to_all") {
     return f.all_to_all(a.send, a.recv, a.count, kFloat32, comm_, stream_) == kSuccess;
+  }
+  if (collective == "reduce") {
+    return f.reduce(a.send, a.recv, a.count, kFloat32, kSum, 0, comm_, stream_) == kSuccess;
   }
   if (collective == "broadcast") {
     return f.broadcast(a.send, a.recv, a.count, kFloat32, 0, comm_, stream_) == kSuccess;

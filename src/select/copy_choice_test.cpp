@@ -62,6 +62,13 @@ TEST(CopyChoice, ReductionsStoreWhatTheySum) {
   EXPECT_EQ(algorithm(Collective::kReduce, 4, "ll128"), "scatter_gather");
 }
 
+// Its schedule for ranks that make no rectangle has channels that nobody uses.
+TEST(CopyChoice, PlansThatAreNoneAreRefused) {
+  const DeviceChoice choice =
+      chosen(Collective::kAllGather, 5, kMega, wishes("", "copy_engines", "multi_rail"));
+  EXPECT_FALSE(make_device_plan(choice, {.ranks = 5}, kBothPaths).ok());
+}
+
 TEST(CopyChoice, PlansOfReductionsAreProvedInPlace) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {

@@ -112,7 +112,8 @@ Result<DeviceChoice> choose_on_host(Collective collective,
                 "copy engines have no {} over path host alone; kernels do where SENNIT_PATHS=host",
                 name(collective));
   }
-  if (!wishes.protocol.empty() && wishes.protocol != name(Protocol::kSlots)) {
+  if (!wishes.protocol.empty() && wishes.protocol != name(Protocol::kSlots) &&
+      wishes.protocol != kByCopyEngines) {
     return fail(Code::kUnsupported,
                 "beside nvlink, path host carries protocol slots, not '{}'",
                 wishes.protocol);

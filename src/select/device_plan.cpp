@@ -80,6 +80,7 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
                                  choice.protocol,
                                  kSlots,
                                  choice.engine));
+    SENNIT_RETURN_IF_ERROR(check_structure(*plan));
     if (choice.engine == Engine::kStream) {
       stage_contributions(plan->strands.back());
     }

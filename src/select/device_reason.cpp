@@ -15,17 +15,6 @@ std::string human(std::int64_t bytes) {
                               : fmt::format("{} B", bytes);
 }
 
-// Of packets that were not timed.
-std::string why_protocol(Protocol protocol) {
-  if (protocol == Protocol::kSlots) {
-    return "an all_reduce of as much was fastest by slots";
-  }
-  return fmt::format("messages of {} {} go by {}",
-                     protocol == Protocol::kLl ? "up to" : "more than",
-                     human(kLlUpToBytes),
-                     name(protocol));
-}
-
 std::string why_packets(const DeviceChoice& choice, int ranks, std::int64_t bytes) {
   const Algorithm& algorithm = *choice.algorithm;
   if (const auto from = timed_from_bytes(algorithm.collective, ranks, bytes, {})) {
@@ -33,11 +22,14 @@ std::string why_packets(const DeviceChoice& choice, int ranks, std::int64_t byte
         "it was the fastest way timed on H200 from {} of all ranks together on (packet_choice.cpp)",
         human(*from));
   }
+  const bool small = choice.protocol == Protocol::kLl;
   return fmt::format(
       "by the model, as nothing was timed at this size: a second hop costs as much as {} KB, and "
-      "{}",
+      "messages of {} {} go by {}",
       kHopBytes / 1000,
-      why_protocol(choice.protocol));
+      small ? "up to" : "more than",
+      human(kLlUpToBytes),
+      name(choice.protocol));
 }
 
 }  // namespace

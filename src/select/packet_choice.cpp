@@ -15,7 +15,8 @@ constexpr std::int64_t kMega = std::int64_t{1} << 20;
 // won and the first where this one did, and the first row that fits is taken.
 //
 // A broadcast of 256 KB in one hop took 5.4 us (2026-11-21-h200x4-gpu-first.json), in two hops 6.6
-// (gpu-slots); one of 1 MB 13.3 and 8.2. Rows of two ranks are from 2 H200s, in
+// (gpu-slots); one of 1 MB 13.3 and 8.2. A reduce, whose ways are in 2026-11-22-h200x4-reduce.json:
+// 256 KB 5.9 and 7.3, 1 MB 10.1 and 9.8. Rows of two ranks are from 2 H200s, in
 // bench/results/2026-11-21-h200x2-gpu.json. More than four ranks were not measured: they take slots
 // where they won for every collective of four.
 struct MeasuredWay {
@@ -58,6 +59,10 @@ constexpr std::array kMeasured = {
     MeasuredWay{Collective::kBroadcast, 4, 512 * kKilo, "scatter_forward", Protocol::kLl128},
     MeasuredWay{Collective::kBroadcast, 4, 128 * kKilo, "direct", Protocol::kLl128},
 
+    MeasuredWay{Collective::kReduce, 2, 128 * kKilo, "direct", Protocol::kLl128},  // by the model
+    MeasuredWay{Collective::kReduce, 4, 512 * kKilo, "scatter_gather", Protocol::kLl128},
+    MeasuredWay{Collective::kReduce, 4, 128 * kKilo, "direct", Protocol::kLl128},
+
     MeasuredWay{Collective::kSendRecv, 2, 4 * kMega, "direct", Protocol::kSlots},
 };
 
@@ -71,14 +76,6 @@ const MeasuredWay* find_measured(Collective collective,
            (wanted.empty() || way.algorithm == wanted);
   });
   return row == kMeasured.end() ? nullptr : row;
-}
-
-// A reduce in two hops was not timed. Its packets go as those of an all_reduce in two: slices to
-// those who sum them, and the sums on; so it takes what was faster there.
-const MeasuredWay* find_alike(std::string_view algorithm, int ranks, std::int64_t bytes) {
-  return algorithm == "scatter_gather"
-             ? find_measured(Collective::kAllReduce, ranks, bytes, "two_shot")
-             : nullptr;
 }
 
 }  // namespace
@@ -136,9 +133,6 @@ PacketWay packets_for(Collective collective,
   }
   const std::string_view algorithm =
       wanted.empty() ? algorithm_by_model(collective, ranks, bytes) : wanted;
-  if (const MeasuredWay* const like = find_alike(algorithm, ranks, bytes)) {
-    return {algorithm, like->protocol};
-  }
   const bool is_small = message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
   return {algorithm, is_small ? Protocol::kLl : Protocol::kLl128};
 }

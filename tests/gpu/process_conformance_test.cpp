@@ -132,8 +132,24 @@ void run_copy_engines(const GpuProcess& self, Member& member) {
                   .path = path});
     }
   }
-  // Copies that a kernel folds.
-  member.run({.count = kLargeElements, .algorithm = "two_shot", .protocol = "copy_engines"});
+  // What a kernel folds: in one piece, and the last contribution in three, of 8 MB and more.
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
+    for (const std::int64_t elements : {std::int64_t{1000}, 4 * kLargeElements}) {
+      for (const bool in_place : {false, true}) {
+        member.run({.collective = collective,
+                    .count = count_of(collective, elements, self.ranks()),
+                    .root = is_rooted(collective) ? self.ranks() - 1 : 0,
+                    .in_place = in_place,
+                    .protocol = "copy_engines"});
+      }
+    }
+  }
+  // By their size, so that a kernel copies what stays.
+  constexpr std::int64_t kHuge = 50'400'004;
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
+    member.run({.collective = collective, .count = count_of(collective, kHuge, self.ranks())});
+  }
 }
 
 // By packets, by stores into the receiver, and by copy engines, which take a message from the

@@ -3,6 +3,8 @@
 #include "base/log.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <utility>
 
 namespace sennit {
@@ -12,22 +14,30 @@ namespace {
 // Blocks of 4 MB lost by it, of 16 MB gained (`h200x4-copies-that-put`).
 constexpr std::int64_t kFoldedPartBytes = std::int64_t{4} << 20;
 
+// Watchers look 20 times a second.
+constexpr std::chrono::milliseconds kHearing{250};
+
 }  // namespace
 
-CopyEngines::CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world)
+CopyEngines::CopyEngines(CudaDriver& driver,
+                         const DeviceMemory& memory,
+                         World& world,
+                         bool copies_by_kernel)
     : driver_(driver),
       memory_(memory),
       world_(world),
+      copies_by_kernel_(copies_by_kernel),
       buffers_(driver, memory, world),
       agreement_(world, buffers_) {}
 
 Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
                                                          const DeviceMemory& memory,
-                                                         World& world) {
+                                                         World& world,
+                                                         bool copies_by_kernel) {
   if (world.size() > stream::kMaxRanks) {
     return fail(Code::kUnsupported, "copy engines serve up to {} ranks", stream::kMaxRanks);
   }
-  std::unique_ptr<CopyEngines> self(new CopyEngines(driver, memory, world));
+  std::unique_ptr<CopyEngines> self(new CopyEngines(driver, memory, world, copies_by_kernel));
   SENNIT_ASSIGN_OR_RETURN(std::vector<stream::RankWords*> words, self->map_words());
   stream::RankWords& mine = *words[static_cast<std::size_t>(world.rank())];
   SENNIT_ASSIGN_OR_RETURN(self->messages_, MessageCopies::create(driver, memory, world, words));
@@ -111,7 +121,7 @@ bool CopyEngines::can_run(const Call& call, const stream::Extent& extent, bool i
   }
   // The others could not read a scalar in memory of this device.
   return !is_reduction(op.collective) ||
-         (op.scalar_on_device == nullptr && can_fold(*call.program.alone(), extent, is_capturing));
+         (op.scalar_on_device == nullptr && can_fold(call, extent, is_capturing));
 }
 
 // As with other kernels: a first launch may wait for what is in the streams already.
@@ -129,19 +139,21 @@ Status CopyEngines::preload_folds() {
 // The memory that reductions need is taken when it is first needed, which a capture does not allow.
 // Where ranks are threads of one process, their folds were seen to stand still on GPUs; why is not
 // known yet (docs/decisions/0021-fetch-and-fold.md).
-bool CopyEngines::can_fold(const stream::StreamProgram& program,
-                           const stream::Extent& extent,
-                           bool is_capturing) {
+bool CopyEngines::can_fold(const Call& call, const stream::Extent& extent, bool is_capturing) {
   if (!memory_.has_a_process_each()) {
     return false;
   }
   const stream::Staging& staging = engine_->staging();
-  const std::int64_t needed = engine_->staging_needs(program, extent);
+  const std::int64_t needed = engine_->staging_needs(*call.program.alone(), extent);
   if (needed <= staging.bytes() || is_capturing) {
     return needed <= staging.bytes();
   }
+  if (call.operation.wishes.protocol.empty() && !staging_retries_.is_due()) {
+    return false;
+  }
   const Status status = engine_->reserve_staging(needed);
   if (status.ok()) {
+    staging_retries_ = {};
     SENNIT_INFO("device", "{} bytes of GPU memory stage reductions", staging.bytes());
   } else {
     SENNIT_INFO("device", "reductions take kernels: {}", status.message());
@@ -176,11 +188,24 @@ Result<bool> CopyEngines::run(const Call& call) {
     streamed.part_bytes = kFoldedPartBytes;
     streamed.fold = stream::fold_kernel(op.dtype, op.op);
   }
-  if (op.wishes.protocol.empty()) {
-    streamed.copy = stream::copy_kernel();  // who wishes for copy engines keeps all SMs
+  // Who wishes for copy engines keeps all SMs. Kernels beside word waits of threads of one process
+  // were seen to stand still.
+  if (copies_by_kernel_ && op.wishes.protocol.empty() && memory_.has_a_process_each()) {
+    streamed.copy = stream::copy_kernel();
   }
   SENNIT_RETURN_IF_ERROR(engine_->run(program, streamed, call.stream));
   return true;
+}
+
+void CopyEngines::release() {
+  const std::scoped_lock lock(release_mutex_);
+  stream::RankWords& words = world_.stream_words()[world_.rank()];
+  words.release_others();
+  const Clock::time_point now = Clock::now();
+  released_at_ = released_at_.value_or(now);
+  if (now - *released_at_ >= kHearing) {
+    words.release_puts();
+  }
 }
 
 bool CopyEngines::is_running() const {

@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -23,7 +24,8 @@ class CopyEngines {
   // `memory` and `world` outlive the result.
   static Result<std::unique_ptr<CopyEngines>> create(CudaDriver& driver,
                                                      const DeviceMemory& memory,
-                                                     World& world);
+                                                     World& world,
+                                                     bool copies_by_kernel);
   ~CopyEngines();
   CopyEngines(const CopyEngines&) = delete;
   CopyEngines& operator=(const CopyEngines&) = delete;
@@ -53,11 +55,13 @@ class CopyEngines {
   };
   std::optional<Running> running();
   [[nodiscard]] bool is_running() const;
-  // Ends all waits, those of later calls as well: the communicator has failed.
-  void release() { world_.stream_words()[world_.rank()].release_all(); }
+  // Ends all waits, those of later calls as well: the communicator has failed. To be called until
+  // nothing waits: behind waits for puts there are copies into the memory of others, who are given
+  // time to hear of the failure before.
+  void release();
 
  private:
-  CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world);
+  CopyEngines(CudaDriver& driver, const DeviceMemory& memory, World& world, bool copies_by_kernel);
   Result<std::vector<stream::RankWords*>> map_words();
   Status map_rings();
   Result<std::byte*> map_part(std::byte* memory, std::size_t bytes);
@@ -65,13 +69,12 @@ class CopyEngines {
   Status preload_folds();
   // As far as this rank knows.
   bool can_run(const Call& call, const stream::Extent& extent, bool is_capturing);
-  bool can_fold(const stream::StreamProgram& program,
-                const stream::Extent& extent,
-                bool is_capturing);
+  bool can_fold(const Call& call, const stream::Extent& extent, bool is_capturing);
 
   CudaDriver& driver_;
   const DeviceMemory& memory_;
   World& world_;
+  bool copies_by_kernel_;
   // Streams of threads of this process store into it as well.
   std::vector<std::shared_ptr<HeldMemory>> mapped_;
   std::unique_ptr<stream::StreamEngine> engine_;
@@ -82,6 +85,9 @@ class CopyEngines {
   bool has_rings_ = false;       // on all ranks
   bool has_rings_here_ = false;  // on this one
   Retries ring_retries_;
+  Retries staging_retries_;
+  std::optional<Clock::time_point> released_at_;  // first
+  std::mutex release_mutex_;                      // by the watcher and by who aborts
 };
 
 }  // namespace sennit

@@ -49,13 +49,15 @@ class DeviceComm {
     // so a thread that makes the calls of several of them would wait for itself.
     enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
     CopyUse copy_engines = CopyUse::kAuto;
-    bool reproducible = false;  // sums have the order of ranks, or are refused
-    bool nvlink = true;         // may be used; path host may where the world has memory for it
-    int group = 0;              // see Arenas::Options
+    bool reproducible = false;     // sums have the order of ranks, or are refused
+    bool copies_by_kernel = true;  // blocks that stay, beside copy engines
+    bool nvlink = true;            // may be used; path host may where the world has memory for it
+    int group = 0;                 // see Arenas::Options
     // See DeviceFacts.
     int host_share = -1;
     bool dynamic_share = false;
     std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
+    std::int64_t folds_from_bytes = DeviceFacts{}.folds_from_bytes;
     std::int64_t messages_from_bytes = DeviceFacts{}.messages_from_bytes;
     std::int64_t puts_from_bytes = DeviceFacts{}.puts_from_bytes;
     std::int64_t message_puts_from_bytes = DeviceFacts{}.message_puts_from_bytes;

@@ -292,6 +292,59 @@ TEST_F(FakeGpus, AnAbortEndsStreamsThatWait) {
   });
 }
 
+// Behind the waits that a failure ends there are copies into the memory of others, who may not know
+// of it yet.
+TEST_F(FakeGpus, AnAbortGivesOthersTimeToHearBeforeAnythingIsPut) {
+  std::latch is_there(kRanks);
+  std::latch aborted(kRanks - 1);
+  std::byte* output = nullptr;
+  run([&](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    const Gate gate(rank);
+    if (rank.rank == 3) {
+      gate.close(rank.stream);
+      output = rank.recv;
+    }
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    if (rank.rank == 3) {
+      std::memset(output, 0xa5, kPart * kRanks);  // of a call that ended well
+    }
+    is_there.arrive_and_wait();
+    if (rank.rank != 3) {
+      const auto begin = std::chrono::steady_clock::now();
+      rank.comm->abort();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const bool is_untouched = output[rank.rank * kPart] == std::byte{0xa5};
+      // Where the machine was busy, that says nothing.
+      EXPECT_TRUE(is_untouched ||
+                  std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(200));
+      rank.finish();
+      aborted.count_down();
+    }
+    aborted.wait();
+    gate.open();
+    rank.finish();
+  });
+}
+
+// What one rank could not run, none tries.
+TEST_F(FakeGpus, RefuseAlikeWhatCopyEnginesOfOneRankCannotRun) {
+  run([](Rank& rank) {
+    fill(rank);
+    Operation op = all_gather(rank, 1000);
+    op.collective = Collective::kBroadcast;
+    op.wishes.protocol = "copy_engines";
+    op.wishes.algorithm = "chain";
+    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
+    EXPECT_TRUE(rank.comm->failure().ok());
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    rank.finish();
+    check_gathered(rank);
+  });
+}
+
 TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
   run([](Rank& rank) {
     fill(rank);

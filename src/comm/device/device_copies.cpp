@@ -27,7 +27,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
                       (options_.copy_engines == Options::CopyUse::kAuto &&
                        memory_->has_a_process_each() && world_.size() > 1);
   if (wanted) {
-    auto opened = CopyEngines::create(driver_, *memory_, world_);
+    auto opened = CopyEngines::create(driver_, *memory_, world_, options_.copies_by_kernel);
     if (opened.ok()) {
       copy_engines_ = std::move(opened).value();
     } else {
@@ -60,6 +60,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
             .host_share = options_.host_share,
             .dynamic_share = options_.dynamic_share,
             .copies_from_bytes = options_.copies_from_bytes,
+            .folds_from_bytes = options_.folds_from_bytes,
             .messages_from_bytes = options_.messages_from_bytes,
             .offers = message_puts_ != nullptr,
             .puts_from_bytes = options_.puts_from_bytes,
@@ -74,8 +75,15 @@ Result<const DeviceComm::Copying*> DeviceComm::find_copying(const Operation& ope
     return &known->second;
   }
   SENNIT_ASSIGN_OR_RETURN(const Proved proved, prove(operation, choice));
-  SENNIT_ASSIGN_OR_RETURN(stream::PlanProgram program,
-                          stream::compile_plan(*proved.plan, key.place));
+  // As every rank, so that all refuse alike what one of them could not run.
+  stream::PlanProgram program;
+  for (int place = 0; place < proved.plan->problem().ranks; ++place) {
+    SENNIT_ASSIGN_OR_RETURN(stream::PlanProgram compiled,
+                            stream::compile_plan(*proved.plan, place));
+    if (place == key.place) {
+      program = std::move(compiled);
+    }
+  }
   return &copyings_.emplace(key, Copying{std::move(program), plan_hash(*proved.plan)})
               .first->second;
 }

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 namespace sennit::tests {
 namespace {
@@ -152,6 +154,74 @@ TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
     rank.finish();
     check_sums(rank, kCount);
   });
+}
+
+// By their size. Who has no room does not look for it in every call.
+TEST_F(FoldingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
+  options_.folds_from_bytes = kCount * 4;
+  run([this](Rank& rank) {
+    fill_floats(rank, kCount, true);
+    const Operation op = reduction(rank, Collective::kAllReduce, kCount);
+    if (rank.rank == 2) {
+      rank.cuda->fail("allocate");
+    }
+    const int at_first = rank.cuda->calls("copy_async");
+    for (int i = 0; i < 3; ++i) {
+      expect_ok(rank.call(op));
+      rank.finish();
+      EXPECT_EQ(rank.cuda->calls("copy_async"), at_first) << "by kernels";
+    }
+    rank.cuda->run_kernels(fold_floats);
+    expect_ok(rank.call(wished(op)));
+    rank.finish();
+    check_sums(rank, kCount);
+    refill(rank, kCount);
+    meet();
+    const int before = rank.cuda->calls("copy_async");
+    expect_ok(rank.call(op));
+    rank.finish();
+    EXPECT_GT(rank.cuda->calls("copy_async"), before) << "there is room now";
+    check_sums(rank, kCount);
+  });
+}
+
+// Words, staging memory and streams serve one call after the other, whatever these are.
+TEST_F(FoldingGpus, TakeTurnsWithOtherCollectives) {
+  for (const bool one_queue : {false, true}) {
+    cuda_options_.one_queue = one_queue;
+    run([](Rank& rank) {
+      rank.cuda->run_kernels(fold_floats);
+      std::vector<Operation> calls;
+      for (int i = 0; i < 24; ++i) {
+        const std::int64_t count = i % 5 == 0 ? 9'001 : 1'003;
+        fill_floats(rank, count * kRanks, false);
+        constexpr std::array kTurns = {
+            Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce};
+        Operation op = wished(reduction(rank, kTurns[static_cast<std::size_t>(i) % 3], count));
+        op.root = i % kRanks;
+        if (i % 4 == 3) {
+          op.collective = Collective::kAllGather;
+          op.wishes.algorithm = "direct";
+        }
+        calls.push_back(op);
+        expect_ok(rank.call(op));
+      }
+      rank.finish();
+      for (const Operation& op : calls) {
+        rank.recv = static_cast<std::byte*>(op.recv);
+        if (op.collective == Collective::kAllGather) {
+          for (int source = 0; source < kRanks; ++source) {
+            float found = 0;
+            std::memcpy(&found, rank.recv + (source * op.count + op.count - 1) * 4, 4);
+            EXPECT_EQ(found, value(source, op.count - 1));
+          }
+        } else if (op.collective != Collective::kReduce || op.root == rank.rank) {
+          const bool is_part = op.collective == Collective::kReduceScatter;
+          check_sums(rank, op.count, is_part ? rank.rank * op.count : 0);
+        }
+      }
+    });
+  }
 }
 
 TEST_F(FoldingGpus, NothingIsStagedWhileAStreamCaptures) {

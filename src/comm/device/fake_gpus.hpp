@@ -117,6 +117,7 @@ class FakeGpus : public ::testing::Test {
   FakeGpus() {
     options_.copy_engines = DeviceComm::Options::CopyUse::kAuto;
     options_.copies_from_bytes = kVector;
+    options_.copies_by_kernel = false;  // a fake device would need one, in a build with CUDA
     options_.messages_from_bytes = std::int64_t{4} << 20;
   }
 

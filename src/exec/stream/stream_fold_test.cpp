@@ -56,6 +56,7 @@ struct Case {
   bool in_place = false;
   std::int64_t part_bytes = 4096;
   std::int64_t staging_bytes = std::int64_t{4} << 20;
+  std::int64_t reserved_bytes = 0;  // of these, to begin with; 0: all
   bool one_queue = false;
 };
 
@@ -105,7 +106,7 @@ class Reduction {
       scalars_.push_back(noise(16, 200 + seed(rank)));
       fill(rank);
     }
-    ranks_.prepare_staging(c.staging_bytes);
+    ranks_.prepare_staging(c.reserved_bytes > 0 ? c.reserved_bytes : c.staging_bytes);
     for (int rank = 0; rank < c.ranks; ++rank) {
       for (int peer = 0; peer < c.ranks; ++peer) {
         std::memcpy(ranks_[rank].peers[static_cast<std::size_t>(peer)].scalar.data(),
@@ -319,6 +320,35 @@ TEST(StreamFold, IsReplayedFromGraphs) {
     }
     reduction.ranks().each([&](FakeRank& r, int rank) {
       graphs[static_cast<std::size_t>(rank)].launch(r.stream);
+      EXPECT_TRUE(r.cuda.synchronize(r.stream).ok());
+    });
+    reduction.check();
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+// The graph goes on with the memory that it was captured with.
+TEST(StreamFold, IsReplayedFromGraphsAfterItsStagingMemoryHasGrown) {
+  Reduction reduction({.ranks = 3, .count = 3'001, .in_place = true, .reserved_bytes = 32'768});
+  std::vector<FakeGraph> graphs(3);
+  reduction.ranks().each([&](FakeRank& r, int rank) {
+    r.cuda.begin_capture(r.stream);
+    EXPECT_TRUE(reduction.call(rank).ok());
+    graphs[static_cast<std::size_t>(rank)] = take(r.cuda.end_capture(r.stream));
+  });
+  const std::byte* const first = reduction.ranks()[0].engine->staging().memory();
+  reduction.ranks().prepare_staging(std::int64_t{2} << 20);
+  EXPECT_NE(reduction.ranks()[0].engine->staging().memory(), first);
+  for (int turn = 0; turn < 4; ++turn) {
+    for (int rank = 0; rank < 3; ++rank) {
+      reduction.fill(rank);
+    }
+    reduction.ranks().each([&](FakeRank& r, int rank) {
+      if (turn % 2 == 0) {
+        EXPECT_TRUE(reduction.call(rank).ok());
+      } else {
+        graphs[static_cast<std::size_t>(rank)].launch(r.stream);
+      }
       EXPECT_TRUE(r.cuda.synchronize(r.stream).ok());
     });
     reduction.check();

@@ -8,7 +8,9 @@
 //   done[r][c][0]   rank r: the memory that channel c goes to is yours in this call
 //   ready[s][c][p]  rank s: part p of channel c lies there
 // The sender frees `done` before it puts anything, so before it makes the reader's `ready` full,
-// which the reader awaits before its next call; it frees `ready` before its next `done`.
+// which the reader awaits before its next call; it frees `ready` before its next `done`. A message
+// that was made of one from its reader (Arrival::is_admitted) needs no `done`: the reader sent that
+// one in the same call.
 //
 // Sends and recvs have words of their own, message_ready and message_done, by slot, since several
 // messages may be under way between the same two ranks. They are fetched, so the sender begins:
@@ -69,10 +71,17 @@ struct alignas(4096) RankWords {
   RingWords message_emptied{};  // by reader
 
   // Ends every wait of the owner, those that have begun and those that begin later: for calls that
-  // cannot end otherwise. What they read meanwhile is undefined.
+  // cannot end otherwise. What is read behind them is undefined, and what is put goes where its
+  // reader may have something else.
   void release_all() {
+    release_puts();
+    release_others();
+  }
+  void release_puts() {
     release(ready);
     release(done);
+  }
+  void release_others() {
     release(filled);
     release(emptied);
     release(message_ready);

@@ -29,7 +29,7 @@ ONLY_HERE = ("registered", "share", "sm_budget")
 """Options that host ranks do not have."""
 _COLLECTIVES = (
     *("all_reduce", "all_gather", "reduce_scatter"),
-    *("all_to_all", "broadcast", "send_recv"),
+    *("all_to_all", "broadcast", "reduce", "send_recv"),
 )
 _PROTOCOLS = ("ll", "ll128", "slots", "direct_put", "direct_get", "copy_engines")
 _OTHER_WAYS = ("shares", "engines")  # of Sennit, which --against names beside nccl
