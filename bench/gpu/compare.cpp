@@ -17,6 +17,7 @@
 // percent, through host memory beside NVLink, or with those of --share, or over one path alone; in
 // a stream also messages whose share follows the load. With --sm-budget B kernels have B thread
 // blocks for each direction, Sennit's and NCCL's, and a message goes over NVLink by such kernels.
+#include "compare_calls.hpp"
 #include "compare_options.hpp"
 #include "compare_shared.hpp"
 #include "compare_variants.hpp"
@@ -222,53 +223,7 @@ class Rank {
     call.path = variant.path.empty() ? nullptr : variant.path.c_str();
     call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
     call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
-    const auto n = row.count;
-    const std::string& c = row.collective;
-    if (c == "all_reduce") {
-      return sennit_all_reduce(
-                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, &call) == SENNIT_OK;
-    }
-    if (c == "reduce_scatter") {
-      return sennit_reduce_scatter(
-                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, &call) == SENNIT_OK;
-    }
-    if (c == "reduce") {
-      return sennit_reduce(
-                 b.send, b.recv, n, SENNIT_FLOAT32, SENNIT_SUM, 0, comm_, stream_, &call) ==
-             SENNIT_OK;
-    }
-    if (c == "all_gather") {
-      return sennit_all_gather(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, &call) ==
-             SENNIT_OK;
-    }
-    if (c == "all_to_all") {
-      return sennit_all_to_all(b.send, b.recv, n, SENNIT_FLOAT32, comm_, stream_, &call) ==
-             SENNIT_OK;
-    }
-    if (c == "broadcast") {
-      return sennit_broadcast(b.send, b.recv, n, SENNIT_FLOAT32, 0, comm_, stream_, &call) ==
-             SENNIT_OK;
-    }
-    return sennit_messages(row, b, call);
-  }
-
-  bool sennit_messages(const Row& row, const Buffers& b, const sennit_call_options_t& call) {
-    bool good = true;
-    for (int begin = 0; begin < exchange_.window; begin += exchange_.in_group) {
-      good &= sennit_group_start() == SENNIT_OK;
-      for (int i = begin; i < std::min(begin + exchange_.in_group, exchange_.window); ++i) {
-        for (const int peer : exchange_.to) {
-          good &= sennit_send(b.send, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
-                  SENNIT_OK;
-        }
-        for (const int peer : exchange_.from) {
-          good &= sennit_recv(b.recv, row.count, SENNIT_FLOAT32, peer, comm_, stream_, &call) ==
-                  SENNIT_OK;
-        }
-      }
-      good &= sennit_group_end() == SENNIT_OK;
-    }
-    return good;
+    return sennit_bench::call_sennit(row.collective, args(row, b), call, comm_, stream_);
   }
 
   // So many that what a program's calls pay once, when it has nothing under way, counts for little.

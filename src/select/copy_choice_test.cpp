@@ -73,7 +73,8 @@ TEST(CopyChoice, PlansOfReductionsAreProvedInPlace) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
     for (const int ranks : {2, 3, 8}) {
-      const DeviceChoice choice = chosen(collective, ranks, kMega, wishes("", "copy_engines"));
+      const DeviceChoice choice =
+          chosen(collective, ranks, kMega, wishes("", std::string(kByCopyEngines)));
       const auto plan = make_device_plan(choice, {.ranks = ranks}, kBothPaths);
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       const auto proof = verify(**plan);

@@ -90,6 +90,20 @@ class FoldingGpus : public FakeGpus {
           << "rank " << rank.rank << ", element " << i;
     }
   }
+
+  static void check_result(Rank& rank, const Operation& op) {
+    rank.recv = static_cast<std::byte*>(op.recv);
+    if (op.collective == Collective::kAllGather) {
+      for (int source = 0; source < kRanks; ++source) {
+        float found = 0;
+        std::memcpy(&found, rank.recv + (source * op.count + op.count - 1) * 4, 4);
+        EXPECT_EQ(found, value(source, op.count - 1));
+      }
+    } else if (op.collective != Collective::kReduce || op.root == rank.rank) {
+      const bool is_part = op.collective == Collective::kReduceScatter;
+      check_sums(rank, op.count, is_part ? rank.rank * op.count : 0);
+    }
+  }
 };
 
 void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
@@ -208,17 +222,7 @@ TEST_F(FoldingGpus, TakeTurnsWithOtherCollectives) {
       }
       rank.finish();
       for (const Operation& op : calls) {
-        rank.recv = static_cast<std::byte*>(op.recv);
-        if (op.collective == Collective::kAllGather) {
-          for (int source = 0; source < kRanks; ++source) {
-            float found = 0;
-            std::memcpy(&found, rank.recv + (source * op.count + op.count - 1) * 4, 4);
-            EXPECT_EQ(found, value(source, op.count - 1));
-          }
-        } else if (op.collective != Collective::kReduce || op.root == rank.rank) {
-          const bool is_part = op.collective == Collective::kReduceScatter;
-          check_sums(rank, op.count, is_part ? rank.rank * op.count : 0);
-        }
+        check_result(rank, op);
       }
     });
   }
