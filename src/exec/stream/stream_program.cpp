@@ -117,7 +117,8 @@ class Compiler {
             forwards_.emplace_back(step.from.front(), channel);
             continue;
           }
-          SENNIT_ASSIGN_OR_RETURN(const Departure departure, departure_of(step.from.front(), channel));
+          SENNIT_ASSIGN_OR_RETURN(const Departure departure,
+                                  departure_of(step.from.front(), channel));
           program_.departures.push_back(departure);
           lent_.push_back({step.from.front(), channel});
         }
