@@ -1,6 +1,6 @@
 // The kernel by which a rank reduces what the copy engines of others have put into its staging
-// memory: one call folds a stretch of bytes of all operands, in their order, and stores it. It waits
-// for nobody.
+// memory: one call folds a stretch of bytes of all operands, in their order, and stores it. It
+// waits for nobody.
 #pragma once
 
 #include "exec/stream/words.hpp"
