@@ -318,11 +318,10 @@ class Rank {
     const bool has_output = row.collective != "reduce" || rank_ == 0;
     shared_.wrong[rank_] = 0;
     for (const std::size_t begin : {std::size_t{0}, n - part}) {
-      if (!has_output) {
-        break;
-      }
-      shared_.wrong[rank_] +=
-          sennit_bench::count_different(registered_.recv + begin, plain_.recv + begin, part, sums);
+      shared_.wrong[rank_] += has_output
+                                  ? sennit_bench::count_different(
+                                        registered_.recv + begin, plain_.recv + begin, part, sums)
+                                  : 0;
     }
     shared_.barrier(options_.ranks);
   }

@@ -73,8 +73,8 @@ Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFa
              : Status();
 }
 
-// A one-shot all-reduce could not be in place, where everybody reads the whole
-// input, and what is to be put has to be stored before (kStoresNoSums).
+// A one-shot all-reduce could not be in place, where everybody reads the whole input, and what is
+// to be put has to be stored before (kStoresNoSums).
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
   return collective == Collective::kAllReduce ? "two_shot"
          : collective == Collective::kReduce  ? kOneHop

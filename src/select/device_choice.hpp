@@ -39,11 +39,12 @@ struct DeviceChoice {
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 // Copy engines that put are ahead of SMs from some size on, of all ranks together. On 4 H200s
-// (`h200x4-copy-engines-put`; us for 64 MB, 256 MB and 1 GB, by SMs in brackets, `gpu-h200x4`):
-// all_gather 189 (162), 590 (598), 2138 (2314); all_to_all 185 (164), 593 (601), 2137 (2324);
-// all_reduce 373 (309), 1150 (1205), 4343 (4729); reduce_scatter 215 (166), 633 (618), 2312 (2387).
-// On 2: all_gather 123 (107), 385 (393), 1424 (1516); all_to_all 124 (104), 388 (388), 1427 (1503);
-// all_reduce 233 (209), 756 (786), 2817 (3054); reduce_scatter 142 (118), 433 (410), 1563 (1562).
+// (`h200x4-copy-engines-put`; us for 64 MB, 256 MB and 1 GB, by SMs in brackets,
+// `h200x4-gpu-second`): all_gather 189 (162), 590 (598), 2138 (2314); all_to_all 185 (168), 593
+// (601), 2137 (2324); all_reduce 373 (312), 1150 (1205), 4343 (4729); reduce_scatter 215 (169), 633
+// (618), 2312 (2387). On 2: all_gather 123 (107), 385 (393), 1424 (1516); all_to_all 124 (104), 388
+// (388), 1427 (1503); all_reduce 233 (209), 756 (786), 2817 (3054); reduce_scatter 142 (118), 433
+// (410), 1563 (1562).
 inline constexpr std::int64_t kCopiesFromBytes = std::int64_t{192} << 20;
 inline constexpr std::int64_t kFoldsFromBytes = std::int64_t{192} << 20;
 inline constexpr std::int64_t kFoldedBlocksFromBytes = std::int64_t{512} << 20;
@@ -53,7 +54,7 @@ inline constexpr std::int64_t kFoldedBlocksFromBytes = std::int64_t{512} << 20;
 inline constexpr std::int64_t kCopiedBroadcastsFromBytes = std::int64_t{256} << 20;
 
 // A message is one copy. On 2 H200s kernels that store it in place were 5 % ahead at 64 MB, copy
-// engines by 1 % at 256 MB and by 7 % (one way) at 1 GB (bench/results, `gpu-h200x2` and
+// engines by 1 % at 256 MB and by 7 % (one way) at 1 GB (bench/results, `h200x2-gpu-first` and
 // `h200x2-pair-puts`).
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{128} << 20;
 
@@ -62,7 +63,7 @@ inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{128} << 20
 inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 
 // Of one message, whose ends speak before it moves: at 256 KB as fast as packets, ahead of them by
-// 7 % at 1 MB (`gpu-h200x2`).
+// 7 % at 1 MB (`h200x2-gpu-first`).
 inline constexpr std::int64_t kMessagePutsFromBytes = std::int64_t{512} << 10;
 
 // What kLlUpToBytes is elsewhere, where no GPU reaches another: what small calls and messages hold.
