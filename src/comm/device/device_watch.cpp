@@ -161,8 +161,8 @@ Status DeviceComm::explain(sm::Trouble trouble) const {
     return cause_;
   }
   if (trouble == sm::Trouble::kDeadline) {
-    const sm::Board& board = memory_->board();
-    const auto peer = static_cast<int>(board.peer);
+    sm::Board& board = memory_->board();
+    const auto peer = static_cast<int>(std::atomic_ref(board.peer).load());
     return told({.code = Code::kDeadlineExceeded,
                  .blamed_ranks = {peer},
                  .evidence = fmt::format("{} was waited for until the deadline: its part of round "

@@ -6,15 +6,13 @@
 #pragma once
 
 #include "comm/device/fake_small_kernel.hpp"
-#include "comm/device/fake_wait.hpp"
 #include "exec/sm/direct_call.hpp"
+#include "exec/sm/fake_wait.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <functional>
-#include <thread>
 #include <vector>
 
 namespace sennit::tests {
@@ -35,7 +33,7 @@ class FakeDirectKernel {
       return;
     }
     std::uint32_t unheard = state.unheard;
-    for (int i = 0; i < call_.rounds && wait_.alive(); ++i) {
+    for (int i = 0; i < call_.rounds && wait_.is_alive(); ++i) {
       enter(state.round + 1 + static_cast<std::uint64_t>(i), i);
       if (!call_.all_heard || unheard != 0) {
         tell_started();
@@ -51,7 +49,7 @@ class FakeDirectKernel {
       }
       unheard = call_.all_heard ? 0 : unheard_of();
     }
-    state = {.round = wait_.alive() ? round_ : sm::kGivenUp, .unheard = unheard};
+    state = {.round = wait_.is_alive() ? round_ : sm::kGivenUp, .unheard = unheard};
   }
 
  private:
@@ -68,7 +66,7 @@ class FakeDirectKernel {
   template <typename Function>
   void for_each_packet(Function function) {
     for (step_ = 0; step_ < call_.depth; ++step_) {
-      for (warp_ = 0; warp_ < call_.warps && wait_.alive(); ++warp_) {
+      for (warp_ = 0; warp_ < call_.warps && wait_.is_alive(); ++warp_) {
         at_ = (first_packet_ + std::int64_t{step_} * call_.warps + warp_) * payload_;
         function();
       }
@@ -124,7 +122,7 @@ class FakeDirectKernel {
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(words)[block_ * sm::kWarps + warp]);
   }
   void publish(int phase) const {
-    for (int warp = 0; warp < call_.warps && has_flags_apart_ && wait_.alive(); ++warp) {
+    for (int warp = 0; warp < call_.warps && has_flags_apart_ && wait_.is_alive(); ++warp) {
       for (int peer = 0; peer < call_.ranks; ++peer) {
         const std::int64_t length =
             phase == 0 ? call_.push[static_cast<std::size_t>(peer)].length : call_.own_to.length;
@@ -167,26 +165,25 @@ class FakeDirectKernel {
     Payload payload(static_cast<std::size_t>(payload_));
     if (has_flags_apart_) {
       const auto word = flag_word(call_.rank, source, phase, warp_);
-      while (word.load(std::memory_order_acquire) != line_flag() && wait_.may_go_on()) {
-      }
+      wait_.await([&] { return word.load(std::memory_order_acquire) == line_flag(); });
       std::memcpy(payload.data(), from, payload.size());
       return payload;
     }
     if (call_.packets == sm::Packets::kLl128) {
       for (std::size_t line = 0; line < kLines; ++line) {
-        while (line_word(from, line).load(std::memory_order_acquire) != line_flag() &&
-               wait_.may_go_on()) {
-        }
+        wait_.await(
+            [&] { return line_word(from, line).load(std::memory_order_acquire) == line_flag(); });
         std::memcpy(payload.data() + line * kLineData, from + line * kLineBytes, kLineData);
       }
       return payload;
     }
     for (std::size_t word = 0; word < payload.size() / 4; ++word) {
       const std::atomic_ref there(reinterpret_cast<std::uint64_t*>(from)[word]);
-      std::uint64_t found = there.load(std::memory_order_acquire);
-      while (found >> 32 != flag(word) && wait_.may_go_on()) {
+      std::uint64_t found = 0;
+      wait_.await([&] {
         found = there.load(std::memory_order_acquire);
-      }
+        return found >> 32 == flag(word);
+      });
       const auto data = static_cast<std::uint32_t>(found);
       std::memcpy(payload.data() + word * 4, &data, 4);
     }
@@ -201,7 +198,7 @@ class FakeDirectKernel {
     return payload;
   }
   void write(sm::ByteRange range, const Payload& payload) const {
-    if (wait_.alive()) {
+    if (wait_.is_alive()) {
       std::memcpy(call_.output + range.begin + at_, payload.data(), bytes(range.length - at_));
     }
   }
@@ -219,10 +216,10 @@ class FakeDirectKernel {
   }
   void await_free(std::uint32_t unheard) {
     for (int peer = 0; peer < call_.ranks && round_ >= 2; ++peer) {
-      while (has(unheard & (call_.push_to | call_.forward_to), peer) &&
-             started(call_.rank, peer).load(std::memory_order_acquire) < round_ - 1 &&
-             wait_.may_go_on()) {
-      }
+      wait_.await([&] {
+        return !has(unheard & (call_.push_to | call_.forward_to), peer) ||
+               started(call_.rank, peer).load(std::memory_order_acquire) >= round_ - 1;
+      });
     }
   }
   [[nodiscard]] std::uint32_t unheard_of() const {
@@ -252,7 +249,7 @@ class FakeDirectKernel {
     }
   }
   void forward(const Payload& payload) const {
-    for (int peer = 0; peer < call_.ranks && wait_.alive(); ++peer) {
+    for (int peer = 0; peer < call_.ranks && wait_.is_alive(); ++peer) {
       if (has(call_.forward_to, peer)) {
         store(packet(is_written_once(1) ? call_.rank : peer, call_.rank, 1), payload);
         if (is_written_once(1)) {
@@ -320,7 +317,7 @@ class FakeDirectKernel {
   std::uint64_t round_ = 0;
   std::int64_t first_packet_ = 0;
   std::int64_t at_ = 0;  // byte of its range at which the packet at hand begins
-  FakeWait wait_{call_.board, call_.deadline_ns};
+  sm::FakeWait wait_{call_.board, call_.deadline_ns};
 };
 
 // For FakeCuda::run_kernels, of collectives.

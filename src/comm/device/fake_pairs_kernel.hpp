@@ -6,12 +6,12 @@
 
 #include "comm/device/fake_direct_kernel.hpp"
 #include "exec/sm/direct_call.hpp"
+#include "exec/sm/fake_wait.hpp"
 #include "exec/sm/message_put.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -72,24 +72,8 @@ class FakeMessage {
 
   template <typename Predicate>
   bool await(Predicate is_there) {
-    while (!is_there()) {
-      std::this_thread::yield();
-      if (std::atomic_ref(call_.board->abort).load(std::memory_order_acquire) != 0) {
-        return leave(sm::Trouble::kAborted);
-      }
-      const std::chrono::nanoseconds deadline(call_.deadline_ns);
-      if (deadline.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline) {
-        call_.board->peer = static_cast<std::uint8_t>(call_.peer);
-        return leave(sm::Trouble::kDeadline);
-      }
-    }
-    return true;
-  }
-  bool leave(sm::Trouble trouble) {
-    auto none = sm::Trouble::kNone;
-    std::atomic_ref(call_.board->trouble).compare_exchange_strong(none, trouble);
-    std::atomic_ref(call_.board->abort).store(sm::kAbortedByKernel, std::memory_order_release);
-    return false;
+    wait_.await(is_there, call_.peer);
+    return wait_.is_alive();
   }
 
   // All blocks that have been offered a place.
@@ -212,7 +196,7 @@ class FakeMessage {
   const sm::PairCall& call_;
   const sm::MessagePut& put_;
   std::vector<std::uint64_t> offers_{};  // by block of a sender, as they were found
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  sm::FakeWait wait_{call_.board, call_.deadline_ns};
 };
 
 // For FakeCuda::run_kernels; lanes run side by side.

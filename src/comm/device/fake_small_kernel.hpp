@@ -2,8 +2,8 @@
 // (exec/sm/small_kernel.cuh), by one thread of the host. Reductions add bytes.
 #pragma once
 
-#include "comm/device/fake_wait.hpp"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/fake_wait.hpp"
 #include "exec/sm/small_call.hpp"
 #include "types/types.hpp"
 
@@ -39,7 +39,7 @@ class FakeSmallKernel {
         exchange();
       }
     }
-    state = {.round = wait_.alive() ? round_ : sm::kGivenUp, .unheard = call_.unheard};
+    state = {.round = wait_.is_alive() ? round_ : sm::kGivenUp, .unheard = call_.unheard};
   }
 
  private:
@@ -57,7 +57,7 @@ class FakeSmallKernel {
     return payload;
   }
   void write(std::byte* block, const Payload& payload) const {
-    if (wait_.alive()) {
+    if (wait_.is_alive()) {
       std::memcpy(block + at_, payload.data(), length());
     }
   }
@@ -86,9 +86,10 @@ class FakeSmallKernel {
     Payload payload{};
     for (std::size_t i = 0; i < kWords; ++i) {
       std::uint64_t found = 0;
-      do {
+      wait_.await([&] {
         found = word(packet, i).load(std::memory_order_acquire);
-      } while (found >> 32 != flag(i) && wait_.may_go_on());
+        return found >> 32 == flag(i);
+      });
       const auto data = static_cast<std::uint32_t>(found);
       std::memcpy(payload.data() + i * 4, &data, 4);
     }
@@ -102,15 +103,13 @@ class FakeSmallKernel {
       }
       auto* const told =
           const_cast<std::uint64_t*>(call_.told) + std::ptrdiff_t{block_} * sm::kWordsOfLine + rank;
-      while (std::atomic_ref(*told).load(std::memory_order_acquire) < round_ - 1 &&
-             wait_.may_go_on()) {
-      }
+      wait_.await(*told, [&](std::uint64_t found) { return found >= round_ - 1; });
     }
   }
 
   void exchange() {
     const Payload own = call_.own_from != nullptr ? read(call_.own_from) : Payload{};
-    for (std::size_t i = 0; i < static_cast<std::size_t>(call_.pushes) && wait_.alive(); ++i) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call_.pushes) && wait_.is_alive(); ++i) {
       store(call_.push[i].slot + slot(), read(call_.push[i].from));
     }
     const bool reduces = call_.arrivals > 0 && call_.arrival.front().to == nullptr;
@@ -139,7 +138,7 @@ class FakeSmallKernel {
   int warp_ = 0;
   std::int64_t at_ = 0;
   std::uint64_t round_ = 0;
-  FakeWait wait_{call_.board, call_.deadline_ns};
+  sm::FakeWait wait_{call_.board, call_.deadline_ns};
 };
 
 inline bool is_small_kernel(const void* kernel) {

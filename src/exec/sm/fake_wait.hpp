@@ -1,5 +1,5 @@
-// For tests: how a kernel waits, on the host. It leaves when its board says so or its deadline has
-// passed, and says on the board why.
+// For tests without a GPU: how the waits of a kernel end (warp.cuh). It leaves when its board says
+// so or its deadline has passed, and says on the board why.
 #pragma once
 
 #include "exec/sm/arena.hpp"
@@ -13,33 +13,43 @@ namespace sennit::sm {
 
 class FakeWait {
  public:
-  // Of a whole call. `board` may be null: nobody ends a wait then.
+  // The deadline, in nanoseconds, is that of the whole call; 0: none. `board` may be null: nobody
+  // ends a wait then.
   FakeWait(Board* board, std::uint64_t deadline_ns) : board_(board), deadline_(deadline_ns) {}
 
   [[nodiscard]] bool is_alive() const { return alive_; }
 
-  // Until the word is as it has to be, or the kernel leaves.
+  // Until it is there, or the kernel leaves; a board names the peer only where it is known here.
+  template <typename Predicate>
+  void await(Predicate is_there, int peer = -1) {
+    while (alive_ && !is_there()) {
+      look_up(peer);
+    }
+  }
   template <typename Predicate>
   void await(std::uint64_t& word, Predicate is_there) {
-    while (alive_ && !is_there(std::atomic_ref(word).load(std::memory_order_acquire))) {
-      look_up();
-    }
+    await([&] { return is_there(std::atomic_ref(word).load(std::memory_order_acquire)); });
   }
 
  private:
-  void look_up() {
+  void look_up(int peer) {
     std::this_thread::yield();
     if (board_ == nullptr) {
       return;
     }
-    const bool is_late =
-        deadline_.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline_;
-    if (std::atomic_ref(board_->abort).load(std::memory_order_acquire) == 0 && !is_late) {
-      return;
+    if (std::atomic_ref(board_->abort).load(std::memory_order_acquire) != 0) {
+      leave(Trouble::kAborted);
+    } else if (deadline_.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline_) {
+      if (peer >= 0) {  // several lanes may be late at once
+        std::atomic_ref(board_->peer).store(static_cast<std::uint32_t>(peer));
+      }
+      leave(Trouble::kDeadline);
     }
+  }
+
+  void leave(Trouble trouble) {
     auto none = Trouble::kNone;
-    std::atomic_ref(board_->trouble)
-        .compare_exchange_strong(none, is_late ? Trouble::kDeadline : Trouble::kAborted);
+    std::atomic_ref(board_->trouble).compare_exchange_strong(none, trouble);
     std::atomic_ref(board_->abort).store(kAbortedByKernel, std::memory_order_release);
     alive_ = false;
   }
