@@ -191,7 +191,10 @@ class DeviceComm {
   Result<MessagePlan> plan_message(const Call& call);
   void log(int peer, bool is_send, const CallWords& words);
   Status decide(std::vector<MessagePlan>& plans);
-  Status decide(MessagePlan& plan, const stream::GroupId& group, bool is_alone);
+  Result<MessageCopies::End> end_of(const MessagePlan& plan,
+                                    const stream::GroupId& group,
+                                    bool is_alone);
+  void agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end);
   Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
   // How a launch has its sends: side by side in lanes, or those of a collective in one lane that

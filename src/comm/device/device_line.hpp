@@ -63,6 +63,7 @@ struct MessageLine {
     // What this rank has decided: percent of the message that go through host memory, or that
     // kernels run all of it.
     std::int32_t host_share = kByKernels;
+    bool is_put = false;  // where the receiver's post says, by the copy engines of this rank
     std::int32_t first_slot = 0;  // in the ring of the two
     bool has_ring = false;        // which this rank has pinned
     // The share follows the load, and began with this; negative: it does not.
@@ -72,6 +73,14 @@ struct MessageLine {
     bool is_timed = false;
   };
   std::array<Offer, stream::kMaxMessages> offers;  // message m in offers[m mod kMaxMessages]
+  // The same message, from the other to this rank, before it has been offered.
+  struct Post {
+    std::atomic<std::uint64_t> number{0};
+    CallWords words;
+    stream::GroupId group;
+    std::byte* there = nullptr;  // its buffer, as the other sees it; null: the other does not
+  };
+  std::array<Post, stream::kMaxMessages> posts;
   // What a receiver says of an offer, in one word.
   struct Answer {
     std::uint64_t number = 0;     // of the offer

@@ -19,7 +19,7 @@ TEST_F(FakeMessagesWithRings, TheFirstTellsWhoReachesTheRingAndTheNextShares) {
     std::byte* const in = incoming(rank);
     introduce(rank, out, in);
     const int pinned = rank.cuda->calls("map_host");
-    const Calls calls = over(around(rank, out, in), "nvlink+host:50");
+    const Calls calls = over(around(rank, out, in), "nvlink+host:50", "direct_get");
     EXPECT_EQ(work_of(rank, calls).copies, 1) << "over NVLink alone";
     EXPECT_EQ(rank.cuda->calls("map_host") - pinned, 2) << "to the next, from the previous";
     meet();
@@ -61,13 +61,14 @@ TEST_F(FakeMessagesWithRings, TheSendersShareCounts) {
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
     const bool wishes = rank.rank % 2 == 0;
-    Calls calls = around(rank, out, in);
+    Calls calls = wished(around(rank, out, in), "direct_get");
     calls[wishes ? 0 : 1].operation.wishes.path = "nvlink+host:50";
     // Even ranks send half of it through slots, odd ones receive that.
     EXPECT_EQ(work_of(rank, calls).copies, 1 + 33);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
-    calls = around(rank, out, in);
+    calls = wished(around(rank, out, in), "direct_get");
     calls[1].operation.wishes.path = "host";
+    calls[1].operation.wishes.protocol.clear();
     EXPECT_EQ(work_of(rank, calls).copies, 1);
     EXPECT_TRUE(rank.comm->failure().ok());
   });
@@ -79,7 +80,7 @@ TEST_F(FakeMessagesWithRings, ShareByTheSettingWhereTheCallSaysNothing) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
     introduce(rank, out, in);
-    EXPECT_EQ(work_of(rank, around(rank, out, in)).copies, 1 + 2 * 17);
+    EXPECT_EQ(work_of(rank, wished(around(rank, out, in), "direct_get")).copies, 1 + 2 * 17);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
   });
 }
@@ -165,7 +166,7 @@ TEST_F(FakeMessagesWithRings, TakeNvlinkAloneBetweenRanksOfWhichOneCannotPin) {
     if (rank.rank == 2) {
       rank.cuda->fail("map_host");  // of the ring to rank 3
     }
-    const Calls calls = over(around(rank, out, in), "nvlink+host:50");
+    const Calls calls = over(around(rank, out, in), "nvlink+host:50", "direct_get");
     for (int i = 0; i < 3; ++i) {
       std::memset(in, 0, kLarge);
       const Work work = work_of(rank, calls);
@@ -187,7 +188,7 @@ TEST_F(FakeMessagesWithRings, TryAgainToPinWhatCouldNotBePinned) {
     if (rank.rank == 2) {
       rank.cuda->fail("map_host");
     }
-    const Calls calls = over(around(rank, out, in), "nvlink+host:50");
+    const Calls calls = over(around(rank, out, in), "nvlink+host:50", "direct_get");
     for (int i = 0; i < 20; ++i) {
       ASSERT_TRUE(post(rank, calls).ok());
       rank.finish();

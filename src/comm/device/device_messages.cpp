@@ -138,7 +138,33 @@ void DeviceComm::log(int peer, bool is_send, const CallWords& words) {
   log.enter(log.entered.load(std::memory_order_relaxed) + 1, words);
 }
 
-Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group, bool is_alone) {
+// A receiver lets its sender's copy engines put the message where that rank reaches the buffer. The
+// load is measured by who fetches.
+void DeviceComm::agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end) {
+  const Operation& op = *plan.operation;
+  const Wishes& wishes = op.wishes;
+  if (message_puts_ == nullptr || plan.choice.engine != Engine::kStream ||
+      plan.choice.protocol == Protocol::kSlots || plan.choice.dynamic_share ||
+      wishes.protocol == name(Protocol::kDirectGet)) {
+    return;
+  }
+  end.may_be_put = true;
+  if (op.is_send) {
+    if (!end.is_capturing) {
+      message_puts_->map_loan_of(op.peer);
+    }
+    return;
+  }
+  const Result<Allocation> allocation = driver_.allocation_of(op.recv);
+  const bool is_wished = !wishes.protocol.empty() || !wishes.path.empty();
+  if (is_wished || (allocation.ok() && !is_slow_to_copy(*allocation))) {
+    end.there = message_puts_->address_at(op.peer, static_cast<std::byte*>(op.recv), plan.bytes());
+  }
+}
+
+Result<MessageCopies::End> DeviceComm::end_of(const MessagePlan& plan,
+                                              const stream::GroupId& group,
+                                              bool is_alone) {
   const Operation& op = *plan.operation;
   MessageCopies::End end{.operation = op,
                          .words = plan.words(),
@@ -149,28 +175,46 @@ Status DeviceComm::decide(MessagePlan& plan, const stream::GroupId& group, bool 
                          .program_of = nullptr,
                          .group = group,
                          .trouble = trouble_of(op)};
-  end.program_of = [&](int host_share) -> Result<const stream::PlanProgram*> {
-    SENNIT_ASSIGN_OR_RETURN(const Copying* const copying,
-                            find_copying(op, with_host_share(plan.choice, host_share)));
+  end.program_of = [this,
+                    &plan](const MessageCopies::Way& way) -> Result<const stream::PlanProgram*> {
+    DeviceChoice choice = with_host_share(plan.choice, way.host_share);
+    if (way.is_put) {
+      choice.protocol = Protocol::kDirectPut;
+    }
+    SENNIT_ASSIGN_OR_RETURN(const Copying* const copying, find_copying(*plan.operation, choice));
     return &copying->program;
   };
   SENNIT_ASSIGN_OR_RETURN(end.is_capturing, driver_.is_capturing(plan.stream));
-  MessageCopies& messages = copy_engines_->messages();
-  SENNIT_ASSIGN_OR_RETURN(plan.copies, op.is_send ? messages.offer(end) : messages.accept(end));
-  return {};
+  agree_to_a_put(plan, end);
+  return end;
 }
 
-// All that the group sends is offered before any offer is waited for: the receivers may be in
-// groups that send to this rank.
+// All that the group receives is posted, and all that it sends is offered, before any offer is
+// waited for: the peers may be in groups that send to this rank.
 Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
   const stream::GroupId group{.number = ++groups_,
                               .partners = MessagePlan::partners(plans, world_.rank())};
-  for (const bool is_send : {true, false}) {
-    for (MessagePlan& plan : plans) {
-      if (!plan.is_for_kernels() && plan.operation->is_send == is_send) {
-        SENNIT_RETURN_IF_ERROR(decide(plan, group, MessagePlan::is_alone(plan, plans)));
-      }
+  struct Undecided {
+    MessagePlan& plan;
+    MessageCopies::End end;
+  };
+  std::vector<Undecided> sends;
+  std::vector<Undecided> recvs;
+  for (MessagePlan& plan : plans) {
+    if (!plan.is_for_kernels()) {
+      SENNIT_ASSIGN_OR_RETURN(MessageCopies::End end,
+                              end_of(plan, group, MessagePlan::is_alone(plan, plans)));
+      (plan.operation->is_send ? sends : recvs).push_back({plan, std::move(end)});
     }
+  }
+  for (const Undecided& recv : recvs) {
+    copy_engines_->messages().post(recv.end);
+  }
+  for (const Undecided& send : sends) {
+    SENNIT_ASSIGN_OR_RETURN(send.plan.copies, copy_engines_->messages().offer(send.end));
+  }
+  for (const Undecided& recv : recvs) {
+    SENNIT_ASSIGN_OR_RETURN(recv.plan.copies, copy_engines_->messages().accept(recv.end));
   }
   return {};
 }

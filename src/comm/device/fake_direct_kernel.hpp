@@ -166,14 +166,18 @@ class FakeDirectKernel {
     if (has_flags_apart_) {
       const auto word = flag_word(call_.rank, source, phase, warp_);
       wait_.await([&] { return word.load(std::memory_order_acquire) == line_flag(); });
-      std::memcpy(payload.data(), from, payload.size());
+      if (wait_.is_alive()) {
+        std::memcpy(payload.data(), from, payload.size());
+      }
       return payload;
     }
     if (call_.packets == sm::Packets::kLl128) {
       for (std::size_t line = 0; line < kLines; ++line) {
         wait_.await(
             [&] { return line_word(from, line).load(std::memory_order_acquire) == line_flag(); });
-        std::memcpy(payload.data() + line * kLineData, from + line * kLineBytes, kLineData);
+        if (wait_.is_alive()) {
+          std::memcpy(payload.data() + line * kLineData, from + line * kLineBytes, kLineData);
+        }
       }
       return payload;
     }

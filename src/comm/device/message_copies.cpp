@@ -9,16 +9,16 @@ namespace {
 
 constexpr int kWhole = 100;
 
-MessageLine::Offer& offer_at(MessageLine& line, std::uint64_t number) {
-  return line.offers[number % stream::kMaxMessages];
+// What is fetched takes 5 % longer than what is put (`h200x4-copies-that-put`), at some 390 GB/s.
+constexpr std::int64_t kBytesPerNsOfGain = 20 * 390;
+
+template <typename Queue>
+auto& at(Queue& queue, std::uint64_t number) {
+  return queue[number % stream::kMaxMessages];
 }
 
 std::int64_t bytes_of(const Operation& operation) {
   return operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype));
-}
-
-std::atomic<std::uint64_t>& answer_at(MessageLine& line, std::uint64_t number) {
-  return line.answers[number % stream::kMaxMessages];
 }
 
 }  // namespace
@@ -67,12 +67,13 @@ Result<stream::Message> MessageCopies::message_of(const End& end,
   stream::Message message{.peer = op.peer,
                           .slot = static_cast<int>(number % stream::kMaxMessages),
                           .bytes = bytes_of(op),
+                          .is_put = offer.is_put,
                           .input = static_cast<const std::byte*>(op.send),
                           .output = static_cast<std::byte*>(op.recv),
                           .group = offer.group,
                           .first_slot = offer.first_slot,
                           .is_met = offer.is_timed && end.leaves_rest};
-  SENNIT_ASSIGN_OR_RETURN(message.program, end.program_of(offer.host_share));
+  SENNIT_ASSIGN_OR_RETURN(message.program, end.program_of({offer.host_share, offer.is_put}));
   if (offer.host_share > 0) {
     SENNIT_ASSIGN_OR_RETURN(message.ring, ring_of(end));
   }
@@ -84,12 +85,12 @@ void MessageCopies::read_answers(int rank) {
   while (peer.answered < peer.offered) {
     const std::uint64_t next = peer.answered + 1;
     const MessageLine::Answer answer = MessageLine::Answer::of(
-        answer_at(line(rank, world_.rank()), next).load(std::memory_order_acquire));
+        at(line(rank, world_.rank()).answers, next).load(std::memory_order_acquire));
     if (answer.number != next) {
       return;
     }
     if (answer.reaches_buffer) {
-      peer.buffers.confirm(offer_at(line(world_.rank(), rank), next).buffer.id);
+      peer.buffers.confirm(at(line(world_.rank(), rank).offers, next).buffer.id);
     }
     peer.reaches_ring |= answer.reaches_ring;
     peer.answered = next;
@@ -104,6 +105,33 @@ Status MessageCopies::await_room(const End& end) {
     read_answers(rank);
     return peer.offered - peer.answered < stream::kMaxMessages;
   });
+}
+
+void MessageCopies::post(const End& end) {
+  Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
+  const std::uint64_t number = ++peer.posted;
+  MessageLine::Post& mine = at(line(world_.rank(), end.operation.peer).posts, number);
+  mine.words = end.words;
+  mine.group = end.group;
+  mine.there = end.may_be_put ? end.there : nullptr;
+  // Partner: the acquire in find_post().
+  mine.number.store(number, std::memory_order_release);
+}
+
+const MessageLine::Post* MessageCopies::find_post(const End& end, std::uint64_t number) const {
+  if (!end.may_be_put) {
+    return nullptr;
+  }
+  const MessageLine::Post& theirs = at(line(end.operation.peer, world_.rank()).posts, number);
+  const Clock::time_point until =
+      Clock::now() + std::chrono::nanoseconds(bytes_of(end.operation) / kBytesPerNsOfGain);
+  while (theirs.number.load(std::memory_order_acquire) != number) {
+    if (Clock::now() >= until) {
+      return nullptr;
+    }
+  }
+  // A post of something else is none: who compares the logs of both ends reports it.
+  return theirs.there != nullptr && theirs.words == end.words ? &theirs : nullptr;
 }
 
 void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
@@ -126,7 +154,7 @@ void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
   }
 }
 
-bool MessageCopies::can_copy(const End& end, const MessageLine::Offer& offer, int share) const {
+bool MessageCopies::can_fetch(const End& end, const MessageLine::Offer& offer, int share) const {
   if (end.leaves_rest) {
     return share > 0 || offer.is_timed;
   }
@@ -143,18 +171,19 @@ void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   int share = is_reached ? end.host_share : 0;
   offer.dynamic_from = end.dynamic_share ? end.host_share : -1;
   offer.is_timed = end.dynamic_share && is_reached && end.is_alone && !end.is_capturing &&
-                   (end.leaves_rest || can_copy(end, offer, share));
+                   (end.leaves_rest || can_fetch(end, offer, share));
   if (end.dynamic_share && is_reached) {
     share = peer.shares.next(line(op.peer, world_.rank()), bytes_of(op), share, offer.is_timed);
   }
-  offer.host_share = can_copy(end, offer, share) ? share : MessageLine::Offer::kByKernels;
+  const bool can_copy = offer.is_put || can_fetch(end, offer, share);
+  offer.host_share = can_copy ? share : MessageLine::Offer::kByKernels;
 }
 
 Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   SENNIT_RETURN_IF_ERROR(await_room(end));
   Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
   const std::uint64_t number = ++peer.offered;
-  MessageLine::Offer& mine = offer_at(line(world_.rank(), end.operation.peer), number);
+  MessageLine::Offer& mine = at(line(world_.rank(), end.operation.peer).offers, number);
   mine.words = end.words;
   mine.group = end.group;
   describe_buffer(end, mine);
@@ -163,6 +192,8 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
     SENNIT_ASSIGN_OR_RETURN(const std::byte* const ring, ring_of(end));
     mine.has_ring = ring != nullptr;
   }
+  const MessageLine::Post* const post = find_post(end, number);
+  mine.is_put = post != nullptr;
   decide(end, mine);
   Decision decision;
   if (mine.host_share != MessageLine::Offer::kByKernels) {
@@ -170,6 +201,10 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
     mine.first_slot = mine.has_ring ? static_cast<std::int32_t>(peer.slots % shape.slots) : 0;
     SENNIT_ASSIGN_OR_RETURN(decision, message_of(end, mine, number));
     peer.slots += stream::slots_for(*decision->program, decision->bytes, shape);
+    if (post != nullptr) {
+      decision->output = post->there;
+      decision->group = post->group;
+    }
   }
   // Partner: the acquire in accept().
   mine.number.store(number, std::memory_order_release);
@@ -211,7 +246,7 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   const int rank = end.operation.peer;
   Peer& peer = *peers_[static_cast<std::size_t>(rank)];
   const std::uint64_t number = ++peer.accepted;
-  const MessageLine::Offer& theirs = offer_at(line(rank, world_.rank()), number);
+  const MessageLine::Offer& theirs = at(line(rank, world_.rank()).offers, number);
   // An offer of something else is none: both ends have logged it, so that `trouble` knows.
   SENNIT_RETURN_IF_ERROR(wait_on_host(end.trouble, [&] {
     return theirs.number.load(std::memory_order_acquire) == number && theirs.words == end.words;
@@ -226,14 +261,13 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   if (theirs.host_share != MessageLine::Offer::kByKernels) {
     SENNIT_ASSIGN_OR_RETURN(decision, message_of(end, theirs, number));
     decision->watch = watch_of(end, theirs);
-    if (theirs.buffer.state == BufferOffer::State::kKnown) {
+    if (!theirs.is_put && theirs.buffer.state == BufferOffer::State::kKnown) {
       SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));
     }
-  } else {
-    answer.reaches_buffer = map(rank, theirs, end.is_capturing);
   }
+  answer.reaches_buffer = map(rank, theirs, end.is_capturing);
   // Partner: the acquire in read_answers(). The offer has been read: its place may be filled again.
-  answer_at(line(world_.rank(), rank), number).store(answer.word(), std::memory_order_release);
+  at(line(world_.rank(), rank).answers, number).store(answer.word(), std::memory_order_release);
   return decision;
 }
 

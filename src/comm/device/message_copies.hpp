@@ -1,18 +1,20 @@
 // MessageCopies: the sends and recvs of a communicator that copy engines run. The two ends of each
-// message decide alike, and a sender never waits for its receiver on the host:
+// message decide alike, and a sender does not depend on its receiver's host:
 //
-//   1. The sender offers its buffer, in a queue of the two ranks in shared memory, and decides: by
-//      copy engines if the receiver is known to reach the buffer, else by kernels; and a share of
-//      it through host memory if the receiver is known to reach the ring of the two.
-//   2. The receiver waits for the offer, does what it says, maps what it could not reach so far and
-//      answers whether it could: then the next message out of that memory goes by copy engines, and
-//      the next one for host memory through the ring.
+//   1. The receiver posts where its sender sees the buffer, if it does.
+//   2. The sender offers its own buffer, in a queue of the two ranks in shared memory, and decides:
+//      by its copy engines if it finds the post, which it waits for no longer than that would gain;
+//      by those of the receiver if the receiver is known to reach the buffer, else by kernels; and
+//      a share of it through host memory if the receiver is known to reach the ring of the two.
+//   3. The receiver waits for the offer, does what it says, maps what it could not reach so far and
+//      answers whether it could: then the next message out of that memory can be fetched, and the
+//      next one for host memory goes through the ring.
 //
 // Where the share follows the load, the receiver measures messages and advises the sender
 // (comm/device/message_shares.hpp).
 //
-// docs/decisions/0020-messages-by-copy-engines.md, 0026-messages-over-two-paths.md and
-// 0033-shares-that-follow-the-load.md say why.
+// docs/decisions/0020-messages-by-copy-engines.md, 0026-messages-over-two-paths.md,
+// 0033-shares-that-follow-the-load.md and 0038-messages-that-are-put.md say why.
 #pragma once
 
 #include "comm/device/message_shares.hpp"
@@ -38,6 +40,10 @@ class MessageCopies {
                                                        World& world,
                                                        std::vector<stream::RankWords*> words);
 
+  struct Way {
+    int host_share = 0;   // percent of it that go through host memory
+    bool is_put = false;  // the rest, rather than fetched
+  };
   struct End {
     const Operation& operation;
     CallWords words;  // equal at both ends
@@ -49,13 +55,19 @@ class MessageCopies {
     bool is_alone = false;
     // Whether kernels have the rest, so that nobody needs to reach the buffer; equal at both ends.
     bool leaves_rest = false;
-    // What this end does where so many percent go through host memory; outlives the message.
-    std::function<Result<const stream::PlanProgram*>(int host_share)> program_of;
+    // What this end does; outlives the message.
+    std::function<Result<const stream::PlanProgram*>(const Way& way)> program_of;
+    // Whether this end agrees to a put, and, of a receiver, where the sender sees the buffer; null:
+    // it does not.
+    bool may_be_put = false;
+    std::byte* there = nullptr;
     stream::GroupId group;      // of this rank
     bool is_capturing = false;  // nothing may be mapped now
     // Asked while waiting: why it is in vain, or ok.
     std::function<Status()> trouble;
   };
+  // Of a receiver, before it accepts; those of a group come before its sends.
+  void post(const End& end);
   // The message as copy engines run it, or none where kernels do. Sends of a group come before its
   // recvs, and at most kMaxMessages of it go to one rank.
   using Decision = std::optional<stream::Message>;
@@ -74,6 +86,7 @@ class MessageCopies {
     MessageShares shares;
     std::uint64_t offered = 0;   // number of the last message, as numbers in MessageLine
     std::uint64_t answered = 0;  // of the last whose answer was read
+    std::uint64_t posted = 0;    // of the last from there that this rank expects
     std::uint64_t accepted = 0;  // of the last from there
     bool reaches_ring = false;   // that from here to there, and has said so
     std::int64_t slots = 0;      // that messages to there have gone through
@@ -87,9 +100,11 @@ class MessageCopies {
   [[nodiscard]] MessageLine& line(int rank, int peer) const;
   void read_answers(int rank);
   Status await_room(const End& end);
+  // The receiver's, of the message of this number; null: there is none that says where to put it.
+  [[nodiscard]] const MessageLine::Post* find_post(const End& end, std::uint64_t number) const;
   void describe_buffer(const End& end, MessageLine::Offer& offer);
-  // Whether copy engines can have their part of it.
-  [[nodiscard]] bool can_copy(const End& end, const MessageLine::Offer& offer, int share) const;
+  // Whether copy engines can have their part of it, if they fetch it.
+  [[nodiscard]] bool can_fetch(const End& end, const MessageLine::Offer& offer, int share) const;
   // Writes what goes how.
   void decide(const End& end, MessageLine::Offer& offer);
   stream::Stopwatch* watch_of(const End& end, const MessageLine::Offer& offer);

@@ -16,6 +16,9 @@
 
 namespace sennit {
 
+// For copy engines of other GPUs.
+bool is_slow_to_copy(const Allocation& allocation);
+
 class PeerBuffers {
  public:
   // `memory` and `world` outlive the result.

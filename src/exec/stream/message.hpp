@@ -21,15 +21,19 @@ struct GroupId {
 };
 
 struct Message {
-  // What this end does in a plan of send_recv. Straight out of memory it offers blocks of the
-  // sender's input or takes them, nothing else.
+  // What this end does in a plan of send_recv. Straight from memory to memory blocks of the
+  // sender's input go to the receiver's output, nothing else.
   const PlanProgram* program = nullptr;
   int peer = 0;
   int slot = 0;  // whose words it uses; not that of another message that is under way
   std::int64_t bytes = 0;
-  const std::byte* input = nullptr;  // of the sender, as this device sees it
-  std::byte* output = nullptr;       // for who takes
-  GroupId group{};                   // in which it is sent; for who takes
+  // Whether the sender's copy engines put it where it belongs, instead of the receiver's that fetch
+  // it; equal at both ends.
+  bool is_put = false;
+  // As this device sees them; the other end's and its group are for who moves it.
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  GroupId group{};
   // For what goes through host memory: the ring from its sender to its receiver, as this device
   // sees it, and the slot of its first part. What one rank sends to another lies in one slot after
   // the other.
@@ -38,7 +42,8 @@ struct Message {
   // Its ends meet in words although kernels have what does not go through host memory, so that it
   // can be timed; equal at both ends.
   bool is_met = false;
-  Stopwatch* watch = nullptr;  // of who takes it: times it, where no other message is taken with it
+  // Of a receiver that fetches: times it, where no other message is moved with it.
+  Stopwatch* watch = nullptr;
 
   [[nodiscard]] ByteRange range_of(const StrandProgram& strand, const Block& block) const;
 };

@@ -9,8 +9,8 @@
 namespace sennit::stream {
 namespace {
 
-std::uint64_t* word(RankWords::Messages& words, int peer, int slot, int channel) {
-  return &words[static_cast<std::size_t>(peer)][static_cast<std::size_t>(slot)]
+std::uint64_t* word(RankWords::Messages& words, const Message& message, int rank, int channel) {
+  return &words[static_cast<std::size_t>(rank)][static_cast<std::size_t>(message.slot)]
                [static_cast<std::size_t>(channel)];
 }
 
@@ -32,36 +32,52 @@ const StrandProgram* direct_strand(const Message& message) {
   return found == strands.end() ? nullptr : &*found;
 }
 
-bool is_taken_directly(const Message& message) {
-  const StrandProgram* const strand = direct_strand(message);
-  return strand != nullptr && !std::get<StreamProgram>(strand->program).arrivals.empty();
-}
-
 // Rank 0 of a send_recv sends.
 bool is_of_sender(const Message& message) { return message.program->rank == 0; }
 
-// In the words of this channel the ends of a message meet that copy engines have no direct strand
-// of.
-constexpr int kMeetingChannel = 0;
+bool is_moved_here(const Message& message) { return message.is_put == is_of_sender(message); }
 
-// The messages and channels in whose words this rank says that something is there.
+// What goes straight from memory to memory.
+struct Move {
+  int channel = 0;
+  ByteRange from{};
+  ByteRange to{};
+};
+
+// Where the ends only meet, nothing, by channel 0.
+std::vector<Move> moves_of(const Message& message) {
+  const StrandProgram* const strand = direct_strand(message);
+  if (strand == nullptr) {
+    return message.is_met ? std::vector<Move>(1) : std::vector<Move>();
+  }
+  std::vector<Move> moves;
+  const auto add = [&](const auto& way, const Block& to) {
+    moves.push_back(
+        {way.channel, message.range_of(*strand, way.from), message.range_of(*strand, to)});
+  };
+  const auto& program = std::get<StreamProgram>(strand->program);
+  std::ranges::for_each(program.departures, [&](const Departure& way) { add(way, *way.to); });
+  std::ranges::for_each(program.arrivals, [&](const Arrival& way) { add(way, way.to); });
+  return moves;
+}
+
+// The messages and channels of this rank that the other end moves.
 template <typename Function>
-void for_each_departure(std::span<const Message> messages, Function function) {
+void for_each_moved_elsewhere(std::span<const Message> messages, Function function) {
   for (const Message& message : messages) {
-    if (message.is_met && is_of_sender(message)) {
-      function(message, kMeetingChannel);
-    } else if (const StrandProgram* const strand = direct_strand(message)) {
-      for (const Departure& departure : std::get<StreamProgram>(strand->program).departures) {
-        function(message, departure.channel);
+    if (!is_moved_here(message)) {
+      for (const Move& part : moves_of(message)) {
+        function(message, part.channel);
       }
     }
   }
 }
 
-// Whether all ranks of a set exchange messages with each other here.
-bool is_exchange(const MessageEngine::Group& group, const std::vector<const Message*>& taken) {
-  return group.partners != 0 && std::ranges::all_of(taken, [&](const Message* message) {
-           return message->group.partners == group.partners;
+// Whether all ranks of a set exchange messages with each other here, each of them in one group.
+bool is_exchange(const MessageEngine::Group& group, const std::vector<const Message*>& moved) {
+  return group.partners != 0 && std::ranges::all_of(moved, [&](const Message* message) {
+           const auto first = std::ranges::find(moved, message->peer, &Message::peer);
+           return message->group == (*first)->group && message->group.partners == group.partners;
          });
 }
 
@@ -70,7 +86,7 @@ bool is_exchange(const MessageEngine::Group& group, const std::vector<const Mess
 MessageEngine::MessageEngine(CudaDriver& driver, std::vector<RankWords*> words, int rank)
     : driver_(driver), words_(std::move(words)), rank_(rank), sides_(driver), slot_sides_(driver) {}
 
-Status MessageEngine::open() { return sides_.open(static_cast<int>(words_.size()) - 1); }
+Status MessageEngine::open() { return sides_.open(2 * static_cast<int>(words_.size())); }
 
 Status MessageEngine::use_slots(const host::RingShape& shape) {
   if (slots_ == shape) {
@@ -82,12 +98,20 @@ Status MessageEngine::use_slots(const host::RingShape& shape) {
   return {};
 }
 
-std::uint64_t* MessageEngine::ready(int reader, int sender, int slot, int channel) const {
-  return word(words_of(reader).message_ready, sender, slot, channel);
+std::uint64_t* MessageEngine::own_word(const Message& message, int channel) const {
+  RankWords& own = words_of(rank_);
+  RankWords::Messages& words = is_of_sender(message)
+                                   ? (message.is_put ? own.message_admitted : own.message_done)
+                                   : (message.is_put ? own.message_arrived : own.message_ready);
+  return word(words, message, message.peer, channel);
 }
 
-std::uint64_t* MessageEngine::done(int sender, int reader, int slot, int channel) const {
-  return word(words_of(sender).message_done, reader, slot, channel);
+std::uint64_t* MessageEngine::peers_word(const Message& message, int channel) const {
+  RankWords& theirs = words_of(message.peer);
+  RankWords::Messages& words =
+      is_of_sender(message) ? (message.is_put ? theirs.message_arrived : theirs.message_ready)
+                            : (message.is_put ? theirs.message_admitted : theirs.message_done);
+  return word(words, message, rank_, channel);
 }
 
 Status MessageEngine::run(const Group& group) {
@@ -95,8 +119,8 @@ Status MessageEngine::run(const Group& group) {
   std::vector<WordStep> steps;
   steps.push_back(
       {WordStep::Kind::kStore, running, kRunning | peers_of(group.messages) << kPeersAt});
-  for_each_departure(group.messages, [&](const Message& message, int channel) {
-    steps.push_back(fill(ready(message.peer, rank_, message.slot, channel)));
+  for_each_moved_elsewhere(group.messages, [&](const Message& message, int channel) {
+    steps.push_back(fill(peers_word(message, channel)));
   });
   MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, group.messages);
   const std::vector<Row> rows = rows_of(group);
@@ -119,8 +143,8 @@ Status MessageEngine::run(const Group& group) {
     }
     // Then what goes through slots: it takes longest to begin, and waits for nothing else.
     SENNIT_RETURN_IF_ERROR(slots.move());
-    SENNIT_RETURN_IF_ERROR(take_aside(aside));
-    return has_room ? take(rows.back(), group.stream, steps) : Status();
+    SENNIT_RETURN_IF_ERROR(move_aside(aside));
+    return has_room ? move(rows.back(), group.stream, steps) : Status();
   }();
   if (forks) {
     SENNIT_RETURN_IF_ERROR(moved.ok() ? go(steps, group.stream) : Status());
@@ -129,29 +153,34 @@ Status MessageEngine::run(const Group& group) {
     SENNIT_RETURN_IF_ERROR(slot_sides_.join(group.stream));
   }
   SENNIT_RETURN_IF_ERROR(moved);
-  for_each_departure(group.messages, [&](const Message& message, int channel) {
-    consume(steps, done(rank_, message.peer, message.slot, channel));
+  for_each_moved_elsewhere(group.messages, [&](const Message& message, int channel) {
+    consume(steps, own_word(message, channel));
   });
   slots.settle(steps);
   steps.push_back({WordStep::Kind::kStore, running, kIdle});
   return go(steps, group.stream);
 }
 
+int MessageEngine::side_of(const Message& message) const {
+  return 2 * message.peer + (message.is_put ? 1 : 0);
+}
+
 std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const {
-  Batch taken;
+  Batch moved;
   for (const Message& message : group.messages) {
-    if (is_taken_directly(message) || (message.is_met && !is_of_sender(message))) {
-      taken.push_back(&message);
+    if (is_moved_here(message) && (message.is_met || direct_strand(message) != nullptr)) {
+      moved.push_back(&message);
     }
   }
-  if (!taken.empty() && is_exchange(group, taken)) {
-    return {in_ring_order(std::move(taken))};
+  if (!moved.empty() && is_exchange(group, moved)) {
+    return {in_ring_order(std::move(moved))};
   }
   std::vector<Row> rows;
-  for (const Message* const message : taken) {
-    auto row = std::ranges::find(rows, message->peer, &Row::sender);
+  for (const Message* const message : moved) {
+    const int side = side_of(*message);
+    auto row = std::ranges::find(rows, side, &Row::stream);
     if (row == rows.end()) {
-      row = rows.insert(rows.end(), {.sender = message->peer});
+      row = rows.insert(rows.end(), {.stream = side});
     }
     if (row->batches.empty() || row->batches.back().back()->group != message->group) {
       row->batches.emplace_back();
@@ -161,55 +190,32 @@ std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const
   return rows;
 }
 
-// At any time each rank of a ring is read by one other.
+// At any time each rank of a ring is read, or written to, by one other.
 MessageEngine::Row MessageEngine::in_ring_order(Batch batch) const {
   const int ranks = static_cast<int>(words_.size());
   std::ranges::stable_sort(
       batch, {}, [&](const Message* message) { return (message->peer - rank_ + ranks) % ranks; });
-  const int sender = batch.front()->peer;
-  return {.sender = sender, .batches = {std::move(batch)}};
+  const int side = side_of(*batch.front());
+  return {.stream = side, .batches = {std::move(batch)}};
 }
 
-Status MessageEngine::take_aside(std::span<const Row> rows) {
+Status MessageEngine::move_aside(std::span<const Row> rows) {
   for (const Row& row : rows) {
-    SENNIT_ASSIGN_OR_RETURN(void* const stream,
-                            sides_.use(row.sender < rank_ ? row.sender : row.sender - 1));
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, sides_.use(row.stream));
     std::vector<WordStep> steps;
-    SENNIT_RETURN_IF_ERROR(take(row, stream, steps));
+    SENNIT_RETURN_IF_ERROR(move(row, stream, steps));
     SENNIT_RETURN_IF_ERROR(go(steps, stream));
   }
   return {};
 }
 
-template <typename Function>
-void MessageEngine::for_each_arrival(const Batch& batch, Function function) const {
-  for (const Message* const message : batch) {
-    if (message->is_met) {
-      function(*message, kMeetingChannel);
-    }
-  }
-  for_each_direct_arrival(
-      batch, [&](const Message& message, const StrandProgram&, const Arrival& arrival) {
-        function(message, arrival.channel);
-      });
-}
-
-template <typename Function>
-void MessageEngine::for_each_direct_arrival(const Batch& batch, Function function) const {
-  for (const Message* const message : batch) {
-    if (const StrandProgram* const strand = direct_strand(*message)) {
-      for (const Arrival& arrival : std::get<StreamProgram>(strand->program).arrivals) {
-        function(*message, *strand, arrival);
+Status MessageEngine::move(const Row& row, void* stream, std::vector<WordStep>& steps) const {
+  for (const Batch& batch : row.batches) {
+    for (const Message* const message : batch) {
+      for (const Move& part : moves_of(*message)) {
+        consume(steps, own_word(*message, part.channel));
       }
     }
-  }
-}
-
-Status MessageEngine::take(const Row& row, void* stream, std::vector<WordStep>& steps) const {
-  for (const Batch& batch : row.batches) {
-    for_each_arrival(batch, [&](const Message& message, int channel) {
-      consume(steps, ready(rank_, message.peer, message.slot, channel));
-    });
     SENNIT_RETURN_IF_ERROR(go(steps, stream));
     const Message& first = *batch.front();
     Stopwatch* const watch = batch.size() == 1 ? first.watch : nullptr;
@@ -217,12 +223,14 @@ Status MessageEngine::take(const Row& row, void* stream, std::vector<WordStep>& 
       SENNIT_RETURN_IF_ERROR(watch->begin(stream));
     }
     SENNIT_RETURN_IF_ERROR(copy(batch, stream));
-    if (watch != nullptr && is_taken_directly(first)) {
+    if (watch != nullptr && direct_strand(first) != nullptr) {
       SENNIT_RETURN_IF_ERROR(watch->end(Stopwatch::kDirect, stream));
     }
-    for_each_arrival(batch, [&](const Message& message, int channel) {
-      steps.push_back(fill(done(message.peer, rank_, message.slot, channel)));
-    });
+    for (const Message* const message : batch) {
+      for (const Move& part : moves_of(*message)) {
+        steps.push_back(fill(peers_word(*message, part.channel)));
+      }
+    }
   }
   return {};
 }
@@ -244,19 +252,17 @@ Status MessageEngine::end_watches(std::span<const Message> messages, void* strea
 }
 
 Status MessageEngine::copy(const Batch& batch, void* stream) const {
-  Status status;
-  for_each_direct_arrival(
-      batch, [&](const Message& message, const StrandProgram& strand, const Arrival& arrival) {
-        const ByteRange from = message.range_of(strand, arrival.from);
-        const ByteRange to = message.range_of(strand, arrival.to);
-        if (status.ok() && to.length > 0) {
-          status = driver_.copy_async(message.output + to.begin,
-                                      message.input + from.begin,
-                                      static_cast<std::size_t>(to.length),
-                                      stream);
-        }
-      });
-  return status;
+  for (const Message* const message : batch) {
+    for (const Move& part : moves_of(*message)) {
+      if (part.to.length > 0) {
+        SENNIT_RETURN_IF_ERROR(driver_.copy_async(message->output + part.to.begin,
+                                                  message->input + part.from.begin,
+                                                  static_cast<std::size_t>(part.to.length),
+                                                  stream));
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace sennit::stream

@@ -28,7 +28,8 @@ class Stopwatches : public ::testing::Test {
   }
 
   void copy(std::size_t bytes, void* stream) {
-    EXPECT_TRUE(cuda_.copy_async(memory_, memory_ + 1024, bytes, stream).ok());
+    std::byte* const to = stream == first_ ? memory_ : memory_ + 512;
+    EXPECT_TRUE(cuda_.copy_async(to, memory_ + 1024, bytes, stream).ok());
   }
   void finish() {
     EXPECT_TRUE(cuda_.synchronize(first_).ok());

@@ -12,10 +12,14 @@
 // that was made of one from its reader (Arrival::is_admitted) needs no `done`: the reader sent that
 // one in the same call.
 //
-// Sends and recvs have words of their own, message_ready and message_done, by slot, since several
-// messages may be under way between the same two ranks. They are fetched, so the sender begins:
-//   message_ready[s][m][c]  rank s: message m lies in my memory, take it
-//   message_done[r][m][c]   rank r: I have taken it, the memory is yours again
+// Sends and recvs have words of their own, by slot, since several messages may be under way between
+// the same two ranks. Of one that is fetched the sender begins, of one that is put the receiver:
+//   message_ready[s][m][c]     rank s: message m lies in my memory, take it
+//   message_done[r][m][c]      rank r: I have taken it, the memory is yours again
+//   message_admitted[r][m][c]  rank r: the memory that message m goes to is yours
+//   message_arrived[s][m][c]   rank s: it lies there
+// Who begins writes its word for the next message of that kind in a slot after it has heard of the
+// end of this one. Of the other kind nothing would follow: so both have words.
 //
 // And for the slots of rings in host memory (path/host/rings.hpp), each as often in a
 // call as the ring goes round:
@@ -64,8 +68,10 @@ struct alignas(4096) RankWords {
   using Slots = std::array<std::array<std::uint64_t, kMaxChannels>, kMaxMessages>;
   using Messages = std::array<Slots, kMaxRanks>;
 
-  Messages message_ready{};  // by sender
-  Messages message_done{};   // by reader
+  Messages message_ready{};     // by sender
+  Messages message_done{};      // by reader
+  Messages message_admitted{};  // by reader
+  Messages message_arrived{};   // by sender
 
   RingWords message_filled{};   // by sender
   RingWords message_emptied{};  // by reader
@@ -80,12 +86,14 @@ struct alignas(4096) RankWords {
   void release_puts() {
     release(ready);
     release(done);
+    release(message_admitted);
   }
   void release_others() {
     release(filled);
     release(emptied);
     release(message_ready);
     release(message_done);
+    release(message_arrived);
     release(message_filled);
     release(message_emptied);
   }
