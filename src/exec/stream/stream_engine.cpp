@@ -79,8 +79,8 @@ class StreamEngine::Run {
         cut_(cut_for(program, longest_, call.part_bytes)) {}
 
   // What the user's stream has to do before anything is moved: from here on others may write into
-  // the output and the staging memory.
-  void admit(std::vector<WordStep>& steps) const {
+  // the output and the staging memory, and then this rank into theirs.
+  void meet(std::vector<WordStep>& steps) const {
     for (const Arrival& arrival : program_.arrivals) {
       if (!arrival.is_admitted) {
         steps.push_back(fill(room(arrival.sender, program_.rank, arrival.channel)));
@@ -89,13 +89,17 @@ class StreamEngine::Run {
     for_each_contribution([&](const Operand& operand) {
       steps.push_back(fill(room(operand.sender, program_.rank, operand.channel)));
     });
+    await_room(steps, program_.departures);
+    for (const Fold& fold : program_.folds) {
+      await_room(steps, fold.passes_on);
+    }
   }
 
   // Between fork and join of the streams.
   // Whoever waits, waits for what its peers put in before anything that waits for it in turn:
   // contributions, then folds, then sums; or parts one after the other, smallest depth first.
   Status move() {
-    SENNIT_RETURN_IF_ERROR(await_room());
+    SENNIT_RETURN_IF_ERROR(await_room_for_forwards());
     for (const Departure& departure : program_.departures) {
       SENNIT_RETURN_IF_ERROR(departure.to ? Status() : contribute(departure));
     }
@@ -112,8 +116,10 @@ class StreamEngine::Run {
     return {};
   }
 
-  // What it has to do after all that was moved: wait for what nobody here has waited for.
+  // What it has to do after all that was moved: say what nobody is in a hurry to hear, and wait for
+  // what nobody here has waited for.
   void settle(std::vector<WordStep>& steps) const {
+    steps.insert(steps.end(), unsaid_.begin(), unsaid_.end());
     for (const Arrival& arrival : program_.arrivals) {
       for (int part = 0; part < cut_.parts && arrival.passes_on.empty(); ++part) {
         consume(steps, there(program_.rank, arrival.sender, arrival.channel, part));
@@ -158,31 +164,24 @@ class StreamEngine::Run {
 
   Result<void*> forwards() { return engine_.sides_.use(kForwards); }
 
-  Status await_room() {
-    std::vector<WordStep> steps;
-    std::vector<WordStep> later;
-    const auto await = [&](std::vector<WordStep>& list, const std::vector<Departure>& all) {
-      for (const Departure& departure : all) {
-        if (!departure.is_admitted) {
-          consume(list, room(program_.rank, departure.reader, departure.channel));
-        }
+  void await_room(std::vector<WordStep>& steps, const std::vector<Departure>& departures) const {
+    for (const Departure& departure : departures) {
+      if (!departure.is_admitted) {
+        consume(steps, room(program_.rank, departure.reader, departure.channel));
       }
-    };
-    await(steps, program_.departures);
-    for (const Fold& fold : program_.folds) {
-      await(steps, fold.passes_on);
     }
+  }
+
+  Status await_room_for_forwards() {
+    std::vector<WordStep> steps;
     for (const Arrival& arrival : program_.arrivals) {
-      await(later, arrival.passes_on);
+      await_room(steps, arrival.passes_on);
     }
-    if (!steps.empty()) {
-      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, steps, stream_));
+    if (steps.empty()) {
+      return {};
     }
-    if (!later.empty()) {
-      SENNIT_ASSIGN_OR_RETURN(void* const stream, forwards());
-      SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, later, stream));
-    }
-    return {};
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, forwards());
+    return walk(engine_.driver_, steps, stream);
   }
 
   // Of a block of this rank, to where it belongs on `departure.reader`.
@@ -200,10 +199,20 @@ class StreamEngine::Run {
                                                          stream);
   }
 
+  WordStep arrived(const Departure& departure, int part) const {
+    return fill(there(departure.reader, program_.rank, departure.channel, part));
+  }
   Status say(const Departure& departure, int part, void* stream) const {
-    return walk(engine_.driver_,
-                {fill(there(departure.reader, program_.rank, departure.channel, part))},
-                stream);
+    return walk(engine_.driver_, {arrived(departure, part)}, stream);
+  }
+  // What has so many hops behind it. A word between copies holds up the next one; where ranks get
+  // as much as they give, nobody waits for a block that goes no further before the end.
+  Status say_in_time(const Departure& departure, int part, int depth) {
+    if (program_.hops > depth + 1 || program_.arrivals.empty()) {
+      return say(departure, part, stream_);
+    }
+    unsaid_.push_back(arrived(departure, part));
+    return {};
   }
 
   std::vector<Piece> pieces_of(std::int64_t length) const {
@@ -222,15 +231,18 @@ class StreamEngine::Run {
     return {};
   }
 
-  Status put_part(int part) {
+  Status put(const Departure& departure, int part, void* stream) const {
     const std::int64_t at = part * cut_.part_bytes;
-    const auto put = [&](const Departure& departure, void* stream) -> Status {
-      const std::int64_t left = range_of(departure.from).length - at;
-      SENNIT_RETURN_IF_ERROR(copy(departure, {at, std::min(cut_.part_bytes, left)}, stream));
-      return say(departure, part, stream);
-    };
+    const std::int64_t left = range_of(departure.from).length - at;
+    return copy(departure, {at, std::min(cut_.part_bytes, left)}, stream);
+  }
+
+  Status put_part(int part) {
     for (const Departure& departure : program_.departures) {
-      SENNIT_RETURN_IF_ERROR(departure.to ? put(departure, stream_) : Status());
+      if (departure.to) {
+        SENNIT_RETURN_IF_ERROR(put(departure, part, stream_));
+        SENNIT_RETURN_IF_ERROR(say_in_time(departure, part, /*depth=*/0));
+      }
     }
     for (const Arrival& arrival : program_.arrivals) {
       if (!arrival.passes_on.empty()) {
@@ -239,7 +251,8 @@ class StreamEngine::Run {
         consume(steps, there(program_.rank, arrival.sender, arrival.channel, part));
         SENNIT_RETURN_IF_ERROR(walk(engine_.driver_, steps, stream));
         for (const Departure& departure : arrival.passes_on) {
-          SENNIT_RETURN_IF_ERROR(put(departure, stream));
+          SENNIT_RETURN_IF_ERROR(put(departure, part, stream));
+          SENNIT_RETURN_IF_ERROR(say(departure, part, stream));
         }
       }
     }
@@ -302,7 +315,7 @@ class StreamEngine::Run {
       if (!is_first) {
         SENNIT_RETURN_IF_ERROR(copy(departure, {0, range_of(fold.to).length}, stream_));
       }
-      SENNIT_RETURN_IF_ERROR(say(departure, 0, stream_));
+      SENNIT_RETURN_IF_ERROR(say_in_time(departure, 0, /*depth=*/1));
     }
     return {};
   }
@@ -341,6 +354,7 @@ class StreamEngine::Run {
   void* stream_;
   std::int64_t longest_;  // of all blocks
   Cut cut_;
+  std::vector<WordStep> unsaid_{};
 };
 
 StreamEngine::StreamEngine(CudaDriver& driver,
@@ -440,24 +454,24 @@ std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Ext
 }
 
 // Strands through slots go first: they take longest to begin. So where a device has one queue for
-// all streams, their waits are for such strands of peers alone (in an order of their own, see
-// slot_run.hpp), and behind them the waits of direct strands are for what peers put in at the
-// beginning of the call, or for copies that come earlier in the order of move().
+// all streams, what waits there waits for what peers put in at the beginning of the call; then for
+// such strands of peers alone (in an order of their own, see slot_run.hpp); and behind them direct
+// strands wait for copies that come earlier in the order of move().
 Status StreamEngine::run_all(int rank,
                              std::span<Run> direct,
                              std::span<SlotRun> slots,
                              void* stream) {
   RankWords& mine = *words_[static_cast<std::size_t>(rank)];
   // What the user's stream holds so far comes before everything of this call.
+  SENNIT_RETURN_IF_ERROR(sides_.fork(stream));
+  SENNIT_RETURN_IF_ERROR(slot_sides_.fork(stream));
   std::vector<WordStep> steps;
   steps.push_back({WordStep::Kind::kStore, &mine.running, kRunning});
   for (const Run& run : direct) {
-    run.admit(steps);
+    run.meet(steps);
   }
-  SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
-  SENNIT_RETURN_IF_ERROR(sides_.fork(stream));
-  SENNIT_RETURN_IF_ERROR(slot_sides_.fork(stream));
   const Status moved = [&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
     for (SlotRun& run : slots) {
       SENNIT_RETURN_IF_ERROR(run.move());
     }
