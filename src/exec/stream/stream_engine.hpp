@@ -49,7 +49,7 @@ struct StreamCall {
   // Blocks that are passed on are cut into parts of about this length, the same on all ranks: so
   // short that others can begin soon, so long that copying one takes much longer than saying so,
   // which takes microseconds. Those that are folded, into three pieces from twice this on.
-  std::int64_t part_bytes = std::int64_t{64} << 20;
+  std::int64_t part_bytes = std::int64_t{8} << 20;
   // Kernels (exec/stream/fold.hpp): of programs with folds, and for blocks that stay on this rank.
   // Null: copy engines have these, which then slow down what leaves.
   const void* fold = nullptr;

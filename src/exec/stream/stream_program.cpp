@@ -316,17 +316,17 @@ class Compiler {
 
   void put_in_ring_order() {
     const int ranks = program_.problem.ranks;
-    const auto put = [&](std::vector<Departure>& departures) {
+    const auto put = [&](std::vector<Departure>& departures, int direction) {
       std::ranges::stable_sort(departures, {}, [&](const Departure& departure) {
-        return (departure.reader - program_.rank + ranks) % ranks;
+        return (direction * (departure.reader - program_.rank) + ranks) % ranks;
       });
     };
-    put(program_.departures);
+    put(program_.departures, 1);
     for (Arrival& arrival : program_.arrivals) {
-      put(arrival.passes_on);
+      put(arrival.passes_on, -1);
     }
     for (Fold& fold : program_.folds) {
-      put(fold.passes_on);
+      put(fold.passes_on, 1);
     }
   }
 

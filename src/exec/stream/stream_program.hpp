@@ -63,7 +63,9 @@ struct OwnCopy {
 };
 
 // Departures are in the order of a ring, the next rank first: no two ranks begin with the same
-// reader.
+// reader. What arrives is passed on the other way round: while its source goes from rank to rank,
+// those that forward what they have had of it never write where it does, nor where another does
+// (where they are odd in number).
 struct StreamProgram {
   Problem problem;
   int rank = 0;

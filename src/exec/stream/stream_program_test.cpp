@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sennit::stream {
 namespace {
@@ -59,12 +61,38 @@ TEST(StreamProgram, OfABroadcastInTwoHopsPassesItsSliceOn) {
   EXPECT_EQ(slice.sender, 0);
   EXPECT_EQ(slice.depth, 0);
   ASSERT_EQ(slice.passes_on.size(), 2U);
-  EXPECT_EQ(slice.passes_on[0].reader, 3);
-  EXPECT_FALSE(slice.passes_on[0].is_admitted) << "rank 3 may not have begun";
+  EXPECT_EQ(slice.passes_on[0].reader, 1);
+  EXPECT_FALSE(slice.passes_on[0].is_admitted) << "rank 1 may not have begun";
   EXPECT_EQ(slice.passes_on[0].from, slice.to);
   EXPECT_EQ(slice.passes_on[0].to, slice.to);
   EXPECT_EQ(receiver->arrivals[2].depth, 1);
   EXPECT_EQ(receiver->arrivals[2].from.space, Space::kOutput);
+}
+
+// Everybody who copies a part begins with the next one when that is done.
+TEST(StreamProgram, OfABroadcastInTwoHopsWritesToEveryRankOnceAtATime) {
+  for (const int ranks : {4, 6, 8}) {
+    const Schedule schedule = made(Collective::kBroadcast, "scatter_forward", {.ranks = ranks});
+    const auto root = compile_stream(schedule, 0);
+    ASSERT_TRUE(root.ok()) << root.status().message();
+    const int others = ranks - 1;
+    std::vector<std::set<int>> readers(static_cast<std::size_t>(2 * others));  // by step
+    for (int step = 0; step < 2 * others; ++step) {
+      const int reader = root->departures[static_cast<std::size_t>(step % others)].reader;
+      readers[static_cast<std::size_t>(step)].insert(reader);
+      const auto program = compile_stream(schedule, reader);
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      int later = step;
+      for (const Departure& departure : program->arrivals[0].passes_on) {
+        if (++later < 2 * others) {
+          const auto at = static_cast<std::size_t>(later);
+          EXPECT_TRUE(readers[at].insert(departure.reader).second)
+              << "of " << ranks << ", twice to " << departure.reader << " in step " << later;
+        }
+      }
+    }
+    EXPECT_EQ(readers.back().size(), others) << "all of " << ranks << " in the last step";
+  }
 }
 
 TEST(StreamProgram, OfAnAllToAllIsNotForCallsInPlace) {
