@@ -18,8 +18,8 @@ namespace sennit {
 
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
-  // Copy engines fetch a message (direct_get) and put the blocks of all else where they belong
-  // (direct_put), contributions into staging memory; SMs send packets or put.
+  // Copy engines put blocks where they belong (direct_put), contributions into staging memory; SMs
+  // send packets or put. Of a message direct_get stands for both: its ends find out when they meet.
   Protocol protocol = Protocol::kLl;
   Engine engine = Engine::kSm;
   // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by

@@ -43,7 +43,7 @@ std::string reason_for(const DeviceChoice& choice,
   std::string why;
   if (choice.engine == Engine::kStream) {
     why = fmt::format("copy engines {} of {} and more",
-                      is_message ? "fetch messages" : "run calls",
+                      is_message ? "put or fetch messages" : "run calls",
                       human(copied_from_bytes(collective, facts)));
   } else if (choice.protocol == Protocol::kDirectPut) {
     why = fmt::format("kernels store it in place from {} {} on",

@@ -27,8 +27,9 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
   EXPECT_EQ(reason(Collective::kAllGather, 4, 4 * kMega),
             "GPU ranks take direct by direct_put: kernels store it in place from 8 MB of all ranks "
             "together on");
-  EXPECT_EQ(reason(Collective::kSendRecv, 2, 256 * kMega),
-            "GPU ranks take direct by direct_get: copy engines fetch messages of 128 MB and more");
+  EXPECT_EQ(
+      reason(Collective::kSendRecv, 2, 256 * kMega),
+      "GPU ranks take direct by direct_get: copy engines put or fetch messages of 128 MB and more");
   EXPECT_EQ(reason(Collective::kBroadcast, 2, 512 * kMega),
             "GPU ranks take direct by direct_put, 8 % of it through host memory: copy engines "
             "run calls of 256 MB and more");
