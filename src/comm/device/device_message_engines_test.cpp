@@ -10,6 +10,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 
 namespace sennit::tests {
 namespace {
@@ -84,42 +85,68 @@ TEST_F(MovedByEitherEnd, NobodyPutsWhatOneEndWantsFetched) {
   }
 }
 
-// In groups of several messages, to ranks that have theirs in other groups.
+// Of each rank to each other, in groups of several messages or one.
+class Crossing {
+ public:
+  static constexpr int kMessages = 3;
+  static constexpr std::int64_t kCount = 20'001;
+
+  Crossing(const Rank& rank, int ranks)
+      : rank_(rank),
+        ranks_(ranks),
+        out_(outgoing(rank, kMessages * ranks, kCount)),
+        in_(incoming(rank, kMessages * ranks, kCount)) {}
+
+  void clear() const { std::memset(in_, 0, kMessages * kCount * static_cast<std::size_t>(ranks_)); }
+
+  void add(int message, Calls& calls) const {
+    for (int peer = 0; peer < ranks_; ++peer) {
+      if (peer != rank_.rank) {
+        calls.push_back(send(rank_, peer, at(out_, peer, message), kCount));
+        calls.push_back(recv(rank_, peer, at(in_, peer, message), kCount));
+      }
+    }
+  }
+
+  void check(int message) const {
+    for (int peer = 0; peer < ranks_; ++peer) {
+      const std::int64_t from = (rank_.rank * kMessages + message) * kCount;
+      EXPECT_TRUE(peer == rank_.rank || holds(at(in_, peer, message), contents(peer, kCount, from)))
+          << "message " << message << " from " << peer << " to " << rank_.rank;
+    }
+  }
+
+ private:
+  static std::byte* at(std::byte* memory, int peer, int message) {
+    return memory + (peer * kMessages + message) * kCount;
+  }
+
+  const Rank& rank_;
+  int ranks_;
+  std::byte* out_;
+  std::byte* in_;
+};
+
+// Even ranks have all in one group, odd ones message by message.
 TEST_F(MovedByEitherEnd, BringsEveryByteHoweverTheEndsMeet) {
   for (const bool one_queue : {false, true}) {
     cuda_options_.one_queue = one_queue;
     run([&](Rank& rank) {
-      constexpr int kMessages = 3;
-      constexpr std::int64_t kCount = 20'001;
-      std::byte* const out = outgoing(rank, kMessages * kRanks, kCount);
-      std::byte* const in = incoming(rank, kMessages * kRanks, kCount);
+      const Crossing crossing(rank, kRanks);
       std::mt19937 random(static_cast<unsigned>(rank.rank));
-      const auto at = [](std::byte* memory, int peer, int message) {
-        return memory + (peer * kMessages + message) * kCount;
-      };
       for (int round = 0; round < 40; ++round) {
-        std::memset(in, 0, kMessages * kRanks * kCount);
+        crossing.clear();
         Calls calls;
-        for (int message = 0; message < kMessages; ++message) {
-          for (int peer = 0; peer < kRanks; ++peer) {
-            if (peer != rank.rank) {
-              calls.push_back(send(rank, peer, at(out, peer, message), kCount));
-              calls.push_back(recv(rank, peer, at(in, peer, message), kCount));
-            }
-          }
-          // Even ranks have all in one group, odd ones message by message.
-          if (rank.rank % 2 == 1 || message + 1 == kMessages) {
+        for (int message = 0; message < Crossing::kMessages; ++message) {
+          crossing.add(message, calls);
+          if (rank.rank % 2 == 1 || message + 1 == Crossing::kMessages) {
             ASSERT_TRUE(post(rank, wished(std::exchange(calls, {}), "copy_engines")).ok());
             nap(random);
           }
         }
         rank.finish();
-        for (int peer = 0; peer < kRanks; ++peer) {
-          for (int message = 0; message < kMessages && peer != rank.rank; ++message) {
-            ASSERT_TRUE(holds(at(in, peer, message),
-                              contents(peer, kCount, (rank.rank * kMessages + message) * kCount)))
-                << "message " << message << " from " << peer << " to " << rank.rank;
-          }
+        for (int message = 0; message < Crossing::kMessages; ++message) {
+          crossing.check(message);
         }
       }
     });
