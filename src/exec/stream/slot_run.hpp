@@ -19,7 +19,7 @@
 #include "exec/stream/side_streams.hpp"
 #include "exec/stream/slot_parts.hpp"
 #include "exec/stream/slot_program.hpp"
-#include "exec/stream/stream_engine.hpp"
+#include "exec/stream/stream_call.hpp"
 #include "exec/stream/word_steps.hpp"
 #include "path/host/rings.hpp"
 

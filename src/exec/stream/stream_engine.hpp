@@ -15,15 +15,15 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
-#include "exec/stream/byte_range.hpp"
-#include "exec/stream/fold.hpp"
 #include "exec/stream/plan_program.hpp"
 #include "exec/stream/side_streams.hpp"
 #include "exec/stream/staging.hpp"
+#include "exec/stream/stream_call.hpp"
+#include "exec/stream/stream_run.hpp"
 #include "exec/stream/words.hpp"
 #include "path/host/rings.hpp"
 
-#include <cstddef>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,31 +32,6 @@
 namespace sennit::stream {
 
 class SlotRun;
-
-// The memory of a rank as this device sees it; where nobody puts anything, it may be null.
-struct Buffers {
-  std::byte* output = nullptr;
-  std::byte* staging = nullptr;
-  decltype(FoldCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
-};
-
-struct StreamCall {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::span<const Buffers> peers;  // by rank
-  std::int64_t count = 0;
-  std::int64_t element_bytes = 1;
-  // Blocks that are passed on are cut into parts of about this length, the same on all ranks: so
-  // short that others can begin soon, so long that copying one takes much longer than saying so,
-  // which takes microseconds. Those that are folded, into three pieces from twice this on.
-  std::int64_t part_bytes = std::int64_t{8} << 20;
-  // Kernels (exec/stream/fold.hpp): of programs with folds, and for blocks that stay on this rank.
-  // Null: copy engines have these, which then slow down what leaves.
-  const void* fold = nullptr;
-  const void* copy = nullptr;
-
-  [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
-};
 
 class StreamEngine {
  public:
@@ -86,17 +61,11 @@ class StreamEngine {
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
  private:
-  // Beside the user's: a stream for what is passed on, and one for what stays on this rank.
-  static constexpr int kForwards = 0;
-  static constexpr int kOwnStream = 1;
-  static constexpr int kStreams = 2;
-
-  class Run;
-
   StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t staging_bytes);
   Status open();
+  StreamContext context();
   [[nodiscard]] std::int64_t rounds_of(const StreamProgram& program, const Extent& extent) const;
-  Status run_all(int rank, std::span<Run> direct, std::span<SlotRun> slots, void* stream);
+  Status run_all(int rank, std::span<StreamRun> direct, std::span<SlotRun> slots, void* stream);
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
@@ -104,8 +73,7 @@ class StreamEngine {
   SideStreams sides_;
   SideStreams slot_sides_;
   host::Rings rings_;
-  static constexpr int kMaxPieces = 3;
-  std::array<void*, kMaxPieces> folded_{};  // events
+  std::array<void*, StreamRun::kMostPieces> folded_{};  // events
 };
 
 }  // namespace sennit::stream

@@ -1,0 +1,38 @@
+// StreamCall: a call of all ranks whose strands copy engines run.
+#pragma once
+
+#include "exec/stream/byte_range.hpp"
+#include "exec/stream/fold.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sennit::stream {
+
+// The memory of a rank as this device sees it; where nobody puts anything, it may be null.
+struct Buffers {
+  std::byte* output = nullptr;
+  std::byte* staging = nullptr;
+  decltype(FoldCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
+};
+
+struct StreamCall {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::span<const Buffers> peers;  // by rank
+  std::int64_t count = 0;
+  std::int64_t element_bytes = 1;
+  // Blocks that are passed on are cut into parts of about this length, the same on all ranks: so
+  // short that others can begin soon, so long that copying one takes much longer than saying so,
+  // which takes microseconds. Those that are folded, into three pieces from twice this on.
+  std::int64_t part_bytes = std::int64_t{8} << 20;
+  // Kernels (exec/stream/fold.hpp): of programs with folds, and for blocks that stay on this rank.
+  // Null: copy engines have these, which then slow down what leaves.
+  const void* fold = nullptr;
+  const void* copy = nullptr;
+
+  [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
+};
+
+}  // namespace sennit::stream
