@@ -201,13 +201,12 @@ TEST_F(FakeMessages, NothingIsMappedWhileTheReceiverCaptures) {
     std::byte* const in = incoming(rank);
     const int imports = rank.cuda->calls("import_memory");
     rank.cuda->begin_capture(rank.stream);
-    ring(rank, out, in);
+    EXPECT_TRUE(post(rank, fetched(rank, out, in)).ok());
     (void)take(rank.cuda->end_capture(rank.stream));
     EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
     EXPECT_EQ(rank.launches(), 1);
-    ring_and_meet(rank, out, in);  // now it is mapped
-    ring(rank, out, in);
-    rank.finish();
+    fetch_and_meet(rank, out, in);  // now it is mapped
+    fetch_and_meet(rank, out, in);
     EXPECT_EQ(rank.launches(), 2);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
   });
@@ -240,11 +239,7 @@ TEST_F(FakeMessages, MemoryThatIsNotWholePagesTakesKernelsUnlessEnginesAreWished
     ring_and_meet(rank, out, in);
     EXPECT_EQ(rank.cuda->calls("copy_async"), copies);
     EXPECT_EQ(rank.launches(), launches + 1);
-    const Calls calls =
-        wished({send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)},
-               "direct_get");
-    EXPECT_TRUE(post(rank, calls).ok());
-    rank.finish();
+    fetch_and_meet(rank, out, in);
     EXPECT_EQ(rank.cuda->calls("copy_async"), copies + 1);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
   });
@@ -258,7 +253,7 @@ TEST_F(FakeMessages, AReceiverThatCouldNotMapTriesAgain) {
       rank.cuda->fail("import_memory");
     }
     for (int i = 0; i < 4; ++i) {
-      ring_and_meet(rank, out, in);
+      fetch_and_meet(rank, out, in);
     }
     EXPECT_EQ(rank.launches(), rank.rank == 0 || rank.rank == 1 ? 2 : 1);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
@@ -292,13 +287,8 @@ TEST_F(FakeMessages, SeeThatABufferWasFreedAndAllocatedAgain) {
     for (int i = 0; i < 4; ++i) {
       const int before = rank.cuda->left_over();
       std::byte* const out = outgoing(rank);
-      const Calls calls = wished(
-          {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)},
-          "direct_get");
       for (int message = 0; message < 2; ++message) {
-        EXPECT_TRUE(post(rank, calls).ok());
-        rank.finish();
-        meet();
+        fetch_and_meet(rank, out, in);
       }
       EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
       EXPECT_TRUE(rank.cuda->release(out).ok());

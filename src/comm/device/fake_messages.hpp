@@ -110,6 +110,18 @@ class FakeMessages : public FakeGpus {
     meet();
   }
 
+  // The same, where it matters who moves a message.
+  static Calls fetched(const Rank& rank, std::byte* out, std::byte* in) {
+    return wished(
+        {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)},
+        "direct_get");
+  }
+  void fetch_and_meet(const Rank& rank, std::byte* out, std::byte* in) {
+    EXPECT_TRUE(post(rank, fetched(rank, out, in)).ok());
+    rank.finish();
+    meet();
+  }
+
   static void check_no_launches(const Rank& rank, int before) {
     EXPECT_EQ(rank.launches(), before) << "rank " << rank.rank;
   }
