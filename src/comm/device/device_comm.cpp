@@ -207,13 +207,11 @@ void DeviceComm::announce(const Operation& operation, std::uint64_t plan_hash) {
   world_.device_line(world_.rank()).collectives.enter(++calls_, words_of(operation, plan_hash));
 }
 
-// Others may wait for what this rank has not put into its streams.
 Status DeviceComm::give_up(const Status& status) {
   {
     const std::scoped_lock lock(mutex_);
     failure_ = status;
   }
-  world_.my_line().fail(status.code(), -1);
   abort();
   return status;
 }

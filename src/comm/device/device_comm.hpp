@@ -216,6 +216,9 @@ class DeviceComm {
   // What can be known now of why calls cannot end; ok while they can.
   Status look();
   [[nodiscard]] std::optional<Verdict> find_missing_calls(int finalized) const;
+  [[nodiscard]] bool has_given_up(int rank) const;
+  [[nodiscard]] Verdict retell(int rank) const;
+  void tell_others();
   // Collectives that a rank has called, as far as this one sees.
   [[nodiscard]] std::uint64_t calls_of(int rank) const;
   void start_watching();

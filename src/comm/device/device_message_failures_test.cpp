@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -217,14 +218,109 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
     if (rank.rank == 3) {
       rank.cuda->fail("copy_async");
     }
-    const Status status = post(
-        rank, {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)});
+    const Status status = post(rank, fetched(rank, out, in));
     EXPECT_EQ(status.code() == Code::kSystemError, rank.rank == 3) << status.message();
     // Rank 2 waits for rank 3 to take its message.
     if (rank.rank >= 2) {
       const Status failure = failure_of(rank);
       EXPECT_EQ(failure.code(), rank.rank == 3 ? Code::kSystemError : Code::kAborted)
           << failure.message();
+    }
+    rank.finish();
+  });
+}
+
+// What is put goes into memory of the receiver, who is not to learn of it by what stands there.
+class FakeFailingPuts : public FakeMessages {
+ protected:
+  static constexpr int kSender = 0;
+  static constexpr int kReceiver = 1;
+
+  // The sender waits to be admitted, in vain; `end` is how it ends that.
+  void let_go(const std::function<void(Rank&)>& end) {
+    run([&](Rank& rank) {
+      std::byte* const out = outgoing(rank);
+      std::byte* const in = incoming(rank);
+      introduce_well(rank, out, in);
+      std::memset(in, 0, kLarge);
+      const Gate gate(rank);
+      if (rank.rank == kReceiver) {
+        gate.close(rank.stream);
+      }
+      put(rank, kSender, kReceiver, rank.rank == kSender ? out : in);
+      if (rank.rank == kSender) {
+        end(rank);
+        rank.finish();
+      }
+      if (rank.rank == kReceiver) {
+        const Status status = failure_of(rank);
+        EXPECT_FALSE(status.ok());
+        EXPECT_EQ(status.detail().blamed_ranks.size(), 1) << status.message();
+      }
+      meet();
+      gate.open();
+      rank.finish();
+    });
+  }
+};
+
+TEST_F(FakeFailingPuts, AReceiverHearsOfTheDeadlineOfItsSender) {
+  options_.deadline_s = 2;  // enough for the first messages, however slow the build
+  let_go([](Rank& rank) {
+    const Status status = failure_of(rank);
+    EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+    EXPECT_EQ(status.detail().blamed_ranks, std::vector{kReceiver});
+  });
+}
+
+TEST_F(FakeFailingPuts, AReceiverHearsOfAnAbortOfItsSender) {
+  let_go([](Rank& rank) { rank.comm->abort(); });
+}
+
+TEST_F(FakeFailingPuts, AReceiverHearsWhatItsSenderAbandons) {
+  options_.finalize_s = 0.2;
+  let_go([](Rank& rank) { EXPECT_EQ(rank.comm->finalize().code(), Code::kInvalidUsage); });
+}
+
+TEST_F(FakeFailingPuts, AReceiverLeavesThatWaitsForOne) {
+  options_.deadline_s = 2;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    introduce_well(rank, out, in);
+    const Gate gate(rank);
+    if (rank.rank == kSender) {
+      gate.close(rank.stream);
+    }
+    put(rank, kSender, kReceiver, rank.rank == kSender ? out : in);
+    if (rank.rank == kReceiver) {
+      const Status status = failure_of(rank);
+      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+      EXPECT_EQ(status.detail().blamed_ranks, std::vector{kSender});
+      rank.finish();
+    }
+    if (rank.rank == kSender) {
+      EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
+    }
+    meet();
+    gate.open();
+    rank.finish();
+  });
+}
+
+TEST_F(FakeFailingPuts, AReceiverHearsOfADriverThatFails) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    introduce_well(rank, out, in);
+    if (rank.rank == kSender) {
+      rank.cuda->fail("copy_async");
+      await_post(rank, kReceiver);
+      EXPECT_EQ(post(rank, {send(rank, kReceiver, out)}).code(), Code::kSystemError);
+    }
+    if (rank.rank == kReceiver) {
+      (void)post(rank, {recv(rank, kSender, in)});  // who may hear at once
+      EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
     }
     rank.finish();
   });

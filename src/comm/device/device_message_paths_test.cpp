@@ -121,6 +121,7 @@ TEST_F(FakeMessagesWithRings, WhatKernelsAndSlotsCarryMakesAWhole) {
     for (const auto& [path, protocol] : {std::pair("nvlink+host:50", "ll"),
                                          std::pair("nvlink+host:30", "slots"),
                                          std::pair("nvlink+host:30", "direct_put"),
+                                         std::pair("nvlink+host:30", "copy_engines"),
                                          std::pair("nvlink+host:99", "ll")}) {
       Calls calls;
       for (int i = 0; i < kMessages; ++i) {
@@ -255,7 +256,7 @@ TEST_F(FakeMessagesWithRings, GoThroughSlotsWhereNvlinkIsNotThere) {
   });
 }
 
-TEST_F(FakeMessagesWithRings, LetStreamsGoWhenAPeerIsLateOrAborts) {
+TEST_F(FakeMessagesWithRings, LetStreamsGoWhenAPeerIsLate) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "tsan: what a call that was given up reads in rings is undefined";
 #endif
@@ -271,6 +272,17 @@ TEST_F(FakeMessagesWithRings, LetStreamsGoWhenAPeerIsLateOrAborts) {
       EXPECT_EQ(status.detail().blamed_ranks, std::vector{1});
       rank.finish();
     }
+  });
+}
+
+TEST_F(FakeMessagesWithRings, LetStreamsGoAfterAnAbort) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "tsan: what a call that was given up reads in rings is undefined";
+#endif
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
     if (rank.rank == 2) {
       ASSERT_TRUE(post(rank, over({send(rank, 3, out)}, "nvlink+host:50")).ok());
       rank.comm->abort();

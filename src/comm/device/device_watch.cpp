@@ -2,11 +2,13 @@
 #include "comm/device/device_comm.hpp"
 #include "comm/fork_guard.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+#include <ranges>
 #include <set>
 #include <thread>
 #include <utility>
@@ -91,7 +93,13 @@ Status DeviceComm::failure() {
   const std::scoped_lock lock(mutex_);
   if (failure_.ok()) {
     const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
-    failure_ = trouble == sm::Trouble::kNone ? Status() : explain(trouble);
+    if (trouble != sm::Trouble::kNone) {
+      failure_ = explain(trouble);
+    } else if (!cause_.ok()) {
+      // Of calls that have ended nothing is lost; others will not come on.
+      const Result<bool> has_ended = order_.has_ended();
+      failure_ = has_ended.ok() && *has_ended ? Status() : cause_;
+    }
   }
   return failure_;
 }
@@ -174,20 +182,70 @@ Status DeviceComm::explain(sm::Trouble trouble) const {
   return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name)};
 }
 
+bool DeviceComm::has_given_up(int rank) const {
+  const RankState state = world_.line(rank).state.load(std::memory_order_acquire);
+  return state == RankState::kAborted || state == RankState::kFailed;
+}
+
+// Of a rank that has given up.
+Verdict DeviceComm::retell(int rank) const {
+  const StatusLine& line = world_.line(rank);
+  Verdict verdict{.code = Code::kAborted,
+                  .blamed_ranks = {rank},
+                  .evidence = world_.describe(rank) + " gave the communicator up"};
+  if (line.state.load(std::memory_order_acquire) == RankState::kAborted) {
+    return verdict;
+  }
+  const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
+  if (code != Code::kDeadlineExceeded) {
+    verdict.evidence += "; its own error says why";
+    return verdict;
+  }
+  // As this rank itself would have found soon.
+  verdict.code = code;
+  verdict.blamed_ranks.clear();
+  verdict.evidence += " at its deadline";
+  const int late = line.blamed.load(std::memory_order_acquire);
+  if (late >= 0 && late < world_.size()) {
+    verdict.blamed_ranks = {late};
+    verdict.evidence += ", until which it waited for " + world_.describe(late);
+  }
+  return verdict;
+}
+
+// Unless another rank has done so: they may wait for what this rank does not go on with, and are
+// not to be surprised by what its streams do from now on.
+void DeviceComm::tell_others() {
+  const bool is_active =
+      world_.my_line().state.load(std::memory_order_acquire) == RankState::kActive;
+  const auto all = std::views::iota(0, world_.size());
+  if (!is_active || std::ranges::any_of(all, [&](int rank) { return has_given_up(rank); })) {
+    return;
+  }
+  Status why = failure();
+  if (why.ok()) {
+    const std::scoped_lock lock(mutex_);
+    why = cause_;
+  }
+  const std::vector<int>& blamed = why.detail().blamed_ranks;
+  world_.my_line().fail(why.ok() ? Code::kAborted : why.code(),
+                        blamed.empty() ? -1 : blamed.front());
+}
+
 void DeviceComm::abort() {
   std::uint32_t nobody = 0;
   std::atomic_ref(memory_->board().abort)
       .compare_exchange_strong(nobody, sm::kAbortedByHost, std::memory_order_acq_rel);
-  if (copy_engines_ == nullptr) {
-    return;
-  }
-  if (copy_engines_->is_running()) {
+  if (copy_engines_ != nullptr && copy_engines_->is_running()) {
     // A kernel that leaves says so itself; a stream that is let go only looks as if it had ended.
     auto none = sm::Trouble::kNone;
     std::atomic_ref(memory_->board().trouble)
         .compare_exchange_strong(none, sm::Trouble::kAborted, std::memory_order_acq_rel);
   }
-  copy_engines_->release();
+  tell_others();
+  if (copy_engines_ != nullptr) {
+    copy_engines_->release();
+  }
 }
 
 // Of this rank's calls, what a rank that has been seen to have finalized has no part in.
@@ -207,8 +265,8 @@ std::optional<Verdict> DeviceComm::find_missing_calls(int finalized) const {
 
 Status DeviceComm::look() {
   const std::scoped_lock lock(mutex_);
-  if (!failure_.ok()) {
-    return failure_;
+  if (!failure_.ok() || !cause_.ok()) {
+    return failure_.ok() ? cause_ : failure_;
   }
   if (finalize_by_ && Clock::now() > *finalize_by_) {
     has_abandoned_ = true;
@@ -220,10 +278,6 @@ Status DeviceComm::look() {
   auto verdict = comparison_.find_difference();
   if (!verdict) {
     verdict = message_comparison_.find_difference();
-    if (verdict) {
-      // The two ends alone see it; others may wait for what they do not go on with.
-      world_.my_line().fail(verdict->code, -1);
-    }
   }
   if (verdict) {
     failure_ = told(*verdict);
@@ -242,19 +296,16 @@ Status DeviceComm::look() {
                  .evidence = fmt::format("{} died", world_.describe(dead.front()))});
   }
   for (int rank = 0; rank < world_.size(); ++rank) {
-    const RankState state = state_of(rank);
-    if (state == RankState::kAborted || state == RankState::kFailed) {
-      return told(
-          {.code = Code::kAborted,
-           .blamed_ranks = {rank},
-           .evidence = fmt::format("{} gave the communicator up{}",
-                                   world_.describe(rank),
-                                   state == RankState::kFailed ? "; its own error says why" : "")});
-    }
-    if (state == RankState::kFinalized) {
+    if (state_of(rank) == RankState::kFinalized) {
       if (const auto missing = find_missing_calls(rank)) {
         return told(*missing);
       }
+    }
+  }
+  // Who has given up may have found the same.
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (has_given_up(rank)) {
+      return told(retell(rank));
     }
   }
   return {};

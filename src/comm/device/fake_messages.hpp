@@ -5,8 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sennit::tests {
@@ -120,6 +124,37 @@ class FakeMessages : public FakeGpus {
     EXPECT_TRUE(post(rank, fetched(rank, out, in)).ok());
     rank.finish();
     meet();
+  }
+
+  // After this copy engines put what a rank sends there, if it finds out in time where to.
+  void introduce_well(const Rank& rank, std::byte* out, std::byte* in) {
+    introduce(rank, out, in);  // who receives lends the memory
+    introduce(rank, out, in);  // who sends maps it
+  }
+  // Until `receiver` has posted what it expects next from this rank.
+  static void await_post(const Rank& rank, int receiver) {
+    const World& world = rank.joined->world();
+    const auto line = [&](int of, int peer) -> MessageLine& {
+      return world.device_line(of).messages[static_cast<std::size_t>(peer)];
+    };
+    std::uint64_t offered = 0;
+    for (const MessageLine::Offer& offer : line(rank.rank, receiver).offers) {
+      offered = std::max(offered, offer.number.load());
+    }
+    const auto& post = line(receiver, rank.rank).posts[(offered + 1) % stream::kMaxMessages];
+    while (post.number.load() != offered + 1) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  // Posts a message from one rank to another that copy engines put.
+  static void put(const Rank& rank, int sender, int receiver, std::byte* memory) {
+    if (rank.rank == sender) {
+      await_post(rank, receiver);
+      EXPECT_TRUE(post(rank, {send(rank, receiver, memory)}).ok());
+    }
+    if (rank.rank == receiver) {
+      EXPECT_TRUE(post(rank, {recv(rank, sender, memory)}).ok());
+    }
   }
 
   static void check_no_launches(const Rank& rank, int before) {
