@@ -59,7 +59,7 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& request) {
     return known->second.get();
   }
   auto made = make(request, shape, choice);
-  const bool free_to_choose = request.wishes.path.empty() && request.wishes.protocol.empty();
+  const bool free_to_choose = !request.wishes.name_a_way();
   const bool refused = !made.ok() && (made.status().code() == Code::kNotProved ||
                                       made.status().code() == Code::kUnsupported);
   if (refused && choice.direct && free_to_choose) {

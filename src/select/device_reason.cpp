@@ -42,9 +42,10 @@ std::string reason_for(const DeviceChoice& choice,
   const bool is_message = collective == Collective::kSendRecv;
   std::string why;
   if (choice.engine == Engine::kStream) {
-    why = fmt::format("copy engines {} of {} and more",
-                      is_message ? "put or fetch messages" : "run calls",
-                      human(copied_from_bytes(collective, facts)));
+    why = fmt::format("copy engines {} of {} and more{}",
+                      is_message ? "move messages" : "run calls",
+                      human(copied_from_bytes(collective, facts)),
+                      is_message ? "; those whose recv is posted in time, by direct_put" : "");
   } else if (choice.protocol == Protocol::kDirectPut) {
     why = fmt::format("kernels store it in place from {} {} on",
                       human(is_message ? facts.message_puts_from_bytes : facts.puts_from_bytes),

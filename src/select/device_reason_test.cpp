@@ -29,7 +29,8 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
             "together on");
   EXPECT_EQ(
       reason(Collective::kSendRecv, 2, 256 * kMega),
-      "GPU ranks take direct by direct_get: copy engines put or fetch messages of 128 MB and more");
+      "GPU ranks take direct by direct_get: copy engines move messages of 128 MB and more; those "
+      "whose recv is posted in time, by direct_put");
   EXPECT_EQ(reason(Collective::kBroadcast, 2, 512 * kMega),
             "GPU ranks take direct by direct_put, 8 % of it through host memory: copy engines "
             "run calls of 256 MB and more");

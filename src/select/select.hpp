@@ -26,6 +26,8 @@ struct Wishes {
   // word.
   bool rank_order = false;
 
+  [[nodiscard]] bool name_a_way() const { return !path.empty() || !protocol.empty(); }
+
   bool operator==(const Wishes&) const = default;
 };
 

@@ -33,9 +33,9 @@ class DeviceMessages : public CopyEngineRanks {
     }
   }
 
-  static sennit_call_options_t options_of(std::size_t count, const Way& way = {}) {
+  [[nodiscard]] sennit_call_options_t options_of(std::size_t count, const Way& way = {}) const {
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-    options.protocol = way.path != nullptr ? way.protocol : count > kSmall ? "direct_get" : nullptr;
+    options.protocol = way.path != nullptr ? way.protocol : count > kSmall ? large_ : nullptr;
     options.path = way.path;
     return options;
   }
@@ -86,9 +86,21 @@ class DeviceMessages : public CopyEngineRanks {
       ASSERT_TRUE(output == expected) << "rank " << rank << ", " << c.count << " elements";
     }
   }
+
+  const char* large_ = "direct_get";  // what large messages wish for
 };
 
-TEST_F(DeviceMessages, CrossInGroupsOfAllSizes) {
+// Either their receivers fetch them all, or senders put those whose buffers they find in time.
+class DeviceMessagesEitherWay : public DeviceMessages,
+                                public ::testing::WithParamInterface<const char*> {
+ protected:
+  DeviceMessagesEitherWay() { large_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Messages,
+                         DeviceMessagesEitherWay,
+                         ::testing::Values("direct_get", "copy_engines"));
+
+TEST_P(DeviceMessagesEitherWay, CrossInGroupsOfAllSizes) {
   for (const std::int64_t count : {kSmall, kLarge, 5 * kLarge}) {
     const DeviceCase c{.collective = Collective::kAllToAll, .count = count, .offset = 1};
     const std::vector<Bytes> inputs = prepare(c);
@@ -103,7 +115,7 @@ TEST_F(DeviceMessages, CrossInGroupsOfAllSizes) {
 }
 
 // Without groups: one rank of each pair sends first, the other receives first.
-TEST_F(DeviceMessages, KeepTheirOrderWhateverTheirSizes) {
+TEST_P(DeviceMessagesEitherWay, KeepTheirOrderWhateverTheirSizes) {
   const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
   const std::vector<Bytes> inputs = prepare(c);
   const std::vector<std::size_t> parts = {kSmall, kLarge - 3 * kSmall, kSmall, kSmall};
@@ -157,7 +169,7 @@ TEST_F(DeviceMessages, KeepTheirOrderWhateverTheirSizes) {
   }
 }
 
-TEST_F(DeviceMessages, AreReplayed) {
+TEST_P(DeviceMessagesEitherWay, AreReplayed) {
   keep_two();
   const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
   const std::vector<Bytes> inputs = prepare(c);
@@ -183,7 +195,7 @@ TEST_F(DeviceMessages, AreReplayed) {
   expect_crossed(c, inputs);
 }
 
-TEST_F(DeviceMessages, AndCollectivesTakeTurns) {
+TEST_P(DeviceMessagesEitherWay, AndCollectivesTakeTurns) {
   for (int i = 0; i < 5; ++i) {
     const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
     const std::vector<Bytes> inputs = prepare(c);
@@ -202,6 +214,7 @@ TEST_F(DeviceMessages, AndCollectivesTakeTurns) {
 // The first call pins rings, the next ones go through them.
 TEST_F(DeviceMessages, CrossOverHostMemoryBesideCopyEnginesAndBesideKernels) {
   for (const Way& way : {Way{"nvlink+host:30", "direct_get"},
+                         Way{"nvlink+host:30", "copy_engines"},
                          Way{"nvlink+host:70", "ll128"},
                          Way{"nvlink+host:40", "slots"},
                          Way{"nvlink+host:dynamic", "direct_get"},
@@ -280,8 +293,8 @@ TEST_F(DeviceMessages, AreReplayedOverBothPaths) {
   expect_crossed(c, inputs);
 }
 
-// A send never waits on the host for its recv, not even where it pins a ring first while the stream
-// waits for that recv.
+// A send that is fetched does not wait on the host for its recv, not even where it pins a ring
+// first while the stream waits for that recv.
 TEST_F(DeviceMessages, PinARingWhileTheStreamWaits) {
   const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
   const std::vector<Bytes> inputs = prepare(c);

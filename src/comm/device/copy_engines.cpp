@@ -174,7 +174,7 @@ Result<bool> CopyEngines::run(const Call& call) {
     request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
   }
   request.scalar = op.scaling.scalar;
-  request.takes_slow = !op.wishes.protocol.empty() || !op.wishes.path.empty();
+  request.takes_slow = op.wishes.name_a_way();
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
   if (!peers) {
     return false;

@@ -241,8 +241,7 @@ class DeviceComm {
   std::map<Key, Copying> copyings_;
   std::map<Key, Putting> puttings_;
   std::map<Key, Stepping> steppings_;
-  std::uint64_t calls_ = 0;   // collectives so far
-  std::uint64_t groups_ = 0;  // of sends and recvs
+  std::uint64_t calls_ = 0;  // collectives so far
   std::mutex mutex_;
   Status failure_;
   Status cause_;                                  // why waits were ended; a failure once one was

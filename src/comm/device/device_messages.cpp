@@ -142,23 +142,19 @@ void DeviceComm::log(int peer, bool is_send, const CallWords& words) {
 // load is measured by who fetches.
 void DeviceComm::agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end) {
   const Operation& op = *plan.operation;
-  const Wishes& wishes = op.wishes;
   if (message_puts_ == nullptr || plan.choice.engine != Engine::kStream ||
       plan.choice.protocol == Protocol::kSlots || plan.choice.dynamic_share ||
-      wishes.protocol == name(Protocol::kDirectGet)) {
+      op.wishes.protocol == name(Protocol::kDirectGet)) {
     return;
   }
   end.may_be_put = true;
-  if (op.is_send) {
-    if (!end.is_capturing) {
-      message_puts_->map_loan_of(op.peer);
-    }
-    return;
-  }
-  const Result<Allocation> allocation = driver_.allocation_of(op.recv);
-  const bool is_wished = !wishes.protocol.empty() || !wishes.path.empty();
-  if (is_wished || (allocation.ok() && !is_slow_to_copy(*allocation))) {
-    end.there = message_puts_->address_at(op.peer, static_cast<std::byte*>(op.recv), plan.bytes());
+  if (!op.is_send) {
+    end.there = message_puts_->address_at(op.peer,
+                                          {.memory = static_cast<std::byte*>(op.recv),
+                                           .bytes = plan.bytes(),
+                                           .takes_slow = op.wishes.name_a_way()});
+  } else if (!end.is_capturing) {
+    message_puts_->map_loan_of(op.peer);
   }
 }
 
@@ -192,8 +188,11 @@ Result<MessageCopies::End> DeviceComm::end_of(const MessagePlan& plan,
 // All that the group receives is posted, and all that it sends is offered, before any offer is
 // waited for: the peers may be in groups that send to this rank.
 Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
-  const stream::GroupId group{.number = ++groups_,
-                              .partners = MessagePlan::partners(plans, world_.rank())};
+  if (std::ranges::all_of(plans, &MessagePlan::is_for_kernels)) {
+    return {};
+  }
+  const stream::GroupId group =
+      copy_engines_->messages().next_group(MessagePlan::partners(plans, world_.rank()));
   struct Undecided {
     MessagePlan& plan;
     MessageCopies::End end;
@@ -286,8 +285,8 @@ std::byte* DeviceComm::offer_of(const KernelMessage& message, bool may_map) {
   if (!message.is_send) {
     return message_puts_->address_at(
         message.peer,
-        static_cast<std::byte*>(message.operation->recv) + message.range.begin,
-        message.range.length);
+        {.memory = static_cast<std::byte*>(message.operation->recv) + message.range.begin,
+         .bytes = message.range.length});
   }
   if (may_map) {
     message_puts_->map_loan_of(message.peer);

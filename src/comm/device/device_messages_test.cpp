@@ -77,7 +77,7 @@ TEST_F(FakeMessages, SeveralToOneRankKeepTheirOrderWhateverTheirSizes) {
   });
 }
 
-// A sender does not wait for its receiver on the host, so one thread may send first and another
+// A sender hardly waits for its receiver on the host, so one thread may send first and another
 // receive first.
 TEST_F(FakeMessages, OneSendsFirstAndOneReceivesFirst) {
   for (const bool one_queue : {false, true}) {

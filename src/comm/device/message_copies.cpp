@@ -2,6 +2,7 @@
 
 #include "comm/device/host_wait.hpp"
 
+#include <thread>
 #include <utility>
 
 namespace sennit {
@@ -107,6 +108,19 @@ Status MessageCopies::await_room(const End& end) {
   });
 }
 
+stream::GroupId MessageCopies::next_group(std::uint32_t partners) {
+  static_assert(stream::GroupId::kNumbers >= 4 * stream::kMaxMessages);
+  stream::GroupId group{.number = ++groups_, .partners = partners};
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const auto modulo = [](std::uint64_t number) {
+      return static_cast<std::uint8_t>(number % stream::GroupId::kNumbers);
+    };
+    group.first_sent[rank] = modulo(peers_[rank]->offered + 1);
+    group.first_received[rank] = modulo(peers_[rank]->posted + 1);
+  }
+  return group;
+}
+
 void MessageCopies::post(const End& end) {
   Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
   const std::uint64_t number = ++peer.posted;
@@ -129,6 +143,7 @@ const MessageLine::Post* MessageCopies::find_post(const End& end, std::uint64_t 
     if (Clock::now() >= until) {
       return nullptr;
     }
+    std::this_thread::yield();  // the receiver may have this core
   }
   // A post of something else is none: who compares the logs of both ends reports it.
   return theirs.there != nullptr && theirs.words == end.words ? &theirs : nullptr;
@@ -158,9 +173,7 @@ bool MessageCopies::can_fetch(const End& end, const MessageLine::Offer& offer, i
   if (end.leaves_rest) {
     return share > 0 || offer.is_timed;
   }
-  const Wishes& wishes = end.operation.wishes;
-  const bool is_wished = !wishes.protocol.empty() || !wishes.path.empty();
-  const bool suits = !offer.buffer.is_slow_to_copy || is_wished;
+  const bool suits = !offer.buffer.is_slow_to_copy || end.operation.wishes.name_a_way();
   return share == kWhole || (offer.buffer.state == BufferOffer::State::kKnown && suits);
 }
 
@@ -265,7 +278,7 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
       SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));
     }
   }
-  answer.reaches_buffer = map(rank, theirs, end.is_capturing);
+  answer.reaches_buffer = !theirs.is_put && map(rank, theirs, end.is_capturing);
   // Partner: the acquire in read_answers(). The offer has been read: its place may be filled again.
   at(line(world_.rank(), rank).answers, number).store(answer.word(), std::memory_order_release);
   return decision;

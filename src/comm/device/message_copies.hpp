@@ -66,6 +66,8 @@ class MessageCopies {
     // Asked while waiting: why it is in vain, or ok.
     std::function<Status()> trouble;
   };
+  // Before the messages of a group; `partners` as in stream::GroupId.
+  stream::GroupId next_group(std::uint32_t partners);
   // Of a receiver, before it accepts; those of a group come before its sends.
   void post(const End& end);
   // The message as copy engines run it, or none where kernels do. Sends of a group come before its
@@ -122,6 +124,7 @@ class MessageCopies {
   PairRings rings_;
   stream::MessageEngine engine_;              // its streams use the rings
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
+  std::uint64_t groups_ = 0;
 };
 
 }  // namespace sennit

@@ -44,12 +44,15 @@ bool MessagePuts::reaches(int sender, const BufferOffer& buffer) const {
   return sender == world_.rank() || (buffer.base != nullptr && memory_.is_of_this_process(sender));
 }
 
-std::byte* MessagePuts::address_at(int sender, std::byte* memory, std::int64_t bytes) {
+std::byte* MessagePuts::address_at(int sender, const Place& place) {
   const std::scoped_lock lock(mutex_);
   read_answer(sender);
   Peer& peer = *peers_[static_cast<std::size_t>(sender)];
   PeerBuffers& buffers = peer.buffers;
-  const BufferOffer buffer = buffers.offer(memory, bytes, peer.may_lend());
+  const BufferOffer buffer = buffers.offer(place.memory, place.bytes, peer.may_lend());
+  if (buffer.is_slow_to_copy && !place.takes_slow) {
+    return nullptr;
+  }
   switch (buffer.state) {
     case BufferOffer::State::kNew:
       if (reaches(sender, buffer)) {
@@ -58,8 +61,8 @@ std::byte* MessagePuts::address_at(int sender, std::byte* memory, std::int64_t b
         } else {
           buffers.retire_open();
         }
-        buffers.confirm(buffer.id, memory - buffer.offset);
-        return memory;
+        buffers.confirm(buffer.id, place.memory - buffer.offset);
+        return place.memory;
       }
       if (peer.may_lend()) {
         lend(sender, buffer);
@@ -105,7 +108,7 @@ void MessagePuts::map_loan(int receiver) {
                 is_ipc ? "CUDA IPC" : "a descriptor");
   } else {
     SENNIT_INFO("device",
-                "messages to {} go by packets: {}",
+                "messages to {} do not go straight into its memory: {}",
                 world_.describe(receiver),
                 base.status().message());
   }

@@ -1,11 +1,12 @@
 // MessagePuts: which buffers of a receiver its senders reach, so that kernels may store messages
-// straight there (exec/sm/message_put.hpp). Neither end waits for the other on the host:
+// straight there (exec/sm/message_put.hpp) and copy engines may put them (MessageCopies). Neither
+// end waits for the other on the host:
 //
 //   1. A receiver that does not know of a sender whether it reaches the allocation of its buffer
-//      lends it: says in shared memory what it is. The message goes by packets.
+//      lends it: says in shared memory what it is. The message goes another way.
 //   2. The sender maps it when it next sends to that rank, and answers where it sees it.
-//   3. The receiver reads the answer when it next receives from there. From then on its kernels
-//      offer the buffer.
+//   3. The receiver reads the answer when it next receives from there. From then on it offers the
+//      buffer.
 //
 // Memory that a program registers is lent before anything is received in it, so that any other
 // calls do for the first two steps.
@@ -31,8 +32,13 @@ class MessagePuts {
   // `memory` and `world` outlive the result.
   MessagePuts(CudaDriver& driver, const DeviceMemory& memory, World& world);
 
-  // Where `sender` sees so much memory of this rank; null: not there, or not yet.
-  std::byte* address_at(int sender, std::byte* memory, std::int64_t bytes);
+  struct Place {
+    std::byte* memory = nullptr;
+    std::int64_t bytes = 0;
+    bool takes_slow = true;  // also memory that copy engines are slow with
+  };
+  // Where `sender` sees such memory of this rank; null: not there, or not yet.
+  std::byte* address_at(int sender, const Place& place);
   // Maps what `receiver` has lent. Not while a stream captures.
   void map_loan_of(int receiver);
 

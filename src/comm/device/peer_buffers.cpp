@@ -16,11 +16,12 @@ constexpr std::ptrdiff_t kMostDescriptors = 16;
 // read slowly after kernels have run: 1 GB in 4.3 ms instead of 2.7 (docs/gpu.md). Frameworks and
 // the virtual memory API allocate whole pages.
 constexpr std::size_t kPageBytes = std::size_t{2} << 20;
-}  // namespace
 
 bool is_slow_to_copy(const Allocation& allocation) {
   return allocation.bytes > kPageBytes && allocation.bytes % kPageBytes != 0;
 }
+
+}  // namespace
 
 PeerBuffers::PeerBuffers(CudaDriver& driver, const DeviceMemory& memory, const World& world)
     : driver_(driver), memory_(memory), world_(world) {}

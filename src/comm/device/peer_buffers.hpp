@@ -16,9 +16,6 @@
 
 namespace sennit {
 
-// For copy engines of other GPUs.
-bool is_slow_to_copy(const Allocation& allocation);
-
 class PeerBuffers {
  public:
   // `memory` and `world` outlive the result.

@@ -4,21 +4,34 @@
 #include "exec/stream/byte_range.hpp"
 #include "exec/stream/plan_program.hpp"
 #include "exec/stream/stopwatch.hpp"
+#include "exec/stream/words.hpp"
 #include "path/host/rings.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 namespace sennit::stream {
 
-// A group of a rank.
+// What a rank tells others of one of its groups.
 struct GroupId {
+  // Sends from one rank to another count from 1, modulo this: more than can be under way.
+  static constexpr unsigned kNumbers = 256;
+  using Numbers = std::array<std::uint8_t, kMaxRanks>;
+
   std::uint64_t number = 0;    // on that rank
   std::uint32_t partners = 0;  // the ranks that it sends to, if they are those that it receives
                                // from, and itself, as bits; else 0
-
-  bool operator==(const GroupId&) const = default;
+  // Of the first message to and from each partner.
+  Numbers first_sent{};
+  Numbers first_received{};
 };
+
+// Whether this group of `rank` and that of `other`, who are partners, have messages in common.
+inline bool have_met(const GroupId& group, int rank, const GroupId& others, int other) {
+  return group.first_sent[static_cast<std::size_t>(other)] ==
+         others.first_received[static_cast<std::size_t>(rank)];
+}
 
 struct Message {
   // What this end does in a plan of send_recv. Straight from memory to memory blocks of the

@@ -4,6 +4,7 @@
 #include "exec/stream/word_steps.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace sennit::stream {
@@ -73,11 +74,19 @@ void for_each_moved_elsewhere(std::span<const Message> messages, Function functi
   }
 }
 
-// Whether all ranks of a set exchange messages with each other here, each of them in one group.
+// Whether all ranks of a set exchange messages with each other here, each of them in one group, and
+// these groups with each other: then none of them can end before all have begun.
 bool is_exchange(const MessageEngine::Group& group, const std::vector<const Message*>& moved) {
+  const auto suit = [](const Message* one, const Message* other) {
+    return one->peer == other->peer
+               ? one->group.number == other->group.number
+               : have_met(one->group, one->peer, other->group, other->peer) &&
+                     have_met(other->group, other->peer, one->group, one->peer);
+  };
   return group.partners != 0 && std::ranges::all_of(moved, [&](const Message* message) {
-           const auto first = std::ranges::find(moved, message->peer, &Message::peer);
-           return message->group == (*first)->group && message->group.partners == group.partners;
+           return message->group.partners == group.partners &&
+                  std::ranges::all_of(moved,
+                                      [&](const Message* other) { return suit(message, other); });
          });
 }
 
@@ -86,7 +95,7 @@ bool is_exchange(const MessageEngine::Group& group, const std::vector<const Mess
 MessageEngine::MessageEngine(CudaDriver& driver, std::vector<RankWords*> words, int rank)
     : driver_(driver), words_(std::move(words)), rank_(rank), sides_(driver), slot_sides_(driver) {}
 
-Status MessageEngine::open() { return sides_.open(2 * static_cast<int>(words_.size())); }
+Status MessageEngine::open() { return sides_.open(2 * (static_cast<int>(words_.size()) - 1)); }
 
 Status MessageEngine::use_slots(const host::RingShape& shape) {
   if (slots_ == shape) {
@@ -123,11 +132,13 @@ Status MessageEngine::run(const Group& group) {
     steps.push_back(fill(peers_word(message, channel)));
   });
   MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, group.messages);
-  const std::vector<Row> rows = rows_of(group);
-  // The user's stream takes one row, unless kernels have it.
-  const bool has_room = !group.launch && !rows.empty();
-  const std::span aside = std::span(rows).first(rows.size() - (has_room ? 1 : 0));
-  const bool forks = !aside.empty() || !slots.empty();
+  std::vector<Batch> batches = batches_of(group);
+  if (!group.launch && !batches.empty()) {
+    lead_back(batches);
+  }
+  const bool forks = !slots.empty() || std::ranges::any_of(batches, [](const Batch& batch) {
+    return batch.side != kUsersStream;
+  });
   if (forks) {
     SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(sides_.fork(group.stream));
@@ -143,8 +154,7 @@ Status MessageEngine::run(const Group& group) {
     }
     // Then what goes through slots: it takes longest to begin, and waits for nothing else.
     SENNIT_RETURN_IF_ERROR(slots.move());
-    SENNIT_RETURN_IF_ERROR(move_aside(aside));
-    return has_room ? move(rows.back(), group.stream, steps) : Status();
+    return move(batches, group.stream, steps);
   }();
   if (forks) {
     SENNIT_RETURN_IF_ERROR(moved.ok() ? go(steps, group.stream) : Status());
@@ -161,75 +171,105 @@ Status MessageEngine::run(const Group& group) {
   return go(steps, group.stream);
 }
 
-int MessageEngine::side_of(const Message& message) const {
-  return 2 * message.peer + (message.is_put ? 1 : 0);
-}
-
-std::vector<MessageEngine::Row> MessageEngine::rows_of(const Group& group) const {
-  Batch moved;
+std::vector<MessageEngine::Batch> MessageEngine::batches_of(const Group& group) const {
+  std::vector<const Message*> moved;
   for (const Message& message : group.messages) {
     if (is_moved_here(message) && (message.is_met || direct_strand(message) != nullptr)) {
       moved.push_back(&message);
     }
   }
-  if (!moved.empty() && is_exchange(group, moved)) {
-    return {in_ring_order(std::move(moved))};
-  }
-  std::vector<Row> rows;
-  for (const Message* const message : moved) {
-    const int side = side_of(*message);
-    auto row = std::ranges::find(rows, side, &Row::stream);
-    if (row == rows.end()) {
-      row = rows.insert(rows.end(), {.stream = side});
-    }
-    if (row->batches.empty() || row->batches.back().back()->group != message->group) {
-      row->batches.emplace_back();
-    }
-    row->batches.back().push_back(message);
-  }
-  return rows;
+  return is_exchange(group, moved) ? all_at_once(std::move(moved)) : one_by_one(std::move(moved));
 }
 
 // At any time each rank of a ring is read, or written to, by one other.
-MessageEngine::Row MessageEngine::in_ring_order(Batch batch) const {
+std::vector<MessageEngine::Batch> MessageEngine::all_at_once(
+    std::vector<const Message*> moved) const {
   const int ranks = static_cast<int>(words_.size());
-  std::ranges::stable_sort(
-      batch, {}, [&](const Message* message) { return (message->peer - rank_ + ranks) % ranks; });
-  const int side = side_of(*batch.front());
-  return {.stream = side, .batches = {std::move(batch)}};
-}
-
-Status MessageEngine::move_aside(std::span<const Row> rows) {
-  for (const Row& row : rows) {
-    SENNIT_ASSIGN_OR_RETURN(void* const stream, sides_.use(row.stream));
-    std::vector<WordStep> steps;
-    SENNIT_RETURN_IF_ERROR(move(row, stream, steps));
-    SENNIT_RETURN_IF_ERROR(go(steps, stream));
+  std::ranges::stable_sort(moved, {}, [&](const Message* message) {
+    return std::tuple(message->is_put, (message->peer - rank_ + ranks) % ranks);
+  });
+  const auto puts = std::ranges::find(moved, true, &Message::is_put);
+  std::vector<Batch> batches;
+  for (const auto& [begin, end] : {std::pair(moved.begin(), puts), std::pair(puts, moved.end())}) {
+    if (begin != end) {
+      batches.push_back({.side = static_cast<int>(batches.size()), .messages = {begin, end}});
+    }
   }
-  return {};
+  return batches;
 }
 
-Status MessageEngine::move(const Row& row, void* stream, std::vector<WordStep>& steps) const {
-  for (const Batch& batch : row.batches) {
-    for (const Message* const message : batch) {
-      for (const Move& part : moves_of(*message)) {
-        consume(steps, own_word(*message, part.channel));
-      }
+// Where a device has one queue for all streams, what waits holds up what is behind it: the second
+// groups of the others, which begin when their first have ended, come behind all first ones.
+std::vector<MessageEngine::Batch> MessageEngine::one_by_one(std::vector<const Message*> moved) {
+  std::ranges::stable_sort(moved, {}, [](const Message* message) {
+    return std::tuple(message->peer, message->group.number, message->is_put);
+  });
+  std::vector<Batch> batches;
+  int sides = 0;  // by their place in the group, so that few never share a queue
+  for (const Message* const message : moved) {
+    const Message* const before = batches.empty() ? nullptr : batches.back().messages.back();
+    const bool has_peer = before != nullptr && before->peer == message->peer;
+    const bool has_group = has_peer && before->group.number == message->group.number;
+    if (!has_group || before->is_put != message->is_put) {
+      const auto shares_stream = [&](const Batch& batch) {
+        const Message& other = *batch.messages.front();
+        return other.peer == message->peer && other.is_put == message->is_put;
+      };
+      const auto sharing = std::ranges::find_if(batches, shares_stream);
+      batches.push_back({.side = sharing != batches.end() ? sharing->side : sides++,
+                         .turn = has_peer ? batches.back().turn + (has_group ? 0 : 1) : 0});
     }
-    SENNIT_RETURN_IF_ERROR(go(steps, stream));
-    const Message& first = *batch.front();
-    Stopwatch* const watch = batch.size() == 1 ? first.watch : nullptr;
-    if (watch != nullptr) {
-      SENNIT_RETURN_IF_ERROR(watch->begin(stream));
+    batches.back().messages.push_back(message);
+  }
+  std::ranges::stable_sort(batches, {}, &Batch::turn);
+  return batches;
+}
+
+// The user's stream would have nothing to do beside them.
+void MessageEngine::lead_back(std::vector<Batch>& batches) {
+  const int last = batches.back().side;
+  for (Batch& batch : batches) {
+    batch.side = batch.side == last ? kUsersStream : batch.side;
+  }
+}
+
+Status MessageEngine::move(const std::vector<Batch>& batches,
+                           void* users,
+                           std::vector<WordStep>& steps) {
+  void* last = users;
+  for (const Batch& batch : batches) {
+    void* stream = users;
+    if (batch.side != kUsersStream) {
+      SENNIT_ASSIGN_OR_RETURN(stream, sides_.use(batch.side));
     }
-    SENNIT_RETURN_IF_ERROR(copy(batch, stream));
-    if (watch != nullptr && direct_strand(first) != nullptr) {
-      SENNIT_RETURN_IF_ERROR(watch->end(Stopwatch::kDirect, stream));
+    if (stream != last) {
+      SENNIT_RETURN_IF_ERROR(go(steps, last));
+      last = stream;
     }
-    for (const Message* const message : batch) {
-      for (const Move& part : moves_of(*message)) {
-        steps.push_back(fill(peers_word(*message, part.channel)));
-      }
+    SENNIT_RETURN_IF_ERROR(move(batch, stream, steps));
+  }
+  return last == users ? Status() : go(steps, last);
+}
+
+Status MessageEngine::move(const Batch& batch, void* stream, std::vector<WordStep>& steps) const {
+  for (const Message* const message : batch.messages) {
+    for (const Move& part : moves_of(*message)) {
+      consume(steps, own_word(*message, part.channel));
+    }
+  }
+  SENNIT_RETURN_IF_ERROR(go(steps, stream));
+  const Message& first = *batch.messages.front();
+  Stopwatch* const watch = batch.messages.size() == 1 ? first.watch : nullptr;
+  if (watch != nullptr) {
+    SENNIT_RETURN_IF_ERROR(watch->begin(stream));
+  }
+  SENNIT_RETURN_IF_ERROR(copy(batch, stream));
+  if (watch != nullptr && direct_strand(first) != nullptr) {
+    SENNIT_RETURN_IF_ERROR(watch->end(Stopwatch::kDirect, stream));
+  }
+  for (const Message* const message : batch.messages) {
+    for (const Move& part : moves_of(*message)) {
+      steps.push_back(fill(peers_word(*message, part.channel)));
     }
   }
   return {};
@@ -252,7 +292,7 @@ Status MessageEngine::end_watches(std::span<const Message> messages, void* strea
 }
 
 Status MessageEngine::copy(const Batch& batch, void* stream) const {
-  for (const Message* const message : batch) {
+  for (const Message* const message : batch.messages) {
     for (const Move& part : moves_of(*message)) {
       if (part.to.length > 0) {
         SENNIT_RETURN_IF_ERROR(driver_.copy_async(message->output + part.to.begin,

@@ -16,7 +16,8 @@
 // Copies are fast only if they follow one another without waits between them, so what one rank
 // offers at once is waited for at once. Where all ranks of a set exchange messages with each other
 // in one group (an all_to_all in sends and recvs), no group can end before all have begun: then all
-// that a rank moves is waited for at once, and moved in the order of a ring.
+// that a rank fetches is waited for at once, and fetched in the order of a ring, and so is what it
+// puts.
 //
 // Where a message has a stopwatch, its receiver says when both ends had begun and when each strand
 // ended. What kernels carry has no words of its own: such a message is `is_met`, which holds up
@@ -61,11 +62,12 @@ class MessageEngine {
   Status run(const Group& group);
 
  private:
-  // Messages that are waited for at once, and those that come one after the other.
-  using Batch = std::vector<const Message*>;
-  struct Row {
-    int stream = 0;  // of `sides_`
-    std::vector<Batch> batches{};
+  static constexpr int kUsersStream = -1;
+  // Messages that are waited for at once.
+  struct Batch {
+    int side = 0;  // of `sides_`, or the user's stream
+    int turn = 0;  // groups of that rank here before it
+    std::vector<const Message*> messages{};
   };
 
   RankWords& words_of(int rank) const { return *words_[static_cast<std::size_t>(rank)]; }
@@ -73,12 +75,15 @@ class MessageEngine {
   std::uint64_t* own_word(const Message& message, int channel) const;
   std::uint64_t* peers_word(const Message& message, int channel) const;
 
-  [[nodiscard]] int side_of(const Message& message) const;
-  [[nodiscard]] std::vector<Row> rows_of(const Group& group) const;
-  [[nodiscard]] Row in_ring_order(Batch batch) const;
-  Status move_aside(std::span<const Row> rows);
+  // In the order in which they go into their streams.
+  [[nodiscard]] std::vector<Batch> batches_of(const Group& group) const;
+  [[nodiscard]] std::vector<Batch> all_at_once(std::vector<const Message*> moved) const;
+  static std::vector<Batch> one_by_one(std::vector<const Message*> moved);
+  // Gives the last batch, and what shares its stream, to the user's.
+  static void lead_back(std::vector<Batch>& batches);
   // `steps`: what goes into the stream before, and what is left to go after.
-  Status move(const Row& row, void* stream, std::vector<WordStep>& steps) const;
+  Status move(const std::vector<Batch>& batches, void* users, std::vector<WordStep>& steps);
+  Status move(const Batch& batch, void* stream, std::vector<WordStep>& steps) const;
   Status copy(const Batch& batch, void* stream) const;
   static Status end_watches(std::span<const Message> messages, void* stream);
   // Puts the steps into the stream and forgets them: a call of the driver costs microseconds, so
@@ -88,8 +93,8 @@ class MessageEngine {
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
   int rank_;
-  // Two for each other rank, for what is fetched from there and for what is put there: they move
-  // messages while the user's stream waits for something else.
+  // They move messages while the user's stream waits for something else: what is fetched from a
+  // rank, or put there.
   SideStreams sides_;
   SideStreams slot_sides_;
   host::RingShape slots_;  // none: no message may go through host memory

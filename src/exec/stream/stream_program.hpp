@@ -6,10 +6,11 @@
 //   engine.run(program, call, stream);   // exec/stream/stream_engine.hpp
 //
 // Who copies is the engine's choice: of collectives the rank that has a block, which puts it where
-// it belongs; of a message the rank that wants it. The order of lanes is not kept: a part leaves
-// when it lies there. So what is proved is the loosened schedule (schedule/passes.hpp). A block
-// that leaves is written again in the same call only by what its reader sends after having it,
-// which is checked here, too, since the proof speaks of tiles and here all of them leave at once.
+// it belongs; of a message either end, as the two have decided. The order of lanes is not kept: a
+// part leaves when it lies there. So what is proved is the loosened schedule (schedule/passes.hpp).
+// A block that leaves is written again in the same call only by what its reader sends after having
+// it, which is checked here, too, since the proof speaks of tiles and here all of them leave at
+// once.
 #pragma once
 
 #include "schedule/schedule.hpp"
