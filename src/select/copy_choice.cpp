@@ -23,7 +23,7 @@ std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) 
     case Collective::kReduceScatter:
       return facts.folded_blocks_from_bytes;
     case Collective::kSendRecv:
-      return facts.messages_from_bytes;
+      return facts.copies_messages ? facts.messages_from_bytes : kNever;
     case Collective::kBroadcast:
       return facts.broadcasts_from_bytes;
     case Collective::kReduce:

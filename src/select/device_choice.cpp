@@ -141,7 +141,8 @@ bool suits_rings(Collective collective,
   const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large = collective == Collective::kSendRecv
-                            ? bytes >= std::min(facts.messages_from_bytes, kHostMessagesFromBytes)
+                            ? facts.copies_messages && bytes >= std::min(facts.messages_from_bytes,
+                                                                         kHostMessagesFromBytes)
                             : collective != Collective::kAllGather &&
                                   total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
   const bool wants = is_large || wishes.protocol == name(Protocol::kSlots);

@@ -105,6 +105,8 @@ struct DeviceFacts {
   std::int64_t folds_from_bytes = kFoldsFromBytes;  // all_reduce
   std::int64_t folded_blocks_from_bytes =
       kFoldedBlocksFromBytes;  // of more than two: reduce_scatter
+  // Also messages. These wait for several ranks at once, so their streams need queues of their own.
+  bool copies_messages = true;
   std::int64_t messages_from_bytes = kCopiedMessagesFromBytes;
   // Receivers of messages can offer their buffers to the kernels of senders. From which sizes on
   // they do: of collectives that are such messages, and of a send.

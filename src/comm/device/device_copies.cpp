@@ -36,10 +36,18 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
   }
   struct Means {
     bool copy_engines;
+    bool copies_messages;
     bool offers;
   };
   const bool has_nvlink = memory_->arenas().plan().place == ArenaPlace::kDevice;
+  const bool has_queues = driver_.queues() >= kDefaultQueues;
+  if (copy_engines_ != nullptr && !has_queues) {
+    SENNIT_INFO("device",
+                "copy engines run sends and recvs by wish alone: CUDA_DEVICE_MAX_CONNECTIONS is {}",
+                driver_.queues());
+  }
   const Means mine{.copy_engines = copy_engines_ != nullptr,
+                   .copies_messages = has_queues,
                    // They have lines for so many.
                    .offers = has_nvlink && world_.size() <= stream::kMaxRanks &&
                              options_.copy_engines != Options::CopyUse::kOff};
@@ -61,6 +69,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
             .dynamic_share = options_.dynamic_share,
             .copies_from_bytes = options_.copies_from_bytes,
             .folds_from_bytes = options_.folds_from_bytes,
+            .copies_messages = std::ranges::all_of(all, &Means::copies_messages),
             .messages_from_bytes = options_.messages_from_bytes,
             .offers = message_puts_ != nullptr,
             .puts_from_bytes = options_.puts_from_bytes,

@@ -45,7 +45,7 @@ TEST_F(FakeMessagesWithRings, EveryPairInOneGroupAtEveryShare) {
       for (const char* const path : {"nvlink+host:1", "nvlink+host:40", "nvlink+host:100"}) {
         std::memset(in, 0, static_cast<std::size_t>(kLarge * kRanks));
         for (int i = 0; i < 2; ++i) {
-          ASSERT_TRUE(post(rank, over(crossing(rank, out, in), path)).ok()) << path;
+          ASSERT_TRUE(post(rank, over(crossing(rank, out, in), path, "copy_engines")).ok()) << path;
         }
         rank.finish();
         check_crossed(rank, in);

@@ -88,7 +88,7 @@ inline int previous_of(const Rank& rank, int ranks) { return (rank.rank + ranks 
 class FakeMessages : public FakeGpus {
  protected:
   // After this each rank reaches what its peers send out of the memory.
-  void introduce(const Rank& rank, std::byte* out, std::byte* in) {
+  void introduce(const Rank& rank, std::byte* out, std::byte* in, const char* protocol = "") {
     Calls calls;
     for (int peer = 0; peer < kRanks; ++peer) {
       if (peer != rank.rank) {
@@ -96,7 +96,7 @@ class FakeMessages : public FakeGpus {
         calls.push_back(recv(rank, peer, in));
       }
     }
-    EXPECT_TRUE(post(rank, calls).ok());
+    EXPECT_TRUE(post(rank, wished(calls, protocol)).ok());
     rank.finish();
     meet();  // all have answered
   }
@@ -203,7 +203,7 @@ class FakeMessagesWithRings : public FakeMessages {
 
   // After this each rank reaches the buffers and rings of its peers.
   void introduce_paths(const Rank& rank, std::byte* out, std::byte* in) {
-    introduce(rank, out, in);
+    introduce(rank, out, in, "copy_engines");
     ASSERT_TRUE(post(rank, over(crossing(rank, out, in), "host")).ok());
     rank.finish();
     meet();

@@ -1,5 +1,6 @@
 #include "drivers/cuda/cuda.hpp"
 
+#include "base/env.hpp"
 #include "drivers/cuda/driver_calls.hpp"
 #include "drivers/cuda/virtual_memory.hpp"
 
@@ -7,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -47,6 +49,15 @@ class Runtime final : public CudaDriver {
       return (std::uint64_t{random()} << 32) | random();
     }();
     return kToken;
+  }
+
+  // CUDA reads the variable when it makes a context, and says nowhere what it took.
+  int queues() override {
+    constexpr const char* kName = "CUDA_DEVICE_MAX_CONNECTIONS";
+    const char* const text = std::getenv(kName);
+    const Result<std::int64_t> wish =
+        parse_integer(kName, text != nullptr ? text : "", {.min = 1, .max = 32});
+    return wish.ok() ? static_cast<int>(*wish) : kDefaultQueues;
   }
 
   Result<int> device_count() override {

@@ -90,6 +90,9 @@ struct WordStep {
 // In one call of walk_words.
 inline constexpr std::size_t kMaxWordSteps = 255;
 
+// Of a device, where CUDA_DEVICE_MAX_CONNECTIONS says nothing.
+inline constexpr int kDefaultQueues = 8;
+
 struct LaunchShape {
   unsigned blocks = 1;
   unsigned threads = 1;
@@ -102,6 +105,10 @@ class CudaDriver {
 
   // Tells the processes of a machine apart, also those with one pid in different containers.
   virtual std::uint64_t process() = 0;
+
+  // Of a device: its streams are dealt to so many queues, and what waits in one holds up what other
+  // streams have put behind it.
+  virtual int queues() = 0;
 
   virtual Result<int> device_count() = 0;
   virtual Result<CudaDevice> describe(int device) = 0;

@@ -133,7 +133,7 @@ Status MessageEngine::run(const Group& group) {
   });
   MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, group.messages);
   std::vector<Batch> batches = batches_of(group);
-  if (!group.launch && !batches.empty()) {
+  if (!group.launch) {
     lead_back(batches);
   }
   const bool forks = !slots.empty() || std::ranges::any_of(batches, [](const Batch& batch) {
@@ -225,11 +225,11 @@ std::vector<MessageEngine::Batch> MessageEngine::one_by_one(std::vector<const Me
   return batches;
 }
 
-// The user's stream would have nothing to do beside them.
+// Batches of one side need no stream of ours. Of several none goes into the user's: it may share a
+// queue with the stream of another.
 void MessageEngine::lead_back(std::vector<Batch>& batches) {
-  const int last = batches.back().side;
-  for (Batch& batch : batches) {
-    batch.side = batch.side == last ? kUsersStream : batch.side;
+  if (std::ranges::all_of(batches, [](const Batch& batch) { return batch.side == 0; })) {
+    std::ranges::for_each(batches, [](Batch& batch) { batch.side = kUsersStream; });
   }
 }
 

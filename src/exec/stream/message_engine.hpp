@@ -79,7 +79,7 @@ class MessageEngine {
   [[nodiscard]] std::vector<Batch> batches_of(const Group& group) const;
   [[nodiscard]] std::vector<Batch> all_at_once(std::vector<const Message*> moved) const;
   static std::vector<Batch> one_by_one(std::vector<const Message*> moved);
-  // Gives the last batch, and what shares its stream, to the user's.
+  // Gives them to the user's stream, if they can all be in one.
   static void lead_back(std::vector<Batch>& batches);
   // `steps`: what goes into the stream before, and what is left to go after.
   Status move(const std::vector<Batch>& batches, void* users, std::vector<WordStep>& steps);
