@@ -193,8 +193,24 @@ Result<bool> CopyEngines::run(const Call& call) {
   if (copies_by_kernel_ && op.wishes.protocol.empty() && memory_.has_a_process_each()) {
     streamed.copy = stream::copy_kernel();
   }
+  SENNIT_ASSIGN_OR_RETURN(streamed.number, begin_call(capturing));
   SENNIT_RETURN_IF_ERROR(engine_->run(program, streamed, call.stream));
   return true;
+}
+
+Status CopyEngines::run(stream::MessageEngine::Group group) {
+  SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(group.stream));
+  SENNIT_ASSIGN_OR_RETURN(group.number, begin_call(capturing));
+  return messages_->engine().run(group);
+}
+
+// Either this sees that it is closed, or who has closed it sees that there is a call.
+Result<std::uint64_t> CopyEngines::begin_call(bool is_capturing) {
+  const std::uint64_t number = is_capturing ? 0 : ++calls_;
+  if (is_closed_) {
+    return fail(Code::kAborted, "the communicator was given up meanwhile");
+  }
+  return number;
 }
 
 void CopyEngines::release() {
@@ -208,9 +224,12 @@ void CopyEngines::release() {
   }
 }
 
-bool CopyEngines::is_running() const {
-  return std::atomic_ref(world_.stream_words()[world_.rank()].running)
-             .load(std::memory_order_acquire) != stream::kIdle;
+bool CopyEngines::has_calls() const {
+  stream::RankWords& words = world_.stream_words()[world_.rank()];
+  const auto now = [](std::uint64_t& word) {
+    return std::atomic_ref(word).load(std::memory_order_acquire);
+  };
+  return now(words.ended) != calls_ || now(words.running) != stream::kIdle;
 }
 
 std::optional<CopyEngines::Running> CopyEngines::running() {

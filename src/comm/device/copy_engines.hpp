@@ -10,7 +10,10 @@
 #include "comm/world.hpp"
 #include "exec/stream/stream_engine.hpp"
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,6 +48,8 @@ class CopyEngines {
   Result<bool> open_rings(void* stream, const std::function<Status()>& trouble);
 
   [[nodiscard]] MessageCopies& messages() { return *messages_; }
+  // What both ends of each message have decided.
+  Status run(stream::MessageEngine::Group group);
 
   // For the watcher's thread. For how long the running call has been seen to run, and with whom it
   // exchanges messages (nobody: a collective); none when no call has been running all the time
@@ -54,7 +59,10 @@ class CopyEngines {
     std::vector<int> peers{};
   };
   std::optional<Running> running();
-  [[nodiscard]] bool is_running() const;
+  // Whether calls are in the streams, but for those of graphs that have not begun.
+  [[nodiscard]] bool has_calls() const;
+  // From now on no call begins.
+  void close() { is_closed_ = true; }
   // Ends all waits, those of later calls as well: the communicator has failed. To be called until
   // nothing waits: behind waits for puts there are copies into the memory of others, who are given
   // time to hear of the failure, which has to be on this rank's line.
@@ -67,6 +75,9 @@ class CopyEngines {
   Result<std::byte*> map_part(std::byte* memory, std::size_t bytes);
   Status probe(stream::RankWords& mine);
   Status preload_folds();
+  // The number of a call that is put into its stream next, or 0; fails where release() would end it
+  // unseen.
+  Result<std::uint64_t> begin_call(bool is_capturing);
   // As far as this rank knows.
   bool can_run(const Call& call, const stream::Extent& extent, bool is_capturing);
   bool can_fold(const Call& call, const stream::Extent& extent, bool is_capturing);
@@ -82,6 +93,8 @@ class CopyEngines {
   PeerBuffers buffers_;
   Agreement agreement_;
   Clock::time_point seen_at_;
+  std::atomic<std::uint64_t> calls_ = 0;  // so far, but of those in graphs
+  std::atomic<bool> is_closed_ = false;
   bool has_rings_ = false;       // on all ranks
   bool has_rings_here_ = false;  // on this one
   Retries ring_retries_;

@@ -208,12 +208,13 @@ void DeviceComm::announce(const Operation& operation, std::uint64_t plan_hash) {
 }
 
 Status DeviceComm::give_up(const Status& status) {
-  {
+  const Status why = [&] {
     const std::scoped_lock lock(mutex_);
-    failure_ = status;
-  }
+    failure_ = cause_.ok() ? status : cause_;
+    return failure_;
+  }();
   abort();
-  return status;
+  return why;
 }
 
 Status DeviceComm::collective(const Call& call) {

@@ -215,6 +215,7 @@ class DeviceComm {
   [[nodiscard]] Verdict explain_wait(const std::vector<int>& peers) const;
   // What can be known now of why calls cannot end; ok while they can.
   Status look();
+  Status find_failure();  // under mutex_
   [[nodiscard]] std::optional<Verdict> find_missing_calls(int finalized) const;
   [[nodiscard]] bool has_given_up(int rank) const;
   [[nodiscard]] Verdict retell(int rank) const;

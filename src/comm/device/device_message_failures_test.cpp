@@ -230,19 +230,18 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
   });
 }
 
-// What is put goes into memory of the receiver, who is not to learn of it by what stands there.
+// What is put goes into memory of the receiver, who hears before that of what went wrong.
 class FakeFailingPuts : public FakeMessages {
  protected:
   static constexpr int kSender = 0;
   static constexpr int kReceiver = 1;
 
-  // The sender waits to be admitted, in vain; `end` is how it ends that.
-  void let_go(const std::function<void(Rank&)>& end) {
+  // The sender waits to be admitted, in vain; `end` is how it ends that. What the receiver is told.
+  void let_go(const std::function<void(Rank&)>& end, Code code, int blamed) {
     run([&](Rank& rank) {
       std::byte* const out = outgoing(rank);
       std::byte* const in = incoming(rank);
       introduce_well(rank, out, in);
-      std::memset(in, 0, kLarge);
       const Gate gate(rank);
       if (rank.rank == kReceiver) {
         gate.close(rank.stream);
@@ -254,8 +253,8 @@ class FakeFailingPuts : public FakeMessages {
       }
       if (rank.rank == kReceiver) {
         const Status status = failure_of(rank);
-        EXPECT_FALSE(status.ok());
-        EXPECT_EQ(status.detail().blamed_ranks.size(), 1) << status.message();
+        EXPECT_EQ(status.code(), code) << status.message();
+        EXPECT_EQ(status.detail().blamed_ranks, std::vector{blamed}) << status.message();
       }
       meet();
       gate.open();
@@ -266,20 +265,24 @@ class FakeFailingPuts : public FakeMessages {
 
 TEST_F(FakeFailingPuts, AReceiverHearsOfTheDeadlineOfItsSender) {
   options_.deadline_s = 2;  // enough for the first messages, however slow the build
-  let_go([](Rank& rank) {
+  const auto wait = [](Rank& rank) {
     const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
     EXPECT_EQ(status.detail().blamed_ranks, std::vector{kReceiver});
-  });
+  };
+  let_go(wait, Code::kDeadlineExceeded, kReceiver);
 }
 
 TEST_F(FakeFailingPuts, AReceiverHearsOfAnAbortOfItsSender) {
-  let_go([](Rank& rank) { rank.comm->abort(); });
+  let_go([](Rank& rank) { rank.comm->abort(); }, Code::kAborted, kSender);
 }
 
 TEST_F(FakeFailingPuts, AReceiverHearsWhatItsSenderAbandons) {
   options_.finalize_s = 0.2;
-  let_go([](Rank& rank) { EXPECT_EQ(rank.comm->finalize().code(), Code::kInvalidUsage); });
+  const auto abandon = [](Rank& rank) {
+    EXPECT_EQ(rank.comm->finalize().code(), Code::kInvalidUsage);
+  };
+  let_go(abandon, Code::kAborted, kSender);
 }
 
 TEST_F(FakeFailingPuts, AReceiverLeavesThatWaitsForOne) {
@@ -323,6 +326,59 @@ TEST_F(FakeFailingPuts, AReceiverHearsOfADriverThatFails) {
       EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
     }
     rank.finish();
+  });
+}
+
+// Behind work of the program: by then its waits are over, as if the message had come.
+TEST_F(FakeMessages, ThatWereLetGoHaveFailedAlsoIfNobodyAskedBefore) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    introduce(rank, out, in);
+    const Gate gate(rank);
+    gate.close(rank.stream);
+    if (rank.rank == 0) {
+      ASSERT_TRUE(post(rank, wished({send(rank, 1, out)}, "direct_get")).ok());
+    }
+    if (rank.rank == 1) {
+      ASSERT_TRUE(post(rank, wished({recv(rank, 0, in)}, "direct_get")).ok());
+    }
+    meet();
+    if (rank.rank == 0) {
+      rank.comm->abort();
+    }
+    if (rank.rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // its watcher hears
+      gate.open();
+      rank.finish();
+      const Status status = rank.comm->failure();
+      EXPECT_EQ(status.code(), Code::kAborted) << status.message();
+      EXPECT_EQ(status.detail().blamed_ranks, std::vector{0});
+    }
+    meet();
+    gate.open();
+    rank.finish();
+  });
+}
+
+TEST_F(FakeMessages, NobodyIsBlamedForOthersThatWereWaitedForAsWell) {
+  options_.deadline_s = 2;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    introduce(rank, out, incoming(rank));
+    if (rank.rank == 0) {
+      ASSERT_TRUE(post(rank, wished({send(rank, 1, out), send(rank, 2, out)}, "direct_get")).ok());
+      EXPECT_EQ(failure_of(rank).detail().blamed_ranks, (std::vector{1, 2}));
+      rank.finish();
+    }
+    if (rank.rank == 3) {
+      Status status;
+      while ((status = post(rank, {send(rank, 2, out, 0)})).ok()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
+      EXPECT_TRUE(status.detail().blamed_ranks.empty()) << status.message();
+    }
   });
 }
 

@@ -273,10 +273,10 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
   if (of_copy_engines.empty()) {
     return launch ? launch() : Status();
   }
-  return copy_engines_->messages().run({.messages = of_copy_engines,
-                                        .partners = MessagePlan::partners(plans, world_.rank()),
-                                        .launch = launch,
-                                        .stream = stream});
+  return copy_engines_->run({.messages = of_copy_engines,
+                             .partners = MessagePlan::partners(plans, world_.rank()),
+                             .launch = launch,
+                             .stream = stream});
 }
 
 // A receiver offers its buffer to a sender that is known to reach it; a sender maps what it has

@@ -91,15 +91,13 @@ Status DeviceComm::finalize() {
 
 Status DeviceComm::failure() {
   const std::scoped_lock lock(mutex_);
+  return find_failure();
+}
+
+Status DeviceComm::find_failure() {
   if (failure_.ok()) {
     const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
-    if (trouble != sm::Trouble::kNone) {
-      failure_ = explain(trouble);
-    } else if (!cause_.ok()) {
-      // Of calls that have ended nothing is lost; others will not come on.
-      const Result<bool> has_ended = order_.has_ended();
-      failure_ = has_ended.ok() && *has_ended ? Status() : cause_;
-    }
+    failure_ = trouble == sm::Trouble::kNone ? Status() : explain(trouble);
   }
   return failure_;
 }
@@ -216,36 +214,38 @@ Verdict DeviceComm::retell(int rank) const {
 // Unless another rank has done so: they may wait for what this rank does not go on with, and are
 // not to be surprised by what its streams do from now on.
 void DeviceComm::tell_others() {
+  const std::scoped_lock lock(mutex_);
   const bool is_active =
       world_.my_line().state.load(std::memory_order_acquire) == RankState::kActive;
   const auto all = std::views::iota(0, world_.size());
   if (!is_active || std::ranges::any_of(all, [&](int rank) { return has_given_up(rank); })) {
     return;
   }
-  Status why = failure();
-  if (why.ok()) {
-    const std::scoped_lock lock(mutex_);
-    why = cause_;
-  }
+  const Status failure = find_failure();
+  const Status& why = failure.ok() ? cause_ : failure;
   const std::vector<int>& blamed = why.detail().blamed_ranks;
   world_.my_line().fail(why.ok() ? Code::kAborted : why.code(),
-                        blamed.empty() ? -1 : blamed.front());
+                        blamed.size() == 1 ? blamed.front() : -1);
 }
 
+// Waits of kernels end by the board, and these then say so themselves; those of streams by their
+// words, as if what they waited for had come: so what is in the streams has failed from now on.
 void DeviceComm::abort() {
   std::uint32_t nobody = 0;
   std::atomic_ref(memory_->board().abort)
       .compare_exchange_strong(nobody, sm::kAbortedByHost, std::memory_order_acq_rel);
-  if (copy_engines_ != nullptr && copy_engines_->is_running()) {
-    // A kernel that leaves says so itself; a stream that is let go only looks as if it had ended.
+  if (copy_engines_ == nullptr) {
+    tell_others();
+    return;
+  }
+  copy_engines_->close();
+  if (copy_engines_->has_calls()) {
     auto none = sm::Trouble::kNone;
     std::atomic_ref(memory_->board().trouble)
         .compare_exchange_strong(none, sm::Trouble::kAborted, std::memory_order_acq_rel);
   }
   tell_others();
-  if (copy_engines_ != nullptr) {
-    copy_engines_->release();
-  }
+  copy_engines_->release();
 }
 
 // Of this rank's calls, what a rank that has been seen to have finalized has no part in.
@@ -265,9 +265,14 @@ std::optional<Verdict> DeviceComm::find_missing_calls(int finalized) const {
 
 Status DeviceComm::look() {
   const std::scoped_lock lock(mutex_);
-  if (!failure_.ok() || !cause_.ok()) {
-    return failure_.ok() ? cause_ : failure_;
+  // Before anything else is looked at: who has given up may have found the same.
+  std::vector<int> quitters;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (has_given_up(rank)) {
+      quitters.push_back(rank);
+    }
   }
+  SENNIT_RETURN_IF_ERROR(find_failure());
   if (finalize_by_ && Clock::now() > *finalize_by_) {
     has_abandoned_ = true;
     failure_ = fail(Code::kInvalidUsage,
@@ -275,6 +280,7 @@ Status DeviceComm::look() {
                     options_.name);
     return failure_;
   }
+  SENNIT_RETURN_IF_ERROR(cause_);
   auto verdict = comparison_.find_difference();
   if (!verdict) {
     verdict = message_comparison_.find_difference();
@@ -302,13 +308,7 @@ Status DeviceComm::look() {
       }
     }
   }
-  // Who has given up may have found the same.
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    if (has_given_up(rank)) {
-      return told(retell(rank));
-    }
-  }
-  return {};
+  return quitters.empty() ? Status() : told(retell(quitters.front()));
 }
 
 std::uint64_t DeviceComm::calls_of(int rank) const {

@@ -142,7 +142,7 @@ class FakeMessages : public FakeGpus {
       offered = std::max(offered, offer.number.load());
     }
     const auto& post = line(receiver, rank.rank).posts[(offered + 1) % stream::kMaxMessages];
-    while (post.number.load() != offered + 1) {
+    while (post.number.load() != offered + 1 && rank.comm->failure().ok()) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }

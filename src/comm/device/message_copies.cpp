@@ -109,14 +109,10 @@ Status MessageCopies::await_room(const End& end) {
 }
 
 stream::GroupId MessageCopies::next_group(std::uint32_t partners) {
-  static_assert(stream::GroupId::kNumbers >= 4 * stream::kMaxMessages);
   stream::GroupId group{.number = ++groups_, .partners = partners};
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    const auto modulo = [](std::uint64_t number) {
-      return static_cast<std::uint8_t>(number % stream::GroupId::kNumbers);
-    };
-    group.first_sent[rank] = modulo(peers_[rank]->offered + 1);
-    group.first_received[rank] = modulo(peers_[rank]->posted + 1);
+    group.first_sent[rank] = static_cast<std::uint32_t>(peers_[rank]->offered + 1);
+    group.first_received[rank] = static_cast<std::uint32_t>(peers_[rank]->posted + 1);
   }
   return group;
 }

@@ -76,7 +76,7 @@ class MessageCopies {
   Result<Decision> offer(const End& end);
   Result<Decision> accept(const End& end);
 
-  Status run(const stream::MessageEngine::Group& group) { return engine_.run(group); }
+  [[nodiscard]] stream::MessageEngine& engine() { return engine_; }
 
  private:
   // The messages between this rank and another.

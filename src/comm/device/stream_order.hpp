@@ -29,8 +29,6 @@ class StreamOrder {
   // A call has been put into `stream`.
   Status after(void* stream);
 
-  // Whether the last call has, for any thread.
-  Result<bool> has_ended() const { return driver_.has_ended(last_end_); }
   // Waits on the host until the last call has ended. What a graph holds is not among the calls.
   Status drain();
 

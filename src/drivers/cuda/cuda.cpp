@@ -289,17 +289,20 @@ class Runtime final : public CudaDriver {
                 "making a stream wait for an event");
   }
 
-  Result<bool> has_ended(void* event) override {
-    return is_ready([&] { return cudaEventQuery(to_event(event)); }, "asking for an event");
-  }
-
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override {
+    // Asking for an event would end captures of other streams, though it is not part of them.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    SENNIT_RETURN_IF_ERROR(told(cudaThreadExchangeStreamCaptureMode(&mode), "leaving captures"));
     float ms = 0;
-    SENNIT_ASSIGN_OR_RETURN(
-        const bool are_reached,
-        is_ready([&] { return cudaEventElapsedTime(&ms, to_event(begin), to_event(end)); },
-                 "asking for the time between two events"));
-    return are_reached ? std::optional(1000.0 * ms) : std::nullopt;
+    const cudaError_t error = cudaEventElapsedTime(&ms, to_event(begin), to_event(end));
+    SENNIT_RETURN_IF_ERROR(
+        told(cudaThreadExchangeStreamCaptureMode(&mode), "going back to captures"));
+    if (error == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return std::optional<double>();
+    }
+    SENNIT_RETURN_IF_ERROR(told(error, "asking for the time between two events"));
+    return std::optional(1000.0 * ms);
   }
 
   Status walk_words(std::span<const WordStep> steps, void* stream) override {
@@ -335,22 +338,6 @@ class Runtime final : public CudaDriver {
     cudaEvent_t event = nullptr;
     SENNIT_RETURN_IF_ERROR(told(cudaEventCreateWithFlags(&event, flags), "making an event"));
     return static_cast<void*>(event);
-  }
-
-  // Asking for an event would end captures of other streams, though it is not part of them.
-  template <typename Ask>
-  static Result<bool> is_ready(Ask ask, const char* what) {
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    SENNIT_RETURN_IF_ERROR(told(cudaThreadExchangeStreamCaptureMode(&mode), "leaving captures"));
-    const cudaError_t error = ask();
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaThreadExchangeStreamCaptureMode(&mode), "going back to captures"));
-    if (error == cudaErrorNotReady) {
-      (void)cudaGetLastError();
-      return false;
-    }
-    SENNIT_RETURN_IF_ERROR(told(error, what));
-    return true;
   }
 
   cuda::VirtualMemory virtual_memory_;

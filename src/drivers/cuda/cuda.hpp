@@ -162,9 +162,6 @@ class CudaDriver {
   // waiting stream into the capture.
   virtual Status record(void* event, void* stream) = 0;
   virtual Status wait_for(void* event, void* stream) = 0;
-  // Whether all that it stands for has ended; also where it stands for nothing yet. Waits for
-  // nothing. Not for events of a capture.
-  virtual Result<bool> has_ended(void* event) = 0;
   // From one timed event to another, of one device; none where one has not been reached yet. Waits
   // for nothing. Not for events of a capture.
   virtual Result<std::optional<double>> elapsed_us(void* begin, void* end) = 0;

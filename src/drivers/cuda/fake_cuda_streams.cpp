@@ -235,13 +235,6 @@ Status FakeCuda::wait_for(void* event, void* stream) {
   return {};
 }
 
-Result<bool> FakeCuda::has_ended(void* event) {
-  SENNIT_RETURN_IF_ERROR(enter("has_ended"));
-  const std::shared_ptr<FakeEvent> e = to_event(event);
-  const std::scoped_lock lock(e->mutex);
-  return e->reached == e->recorded;
-}
-
 Result<std::optional<double>> FakeCuda::elapsed_us(void* begin, void* end) {
   SENNIT_RETURN_IF_ERROR(enter("elapsed_us"));
   std::array<double, 2> at_us{};

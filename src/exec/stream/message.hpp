@@ -15,9 +15,8 @@ namespace sennit::stream {
 
 // What a rank tells others of one of its groups.
 struct GroupId {
-  // Sends from one rank to another count from 1, modulo this: more than can be under way.
-  static constexpr unsigned kNumbers = 256;
-  using Numbers = std::array<std::uint8_t, kMaxRanks>;
+  // Sends from one rank to another count from 1; modulo 2^32: hosts are not so far apart.
+  using Numbers = std::array<std::uint32_t, kMaxRanks>;
 
   std::uint64_t number = 0;    // on that rank
   std::uint32_t partners = 0;  // the ranks that it sends to, if they are those that it receives

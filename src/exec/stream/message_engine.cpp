@@ -124,10 +124,10 @@ std::uint64_t* MessageEngine::peers_word(const Message& message, int channel) co
 }
 
 Status MessageEngine::run(const Group& group) {
-  std::uint64_t* const running = &words_of(rank_).running;
   std::vector<WordStep> steps;
-  steps.push_back(
-      {WordStep::Kind::kStore, running, kRunning | peers_of(group.messages) << kPeersAt});
+  steps.push_back({WordStep::Kind::kStore,
+                   &words_of(rank_).running,
+                   kRunning | peers_of(group.messages) << kPeersAt});
   for_each_moved_elsewhere(group.messages, [&](const Message& message, int channel) {
     steps.push_back(fill(peers_word(message, channel)));
   });
@@ -167,7 +167,7 @@ Status MessageEngine::run(const Group& group) {
     consume(steps, own_word(message, channel));
   });
   slots.settle(steps);
-  steps.push_back({WordStep::Kind::kStore, running, kIdle});
+  end_call(steps, words_of(rank_), group.number);
   return go(steps, group.stream);
 }
 

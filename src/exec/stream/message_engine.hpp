@@ -58,6 +58,7 @@ class MessageEngine {
     // Puts messages into the stream that kernels run; empty where there are none.
     std::function<Status()> launch{};
     void* stream = nullptr;
+    std::uint64_t number = 0;  // as of a StreamCall
   };
   Status run(const Group& group);
 

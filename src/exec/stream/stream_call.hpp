@@ -31,6 +31,7 @@ struct StreamCall {
   // Null: copy engines have these, which then slow down what leaves.
   const void* fold = nullptr;
   const void* copy = nullptr;
+  std::uint64_t number = 0;  // that RankWords::ended says at the end; 0: of a graph
 
   [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
 };

@@ -69,14 +69,15 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
                        strand.portion,
                        call);
   }
-  return run_all(program.rank, direct, slots, stream);
+  return run_all(program.rank, direct, slots, call.number, stream);
 }
 
 Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
   const std::int64_t rounds = rounds_of(program, call.extent());
   for (std::int64_t round = 0; round < rounds; ++round) {
     StreamRun run(context(), program, {.before = round, .share = 1, .total = rounds}, call, stream);
-    SENNIT_RETURN_IF_ERROR(run_all(program.rank, {&run, 1}, {}, stream));
+    const std::uint64_t number = round + 1 == rounds ? call.number : 0;
+    SENNIT_RETURN_IF_ERROR(run_all(program.rank, {&run, 1}, {}, number, stream));
   }
   return {};
 }
@@ -109,6 +110,7 @@ std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Ext
 Status StreamEngine::run_all(int rank,
                              std::span<StreamRun> direct,
                              std::span<SlotRun> slots,
+                             std::uint64_t number,
                              void* stream) {
   RankWords& mine = *words_[static_cast<std::size_t>(rank)];
   // What the user's stream holds so far comes before everything of this call.
@@ -140,7 +142,7 @@ Status StreamEngine::run_all(int rank,
   for (const SlotRun& run : slots) {
     run.settle(steps);
   }
-  steps.push_back({WordStep::Kind::kStore, &mine.running, kIdle});
+  end_call(steps, mine, number);
   return walk(driver_, steps, stream);
 }
 

@@ -65,7 +65,11 @@ class StreamEngine {
   Status open();
   StreamContext context();
   [[nodiscard]] std::int64_t rounds_of(const StreamProgram& program, const Extent& extent) const;
-  Status run_all(int rank, std::span<StreamRun> direct, std::span<SlotRun> slots, void* stream);
+  Status run_all(int rank,
+                 std::span<StreamRun> direct,
+                 std::span<SlotRun> slots,
+                 std::uint64_t number,
+                 void* stream);
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;

@@ -63,6 +63,7 @@ struct alignas(4096) RankWords {
   RingWords filled{};   // by sender
   RingWords emptied{};  // by reader
   std::uint64_t running = kIdle;
+  std::uint64_t ended = 0;  // number of the last call that has, but of those in graphs
 
   // By peer, slot and channel.
   using Slots = std::array<std::array<std::uint64_t, kMaxChannels>, kMaxMessages>;
