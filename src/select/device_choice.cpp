@@ -174,8 +174,8 @@ const Algorithm* algorithm_of_groups(Collective collective,
                                      const Wishes& wishes,
                                      const DeviceFacts& facts) {
   // Its sums are not in the order of ranks.
-  const bool is_left_open = wishes.algorithm.empty() && wishes.path.empty() &&
-                            wishes.protocol.empty() && !wishes.rank_order && !facts.reproducible;
+  const bool is_left_open =
+      wishes.algorithm.empty() && !wishes.name_a_way() && !wishes.rank_order && !facts.reproducible;
   if (collective != Collective::kAllReduce || facts.groups.empty() || !is_left_open ||
       bytes < kGroupsFromBytes ||
       !groups_spare_host(static_cast<int>(facts.groups.size()), shape.ranks)) {

@@ -130,8 +130,8 @@ const Timing* measured_best(Collective collective,
                             std::int64_t bytes,
                             const Wishes& wishes,
                             const HostFacts& facts) {
-  const bool free = wishes.algorithm.empty() && wishes.path.empty() && wishes.protocol.empty() &&
-                    wishes.tile_bytes == 0 && !(wishes.rank_order && is_reduction(collective));
+  const bool free = wishes.algorithm.empty() && !wishes.name_a_way() && wishes.tile_bytes == 0 &&
+                    !(wishes.rank_order && is_reduction(collective));
   if (!facts.table || !free || shape.varying) {
     return nullptr;
   }

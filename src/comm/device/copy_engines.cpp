@@ -204,7 +204,8 @@ Status CopyEngines::run(stream::MessageEngine::Group group) {
   return messages_->engine().run(group);
 }
 
-// Either this sees that it is closed, or who has closed it sees that there is a call.
+// Either this sees that it is closed, or who has closed it sees in has_calls() that there is a
+// call: both write one and then read the other, in one order for all.
 Result<std::uint64_t> CopyEngines::begin_call(bool is_capturing) {
   const std::uint64_t number = is_capturing ? 0 : ++calls_;
   if (is_closed_) {
@@ -226,6 +227,7 @@ void CopyEngines::release() {
 
 bool CopyEngines::has_calls() const {
   stream::RankWords& words = world_.stream_words()[world_.rank()];
+  // Partner: the stores of this device's streams, in end_call().
   const auto now = [](std::uint64_t& word) {
     return std::atomic_ref(word).load(std::memory_order_acquire);
   };

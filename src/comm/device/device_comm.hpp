@@ -217,7 +217,8 @@ class DeviceComm {
   Status look();
   Status find_failure();  // under mutex_
   [[nodiscard]] std::optional<Verdict> find_missing_calls(int finalized) const;
-  [[nodiscard]] bool has_given_up(int rank) const;
+  // A rank that has given up.
+  [[nodiscard]] std::optional<int> find_quitter() const;
   [[nodiscard]] Verdict retell(int rank) const;
   void tell_others();
   // Collectives that a rank has called, as far as this one sees.

@@ -2,13 +2,12 @@
 #include "comm/device/device_comm.hpp"
 #include "comm/fork_guard.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
-#include <ranges>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -180,9 +179,14 @@ Status DeviceComm::explain(sm::Trouble trouble) const {
   return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name)};
 }
 
-bool DeviceComm::has_given_up(int rank) const {
-  const RankState state = world_.line(rank).state.load(std::memory_order_acquire);
-  return state == RankState::kAborted || state == RankState::kFailed;
+std::optional<int> DeviceComm::find_quitter() const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const RankState state = world_.line(rank).state.load(std::memory_order_acquire);
+    if (state == RankState::kAborted || state == RankState::kFailed) {
+      return rank;
+    }
+  }
+  return std::nullopt;
 }
 
 // Of a rank that has given up.
@@ -217,8 +221,7 @@ void DeviceComm::tell_others() {
   const std::scoped_lock lock(mutex_);
   const bool is_active =
       world_.my_line().state.load(std::memory_order_acquire) == RankState::kActive;
-  const auto all = std::views::iota(0, world_.size());
-  if (!is_active || std::ranges::any_of(all, [&](int rank) { return has_given_up(rank); })) {
+  if (!is_active || find_quitter()) {
     return;
   }
   const Status failure = find_failure();
@@ -266,12 +269,7 @@ std::optional<Verdict> DeviceComm::find_missing_calls(int finalized) const {
 Status DeviceComm::look() {
   const std::scoped_lock lock(mutex_);
   // Before anything else is looked at: who has given up may have found the same.
-  std::vector<int> quitters;
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    if (has_given_up(rank)) {
-      quitters.push_back(rank);
-    }
-  }
+  const std::optional<int> quitter = find_quitter();
   SENNIT_RETURN_IF_ERROR(find_failure());
   if (finalize_by_ && Clock::now() > *finalize_by_) {
     has_abandoned_ = true;
@@ -308,7 +306,7 @@ Status DeviceComm::look() {
       }
     }
   }
-  return quitters.empty() ? Status() : told(retell(quitters.front()));
+  return quitter ? told(retell(*quitter)) : Status();
 }
 
 std::uint64_t DeviceComm::calls_of(int rank) const {

@@ -142,9 +142,11 @@ class FakeMessages : public FakeGpus {
       offered = std::max(offered, offer.number.load());
     }
     const auto& post = line(receiver, rank.rank).posts[(offered + 1) % stream::kMaxMessages];
-    while (post.number.load() != offered + 1 && rank.comm->failure().ok()) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (post.number.load() != offered + 1 && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+    EXPECT_EQ(post.number.load(), offered + 1) << "rank " << receiver << " has posted nothing";
   }
   // Posts a message from one rank to another that copy engines put.
   static void put(const Rank& rank, int sender, int receiver, std::byte* memory) {
