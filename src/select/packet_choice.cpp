@@ -17,8 +17,9 @@ constexpr std::int64_t kMega = std::int64_t{1} << 20;
 // A broadcast of 256 KB in one hop took 5.4 us (2026-11-21-h200x4-gpu-first.json), in two hops 6.6
 // (gpu-slots); one of 1 MB 13.3 and 8.2. A reduce, whose ways are in 2026-11-22-h200x4-reduce.json:
 // 256 KB 5.9 and 7.3, 1 MB 10.1 and 9.8. Rows of two ranks are from 2 H200s, in
-// bench/results/2026-11-21-h200x2-gpu.json. More than four ranks were not measured: they take slots
-// where they won for every collective of four.
+// bench/results/2026-11-21-h200x2-gpu.json, and of reduce in 2026-11-22-h200x2-exchanges.json:
+// ll128 16 MB 56.5 us, 64 MB 209, and slots 57.4 and 197. More than four ranks were not measured:
+// they take slots where they won for every collective of four.
 struct MeasuredWay {
   Collective collective;
   int up_to_ranks;
@@ -59,7 +60,8 @@ constexpr std::array kMeasured = {
     MeasuredWay{Collective::kBroadcast, 4, 512 * kKilo, "scatter_forward", Protocol::kLl128},
     MeasuredWay{Collective::kBroadcast, 4, 128 * kKilo, "direct", Protocol::kLl128},
 
-    MeasuredWay{Collective::kReduce, 2, 128 * kKilo, "direct", Protocol::kLl128},  // by the model
+    MeasuredWay{Collective::kReduce, 2, 32 * kMega, "direct", Protocol::kSlots},
+    MeasuredWay{Collective::kReduce, 2, 128 * kKilo, "direct", Protocol::kLl128},
     MeasuredWay{Collective::kReduce, 4, 512 * kKilo, "scatter_gather", Protocol::kLl128},
     MeasuredWay{Collective::kReduce, 4, 128 * kKilo, "direct", Protocol::kLl128},
 

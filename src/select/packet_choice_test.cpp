@@ -120,7 +120,7 @@ TEST(PacketChoice, ReducesInTwoHopsWhereThatSavesMoreThanAHopCosts) {
     EXPECT_EQ(by_size(Collective::kReduce, ranks, most_in_one + 1).algorithm, "scatter_gather")
         << ranks;
   }
-  EXPECT_EQ(by_size(Collective::kReduce, 2, 1024 * kMega), (PacketWay{"direct", Protocol::kLl128}));
+  EXPECT_EQ(by_size(Collective::kReduce, 2, 1024 * kMega), (PacketWay{"direct", Protocol::kSlots}));
   // Messages are slices.
   EXPECT_EQ(message_bytes("scatter_gather", 4, 3 * kMega), kMega);
   EXPECT_EQ(packets_for(Collective::kReduce, 4, 3 * kLlUpToBytes, "scatter_gather").protocol,

@@ -209,7 +209,8 @@ Status DeviceComm::decide(std::vector<MessagePlan>& plans) {
   for (const Undecided& recv : recvs) {
     copy_engines_->messages().post(recv.end);
   }
-  for (const Undecided& send : sends) {
+  for (Undecided& send : sends) {
+    send.end.group_receives = !recvs.empty();
     SENNIT_ASSIGN_OR_RETURN(send.plan.copies, copy_engines_->messages().offer(send.end));
   }
   for (const Undecided& recv : recvs) {

@@ -10,8 +10,9 @@ namespace {
 
 constexpr int kWhole = 100;
 
-// What is fetched takes 5 % longer than what is put (`h200x4-copies-that-put`), at some 390 GB/s.
-constexpr std::int64_t kBytesPerNsOfGain = 20 * 390;
+constexpr std::int64_t kBytesPerNs = 390;
+// What is fetched takes 5 % longer than what is put (`h200x4-copies-that-put`).
+constexpr std::int64_t kGain = 20;
 
 template <typename Queue>
 auto& at(Queue& queue, std::uint64_t number) {
@@ -20,6 +21,14 @@ auto& at(Queue& queue, std::uint64_t number) {
 
 std::int64_t bytes_of(const Operation& operation) {
   return operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype));
+}
+
+// For how long a sender waits for a post: for what a put would gain. Of ranks that exchange
+// messages one that put its own and had to fetch the other would move both with one copy engine, in
+// twice the time.
+std::chrono::nanoseconds patience(const MessageCopies::End& end) {
+  const std::int64_t whole = bytes_of(end.operation) / kBytesPerNs;
+  return std::chrono::nanoseconds(end.group_receives ? whole : whole / kGain);
 }
 
 }  // namespace
@@ -133,8 +142,7 @@ const MessageLine::Post* MessageCopies::find_post(const End& end, std::uint64_t 
     return nullptr;
   }
   const MessageLine::Post& theirs = at(line(end.operation.peer, world_.rank()).posts, number);
-  const Clock::time_point until =
-      Clock::now() + std::chrono::nanoseconds(bytes_of(end.operation) / kBytesPerNsOfGain);
+  const Clock::time_point until = Clock::now() + patience(end);
   while (theirs.number.load(std::memory_order_acquire) != number) {
     if (Clock::now() >= until) {
       return nullptr;

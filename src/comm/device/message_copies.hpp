@@ -53,6 +53,8 @@ class MessageCopies {
     bool dynamic_share = false;
     // Whether nothing else goes from the sender to the receiver in the group of this end.
     bool is_alone = false;
+    // Whether the group of this end, a sender, receives as well.
+    bool group_receives = false;
     // Whether kernels have the rest, so that nobody needs to reach the buffer; equal at both ends.
     bool leaves_rest = false;
     // What this end does; outlives the message.
