@@ -26,7 +26,7 @@ TEST_F(FakeMessagesWithRings, TheFirstTellsWhoReachesTheRingAndTheNextShares) {
     for (int i = 0; i < 3; ++i) {
       std::memset(in, 0, kLarge);
       const Work work = work_of(rank, calls);
-      // Half of 4 MB in slots of 64 KB, each into a slot and out of one.
+      // Half of 1 MB in slots of 16 KB, each into a slot and out of one.
       EXPECT_EQ(work.copies, 1 + 2 * 33);
       EXPECT_EQ(work.launches, 0);
       ASSERT_TRUE(came_from(previous_of(rank, kRanks), in));

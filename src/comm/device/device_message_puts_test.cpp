@@ -42,13 +42,13 @@ class OfferingMessages : public OfferingGpus {
 TEST_F(OfferingMessages, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffered) {
   run([&](Rank& rank) {
     for (const std::int64_t count : {kOfLl, kOfLl128, kOfSlots}) {
-      std::byte* const out = outgoing(rank);
-      std::byte* const in = incoming(rank);
+      std::byte* const out = outgoing(rank, 1, kOfSlots + 1);
+      std::byte* const in = incoming(rank, 1, kOfSlots + 1);
       const int imports = rank.cuda->calls("import_memory");
       const int before = offers(rank);
       const Calls calls = around(rank, out, in, count);
       for (int i = 0; i < 4; ++i) {
-        std::memset(in, 0xa5, kLarge);
+        std::memset(in, 0xa5, kOfSlots + 1);
         post_and_meet(rank, calls);
         ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), count))) << "message " << i;
         ASSERT_EQ(in[count], std::byte{0xa5});
@@ -80,7 +80,8 @@ TEST_F(OfferingMessages, ByThemselvesFromTheirSizeOn) {
 // A waiting receiver has one block beside those of the sender.
 TEST_F(OfferingMessages, ReceiversTakeOneBlock) {
   run([&](Rank& rank) {
-    const Calls calls = around(rank, outgoing(rank), incoming(rank), kOfSlots);
+    const Calls calls =
+        around(rank, outgoing(rank, 1, kOfSlots), incoming(rank, 1, kOfSlots), kOfSlots);
     post_and_meet(rank, calls);
     EXPECT_EQ(rank.cuda->last_shape().blocks, 64U + 64U);
     post_and_meet(rank, calls);

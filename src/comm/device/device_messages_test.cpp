@@ -239,9 +239,9 @@ TEST_F(FakeMessages, MemoryThatCannotBeReachedTakesKernels) {
 
 TEST_F(FakeMessages, MemoryThatIsNotWholePagesTakesKernelsUnlessEnginesAreWishedFor) {
   run([&](Rank& rank) {
-    std::byte* const out = rank.allocate_as_said(kLarge);
+    std::byte* const out = rank.allocate_as_said(3 * kLarge);
     std::memcpy(out, contents(rank.rank, kLarge).data(), kLarge);
-    std::byte* const in = rank.allocate_as_said(kLarge);
+    std::byte* const in = rank.allocate_as_said(3 * kLarge);
     introduce(rank, out, in);
     const int copies = rank.cuda->calls("copy_async");
     const int launches = rank.launches();

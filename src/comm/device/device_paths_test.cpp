@@ -16,7 +16,7 @@ class FakeGpusWithRings : public FakeGpus {
  protected:
   FakeGpusWithRings() {
     comm_config_.device = "cuda";
-    comm_config_.host_slot_bytes = 64 * 1024;
+    comm_config_.host_slot_bytes = kSlot;
     comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
   }
 

@@ -26,8 +26,10 @@ namespace sennit::tests {
 using Bytes = std::vector<std::byte>;
 
 // Large enough for copy engines, as all_gather of 4 ranks and as broadcast.
-inline constexpr std::int64_t kPart = (std::int64_t{4} << 20) + 1;
-inline constexpr std::int64_t kVector = (std::int64_t{16} << 20) + 3;
+inline constexpr std::int64_t kPart = (std::int64_t{1} << 20) + 1;
+inline constexpr std::int64_t kVector = (std::int64_t{4} << 20) + 3;
+// In host memory, where a test has rings of few.
+inline constexpr std::int64_t kSlot = std::int64_t{16} << 10;
 
 template <typename T>
 T take(Result<T> result) {
@@ -118,7 +120,7 @@ class FakeGpus : public ::testing::Test {
     options_.copy_engines = DeviceComm::Options::CopyUse::kAuto;
     options_.copies_from_bytes = kVector;
     options_.copies_by_kernel = false;  // a fake device would need one, in a build with CUDA
-    options_.messages_from_bytes = std::int64_t{4} << 20;
+    options_.messages_from_bytes = std::int64_t{1} << 20;
   }
 
   // Runs on each rank's thread, with the communicator joined.

@@ -18,7 +18,7 @@ namespace sennit::tests {
 using Calls = std::vector<DeviceComm::Call>;
 
 // Just large enough for copy engines, and one that is not.
-inline constexpr std::int64_t kLarge = (std::int64_t{4} << 20) + 5;
+inline constexpr std::int64_t kLarge = (std::int64_t{1} << 20) + 5;
 inline constexpr std::int64_t kSmall = 1000;
 
 inline Operation message(int peer, bool is_send, std::byte* memory, std::int64_t count) {
@@ -169,7 +169,7 @@ class FakeMessagesWithRings : public FakeMessages {
  protected:
   FakeMessagesWithRings() {
     comm_config_.device = "cuda";
-    comm_config_.host_slot_bytes = 64 * 1024;
+    comm_config_.host_slot_bytes = kSlot;
     comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
   }
 
