@@ -1,5 +1,6 @@
 // Programs of sends and recvs, at random: who cuts them into groups as he likes comes through, and
 // has every byte.
+#include "base/trials.hpp"
 #include "comm/device/fake_messages.hpp"
 #include "comm/device/fake_pairs_kernel.hpp"
 
@@ -176,7 +177,7 @@ TEST_P(MessagePrograms, ComeThroughOneQueueWhereTheyAreLeftOpen) {
   EXPECT_EQ(copies_, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, MessagePrograms, ::testing::Range(0U, 24U));
+INSTANTIATE_TEST_SUITE_P(Seeds, MessagePrograms, ::testing::Range(0U, trials(24U, 8U)));
 
 }  // namespace
 }  // namespace sennit::tests

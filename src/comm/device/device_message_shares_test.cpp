@@ -1,4 +1,5 @@
 // Sends and recvs whose shares through host memory follow the load.
+#include "base/trials.hpp"
 #include "comm/device/fake_messages.hpp"
 #include "comm/device/fake_pairs_kernel.hpp"
 #include "comm/device/message_shares.hpp"
@@ -192,7 +193,7 @@ TEST_F(FakeSharedMessages, WishedForAtOneEndOrBothByCopyEnginesOrKernels) {
           Calls calls = over({send(rank, next_of(rank, kRanks), out, kBytes)}, there, protocol);
           calls.push_back(
               over({recv(rank, previous_of(rank, kRanks), in, kBytes)}, here, protocol).front());
-          for (int round = 0; round < 20; ++round) {
+          for (int round = 0; round < trials(20, 8); ++round) {
             std::memset(in, 0, kBytes);
             ASSERT_TRUE(post(rank, calls).ok());
             rank.finish();
