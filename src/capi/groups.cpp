@@ -50,9 +50,10 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
   });
   for (const sennit_comm_t comm : comms) {
     std::vector<DeviceComm::Call> calls;
-    for (const Group::Entry& entry : entries) {
+    calls.reserve(entries.size());
+    for (Group::Entry& entry : entries) {
       if (entry.comm == comm) {
-        calls.push_back({entry.operation, entry.stream});
+        calls.push_back({std::move(entry.operation), entry.stream});
         if (entry.work != nullptr) {
           entry.work->work = ended_work();
         }

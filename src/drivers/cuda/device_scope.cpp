@@ -4,8 +4,11 @@ namespace sennit {
 
 DeviceScope::DeviceScope(CudaDriver& driver, int device) : driver_(driver) {
   const Result<int> before = driver.current_device();
-  before_ = before.ok() ? before.value() : -1;
-  status_ = before_ == device ? Status() : driver.use_device(device);
+  if (before.ok() && *before == device) {
+    return;  // to choose it again would take half a microsecond
+  }
+  before_ = before.ok() ? *before : -1;
+  status_ = driver.use_device(device);
 }
 
 DeviceScope::~DeviceScope() {

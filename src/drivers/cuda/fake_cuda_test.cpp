@@ -250,5 +250,22 @@ TEST(FakeProcesses, ShareMemoryThoughTheyAreForked) {
   EXPECT_EQ(static_cast<unsigned char*>(memory)[kBytes - 1], 13);
 }
 
+TEST(DeviceScope, ChoosesADeviceAndTheOneBeforeOnlyIfTheyDiffer) {
+  FakeCuda cuda({.devices = 2});
+  expect_ok(cuda.use_device(1));
+  const int before = cuda.calls("use_device");
+  {
+    const DeviceScope same(cuda, 1);
+    expect_ok(same.status());
+  }
+  EXPECT_EQ(cuda.calls("use_device"), before);
+  {
+    const DeviceScope other(cuda, 0);
+    expect_ok(other.status());
+    EXPECT_EQ(take(cuda.current_device()), 0);
+  }
+  EXPECT_EQ(take(cuda.current_device()), 1);
+}
+
 }  // namespace
 }  // namespace sennit
