@@ -1,5 +1,6 @@
 // Sends and recvs of ranks with fake GPUs: which go by copy engines, and that every byte arrives.
 #include "comm/device/fake_messages.hpp"
+#include "comm/device/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -131,6 +132,8 @@ TEST_F(FakeMessages, AGroupMaySpanStreams) {
 // By wish: what waits for one rank could hold up what comes from another.
 TEST_F(FakeMessages, RunWhereAllStreamsShareOneQueue) {
   cuda_options_.one_queue = true;
+  // They carry what is posted too late to be put and was not fetched before.
+  prepare_ = [](Rank& rank) { rank.cuda->run_kernels(fake_pairs_kernel); };
   run([&](Rank& rank) {
     constexpr const char* kWish = "copy_engines";
     std::byte* const out = outgoing(rank, kRanks);

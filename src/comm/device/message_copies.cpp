@@ -80,7 +80,6 @@ Result<stream::Message> MessageCopies::message_of(const End& end,
                           .is_put = offer.is_put,
                           .input = static_cast<const std::byte*>(op.send),
                           .output = static_cast<std::byte*>(op.recv),
-                          .group = offer.group,
                           .first_slot = offer.first_slot,
                           .is_met = offer.is_timed && end.leaves_rest};
   SENNIT_ASSIGN_OR_RETURN(message.program, end.program_of({offer.host_share, offer.is_put}));
@@ -196,6 +195,13 @@ void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   offer.host_share = can_copy ? share : MessageLine::Offer::kByKernels;
 }
 
+void MessageCopies::set_group(const End& end,
+                              const stream::GroupId& others,
+                              stream::Message& message) const {
+  message.group = others;
+  message.before = stream::messages_before(end.group, world_.rank(), others, end.operation.peer);
+}
+
 Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   SENNIT_RETURN_IF_ERROR(await_room(end));
   Peer& peer = *peers_[static_cast<std::size_t>(end.operation.peer)];
@@ -220,7 +226,7 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
     peer.slots += stream::slots_for(*decision->program, decision->bytes, shape);
     if (post != nullptr) {
       decision->output = post->there;
-      decision->group = post->group;
+      set_group(end, post->group, *decision);
     }
   }
   // Partner: the acquire in accept().
@@ -277,6 +283,7 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   Decision decision;
   if (theirs.host_share != MessageLine::Offer::kByKernels) {
     SENNIT_ASSIGN_OR_RETURN(decision, message_of(end, theirs, number));
+    set_group(end, theirs.group, *decision);
     decision->watch = watch_of(end, theirs);
     if (!theirs.is_put && theirs.buffer.state == BufferOffer::State::kKnown) {
       SENNIT_ASSIGN_OR_RETURN(decision->input, peer.buffers.locate(rank, theirs.buffer));

@@ -111,6 +111,8 @@ class MessageCopies {
   [[nodiscard]] bool can_fetch(const End& end, const MessageLine::Offer& offer, int share) const;
   // Writes what goes how.
   void decide(const End& end, MessageLine::Offer& offer);
+  // `others`: that of the other end.
+  void set_group(const End& end, const stream::GroupId& others, stream::Message& message) const;
   stream::Stopwatch* watch_of(const End& end, const MessageLine::Offer& offer);
   // The ring from or to the other end; null where it is not there.
   Result<std::byte*> ring_of(const End& end);

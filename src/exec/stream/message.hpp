@@ -7,6 +7,7 @@
 #include "exec/stream/words.hpp"
 #include "path/host/rings.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +33,19 @@ inline bool have_met(const GroupId& group, int rank, const GroupId& others, int 
          others.first_received[static_cast<std::size_t>(rank)];
 }
 
+// How many messages of the two ranks, one way or the other, come in this group of `rank` before
+// that of `other` begins.
+inline int messages_before(const GroupId& group, int rank, const GroupId& others, int other) {
+  const auto behind = [](std::uint32_t mine, std::uint32_t theirs) {
+    return static_cast<std::int32_t>(theirs - mine);
+  };
+  const auto me = static_cast<std::size_t>(rank);
+  const auto them = static_cast<std::size_t>(other);
+  return std::max({0,
+                   behind(group.first_sent[them], others.first_received[me]),
+                   behind(group.first_received[them], others.first_sent[me])});
+}
+
 struct Message {
   // What this end does in a plan of send_recv. Straight from memory to memory blocks of the
   // sender's input go to the receiver's output, nothing else.
@@ -46,6 +60,7 @@ struct Message {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   GroupId group{};
+  int before = 0;  // messages_before() of this end's group and that one
   // For what goes through host memory: the ring from its sender to its receiver, as this device
   // sees it, and the slot of its first part. What one rank sends to another lies in one slot after
   // the other.

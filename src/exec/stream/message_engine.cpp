@@ -199,7 +199,8 @@ std::vector<MessageEngine::Batch> MessageEngine::all_at_once(
 }
 
 // Where a device has one queue for all streams, what waits holds up what is behind it: the second
-// groups of the others, which begin when their first have ended, come behind all first ones.
+// groups of the others, which begin when their first have ended, come behind all first ones. Also
+// where this rank moves nothing of a first one.
 std::vector<MessageEngine::Batch> MessageEngine::one_by_one(std::vector<const Message*> moved) {
   std::ranges::stable_sort(moved, {}, [](const Message* message) {
     return std::tuple(message->peer, message->group.number, message->is_put);
@@ -217,7 +218,9 @@ std::vector<MessageEngine::Batch> MessageEngine::one_by_one(std::vector<const Me
       };
       const auto sharing = std::ranges::find_if(batches, shares_stream);
       batches.push_back({.side = sharing != batches.end() ? sharing->side : sides++,
-                         .turn = has_peer ? batches.back().turn + (has_group ? 0 : 1) : 0});
+                         .turn = has_group  ? batches.back().turn
+                                 : has_peer ? std::max(batches.back().turn + 1, message->before)
+                                            : message->before});
     }
     batches.back().messages.push_back(message);
   }

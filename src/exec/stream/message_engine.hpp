@@ -67,7 +67,9 @@ class MessageEngine {
   // Messages that are waited for at once.
   struct Batch {
     int side = 0;  // of `sides_`, or the user's stream
-    int turn = 0;  // groups of that rank here before it
+    // The more groups of that rank come before here, the later: that many or more, as messages
+    // before it are counted.
+    int turn = 0;
     std::vector<const Message*> messages{};
   };
 
