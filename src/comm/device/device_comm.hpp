@@ -92,8 +92,8 @@ class DeviceComm {
   void abort();
 
   // Waits for the calls that are in the streams. They need their peers, which may never come, so
-  // the communicator is aborted when the time is over: kInvalidUsage then. The destructor waits in
-  // the same way.
+  // the communicator is aborted when the time is over: kInvalidUsage then. Of other failures it
+  // tells only those of calls that it waited for. The destructor waits in the same way.
   Status finalize();
 
   // Ends the watcher; nothing finds out any more that calls cannot end.
@@ -248,7 +248,6 @@ class DeviceComm {
   Status failure_;
   Status cause_;                                  // why waits were ended; a failure once one was
   std::optional<Clock::time_point> finalize_by_;  // while finalize() waits
-  bool has_abandoned_ = false;                    // calls, in finalize()
   CallComparison comparison_;
   MessageComparison message_comparison_;
   std::jthread watcher_;

@@ -92,12 +92,11 @@ TEST_F(FakeMessages, AnAbortEndsStreamsThatWait) {
 
 TEST_F(FakeMessages, AreAbandonedWhenTheCommunicatorEndsAndNobodyTakesThem) {
   options_.finalize_s = 0.3;
-  std::array<Mark, kRanks> marks;
+  Mark mark;
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     introduce(rank, out, incoming(rank));
     EXPECT_TRUE(rank.comm->finalize().ok()) << "nothing is on its way";
-    Mark& mark = marks[static_cast<std::size_t>(rank.rank)];
     if (rank.rank == 0) {
       ASSERT_TRUE(post(rank, {send(rank, 1, out)}).ok());
       mark.put_into(rank);
@@ -106,11 +105,34 @@ TEST_F(FakeMessages, AreAbandonedWhenTheCommunicatorEndsAndNobodyTakesThem) {
       EXPECT_TRUE(mark.is_reached());
       EXPECT_EQ(post(rank, {send(rank, 1, out)}).code(), Code::kInvalidUsage);
     }
+  });
+}
+
+TEST_F(FakeMessages, AreAbandonedByTheDestructorToo) {
+  options_.finalize_s = 0.3;
+  Mark mark;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    introduce(rank, out, incoming(rank));
     if (rank.rank == 2) {
       ASSERT_TRUE(post(rank, {send(rank, 3, out)}).ok());
       mark.put_into(rank);
       rank.comm.reset();
       EXPECT_TRUE(mark.is_reached());
+    }
+  });
+}
+
+TEST_F(FakeMessages, AreToldOfByFinalizeIfTheyFailMeanwhile) {
+  options_.deadline_s = 2;  // enough for the first messages, however slow the build
+  options_.finalize_s = 60;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    introduce(rank, out, incoming(rank));
+    if (rank.rank == 0) {
+      ASSERT_TRUE(post(rank, {send(rank, 1, out)}).ok());
+      EXPECT_EQ(rank.comm->finalize().code(), Code::kDeadlineExceeded);
+      EXPECT_TRUE(rank.comm->finalize().ok()) << "it waits for nothing";
     }
   });
 }
@@ -247,6 +269,7 @@ class FakeFailingPuts : public FakeMessages {
         gate.close(rank.stream);
       }
       put(rank, kSender, kReceiver, rank.rank == kSender ? out : in);
+      meet();  // what `body` does could fail a post that has not returned
       body(rank);
       meet();
       gate.open();

@@ -38,14 +38,7 @@ TEST_F(FakeMessages, EveryPairInOneGroup) {
     introduce(rank, out, in);
     const int before = rank.launches();
     for (int round = 0; round < 3; ++round) {
-      Calls calls;
-      for (int peer = 0; peer < kRanks; ++peer) {
-        if (peer != rank.rank) {
-          calls.push_back(recv(rank, peer, in + peer * kLarge));
-          calls.push_back(send(rank, peer, out + peer * kLarge));
-        }
-      }
-      ASSERT_TRUE(post(rank, calls).ok());
+      ASSERT_TRUE(post(rank, every_pair(rank, out, in)).ok());
     }
     rank.finish();
     check_no_launches(rank, before);
@@ -139,15 +132,17 @@ TEST_F(FakeMessages, RunWhereAllStreamsShareOneQueue) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     const int before = rank.cuda->calls("copy_async");
-    introduce(rank, out, in);
-    introduce(rank, out, in);
-    EXPECT_EQ(rank.cuda->calls("copy_async"), before);
-    introduce(rank, out, in, kWish);
+    for (const char* wish : {"", "", kWish}) {
+      EXPECT_EQ(rank.cuda->calls("copy_async"), before);
+      EXPECT_TRUE(post(rank, wished(every_pair(rank, out, in), wish)).ok());
+      rank.finish();
+      meet();
+    }
     const Calls around = {send(rank, next_of(rank, kRanks), out),
                           recv(rank, previous_of(rank, kRanks), in)};
     for (int round = 0; round < 5; ++round) {
       EXPECT_TRUE(post(rank, wished(around, kWish)).ok());
-      introduce(rank, out, in, kWish);
+      EXPECT_TRUE(post(rank, wished(every_pair(rank, out, in), kWish)).ok());
     }
     EXPECT_TRUE(post(rank, wished(around, kWish)).ok());
     rank.finish();

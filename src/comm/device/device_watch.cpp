@@ -77,6 +77,7 @@ Status DeviceComm::finalize() {
     return {};
   }
   const DeviceScope scope(driver_, device_);
+  const bool had_failed = !failure().ok();
   if (options_.deadline_s >= 0) {
     const std::scoped_lock lock(mutex_);
     finalize_by_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -85,7 +86,7 @@ Status DeviceComm::finalize() {
   const Status drained = order_.drain();
   const std::scoped_lock lock(mutex_);
   finalize_by_.reset();
-  return has_abandoned_ ? failure_ : drained;
+  return had_failed || find_failure().ok() ? drained : failure_;
 }
 
 Status DeviceComm::failure() {
@@ -272,7 +273,6 @@ Status DeviceComm::look() {
   const std::optional<int> quitter = find_quitter();
   SENNIT_RETURN_IF_ERROR(find_failure());
   if (finalize_by_ && Clock::now() > *finalize_by_) {
-    has_abandoned_ = true;
     failure_ = fail(Code::kInvalidUsage,
                     "finalize of communicator '{}' abandoned calls that had not ended",
                     options_.name);

@@ -87,6 +87,18 @@ inline int previous_of(const Rank& rank, int ranks) { return (rank.rank + ranks 
 
 class FakeMessages : public FakeGpus {
  protected:
+  // To and from all others, each at its own place of memory for kRanks messages.
+  static Calls every_pair(const Rank& rank, std::byte* out, std::byte* in) {
+    Calls calls;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      if (peer != rank.rank) {
+        calls.push_back(recv(rank, peer, in + peer * kLarge));
+        calls.push_back(send(rank, peer, out + peer * kLarge));
+      }
+    }
+    return calls;
+  }
+
   // After this each rank reaches what its peers send out of the memory.
   void introduce(const Rank& rank, std::byte* out, std::byte* in, const char* protocol = "") {
     Calls calls;
