@@ -70,10 +70,12 @@ void DeviceComm::leave_watched() {
   stop_watching();
 }
 
-// The watcher ends what waits in vain, so it lives on until nothing waits. Once it has been
-// stopped, because the process ends, CUDA is about to end all that is in streams.
+// The watcher ends what waits in vain, so it lives on until nothing waits, and is there before
+// anything does. Once it has been stopped, because the process ends, CUDA is about to end all that
+// is in streams.
 Status DeviceComm::finalize() {
-  if (watcher_.get_stop_token().stop_requested()) {
+  const std::stop_token watching = watcher_.get_stop_token();
+  if (!watching.stop_possible() || watching.stop_requested()) {
     return {};
   }
   const DeviceScope scope(driver_, device_);
