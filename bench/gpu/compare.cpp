@@ -5,23 +5,25 @@
 //
 // One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
-// the calls. A row is printed as one JSON object a line;
-// its sm_count is of the rank that takes most. NCCL runs twice: as it comes, on memory of
-// cudaMalloc, and with symmetric windows on memory of ncclMemAlloc. NVLink multicast is off for
-// both. Sennit works on memory of cudaMalloc, or, with --registered yes, as NCCL then does, on that
-// of the windows, which both have registered. In a send_recv each rank sends to the next, or one
-// rank of a pair to the other (or both), N messages at once. With --against engines, rows of 1 MB
-// and more (of a send_recv: 64 KB) also time Sennit's ways one against the other, packets with and
-// without flags, puts and copy engines, where these can run a call; with --against shares, rows of
-// 16 MB and more (of a send_recv: 1 MB) its copy engines with several shares of the message, in
-// percent, through host memory beside NVLink, or with those of --share, or over one path alone; in
-// a stream also messages whose share follows the load. With --sm-budget B kernels have B thread
-// blocks for each direction, Sennit's and NCCL's, and a message goes over NVLink by such kernels.
+// the calls. A row is printed as one JSON object a line; its sm_count is of the rank that takes
+// most. NCCL runs twice: as it comes, on memory of cudaMalloc, and with symmetric windows on memory
+// of ncclMemAlloc. NVLink multicast is off for both. Sennit works on memory of cudaMalloc, or, with
+// --registered yes, as NCCL then does, on that of the windows, which both have registered. In a
+// send_recv each rank sends to the next, or one rank of a pair to the other (or both), N messages
+// at once. With --against engines, rows of 1 MB and more (of a send_recv: 64 KB) also time Sennit's
+// ways one against the other, packets with and without flags, puts and copy engines, where these
+// can run a call, and small all_reduces and all_gathers kernels that are written for that one case
+// (hand.hpp); with --against shares, rows of 16 MB and more (of a send_recv: 1 MB) its copy engines
+// with several shares of the message, in percent, through host memory beside NVLink, or with those
+// of --share, or over one path alone; in a stream also messages whose share follows the load. With
+// --sm-budget B kernels have B thread blocks for each direction, Sennit's and NCCL's, and a message
+// goes over NVLink by such kernels.
 #include "compare_calls.hpp"
 #include "compare_options.hpp"
 #include "compare_shared.hpp"
 #include "compare_variants.hpp"
 #include "different_elements.hpp"
+#include "hand.hpp"
 #include "launched_blocks.hpp"
 #include "nccl.hpp"
 
@@ -99,7 +101,8 @@ class Rank {
         shared_(shared),
         rank_(rank),
         exchange_(sennit_bench::exchange_of(options, rank)),
-        nccl_(options.nccl) {
+        nccl_(options.nccl),
+        hand_(rank, options.ranks) {
     require(cudaSetDevice(rank), "cudaSetDevice");
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     require(cudaEventCreate(&begin_), "event");
@@ -136,6 +139,11 @@ class Rank {
       const Call engine = [this, &row, variant] { return sennit_call(row, mine(), variant); };
       contestants.push_back(prepare(variant.name, engine, calls));
       check(row, engine, reference);
+    }
+    if (options_.against == "engines" && hand_.can_run(row.collective, row.count)) {
+      const Call hand = [&] { return hand_call(row); };
+      contestants.push_back(prepare("hand", hand, calls));
+      check(row, hand, reference);
     }
     for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
@@ -180,8 +188,16 @@ class Rank {
     if (rank_ == 0) {
       nccl_.unique_id(&shared_.id);
     }
+    const bool has_hand =
+        options_.against == "engines" && options_.ranks <= sennit_bench::kMostHandRanks;
+    if (has_hand) {
+      require(hand_.allocate(&shared_.hand[rank_]), "memory of the kernels by hand");
+    }
     shared_.barrier(options_.ranks);
     nccl_.join(options_.ranks, rank_, shared_.id, stream_);
+    if (has_hand) {
+      require(hand_.open(shared_.hand), "memory of the kernels by hand");
+    }
   }
 
   void allocate() {
@@ -224,6 +240,11 @@ class Rank {
     call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
     call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
     return sennit_bench::call_sennit(row.collective, args(row, b), call, comm_, stream_);
+  }
+
+  bool hand_call(const Row& row) {
+    const Buffers& b = mine();
+    return hand_.call(row.collective, b.send, b.recv, row.count, stream_) == cudaSuccess;
   }
 
   // So many that what a program's calls pay once, when it has nothing under way, counts for little.
@@ -383,6 +404,7 @@ class Rank {
   int rank_;
   sennit_bench::Exchange exchange_;
   sennit_bench::Nccl nccl_;
+  sennit_bench::Hand hand_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;

@@ -1,9 +1,11 @@
 // What the processes of sennit-compare share: a barrier, the times of one sample, what of outputs
-// is wrong, SMs, and NCCL's id.
+// is wrong, SMs, NCCL's id, and memory of GPUs.
 #pragma once
 
 #include "compare_options.hpp"
 #include "nccl.hpp"
+
+#include <cuda_runtime.h>
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +19,7 @@ struct Shared {
   std::uint64_t wrong[kMaxRanks] = {};
   int sms[kMaxRanks] = {};
   NcclUniqueId id{};
+  cudaIpcMemHandle_t hand[kMaxRanks] = {};
 
   void barrier(int ranks) {
     const int now = round.load();

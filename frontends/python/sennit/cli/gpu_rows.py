@@ -47,7 +47,7 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "floor_bytes_us": floor_bytes,
         "wrong": measured["wrong"],
         "rivals": rivals,
-        "engines": {name: times[name] for name in times if name.startswith("sennit ")},
+        "engines": {name: times[name] for name in times if name not in ("sennit", *MODES)},
         "rival": min(rivals, key=lambda rival: rival["p50_us"]),
         "ratio": measured["ratio"],
     } | {key: measured[key] for key in _ONLY_WHERE_SAID if key in measured}
