@@ -125,6 +125,7 @@ class Rank {
         calls_per_sample(row.bytes * (has_window ? static_cast<std::size_t>(exchange_.window) : 1));
     std::vector<Timed> contestants;
     contestants.push_back(prepare("sennit", ours, calls));
+    shared_.wrong[rank_] = 0;  // all have come here, so that of the row before has been read
     if (options_.rivals != Rivals::kWindows) {
       contestants.push_back(prepare("nccl", plain, calls));
     }
@@ -133,17 +134,17 @@ class Rank {
     }
     // On the buffers that ours leaves free.
     const Call& reference = is_registered() ? plain : windows;
-    check(row, ours, reference);
+    check(row, contestants.front(), reference);
     count_blocks(ours);
     for (const Variant& variant : sennit_bench::variants_of(options_, row.collective, row.bytes)) {
       const Call engine = [this, &row, variant] { return sennit_call(row, mine(), variant); };
       contestants.push_back(prepare(variant.name, engine, calls));
-      check(row, engine, reference);
+      check(row, contestants.back(), reference);
     }
     if (options_.against == "engines" && hand_.can_run(row.collective, row.count)) {
       const Call hand = [&] { return hand_call(row); };
       contestants.push_back(prepare("hand", hand, calls));
-      check(row, hand, reference);
+      check(row, contestants.back(), reference);
     }
     for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
@@ -164,9 +165,11 @@ class Rank {
     }
   }
 
-  void leave() {
+  // Whether every output was right, as far as this rank knows: rank 0 knows of all.
+  [[nodiscard]] bool leave() {
     shared_.barrier(options_.ranks);
     require(sennit_comm_destroy(comm_), "destroy");
+    return !has_wrong_;
   }
 
  private:
@@ -291,17 +294,22 @@ class Rank {
     shared_.barrier(options_.ranks);
   }
 
+  // A graph is all of a sample's calls.
+  void start(const Timed& timed, int calls) {
+    if (timed.graph != nullptr) {
+      require(cudaGraphLaunch(timed.graph, stream_), "graph launch");
+      return;
+    }
+    for (int i = 0; i < calls; ++i) {
+      require(timed.call(), timed.name + " failed");
+    }
+  }
+
   double time(const Timed& timed, int calls) {
     shared_.barrier(options_.ranks);
     alarm(kSampleSeconds);
     require(cudaEventRecord(begin_, stream_), "event");
-    if (timed.graph != nullptr) {
-      require(cudaGraphLaunch(timed.graph, stream_), "graph launch");
-    } else {
-      for (int i = 0; i < calls; ++i) {
-        require(timed.call(), timed.name + " failed");
-      }
-    }
+    start(timed, calls);
     require(cudaEventRecord(end_, stream_), "event");
     require(cudaStreamSynchronize(stream_), timed.name.c_str());
     sennit_status_t state = SENNIT_OK;
@@ -318,8 +326,8 @@ class Rank {
     return *std::max_element(shared_.us, shared_.us + options_.ranks);
   }
 
-  // Both libraries' outputs of one call on the same input.
-  void check(const Row& row, const Call& ours, const Call& theirs) {
+  // Both libraries' outputs on the same input, of what is timed and of one call.
+  void check(const Row& row, const Timed& ours, const Call& theirs) {
     if (!options_.check) {
       return;
     }
@@ -330,14 +338,14 @@ class Rank {
     }
     require(cudaDeviceSynchronize(), "poison");
     shared_.barrier(options_.ranks);
-    require(ours() && theirs(), "the checked calls failed");
+    start(ours, 1);
+    require(theirs(), "the checked calls failed");
     require(cudaStreamSynchronize(stream_), "the checked calls");
     const std::size_t part = std::min(n, kComparedElements);
     // Sums of numbers below one, in different orders; what is only moved must be equal.
     const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter" ||
                       row.collective == "reduce";
     const bool has_output = row.collective != "reduce" || rank_ == 0;
-    shared_.wrong[rank_] = 0;
     for (const std::size_t begin : {std::size_t{0}, n - part}) {
       shared_.wrong[rank_] += has_output
                                   ? sennit_bench::count_different(
@@ -347,7 +355,7 @@ class Rank {
     shared_.barrier(options_.ranks);
   }
 
-  void print(const Row& row, std::vector<Timed>& contestants, int calls) const {
+  void print(const Row& row, std::vector<Timed>& contestants, int calls) {
     using Json = nlohmann::ordered_json;
     Json times;
     std::vector<double> p50;
@@ -362,6 +370,7 @@ class Rank {
     for (int r = 0; r < options_.ranks; ++r) {
       wrong += shared_.wrong[r];
     }
+    has_wrong_ = has_wrong_ || wrong != 0;
     // Ours stands first, then NCCL in one mode or in both.
     const double rival = options_.rivals == Rivals::kBoth ? std::min(p50[1], p50[2]) : p50[1];
     Json line{{"collective", row.collective},
@@ -411,6 +420,7 @@ class Rank {
   sennit_comm_t comm_ = nullptr;
   Buffers plain_;
   Buffers registered_;
+  bool has_wrong_ = false;
 };
 
 std::vector<Row> rows_of(const Options& options) {
@@ -438,13 +448,13 @@ std::vector<Row> rows_of(const Options& options) {
   return rows;
 }
 
-void run_rank(const Options& options, Shared& shared, int rank) {
+bool run_rank(const Options& options, Shared& shared, int rank) {
   std::signal(SIGALRM, give_up);
   Rank self(options, shared, rank);
   for (const Row& row : rows_of(options)) {
     self.run(row);
   }
-  self.leave();
+  return self.leave();
 }
 
 }  // namespace
@@ -467,7 +477,8 @@ int main(int argc, char** argv) {
     const pid_t child = fork();
     require(child >= 0, "fork");
     if (child == 0) {
-      run_rank(options, *shared, rank);
+      const bool is_right = run_rank(options, *shared, rank);
+      require(is_right, "outputs differ from NCCL's: see `wrong` of the rows");
       std::_Exit(0);
     }
     children.push_back(child);

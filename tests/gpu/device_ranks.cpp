@@ -3,6 +3,8 @@
 #include "guarded_buffer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <memory>
 
 namespace sennit::tests {
@@ -19,29 +21,62 @@ std::size_t block_bytes(const DeviceCase& c) {
   return static_cast<std::size_t>(c.count) * size_bytes(c.dtype);
 }
 
-}  // namespace
+// A real number of a type, as its bits lie: sign, exponent, mantissa. Integers have no exponent.
+struct Layout {
+  std::size_t bytes;
+  int exponent_bits;
+  int mantissa_bits;
+};
 
-Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random) {
-  Bytes bytes(static_cast<std::size_t>(count) * size_bytes(dtype));
-  const auto fill = [&](auto element) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto value = element();
-      std::memcpy(
-          bytes.data() + i * static_cast<std::int64_t>(sizeof(value)), &value, sizeof(value));
-    }
-  };
-  if (dtype == Dtype::kFloat32) {
-    // Sums that round: another order of operands would give other bits.
-    fill([&] { return static_cast<float>(static_cast<std::int32_t>(random())) * 0x1p-29F; });
-    return bytes;
-  }
+Layout layout_of(Dtype dtype) {
   switch (dtype) {
-#define SENNIT_DTYPE(name, value, enumerator, c_type, kind)                            \
-  case Dtype::enumerator:                                                              \
-    fill([&] { return element_of<c_type>(static_cast<std::int64_t>(random() % 5)); }); \
+    case Dtype::kFloat32:
+    case Dtype::kComplex64:
+      return {.bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
+    case Dtype::kFloat64:
+    case Dtype::kComplex128:
+      return {.bytes = 8, .exponent_bits = 11, .mantissa_bits = 52};
+    case Dtype::kFloat16:
+      return {.bytes = 2, .exponent_bits = 5, .mantissa_bits = 10};
+    case Dtype::kBfloat16:
+      return {.bytes = 2, .exponent_bits = 8, .mantissa_bits = 7};
+    case Dtype::kFloat8E4m3fn:
+      return {.bytes = 1, .exponent_bits = 4, .mantissa_bits = 3};
+    case Dtype::kFloat8E5m2:
+      return {.bytes = 1, .exponent_bits = 5, .mantissa_bits = 2};
+    default:
+      return {.bytes = size_bytes(dtype), .exponent_bits = 0, .mantissa_bits = 0};
+  }
+}
+
+// Of a rank, for premul_sum: 3, 4, 5 ... Products by most of them round.
+std::array<std::byte, kLargestElementBytes> scalar_of(Dtype dtype, int rank) {
+  std::array<std::byte, kLargestElementBytes> scalar{};
+  const auto set = [&](const auto& element) { std::memcpy(&scalar, &element, sizeof(element)); };
+  switch (dtype) {
+#define SENNIT_DTYPE(name, value, enumerator, c_type, kind) \
+  case Dtype::enumerator:                                   \
+    set(element_of<c_type>(rank + 3));                      \
     break;
 #include "types/dtypes.def"
 #undef SENNIT_DTYPE
+  }
+  return scalar;
+}
+
+}  // namespace
+
+Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random) {
+  const Layout layout = layout_of(dtype);
+  const std::uint64_t exponents = (std::uint64_t{1} << layout.exponent_bits) - 1;
+  Bytes bytes(static_cast<std::size_t>(count) * size_bytes(dtype));
+  for (std::size_t at = 0; at < bytes.size(); at += layout.bytes) {
+    std::uint64_t bits = random();
+    if (exponents != 0 && at / layout.bytes % 4 != 0) {
+      bits &= ~(exponents << layout.mantissa_bits);
+      bits |= (exponents / 2 - random() % 4) << layout.mantissa_bits;
+    }
+    std::memcpy(bytes.data() + at, &bits, layout.bytes);
   }
   return bytes;
 }
@@ -61,10 +96,22 @@ Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int
   Bytes output(output_size(c, rank, ranks));
   for (int b = 0; b < problem.output_blocks(rank) && block > 0; ++b) {
     const auto from = problem.expected(rank, b);
+    std::vector<Bytes> parts;
     std::vector<Operand> operands;
     for (const int source : from.ranks) {
-      const Bytes& input = inputs[static_cast<std::size_t>(source)];
-      operands.push_back({.data = input.data() + static_cast<std::size_t>(from.index) * block});
+      const std::byte* const part = inputs[static_cast<std::size_t>(source)].data() +
+                                    static_cast<std::size_t>(from.index) * block;
+      parts.emplace_back(part, part + block);
+      if (c.op == ReduceOp::kPremulSum) {
+        const Operand contribution{.data = part, .is_scaled = true};
+        reduce(c.dtype,
+               c.op,
+               {.scalar = scalar_of(c.dtype, source), .ranks = ranks},
+               {.out = parts.back().data(), .operands = {&contribution, 1}, .elements = c.count});
+      }
+    }
+    for (const Bytes& part : parts) {
+      operands.push_back({.data = part.data()});
     }
     std::byte* const to = output.data() + static_cast<std::size_t>(b) * block;
     if (!is_reduction(c.collective)) {
@@ -132,9 +179,23 @@ void DeviceRank::prepare(const DeviceCase& c, const Bytes& input) {
 }
 
 sennit_status_t DeviceRank::call(const DeviceCase& c) {
+  if (c.op != ReduceOp::kPremulSum) {
+    return call(c, static_cast<sennit_redop_t>(c.op));
+  }
+  sennit_redop_t op = SENNIT_SUM;
+  if (const sennit_status_t status = sennit_redop_create_premulsum(
+          &op, scalar_of(c.dtype, rank_).data(), static_cast<sennit_dtype_t>(c.dtype), comm);
+      status != SENNIT_OK) {
+    return status;
+  }
+  const sennit_status_t status = call(c, op);
+  EXPECT_EQ(sennit_redop_destroy(op, comm), SENNIT_OK);
+  return status;
+}
+
+sennit_status_t DeviceRank::call(const DeviceCase& c, sennit_redop_t op) {
   const auto count = static_cast<std::size_t>(c.count);
   const auto dtype = static_cast<sennit_dtype_t>(c.dtype);
-  const auto op = static_cast<sennit_redop_t>(c.op);
   sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
   options.algorithm = c.algorithm;
   options.protocol = c.protocol;

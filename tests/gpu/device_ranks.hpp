@@ -44,7 +44,9 @@ struct DeviceCase {
   const char* path = nullptr;
 };
 
-// Small finite numbers: their sums round, and none overflows.
+// Three of four are numbers below one whose sums round, so that another order of operands would
+// give other bits; the others any bits at all: NaN, infinities, what over- and underflows. Of
+// integers and bool all are.
 Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random);
 
 // One rank's buffers on its device, and what they held before and must hold after a call.
@@ -68,6 +70,7 @@ class DeviceRank {
   [[nodiscard]] void* recv() const { return recv_; }
 
  private:
+  sennit_status_t call(const DeviceCase& c, sennit_redop_t op);
   void reserve(std::size_t bytes);
 
   int rank_;
