@@ -1,7 +1,8 @@
-// What programs for NCCL rely on, on GPUs: calls of one communicator in several streams, factors in
-// GPU memory, and memory from the library.
+// What programs for NCCL rely on, on GPUs: calls of one communicator in several streams, in default
+// streams, factors in GPU memory, memory of any kind, and memory from the library.
 #include "device_ranks.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -141,6 +142,107 @@ TEST(DevicePrograms, AFactorOnTheDeviceIsReadWhenTheCallRuns) {
   for (int rank = 0; rank < kRanks; ++rank) {
     use_device_of(rank);
     EXPECT_EQ(x[static_cast<std::size_t>(rank)].read(), std::vector<float>(kCount, 10));
+  }
+}
+
+// One all_reduce of ones, in place, in each rank's memory and stream.
+void sum_ones(DeviceRanks& ranks,
+              const std::vector<void*>& memory,
+              const std::vector<cudaStream_t>& streams,
+              std::size_t count) {
+  const std::vector<float> ones(count, 1.0F);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    use_device_of(rank);
+    check_cuda(cudaMemcpy(memory[static_cast<std::size_t>(rank)],
+                          ones.data(),
+                          count * sizeof(float),
+                          cudaMemcpyDefault));
+    check_cuda(cudaDeviceSynchronize());
+  }
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    use_device_of(rank);
+    ASSERT_EQ(sennit_all_reduce(memory[r],
+                                memory[r],
+                                count,
+                                SENNIT_FLOAT32,
+                                SENNIT_SUM,
+                                ranks[rank].comm,
+                                streams[r],
+                                nullptr),
+              SENNIT_OK)
+        << sennit_last_error_message();
+  }
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    use_device_of(rank);
+    check_cuda(cudaDeviceSynchronize());
+    std::vector<float> sums(count);
+    check_cuda(cudaMemcpy(sums.data(),
+                          memory[static_cast<std::size_t>(rank)],
+                          count * sizeof(float),
+                          cudaMemcpyDefault));
+    EXPECT_EQ(sums, std::vector<float>(count, static_cast<float>(ranks.size())));
+  }
+}
+
+TEST(DevicePrograms, PinnedAndManagedMemoryServesAndPageableIsRefused) {
+  if (lacks_gpu()) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(kRanks);
+  std::vector<cudaStream_t> streams;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    streams.push_back(ranks[rank].stream);
+  }
+  for (const std::size_t count : {5, 100'003}) {
+    std::vector<void*> pinned(kRanks);
+    std::vector<void*> managed(kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      use_device_of(rank);
+      check_cuda(cudaMallocHost(&pinned[r], count * sizeof(float)));
+      check_cuda(cudaMallocManaged(&managed[r], count * sizeof(float)));
+    }
+    sum_ones(ranks, pinned, streams, count);
+    sum_ones(ranks, managed, streams, count);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      check_cuda(cudaFreeHost(pinned[static_cast<std::size_t>(rank)]));
+      check_cuda(cudaFree(managed[static_cast<std::size_t>(rank)]));
+    }
+  }
+  std::vector<float> pageable(100);
+  EXPECT_EQ(sennit_all_reduce(pageable.data(),
+                              pageable.data(),
+                              pageable.size(),
+                              SENNIT_FLOAT32,
+                              SENNIT_SUM,
+                              ranks[0].comm,
+                              streams[0],
+                              nullptr),
+            SENNIT_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(sennit_last_error_message()).find("ordinary host memory"),
+            std::string::npos);
+}
+
+// Of ranks that share a GPU the calls would wait for each other in one stream.
+TEST(DevicePrograms, DefaultStreamsServe) {
+  if (device_count() < 2) {
+    GTEST_SKIP() << "gpu2: needs two GPUs";
+  }
+  DeviceRanks ranks(std::min(device_count(), kRanks));
+  constexpr std::size_t kCount = 70'001;
+  std::vector<void*> memory(static_cast<std::size_t>(ranks.size()));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    use_device_of(rank);
+    check_cuda(cudaMalloc(&memory[static_cast<std::size_t>(rank)], kCount * sizeof(float)));
+  }
+  for (cudaStream_t const stream :
+       {static_cast<cudaStream_t>(nullptr), cudaStreamLegacy, cudaStreamPerThread}) {
+    sum_ones(ranks, memory, std::vector(memory.size(), stream), kCount);
+  }
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    use_device_of(rank);
+    check_cuda(cudaFree(memory[static_cast<std::size_t>(rank)]));
   }
 }
 
