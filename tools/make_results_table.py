@@ -88,6 +88,7 @@ def gpu_table(document: dict[str, Any], file: str) -> str:
     """One machine: a line a size, a column a collective: our time, its floor, and the ratio."""
     machine = document["machine"]
     firsts, seconds = first_and_second_modes(document["rows"])
+    registered = [row for row in document["rows"] if row["registered"]]
     text = (
         f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
         f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "
@@ -96,13 +97,22 @@ def gpu_table(document: dict[str, Any], file: str) -> str:
     ) + ratios(firsts, with_floors=True)
     if seconds:
         text += f"\nThe same without graphs:\n\n{ratios(seconds, with_floors=True)}"
+    if registered:
+        text += (
+            "\nBoth libraries on registered memory of ncclMemAlloc, NCCL with its windows alone:"
+            f"\n\n{ratios(registered, with_floors=True)}"
+        )
     return text
 
 
 def first_and_second_modes(
     rows: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Calls as nodes of graphs where there are such; what there also is of them in streams."""
+    """Calls as nodes of graphs where there are such; what there also is of them in streams.
+
+    Without those on registered memory.
+    """
+    rows = [row for row in rows if not row.get("registered")]
     in_graphs = {(r["collective"], r["bytes"]) for r in rows if r["mode"] == "graph"}
     firsts: list[dict[str, Any]] = []
     seconds: list[dict[str, Any]] = []
