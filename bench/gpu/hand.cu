@@ -77,7 +77,8 @@ cudaError_t Hand::allocate(cudaIpcMemHandle_t* handle) {
       std::size_t{2} * kMostHandRanks * kMostUnits * sizeof(ulonglong2);
   const std::size_t call_bytes = kMostUnits / kThreads * sizeof(std::uint32_t);
   void* memory = nullptr;
-  if (const cudaError_t error = cudaMalloc(&memory, slot_bytes + call_bytes); error != cudaSuccess) {
+  if (const cudaError_t error = cudaMalloc(&memory, slot_bytes + call_bytes);
+      error != cudaSuccess) {
     return error;
   }
   slots_.of[rank_] = static_cast<ulonglong2*>(memory);
