@@ -23,8 +23,11 @@ from sennit.cli.plot import STYLES, save_plot
 Rows = list[dict[str, Any]]
 # "sennit share 8": copy engines; "sennit sm share 30", and what else comes: beside kernels.
 SHARE = re.compile(r"sennit (?:\w+ )?share (\d+)$")
+FOLLOWS = "sennit share dynamic"
 ALONE = ("sennit put", "sennit stream")
 """Ways of a message over NVLink alone, beside a share of 0."""
+DEFAULT_SLOTS = "slots of 4 MB in rings of 16 MB, second machine"
+"""Rows of h200x2-slots with the slots that come of themselves, on one machine."""
 
 
 def read(what: str) -> Rows:
@@ -103,10 +106,20 @@ def times_by_share(row: dict[str, Any]) -> dict[int, float]:
     return dict(sorted(times.items())) if 0 in times else {}
 
 
+def draw_default_slots(what: str, file: Path) -> None:
+    """As draw_shares; other sizes of slots, and other machines, are left to the file."""
+    draw_panels([row for row in read(what) if row["what"] == DEFAULT_SLOTS], file)
+
+
 def draw_shares(what: str, file: Path) -> None:
     """A panel for each pattern of messages: time over that without the host, by share and size."""
+    draw_panels(read(what), file)
+
+
+def draw_panels(measured: Rows, file: Path) -> None:
+    """A panel for each title of rows that have times by share."""
     panels: dict[str, Rows] = defaultdict(list)
-    for row in read(what):
+    for row in measured:
         if times_by_share(row):
             panels[title_of(row)].append(row)
     mpl.use("Agg")
@@ -126,7 +139,8 @@ def draw_shares(what: str, file: Path) -> None:
 
 
 def draw_panel(axes: Any, title: str, rows: Rows) -> None:
-    """One line a size; where NCCL is, a thin one of the same colour."""
+    """One line a size; where NCCL is, a thin one of the same colour; a star where shares follow."""
+    beyond = 2 + max(max(times_by_share(row)) for row in rows)
     for (colour, marker, line), row in zip(STYLES, rows, strict=False):
         times = times_by_share(row)
         alone = times[0]
@@ -140,8 +154,12 @@ def draw_panel(axes: Any, title: str, rows: Rows) -> None:
             label=f"{size_name(row['bytes'])}: {alone:.0f} us without",
         )
         axes.axhline(row["rival"]["p50_us"] / alone, color=colour, linestyle=line, linewidth=0.6)
+        if FOLLOWS in row["engines"]:
+            follows = float(row["engines"][FOLLOWS]["p50"]) / alone
+            axes.plot([beyond], [follows], color=colour, marker="*", markersize=9)
     axes.axhline(1, color="black", linewidth=0.8)
-    axes.set_title(f"{title} (thin: NCCL)", fontsize=10)
+    stars = "; star: follows the load" if any(FOLLOWS in row["engines"] for row in rows) else ""
+    axes.set_title(f"{title} (thin: NCCL{stars})", fontsize=10)
     axes.set_xlabel("percent through host memory")
     axes.set_ylabel("time / time over NVLink alone")
     axes.set_ylim(bottom=0)
@@ -154,6 +172,7 @@ PLOTS: dict[str, Callable[[str, Path], None]] = {
     "gpu-h200x2": draw_ratios,
     "h200x4-nop2p": draw_ratios,
     "h200x4-groups": draw_groups,
+    "h200x2-slots": draw_default_slots,
     "h200x2-pairs": draw_shares,
     "gpu-shares": draw_shares,
 }
