@@ -157,14 +157,15 @@ TEST_F(WithoutPeers, SendAndReceive) {
 
 TEST_F(WithoutPeers, ReplaysAreCalls) {
   DeviceRanks ranks(std::min(4, std::max(2, device_count())));
-  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
+  for (const Collective collective : kCollectives) {
     const DeviceCase c{.collective = collective, .count = 50'001};
     ranks.run(c);  // loads what a capture may not
     std::vector<cudaGraphExec_t> graphs(static_cast<std::size_t>(ranks.size()));
     std::vector<Bytes> inputs;
     std::mt19937_64 random(11);
     for (int rank = 0; rank < ranks.size(); ++rank) {
-      inputs.push_back(random_elements(c.dtype, c.count, random));
+      const std::size_t bytes = input_size(c, rank, ranks.size());
+      inputs.push_back(random_elements(c.dtype, static_cast<std::int64_t>(bytes / 4), random));
       ranks[rank].prepare(c, inputs.back());
       cudaGraph_t graph = nullptr;
       check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));

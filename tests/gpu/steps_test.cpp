@@ -128,9 +128,7 @@ TEST_P(DeviceStepsOfFour, AndPacketsTakeTurnsInFlight) {
 }
 
 // A call may be captured the first time it is made.
-TEST_P(DeviceStepsOfFour, ReplaysAreCalls) {
-  DeviceRanks ranks(GetParam());
-  const DeviceCase c{.count = 50'001, .dtype = Dtype::kInt32, .algorithm = "ring"};
+void replay(DeviceRanks& ranks, const DeviceCase& c) {
   std::vector<cudaGraphExec_t> graphs(static_cast<std::size_t>(ranks.size()));
   std::vector<Bytes> inputs;
   std::mt19937_64 random(17);
@@ -152,6 +150,20 @@ TEST_P(DeviceStepsOfFour, ReplaysAreCalls) {
   ranks.finish(c, inputs);
   for (const cudaGraphExec_t graph : graphs) {
     check_cuda(cudaGraphExecDestroy(graph));
+  }
+}
+
+TEST_P(DeviceStepsOfFour, ReplaysAreCalls) {
+  DeviceRanks ranks(GetParam());
+  replay(ranks, {.count = 50'001, .dtype = Dtype::kInt32, .algorithm = "ring"});
+}
+
+TEST_P(DeviceStepsOfFour, ReplaysOverTwoPathsAreCalls) {
+  setenv("SENNIT_DEVICE_GROUP", "2", 1);
+  DeviceRanks ranks(GetParam());
+  for (const char* algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
+    replay(ranks, {.count = 50'001, .dtype = Dtype::kInt32, .algorithm = algorithm});
+    ASSERT_FALSE(HasFailure()) << algorithm;
   }
 }
 
