@@ -29,6 +29,7 @@ COLLECTIVES = (
     "scatter", "sendrecv", "alltoallv", "hypercube",
 )  # fmt: skip
 REDUCTIONS = ("all_reduce", "reduce", "reduce_scatter")
+REGISTERED = ("all_reduce", "all_gather", "alltoall")  # first of those with -R
 SIZES = ["-b", "8", "-e", "128M", "-f", "16", "-n", "20", "-w", "5"]
 FEW = ["-b", "1", "-e", "16M", "-f", "4096", "-n", "2", "-w", "1"]
 RUN_LIMIT_S = 40
@@ -74,13 +75,30 @@ def runs() -> Iterator[Run]:
         yield Run(collective, "processes", (*SIZES, "-G", "4"))
         yield Run(collective, "processes", (*FEW, "-u", "1"), timed=False)
     for register in ("1", "2"):
-        for collective in ("all_reduce", "all_gather", "alltoall"):
+        for collective in REGISTERED:
             yield Run(collective, "processes", (*FEW, "-R", register), timed=False)
             yield Run(collective, "gpus of a thread", (*FEW, "-R", register), timed=False)
     for collective in ("all_reduce", "alltoall"):
         yield Run(collective, "processes", (*FEW, "-R", "2", "-D", "1"), timed=False)
     for collective in COLLECTIVES:
         yield Run(collective, "processes", (*FEW, "-d", "all"), timed=False)
+    yield from untimed_runs()
+
+
+def untimed_runs() -> Iterator[Run]:
+    """What has been checked of some programs, or with ranks that are processes, of the rest."""
+    for collective in COLLECTIVES:
+        operators = ["-o", "all"] if collective in REDUCTIONS else []
+        yield Run(collective, "threads", (*FEW, "-d", "all", *operators), timed=False)
+    for collective in COLLECTIVES:
+        yield Run(collective, "gpus of a thread", (*FEW, "-G", "4"), timed=False)
+        yield Run(collective, "gpus of a thread", (*FEW, "-u", "1"), timed=False)
+    for collective in COLLECTIVES:
+        if collective in REGISTERED:
+            continue
+        for register in ("1", "2"):
+            yield Run(collective, "processes", (*FEW, "-R", register), timed=False)
+            yield Run(collective, "gpus of a thread", (*FEW, "-R", register), timed=False)
 
 
 def command(programs: Path, run: Run, ranks: int, report: Path) -> list[str]:

@@ -2,7 +2,10 @@
 
 The thread uses CuPy's binding of NCCL, the processes use cupyx.distributed.
 
-LD_PRELOAD=LIB python3 tests/gpu/cupy_nccl.py
+LD_PRELOAD=LIB python3 tests/gpu/cupy_nccl.py [thread|processes]
+
+Both if none is said. The last line says what calls of NCCL they are made of, for
+bench/gpu/preloaded.py to compare.
 """
 
 from __future__ import annotations
@@ -151,16 +154,29 @@ def distributed_rank(rank: int, ranks: int, port: int) -> None:
     comm.barrier()
 
 
+def calls_of(part: str, ranks: int) -> int:
+    """The calls of NCCL that a part makes, each of COUNT elements."""
+    if part == "thread":
+        return 4 * ranks  # all_reduce, broadcast, send and recv
+    paired = ranks // 2 * 2
+    to_all, rooted = 2 * ranks * ranks, 2 * 2 * ranks  # sends and recvs, also to themselves
+    return 5 * ranks + to_all + rooted + 2 * paired + paired
+
+
 def main() -> None:
-    """All parts; or one rank of cupyx.distributed, with its number, their number and the port."""
-    if len(sys.argv) > 1:
+    """The parts; or one rank of cupyx.distributed, with its number, their number and the port."""
+    if len(sys.argv) > 2:
         distributed_rank(*map(int, sys.argv[1:4]))
         return
     ranks = cupy.cuda.runtime.getDeviceCount()
-    one_thread(ranks)
-    one_process_each(ranks)
+    parts = {"thread": one_thread, "processes": one_process_each}
+    names = sys.argv[1:] or list(parts)
+    for name in names:
+        parts[name](ranks)
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     print("libraries:", sorted({line.split()[-1] for line in maps if "libnccl.so" in line}))
+    calls = sum(calls_of(name, ranks) for name in names)
+    print(f"made: {calls} calls of {calls * COUNT * 4} bytes", flush=True)
 
 
 if __name__ == "__main__":

@@ -140,34 +140,52 @@ def test_mean_of_the_last_losses_is_of_those_there_are() -> None:
 PROGRAM = """
 import os, sys
 assert os.environ["LD_PRELOAD"] == "" and os.environ["SENNIT_DEBUG"] == "INFO"
+code, passed_on, made = sys.argv[1].split(",")
 lines = {
     "1": "a communicator ends: 3 calls of 12 bytes ran on Sennit, 0 were passed on",
     "2": "a communicator is there when the program ends: 4 calls of 8 bytes ran on Sennit, "
-    "1 were passed on",
+    f"{passed_on} were passed on",
 }
 for process, line in lines.items():
     with open(os.environ["SENNIT_DEBUG_FILE"].replace("%p", process), "w") as log:
         log.write(line + "\\n")
-sys.exit(int(sys.argv[1]))
+print(made)
+sys.exit(int(code))
 """
 
 
-@pytest.mark.parametrize(("code", "least", "passes"), [(0, 7, True), (0, 8, False), (1, 1, False)])
-def test_a_preloaded_program_passes_where_it_ran_on_sennit(
+@pytest.mark.parametrize(
+    ("code", "passed_on", "made", "passes", "says"),
+    [
+        (0, 0, "made: 7 calls of 20 bytes", True, "7 of 7 calls (100.0 %), 20 of 20 bytes"),
+        (0, 0, "made: 9 calls of 9 bytes or 7 calls of 20 bytes", True, "7 of 7 calls"),
+        (0, 0, "made: 8 calls of 20 bytes", False, "7 of 8 calls (87.5 %)"),
+        (0, 0, "made: 6 calls of 20 bytes", False, "7 of 6 calls"),
+        (0, 0, "made: 7 calls of 40 bytes", False, "20 of 40 bytes (50.0 %)"),
+        (0, 0, "says nothing", False, "nothing was said to be made"),
+        (0, 1, "made: 7 calls of 20 bytes", False, "1 passed on"),
+        (1, 0, "made: 7 calls of 20 bytes", False, "FAILED, exit code 1"),
+    ],
+)
+def test_a_preloaded_part_passes_where_all_that_it_made_ran_on_sennit(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     code: int,
-    least: int,
+    passed_on: int,
+    made: str,
     passes: bool,
+    says: str,
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     out = tmp_path / "out.json"
-    arguments = ["preloaded.py", "--ours", "", "--out", str(out), "--least-calls", str(least)]
-    monkeypatch.setattr(sys, "argv", [*arguments, str(program), str(code)])
+    part = f"{code},{passed_on},{made}"
+    arguments = ["preloaded.py", "--ours", "", "--out", str(out), "--part", part, str(program)]
+    monkeypatch.setattr(sys, "argv", arguments)
     assert preloaded.main() == (0 if passes else 1)
     document = json.loads(out.read_text(encoding="utf-8"))
     assert document["passed"] is passes
-    assert document["ran_on_sennit"] == {"calls": 7, "bytes": 20, "passed_on": 1}
-    assert "program: 88 % of 8 calls ran on Sennit, 20 bytes" in capsys.readouterr().out
+    assert document["parts"][part]["passed"] is passes
+    assert document["ran_on_sennit"] == {"calls": 7, "bytes": 20, "passed_on": passed_on}
+    assert says in capsys.readouterr().out
