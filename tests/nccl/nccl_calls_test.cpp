@@ -13,6 +13,16 @@
 #include <utility>
 #include <vector>
 
+// Their arguments are not looked at.
+extern "C" {
+ncclResult_t ncclCommGrow();
+ncclResult_t ncclCommGetUniqueId();
+ncclResult_t ncclCommRevoke();
+ncclResult_t ncclCommSuspend();
+ncclResult_t ncclCommResume();
+ncclResult_t ncclCommMemStats();
+}
+
 namespace {
 
 using namespace sennit_nccl_test;  // NOLINT(google-build-using-namespace): helpers
@@ -219,6 +229,72 @@ TEST(NcclCommunicators, ShrinkWithoutARank) {
       EXPECT_DONE(ncclCommDestroy(rest));
     }
   });
+}
+
+// Without it the call on the parent would wait for the rank that is left out.
+TEST(NcclCommunicators, ShrinkEndsTheCallsOfTheParentWhereItIsAsked) {
+  run_ranks(3, [](int rank, ncclComm_t comm) {
+    ncclComm_t parent = nullptr;
+    ASSERT_DONE(ncclCommSplit(comm, 0, rank, &parent, nullptr));
+    if (rank != 1) {
+      int excluded = 1;
+      ncclComm_t rest = nullptr;
+      ASSERT_DONE(ncclCommShrink(parent, &excluded, 1, &rest, nullptr, SENNIT_NCCL_SHRINK_ABORT));
+      float x = 1;
+      EXPECT_NE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, parent, nullptr), ncclSuccess);
+      x = 1;
+      EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, rest, nullptr));
+      EXPECT_EQ(x, 2);
+      EXPECT_DONE(ncclCommDestroy(rest));
+    }
+    float x = 1;
+    EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+    EXPECT_EQ(x, 3);
+    ncclCommDestroy(parent);
+  });
+}
+
+TEST(NcclCommunicators, OfSeveralIdsMeetAndTellWhoTheyAre) {
+  std::array<ncclUniqueId, 2> ids{};
+  for (ncclUniqueId& id : ids) {
+    ASSERT_DONE(ncclGetUniqueId(&id));
+  }
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      EXPECT_EQ(ncclCommInitRankScalable(&comm, 3, rank, 0, ids.data(), nullptr),
+                ncclInvalidArgument);
+      ASSERT_DONE(ncclCommInitRankScalable(&comm, 3, rank, 2, ids.data(), nullptr));
+      int size = 0;
+      int own = -1;
+      int device = -1;
+      EXPECT_DONE(ncclCommCount(comm, &size));
+      EXPECT_DONE(ncclCommUserRank(comm, &own));
+      EXPECT_DONE(ncclCommCuDevice(comm, &device));
+      EXPECT_EQ((std::array{size, own, device}), (std::array{3, rank, 0}))
+          << "a rank on the host has no device: 0";
+      float x = 1;
+      EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+      EXPECT_EQ(x, 3);
+      EXPECT_DONE(ncclCommDestroy(comm));
+    });
+  }
+}
+
+TEST(NcclCommunicators, RefuseByNameWhatIsAboutNcclsOwn) {
+  const std::vector<std::pair<std::string, ncclResult_t (*)()>> refused = {
+      {"ncclCommGrow", ncclCommGrow},
+      {"ncclCommGetUniqueId", ncclCommGetUniqueId},
+      {"ncclCommRevoke", ncclCommRevoke},
+      {"ncclCommSuspend", ncclCommSuspend},
+      {"ncclCommResume", ncclCommResume},
+      {"ncclCommMemStats", ncclCommMemStats}};
+  for (const auto& [name, call] : refused) {
+    EXPECT_EQ(call(), ncclInvalidUsage) << name;
+    EXPECT_EQ(std::string(ncclGetLastError(nullptr)).rfind(name + " is not among", 0), 0U)
+        << ncclGetLastError(nullptr);
+  }
 }
 
 TEST(NcclCommunicators, AnAbortIsToldToTheOthers) {

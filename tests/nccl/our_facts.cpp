@@ -1,3 +1,9 @@
 #include "nccl_abi.h"
+// What NVIDIA's header has under names of its own.
+#define NCCL_VERSION_CODE SENNIT_NCCL_VERSION
+#define NCCL_CONFIG_UNDEF_INT SENNIT_NCCL_CONFIG_UNDEFINED
+#define NCCL_SPLIT_NOCOLOR SENNIT_NCCL_SPLIT_NO_COLOR
+#define NCCL_SHRINK_ABORT SENNIT_NCCL_SHRINK_ABORT
+#define MAGIC_OF_A_CONFIG SENNIT_NCCL_CONFIG_MAGIC
 #define SENNIT_FACTS our_facts
 #include "nccl/facts.inc"
