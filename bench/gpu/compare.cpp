@@ -141,8 +141,11 @@ class Rank {
       contestants.push_back(prepare(variant.name, engine, calls));
       check(row, contestants.back(), reference);
     }
-    if (options_.against == "engines" && hand_.can_run(row.collective, row.count)) {
-      const Call hand = [&] { return hand_call(row); };
+    if (has_hand_ && sennit_bench::Hand::can_run(row.collective, row.count)) {
+      const Call hand = [&] {
+        return hand_.call(row.collective, mine().send, mine().recv, row.count, stream_) ==
+               cudaSuccess;
+      };
       contestants.push_back(prepare("hand", hand, calls));
       check(row, contestants.back(), reference);
     }
@@ -191,14 +194,13 @@ class Rank {
     if (rank_ == 0) {
       nccl_.unique_id(&shared_.id);
     }
-    const bool has_hand =
-        options_.against == "engines" && options_.ranks <= sennit_bench::kMostHandRanks;
-    if (has_hand) {
+    has_hand_ = options_.against == "engines" && hand_.is_for_these_ranks();
+    if (has_hand_) {
       require(hand_.allocate(&shared_.hand[rank_]), "memory of the kernels by hand");
     }
     shared_.barrier(options_.ranks);
     nccl_.join(options_.ranks, rank_, shared_.id, stream_);
-    if (has_hand) {
+    if (has_hand_) {
       require(hand_.open(shared_.hand), "memory of the kernels by hand");
     }
   }
@@ -243,11 +245,6 @@ class Rank {
     call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
     call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
     return sennit_bench::call_sennit(row.collective, args(row, b), call, comm_, stream_);
-  }
-
-  bool hand_call(const Row& row) {
-    const Buffers& b = mine();
-    return hand_.call(row.collective, b.send, b.recv, row.count, stream_) == cudaSuccess;
   }
 
   // So many that what a program's calls pay once, when it has nothing under way, counts for little.
@@ -346,12 +343,17 @@ class Rank {
     const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter" ||
                       row.collective == "reduce";
     const bool has_output = row.collective != "reduce" || rank_ == 0;
+    std::uint64_t wrong = 0;
     for (const std::size_t begin : {std::size_t{0}, n - part}) {
-      shared_.wrong[rank_] += has_output
-                                  ? sennit_bench::count_different(
-                                        registered_.recv + begin, plain_.recv + begin, part, sums)
-                                  : 0;
+      wrong += has_output ? sennit_bench::count_different(
+                                registered_.recv + begin, plain_.recv + begin, part, sums)
+                          : 0;
     }
+    if (wrong != 0) {
+      std::cerr << "compare: " << doing << ": " << wrong << " elements of rank " << rank_
+                << " are not NCCL's, of " << ours.name << '\n';
+    }
+    shared_.wrong[rank_] += wrong;
     shared_.barrier(options_.ranks);
   }
 
@@ -414,6 +416,7 @@ class Rank {
   sennit_bench::Exchange exchange_;
   sennit_bench::Nccl nccl_;
   sennit_bench::Hand hand_;
+  bool has_hand_ = false;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;

@@ -66,9 +66,21 @@ __global__ void __launch_bounds__(kThreads) exchange(
 
 }  // namespace
 
-bool Hand::can_run(const std::string& collective, std::size_t count) const {
-  return (ranks_ == 2 || ranks_ == kMostHandRanks) && count % kUnitElements == 0 &&
-         count / kUnitElements <= kMostUnits &&
+bool Hand::is_for_these_ranks() const {
+  bool reaches_all = ranks_ == 2 || ranks_ == kMostHandRanks;
+  for (int a = 0; a < ranks_; ++a) {
+    for (int b = 0; b < ranks_; ++b) {
+      int reaches = 0;
+      reaches_all = reaches_all && (a == b || (cudaDeviceCanAccessPeer(&reaches, a, b) ==
+                                                   cudaSuccess &&
+                                               reaches != 0));
+    }
+  }
+  return reaches_all;
+}
+
+bool Hand::can_run(const std::string& collective, std::size_t count) {
+  return count % kUnitElements == 0 && count / kUnitElements <= kMostUnits &&
          (collective == "all_reduce" || collective == "all_gather");
 }
 

@@ -22,8 +22,11 @@ class Hand {
  public:
   Hand(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
-  // `count` elements of each rank. The first two are for all ranks in this order.
-  [[nodiscard]] bool can_run(const std::string& collective, std::size_t count) const;
+  // As many ranks as there are kernels for, each of whose GPUs reaches all others.
+  [[nodiscard]] bool is_for_these_ranks() const;
+  // `count` elements of each rank.
+  [[nodiscard]] static bool can_run(const std::string& collective, std::size_t count);
+  // The next two are for all ranks, in this order.
   cudaError_t allocate(cudaIpcMemHandle_t* handle);
   cudaError_t open(const cudaIpcMemHandle_t* handles);
   cudaError_t call(const std::string& collective,

@@ -11,6 +11,7 @@
 namespace sennit {
 namespace {
 
+// Rank 0 waits for one that sends nothing, and then rank 2 for it.
 class FakeHandles : public tests::FakeMessages {
  protected:
   // The rank behind a handle, as sennit_comm_init_rank would have made it.
@@ -25,6 +26,18 @@ class FakeHandles : public tests::FakeMessages {
     handle.engine->detach(*handle.comm);
   }
 
+  static void receive(const tests::Rank& rank,
+                      sennit_comm& handle,
+                      int sender,
+                      double deadline_s = 0) {
+    sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
+    call.deadline_s = deadline_s;
+    // Off a multiple of 16 bytes, so that it has not the kernel of small ones.
+    std::byte* const in = tests::incoming(rank) + 1;
+    EXPECT_EQ(sennit_recv(in, tests::kSmall, SENNIT_UINT8, sender, &handle, rank.stream, &call),
+              SENNIT_OK);
+  }
+
   // For long, since machines may be busy.
   static sennit_status_t failure_of(sennit_comm& handle) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -37,6 +50,28 @@ class FakeHandles : public tests::FakeMessages {
   }
 };
 
+// As the rank itself was told, though its line is written once more when it ends.
+TEST_F(FakeHandles, TellTheOthersWhyTheirLastCallsFailed) {
+  options_.deadline_s = 2;
+  options_.finalize_s = 60;
+  run([&](tests::Rank& rank) {
+    rank.cuda->run_kernels(tests::fake_pairs_kernel);
+    sennit_comm handle;
+    give(rank, handle);
+    if (rank.rank == 0) {
+      receive(rank, handle, 1);
+      EXPECT_EQ(sennit_comm_finalize(&handle), SENNIT_DEADLINE_EXCEEDED);
+    }
+    if (rank.rank == 2) {
+      receive(rank, handle, 0, 60);
+      EXPECT_EQ(failure_of(handle), SENNIT_DEADLINE_EXCEEDED) << sennit_last_error_message();
+      rank.finish();
+    }
+    meet();
+    take_back(rank, handle);
+  });
+}
+
 // Who waits for what was abandoned would take a rank that has ended in order for one that forgot
 // it.
 TEST_F(FakeHandles, TellTheOthersThatTheirEndAbandonedWhatWasInStreams) {
@@ -45,24 +80,12 @@ TEST_F(FakeHandles, TellTheOthersThatTheirEndAbandonedWhatWasInStreams) {
     rank.cuda->run_kernels(tests::fake_pairs_kernel);
     sennit_comm handle;
     give(rank, handle);
-    // Rank 0 waits for one that sends nothing, and then rank 2 for it.
-    const auto receive_from = [&](int sender) {
-      // Off a multiple of 16 bytes, so that it has not the kernel of small ones.
-      EXPECT_EQ(sennit_recv(tests::incoming(rank) + 1,
-                            tests::kSmall,
-                            SENNIT_UINT8,
-                            sender,
-                            &handle,
-                            rank.stream,
-                            nullptr),
-                SENNIT_OK);
-    };
     if (rank.rank == 0) {
-      receive_from(1);
+      receive(rank, handle, 1);
       EXPECT_EQ(sennit_comm_finalize(&handle), SENNIT_INVALID_USAGE);
     }
     if (rank.rank == 2) {
-      receive_from(0);
+      receive(rank, handle, 0);
       EXPECT_EQ(failure_of(handle), SENNIT_ABORTED) << sennit_last_error_message();
       rank.finish();
     }

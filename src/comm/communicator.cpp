@@ -452,12 +452,15 @@ void Communicator::fail_all(const Status& status, const Work* cause) {
 
 void Communicator::abort() {
   aborted_.store(true, std::memory_order_release);
-  world_.my_line().fail(Code::kAborted, -1);
+  // A failed rank's line goes on telling why it failed.
+  if (world_.my_line().state.load(std::memory_order_acquire) != RankState::kFailed) {
+    world_.my_line().fail(Code::kAborted, -1);
+  }
   world_.sound_alarm();
 }
 
 void Communicator::finalize() {
-  // A failed rank's line goes on telling why it failed.
+  // As in abort().
   RankState active = RankState::kActive;
   finalized_ = true;
   if (!is_inherited()) {

@@ -259,7 +259,7 @@ DeviceRanks::~DeviceRanks() {
   }
 }
 
-std::vector<Bytes> DeviceRanks::start(const DeviceCase& c) {
+std::vector<Bytes> DeviceRanks::prepare(const DeviceCase& c) {
   std::vector<Bytes> inputs;
   for (int rank = 0; rank < size(); ++rank) {
     const std::size_t bytes = input_size(c, rank, size());
@@ -267,6 +267,11 @@ std::vector<Bytes> DeviceRanks::start(const DeviceCase& c) {
         random_elements(c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random_));
     (*this)[rank].prepare(c, inputs.back());
   }
+  return inputs;
+}
+
+std::vector<Bytes> DeviceRanks::start(const DeviceCase& c) {
+  std::vector<Bytes> inputs = prepare(c);
   for (int rank = 0; rank < size(); ++rank) {
     EXPECT_EQ((*this)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
   }
@@ -285,6 +290,29 @@ void DeviceRanks::finish(const DeviceCase& c, const std::vector<Bytes>& inputs) 
         << (c.in_place ? ", in place" : "") << ", offset " << c.offset << ": rank " << rank
         << " of " << size() << ": byte " << at - output.begin() << " is " << static_cast<int>(*at)
         << ", not " << static_cast<int>(*wanted);
+  }
+}
+
+void DeviceRanks::replay(const DeviceCase& c, int times) {
+  const std::vector<Bytes> inputs = prepare(c);
+  std::vector<cudaGraphExec_t> graphs(inputs.size());
+  for (int rank = 0; rank < size(); ++rank) {
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaSetDevice(rank % device_count()));
+    check_cuda(cudaStreamBeginCapture((*this)[rank].stream, cudaStreamCaptureModeThreadLocal));
+    ASSERT_EQ((*this)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    check_cuda(cudaStreamEndCapture((*this)[rank].stream, &graph));
+    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
+  }
+  for (int i = 0; i < times; ++i) {
+    for (int rank = 0; rank < size(); ++rank) {
+      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], (*this)[rank].stream));
+    }
+  }
+  finish(c, inputs);
+  for (cudaGraphExec_t const graph : graphs) {
+    check_cuda(cudaGraphExecDestroy(graph));
   }
 }
 

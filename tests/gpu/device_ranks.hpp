@@ -44,8 +44,8 @@ struct DeviceCase {
   const char* path = nullptr;
 };
 
-// Three of four are numbers below one whose sums round, so that another order of operands would
-// give other bits; the others any bits at all: NaN, infinities, what over- and underflows. Of
+// Three of four are numbers of nearly one size, whose sums round, so that another order of operands
+// would give other bits; the others any bits at all: NaN, infinities, what over- and underflows. Of
 // integers and bool all are.
 Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random);
 
@@ -97,8 +97,13 @@ class DeviceRanks {
   // The same in two parts, so that many calls can be in flight.
   std::vector<Bytes> start(const DeviceCase& c);
   void finish(const DeviceCase& c, const std::vector<Bytes>& inputs);
+  // One call of each rank, captured and replayed, and its outputs compared.
+  void replay(const DeviceCase& c, int times);
 
  private:
+  // Inputs at random, in place.
+  std::vector<Bytes> prepare(const DeviceCase& c);
+
   std::vector<std::unique_ptr<DeviceRank>> ranks_;
   std::mt19937_64 random_{20261121};
 };

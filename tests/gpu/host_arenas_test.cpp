@@ -160,30 +160,8 @@ TEST_F(WithoutPeers, ReplaysAreCalls) {
   for (const Collective collective : kCollectives) {
     const DeviceCase c{.collective = collective, .count = 50'001};
     ranks.run(c);  // loads what a capture may not
-    std::vector<cudaGraphExec_t> graphs(static_cast<std::size_t>(ranks.size()));
-    std::vector<Bytes> inputs;
-    std::mt19937_64 random(11);
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      const std::size_t bytes = input_size(c, rank, ranks.size());
-      inputs.push_back(random_elements(c.dtype, static_cast<std::int64_t>(bytes / 4), random));
-      ranks[rank].prepare(c, inputs.back());
-      cudaGraph_t graph = nullptr;
-      check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
-      ASSERT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
-      check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
-      check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
-      check_cuda(cudaGraphDestroy(graph));
-    }
-    for (int replay = 0; replay < 20; ++replay) {
-      for (int rank = 0; rank < ranks.size(); ++rank) {
-        check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], ranks[rank].stream));
-      }
-    }
-    ranks.finish(c, inputs);
-    ASSERT_FALSE(HasFailure());
-    for (const cudaGraphExec_t graph : graphs) {
-      check_cuda(cudaGraphExecDestroy(graph));
-    }
+    ranks.replay(c, 20);
+    ASSERT_FALSE(HasFailure()) << name(collective);
   }
 }
 

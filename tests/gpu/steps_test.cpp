@@ -128,41 +128,16 @@ TEST_P(DeviceStepsOfFour, AndPacketsTakeTurnsInFlight) {
 }
 
 // A call may be captured the first time it is made.
-void replay(DeviceRanks& ranks, const DeviceCase& c) {
-  std::vector<cudaGraphExec_t> graphs(static_cast<std::size_t>(ranks.size()));
-  std::vector<Bytes> inputs;
-  std::mt19937_64 random(17);
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    inputs.push_back(random_elements(c.dtype, c.count, random));
-    ranks[rank].prepare(c, inputs.back());
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
-    ASSERT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
-    check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
-    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-  }
-  for (int replay = 0; replay < 100; ++replay) {
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], ranks[rank].stream));
-    }
-  }
-  ranks.finish(c, inputs);
-  for (const cudaGraphExec_t graph : graphs) {
-    check_cuda(cudaGraphExecDestroy(graph));
-  }
-}
-
 TEST_P(DeviceStepsOfFour, ReplaysAreCalls) {
   DeviceRanks ranks(GetParam());
-  replay(ranks, {.count = 50'001, .dtype = Dtype::kInt32, .algorithm = "ring"});
+  ranks.replay({.count = 50'001, .dtype = Dtype::kInt32, .algorithm = "ring"}, 100);
 }
 
 TEST_P(DeviceStepsOfFour, ReplaysOverTwoPathsAreCalls) {
   setenv("SENNIT_DEVICE_GROUP", "2", 1);
   DeviceRanks ranks(GetParam());
   for (const char* algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
-    replay(ranks, {.count = 50'001, .dtype = Dtype::kInt32, .algorithm = algorithm});
+    ranks.replay({.count = 50'001, .dtype = Dtype::kInt32, .algorithm = algorithm}, 100);
     ASSERT_FALSE(HasFailure()) << algorithm;
   }
 }

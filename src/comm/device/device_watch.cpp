@@ -86,9 +86,16 @@ Status DeviceComm::finalize() {
                                       std::chrono::duration<double>(options_.finalize_s));
   }
   const Status drained = order_.drain();
-  const std::scoped_lock lock(mutex_);
-  finalize_by_.reset();
-  return had_failed || find_failure().ok() ? drained : failure_;
+  const Status failed = [this] {
+    const std::scoped_lock lock(mutex_);
+    finalize_by_.reset();
+    return find_failure();
+  }();
+  if (had_failed || failed.ok()) {
+    return drained;
+  }
+  tell_others();  // where kernels have ended before the watcher looked
+  return failed;
 }
 
 Status DeviceComm::failure() {
