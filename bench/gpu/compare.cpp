@@ -350,8 +350,8 @@ class Rank {
                           : 0;
     }
     if (wrong != 0) {
-      std::cerr << "compare: " << doing << ": " << wrong << " elements of rank " << rank_
-                << " are not NCCL's, of " << ours.name << '\n';
+      std::cerr << "compare: " << wrong << " wrong elements of " << ours.name << " in a "
+                << row.collective << " of " << row.bytes << " bytes at rank " << rank_ << '\n';
     }
     shared_.wrong[rank_] += wrong;
     shared_.barrier(options_.ranks);
@@ -480,8 +480,7 @@ int main(int argc, char** argv) {
     const pid_t child = fork();
     require(child >= 0, "fork");
     if (child == 0) {
-      const bool is_right = run_rank(options, *shared, rank);
-      require(is_right, "outputs differ from NCCL's: see `wrong` of the rows");
+      require(run_rank(options, *shared, rank), "outputs differ from NCCL's, as said above");
       std::_Exit(0);
     }
     children.push_back(child);

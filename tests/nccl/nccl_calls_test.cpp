@@ -14,6 +14,7 @@
 #include <vector>
 
 // Their arguments are not looked at.
+// NOLINTBEGIN(readability-identifier-naming): NCCL's names
 extern "C" {
 ncclResult_t ncclCommGrow();
 ncclResult_t ncclCommGetUniqueId();
@@ -22,6 +23,7 @@ ncclResult_t ncclCommSuspend();
 ncclResult_t ncclCommResume();
 ncclResult_t ncclCommMemStats();
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace {
 
