@@ -85,8 +85,8 @@ Status DeviceComm::finalize() {
     finalize_by_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(options_.finalize_s));
   }
-  const Status drained = order_.drain();
-  const Status failed = [this] {
+  Status drained = order_.drain();
+  Status failed = [this] {
     const std::scoped_lock lock(mutex_);
     finalize_by_.reset();
     return find_failure();
