@@ -88,7 +88,7 @@ def gpu_table(document: dict[str, Any], file: str) -> str:
     """One machine: a line a size, a column a collective: our time, its floor, and the ratio."""
     machine = document["machine"]
     firsts, seconds = first_and_second_modes(document["rows"])
-    registered = [row for row in document["rows"] if row["registered"]]
+    registered = [row for row in document["rows"] if row.get("registered")]
     text = (
         f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
         f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "

@@ -60,7 +60,7 @@ def engine_times(measured: dict[str, Any]) -> str:
 
 
 def share_times(measured: dict[str, Any]) -> str:
-    """What goes through host memory, in percent, and how long that took."""
+    """Shares through host memory, in percent, and kernels by hand, and how long they took."""
     shares = {name: time for name, time in measured["engines"].items() if name not in ENGINES}
     return "".join(
         f"\n  {name.removeprefix('sennit '):>14}: {time['p50']:.1f}"

@@ -34,7 +34,7 @@ constexpr const char* kHelp =
   --path NAME            nvlink, host, nvlink+host or nvlink+host:8 (percent through the host), and
   --protocol NAME        ll, ll128, slots, direct_put, direct_get or copy_engines; default: its
                          choice
-  --against NAME         further ways of Sennit: engines or shares
+  --against NAME         further ways of Sennit: engines (and kernels by hand) or shares
   --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
   --share N,N...         the shares, in percent through host memory; also the word dynamic, for
                          send_recv with --mode stream: it follows the load

@@ -8,12 +8,14 @@ constexpr int kUnitElements = 2;
 constexpr int kMostUnits = 8192;
 constexpr int kThreads = 512;
 
+// An element and its flag are one word, stored and loaded whole. Partner: await.
 __device__ __forceinline__ void store(ulonglong2* to, float2 unit, std::uint32_t flag) {
   const unsigned long long x = std::uint64_t{flag} << 32 | __float_as_uint(unit.x);
   const unsigned long long y = std::uint64_t{flag} << 32 | __float_as_uint(unit.y);
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(x), "l"(y) : "memory");
 }
 
+// Without a bound: the alarm of sennit-compare ends a process that stands still. Partner: store.
 __device__ __forceinline__ float2 await(const ulonglong2* from, std::uint32_t flag) {
   unsigned long long x = 0;
   unsigned long long y = 0;
@@ -27,8 +29,8 @@ __device__ __forceinline__ float2 await(const ulonglong2* from, std::uint32_t fl
           __uint_as_float(static_cast<std::uint32_t>(y))};
 }
 
-// All send to all. Who has heard from all in a call knows that these have read what came in the one
-// before, so two sets of slots in turn are enough.
+// All send to all. Who has heard from all in a call knows that their kernels of the one before,
+// which read what came in it, have ended, so two sets of slots in turn are enough.
 template <int kRanks, bool kSums>
 __global__ void __launch_bounds__(kThreads) exchange(
     const float2* send, float2* recv, int units, HandSlots slots, int rank, std::uint32_t* calls) {
@@ -67,16 +69,19 @@ __global__ void __launch_bounds__(kThreads) exchange(
 }  // namespace
 
 bool Hand::is_for_these_ranks() const {
-  bool reaches_all = ranks_ == 2 || ranks_ == kMostHandRanks;
-  for (int a = 0; a < ranks_; ++a) {
-    for (int b = 0; b < ranks_; ++b) {
+  if (ranks_ != 2 && ranks_ != kMostHandRanks) {
+    return false;
+  }
+  for (int from = 0; from < ranks_; ++from) {
+    for (int to = 0; to < ranks_; ++to) {
       int reaches = 0;
-      reaches_all = reaches_all && (a == b || (cudaDeviceCanAccessPeer(&reaches, a, b) ==
-                                                   cudaSuccess &&
-                                               reaches != 0));
+      if (from != to &&
+          (cudaDeviceCanAccessPeer(&reaches, from, to) != cudaSuccess || reaches == 0)) {
+        return false;
+      }
     }
   }
-  return reaches_all;
+  return true;
 }
 
 bool Hand::can_run(const std::string& collective, std::size_t count) {

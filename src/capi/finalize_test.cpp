@@ -11,7 +11,6 @@
 namespace sennit {
 namespace {
 
-// Rank 0 waits for one that sends nothing, and then rank 2 for it.
 class FakeHandles : public tests::FakeMessages {
  protected:
   // The rank behind a handle, as sennit_comm_init_rank would have made it.
@@ -48,50 +47,41 @@ class FakeHandles : public tests::FakeMessages {
     }
     return state;
   }
+
+  // Rank 0 finalizes while it waits for one that sends nothing, and rank 2 waits for it, for long:
+  // what the one is answered, and the other told.
+  void end_in_vain(sennit_status_t answer, sennit_status_t told) {
+    run([&](tests::Rank& rank) {
+      rank.cuda->run_kernels(tests::fake_pairs_kernel);
+      sennit_comm handle;
+      give(rank, handle);
+      if (rank.rank == 0) {
+        receive(rank, handle, 1);
+        EXPECT_EQ(sennit_comm_finalize(&handle), answer);
+      }
+      if (rank.rank == 2) {
+        receive(rank, handle, 0, 60);
+        EXPECT_EQ(failure_of(handle), told) << sennit_last_error_message();
+        rank.finish();
+      }
+      meet();
+      take_back(rank, handle);
+    });
+  }
 };
 
 // As the rank itself was told, though its line is written once more when it ends.
 TEST_F(FakeHandles, TellTheOthersWhyTheirLastCallsFailed) {
   options_.deadline_s = 2;
   options_.finalize_s = 60;
-  run([&](tests::Rank& rank) {
-    rank.cuda->run_kernels(tests::fake_pairs_kernel);
-    sennit_comm handle;
-    give(rank, handle);
-    if (rank.rank == 0) {
-      receive(rank, handle, 1);
-      EXPECT_EQ(sennit_comm_finalize(&handle), SENNIT_DEADLINE_EXCEEDED);
-    }
-    if (rank.rank == 2) {
-      receive(rank, handle, 0, 60);
-      EXPECT_EQ(failure_of(handle), SENNIT_DEADLINE_EXCEEDED) << sennit_last_error_message();
-      rank.finish();
-    }
-    meet();
-    take_back(rank, handle);
-  });
+  end_in_vain(SENNIT_DEADLINE_EXCEEDED, SENNIT_DEADLINE_EXCEEDED);
 }
 
 // Who waits for what was abandoned would take a rank that has ended in order for one that forgot
 // it.
 TEST_F(FakeHandles, TellTheOthersThatTheirEndAbandonedWhatWasInStreams) {
   options_.finalize_s = 0.1;
-  run([&](tests::Rank& rank) {
-    rank.cuda->run_kernels(tests::fake_pairs_kernel);
-    sennit_comm handle;
-    give(rank, handle);
-    if (rank.rank == 0) {
-      receive(rank, handle, 1);
-      EXPECT_EQ(sennit_comm_finalize(&handle), SENNIT_INVALID_USAGE);
-    }
-    if (rank.rank == 2) {
-      receive(rank, handle, 0);
-      EXPECT_EQ(failure_of(handle), SENNIT_ABORTED) << sennit_last_error_message();
-      rank.finish();
-    }
-    meet();
-    take_back(rank, handle);
-  });
+  end_in_vain(SENNIT_INVALID_USAGE, SENNIT_ABORTED);
 }
 
 }  // namespace

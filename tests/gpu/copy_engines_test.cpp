@@ -81,8 +81,8 @@ TEST_F(DeviceCopyEngines, OfTwoCommunicatorsMayBeInAnyOrderInAGroup) {
   const DeviceCase c{
       .collective = Collective::kAllGather, .count = 70'001, .protocol = "copy_engines"};
   DeviceRanks more(ranks_->size());
-  const std::vector<Bytes> inputs = prepare(*ranks_, c);
-  const std::vector<Bytes> more_inputs = prepare(more, c);
+  const std::vector<Bytes> inputs = ranks_->prepare(c);
+  const std::vector<Bytes> more_inputs = more.prepare(c);
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < more.size(); ++rank) {

@@ -210,31 +210,6 @@ TEST(DeviceSendRecv, GroupsMeet) {
 
 constexpr int kCallsOfGraph = 5;
 
-// Of each rank, in whose buffers all is ready.
-std::vector<cudaGraphExec_t> capture(DeviceRanks& ranks, const DeviceCase& c) {
-  std::vector<cudaGraphExec_t> graphs(static_cast<std::size_t>(ranks.size()));
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    check_cuda(cudaSetDevice(rank % device_count()));
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < kCallsOfGraph; ++i) {
-      EXPECT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
-    }
-    check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
-    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-  }
-  return graphs;
-}
-
-void replay(DeviceRanks& ranks, const std::vector<cudaGraphExec_t>& graphs, int times) {
-  for (int i = 0; i < times; ++i) {
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], ranks[rank].stream));
-    }
-  }
-}
-
 TEST(DeviceGraphs, ReplaysAreCalls) {
   if (device_count() == 0) {
     GTEST_SKIP() << "gpu1: needs one GPU";
@@ -245,15 +220,10 @@ TEST(DeviceGraphs, ReplaysAreCalls) {
   constexpr int kReplays = 10'000;
   DeviceRanks ranks(kRanks);
   const DeviceCase c{.count = 5000, .dtype = Dtype::kUint32, .in_place = true};
-  std::vector<Bytes> inputs;
-  std::mt19937_64 random(23);
-  for (int rank = 0; rank < kRanks; ++rank) {
-    inputs.push_back(random_elements(c.dtype, c.count, random));
-    ranks[rank].prepare(c, inputs.back());
-  }
-  const std::vector<cudaGraphExec_t> graphs = capture(ranks, c);
+  const std::vector<Bytes> inputs = ranks.prepare(c);
+  const std::vector<cudaGraphExec_t> graphs = ranks.capture(c, kCallsOfGraph);
   ASSERT_FALSE(HasFailure());
-  replay(ranks, graphs, kReplays);
+  ranks.launch(graphs, kReplays);
   std::uint32_t factor = 1;
   for (int call = 1; call < kReplays * kCallsOfGraph; ++call) {
     factor *= kRanks;
@@ -284,9 +254,9 @@ TEST(DeviceGraphs, ReplaysReduceInTwoHops) {
                        .algorithm = "scatter_gather",
                        .protocol = protocol};
     const std::vector<Bytes> inputs = ranks.start(c);
-    const std::vector<cudaGraphExec_t> graphs = capture(ranks, c);
+    const std::vector<cudaGraphExec_t> graphs = ranks.capture(c, kCallsOfGraph);
     ASSERT_FALSE(HasFailure());
-    replay(ranks, graphs, 50);
+    ranks.launch(graphs, 50);
     ranks.finish(c, inputs);
     ASSERT_FALSE(HasFailure());
     for (cudaGraphExec_t graph : graphs) {

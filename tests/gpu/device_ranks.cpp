@@ -96,22 +96,20 @@ Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int
   Bytes output(output_size(c, rank, ranks));
   for (int b = 0; b < problem.output_blocks(rank) && block > 0; ++b) {
     const auto from = problem.expected(rank, b);
-    std::vector<Bytes> parts;
+    std::vector<Bytes> scaled;
     std::vector<Operand> operands;
     for (const int source : from.ranks) {
       const std::byte* const part = inputs[static_cast<std::size_t>(source)].data() +
                                     static_cast<std::size_t>(from.index) * block;
-      parts.emplace_back(part, part + block);
+      operands.push_back({.data = part});
       if (c.op == ReduceOp::kPremulSum) {
         const Operand contribution{.data = part, .is_scaled = true};
+        operands.back().data = scaled.emplace_back(block).data();
         reduce(c.dtype,
                c.op,
                {.scalar = scalar_of(c.dtype, source), .ranks = ranks},
-               {.out = parts.back().data(), .operands = {&contribution, 1}, .elements = c.count});
+               {.out = scaled.back().data(), .operands = {&contribution, 1}, .elements = c.count});
       }
-    }
-    for (const Bytes& part : parts) {
-      operands.push_back({.data = part.data()});
     }
     std::byte* const to = output.data() + static_cast<std::size_t>(b) * block;
     if (!is_reduction(c.collective)) {
@@ -293,23 +291,35 @@ void DeviceRanks::finish(const DeviceCase& c, const std::vector<Bytes>& inputs) 
   }
 }
 
-void DeviceRanks::replay(const DeviceCase& c, int times) {
-  const std::vector<Bytes> inputs = prepare(c);
-  std::vector<cudaGraphExec_t> graphs(inputs.size());
+std::vector<cudaGraphExec_t> DeviceRanks::capture(const DeviceCase& c, int calls) {
+  std::vector<cudaGraphExec_t> graphs(ranks_.size());
   for (int rank = 0; rank < size(); ++rank) {
-    cudaGraph_t graph = nullptr;
     check_cuda(cudaSetDevice(rank % device_count()));
+    cudaGraph_t graph = nullptr;
     check_cuda(cudaStreamBeginCapture((*this)[rank].stream, cudaStreamCaptureModeThreadLocal));
-    ASSERT_EQ((*this)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    for (int i = 0; i < calls; ++i) {
+      EXPECT_EQ((*this)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    }
     check_cuda(cudaStreamEndCapture((*this)[rank].stream, &graph));
     check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
     check_cuda(cudaGraphDestroy(graph));
   }
+  return graphs;
+}
+
+void DeviceRanks::launch(const std::vector<cudaGraphExec_t>& graphs, int times) {
   for (int i = 0; i < times; ++i) {
     for (int rank = 0; rank < size(); ++rank) {
       check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], (*this)[rank].stream));
     }
   }
+}
+
+void DeviceRanks::replay(const DeviceCase& c, int times) {
+  const std::vector<Bytes> inputs = prepare(c);
+  const std::vector<cudaGraphExec_t> graphs = capture(c, 1);
+  ASSERT_FALSE(::testing::Test::HasFailure());
+  launch(graphs, times);
   finish(c, inputs);
   for (cudaGraphExec_t const graph : graphs) {
     check_cuda(cudaGraphExecDestroy(graph));

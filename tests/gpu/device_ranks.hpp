@@ -97,13 +97,15 @@ class DeviceRanks {
   // The same in two parts, so that many calls can be in flight.
   std::vector<Bytes> start(const DeviceCase& c);
   void finish(const DeviceCase& c, const std::vector<Bytes>& inputs);
+  // Inputs at random, which lie where the calls read them.
+  std::vector<Bytes> prepare(const DeviceCase& c);
+  // Of each rank, in whose buffers all is ready.
+  std::vector<cudaGraphExec_t> capture(const DeviceCase& c, int calls);
+  void launch(const std::vector<cudaGraphExec_t>& graphs, int times);
   // One call of each rank, captured and replayed, and its outputs compared.
   void replay(const DeviceCase& c, int times);
 
  private:
-  // Inputs at random, in place.
-  std::vector<Bytes> prepare(const DeviceCase& c);
-
   std::vector<std::unique_ptr<DeviceRank>> ranks_;
   std::mt19937_64 random_{20261121};
 };
@@ -127,20 +129,9 @@ class CopyEngineRanks : public ::testing::Test {
     unsetenv("SENNIT_COPY_ENGINES");
   }
 
-  std::vector<Bytes> prepare(DeviceRanks& ranks, const DeviceCase& c) {
-    std::vector<Bytes> inputs;
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      const std::size_t bytes = input_size(c, rank, ranks.size());
-      inputs.push_back(random_elements(
-          c.dtype, static_cast<std::int64_t>(bytes / size_bytes(c.dtype)), random_));
-      ranks[rank].prepare(c, inputs.back());
-    }
-    return inputs;
-  }
-
   // A call waits for those of the other ranks, so each makes it on a thread of its own.
   void run(const DeviceCase& c, int calls = 1) {
-    const std::vector<Bytes> inputs = prepare(*ranks_, c);
+    const std::vector<Bytes> inputs = ranks_->prepare(c);
     {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks_->size(); ++rank) {

@@ -172,19 +172,13 @@ TEST_F(WithoutPeers, CopyEnginesAndKernelsTakeTurns) {
   }
   setenv("SENNIT_COPY_ENGINES", "on", 1);
   DeviceRanks ranks(std::min(device_count(), 4));
-  std::mt19937_64 random(13);
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllReduce, Collective::kBroadcast}) {
     for (const std::int64_t count : {1000, 1'000'003}) {
       // Of those that copy engines have; kernels run the others.
       const DeviceCase c{
           .collective = collective, .count = count, .protocol = count == 1000 ? nullptr : "slots"};
-      std::vector<Bytes> inputs;
-      for (int rank = 0; rank < ranks.size(); ++rank) {
-        const std::size_t bytes = input_size(c, rank, ranks.size());
-        inputs.push_back(random_elements(c.dtype, static_cast<std::int64_t>(bytes / 4), random));
-        ranks[rank].prepare(c, inputs.back());
-      }
+      const std::vector<Bytes> inputs = ranks.prepare(c);
       {
         std::vector<std::jthread> threads;
         for (int rank = 0; rank < ranks.size(); ++rank) {

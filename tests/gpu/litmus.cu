@@ -258,12 +258,14 @@ bool run(
   return good;
 }
 
-// The number of tests that held, and of all. A weakened program makes those that it has to fail.
-// Ll128 needs stores of whole lines, which host memory does not promise.
+// The number of tests that held, and of all.
 struct Held {
   int held = 0;
   int all = 0;
 };
+
+// A weakened program makes the tests that it has to fail. Ll128 needs stores of whole lines, which
+// host memory does not promise.
 Held run_packets(const std::vector<Gpu>& gpus, int rounds) {
   constexpr std::uint64_t kOne = 1;
   using enum Weakness;
@@ -312,7 +314,7 @@ int main(int argc, char** argv) {
   if constexpr (!kWeakensWords) {
     const Held packets = run_packets(gpus, rounds);
     good = kWeakness == Weakness::kNone ? packets.held == packets.all
-                                              : packets.held > 0 || packets.all == 0;
+                                         : packets.held > 0 || packets.all == 0;
   }
   if constexpr (kWeakensWords || kWeakness == Weakness::kNone) {
     good = blocks_hold(gpus, rounds) && good;

@@ -76,7 +76,7 @@ TEST_F(PutsBesideCopies, AndPacketsTakeTurns) {
 TEST_F(PutsBesideCopies, AreReplayed) {
   const DeviceCase c{
       .collective = Collective::kAllGather, .count = 1'000'000, .protocol = "direct_put"};
-  const std::vector<Bytes> inputs = prepare(*ranks_, c);
+  const std::vector<Bytes> inputs = ranks_->prepare(c);
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks_->size(); ++rank) {

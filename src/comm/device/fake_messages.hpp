@@ -87,13 +87,16 @@ inline int previous_of(const Rank& rank, int ranks) { return (rank.rank + ranks 
 
 class FakeMessages : public FakeGpus {
  protected:
-  // To and from all others, each at its own place of memory for kRanks messages.
-  static Calls every_pair(const Rank& rank, std::byte* out, std::byte* in) {
+  // To and from all others, whose messages lie so far from each other.
+  static Calls every_pair(const Rank& rank,
+                          std::byte* out,
+                          std::byte* in,
+                          std::int64_t apart = kLarge) {
     Calls calls;
     for (int peer = 0; peer < kRanks; ++peer) {
       if (peer != rank.rank) {
-        calls.push_back(recv(rank, peer, in + peer * kLarge));
-        calls.push_back(send(rank, peer, out + peer * kLarge));
+        calls.push_back(send(rank, peer, out + peer * apart));
+        calls.push_back(recv(rank, peer, in + peer * apart));
       }
     }
     return calls;
@@ -101,14 +104,7 @@ class FakeMessages : public FakeGpus {
 
   // After this each rank reaches what its peers send out of the memory.
   void introduce(const Rank& rank, std::byte* out, std::byte* in, const char* protocol = "") {
-    Calls calls;
-    for (int peer = 0; peer < kRanks; ++peer) {
-      if (peer != rank.rank) {
-        calls.push_back(send(rank, peer, out));
-        calls.push_back(recv(rank, peer, in));
-      }
-    }
-    EXPECT_TRUE(post(rank, wished(calls, protocol)).ok());
+    EXPECT_TRUE(post(rank, wished(every_pair(rank, out, in, 0), protocol)).ok());
     rank.finish();
     meet();  // all have answered
   }
