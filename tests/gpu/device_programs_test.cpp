@@ -1,9 +1,11 @@
 // What programs for NCCL rely on, on GPUs: calls of one communicator in several streams, in default
 // streams, factors in GPU memory, memory of any kind, and memory from the library.
 #include "device_ranks.hpp"
+#include "late_writer.hpp"
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -243,6 +245,49 @@ TEST(DevicePrograms, DefaultStreamsServe) {
   for (int rank = 0; rank < ranks.size(); ++rank) {
     use_device_of(rank);
     check_cuda(cudaFree(memory[static_cast<std::size_t>(rank)]));
+  }
+}
+
+// A call that is launched early waits for the input that it was enqueued behind.
+TEST(DevicePrograms, WaitForWhatLetsThemBeginEarly) {
+  if (device_count() < 2) {
+    GTEST_SKIP() << "gpu2: needs two GPUs";
+  }
+  DeviceRanks ranks(std::min(device_count(), kRanks));
+  for (const auto& [collective, count, algorithm, protocol] :
+       {std::tuple(Collective::kAllReduce, 100, "one_shot", "ll"),
+        std::tuple(Collective::kAllGather, 10'000, "direct", "ll"),
+        std::tuple(Collective::kAllReduce, 100'000, "two_shot", "ll128"),
+        std::tuple(Collective::kReduceScatter, 100'000, "direct", "slots"),
+        std::tuple(Collective::kAllReduce, 100'000, "ring", "slots"),
+        std::tuple(Collective::kAllToAll, 100'000, "direct", "direct_put")}) {
+    const DeviceCase c{
+        .collective = collective, .count = count, .algorithm = algorithm, .protocol = protocol};
+    SCOPED_TRACE(fmt::format("{} {} by {}", algorithm, name(collective), protocol));
+    const std::vector<Bytes> inputs = ranks.prepare(c);
+    std::vector<std::byte*> kept(static_cast<std::size_t>(ranks.size()));
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      use_device_of(rank);
+      check_cuda(cudaMalloc(&kept[r], inputs[r].size()));
+      check_cuda(cudaMemcpy(kept[r], ranks[rank].send(), inputs[r].size(), cudaMemcpyDefault));
+      check_cuda(cudaMemset(ranks[rank].send(), 0x7e, inputs[r].size()));
+      check_cuda(cudaDeviceSynchronize());
+    }
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      use_device_of(rank);
+      check_cuda(copy_late(static_cast<std::byte*>(ranks[rank].send()),
+                           kept[r],
+                           inputs[r].size(),
+                           ranks[rank].stream));
+      EXPECT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    }
+    ranks.finish(c, inputs);
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      use_device_of(rank);
+      check_cuda(cudaFree(kept[static_cast<std::size_t>(rank)]));
+    }
   }
 }
 

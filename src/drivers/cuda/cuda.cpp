@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -240,7 +241,11 @@ class Runtime final : public CudaDriver {
 
   Status preload(const void* kernel) override {
     cudaFuncAttributes attributes{};
-    return told(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
+    SENNIT_RETURN_IF_ERROR(told(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel"));
+    if (attributes.ptxVersion < kLeastPtxThatWaits) {
+      comes_early_ = false;
+    }
+    return {};
   }
 
   Status launch(const void* kernel,
@@ -248,13 +253,17 @@ class Runtime final : public CudaDriver {
                 const void* parameters,
                 void* stream) override {
     void* arguments[] = {const_cast<void*>(parameters)};
-    return told(cudaLaunchKernel(kernel,
-                                 dim3(shape.blocks),
-                                 dim3(shape.threads),
-                                 arguments,
-                                 shape.shared_bytes,
-                                 to_stream(stream)),
-                "launching a kernel");
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(shape.blocks);
+    config.blockDim = dim3(shape.threads);
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = to_stream(stream);
+    config.attrs = &early;
+    config.numAttrs = comes_early_ ? 1 : 0;
+    return told(cudaLaunchKernelExC(&config, kernel, arguments), "launching a kernel");
   }
 
   Status copy_async(void* to, const void* from, std::size_t bytes, void* stream) override {
@@ -340,7 +349,18 @@ class Runtime final : public CudaDriver {
     return static_cast<void*>(event);
   }
 
+  // Before it, a capture takes no such launch.
+  static constexpr int kLeastDriverOfEarlyLaunches = 12030;
+  // Code for less has no instruction to wait with, on whatever device it runs.
+  static constexpr int kLeastPtxThatWaits = 90;
+
+  static bool takes_early_launches() {
+    int version = 0;
+    return cudaDriverGetVersion(&version) == cudaSuccess && version >= kLeastDriverOfEarlyLaunches;
+  }
+
   cuda::VirtualMemory virtual_memory_;
+  std::atomic<bool> comes_early_{takes_early_launches()};
 };
 
 }  // namespace

@@ -143,7 +143,9 @@ class CudaDriver {
   // Loads a kernel's code onto the current device: a first launch while a peer spins may never come
   // to run otherwise.
   virtual Status preload(const void* kernel) = 0;
-  // `parameters` is the kernel's only parameter, copied before the call returns.
+  // `parameters` is the kernel's only parameter, copied before the call returns. Blocks may begin
+  // while what is before them in the stream ends: a kernel waits for that by itself
+  // (exec/early_launch.cuh).
   virtual Status launch(const void* kernel,
                         const LaunchShape& shape,
                         const void* parameters,

@@ -4,6 +4,7 @@
 // of others.
 #pragma once
 
+#include "exec/early_launch.cuh"
 #include "exec/sm/direct_call.hpp"
 #include "exec/sm/round_words.cuh"
 #include "exec/sm/warp.cuh"
@@ -396,6 +397,7 @@ __device__ __forceinline__ bool run_block(const Call& call, int block) {
 
 template <class P, class R>
 __global__ void __launch_bounds__(kThreads) direct_kernel(const __grid_constant__ DirectCall call) {
+  await_stream();
   run_block<P, R>(call, static_cast<int>(blockIdx.x));
 }
 

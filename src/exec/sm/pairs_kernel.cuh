@@ -2,6 +2,7 @@
 // (exec/sm/message_kernel.cuh), or, of a collective, all that a rank sends in turn.
 #pragma once
 
+#include "exec/early_launch.cuh"
 #include "exec/sm/message_kernel.cuh"
 
 namespace sennit::sm {
@@ -150,6 +151,7 @@ template <class Pairs, bool kOnHost>
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {
   __shared__ alignas(PairMessage) std::byte memory[sizeof(PairMessage)];
   __shared__ Braid<Pairs> braid;
+  await_stream();
   const PairMessage& message = *reinterpret_cast<const PairMessage*>(memory);
   const int receiving = pairs.recvs.all_blocks();
   const bool receives = static_cast<int>(blockIdx.x) < receiving;

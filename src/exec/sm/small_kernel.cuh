@@ -1,6 +1,7 @@
 // The kernel of small calls (exec/sm/small_call.hpp).
 #pragma once
 
+#include "exec/early_launch.cuh"
 #include "exec/sm/small_call.hpp"
 #include "exec/sm/warp.cuh"
 #include "exec/unit_reducer.cuh"
@@ -21,7 +22,12 @@ class SmallBlock {
         whole_(at_ + 16 <= call.length) {}
 
   __device__ __forceinline__ void run() {
+    // The direct kernel, which may be at the other end, has no packets of nothing either.
+    const bool has_packet = warp_ < call_.warps && at_ - lane_ * 16 < call_.length;
     const BlockState before = call_.states[block_];
+    if (has_packet) {
+      load_inputs();
+    }
     if (before.round == kGivenUp) {
       return;
     }
@@ -33,8 +39,6 @@ class SmallBlock {
       tell();
       may_write = __syncthreads_and(warp_ != 0 || await_free(unheard) ? 1 : 0) != 0;
     }
-    // The direct kernel, which may be at the other end, has no packets of nothing either.
-    const bool has_packet = warp_ < call_.warps && at_ - lane_ * 16 < call_.length;
     const bool has_come = may_write && (!has_packet || exchange(unheard));
     // All warps have read the state. Who had to leave runs no more: peers would take what it sends
     // next for good.
@@ -49,21 +53,21 @@ class SmallBlock {
   // Packets that a warp loads or awaits at once: all those of 4 ranks.
   static constexpr int kAtOnce = Call::kMostRanks < 4 ? Call::kMostRanks : 4;
 
-  // Everything that the call begins with is loaded before the first answer is waited for. False
-  // when the warp has to leave.
-  __device__ __forceinline__ bool exchange(std::uint32_t unheard) {
-    Unit out[kAtOnce][1];
+  // Before the first answer is waited for, which is the block's state.
+  __device__ __forceinline__ void load_inputs() {
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
       if (b < call_.pushes) {
-        out[b][0] = read(call_.push[b].from);
+        out_[b][0] = read(call_.push[b].from);
       }
     }
-    Unit own[1] = {};
     if (call_.own_from != nullptr) {
-      own[0] = read(call_.own_from);
-      R::prepare(own, call_);
+      own_[0] = read(call_.own_from);
     }
+  }
+
+  // False when the warp has to leave.
+  __device__ __forceinline__ bool exchange(std::uint32_t unheard) {
     flag_ = flag_of(round_, call_.fingerprint);
     slot_ = static_cast<std::uint32_t>(round_ & 1) * call_.generation_bytes +
             static_cast<std::uint32_t>(block_) * call_.block_bytes +
@@ -77,8 +81,8 @@ class SmallBlock {
 #pragma unroll
     for (int b = 0; b < kAtOnce; ++b) {
       if (b < call_.pushes) {
-        R::prepare(out[b], call_);
-        Ll::store(call_.push[b].slot + slot_, lane_, out[b], flag_);
+        R::prepare(out_[b], call_);
+        Ll::store(call_.push[b].slot + slot_, lane_, out_[b], flag_);
       }
     }
 #pragma unroll 1
@@ -88,10 +92,11 @@ class SmallBlock {
       Ll::store(call_.push[i].slot + slot_, lane_, unit, flag_);
     }
     if constexpr (R::kReduces) {
-      return reduce(own[0]);
+      R::prepare(own_, call_);
+      return reduce(own_[0]);
     } else {
       if (call_.own_from != nullptr) {
-        write(call_.own_to, own[0]);
+        write(call_.own_to, own_[0]);
       }
       return store();
     }
@@ -178,6 +183,9 @@ class SmallBlock {
         here = here && (slot_of(begin + b) == nullptr || Ll::is_here(raw[b], lane_, flag_));
       }
       if (__all_sync(~0u, here)) {
+        if (begin + kAtOnce >= call_.arrivals) {
+          let_next_begin();
+        }
         return true;
       }
       if (++spins % kPatience == 0 && !may_go_on(call_.arrival[begin].rank)) {
@@ -244,6 +252,9 @@ class SmallBlock {
   const int warp_;
   const int at_;      // of the lane's unit in every block
   const bool whole_;  // all 16 bytes of it are the user's
+  // Of the lane, as they were loaded: the first of what it sends, and its own contribution.
+  Unit out_[kAtOnce][1] = {};
+  Unit own_[1] = {};
   std::uint64_t round_ = 0;
   Flag flag_;
   std::uint32_t slot_ = 0;
@@ -261,6 +272,7 @@ __device__ __forceinline__ void run_small_block(const Call& call, int block) {
 
 template <class R>
 __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ SmallCall call) {
+  await_stream();
   run_small_block<R>(call, static_cast<int>(blockIdx.x));
 }
 
@@ -268,6 +280,7 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
 template <class Pairs>
 __global__ void __launch_bounds__(kThreads)
     small_pairs_kernel(const __grid_constant__ Pairs pairs) {
+  await_stream();
   const SmallPair& call = pairs.calls[static_cast<int>(blockIdx.x) / pairs.blocks];
   const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
   if (block * call.warps * static_cast<int>(payload_bytes(Packets::kLl)) < call.length) {

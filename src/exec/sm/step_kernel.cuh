@@ -2,6 +2,7 @@
 // tile after tile.
 #pragma once
 
+#include "exec/early_launch.cuh"
 #include "exec/sm/step_call.hpp"
 #include "exec/sm/warp.cuh"
 #include "exec/unit_reducer.cuh"
@@ -260,6 +261,7 @@ __device__ __forceinline__ bool run_step(const StepBlock& self,
 template <class R>
 __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant__ StepCall call) {
   __shared__ std::byte* at[kMostStepPlaces];
+  await_stream();
   const StepBlock self(call, static_cast<int>(blockIdx.x));
   if (!self.begin()) {
     return;

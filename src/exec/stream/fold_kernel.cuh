@@ -2,6 +2,7 @@
 // time: each .cu file compiles those of a few types, so that they compile side by side.
 #pragma once
 
+#include "exec/early_launch.cuh"
 #include "exec/stream/fold.hpp"
 #include "exec/unit_reducer.cuh"
 
@@ -77,6 +78,7 @@ __device__ inline bool is_aligned(const FoldCall& call) {
 
 template <class R>
 __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ FoldCall call) {
+  await_stream();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const std::int64_t units = (call.bytes + 15) / 16;
   const std::int64_t whole = is_aligned(call) ? call.bytes / 16 : 0;
