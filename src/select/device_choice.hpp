@@ -66,7 +66,8 @@ inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 // 7 % at 1 MB (`h200x2-gpu-first`).
 inline constexpr std::int64_t kMessagePutsFromBytes = std::int64_t{512} << 10;
 
-// What kLlUpToBytes is elsewhere, where no GPU reaches another: what small calls and messages hold.
+// Of one message, where no GPU reaches another (elsewhere: kLlUpToBytes): what small calls and
+// messages hold there.
 // Plain packets have a fence and a word more to wait for: a broadcast of 32 KB to 3 ranks took 4.6
 // us and 6.9, an all_gather of as much from each 8.7 and 15.2, an all_reduce of 128 KB in two
 // hops 19.3 and 32.2. Beyond it warps wait one by one: 64 KB took 54.9 us and 7.5

@@ -25,7 +25,7 @@ std::string why_packets(const DeviceChoice& choice, int ranks, std::int64_t byte
   const bool small = choice.protocol == Protocol::kLl;
   return fmt::format(
       "by the model, as nothing was timed at this size: a second hop costs as much as {} KB, and "
-      "messages of {} {} go by {}",
+      "{} {} of a rank in a hop go by {}",
       kHopBytes / 1000,
       small ? "up to" : "more than",
       human(kLlUpToBytes),

@@ -20,7 +20,7 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
             "all ranks together on (packet_choice.cpp)");
   EXPECT_EQ(reason(Collective::kAllReduce, 4, 4096),
             "GPU ranks take one_shot by ll: by the model, as nothing was timed at this size: a "
-            "second hop costs as much as 350 KB, and messages of up to 16 KB go by ll");
+            "second hop costs as much as 350 KB, and up to 128 KB of a rank in a hop go by ll");
   EXPECT_EQ(reason(Collective::kReduce, 4, 8 * kMega),
             "GPU ranks take scatter_gather by ll128: it was the fastest way timed on H200 from 512 "
             "KB of all ranks together on (packet_choice.cpp)");

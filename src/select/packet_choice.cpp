@@ -18,8 +18,9 @@ constexpr std::int64_t kMega = std::int64_t{1} << 20;
 // (gpu-slots); one of 1 MB 13.3 and 8.2. A reduce, whose ways are in 2026-11-22-h200x4-reduce.json:
 // 256 KB 5.9 and 7.3, 1 MB 10.1 and 9.8. Rows of two ranks are from 2 H200s, in
 // bench/results/2026-11-21-h200x2-gpu.json, and of reduce in 2026-11-22-h200x2-exchanges.json:
-// ll128 16 MB 56.5 us, 64 MB 209, and slots 57.4 and 197. More than four ranks were not measured:
-// they take slots where they won for every collective of four.
+// ll128 16 MB 56.5 us, 64 MB 209, and slots 57.4 and 197. Up to 256 KB two ranks have Ll and ll128
+// in 2026-11-23-h200x2-packets.json. More than four ranks were not measured: they take slots where
+// they won for every collective of four.
 struct MeasuredWay {
   Collective collective;
   int up_to_ranks;
@@ -28,9 +29,12 @@ struct MeasuredWay {
   Protocol protocol;
 };
 constexpr int kAnyRanks = 16;
+// Ll moves 256 KB in one round of all its blocks.
+constexpr std::int64_t kBehindRound = 256 * kKilo + 1;
 constexpr std::array kMeasured = {
     MeasuredWay{Collective::kAllReduce, 2, 32 * kMega, "one_shot", Protocol::kSlots},
-    MeasuredWay{Collective::kAllReduce, 2, 2 * kMega, "one_shot", Protocol::kLl128},
+    MeasuredWay{Collective::kAllReduce, 2, 256 * kKilo, "one_shot", Protocol::kLl128},
+    MeasuredWay{Collective::kAllReduce, 2, 128 * kKilo, "one_shot", Protocol::kLl},
     MeasuredWay{Collective::kAllReduce, 4, 8 * kMega, "two_shot", Protocol::kSlots},
     MeasuredWay{Collective::kAllReduce, kAnyRanks, 128 * kMega, "two_shot", Protocol::kSlots},
 
@@ -54,14 +58,16 @@ constexpr std::array kMeasured = {
     MeasuredWay{Collective::kBroadcast, 2, 32 * kMega, "direct", Protocol::kSlots},
     MeasuredWay{Collective::kBroadcast, 2, 8 * kMega, "direct", Protocol::kLl128},
     MeasuredWay{Collective::kBroadcast, 2, 2 * kMega, "direct", Protocol::kSlots},
-    MeasuredWay{Collective::kBroadcast, 2, 128 * kKilo, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kBroadcast, 2, kBehindRound, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kBroadcast, 2, 128 * kKilo, "direct", Protocol::kLl},
     MeasuredWay{
         Collective::kBroadcast, kAnyRanks, 128 * kMega, "scatter_forward", Protocol::kSlots},
     MeasuredWay{Collective::kBroadcast, 4, 512 * kKilo, "scatter_forward", Protocol::kLl128},
     MeasuredWay{Collective::kBroadcast, 4, 128 * kKilo, "direct", Protocol::kLl128},
 
     MeasuredWay{Collective::kReduce, 2, 32 * kMega, "direct", Protocol::kSlots},
-    MeasuredWay{Collective::kReduce, 2, 128 * kKilo, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kReduce, 2, kBehindRound, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kReduce, 2, 128 * kKilo, "direct", Protocol::kLl},
     MeasuredWay{Collective::kReduce, 4, 512 * kKilo, "scatter_gather", Protocol::kLl128},
     MeasuredWay{Collective::kReduce, 4, 128 * kKilo, "direct", Protocol::kLl128},
 
@@ -135,7 +141,7 @@ PacketWay packets_for(Collective collective,
   }
   const std::string_view algorithm =
       wanted.empty() ? algorithm_by_model(collective, ranks, bytes) : wanted;
-  const bool is_small = message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
+  const bool is_small = (ranks - 1) * message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
   return {algorithm, is_small ? Protocol::kLl : Protocol::kLl128};
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <string>
@@ -63,6 +64,9 @@ TEST(PacketChoice, TakesWhatWasFasterInTheFilesThatItNames) {
   EXPECT_EQ(of_two.size(), 38U);
   rows.insert(rows.end(), of_two.begin(), of_two.end());
   for (const Measured& row : rows) {
+    if (row.bytes <= kLlUpToBytes) {
+      continue;  // Ll was not timed there
+    }
     const Protocol faster = row.slots_us < row.ll128_us ? Protocol::kSlots : Protocol::kLl128;
     EXPECT_EQ(by_size(row.collective, row.ranks, row.bytes).protocol, faster)
         << name(row.collective) << " of " << row.bytes << ": ll128 " << row.ll128_us << ", slots "
@@ -101,9 +105,12 @@ TEST(PacketChoice, FollowsTheModelWhereNothingWasMeasured) {
   const PacketWay flags_by_word{"direct", Protocol::kLl};
   const PacketWay flags_by_line{"direct", Protocol::kLl128};
   for (const Collective collective :
-       {Collective::kReduce, Collective::kGather, Collective::kScatter, Collective::kAllGather}) {
-    EXPECT_EQ(by_size(collective, 4, kLlUpToBytes), flags_by_word);
-    EXPECT_EQ(by_size(collective, 4, kLlUpToBytes + 1), flags_by_line);
+       {Collective::kGather, Collective::kScatter, Collective::kAllGather}) {
+    for (const int ranks : {2, 4, 16}) {
+      const std::int64_t most = kLlUpToBytes / (ranks - 1);
+      EXPECT_EQ(by_size(collective, ranks, most), flags_by_word) << ranks;
+      EXPECT_EQ(by_size(collective, ranks, most + 1), flags_by_line) << ranks;
+    }
   }
   for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
     EXPECT_EQ(by_size(collective, 4, 1024 * kMega), flags_by_line);
@@ -124,9 +131,9 @@ TEST(PacketChoice, ReducesInTwoHopsWhereThatSavesMoreThanAHopCosts) {
   EXPECT_EQ(by_size(Collective::kReduce, 2, 1024 * kMega), (PacketWay{"direct", Protocol::kSlots}));
   // Messages are slices.
   EXPECT_EQ(message_bytes("scatter_gather", 4, 3 * kMega), kMega);
-  EXPECT_EQ(packets_for(Collective::kReduce, 4, 3 * kLlUpToBytes, "scatter_gather").protocol,
+  EXPECT_EQ(packets_for(Collective::kReduce, 4, kLlUpToBytes, "scatter_gather").protocol,
             Protocol::kLl);
-  EXPECT_EQ(packets_for(Collective::kReduce, 4, 3 * kLlUpToBytes + 3, "scatter_gather").protocol,
+  EXPECT_EQ(packets_for(Collective::kReduce, 4, kLlUpToBytes + 3, "scatter_gather").protocol,
             Protocol::kLl128);
 }
 
@@ -160,6 +167,9 @@ TEST(PacketChoice, ReducesAsWasFastestInTheFilesThatItNames) {
     const std::map<std::int64_t, std::string> fastest = fastest_reduces(file);
     EXPECT_EQ(fastest.size(), static_cast<std::size_t>(sizes));
     for (const auto& [bytes, best] : fastest) {
+      if (ranks == 2 && bytes <= 256 * kKilo) {
+        continue;  // Ll was not timed there
+      }
       const PacketWay way = by_size(Collective::kReduce, ranks, bytes);
       EXPECT_EQ(fmt::format("{} {}", way.algorithm, name(way.protocol)), best) << bytes;
     }
