@@ -137,6 +137,30 @@ TEST(PacketChoice, ReducesInTwoHopsWhereThatSavesMoreThanAHopCosts) {
             Protocol::kLl128);
 }
 
+// Whatever the size: no more than 1 % slower than the faster one.
+TEST(PacketChoice, TwoRanksTakeLlAsFarAsThatWasFaster) {
+  std::ifstream text(SENNIT_RESULTS_DIR "/2026-11-23-h200x2-packets.json");
+  std::map<std::pair<Collective, std::int64_t>, std::map<std::string, double>> times;
+  const nlohmann::json document = nlohmann::json::parse(text);
+  for (const nlohmann::json& row : document.at("rows")) {
+    const auto collective = parse_collective(row.at("collective").get<std::string>());
+    ASSERT_TRUE(collective.ok()) << collective.status().message();
+    if (row.at("what") == "packets") {
+      times[{*collective, row.at("bytes").get<std::int64_t>()}]
+           [row.at("protocol").get<std::string>()] = row.at("time_us").at("p50").get<double>();
+    }
+  }
+  EXPECT_EQ(times.size(), 63U);
+  for (const auto& [call, ways] : times) {
+    const auto& [collective, total] = call;
+    const bool is_whole = is_cut(collective) || collective == Collective::kSendRecv;
+    const PacketWay way = by_size(collective, 2, is_whole ? total : total / 2);
+    EXPECT_LE(ways.at(std::string(name(way.protocol))),
+              1.01 * std::min(ways.at("ll"), ways.at("ll128")))
+        << name(collective) << " of " << total;
+  }
+}
+
 // By size, "ALGORITHM PROTOCOL" of a reduce.
 std::map<std::int64_t, std::string> fastest_reduces(const std::string& file) {
   std::ifstream text(SENNIT_RESULTS_DIR "/" + file);
