@@ -37,6 +37,11 @@ __device__ inline void take_time(std::uint64_t round, int salt) {
   }
 }
 
+// A weakness that depends on who comes first shows for sure in these rounds: who has done the wrong
+// thing waits for longer than words and packets take through the memory of the host.
+__device__ inline bool shows(std::uint64_t round) { return (round & 63u) == 0; }
+__device__ inline void linger() { __nanosleep(50'000); }
+
 __device__ inline Unit content(std::uint64_t round, int lane, int unit) {
   const auto value =
       static_cast<std::uint32_t>(round * 131 + (round >> 32) * 7919 + lane * 7 + unit);
