@@ -248,6 +248,19 @@ TEST(DevicePrograms, DefaultStreamsServe) {
   }
 }
 
+TEST(DevicePrograms, AWrongWordAboutEarlyLaunchesIsRefused) {
+  if (lacks_gpu()) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  setenv("SENNIT_EARLY_LAUNCHES", "maybe", 1);
+  void* memory = nullptr;
+  EXPECT_EQ(sennit_mem_alloc_on(&memory, 1, "cuda:0"), SENNIT_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(sennit_last_error_message()).find("SENNIT_EARLY_LAUNCHES"),
+            std::string::npos)
+      << sennit_last_error_message();
+  unsetenv("SENNIT_EARLY_LAUNCHES");
+}
+
 // A call that is launched early waits for the input that it was enqueued behind.
 TEST(DevicePrograms, WaitForWhatLetsThemBeginEarly) {
   if (lacks_gpu()) {
