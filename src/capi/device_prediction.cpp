@@ -119,7 +119,10 @@ Result<DeviceFacts> device_facts_on(const Topology& machine, int ranks) {
                 ranks);
   }
   SENNIT_ASSIGN_OR_RETURN(sim::Fabric fabric, sim::Fabric::build(machine, {.ranks = ranks}));
-  DeviceFacts facts{.copy_engines = true, .host_slots = host_ring().slots, .offers = true};
+  DeviceFacts facts{.copy_engines = true,
+                    .ll_send_bytes = ll_send_bytes(ranks),
+                    .host_slots = host_ring().slots,
+                    .offers = true};
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) {
       if (from != to && fabric.route(from, to, PathKind::kNvlink) == nullptr) {

@@ -13,8 +13,8 @@ __device__ __forceinline__ void await_stream() {
 #endif
 }
 
-// Lets the next kernel of the stream begin once all blocks have said so. Only by who waits for no
-// other rank any more: until then the room on this GPU belongs to others.
+// Lets the next kernel of the stream begin once a thread of each block has said so. Only where all
+// that the block still waits for is on its way: until then the room on this GPU belongs to others.
 __device__ __forceinline__ void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

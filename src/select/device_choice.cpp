@@ -238,7 +238,12 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const Wishes& wishes,
                                       const DeviceFacts& facts) {
   const bool is_free = wishes.algorithm.empty();
-  const PacketWay packets = packets_for(collective, shape.ranks, bytes, wishes.algorithm);
+  const PacketWay packets =
+      packets_for(collective,
+                  shape.ranks,
+                  bytes,
+                  wishes.algorithm,
+                  collective == Collective::kSendRecv ? facts.ll_send_bytes : facts.ll_call_bytes);
   DeviceChoice choice{.protocol = packets.protocol};
   if (wishes_for_copies(collective, wishes)) {
     SENNIT_RETURN_IF_ERROR(can_be_copied(collective, wishes, facts));
@@ -408,7 +413,7 @@ Protocol protocol_of_block(std::int64_t bytes, const Wishes& wishes, const Devic
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {
   if (facts.nvlink) {
-    return packets_for(Collective::kSendRecv, 2, bytes, kOneHop).protocol;
+    return packets_for(Collective::kSendRecv, 2, bytes, kOneHop, facts.ll_send_bytes).protocol;
   }
   return bytes <= kHostLlUpToBytes ? Protocol::kLl : Protocol::kSlots;
 }

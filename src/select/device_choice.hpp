@@ -6,6 +6,7 @@
 #include "algo/algorithm.hpp"
 #include "schedule/plan.hpp"
 #include "schedule/scaling.hpp"
+#include "select/packet_choice.hpp"
 #include "select/select.hpp"
 
 #include <cstdint>
@@ -97,6 +98,9 @@ struct DeviceFacts {
   bool reproducible = false;  // every call wishes for the order of ranks
   // Where not: ranks that do, by group, for what runs step by step; empty: none do.
   std::vector<std::vector<int>> groups{};
+  // The longest messages that Ll may carry, in one round: of calls, and of sends.
+  std::int64_t ll_call_bytes = kLlRoundBytes;
+  std::int64_t ll_send_bytes = kLlUpToBytes;
   int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host
   int host_share = -1;  // beside NVLink, in percent; negative: by the table
   bool dynamic_share = false;  // of messages, which then begin with that

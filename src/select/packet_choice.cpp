@@ -29,8 +29,6 @@ struct MeasuredWay {
   Protocol protocol;
 };
 constexpr int kAnyRanks = 16;
-// Ll moves 256 KB in one round of all its blocks.
-constexpr std::int64_t kBehindRound = 256 * kKilo + 1;
 constexpr std::array kMeasured = {
     MeasuredWay{Collective::kAllReduce, 2, 32 * kMega, "one_shot", Protocol::kSlots},
     MeasuredWay{Collective::kAllReduce, 2, 256 * kKilo, "one_shot", Protocol::kLl128},
@@ -58,7 +56,7 @@ constexpr std::array kMeasured = {
     MeasuredWay{Collective::kBroadcast, 2, 32 * kMega, "direct", Protocol::kSlots},
     MeasuredWay{Collective::kBroadcast, 2, 8 * kMega, "direct", Protocol::kLl128},
     MeasuredWay{Collective::kBroadcast, 2, 2 * kMega, "direct", Protocol::kSlots},
-    MeasuredWay{Collective::kBroadcast, 2, kBehindRound, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kBroadcast, 2, 512 * kKilo, "direct", Protocol::kLl128},
     MeasuredWay{Collective::kBroadcast, 2, 128 * kKilo, "direct", Protocol::kLl},
     MeasuredWay{
         Collective::kBroadcast, kAnyRanks, 128 * kMega, "scatter_forward", Protocol::kSlots},
@@ -66,7 +64,7 @@ constexpr std::array kMeasured = {
     MeasuredWay{Collective::kBroadcast, 4, 128 * kKilo, "direct", Protocol::kLl128},
 
     MeasuredWay{Collective::kReduce, 2, 32 * kMega, "direct", Protocol::kSlots},
-    MeasuredWay{Collective::kReduce, 2, kBehindRound, "direct", Protocol::kLl128},
+    MeasuredWay{Collective::kReduce, 2, 512 * kKilo, "direct", Protocol::kLl128},
     MeasuredWay{Collective::kReduce, 2, 128 * kKilo, "direct", Protocol::kLl},
     MeasuredWay{Collective::kReduce, 4, 512 * kKilo, "scatter_gather", Protocol::kLl128},
     MeasuredWay{Collective::kReduce, 4, 128 * kKilo, "direct", Protocol::kLl128},
@@ -97,6 +95,11 @@ std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t b
   return algorithm == "two_shot" ? bytes / ranks
          : is_of_slices          ? bytes / std::max(1, ranks - 1)
                                  : bytes;
+}
+
+std::int64_t ll_send_bytes(int ranks) {
+  constexpr int kMostMeasured = 4;
+  return kLlUpToBytes / (ranks <= kMostMeasured ? 1 : ranks - 1);
 }
 
 std::string_view algorithm_by_model(Collective collective,
@@ -135,14 +138,19 @@ std::string_view algorithm_by_model(Collective collective,
 PacketWay packets_for(Collective collective,
                       int ranks,
                       std::int64_t bytes,
-                      std::string_view wanted) {
-  if (const MeasuredWay* const row = find_measured(collective, ranks, bytes, wanted)) {
-    return {row->algorithm, row->protocol};
-  }
-  const std::string_view algorithm =
-      wanted.empty() ? algorithm_by_model(collective, ranks, bytes) : wanted;
-  const bool is_small = (ranks - 1) * message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
-  return {algorithm, is_small ? Protocol::kLl : Protocol::kLl128};
+                      std::string_view wanted,
+                      std::int64_t round_bytes) {
+  const MeasuredWay* const row = find_measured(collective, ranks, bytes, wanted);
+  const std::string_view algorithm = row != nullptr   ? row->algorithm
+                                     : wanted.empty() ? algorithm_by_model(collective, ranks, bytes)
+                                                      : wanted;
+  const std::int64_t message = message_bytes(algorithm, ranks, bytes);
+  const bool is_small = (ranks - 1) * message <= kLlUpToBytes;
+  const Protocol protocol = row != nullptr ? row->protocol
+                            : is_small     ? Protocol::kLl
+                                           : Protocol::kLl128;
+  const bool is_long = protocol == Protocol::kLl && message > round_bytes;
+  return {algorithm, is_long ? Protocol::kLl128 : protocol};
 }
 
 std::optional<std::int64_t> timed_from_bytes(Collective collective,

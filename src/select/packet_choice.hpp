@@ -14,12 +14,21 @@ namespace sennit {
 
 // Of all messages that a rank sends, or gets, in a hop. Ll sends two bytes for one, and spares the
 // wait of a whole warp for a whole packet; and its small messages have a kernel of their own. On 2
-// H200s it was ahead up to here with every collective, by 0.3 to 2 us (`h200x2-packets`).
+// H200s it was ahead up to here with every collective, by 0.3 to 2.6 us, and with some up to a
+// round (`h200x2-packets`).
 inline constexpr std::int64_t kLlUpToBytes = 128 * 1024;
+
+// Of a message: what 32 thread blocks of 16 packets move at once. In two rounds Ll takes longer
+// than Ll128.
+inline constexpr std::int64_t kLlRoundBytes = 256 * 1024;
 
 // What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
 // (bench/results, `h200x4-slots`).
 inline constexpr std::int64_t kHopBytes = 350 * 1000;
+
+// Of a send among so many ranks. Of more than were measured, as if each sent one to all others:
+// they share the thread blocks.
+std::int64_t ll_send_bytes(int ranks);
 
 struct PacketWay {
   std::string_view algorithm;
@@ -41,11 +50,13 @@ std::string_view algorithm_by_model(Collective collective,
                                     std::int64_t bytes,
                                     std::int64_t hop_bytes = kHopBytes);
 
-// `wanted`: the call names its algorithm; empty: it does not.
+// `wanted`: the call names its algorithm; empty: it does not. `round_bytes`: as kLlRoundBytes,
+// where thread blocks are fewer.
 PacketWay packets_for(Collective collective,
                       int ranks,
                       std::int64_t bytes,
-                      std::string_view wanted);
+                      std::string_view wanted,
+                      std::int64_t round_bytes = kLlRoundBytes);
 
 // From how many bytes of all ranks together on the way was the fastest that was timed; empty: none
 // was timed, and the model says.

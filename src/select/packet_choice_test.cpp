@@ -65,7 +65,7 @@ TEST(PacketChoice, TakesWhatWasFasterInTheFilesThatItNames) {
   rows.insert(rows.end(), of_two.begin(), of_two.end());
   for (const Measured& row : rows) {
     if (row.bytes <= kLlUpToBytes) {
-      continue;  // Ll was not timed there
+      continue;  // Ll is not in these files
     }
     const Protocol faster = row.slots_us < row.ll128_us ? Protocol::kSlots : Protocol::kLl128;
     EXPECT_EQ(by_size(row.collective, row.ranks, row.bytes).protocol, faster)
@@ -192,7 +192,7 @@ TEST(PacketChoice, ReducesAsWasFastestInTheFilesThatItNames) {
     EXPECT_EQ(fastest.size(), static_cast<std::size_t>(sizes));
     for (const auto& [bytes, best] : fastest) {
       if (ranks == 2 && bytes <= 256 * kKilo) {
-        continue;  // Ll was not timed there
+        continue;  // Ll is not in that file
       }
       const PacketWay way = by_size(Collective::kReduce, ranks, bytes);
       EXPECT_EQ(fmt::format("{} {}", way.algorithm, name(way.protocol)), best) << bytes;
@@ -208,6 +208,22 @@ TEST(PacketChoice, ManyRanksTakeSlotsWhereTheyWonEverywhere) {
     EXPECT_EQ(by_size(Collective::kBroadcast, ranks, 128 * kMega),
               (PacketWay{"scatter_forward", Protocol::kSlots}));
   }
+}
+
+TEST(PacketChoice, LlHasOneRound) {
+  EXPECT_EQ(by_size(Collective::kBroadcast, 2, 256 * kKilo).protocol, Protocol::kLl);
+  EXPECT_EQ(by_size(Collective::kBroadcast, 2, 256 * kKilo + 1).protocol, Protocol::kLl128);
+  for (const Collective collective :
+       {Collective::kBroadcast, Collective::kAllGather, Collective::kSendRecv}) {
+    const auto with_round = [&](std::int64_t bytes) {
+      return packets_for(collective, 2, bytes, {}, 64 * kKilo).protocol;
+    };
+    EXPECT_EQ(with_round(64 * kKilo), Protocol::kLl);
+    EXPECT_EQ(with_round(64 * kKilo + 1), Protocol::kLl128);
+  }
+  EXPECT_EQ(ll_send_bytes(2), 128 * kKilo);
+  EXPECT_EQ(ll_send_bytes(4), 128 * kKilo);
+  EXPECT_EQ(ll_send_bytes(9), 16 * kKilo);
 }
 
 TEST(PacketChoice, KeepsTheAlgorithmThatACallNames) {

@@ -1,12 +1,22 @@
 // The calls of a DeviceComm that go by copy engines.
 #include "base/log.hpp"
 #include "comm/device/device_comm.hpp"
+#include "select/packet_choice.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace sennit {
+namespace {
+
+// What a message may hold that goes by Ll in one round.
+std::int64_t round_bytes(const sm::ArenaShape& shape) {
+  return std::int64_t{shape.ll_blocks} * shape.ll_depth * sm::kWarps *
+         sm::payload_bytes(sm::Packets::kLl);
+}
+
+}  // namespace
 
 Result<DeviceComm::Options::CopyUse> parse_copy_engines(std::string_view text) {
   using CopyUse = DeviceComm::Options::CopyUse;
@@ -59,21 +69,24 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
   if (std::ranges::all_of(all, &Means::offers)) {
     message_puts_ = std::make_unique<MessagePuts>(driver_, *memory_, world_);
   }
-  facts_ = {.copy_engines = copy_engines_ != nullptr,
-            .nvlink = has_nvlink,
-            .why_no_nvlink = memory_->arenas().why_not_on_devices(),
-            .reproducible = options_.reproducible,
-            .groups = memory_->near_groups(),
-            .host_slots = world_.host_ring_shape().slots,
-            .host_share = options_.host_share,
-            .dynamic_share = options_.dynamic_share,
-            .copies_from_bytes = options_.copies_from_bytes,
-            .folds_from_bytes = options_.folds_from_bytes,
-            .copies_messages = std::ranges::all_of(all, &Means::copies_messages),
-            .messages_from_bytes = options_.messages_from_bytes,
-            .offers = message_puts_ != nullptr,
-            .puts_from_bytes = options_.puts_from_bytes,
-            .message_puts_from_bytes = options_.message_puts_from_bytes};
+  facts_ = {
+      .copy_engines = copy_engines_ != nullptr,
+      .nvlink = has_nvlink,
+      .why_no_nvlink = memory_->arenas().why_not_on_devices(),
+      .reproducible = options_.reproducible,
+      .groups = memory_->near_groups(),
+      .ll_call_bytes = round_bytes(memory_->shape()),
+      .ll_send_bytes = std::min(round_bytes(memory_->pair_shape()), ll_send_bytes(world_.size())),
+      .host_slots = world_.host_ring_shape().slots,
+      .host_share = options_.host_share,
+      .dynamic_share = options_.dynamic_share,
+      .copies_from_bytes = options_.copies_from_bytes,
+      .folds_from_bytes = options_.folds_from_bytes,
+      .copies_messages = std::ranges::all_of(all, &Means::copies_messages),
+      .messages_from_bytes = options_.messages_from_bytes,
+      .offers = message_puts_ != nullptr,
+      .puts_from_bytes = options_.puts_from_bytes,
+      .message_puts_from_bytes = options_.message_puts_from_bytes};
   return {};
 }
 
