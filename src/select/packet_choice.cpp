@@ -135,22 +135,31 @@ std::string_view algorithm_by_model(Collective collective,
   return {};
 }
 
+namespace {
+
+PacketWay packets_by_model(Collective collective,
+                           int ranks,
+                           std::int64_t bytes,
+                           std::string_view wanted) {
+  const std::string_view algorithm =
+      wanted.empty() ? algorithm_by_model(collective, ranks, bytes) : wanted;
+  const bool is_small = (ranks - 1) * message_bytes(algorithm, ranks, bytes) <= kLlUpToBytes;
+  return {algorithm, is_small ? Protocol::kLl : Protocol::kLl128};
+}
+
+}  // namespace
+
 PacketWay packets_for(Collective collective,
                       int ranks,
                       std::int64_t bytes,
                       std::string_view wanted,
                       std::int64_t round_bytes) {
   const MeasuredWay* const row = find_measured(collective, ranks, bytes, wanted);
-  const std::string_view algorithm = row != nullptr   ? row->algorithm
-                                     : wanted.empty() ? algorithm_by_model(collective, ranks, bytes)
-                                                      : wanted;
-  const std::int64_t message = message_bytes(algorithm, ranks, bytes);
-  const bool is_small = (ranks - 1) * message <= kLlUpToBytes;
-  const Protocol protocol = row != nullptr ? row->protocol
-                            : is_small     ? Protocol::kLl
-                                           : Protocol::kLl128;
-  const bool is_long = protocol == Protocol::kLl && message > round_bytes;
-  return {algorithm, is_long ? Protocol::kLl128 : protocol};
+  const PacketWay way = row != nullptr ? PacketWay{row->algorithm, row->protocol}
+                                       : packets_by_model(collective, ranks, bytes, wanted);
+  const bool has_a_round = message_bytes(way.algorithm, ranks, bytes) <= round_bytes;
+  return way.protocol == Protocol::kLl && !has_a_round ? PacketWay{way.algorithm, Protocol::kLl128}
+                                                       : way;
 }
 
 std::optional<std::int64_t> timed_from_bytes(Collective collective,

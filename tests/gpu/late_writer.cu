@@ -1,5 +1,7 @@
 #include "late_writer.hpp"
 
+#include "exec/early_launch.cuh"
+
 #include <cstdint>
 
 namespace sennit::tests {
@@ -8,9 +10,7 @@ namespace {
 constexpr std::uint64_t kDelayNs = 200'000;
 
 __global__ void write_late(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
+  let_next_begin();
   std::uint64_t begin = 0;
   std::uint64_t now = 0;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
