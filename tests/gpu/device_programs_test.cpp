@@ -1,6 +1,7 @@
 // What programs for NCCL rely on, on GPUs: calls of one communicator in several streams, in default
 // streams, factors in GPU memory, memory of any kind, and memory from the library.
 #include "device_ranks.hpp"
+#include "gpu_processes.hpp"
 #include "late_writer.hpp"
 
 #include <algorithm>
@@ -252,13 +253,74 @@ TEST(DevicePrograms, AWrongWordAboutEarlyLaunchesIsRefused) {
   if (lacks_gpu()) {
     GTEST_SKIP() << "gpu1: needs one GPU";
   }
-  setenv("SENNIT_EARLY_LAUNCHES", "maybe", 1);
-  void* memory = nullptr;
-  EXPECT_EQ(sennit_mem_alloc_on(&memory, 1, "cuda:0"), SENNIT_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(sennit_last_error_message()).find("SENNIT_EARLY_LAUNCHES"),
-            std::string::npos)
-      << sennit_last_error_message();
-  unsetenv("SENNIT_EARLY_LAUNCHES");
+  run_as_processes({.ranks = 1, .environment = {"SENNIT_EARLY_LAUNCHES=maybe"}}, [](GpuProcess&) {
+    void* memory = nullptr;
+    EXPECT_EQ(sennit_mem_alloc_on(&memory, 1, "cuda:0"), SENNIT_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(sennit_last_error_message()).find("SENNIT_EARLY_LAUNCHES"),
+              std::string::npos)
+        << sennit_last_error_message();
+  });
+}
+
+std::vector<cudaGraphEdgeData> edges_of(cudaGraph_t graph) {
+#if CUDART_VERSION >= 13000
+  const auto ask = [&](auto... arguments) { return cudaGraphGetEdges(graph, arguments...); };
+#else
+  const auto ask = [&](auto... arguments) { return cudaGraphGetEdges_v2(graph, arguments...); };
+#endif
+  std::size_t count = 0;
+  check_cuda(ask(nullptr, nullptr, nullptr, &count));
+  std::vector<cudaGraphNode_t> from(count);
+  std::vector<cudaGraphNode_t> to(count);
+  std::vector<cudaGraphEdgeData> edges(count);
+  check_cuda(ask(from.data(), to.data(), edges.data(), &count));
+  return edges;
+}
+
+// Of the edges between calls that follow each other in a graph, those that let one begin early.
+void expect_programmatic_edges(int expected) {
+  constexpr int kCalls = 3;
+  DeviceRanks ranks(2);
+  const DeviceCase c{.collective = Collective::kAllReduce, .count = 100};
+  ranks.run(c);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    use_device_of(rank);
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamBeginCapture(ranks[rank].stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < kCalls; ++i) {
+      EXPECT_EQ(ranks[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+    }
+    check_cuda(cudaStreamEndCapture(ranks[rank].stream, &graph));
+    const std::vector<cudaGraphEdgeData> edges = edges_of(graph);
+    EXPECT_EQ(edges.size(), kCalls - 1);
+    EXPECT_EQ(
+        std::ranges::count(edges, cudaGraphDependencyTypeProgrammatic, &cudaGraphEdgeData::type),
+        expected);
+    check_cuda(cudaGraphDestroy(graph));
+  }
+}
+
+bool launches_early() {
+  cudaDeviceProp facts{};
+  check_cuda(cudaGetDeviceProperties(&facts, 0));
+  return facts.major >= 9;
+}
+
+// In programs of their own: the first call of a program reads the variable.
+TEST(DevicePrograms, AreCapturedWithProgrammaticEdges) {
+  if (lacks_gpu()) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  run_as_processes({.ranks = 1, .environment = {"SENNIT_EARLY_LAUNCHES=1"}},
+                   [](GpuProcess&) { expect_programmatic_edges(launches_early() ? 2 : 0); });
+}
+
+TEST(DevicePrograms, AreCapturedWithoutProgrammaticEdgesOnDemand) {
+  if (lacks_gpu()) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  run_as_processes({.ranks = 1, .environment = {"SENNIT_EARLY_LAUNCHES=0"}},
+                   [](GpuProcess&) { expect_programmatic_edges(0); });
 }
 
 // A call that is launched early waits for the input that it was enqueued behind.
