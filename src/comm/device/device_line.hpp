@@ -69,7 +69,7 @@ struct MessageLine {
     // The share follows the load, and began with this; negative: it does not.
     std::int32_t dynamic_from = -1;
     // Nothing else goes from this rank to the other in its group, so that the other can measure it.
-    // What kernels carry of it then meets in words, too.
+    // Its ends then meet in words, also where kernels have a part of it or this rank puts it.
     bool is_timed = false;
   };
   std::array<Offer, stream::kMaxMessages> offers;  // message m in offers[m mod kMaxMessages]

@@ -28,6 +28,7 @@ constexpr Way kWays[] = {{"", "copy_engines"},
                          {"", "copy_engines"},
                          {"", "direct_get"},
                          {"nvlink+host:40", "copy_engines"},
+                         {"nvlink+host:dynamic", "copy_engines"},
                          {"host", ""},
                          {"", "direct_put"},
                          {"", ""}};

@@ -17,6 +17,7 @@ namespace sennit::tests {
 namespace {
 
 constexpr const char* kDynamic = "nvlink+host:dynamic";
+constexpr const char* kFetched = "direct_get";
 
 // What a byte costs on its way, in us: a copy over NVLink or out of host memory, and a kernel.
 struct ByteCosts {
@@ -41,8 +42,8 @@ double cost_of_kernel(const void* kernel, const void* parameters, double of_byte
 
 class FakeSharedMessages : public FakeMessagesWithRings {
  protected:
-  void set_costs(const ByteCosts& costs) {
-    prepare_ = [costs](Rank& rank) {
+  void set_costs(const ByteCosts& costs, std::shared_ptr<FakeWordTimes> words = nullptr) {
+    prepare_ = [costs, words = std::move(words)](Rank& rank) {
       rank.cuda->set_costs({.copy_us =
                                 [costs](bool is_from_host, std::size_t bytes) {
                                   return static_cast<double>(bytes) *
@@ -51,7 +52,8 @@ class FakeSharedMessages : public FakeMessagesWithRings {
                             .kernel_us =
                                 [costs](const void* kernel, const void* parameters) {
                                   return cost_of_kernel(kernel, parameters, costs.direct);
-                                }});
+                                },
+                            .words = words});
     };
   }
 
@@ -113,7 +115,7 @@ TEST_F(FakeSharedMessages, BeginWithAShareAndBringTheRightBytes) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    const Calls calls = over(around(rank, out, in), kDynamic);
+    const Calls calls = over(around(rank, out, in), kDynamic, kFetched);
     EXPECT_EQ(work_of(rank, calls).copies, 1 + 2 * 4) << "6 percent";
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
   });
@@ -125,7 +127,7 @@ TEST_F(FakeSharedMessages, TakeNothingThroughAHostThatIsSlow) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    const Calls calls = over(around(rank, out, in), kDynamic);
+    const Calls calls = over(around(rank, out, in), kDynamic, kFetched);
     repeat(rank, calls, 20);
     EXPECT_EQ(slots_of(rank, calls, 1).least, 0);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
@@ -133,7 +135,7 @@ TEST_F(FakeSharedMessages, TakeNothingThroughAHostThatIsSlow) {
 }
 
 TEST_F(FakeSharedMessages, TakeHalfThroughAHostThatIsAsFast) {
-  for (const char* const protocol : {"", "ll128"}) {
+  for (const char* const protocol : {kFetched, "ll128"}) {
     set_costs({.direct = 1, .host = 1});
     run([&](Rank& rank) {
       std::byte* const out = outgoing(rank, kRanks);
@@ -141,7 +143,7 @@ TEST_F(FakeSharedMessages, TakeHalfThroughAHostThatIsAsFast) {
       introduce_paths(rank, out, in);
       const Calls calls = over(around(rank, out, in), kDynamic, protocol);
       repeat(rank, calls, 30);
-      const Slots slots = slots_of(rank, calls, *protocol == '\0' ? 1 : 0);
+      const Slots slots = slots_of(rank, calls, protocol == kFetched ? 1 : 0);
       expect_half(slots.most);
     });
   }
@@ -163,6 +165,72 @@ TEST_F(FakeSharedMessages, TakeNothingThroughASlowHostBesideKernels) {
   });
 }
 
+// From each even rank to the next, which has posted when the sender asks, so that copy engines of
+// the sender put all of it that goes straight.
+class FakePutMessages : public FakeSharedMessages {
+ protected:
+  // Of the last four messages, what went through slots, as each end saw it.
+  Slots put_many(const Rank& rank, int times) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    introduce_well(rank, out, in);
+    const bool is_sender = rank.rank % 2 == 0;
+    const int peer = rank.rank ^ 1;
+    const Calls calls = over({is_sender ? send(rank, peer, out) : recv(rank, peer, in)}, kDynamic);
+    Slots slots;
+    for (int i = 0; i < times; ++i) {
+      if (is_sender) {
+        await_post(rank, peer);
+      }
+      const int used = work_of(rank, calls).copies - (is_sender ? 1 : 0);
+      if (i + 4 >= times) {
+        slots = {.least = std::min(slots.least, used), .most = std::max(slots.most, used)};
+      }
+      EXPECT_TRUE(is_sender || came_from(peer, in));
+      meet();
+    }
+    EXPECT_TRUE(is_sender || rank.cuda->calls("elapsed_us") > 0);
+    return slots;
+  }
+};
+
+TEST_F(FakePutMessages, TakeNothingThroughAHostThatIsSlow) {
+  set_costs({.direct = 1, .host = 100}, std::make_shared<FakeWordTimes>());
+  run([&](Rank& rank) { EXPECT_EQ(put_many(rank, 24).least, 0); });
+}
+
+TEST_F(FakePutMessages, TakeHalfThroughAHostThatIsAsFast) {
+  set_costs({.direct = 1, .host = 1}, std::make_shared<FakeWordTimes>());
+  run([&](Rank& rank) { expect_half(put_many(rank, 34).most); });
+}
+
+TEST_F(FakePutMessages, ComeThroughWithOneQueueForAllStreams) {
+  cuda_options_.one_queue = true;
+  set_costs({.direct = 1, .host = 1}, std::make_shared<FakeWordTimes>());
+  run([&](Rank& rank) { put_many(rank, 10); });
+}
+
+// Who moves which of them is up to the hosts' times.
+TEST_F(FakeSharedMessages, FollowTheLoadBothWaysAtOnceFetchedOrPut) {
+  set_costs({.direct = 1, .host = 1}, std::make_shared<FakeWordTimes>());
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, kRanks);
+    std::byte* const in = incoming(rank, kRanks);
+    introduce_paths(rank, out, in);
+    introduce_well(rank, out, in);
+    const int partner = rank.rank ^ 1;
+    const Calls calls = over({send(rank, partner, out), recv(rank, partner, in)}, kDynamic);
+    for (int i = 0; i < trials(60, 20); ++i) {
+      std::memset(in, 0, kLarge);
+      ASSERT_TRUE(post(rank, calls).ok());
+      rank.finish();
+      ASSERT_TRUE(came_from(partner, in)) << "message " << i;
+      meet();
+    }
+  });
+}
+
 TEST_F(FakeSharedMessages, FollowTheLoadBothWaysAtOnce) {
   set_costs({.direct = 1, .host = 1});
   run([&](Rank& rank) {
@@ -170,7 +238,8 @@ TEST_F(FakeSharedMessages, FollowTheLoadBothWaysAtOnce) {
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
     const int partner = rank.rank ^ 1;
-    const Calls calls = over({send(rank, partner, out), recv(rank, partner, in)}, kDynamic);
+    const Calls calls =
+        over({send(rank, partner, out), recv(rank, partner, in)}, kDynamic, kFetched);
     repeat(rank, calls, 30);
     expect_half(slots_of(rank, calls, 1).most);
     EXPECT_TRUE(came_from(partner, in));
@@ -216,7 +285,7 @@ TEST_F(FakeSharedMessages, AreNotMeasuredInWindows) {
     introduce_paths(rank, out, in);
     for (int round = 0; round < 10; ++round) {
       std::memset(in, 0, static_cast<std::size_t>(kLarge * kRanks));
-      ASSERT_TRUE(post(rank, over(crossing(rank, out, in), kDynamic)).ok());
+      ASSERT_TRUE(post(rank, over(crossing(rank, out, in), kDynamic, kFetched)).ok());
       rank.finish();
       check_crossed(rank, in);
       meet();
@@ -267,11 +336,11 @@ TEST_F(FakeSharedMessages, AreCapturedAtTheirBaseAndNotMeasured) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    const Calls calls = over(around(rank, out, in), kDynamic);
+    const Calls calls = over(around(rank, out, in), kDynamic, kFetched);
     repeat(rank, calls, 30);
     const int asked = rank.cuda->calls("elapsed_us");
     const int recorded = rank.cuda->calls("create_timed_event");
-    for (const char* const protocol : {"", "ll128"}) {
+    for (const char* const protocol : {kFetched, "ll128"}) {
       rank.cuda->begin_capture(rank.stream);
       const int copied = rank.cuda->calls("copy_async");
       ASSERT_TRUE(post(rank, over(calls, kDynamic, protocol)).ok());
@@ -281,7 +350,7 @@ TEST_F(FakeSharedMessages, AreCapturedAtTheirBaseAndNotMeasured) {
         std::memset(in, 0, kLarge);
         graph.launch(rank.stream);
         rank.finish();
-        EXPECT_TRUE(*protocol != '\0' || came_from(previous_of(rank, kRanks), in));
+        EXPECT_TRUE(protocol != kFetched || came_from(previous_of(rank, kRanks), in));
         meet();
       }
     }
@@ -298,7 +367,7 @@ TEST_F(FakeSharedMessages, NeverWaitForAMeasurement) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    const Calls calls = over(around(rank, out, in), kDynamic);
+    const Calls calls = over(around(rank, out, in), kDynamic, kFetched);
     const Gate gate(rank);
     gate.close(rank.stream);
     for (int i = 0; i < 10; ++i) {
@@ -321,7 +390,7 @@ TEST_F(FakeSharedMessages, StayAtTheirShareWhereNoEventCanBeMade) {
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
     rank.cuda->fail("create_timed_event", 2);
-    const Calls calls = over(around(rank, out, in), kDynamic);
+    const Calls calls = over(around(rank, out, in), kDynamic, kFetched);
     repeat(rank, calls, 20);
     EXPECT_EQ(slots_of(rank, calls, 1).most, 4);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
@@ -336,8 +405,9 @@ TEST_F(FakeSharedMessages, FollowTheLoadByTheSettingButCollectivesDoNot) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    repeat(rank, around(rank, out, in), 30);
-    expect_half(slots_of(rank, around(rank, out, in), 1).most);
+    const Calls calls = wished(around(rank, out, in), kFetched);
+    repeat(rank, calls, 30);
+    expect_half(slots_of(rank, calls, 1).most);
     fill(rank);
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     rank.finish();
@@ -354,7 +424,7 @@ TEST_F(FakeSharedMessages, GiveBackAllThatTheyTook) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    repeat(rank, over(around(rank, out, in), kDynamic), 5);
+    repeat(rank, over(around(rank, out, in), kDynamic, kFetched), 5);
     EXPECT_GT(rank.cuda->calls("create_timed_event"), 0);
     expect_nothing_left(rank, {out, in});
   });

@@ -138,12 +138,11 @@ void DeviceComm::log(int peer, bool is_send, const CallWords& words) {
   log.enter(log.entered.load(std::memory_order_relaxed) + 1, words);
 }
 
-// A receiver lets its sender's copy engines put the message where that rank reaches the buffer. The
-// load is measured by who fetches.
+// A receiver lets its sender's copy engines put the message where that rank reaches the buffer.
 void DeviceComm::agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end) {
   const Operation& op = *plan.operation;
   if (message_puts_ == nullptr || plan.choice.engine != Engine::kStream ||
-      plan.choice.protocol == Protocol::kSlots || plan.choice.dynamic_share ||
+      plan.choice.protocol == Protocol::kSlots ||
       op.wishes.protocol == name(Protocol::kDirectGet)) {
     return;
   }

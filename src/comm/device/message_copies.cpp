@@ -81,7 +81,7 @@ Result<stream::Message> MessageCopies::message_of(const End& end,
                           .input = static_cast<const std::byte*>(op.send),
                           .output = static_cast<std::byte*>(op.recv),
                           .first_slot = offer.first_slot,
-                          .is_met = offer.is_timed && end.leaves_rest};
+                          .is_met = offer.is_timed && (end.leaves_rest || offer.is_put)};
   SENNIT_ASSIGN_OR_RETURN(message.program, end.program_of({offer.host_share, offer.is_put}));
   if (offer.host_share > 0) {
     SENNIT_ASSIGN_OR_RETURN(message.ring, ring_of(end));
@@ -187,7 +187,7 @@ void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   int share = is_reached ? end.host_share : 0;
   offer.dynamic_from = end.dynamic_share ? end.host_share : -1;
   offer.is_timed = end.dynamic_share && is_reached && end.is_alone && !end.is_capturing &&
-                   (end.leaves_rest || can_fetch(end, offer, share));
+                   (end.leaves_rest || offer.is_put || can_fetch(end, offer, share));
   if (end.dynamic_share && is_reached) {
     share = peer.shares.next(line(op.peer, world_.rank()), bytes_of(op), share, offer.is_timed);
   }

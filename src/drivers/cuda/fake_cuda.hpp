@@ -31,6 +31,24 @@ namespace sennit {
 class FakeStream;
 struct FakeEvent;
 
+// When words were written, by the clocks of the streams that did. Fakes see them at addresses of
+// their own, so a word goes by its place in what was mapped: words lie in one such piece of memory.
+class FakeWordTimes {
+ public:
+  void write(std::size_t place, double at_us) {
+    const std::scoped_lock lock(mutex_);
+    at_us_[place] = at_us;
+  }
+  double read(std::size_t place) {
+    const std::scoped_lock lock(mutex_);
+    return at_us_[place];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, double> at_us_;
+};
+
 // What was captured. Its work goes into the streams that it was captured from, but what was put
 // into the captured stream itself goes into the one that it is launched in.
 class FakeGraph {
@@ -86,11 +104,12 @@ class FakeCuda final : public CudaDriver {
 
   // What timed events see: each stream has a clock that goes on by what its work is said to take,
   // and to that of an event that it waits for; copies out of host memory also wait for each
-  // other. Words move no clocks. Nothing takes time unless it
-  // is said here, before the first work.
+  // other. Words move clocks of fakes that have the same `words`. Nothing takes time unless it is
+  // said here, before the first work.
   struct Costs {
     std::function<double(bool is_from_host, std::size_t bytes)> copy_us{};
     std::function<double(const void* kernel, const void* parameters)> kernel_us{};
+    std::shared_ptr<FakeWordTimes> words{};
   };
   void set_costs(Costs costs) { costs_ = std::move(costs); }
   // A device allocation that cannot be exported, like those of memory pools.
@@ -174,6 +193,8 @@ class FakeCuda final : public CudaDriver {
   void check_range(const void* pointer, std::size_t bytes, int device, std::string_view what);
   void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
   void pass_copy(const void* from, std::size_t bytes, double& now_us);
+  // Where the word of a step lies in the mapped memory.
+  std::size_t place_of(const WordStep& step);
   Result<void*> make_event(bool is_timed);
 
   Options options_;

@@ -17,16 +17,29 @@ std::shared_ptr<FakeEvent> to_event(void* event) {
   return static_cast<FakeEvent*>(event)->shared_from_this();
 }
 
-void walk(const std::vector<WordStep>& steps, const std::stop_token& stopped) {
-  for (const WordStep& step : steps) {
-    const std::atomic_ref word(*step.word);
-    if (step.kind == WordStep::Kind::kStore) {
-      word.store(step.value, std::memory_order_release);
-      continue;
-    }
-    while (word.load(std::memory_order_acquire) != step.value && !stopped.stop_requested()) {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+void walk(const WordStep& step, const std::stop_token& stopped) {
+  const std::atomic_ref word(*step.word);
+  if (step.kind == WordStep::Kind::kStore) {
+    word.store(step.value, std::memory_order_release);
+    return;
+  }
+  while (word.load(std::memory_order_acquire) != step.value && !stopped.stop_requested()) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+// A step on a word whose time is kept.
+void walk(const WordStep& step,
+          const std::stop_token& stopped,
+          FakeWordTimes& times,
+          std::size_t place,
+          double& now_us) {
+  if (step.kind == WordStep::Kind::kStore) {
+    times.write(place, now_us);
+  }
+  walk(step, stopped);
+  if (step.kind == WordStep::Kind::kAwait) {
+    now_us = std::max(now_us, times.read(place));
   }
 }
 
@@ -260,10 +273,25 @@ Status FakeCuda::walk_words(std::span<const WordStep> steps, void* stream) {
   if (steps.size() > kMaxWordSteps) {
     return sennit::fail(Code::kInternalError, "{} word steps at once", steps.size());
   }
-  put(*to_stream(stream), [copy = std::vector(steps.begin(), steps.end())](FakeStream& s) {
-    s.queue().put([copy](const std::stop_token& stopped) { walk(copy, stopped); });
+  put(*to_stream(stream), [this, copy = std::vector(steps.begin(), steps.end())](FakeStream& s) {
+    s.queue().put([this, copy, now_us = s.now_us](const std::stop_token& stopped) {
+      for (const WordStep& step : copy) {
+        if (costs_.words != nullptr) {
+          walk(step, stopped, *costs_.words, place_of(step), *now_us);
+        } else {
+          walk(step, stopped);
+        }
+      }
+    });
   });
   return {};
+}
+
+std::size_t FakeCuda::place_of(const WordStep& step) {
+  const std::scoped_lock lock(mutex_);
+  const auto* const word = reinterpret_cast<const std::byte*>(step.word);
+  const Region* const region = region_of(word);
+  return region == nullptr ? 0 : static_cast<std::size_t>(word - region->base);
 }
 
 Result<bool> FakeCuda::is_capturing(void* stream) {

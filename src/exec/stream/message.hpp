@@ -66,10 +66,10 @@ struct Message {
   // the other.
   std::byte* ring = nullptr;
   int first_slot = 0;
-  // Its ends meet in words although kernels have what does not go through host memory, so that it
-  // can be timed; equal at both ends.
+  // Its ends also meet in the words of a fetch, although kernels have what does not go through host
+  // memory or the sender puts it, so that its receiver can time it; equal at both ends.
   bool is_met = false;
-  // Of a receiver that fetches: times it, where no other message is moved with it.
+  // Of a receiver: times it, where no other message is moved, or met, with it.
   Stopwatch* watch = nullptr;
 
   [[nodiscard]] ByteRange range_of(const StrandProgram& strand, const Block& block) const;

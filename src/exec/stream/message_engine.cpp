@@ -4,6 +4,7 @@
 #include "exec/stream/word_steps.hpp"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <utility>
 
@@ -62,6 +63,22 @@ std::vector<Move> moves_of(const Message& message) {
   return moves;
 }
 
+// The ends of what is put meet by a message of their own, a fetch of nothing.
+std::vector<Message> with_meetings(std::span<const Message> messages) {
+  static const std::array<PlanProgram, 2> kNothing{PlanProgram{.rank = 0}, PlanProgram{.rank = 1}};
+  std::vector<Message> all;
+  for (const Message& message : messages) {
+    all.push_back(message);
+    if (message.is_put && message.is_met) {
+      all.back().is_met = false;
+      all.push_back(message);
+      all.back().is_put = false;
+      all.back().program = &kNothing[is_of_sender(message) ? 0 : 1];
+    }
+  }
+  return all;
+}
+
 // The messages and channels of this rank that the other end moves.
 template <typename Function>
 void for_each_moved_elsewhere(std::span<const Message> messages, Function function) {
@@ -76,15 +93,15 @@ void for_each_moved_elsewhere(std::span<const Message> messages, Function functi
 
 // Whether all ranks of a set exchange messages with each other here, each of them in one group, and
 // these groups with each other: then none of them can end before all have begun.
-bool is_exchange(const MessageEngine::Group& group, const std::vector<const Message*>& moved) {
+bool is_exchange(std::uint32_t partners, const std::vector<const Message*>& moved) {
   const auto suit = [](const Message* one, const Message* other) {
     return one->peer == other->peer
                ? one->group.number == other->group.number
                : have_met(one->group, one->peer, other->group, other->peer) &&
                      have_met(other->group, other->peer, one->group, one->peer);
   };
-  return group.partners != 0 && std::ranges::all_of(moved, [&](const Message* message) {
-           return message->group.partners == group.partners &&
+  return partners != 0 && std::ranges::all_of(moved, [&](const Message* message) {
+           return message->group.partners == partners &&
                   std::ranges::all_of(moved,
                                       [&](const Message* other) { return suit(message, other); });
          });
@@ -124,15 +141,16 @@ std::uint64_t* MessageEngine::peers_word(const Message& message, int channel) co
 }
 
 Status MessageEngine::run(const Group& group) {
+  const std::vector<Message> messages = with_meetings(group.messages);
   std::vector<WordStep> steps;
   steps.push_back({WordStep::Kind::kStore,
                    &words_of(rank_).running,
-                   kRunning | peers_of(group.messages) << kPeersAt});
-  for_each_moved_elsewhere(group.messages, [&](const Message& message, int channel) {
+                   kRunning | peers_of(messages) << kPeersAt});
+  for_each_moved_elsewhere(messages, [&](const Message& message, int channel) {
     steps.push_back(fill(peers_word(message, channel)));
   });
-  MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, group.messages);
-  std::vector<Batch> batches = batches_of(group);
+  MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, messages);
+  std::vector<Batch> batches = batches_of(messages, group.partners);
   if (!group.launch) {
     lead_back(batches);
   }
@@ -150,11 +168,12 @@ Status MessageEngine::run(const Group& group) {
     if (group.launch) {
       SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
       SENNIT_RETURN_IF_ERROR(group.launch());
-      SENNIT_RETURN_IF_ERROR(end_watches(group.messages, group.stream));
+      SENNIT_RETURN_IF_ERROR(end_watches_of_kernels(messages, group.stream));
     }
     // Then what goes through slots: it takes longest to begin, and waits for nothing else.
     SENNIT_RETURN_IF_ERROR(slots.move());
-    return move(batches, group.stream, steps);
+    SENNIT_RETURN_IF_ERROR(move(batches, group.stream, steps));
+    return end_watches_of_puts(messages, batches, group.stream, steps);
   }();
   if (forks) {
     SENNIT_RETURN_IF_ERROR(moved.ok() ? go(steps, group.stream) : Status());
@@ -163,7 +182,7 @@ Status MessageEngine::run(const Group& group) {
     SENNIT_RETURN_IF_ERROR(slot_sides_.join(group.stream));
   }
   SENNIT_RETURN_IF_ERROR(moved);
-  for_each_moved_elsewhere(group.messages, [&](const Message& message, int channel) {
+  for_each_moved_elsewhere(messages, [&](const Message& message, int channel) {
     consume(steps, own_word(message, channel));
   });
   slots.settle(steps);
@@ -171,14 +190,16 @@ Status MessageEngine::run(const Group& group) {
   return go(steps, group.stream);
 }
 
-std::vector<MessageEngine::Batch> MessageEngine::batches_of(const Group& group) const {
+std::vector<MessageEngine::Batch> MessageEngine::batches_of(const std::vector<Message>& messages,
+                                                            std::uint32_t partners) const {
   std::vector<const Message*> moved;
-  for (const Message& message : group.messages) {
+  for (const Message& message : messages) {
     if (is_moved_here(message) && (message.is_met || direct_strand(message) != nullptr)) {
       moved.push_back(&message);
     }
   }
-  return is_exchange(group, moved) ? all_at_once(std::move(moved)) : one_by_one(std::move(moved));
+  return is_exchange(partners, moved) ? all_at_once(std::move(moved))
+                                      : one_by_one(std::move(moved));
 }
 
 // At any time each rank of a ring is read, or written to, by one other.
@@ -241,10 +262,7 @@ Status MessageEngine::move(const std::vector<Batch>& batches,
                            std::vector<WordStep>& steps) {
   void* last = users;
   for (const Batch& batch : batches) {
-    void* stream = users;
-    if (batch.side != kUsersStream) {
-      SENNIT_ASSIGN_OR_RETURN(stream, sides_.use(batch.side));
-    }
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_of(batch, users));
     if (stream != last) {
       SENNIT_RETURN_IF_ERROR(go(steps, last));
       last = stream;
@@ -284,12 +302,40 @@ Status MessageEngine::go(std::vector<WordStep>& steps, void* stream) const {
   return {};
 }
 
-// Of what the kernel has carried.
-Status MessageEngine::end_watches(std::span<const Message> messages, void* stream) {
+Result<void*> MessageEngine::stream_of(const Batch& batch, void* users) {
+  return batch.side == kUsersStream ? users : sides_.use(batch.side);
+}
+
+Status MessageEngine::end_watches_of_kernels(const std::vector<Message>& messages, void* stream) {
   for (const Message& message : messages) {
-    if (message.watch != nullptr && message.is_met) {
+    if (message.watch != nullptr && message.program->of_kernels) {
       SENNIT_RETURN_IF_ERROR(message.watch->end(Stopwatch::kDirect, stream));
     }
+  }
+  return {};
+}
+
+// Behind all that this rank moves: where a device has one queue, these waits hold up nothing of it.
+// The words stay full for the user's stream, which waits for them as well.
+Status MessageEngine::end_watches_of_puts(const std::vector<Message>& messages,
+                                          const std::vector<Batch>& batches,
+                                          void* users,
+                                          std::vector<WordStep>& steps) {
+  for (const Message& message : messages) {
+    const auto met = std::ranges::find_if(batches, [&](const Batch& batch) {
+      return batch.messages.size() == 1 && batch.messages.front()->watch == message.watch;
+    });
+    if (!message.is_put || message.watch == nullptr || met == batches.end()) {
+      continue;
+    }
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_of(*met, users));
+    std::vector<WordStep> arrival;
+    std::vector<WordStep>& before = stream == users ? steps : arrival;
+    for (const Move& part : moves_of(message)) {
+      before.push_back({WordStep::Kind::kAwait, own_word(message, part.channel), kFull});
+    }
+    SENNIT_RETURN_IF_ERROR(go(before, stream));
+    SENNIT_RETURN_IF_ERROR(message.watch->end(Stopwatch::kDirect, stream));
   }
   return {};
 }

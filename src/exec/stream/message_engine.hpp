@@ -20,8 +20,9 @@
 // puts.
 //
 // Where a message has a stopwatch, its receiver says when both ends had begun and when each strand
-// ended. What kernels carry has no words of its own: such a message is `is_met`, which holds up
-// nothing but the end of both groups.
+// ended. What kernels carry has no words of its own, and those of what is put do not tell when its
+// sender began: such a message is `is_met`, so its ends also meet as if nothing were fetched, which
+// holds up nothing but the end of both groups.
 //
 // It may be captured.
 #pragma once
@@ -79,7 +80,8 @@ class MessageEngine {
   std::uint64_t* peers_word(const Message& message, int channel) const;
 
   // In the order in which they go into their streams.
-  [[nodiscard]] std::vector<Batch> batches_of(const Group& group) const;
+  [[nodiscard]] std::vector<Batch> batches_of(const std::vector<Message>& messages,
+                                              std::uint32_t partners) const;
   [[nodiscard]] std::vector<Batch> all_at_once(std::vector<const Message*> moved) const;
   static std::vector<Batch> one_by_one(std::vector<const Message*> moved);
   // Gives them to the user's stream, if they can all be in one.
@@ -88,7 +90,13 @@ class MessageEngine {
   Status move(const std::vector<Batch>& batches, void* users, std::vector<WordStep>& steps);
   Status move(const Batch& batch, void* stream, std::vector<WordStep>& steps) const;
   Status copy(const Batch& batch, void* stream) const;
-  static Status end_watches(std::span<const Message> messages, void* stream);
+  Result<void*> stream_of(const Batch& batch, void* users);
+  static Status end_watches_of_kernels(const std::vector<Message>& messages, void* stream);
+  // Each in the stream in which its ends have met.
+  Status end_watches_of_puts(const std::vector<Message>& messages,
+                             const std::vector<Batch>& batches,
+                             void* users,
+                             std::vector<WordStep>& steps);
   // Puts the steps into the stream and forgets them: a call of the driver costs microseconds, so
   // they are gathered until something else goes there.
   Status go(std::vector<WordStep>& steps, void* stream) const;

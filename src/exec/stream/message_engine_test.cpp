@@ -91,7 +91,8 @@ class MessageEngines : public ::testing::Test {
             .bytes = kBytes,
             .is_put = is_put_(rank.rank, peer),
             .input = rank.memory,
-            .output = rank.of_peers[static_cast<std::size_t>(peer)] + (1 + rank.rank) * kBytes};
+            .output = rank.of_peers[static_cast<std::size_t>(peer)] + (1 + rank.rank) * kBytes,
+            .is_met = are_met_};
   }
   [[nodiscard]] Message recv_from(const Rank& rank, int peer, int slot = 0) const {
     return {.program = &roles_[1],
@@ -100,7 +101,8 @@ class MessageEngines : public ::testing::Test {
             .bytes = kBytes,
             .is_put = is_put_(peer, rank.rank),
             .input = rank.of_peers[static_cast<std::size_t>(peer)],
-            .output = rank.memory + (1 + peer) * kBytes};
+            .output = rank.memory + (1 + peer) * kBytes,
+            .is_met = are_met_};
   }
 
   void expect_from(const Rank& rank, int peer) const {
@@ -152,6 +154,8 @@ class MessageEngines : public ::testing::Test {
   std::function<bool(int, int)> is_put_ = [](int, int) { return false; };
   static bool always(int, int) { return true; }
   static bool upwards(int from, int to) { return from < to; }
+  // Whether they also meet as if they were fetched.
+  bool are_met_ = false;
 
   std::vector<PlanProgram> roles_;
   std::unique_ptr<RankWords[]> words_;
@@ -161,11 +165,12 @@ class MessageEngines : public ::testing::Test {
 class MovedMessages : public MessageEngines, public ::testing::WithParamInterface<int> {
  protected:
   MovedMessages() {
-    const std::function<bool(int, int)> which[] = {is_put_, always, upwards};
+    const std::function<bool(int, int)> which[] = {is_put_, always, upwards, always};
     is_put_ = which[GetParam()];
+    are_met_ = GetParam() == 3;
   }
 };
-INSTANTIATE_TEST_SUITE_P(FetchedPutAndPutUpwards, MovedMessages, ::testing::Range(0, 3));
+INSTANTIATE_TEST_SUITE_P(FetchedPutPutUpwardsAndMet, MovedMessages, ::testing::Range(0, 4));
 
 // One thread puts in all groups of all ranks: nothing waits on the host.
 TEST_P(MovedMessages, ExchangeInGroupsWithAndWithoutOneQueue) {
@@ -187,7 +192,8 @@ TEST_P(MovedMessages, TakeFewCallsOfTheDriverForAnExchangeOfAll) {
     }
     int copies = 0;
     for (const Rank& r : ranks_) {
-      const bool is_mixed = GetParam() == 2 && r.rank < 2;  // some of it put, some fetched
+      // Some of it put, some fetched or met.
+      const bool is_mixed = (GetParam() == 2 && r.rank < 2) || GetParam() == 3;
       EXPECT_LE(r.cuda->calls("walk_words"), is_mixed ? 60 : 20);
       EXPECT_EQ(r.cuda->calls("record") + r.cuda->calls("wait_for"), is_mixed ? 70 : 0);
       copies += r.cuda->calls("copy_async");
@@ -316,6 +322,41 @@ TEST_F(MessageEngines, TakeThreeCallsOfTheDriverForAnExchangeOfTwo) {
     Rank& r = ranks_[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(r.cuda->synchronize(r.stream).ok());
     expect_from(r, 1 - rank);
+  }
+}
+
+// From when both ends had begun, also where the receiver was there long before.
+TEST_F(MessageEngines, TellTheTimeOfWhatIsPut) {
+  is_put_ = always;
+  are_met_ = true;
+  for (const bool one_queue : {false, true}) {
+    make(one_queue);
+    const auto words = std::make_shared<FakeWordTimes>();
+    for (const Rank& r : ranks_) {
+      r.cuda->set_costs(
+          {.copy_us = [](bool, std::size_t bytes) { return static_cast<double>(bytes); },
+           .words = words});
+    }
+    Rank& late = ranks_[0];
+    ASSERT_TRUE(late.cuda->copy_async(late.memory, late.memory, 777, late.stream).ok());
+    Stopwatch watch(*ranks_[1].cuda);
+    ASSERT_TRUE(watch.open().ok());
+    watch.reset();
+    for (const int rank : {1, 0}) {
+      Rank& r = ranks_[static_cast<std::size_t>(rank)];
+      std::vector<Message> messages = {send_to(r, 1 - rank), recv_from(r, 1 - rank)};
+      messages[1].watch = rank == 1 ? &watch : nullptr;
+      ASSERT_TRUE(r.engine->run({.messages = messages, .stream = r.stream}).ok());
+    }
+    for (const int rank : {0, 1}) {
+      Rank& r = ranks_[static_cast<std::size_t>(rank)];
+      EXPECT_TRUE(r.cuda->synchronize(r.stream).ok());
+      expect_from(r, 1 - rank);
+    }
+    EXPECT_EQ(watch.read().state, Stopwatch::Reading::State::kDone);
+    EXPECT_EQ(watch.read().direct_us, kBytes);
+    EXPECT_EQ(watch.read().host_us, 0);
+    expect_idle();
   }
 }
 

@@ -19,7 +19,7 @@ struct StrandProgram {
 
 struct PlanProgram {
   int rank = 0;
-  std::vector<StrandProgram> strands;
+  std::vector<StrandProgram> strands{};
   std::optional<Portion> of_kernels{};  // what SMs carry meanwhile
 
   // The only strand, if it goes straight; else null.
