@@ -84,6 +84,10 @@ Status end_group() {
   std::vector<Group::Entry> entries = std::exchange(group().entries, {});
   SENNIT_RETURN_IF_ERROR(std::exchange(group().failure, {}));
   SENNIT_RETURN_IF_ERROR(enqueue_group(entries));
+  if (entries.empty()) {
+    group().entries = std::move(entries);  // their room, for the next group
+    return {};
+  }
   std::vector<std::shared_ptr<Work>> works;
   for (const Group::Entry& entry : entries) {
     SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));

@@ -35,6 +35,11 @@ struct Operation {
   std::vector<ElementRange> outputs{};
   Wishes wishes;
   double deadline_s = 0;  // 0: the communicator's; negative: none
+
+  // Of `count` elements.
+  [[nodiscard]] std::int64_t bytes() const {
+    return count * static_cast<std::int64_t>(size_bytes(dtype));
+  }
 };
 
 // "all_reduce", "all_to_all_v", "send"

@@ -165,13 +165,12 @@ std::uint64_t DeviceComm::deadline_ns(const Operation& operation) const {
 
 Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
                                         const DeviceFacts& facts) const {
-  SENNIT_ASSIGN_OR_RETURN(
-      DeviceChoice choice,
-      choose_for_devices(operation.collective,
-                         shape_of(operation, world_.size(), facts.groups),
-                         operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype)),
-                         operation.wishes,
-                         facts));
+  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
+                          choose_for_devices(operation.collective,
+                                             shape_of(operation, world_.size(), facts.groups),
+                                             operation.bytes(),
+                                             operation.wishes,
+                                             facts));
   if (choice.by_steps && is_reduction(operation.collective)) {
     choice.scaled = {.contributions = scales_contributions(operation.op),
                      .sums = finishes_sum(operation.op)};

@@ -15,6 +15,7 @@
 #include "comm/device/kernel_message.hpp"
 #include "comm/device/message_comparison.hpp"
 #include "comm/device/message_puts.hpp"
+#include "comm/device/message_ways.hpp"
 #include "comm/device/stream_order.hpp"
 #include "comm/operation.hpp"
 #include "comm/world.hpp"
@@ -188,7 +189,8 @@ class DeviceComm {
   struct MessagePlan;
   Status messages(std::span<const Call> calls);
   Result<std::vector<MessagePlan>> plan_messages(std::span<const Call> calls);
-  Result<MessagePlan> plan_message(const Call& call);
+  Status plan_message(const Call& call, MessagePlan& plan);
+  Result<MessageWay> find_way(const Operation& operation);
   void log(int peer, bool is_send, const CallWords& words);
   Status decide(std::vector<MessagePlan>& plans);
   Result<MessageCopies::End> end_of(const MessagePlan& plan,
@@ -202,7 +204,7 @@ class DeviceComm {
   enum class Order : std::uint8_t { kLanes, kBraid };
   Status launch_pairs(std::span<const KernelMessage> messages, void* stream, Order wanted);
   [[nodiscard]] Order order_of_blocks() const;
-  sm::PairMessage pair_message(const KernelMessage& message, bool may_map);
+  void describe(const KernelMessage& message, bool may_map, sm::PairMessage& described);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
   void keep_up_with_loans(std::span<const Call> calls);
   [[nodiscard]] GroupRoom room_of_groups() const;
@@ -238,6 +240,7 @@ class DeviceComm {
   std::unique_ptr<MessagePuts> message_puts_;  // null where facts_ have none
   std::unique_ptr<sm::PairCalls> pairs_ = std::make_unique<sm::PairCalls>();  // of launch_pairs
   DeviceFacts facts_;
+  MessageWays ways_;
   void* token_ = nullptr;  // device bytes that a barrier exchanges
   std::map<Key, Program> programs_;
   std::map<Key, Copying> copyings_;

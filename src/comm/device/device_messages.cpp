@@ -1,12 +1,8 @@
 // Sends and recvs on GPU memory: those of one group that kernels run, and those of copy engines.
 #include "comm/device/device_comm.hpp"
-#include "comm/device/group_order.hpp"
-#include "exec/sm/direct_kernels.hpp"
-#include "exec/sm/geometry.hpp"
-#include "exec/sm/small_call.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -29,29 +25,20 @@ std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
 struct DeviceComm::MessagePlan {
   const Operation* operation = nullptr;
   void* stream = nullptr;
-  DeviceChoice choice{};                   // of this end
-  sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
-  std::uint64_t put_hash = 0;  // of the plan by which it may be stored in place; 0: packets alone
-  // What of the choice is equal at both ends, whatever share of the host each wishes for, by its
-  // hash. 0: for kernels alone.
-  std::uint64_t plan_hash = 0;
+  MessageWay way{};
   std::optional<stream::Message> copies{};  // as both ends have decided; none: kernels run it
 
-  [[nodiscard]] bool is_for_kernels() const { return plan_hash == 0; }
+  [[nodiscard]] bool is_for_kernels() const { return way.plan_hash == 0; }
   // In place of a plan's hash: kernels of other packets would not meet.
   [[nodiscard]] std::uint64_t word_of_kernels() const {
-    return put_hash != 0 ? put_hash : static_cast<std::uint64_t>(packets);
+    return way.put_hash != 0 ? way.put_hash : static_cast<std::uint64_t>(way.packets);
   }
   [[nodiscard]] CallWords words() const {
-    return words_of(*operation, is_for_kernels() ? word_of_kernels() : plan_hash);
+    return words_of(*operation, is_for_kernels() ? word_of_kernels() : way.plan_hash);
   }
-  [[nodiscard]] std::int64_t bytes() const {
-    return operation->count * static_cast<std::int64_t>(size_bytes(operation->dtype));
-  }
-
   // What of it is for kernels, as has been decided.
   [[nodiscard]] sm::ByteRange range_of_kernels() const {
-    const std::int64_t whole = bytes();
+    const std::int64_t whole = operation->bytes();
     if (!copies) {
       return {.length = whole};
     }
@@ -64,7 +51,8 @@ struct DeviceComm::MessagePlan {
   static bool is_alone(const MessagePlan& plan, const std::vector<MessagePlan>& plans) {
     return std::ranges::count_if(plans, [&](const MessagePlan& other) {
              return other.operation->peer == plan.operation->peer &&
-                    other.operation->is_send == plan.operation->is_send && other.bytes() > 0;
+                    other.operation->is_send == plan.operation->is_send &&
+                    other.operation->bytes() > 0;
            }) == 1;
   }
 
@@ -81,33 +69,46 @@ struct DeviceComm::MessagePlan {
   }
 };
 
-Result<DeviceComm::MessagePlan> DeviceComm::plan_message(const Call& call) {
-  const Operation& op = call.operation;
-  MessagePlan plan{.operation = &op, .stream = call.stream};
-  if (op.count == 0) {
-    return plan;
-  }
+Result<MessageWay> DeviceComm::find_way(const Operation& op) {
   DeviceFacts facts = facts_;
   facts.copy_engines = copy_engines_ != nullptr && op.peer != world_.rank();
-  SENNIT_ASSIGN_OR_RETURN(plan.choice, choose(op, facts));
-  const bool may_be_put = plan.choice.protocol == Protocol::kDirectPut;
+  MessageWay way;
+  SENNIT_ASSIGN_OR_RETURN(way.choice, choose(op, facts));
+  const bool may_be_put = way.choice.protocol == Protocol::kDirectPut;
   if (may_be_put) {
     SENNIT_ASSIGN_OR_RETURN(const Putting* const putting,
-                            find_putting(op, with_host_share(plan.choice, 0)));
-    plan.put_hash = putting->plan_hash;
+                            find_putting(op, with_host_share(way.choice, 0)));
+    way.put_hash = putting->plan_hash;
   }
   // Others carry it where the ends cannot agree about a buffer, or their ring.
-  const bool by_packets = !may_be_put && leaves_rest_to_kernels(plan.choice);
-  plan.packets =
-      packets_of(by_packets ? plan.choice.protocol : protocol_of_message(plan.bytes(), facts_));
-  if (!is_for_streams(plan.choice)) {
-    return plan;
+  const bool by_packets = !may_be_put && leaves_rest_to_kernels(way.choice);
+  way.packets =
+      packets_of(by_packets ? way.choice.protocol : protocol_of_message(op.bytes(), facts_));
+  if (!is_for_streams(way.choice)) {
+    return way;
   }
   SENNIT_ASSIGN_OR_RETURN(
       const Copying* const copying,
-      find_copying(op, facts.nvlink ? with_host_share(plan.choice, 0) : plan.choice));
-  plan.plan_hash = copying->plan_hash;
-  return plan;
+      find_copying(op, facts.nvlink ? with_host_share(way.choice, 0) : way.choice));
+  way.plan_hash = copying->plan_hash;
+  return way;
+}
+
+Status DeviceComm::plan_message(const Call& call, MessagePlan& plan) {
+  const Operation& op = call.operation;
+  plan.operation = &op;
+  plan.stream = call.stream;
+  if (op.count == 0) {
+    return {};
+  }
+  const bool is_own = op.peer == world_.rank();
+  const MessageWay* known = ways_.find(op, is_own);
+  if (known == nullptr) {
+    SENNIT_ASSIGN_OR_RETURN(const MessageWay found, find_way(op));
+    known = &ways_.keep(op, is_own, found);
+  }
+  plan.way = *known;
+  return {};
 }
 
 Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
@@ -123,7 +124,7 @@ Result<std::vector<DeviceComm::MessagePlan>> DeviceComm::plan_messages(
   plans.reserve(calls.size());
   for (const Call& call : calls) {
     SENNIT_RETURN_IF_ERROR(check(call.operation));
-    SENNIT_ASSIGN_OR_RETURN(plans.emplace_back(), plan_message(call));
+    SENNIT_RETURN_IF_ERROR(plan_message(call, plans.emplace_back()));
   }
   return plans;
 }
@@ -141,8 +142,8 @@ void DeviceComm::log(int peer, bool is_send, const CallWords& words) {
 // A receiver lets its sender's copy engines put the message where that rank reaches the buffer.
 void DeviceComm::agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end) {
   const Operation& op = *plan.operation;
-  if (message_puts_ == nullptr || plan.choice.engine != Engine::kStream ||
-      plan.choice.protocol == Protocol::kSlots ||
+  if (message_puts_ == nullptr || plan.way.choice.engine != Engine::kStream ||
+      plan.way.choice.protocol == Protocol::kSlots ||
       op.wishes.protocol == name(Protocol::kDirectGet)) {
     return;
   }
@@ -150,7 +151,7 @@ void DeviceComm::agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end
   if (!op.is_send) {
     end.there = message_puts_->address_at(op.peer,
                                           {.memory = static_cast<std::byte*>(op.recv),
-                                           .bytes = plan.bytes(),
+                                           .bytes = plan.operation->bytes(),
                                            .takes_slow = op.wishes.name_a_way()});
   } else if (!end.is_capturing) {
     message_puts_->map_loan_of(op.peer);
@@ -163,16 +164,16 @@ Result<MessageCopies::End> DeviceComm::end_of(const MessagePlan& plan,
   const Operation& op = *plan.operation;
   MessageCopies::End end{.operation = op,
                          .words = plan.words(),
-                         .host_share = plan.choice.host_share,
-                         .dynamic_share = plan.choice.dynamic_share,
+                         .host_share = plan.way.choice.host_share,
+                         .dynamic_share = plan.way.choice.dynamic_share,
                          .is_alone = is_alone,
-                         .leaves_rest = leaves_rest_to_kernels(plan.choice),
+                         .leaves_rest = leaves_rest_to_kernels(plan.way.choice),
                          .program_of = nullptr,
                          .group = group,
                          .trouble = trouble_of(op)};
   end.program_of = [this,
                     &plan](const MessageCopies::Way& way) -> Result<const stream::PlanProgram*> {
-    DeviceChoice choice = with_host_share(plan.choice, way.host_share);
+    DeviceChoice choice = with_host_share(plan.way.choice, way.host_share);
     if (way.is_put) {
       choice.protocol = Protocol::kDirectPut;
     }
@@ -249,6 +250,7 @@ Status DeviceComm::put_into_streams(const std::vector<MessagePlan>& plans,
 Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* stream) {
   std::vector<KernelMessage> of_kernels;
   std::vector<stream::Message> of_copy_engines;
+  of_kernels.reserve(plans.size());
   for (const MessagePlan& plan : plans) {
     if (plan.copies) {
       of_copy_engines.push_back(*plan.copies);
@@ -259,39 +261,23 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
            .peer = plan.operation->peer,
            .is_send = plan.operation->is_send,
            .range = range,
-           .packets = plan.packets,
-           .takes_part = plan.put_hash != 0,
+           .packets = plan.way.packets,
+           .takes_part = plan.way.put_hash != 0,
            .fingerprint = fingerprint_of(words_of(*plan.operation, plan.word_of_kernels())),
            // A send and a recv fill a GPU.
            .block_limit = memory_->block_limit() / 2});
     }
   }
-  std::function<Status()> launch;
-  if (!of_kernels.empty()) {
-    launch = [&] { return launch_pairs(of_kernels, stream, Order::kLanes); };
-  }
+  const auto launch = [&] {
+    return of_kernels.empty() ? Status() : launch_pairs(of_kernels, stream, Order::kLanes);
+  };
   if (of_copy_engines.empty()) {
-    return launch ? launch() : Status();
+    return launch();
   }
   return copy_engines_->run({.messages = of_copy_engines,
                              .partners = MessagePlan::partners(plans, world_.rank()),
-                             .launch = launch,
+                             .launch = of_kernels.empty() ? std::function<Status()>() : launch,
                              .stream = stream});
-}
-
-// A receiver offers its buffer to a sender that is known to reach it; a sender maps what it has
-// been asked to, if it may.
-std::byte* DeviceComm::offer_of(const KernelMessage& message, bool may_map) {
-  if (!message.is_send) {
-    return message_puts_->address_at(
-        message.peer,
-        {.memory = static_cast<std::byte*>(message.operation->recv) + message.range.begin,
-         .bytes = message.range.length});
-  }
-  if (may_map) {
-    message_puts_->map_loan_of(message.peer);
-  }
-  return nullptr;
 }
 
 void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {
@@ -318,117 +304,6 @@ void DeviceComm::keep_up_with_loans(std::span<const Call> calls) {
   if (message_puts_->has_loans() && std::ranges::none_of(calls, may_be_captured)) {
     message_puts_->map_loans();
   }
-}
-
-sm::PairMessage DeviceComm::pair_message(const KernelMessage& message, bool may_map) {
-  const Operation& op = *message.operation;
-  const DeviceMemory::Pair& pair = memory_->pair(message.peer, message.is_send);
-  sm::PairCall call;
-  call.input = static_cast<const std::byte*>(op.send);
-  call.output = static_cast<std::byte*>(op.recv);
-  call.states = pair.states;
-  call.board = memory_->board_on_device();
-  call.arenas = {pair.sender, pair.receiver};
-  call.packets = message.packets;
-  call.on_host = !facts_.nvlink;
-  call.layout = memory_->pair_shape().layout(call.packets);
-  call.ranks = 2;
-  call.rank = message.is_send ? 0 : 1;
-  call.peer = static_cast<std::int8_t>(message.peer);
-  if (message.is_send) {
-    call.push[1] = message.range;
-    call.push_to = 0b10;
-  } else {
-    call.arrive[0][0] = message.range;
-    call.arrive_from[0] = 0b01;
-  }
-  sm::apply(sm::geometry_for(message.range.length,
-                             call.packets,
-                             memory_->pair_shape(),
-                             std::max(1, message.block_limit)),
-            call);
-  call.deadline_ns = deadline_ns(op);
-  call.fingerprint = message.fingerprint;
-  sm::MessagePut put = pair.put;
-  put.takes_part = message.takes_part;
-  put.there = put.takes_part ? offer_of(message, may_map) : nullptr;
-  return {.call = call, .put = put};
-}
-
-// One kernel for all.
-Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages,
-                                void* stream,
-                                Order wanted) {
-  std::vector<PairEnd> ends;
-  bool may_map = false;
-  for (const KernelMessage& message : messages) {
-    ends.push_back({message.peer, message.is_send});
-    may_map = may_map || message.takes_part;
-  }
-  if (may_map) {
-    SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
-    may_map = !is_capturing;
-  }
-  const GroupOrder order = group_order(ends, world_.rank(), world_.size());
-  // Only what is used of it is written: 64 messages are 30 KB.
-  sm::PairCalls& pairs = *pairs_;
-  pairs.sends = {};
-  pairs.recvs = {};
-  pairs.is_braid = wanted == Order::kBraid;
-  int chains = 0;
-  int used = 0;
-  const auto take = [&](const std::vector<PairChain>& taken, sm::PairLanes& lanes) {
-    lanes.first = chains;
-    lanes.chains = static_cast<int>(taken.size());
-    for (const PairChain& chain : taken) {
-      for (const std::size_t index : chain) {
-        sm::PairMessage& pair = pairs.messages[static_cast<std::size_t>(used++)];
-        pair = pair_message(messages[index], may_map);
-        lanes.blocks = std::max(lanes.blocks, pair.blocks());
-      }
-      pairs.begin[static_cast<std::size_t>(++chains)] = static_cast<std::int16_t>(used);
-    }
-  };
-  take(order.sends, pairs.sends);
-  take(order.recvs, pairs.recvs);
-  deal_lanes(pairs);
-  const auto all_chains = static_cast<unsigned>(chains);
-  sm::SmallPairs small;
-  if (sm::make_small(pairs, small)) {
-    return driver_.launch(sm::small_pairs_kernel(chains),
-                          {.blocks = all_chains * static_cast<unsigned>(small.blocks),
-                           .threads = static_cast<unsigned>(small.warps) * 32},
-                          &small,
-                          stream);
-  }
-  return driver_.launch(
-      sm::pairs_kernel(used, /*on_host=*/!facts_.nvlink),
-      {.blocks = static_cast<unsigned>(pairs.all_blocks()), .threads = sm::kThreads},
-      &pairs,
-      stream);
-}
-
-GroupRoom DeviceComm::room_of_groups() const {
-  const int limit = memory_->block_limit();
-  return {.moving = std::min(limit, memory_->shape().most_blocks()), .all = limit};
-}
-
-// No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
-void DeviceComm::deal_lanes(sm::PairCalls& pairs) const {
-  const int end = pairs.begin[static_cast<std::size_t>(pairs.chains())];
-  const GroupWay sends{
-      .chains = pairs.is_braid ? std::min(1, pairs.sends.chains) : pairs.sends.chains,
-      .blocks = pairs.sends.blocks};
-  const GroupWay recvs{.chains = pairs.recvs.chains,
-                       .blocks = pairs.recvs.blocks,
-                       .only_waits = std::ranges::all_of(
-                           std::span(pairs.messages).first(static_cast<std::size_t>(end)),
-                           [](const sm::PairMessage& message) {
-                             return message.is_send() || message.only_waits();
-                           })};
-  const GroupLanes lanes = group_lanes(sends, recvs, room_of_groups());
-  pairs.sends.lanes = lanes.sends;
-  pairs.recvs.lanes = lanes.recvs;
 }
 
 }  // namespace sennit

@@ -1,8 +1,6 @@
 #include "comm/device/group_order.hpp"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 namespace sennit {
 namespace {
@@ -14,21 +12,20 @@ int lanes_in(const GroupWay& way, int blocks) {
 }  // namespace
 
 GroupOrder group_order(const std::vector<PairEnd>& ends, int rank, int ranks) {
-  std::map<int, PairChain> sends;  // by round
-  std::map<int, PairChain> recvs;
-  for (std::size_t index = 0; index < ends.size(); ++index) {
+  const auto round_of = [&](std::size_t index) {
     const auto [peer, is_send] = ends[index];
-    const int distance = is_send ? peer - rank : rank - peer;
-    (is_send ? sends : recvs)[(distance + ranks) % ranks].push_back(index);
-  }
-  const auto in_order = [](std::map<int, PairChain>& rounds) {
-    std::vector<PairChain> chains;
-    for (auto& [round, chain] : rounds) {
-      chains.push_back(std::move(chain));
-    }
-    return chains;
+    return ((is_send ? peer - rank : rank - peer) + ranks) % ranks;
   };
-  return {.sends = in_order(sends), .recvs = in_order(recvs)};
+  const auto round = [&](const PairChain& chain) { return round_of(chain.front()); };
+  GroupOrder order;
+  for (std::size_t index = 0; index < ends.size(); ++index) {
+    std::vector<PairChain>& chains = ends[index].is_send ? order.sends : order.recvs;
+    const auto known = std::ranges::find(chains, round_of(index), round);
+    (known != chains.end() ? *known : chains.emplace_back()).push_back(index);
+  }
+  std::ranges::sort(order.sends, {}, round);
+  std::ranges::sort(order.recvs, {}, round);
+  return order;
 }
 
 int blocks_of_each(int ranks, const GroupRoom& room) {

@@ -19,15 +19,11 @@ auto& at(Queue& queue, std::uint64_t number) {
   return queue[number % stream::kMaxMessages];
 }
 
-std::int64_t bytes_of(const Operation& operation) {
-  return operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype));
-}
-
 // For how long a sender waits for a post: for what a put would gain. Of ranks that exchange
 // messages one that put its own and had to fetch the other would move both with one copy engine, in
 // twice the time.
 std::chrono::nanoseconds patience(const MessageCopies::End& end) {
-  const std::int64_t whole = bytes_of(end.operation) / kBytesPerNs;
+  const std::int64_t whole = end.operation.bytes() / kBytesPerNs;
   return std::chrono::nanoseconds(end.group_receives ? whole : whole / kGain);
 }
 
@@ -76,7 +72,7 @@ Result<stream::Message> MessageCopies::message_of(const End& end,
   const Operation& op = end.operation;
   stream::Message message{.peer = op.peer,
                           .slot = static_cast<int>(number % stream::kMaxMessages),
-                          .bytes = bytes_of(op),
+                          .bytes = op.bytes(),
                           .is_put = offer.is_put,
                           .input = static_cast<const std::byte*>(op.send),
                           .output = static_cast<std::byte*>(op.recv),
@@ -161,7 +157,7 @@ void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
     return;
   }
   const Operation& op = end.operation;
-  offer.buffer = buffers.offer(op.send, bytes_of(op));
+  offer.buffer = buffers.offer(op.send, op.bytes());
   if (offer.buffer.state != State::kNew) {
     return;
   }
@@ -189,7 +185,7 @@ void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   offer.is_timed = end.dynamic_share && is_reached && end.is_alone && !end.is_capturing &&
                    (end.leaves_rest || offer.is_put || can_fetch(end, offer, share));
   if (end.dynamic_share && is_reached) {
-    share = peer.shares.next(line(op.peer, world_.rank()), bytes_of(op), share, offer.is_timed);
+    share = peer.shares.next(line(op.peer, world_.rank()), op.bytes(), share, offer.is_timed);
   }
   const bool can_copy = offer.is_put || can_fetch(end, offer, share);
   offer.host_share = can_copy ? share : MessageLine::Offer::kByKernels;
@@ -258,7 +254,7 @@ stream::Stopwatch* MessageCopies::watch_of(const End& end, const MessageLine::Of
   }
   const int rank = end.operation.peer;
   return peers_[static_cast<std::size_t>(rank)]->shares.take(
-      {.bytes = bytes_of(end.operation),
+      {.bytes = end.operation.bytes(),
        .share = offer.host_share,
        .first = offer.dynamic_from,
        .is_timed = offer.is_timed && end.is_alone},

@@ -1,0 +1,64 @@
+// MessageWays: how sends and recvs go that are alike but for the buffer and the rank at the other
+// end. What a call finds out about that takes as long as a third of all that the host does for it,
+// and programs send the same again and again, so the last few are kept.
+#pragma once
+
+#include "comm/operation.hpp"
+#include "exec/sm/arena.hpp"
+#include "select/device_choice.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit {
+
+struct MessageWay {
+  DeviceChoice choice{};                   // of this end
+  sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
+  std::uint64_t put_hash = 0;  // of the plan by which it may be stored in place; 0: packets alone
+  // What of the choice is equal at both ends, whatever share of the host each wishes for, by its
+  // hash. 0: for kernels alone.
+  std::uint64_t plan_hash = 0;
+};
+
+class MessageWays {
+ public:
+  // Of an operation with another rank or this one itself; null: not known. Good until the next
+  // keep().
+  [[nodiscard]] const MessageWay* find(const Operation& operation, bool is_own) const {
+    const Known& known = known_[place_of(operation)];
+    const bool is_alike = known.bytes == operation.bytes() && known.is_send == operation.is_send &&
+                          known.is_own == is_own && known.wishes == operation.wishes;
+    return is_alike ? &known.way : nullptr;
+  }
+
+  const MessageWay& keep(const Operation& operation, bool is_own, const MessageWay& way) {
+    Known& known = known_[place_of(operation)];
+    known = {operation.bytes(), operation.is_send, is_own, operation.wishes, way};
+    return known.way;
+  }
+
+ private:
+  struct Known {
+    std::int64_t bytes = -1;  // none
+    bool is_send = false;
+    bool is_own = false;
+    Wishes wishes{};
+    MessageWay way{};
+  };
+  static constexpr std::size_t kKnown = 16;
+
+  // Sizes that differ by a factor of two have different places.
+  static std::size_t place_of(const Operation& operation) {
+    const auto bytes = static_cast<std::uint64_t>(operation.bytes());
+    return (2 * (bytes + static_cast<std::uint64_t>(std::bit_width(bytes))) +
+            (operation.is_send ? 1 : 0)) %
+           kKnown;
+  }
+
+  std::array<Known, kKnown> known_;
+};
+
+}  // namespace sennit
