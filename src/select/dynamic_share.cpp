@@ -54,12 +54,13 @@ void DynamicShare::pass() {
 
 void DynamicShare::learn(const Measurement& measurement) {
   const bool is_of_trial = trial_ && measurement.share == trial_->share;
-  const double us = std::max(measurement.direct_us, measurement.host_us);
+  const double slower_us = std::max(measurement.direct_us, measurement.host_us);
   // What was on its way when the base changed tells nothing that is asked for.
-  if ((!is_of_trial && measurement.share != base_) || measurement.bytes <= 0 || us <= 0) {
+  if ((!is_of_trial && measurement.share != base_) || measurement.bytes <= 0 || slower_us <= 0) {
     return;
   }
   note_rates(measurement);
+  const double us = slower_us + (measurement.share > 0 ? kBesideUs : 0);
   const double cost = us / static_cast<double>(measurement.bytes);
   if (is_of_trial) {
     learn_of_trial(cost);

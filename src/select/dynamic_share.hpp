@@ -7,8 +7,9 @@
 //   share.learn({.share = 6, .bytes = bytes, .direct_us = 700, .host_us = 520});
 //   share.advice().base;                   // of all messages but those of trials
 //
-// It keeps the base while trials of other shares take no less: the share at which both strands
-// would take as long as each other, the neighbours, none at all, and the one that it began with.
+// A share costs what its slower strand takes, and kBesideUs unless it is none. It keeps the base
+// while trials of other shares cost no less: the share at which both strands would take as long as
+// each other, the neighbours, none at all, and the one that it began with.
 // Each trial is one message, and one more as long as it looks cheaper, up to kSamples: what is
 // cheaper by more than kGain then is the base. Trials in vain become rarer. Where messages begin to
 // take much longer at the base, smaller shares are tried at once. A larger share that did not last
@@ -26,6 +27,10 @@ class DynamicShare {
  public:
   static constexpr int kGrid = 2;   // shares are multiples, in percent
   static constexpr int kMost = 98;  // beside NVLink
+  // What it takes beyond the slower strand that there are two: streams that part and meet again. 4,
+  // 6 and 8 percent of 256 MB took 10, 9 and 12 us more than 96, 94 and 92 percent of the time over
+  // NVLink alone (`h200x4-message-puts`).
+  static constexpr double kBesideUs = 10;
 
   // `first`: the share to begin with.
   explicit DynamicShare(int first);

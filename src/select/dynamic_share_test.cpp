@@ -20,7 +20,9 @@ struct Times {
   double direct_us = 0;
   double host_us = 0;
 
-  [[nodiscard]] double all() const { return std::max(direct_us, host_us); }
+  [[nodiscard]] double all() const {
+    return std::max(direct_us, host_us) + (host_us > 0 ? DynamicShare::kBesideUs : 0);
+  }
 };
 
 // What both strands of message `index` take at a share.
@@ -151,6 +153,18 @@ TEST(DynamicShare, EndsAtNoneWhereTheHostDoesNotPay) {
   EXPECT_EQ(sender.base(), 0);
 }
 
+// As 64 MB between two H200s: 4 percent spare the wire 7 us, and with 6 percent, which fill a slot
+// and then empty it, the host is slower.
+TEST(DynamicShare, EndsAtNoneWhereTheHostSparesLessThanItCosts) {
+  for (const double noise : {0.0, 0.02}) {
+    const Paths model = paths(1.87, 28);
+    Sender sender(model, {.noise = noise});
+    sender.send_many(60);
+    EXPECT_LE(sender.send_many(300), 1.02 * model(0, 0).all());
+    EXPECT_EQ(sender.base(), 0);
+  }
+}
+
 TEST(DynamicShare, FollowsALoadThatComesAndGoes) {
   constexpr int kPhase = 1000;
   const Paths model = [](int share, int index) {
@@ -158,14 +172,15 @@ TEST(DynamicShare, FollowsALoadThatComesAndGoes) {
   };
   for (const int lag : {0, 8}) {
     Sender sender(model, {.lag = lag});
-    const double single_us = model(0, 0).all();
+    const double quiet_us = quiet()(0, 0).all();
+    const double loaded_us = loaded()(0, 0).all();
     for (int cycle = 0; cycle < 3; ++cycle) {
       sender.send_many(300);
-      EXPECT_LT(sender.send_many(kPhase - 300), 0.94 * single_us);
+      EXPECT_LT(sender.send_many(kPhase - 300), 0.94 * quiet_us);
       // The first messages under load are slow before their measurements have arrived.
       sender.send_many(60);
       EXPECT_LE(sender.base(), 2);
-      EXPECT_LT(sender.send_many(kPhase - 60), 1.02 * single_us);
+      EXPECT_LT(sender.send_many(kPhase - 60), 1.01 * loaded_us);
     }
   }
 }
