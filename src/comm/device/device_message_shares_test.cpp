@@ -1,92 +1,17 @@
 // Sends and recvs whose shares through host memory follow the load.
 #include "base/trials.hpp"
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/fake_shared_messages.hpp"
 #include "comm/device/message_shares.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 namespace sennit::tests {
 namespace {
-
-constexpr const char* kDynamic = "nvlink+host:dynamic";
-constexpr const char* kFetched = "direct_get";
-
-// What a byte costs on its way, in us: a copy over NVLink or out of host memory, and a kernel.
-struct ByteCosts {
-  double direct = 1;
-  double host = 1;
-};
-
-double cost_of_kernel(const void* kernel, const void* parameters, double of_byte) {
-  if (is_small_pairs_kernel(kernel)) {
-    return 0;
-  }
-  const auto& pairs = *static_cast<const sm::PairCalls*>(parameters);
-  double us = 0;
-  for (int i = 0; i < pairs.begin[static_cast<std::size_t>(pairs.chains())]; ++i) {
-    const sm::PairMessage& message = pairs.messages[static_cast<std::size_t>(i)];
-    if (!message.is_send()) {
-      us += of_byte * static_cast<double>(message.call.arrive[0][0].length);
-    }
-  }
-  return us;
-}
-
-class FakeSharedMessages : public FakeMessagesWithRings {
- protected:
-  void set_costs(const ByteCosts& costs, std::shared_ptr<FakeWordTimes> words = nullptr) {
-    prepare_ = [costs, words = std::move(words)](Rank& rank) {
-      rank.cuda->set_costs({.copy_us =
-                                [costs](bool is_from_host, std::size_t bytes) {
-                                  return static_cast<double>(bytes) *
-                                         (is_from_host ? costs.host : costs.direct);
-                                },
-                            .kernel_us =
-                                [costs](const void* kernel, const void* parameters) {
-                                  return cost_of_kernel(kernel, parameters, costs.direct);
-                                },
-                            .words = words});
-    };
-  }
-
-  // Calls and ends them so often, all ranks together.
-  void repeat(const Rank& rank, const Calls& calls, int times) {
-    for (int i = 0; i < times; ++i) {
-      ASSERT_TRUE(post(rank, calls).ok());
-      rank.finish();
-      meet();
-    }
-  }
-
-  // What messages put into slots, of a few, since one of them may be a trial.
-  struct Slots {
-    int least = 1'000'000;
-    int most = 0;
-  };
-  Slots slots_of(const Rank& rank, const Calls& calls, int direct_copies) {
-    Slots slots;
-    for (int i = 0; i < 4; ++i) {
-      const int used = (work_of(rank, calls).copies - direct_copies) / 2;
-      slots = {.least = std::min(slots.least, used), .most = std::max(slots.most, used)};
-      meet();
-    }
-    return slots;
-  }
-
-  // As the base that both paths share alike has, or its neighbours.
-  static void expect_half(int slots) {
-    constexpr int kHalf = static_cast<int>(kLarge / kSlot / 2);
-    EXPECT_LE(std::abs(slots - kHalf), 2) << slots << " of " << kHalf;
-  }
-};
 
 TEST(MessageShares, TakeATrialOnceAndNoShareThatThereIsNoPlanFor) {
   constexpr std::int64_t kBytes = 1000;
@@ -162,72 +87,6 @@ TEST_F(FakeSharedMessages, TakeNothingThroughASlowHostBesideKernels) {
     const int asked = rank.cuda->calls("elapsed_us");
     repeat(rank, calls, 2);
     EXPECT_GT(rank.cuda->calls("elapsed_us"), asked) << "measured without a share";
-  });
-}
-
-// From each even rank to the next, which has posted when the sender asks, so that copy engines of
-// the sender put all of it that goes straight.
-class FakePutMessages : public FakeSharedMessages {
- protected:
-  // Of the last four messages, what went through slots, as each end saw it.
-  Slots put_many(const Rank& rank, int times) {
-    std::byte* const out = outgoing(rank, kRanks);
-    std::byte* const in = incoming(rank, kRanks);
-    introduce_paths(rank, out, in);
-    introduce_well(rank, out, in);
-    const bool is_sender = rank.rank % 2 == 0;
-    const int peer = rank.rank ^ 1;
-    const Calls calls = over({is_sender ? send(rank, peer, out) : recv(rank, peer, in)}, kDynamic);
-    Slots slots;
-    for (int i = 0; i < times; ++i) {
-      if (is_sender) {
-        await_post(rank, peer);
-      }
-      const int used = work_of(rank, calls).copies - (is_sender ? 1 : 0);
-      if (i + 4 >= times) {
-        slots = {.least = std::min(slots.least, used), .most = std::max(slots.most, used)};
-      }
-      EXPECT_TRUE(is_sender || came_from(peer, in));
-      meet();
-    }
-    EXPECT_TRUE(is_sender || rank.cuda->calls("elapsed_us") > 0);
-    return slots;
-  }
-};
-
-TEST_F(FakePutMessages, TakeNothingThroughAHostThatIsSlow) {
-  set_costs({.direct = 1, .host = 100}, std::make_shared<FakeWordTimes>());
-  run([&](Rank& rank) { EXPECT_EQ(put_many(rank, 24).least, 0); });
-}
-
-TEST_F(FakePutMessages, TakeHalfThroughAHostThatIsAsFast) {
-  set_costs({.direct = 1, .host = 1}, std::make_shared<FakeWordTimes>());
-  run([&](Rank& rank) { expect_half(put_many(rank, 34).most); });
-}
-
-TEST_F(FakePutMessages, ComeThroughWithOneQueueForAllStreams) {
-  cuda_options_.one_queue = true;
-  set_costs({.direct = 1, .host = 1}, std::make_shared<FakeWordTimes>());
-  run([&](Rank& rank) { put_many(rank, 10); });
-}
-
-// Who moves which of them is up to the hosts' times.
-TEST_F(FakeSharedMessages, FollowTheLoadBothWaysAtOnceFetchedOrPut) {
-  set_costs({.direct = 1, .host = 1}, std::make_shared<FakeWordTimes>());
-  run([&](Rank& rank) {
-    std::byte* const out = outgoing(rank, kRanks);
-    std::byte* const in = incoming(rank, kRanks);
-    introduce_paths(rank, out, in);
-    introduce_well(rank, out, in);
-    const int partner = rank.rank ^ 1;
-    const Calls calls = over({send(rank, partner, out), recv(rank, partner, in)}, kDynamic);
-    for (int i = 0; i < trials(60, 20); ++i) {
-      std::memset(in, 0, kLarge);
-      ASSERT_TRUE(post(rank, calls).ok());
-      rank.finish();
-      ASSERT_TRUE(came_from(partner, in)) << "message " << i;
-      meet();
-    }
   });
 }
 

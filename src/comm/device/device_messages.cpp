@@ -151,7 +151,7 @@ void DeviceComm::agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end
   if (!op.is_send) {
     end.there = message_puts_->address_at(op.peer,
                                           {.memory = static_cast<std::byte*>(op.recv),
-                                           .bytes = plan.operation->bytes(),
+                                           .bytes = op.bytes(),
                                            .takes_slow = op.wishes.name_a_way()});
   } else if (!end.is_capturing) {
     message_puts_->map_loan_of(op.peer);

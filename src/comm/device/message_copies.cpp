@@ -2,6 +2,7 @@
 
 #include "comm/device/host_wait.hpp"
 
+#include <bit>
 #include <thread>
 #include <utility>
 
@@ -248,8 +249,10 @@ bool MessageCopies::map(int rank, const MessageLine::Offer& offer, bool is_captu
 }
 
 stream::Stopwatch* MessageCopies::watch_of(const End& end, const MessageLine::Offer& offer) {
-  // While something is captured, nothing is measured, and nothing is asked that was.
-  if (offer.dynamic_from < 0 || end.is_capturing) {
+  // While something is captured, nothing is measured, and nothing is asked that was. Of what is put
+  // to several ranks of an exchange at once it is said together that it has arrived.
+  const bool is_one_of_many = offer.is_put && std::popcount(offer.group.partners) > 2;
+  if (offer.dynamic_from < 0 || end.is_capturing || is_one_of_many) {
     return nullptr;
   }
   const int rank = end.operation.peer;

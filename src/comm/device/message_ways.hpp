@@ -1,6 +1,6 @@
 // MessageWays: how sends and recvs go that are alike but for the buffer and the rank at the other
-// end. What a call finds out about that takes as long as a third of all that the host does for it,
-// and programs send the same again and again, so the last few are kept.
+// end. What a call finds out about that takes as long as a third of our own code in it, and
+// programs send the same again and again, so the last few are kept.
 #pragma once
 
 #include "comm/operation.hpp"
@@ -28,14 +28,14 @@ class MessageWays {
   // Of an operation with another rank or this one itself; null: not known. Good until the next
   // keep().
   [[nodiscard]] const MessageWay* find(const Operation& operation, bool is_own) const {
-    const Known& known = known_[place_of(operation)];
+    const Known& known = known_[place_of(operation, is_own)];
     const bool is_alike = known.bytes == operation.bytes() && known.is_send == operation.is_send &&
                           known.is_own == is_own && known.wishes == operation.wishes;
     return is_alike ? &known.way : nullptr;
   }
 
   const MessageWay& keep(const Operation& operation, bool is_own, const MessageWay& way) {
-    Known& known = known_[place_of(operation)];
+    Known& known = known_[place_of(operation, is_own)];
     known = {operation.bytes(), operation.is_send, is_own, operation.wishes, way};
     return known.way;
   }
@@ -48,17 +48,16 @@ class MessageWays {
     Wishes wishes{};
     MessageWay way{};
   };
-  static constexpr std::size_t kKnown = 16;
+  static constexpr std::size_t kSizes = 8;
 
-  // Sizes that differ by a factor of two have different places.
-  static std::size_t place_of(const Operation& operation) {
+  // Powers of two one after the other have different places.
+  static std::size_t place_of(const Operation& operation, bool is_own) {
     const auto bytes = static_cast<std::uint64_t>(operation.bytes());
-    return (2 * (bytes + static_cast<std::uint64_t>(std::bit_width(bytes))) +
-            (operation.is_send ? 1 : 0)) %
-           kKnown;
+    const std::size_t size = (bytes + static_cast<std::uint64_t>(std::bit_width(bytes))) % kSizes;
+    return 4 * size + (operation.is_send ? 2 : 0) + (is_own ? 1 : 0);
   }
 
-  std::array<Known, kKnown> known_;
+  std::array<Known, 4 * kSizes> known_;
 };
 
 }  // namespace sennit

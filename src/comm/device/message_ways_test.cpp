@@ -33,6 +33,8 @@ TEST(MessageWays, AreOfMessagesThatAreAlike) {
   EXPECT_NE(ways.find(alike, false), nullptr);
 
   EXPECT_EQ(ways.find(message, true), nullptr) << "to this rank itself";
+  ways.keep(message, true, {.plan_hash = 8});
+  EXPECT_EQ(ways.find(message, false)->plan_hash, 7U);
   Operation other = message;
   other.is_send = false;
   EXPECT_EQ(ways.find(other, false), nullptr);

@@ -67,6 +67,7 @@ std::vector<Move> moves_of(const Message& message) {
 std::vector<Message> with_meetings(std::span<const Message> messages) {
   static const std::array<PlanProgram, 2> kNothing{PlanProgram{.rank = 0}, PlanProgram{.rank = 1}};
   std::vector<Message> all;
+  all.reserve(2 * messages.size());
   for (const Message& message : messages) {
     all.push_back(message);
     if (message.is_put && message.is_met) {

@@ -21,7 +21,7 @@
 //
 // Where a message has a stopwatch, its receiver says when both ends had begun and when each strand
 // ended. What kernels carry has no words of its own, and those of what is put do not tell when its
-// sender began: such a message is `is_met`, so its ends also meet as if nothing were fetched, which
+// sender began: such a message is `is_met`, so its ends also meet by a fetch of nothing, which
 // holds up nothing but the end of both groups.
 //
 // It may be captured.

@@ -1,5 +1,5 @@
 // Stopwatch: how long the strands of one message take at its receiver, by events in the streams
-// that move it. Who reads it waits for nothing.
+// that move it or wait for it. Who reads it waits for nothing.
 //
 //   Stopwatch watch(driver);
 //   SENNIT_RETURN_IF_ERROR(watch.open());

@@ -19,7 +19,8 @@
 //   message_admitted[r][m][c]  rank r: the memory that message m goes to is yours
 //   message_arrived[s][m][c]   rank s: it lies there
 // Who begins writes its word for the next message of that kind in a slot after it has heard of the
-// end of this one. Of the other kind nothing would follow: so both have words.
+// end of this one. Of the other kind nothing would follow: so both have words. One that is put and
+// timed uses all of them: it is a fetch of nothing as well.
 //
 // And for the slots of rings in host memory (path/host/rings.hpp), each as often in a
 // call as the ring goes round:
