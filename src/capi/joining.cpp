@@ -1,6 +1,7 @@
 #include "capi/joining.hpp"
 
 #include "comm/allowed_paths.hpp"
+#include "discover/machine_island.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -139,6 +140,28 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   return base;
 }
 
+// Which of the groups that path nvlink may join the device is of, by the config; 0: it says
+// nothing, or counts ranks off.
+Result<int> declared_island(const CommConfig& config, CudaDriver& driver, int device) {
+  if (config.machine.empty()) {
+    return 0;
+  }
+  if (config.device_group > 0) {
+    return fail(Code::kInvalidArgument,
+                "SENNIT_MACHINE and SENNIT_DEVICE_GROUP both declare groups of GPUs; set one");
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Topology machine, load_machine(config.machine));
+  SENNIT_ASSIGN_OR_RETURN(const CudaDevice described, driver.describe(device));
+  const Result<NvmlDriver*> nvml = nvml_driver();
+  if (!nvml.ok()) {
+    return fail(nvml.status().code(),
+                "SENNIT_MACHINE: {}, which would tell which GPU of the machine this rank has; let "
+                "the container use it, or set SENNIT_DEVICE_GROUP instead",
+                nvml.status().message());
+  }
+  return island_of(machine, **nvml, described.pci_bus_id);
+}
+
 Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config.device));
   if (device < 0) {
@@ -149,23 +172,27 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(handle.config.paths, true));
+  SENNIT_ASSIGN_OR_RETURN(const int island, declared_island(handle.config, *driver, device));
   SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
   handle.engine->attach(handle.comm);
-  auto made = DeviceComm::create(*driver,
-                                 device,
-                                 handle.comm->world(),
-                                 {.name = handle.config.name,
-                                  .deadline_s = handle.config.deadline_s,
-                                  .blocks = handle.config.device_blocks,
-                                  .copy_engines = copy_engines,
-                                  .reproducible = handle.config.reproducible,
-                                  .nvlink = paths.nvlink,
-                                  .group = handle.config.device_group,
-                                  .host_share = handle.config.host_share,
-                                  .dynamic_share = handle.config.dynamic_share},
-                                 [&](const void* mine, void* all, std::size_t bytes) {
-                                   return gather_bytes(handle, mine, all, bytes);
-                                 });
+  const int counted_off = handle.config.device_group;
+  auto made = DeviceComm::create(
+      *driver,
+      device,
+      handle.comm->world(),
+      {.name = handle.config.name,
+       .deadline_s = handle.config.deadline_s,
+       .blocks = handle.config.device_blocks,
+       .copy_engines = copy_engines,
+       .reproducible = handle.config.reproducible,
+       .nvlink = paths.nvlink,
+       .group = counted_off > 0 ? handle.comm->world().rank() / counted_off : island,
+       .groups_by = counted_off > 0 ? "SENNIT_DEVICE_GROUP" : "SENNIT_MACHINE",
+       .host_share = handle.config.host_share,
+       .dynamic_share = handle.config.dynamic_share},
+      [&](const void* mine, void* all, std::size_t bytes) {
+        return gather_bytes(handle, mine, all, bytes);
+      });
   handle.engine->detach(*handle.comm);
   if (!made.ok()) {
     handle.comm->abort();  // the others need not wait for this rank

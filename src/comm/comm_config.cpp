@@ -34,6 +34,7 @@ Result<CommConfig> CommConfig::from_environment() {
   config.device_blocks = static_cast<int>(blocks);
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t group, env_integer("SENNIT_DEVICE_GROUP", {0, 1024}));
   config.device_group = static_cast<int>(group);
+  config.machine = env_text("SENNIT_MACHINE");
   config.copy_engines = env_text("SENNIT_COPY_ENGINES");
   SENNIT_RETURN_IF_ERROR(read_host_share(config));
   SENNIT_ASSIGN_OR_RETURN(config.host_ring_bytes, env_bytes("SENNIT_HOST_RING_BYTES"));
@@ -54,7 +55,8 @@ Result<CommConfig> CommConfig::from_environment() {
 std::string CommConfig::settings(std::string_view table) const {
   return fmt::format(
       "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\nreproducible={}\ndevice={}\n"
-      "device_blocks={}\ndevice_group={}\ncopy_engines={}\nhost_share={}\nhost_ring_bytes={}\nhost_"
+      "device_blocks={}\ndevice_group={}\nmachine={}\ncopy_engines={}\nhost_share={}\nhost_ring_"
+      "bytes={}\nhost_"
       "slot_bytes={}\n"
       "tuning_table={}",
       slot_bytes,
@@ -66,6 +68,7 @@ std::string CommConfig::settings(std::string_view table) const {
       device.substr(0, device.find(':')),
       device_blocks,
       device_group,
+      machine,
       copy_engines,
       dynamic_share ? "dynamic" : fmt::format("{}", host_share),
       host_ring_bytes,

@@ -7,7 +7,12 @@
 #include "algo/algorithm.hpp"
 #include "select/device_choice.hpp"
 
+#include <unistd.h>
+
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <vector>
 
 namespace sennit::tests {
@@ -29,7 +34,10 @@ class DeviceSteps : public ::testing::TestWithParam<int> {
       GTEST_SKIP() << "gpu1: needs one GPU";
     }
   }
-  void TearDown() override { unsetenv("SENNIT_DEVICE_GROUP"); }
+  void TearDown() override {
+    unsetenv("SENNIT_DEVICE_GROUP");
+    unsetenv("SENNIT_MACHINE");
+  }
 
   // The rows that have no other kernel.
   template <typename Function>
@@ -143,6 +151,44 @@ TEST_P(DeviceStepsOfFour, ReplaysOverTwoPathsAreCalls) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceStepsOfFour, ::testing::Values(4));
+
+// A description of this machine in which each GPU has a processor of its own.
+std::string machine_of_islands(int gpus) {
+  std::string text = "machine islands GPUs far from each other\nsource guess for this test\n";
+  for (const char* const kind : {"gpu", "cpu"}) {
+    text += fmt::format("{} 0..{}\n", kind, gpus - 1);
+  }
+  for (int i = 0; i < gpus; ++i) {
+    text += fmt::format("link gpu{0} cpu{0} pcie 50 GB/s from guess\n", i);
+  }
+  return text;
+}
+
+// Ranks that share a GPU are of one island, whatever their numbers.
+TEST_P(DeviceStepsOfFour, KeepToTheIslandsOfADescribedMachine) {
+  const std::string file = fmt::format("/tmp/sennit-islands-{}", getpid());
+  for (const int gpus : {device_count(), 1}) {
+    std::ofstream(file) << machine_of_islands(gpus);
+    setenv("SENNIT_MACHINE", file.c_str(), 1);
+    if (gpus < device_count()) {
+      int device = gpus;
+      sennit_comm_t comm = nullptr;
+      sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+      config.device = "cuda";
+      EXPECT_EQ(sennit_comm_init_all(&comm, 1, &device, &config), SENNIT_INVALID_ARGUMENT);
+      EXPECT_NE(std::string(sennit_last_error_message()).find("islands has 1 GPUs"),
+                std::string::npos)
+          << sennit_last_error_message();
+      continue;
+    }
+    DeviceRanks ranks(GetParam());
+    for (const char* algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
+      ranks.run({.count = 50'001, .dtype = Dtype::kInt32, .algorithm = algorithm});
+      ASSERT_FALSE(HasFailure()) << algorithm;
+    }
+  }
+  std::filesystem::remove(file);
+}
 
 }  // namespace
 }  // namespace sennit::tests

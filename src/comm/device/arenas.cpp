@@ -31,9 +31,8 @@ Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Arenas::Op
   if (!options.nvlink) {
     return std::string(kNotAllowed);
   }
-  if (options.group > 0 && options.group < meeting.ranks()) {
-    return fmt::format("SENNIT_DEVICE_GROUP leaves it out between groups of {} ranks",
-                       options.group);
+  if (!meeting.is_one_group()) {
+    return fmt::format("{} leaves it out between groups of ranks", options.groups_by);
   }
   const Result<std::vector<char>> unreached = find_unreached(meeting);
   SENNIT_RETURN_IF_ERROR(meeting.agree(unreached.status()));

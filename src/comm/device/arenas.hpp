@@ -23,7 +23,8 @@ class Arenas {
   struct Options {
     int blocks = 128;    // of a call, at most; the same on all ranks
     bool nvlink = true;  // memory of other GPUs may be used
-    int group = 0;       // only within groups of so many ranks, counted off; 0: among all
+    // What the groups of DeviceIdentity come from, where there are several.
+    std::string groups_by{};
     // Zeroed, shared by all ranks, in whole pages; empty: may not be used.
     std::span<std::byte> host{};
   };

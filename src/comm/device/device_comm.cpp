@@ -62,13 +62,14 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   std::unique_ptr<DeviceComm> comm(new DeviceComm(driver, device, world, options));
   SENNIT_ASSIGN_OR_RETURN(
       comm->memory_,
-      DeviceMemory::create(driver,
-                           {.device = device, .rank = world.rank(), .ranks = world.size()},
-                           {.blocks = options.blocks,
-                            .nvlink = options.nvlink,
-                            .group = options.group,
-                            .host = world.host_arenas()},
-                           exchange));
+      DeviceMemory::create(
+          driver,
+          {.device = device, .rank = world.rank(), .ranks = world.size(), .group = options.group},
+          {.blocks = options.blocks,
+           .nvlink = options.nvlink,
+           .groups_by = options.groups_by,
+           .host = world.host_arenas()},
+          exchange));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,

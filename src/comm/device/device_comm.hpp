@@ -53,7 +53,8 @@ class DeviceComm {
     bool reproducible = false;     // sums have the order of ranks, or are refused
     bool copies_by_kernel = true;  // blocks that stay, beside copy engines
     bool nvlink = true;            // may be used; path host may where the world has memory for it
-    int group = 0;                 // see Arenas::Options
+    int group = 0;                 // of this rank, see DeviceIdentity
+    std::string groups_by{};       // see Arenas::Options
     // See DeviceFacts.
     int host_share = -1;
     bool dynamic_share = false;
@@ -199,14 +200,15 @@ class DeviceComm {
   void agree_to_a_put(const MessagePlan& plan, MessageCopies::End& end);
   Status put_into_streams(const std::vector<MessagePlan>& plans, std::span<const Call> calls);
   Status run_messages(const std::vector<MessagePlan>& plans, void* stream);
-  // How a launch has its sends: side by side in lanes, or those of a collective in one lane that
-  // stores a piece of each in turn. All ranks that are in it have to mean the same.
+  void keep_up_with_loans(std::span<const Call> calls);
+  // Their kernels (device_pairs.cpp). How a launch has its sends: side by side in lanes, or those
+  // of a collective in one lane that stores a piece of each in turn. All ranks that are in it have
+  // to mean the same.
   enum class Order : std::uint8_t { kLanes, kBraid };
   Status launch_pairs(std::span<const KernelMessage> messages, void* stream, Order wanted);
   [[nodiscard]] Order order_of_blocks() const;
   void describe(const KernelMessage& message, bool may_map, sm::PairMessage& described);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
-  void keep_up_with_loans(std::span<const Call> calls);
   [[nodiscard]] GroupRoom room_of_groups() const;
   void deal_lanes(sm::PairCalls& pairs) const;
   [[nodiscard]] Status told(const Verdict& verdict) const;

@@ -11,11 +11,17 @@ Result<DeviceMeeting> DeviceMeeting::open(CudaDriver& driver,
   DeviceMeeting meeting(driver, identity, exchange);
   const Result<CudaDevice> device = driver.describe(identity.device);
   SENNIT_RETURN_IF_ERROR(meeting.agree(device.status()));
-  SENNIT_ASSIGN_OR_RETURN(
-      meeting.members_,
-      meeting.tell(
-          Member{.process = driver.process(), .uuid = device->uuid, .device = identity.device}));
+  SENNIT_ASSIGN_OR_RETURN(meeting.members_,
+                          meeting.tell(Member{.process = driver.process(),
+                                              .uuid = device->uuid,
+                                              .device = identity.device,
+                                              .group = identity.group}));
   return meeting;
+}
+
+bool DeviceMeeting::is_one_group() const {
+  return std::ranges::all_of(
+      members_, [&](const Member& member) { return member.group == members_.front().group; });
 }
 
 std::vector<std::uint64_t> DeviceMeeting::processes() const {

@@ -23,6 +23,7 @@ struct DeviceIdentity {
   int device = 0;
   int rank = 0;
   int ranks = 1;
+  int group = 0;  // of ranks that path nvlink may join, by the user's word
 };
 
 // What one rank writes does not get into the other's memory.
@@ -52,6 +53,9 @@ class DeviceMeeting {
   }
   [[nodiscard]] bool share_process(int a, int b) const { return of(a).process == of(b).process; }
   [[nodiscard]] bool share_device(int a, int b) const { return of(a).uuid == of(b).uuid; }
+  [[nodiscard]] bool share_group(int a, int b) const { return of(a).group == of(b).group; }
+  // Whether all ranks are of one group.
+  [[nodiscard]] bool is_one_group() const;
   // "rank 2 (device 1)"
   [[nodiscard]] std::string describe(int rank) const;
   // "rank 2 (device 1) to rank 3 (device 0), ..."; of many, the first.
@@ -75,6 +79,7 @@ class DeviceMeeting {
     std::uint64_t process = 0;
     std::array<std::uint8_t, 16> uuid{};
     std::int32_t device = 0;
+    std::int32_t group = 0;
   };
 
   DeviceMeeting(CudaDriver& driver, const DeviceIdentity& identity, const Exchange& exchange)

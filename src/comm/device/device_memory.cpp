@@ -47,9 +47,8 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   memory->processes_ = meeting.processes();
   SENNIT_ASSIGN_OR_RETURN(memory->arenas_, Arenas::open(meeting, options));
   if (memory->arenas_->plan().place == ArenaPlace::kHost && options.nvlink) {
-    SENNIT_ASSIGN_OR_RETURN(
-        memory->near_,
-        NearMail::open(meeting, memory->arenas_->plan().near_mailbox, options.group));
+    SENNIT_ASSIGN_OR_RETURN(memory->near_,
+                            NearMail::open(meeting, memory->arenas_->plan().near_mailbox));
   }
   SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
   SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));

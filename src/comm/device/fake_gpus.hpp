@@ -143,11 +143,13 @@ class FakeGpus : public ::testing::Test {
         EXPECT_TRUE(self.cuda->use_device(device).ok());
         self.joined =
             take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, comm_config_));
+        DeviceComm::Options options = options_;
+        options.group = groups_[static_cast<std::size_t>(rank)];
         auto made =
             DeviceComm::create(*self.cuda,
                                device,
                                self.joined->world(),
-                               options_,
+                               options,
                                [&](const void* mine, void* all, std::size_t bytes) {
                                  return exchange(meeting, exchanged, rank, mine, all, bytes);
                                });
@@ -254,6 +256,7 @@ class FakeGpus : public ::testing::Test {
   std::barrier<>* meeting_ = nullptr;
   std::function<void(Rank&)> prepare_;
   std::array<int, kRanks> devices_ = {0, 1, 2, 3};     // of each rank
+  std::array<int, kRanks> groups_ = {};                // that it says it is of
   std::function<void(Rank&, const Status&)> refusal_;  // set: no rank is to get its communicator
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
 };

@@ -11,11 +11,11 @@ namespace sennit {
 namespace {
 
 // Pairs that can be told apart before any memory is taken.
-Result<std::vector<BrokenPair>> find_far_pairs(const DeviceMeeting& meeting, int group) {
+Result<std::vector<BrokenPair>> find_far_pairs(const DeviceMeeting& meeting) {
   Result<std::vector<char>> far = find_unreached(meeting);
   SENNIT_RETURN_IF_ERROR(meeting.agree(far.status()));
-  for (int rank = 0; group > 0 && rank < meeting.ranks(); ++rank) {
-    if (rank / group != meeting.rank() / group) {
+  for (int rank = 0; rank < meeting.ranks(); ++rank) {
+    if (!meeting.share_group(rank, meeting.rank())) {
       (*far)[static_cast<std::size_t>(rank)] = 1;
     }
   }
@@ -45,9 +45,8 @@ std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair
 }
 
 Result<std::unique_ptr<NearMail>> NearMail::open(const DeviceMeeting& meeting,
-                                                 const sm::MailboxShape& shape,
-                                                 int group) {
-  SENNIT_ASSIGN_OR_RETURN(const auto far, find_far_pairs(meeting, group));
+                                                 const sm::MailboxShape& shape) {
+  SENNIT_ASSIGN_OR_RETURN(const auto far, find_far_pairs(meeting));
   std::unique_ptr<NearMail> mail(new NearMail(meeting, shape));
   mail->groups_ = part_ranks(meeting.ranks(), far);
   if (!mail->has_pairs()) {

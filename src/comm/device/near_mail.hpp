@@ -21,11 +21,9 @@ std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair
 
 class NearMail {
  public:
-  // All together. `group`: what the user holds to be one (Arenas::Options). Null where no two
-  // ranks are near.
+  // All together. Null where no two ranks are near.
   static Result<std::unique_ptr<NearMail>> open(const DeviceMeeting& meeting,
-                                                const sm::MailboxShape& shape,
-                                                int group);
+                                                const sm::MailboxShape& shape);
 
   // The mailbox that `writer` writes for `reader`, one of which this rank is; null: they are of
   // different groups.

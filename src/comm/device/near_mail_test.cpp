@@ -108,8 +108,12 @@ TEST_F(GroupedGpus, UseTheWiresThatThereAre) {
 }
 
 TEST_F(GroupedGpus, KeepToTheGroupsThatAreDeclared) {
-  options_.group = 2;
+  groups_ = {0, 0, 1, 1};
   run([](Rank& rank) { EXPECT_EQ(near_of(rank), std::set{rank.rank ^ 1}); });
+  groups_ = {1, 0, 1, 0};
+  run([](Rank& rank) { EXPECT_EQ(near_of(rank), std::set{rank.rank ^ 2}); });
+  groups_ = {0, 0, 0, 7};
+  run([](Rank& rank) { EXPECT_EQ(near_of(rank).size(), rank.rank == 3 ? 0U : 2U); });
 }
 
 TEST_F(GroupedGpus, KeepFromWiresThatCorrupt) {
@@ -122,12 +126,12 @@ TEST_F(GroupedGpus, KeepFromWiresThatCorrupt) {
 
 TEST_F(GroupedGpus, AreNoneWithoutNvlink) {
   options_.nvlink = false;
-  options_.group = 2;
+  groups_ = {0, 0, 1, 1};
   run([](Rank& rank) { EXPECT_EQ(near_of(rank), std::set<int>()); });
 }
 
 TEST_F(GroupedGpus, AreAllWhereAllReachEachOther) {
-  options_.group = 4;
+  groups_ = {5, 5, 5, 5};
   run([](Rank& rank) { EXPECT_EQ(near_of(rank).size(), 3U); });
 }
 
