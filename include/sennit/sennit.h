@@ -335,7 +335,8 @@ SENNIT_API sennit_status_t sennit_barrier(sennit_comm_t comm,
                                           void* stream,
                                           const sennit_call_options_t* options);
 /* The k-th send from a to b meets the k-th recv at b from a, with the same count and dtype. A send
- * may wait for its recv; sends and recvs that need each other belong in one group. */
+ * may wait for its recv; sends and recvs that need each other belong in one group. A rank with a
+ * GPU may be its own peer. */
 SENNIT_API sennit_status_t sennit_send(const void* send,
                                        size_t count,
                                        sennit_dtype_t dtype,

@@ -139,30 +139,13 @@ Status Communicator::check(const Operation& op) const {
     return sennit::fail(
         Code::kInvalidUsage, "{} on communicator '{}' after finalize", name_of(op), config_.name);
   }
-  if (is_reduction(op.collective)) {
-    SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
+  if (op.collective == Collective::kSendRecv && op.peer == rank()) {
+    return sennit::fail(Code::kInvalidArgument,
+                        "peer {} is rank {} itself; ranks in host memory send to others",
+                        op.peer,
+                        rank());
   }
-  if (is_rooted(op.collective) && (op.root < 0 || op.root >= size())) {
-    return sennit::fail(
-        Code::kInvalidArgument, "root {} is not a rank of {} ranks", op.root, size());
-  }
-  if (op.collective == Collective::kSendRecv) {
-    if (op.peer < 0 || op.peer >= size() || op.peer == rank()) {
-      return sennit::fail(Code::kInvalidArgument,
-                          "peer {} of rank {} is not another of {} ranks",
-                          op.peer,
-                          rank(),
-                          size());
-    }
-  }
-  const auto largest = INT64_MAX / static_cast<std::int64_t>(size_bytes(op.dtype)) / size();
-  if (op.count < 0 || op.count > largest) {
-    return sennit::fail(Code::kInvalidArgument, "a count of {} is out of range", op.count);
-  }
-  if (op.varying) {
-    SENNIT_RETURN_IF_ERROR(check_lengths(op, rank(), size()));
-  }
-  return check_buffers(op, rank(), size());
+  return check_arguments(op, rank(), size());
 }
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {

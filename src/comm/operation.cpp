@@ -178,6 +178,8 @@ BufferUse buffer_use(const Operation& op, int rank, int ranks) {
   return {.send = in.bytes > 0, .recv = out.bytes > 0};
 }
 
+namespace {
+
 Status check_buffers(const Operation& op, int rank, int ranks) {
   const auto [in, out] = extents(op, rank, ranks);
   const bool lacks_send = in.bytes > 0 && op.send == nullptr;
@@ -196,6 +198,28 @@ Status check_buffers(const Operation& op, int rank, int ranks) {
                 name_of(op));
   }
   return {};
+}
+
+}  // namespace
+
+Status check_arguments(const Operation& op, int rank, int ranks) {
+  if (is_reduction(op.collective)) {
+    SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
+  }
+  if (is_rooted(op.collective) && (op.root < 0 || op.root >= ranks)) {
+    return fail(Code::kInvalidArgument, "root {} is not a rank of {} ranks", op.root, ranks);
+  }
+  if (op.collective == Collective::kSendRecv && (op.peer < 0 || op.peer >= ranks)) {
+    return fail(Code::kInvalidArgument, "peer {} is not a rank of {} ranks", op.peer, ranks);
+  }
+  const auto largest = INT64_MAX / static_cast<std::int64_t>(size_bytes(op.dtype)) / ranks;
+  if (op.count < 0 || op.count > largest) {
+    return fail(Code::kInvalidArgument, "a count of {} is out of range", op.count);
+  }
+  if (op.varying) {
+    SENNIT_RETURN_IF_ERROR(check_lengths(op, rank, ranks));
+  }
+  return check_buffers(op, rank, ranks);
 }
 
 BufferNeeds buffer_needs(const Operation& op, int rank, int ranks) {

@@ -74,8 +74,10 @@ struct BufferUse {
 };
 BufferUse buffer_use(const Operation& operation, int rank, int ranks);
 
-// NULL where memory is needed, and overlaps that are not in place, are kInvalidArgument.
-Status check_buffers(const Operation& operation, int rank, int ranks);
+// An operator that the type does not have, a root or peer that is no rank, a count beyond what can
+// be addressed, lengths as above, NULL where memory is needed, and overlaps that are not in place
+// are kInvalidArgument.
+Status check_arguments(const Operation& operation, int rank, int ranks);
 
 // Where lengths vary: elements that `rank` sends to `peer`, and those that it expects from there.
 std::int64_t sent_to(const Operation& operation, int rank, int peer);

@@ -113,13 +113,7 @@ Status DeviceComm::preload() {
 }
 
 Status DeviceComm::check(const Operation& operation) const {
-  if (is_reduction(operation.collective)) {
-    SENNIT_RETURN_IF_ERROR(check_operator(operation.dtype, operation.op));
-  }
-  if (operation.varying) {
-    SENNIT_RETURN_IF_ERROR(check_lengths(operation, world_.rank(), world_.size()));
-  }
-  SENNIT_RETURN_IF_ERROR(check_buffers(operation, world_.rank(), world_.size()));
+  SENNIT_RETURN_IF_ERROR(check_arguments(operation, world_.rank(), world_.size()));
   const BufferUse use = buffer_use(operation, world_.rank(), world_.size());
   for (const auto& [pointer, is_used] :
        {std::pair(operation.send, use.send),
@@ -219,7 +213,6 @@ Status DeviceComm::give_up(const Status& status) {
 
 Status DeviceComm::collective(const Call& call) {
   const Operation& op = call.operation;
-  SENNIT_RETURN_IF_ERROR(check(op));
   if (op.varying) {
     return exchange_varying(call);  // others may have something where this rank has nothing
   }
@@ -317,6 +310,10 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
+  // Before anything of a group is made: a wrong argument anywhere stops all of it.
+  for (const Call& call : calls) {
+    SENNIT_RETURN_IF_ERROR(check(call.operation));
+  }
   keep_up_with_loans(calls);
   const auto is_message = [](const Call& call) {
     return call.operation.collective == Collective::kSendRecv;

@@ -185,25 +185,6 @@ TEST_F(FakeGpus, CopyEnginesCanBeWishedForOrLeft) {
   });
 }
 
-TEST_F(FakeGpus, BuffersOnAnotherDeviceAreRefusedByName) {
-  run([](Rank& rank) {
-    fill(rank);
-    ASSERT_TRUE(rank.cuda->use_device((rank.rank + 1) % kRanks).ok());
-    rank.send = rank.allocate(1000);
-    const Status status = rank.call(all_gather(rank, 1000));
-    EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_NE(
-        status.message().find(fmt::format("lies on device {}, but this rank works on device {}",
-                                          (rank.rank + 1) % kRanks,
-                                          rank.rank)),
-        std::string::npos)
-        << status.message();
-    Bytes ordinary(1000);
-    rank.send = ordinary.data();
-    EXPECT_EQ(rank.call(all_gather(rank, 1000)).code(), Code::kInvalidArgument);
-  });
-}
-
 // Kernels would wait for each other; a thread of each rank sees it.
 TEST_F(FakeGpus, CallsThatDifferAreNamed) {
   run([](Rank& rank) {
