@@ -11,6 +11,12 @@
 namespace sennit_nccl {
 namespace {
 
+// The most sends and receives that GPU ranks take in a group.
+constexpr std::size_t kMostMessages = 64;
+// So many bytes to itself travel in the kernel of the group's other messages; another launch would
+// take the host as long as those. What is longer is copied by itself, at the speed of the memory.
+constexpr std::size_t kWithOthersUpToBytes = std::size_t{128} << 10;
+
 struct SelfMessages {
   std::vector<SelfMessage> sends;
   std::vector<SelfMessage> receives;
@@ -51,6 +57,7 @@ struct Group {
   ncclResult_t refused = ncclSuccess;
   std::string why;
   std::map<ncclComm_t, SelfMessages> to_self;
+  std::size_t messages = 0;  // with other ranks
   std::vector<Use> held;
   std::vector<ncclComm_t> joining;
   std::vector<Acts> acts;
@@ -92,23 +99,58 @@ sennit_status_t make_self(ncclComm_t comm) {
   return status != SENNIT_OK ? status : sennit_comm_init_rank(&comm->self, 1, &id, 0, &config);
 }
 
-// Posts each pair of a send and a receive as one call of the open group.
-ncclResult_t pair_up(ncclComm_t comm, const SelfMessages& messages) {
+bool go_with_others(ncclComm_t comm, const SelfMessages& messages, std::size_t others) {
+  int device = -1;
+  return others > 0 && others + 2 * messages.sends.size() <= kMostMessages &&
+         sennit_comm_device(comm->comm, &device) == SENNIT_OK && device >= 0 &&
+         std::ranges::all_of(messages.sends, [](const SelfMessage& message) {
+           return message.bytes <= kWithOthersUpToBytes;
+         });
+}
+
+sennit_status_t send_and_receive(ncclComm_t comm,
+                                 const SelfMessage& send,
+                                 const SelfMessage& receive) {
+  int rank = 0;
+  sennit_comm_rank(comm->comm, &rank);
+  const sennit_status_t sent =
+      sennit_send(send.from, send.count, send.dtype, rank, comm->comm, send.stream, nullptr);
+  return sent != SENNIT_OK ? sent
+                           : sennit_recv(receive.to,
+                                         receive.count,
+                                         receive.dtype,
+                                         rank,
+                                         comm->comm,
+                                         receive.stream,
+                                         nullptr);
+}
+
+// Posts each pair of a send and a receive in the open group, which has so many messages with other
+// ranks: as messages, or as a call of its own.
+ncclResult_t pair_up(ncclComm_t comm, const SelfMessages& messages, std::size_t others) {
   if (messages.sends.size() != messages.receives.size()) {
     return refuse(ncclInvalidUsage,
                   "a rank sends itself " + std::to_string(messages.sends.size()) +
                       " messages in a group that receives " +
                       std::to_string(messages.receives.size()));
   }
-  sennit_status_t status = make_self(comm);
+  const bool as_messages = go_with_others(comm, messages, others);
+  sennit_status_t status = as_messages ? SENNIT_OK : make_self(comm);
   for (std::size_t k = 0; k < messages.sends.size() && status == SENNIT_OK; ++k) {
     const SelfMessage& send = messages.sends[k];
     const SelfMessage& receive = messages.receives[k];
     if (send.count != receive.count || send.dtype != receive.dtype) {
       return refuse(ncclInvalidUsage, "a rank sends itself another message than it receives");
     }
-    status = sennit_broadcast(
-        send.from, receive.to, send.count, send.dtype, 0, comm->self, receive.stream, nullptr);
+    status = as_messages ? send_and_receive(comm, send, receive)
+                         : sennit_broadcast(send.from,
+                                            receive.to,
+                                            send.count,
+                                            send.dtype,
+                                            0,
+                                            comm->self,
+                                            receive.stream,
+                                            nullptr);
   }
   return result_of(status);
 }
@@ -149,6 +191,7 @@ ncclResult_t run_gathered() {
   const auto acts = std::exchange(group().acts, {});
   const auto to_self = std::exchange(group().to_self, {});
   const auto joining = std::exchange(group().joining, {});
+  const std::size_t others = std::exchange(group().messages, 0);
   if (refused != ncclSuccess) {
     // What joins is not waited for: its other ranks may be what was refused.
     return refuse(refused, std::move(group().why));
@@ -162,7 +205,7 @@ ncclResult_t run_gathered() {
   }
   result = worse(result, run_all(acts));
   for (const auto& [comm, messages] : to_self) {
-    result = worse(result, pair_up(comm, messages));
+    result = worse(result, pair_up(comm, messages, others));
   }
   return result;
 }
@@ -249,6 +292,12 @@ ncclResult_t now_or_after_calls(ncclComm_t comm, Act act) {
   return ncclSuccess;
 }
 
+void count_message() {
+  if (in_group()) {
+    ++group().messages;
+  }
+}
+
 ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
   if (!in_group()) {
     return refuse(ncclInvalidUsage,
@@ -292,6 +341,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   group().acts.clear();
   group().after_calls.clear();
   group().to_self.clear();
+  group().messages = 0;
   group().joining.clear();
   abandon_calls();
   if (--group().depth == 0) {
