@@ -25,8 +25,8 @@ before the environment, and the environment goes before the default.
 Types: text; integer; bytes (an integer, or one with K, M or G, which are powers of 1024); seconds
 (a decimal number). `SENNIT_PATHS`, `SENNIT_PATH_POLICY`, `SENNIT_HOST_SHARE`,
 `SENNIT_HOST_RING_BYTES`, `SENNIT_HOST_SLOT_BYTES`, `SENNIT_DEVICE_GROUP`, `SENNIT_MACHINE`,
-`SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS` and `SENNIT_REPRODUCIBLE` must be the same on all
-ranks; a difference is refused when the ranks join, with both values.
+`SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS` and `SENNIT_REPRODUCIBLE` must be the same on
+all ranks; a difference is refused when the ranks join, with both values.
 
 | variable | type | default | meaning |
 |---|---|---|---|
