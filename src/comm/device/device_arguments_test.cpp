@@ -73,5 +73,19 @@ TEST_F(FakeGpus, ArgumentsAreRefusedBeforeAnythingOfTheirGroupIsMade) {
   });
 }
 
+// The others may have gone, and their memory with them.
+TEST_F(FakeGpus, CallsAfterFinalizeAreRefused) {
+  run([&](Rank& rank) {
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+    EXPECT_TRUE(rank.comm->finalize().ok());
+    meet();
+    const Status status = rank.call(all_gather(rank));
+    EXPECT_EQ(status.code(), Code::kInvalidUsage);
+    EXPECT_TRUE(status.message().ends_with("' after finalize")) << status.message();
+    EXPECT_TRUE(rank.comm->finalize().ok()) << "a second time";
+  });
+}
+
 }  // namespace
 }  // namespace sennit::tests

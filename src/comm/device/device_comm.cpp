@@ -308,6 +308,12 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
     failure_ = explain(trouble == sm::Trouble::kNone ? sm::Trouble::kAborted : trouble);
     return failure_;
   }
+  if (is_finalized_ && !calls.empty()) {
+    return fail(Code::kInvalidUsage,
+                "{} on communicator '{}' after finalize",
+                name_of(calls.front().operation),
+                options_.name);
+  }
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
   // Before anything of a group is made: a wrong argument anywhere stops all of it.

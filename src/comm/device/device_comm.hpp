@@ -253,6 +253,7 @@ class DeviceComm {
   Status failure_;
   Status cause_;                                  // why waits were ended; a failure once one was
   std::optional<Clock::time_point> finalize_by_;  // while finalize() waits
+  bool is_finalized_ = false;
   CallComparison comparison_;
   MessageComparison message_comparison_;
   std::jthread watcher_;

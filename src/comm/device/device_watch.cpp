@@ -78,6 +78,7 @@ Status DeviceComm::finalize() {
   if (!watching.stop_possible() || watching.stop_requested()) {
     return {};
   }
+  is_finalized_ = true;
   const DeviceScope scope(driver_, device_);
   const bool had_failed = !failure().ok();
   if (options_.deadline_s >= 0) {
