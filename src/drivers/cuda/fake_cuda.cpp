@@ -12,6 +12,11 @@
 #include <cstring>
 #include <utility>
 
+#ifdef __SANITIZE_THREAD__
+extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
+#endif
+
 namespace sennit {
 namespace {
 
@@ -31,6 +36,20 @@ struct FakeHandle {
   std::size_t bytes = 0;
   int device = -1;
 };
+
+// For the thread sanitizer a thread that maps memory has written to all of it. Here a kernel that
+// was launched before may write there next: its rank has told others of the mapping, and they the
+// kernel, but in words that each of them sees at an address of its own.
+void* map_shared(int file, std::size_t bytes) {
+#ifdef __SANITIZE_THREAD__
+  AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+#endif
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+#ifdef __SANITIZE_THREAD__
+  AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+#endif
+  return memory;
+}
 
 }  // namespace
 
@@ -340,10 +359,7 @@ Result<void*> FakeCuda::import_memory(const MemoryHandle& handle) {
   const int file = handle.kind == MemoryHandle::Kind::kDescriptor
                        ? ::fcntl(handle.descriptor, F_DUPFD_CLOEXEC, 0)
                        : ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  void* const memory =
-      file < 0
-          ? MAP_FAILED
-          : ::mmap(nullptr, whole_pages(native.bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* const memory = file < 0 ? MAP_FAILED : map_shared(file, whole_pages(native.bytes));
   if (memory == MAP_FAILED) {
     return sennit::fail(Code::kSystemError, "memory of another process cannot be imported");
   }
