@@ -13,8 +13,8 @@ namespace {
 
 // The most sends and receives that GPU ranks take in a group.
 constexpr std::size_t kMostMessages = 64;
-// So many bytes to itself travel in the kernel of the group's other messages; another launch would
-// take the host as long as those. What is longer is copied by itself, at the speed of the memory.
+// So many bytes to itself travel in the kernel of the group's other messages, where a call of its
+// own would be another launch. What is longer is copied by itself, without packets.
 constexpr std::size_t kWithOthersUpToBytes = std::size_t{128} << 10;
 
 struct SelfMessages {

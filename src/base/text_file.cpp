@@ -9,11 +9,11 @@ namespace sennit {
 
 Result<std::string> read_text_file(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  stream.peek();  // fails where the file is a folder; iterators would throw
   if (!stream.is_open() || stream.bad()) {
     return fail(Code::kInvalidArgument, "{}", std::strerror(errno));
   }
-  return text;
+  return std::string{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 }  // namespace sennit

@@ -78,6 +78,9 @@ TEST(MachineIsland, MachinesAreKnownByNameOrReadFromFiles) {
   EXPECT_EQ(malformed.code(), Code::kInvalidArgument);
   EXPECT_TRUE(malformed.message().starts_with(file.string() + ":1: ")) << malformed.message();
   std::filesystem::remove(file);
+  const Status folder = load_machine(file.parent_path()).status();
+  EXPECT_EQ(folder.code(), Code::kInvalidArgument);
+  EXPECT_NE(folder.message().find("Is a directory"), std::string::npos) << folder.message();
   const Status missing = load_machine(file).status();
   EXPECT_EQ(missing.code(), Code::kInvalidArgument);
   EXPECT_NE(missing.message().find("No such file"), std::string::npos) << missing.message();

@@ -164,30 +164,64 @@ std::string machine_of_islands(int gpus) {
   return text;
 }
 
+// Says so to communicators that are made while it is there.
+class DescribedMachine {
+ public:
+  explicit DescribedMachine(int gpus) {
+    std::ofstream(file_) << machine_of_islands(gpus);
+    setenv("SENNIT_MACHINE", file_.c_str(), 1);
+  }
+  ~DescribedMachine() { std::filesystem::remove(file_); }
+  DescribedMachine(const DescribedMachine&) = delete;
+  DescribedMachine& operator=(const DescribedMachine&) = delete;
+
+ private:
+  std::string file_ = fmt::format("/tmp/sennit-islands-{}", getpid());
+};
+
 // Ranks that share a GPU are of one island, whatever their numbers.
 TEST_P(DeviceStepsOfFour, KeepToTheIslandsOfADescribedMachine) {
-  const std::string file = fmt::format("/tmp/sennit-islands-{}", getpid());
-  for (const int gpus : {device_count(), 1}) {
-    std::ofstream(file) << machine_of_islands(gpus);
-    setenv("SENNIT_MACHINE", file.c_str(), 1);
-    if (gpus < device_count()) {
-      int device = gpus;
-      sennit_comm_t comm = nullptr;
-      sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
-      config.device = "cuda";
-      EXPECT_EQ(sennit_comm_init_all(&comm, 1, &device, &config), SENNIT_INVALID_ARGUMENT);
-      EXPECT_NE(std::string(sennit_last_error_message()).find("islands has 1 GPUs"),
-                std::string::npos)
-          << sennit_last_error_message();
-      continue;
-    }
-    DeviceRanks ranks(GetParam());
-    for (const char* algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
-      ranks.run({.count = 50'001, .dtype = Dtype::kInt32, .algorithm = algorithm});
-      ASSERT_FALSE(HasFailure()) << algorithm;
-    }
+  if (device_count() < 2) {
+    GTEST_SKIP() << "gpu2: needs two GPUs";
   }
-  std::filesystem::remove(file);
+  const DescribedMachine machine(device_count());
+  DeviceRanks ranks(GetParam());
+  DeviceCase c{.count = 50'001, .dtype = Dtype::kInt32};
+  for (const char* algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
+    c.algorithm = algorithm;
+    ranks.run(c);
+    ASSERT_FALSE(HasFailure()) << algorithm;
+  }
+  c.path = "nvlink";
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    EXPECT_EQ(ranks[rank].call(c), SENNIT_UNSUPPORTED);
+    EXPECT_NE(std::string(sennit_last_error_message()).find("SENNIT_MACHINE leaves it out"),
+              std::string::npos)
+        << sennit_last_error_message();
+  }
+}
+
+TEST_P(DeviceStepsOfFour, RefuseAMachineThatIsNotThisOne) {
+  const auto expect_refused = [](const std::string& why) {
+    sennit_comm_t comm = nullptr;
+    const int device = device_count() - 1;
+    sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+    config.device = "cuda";
+    EXPECT_EQ(sennit_comm_init_all(&comm, 1, &device, &config), SENNIT_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(sennit_last_error_message()).find(why), std::string::npos)
+        << sennit_last_error_message();
+  };
+  {
+    const DescribedMachine machine(device_count());
+    setenv("SENNIT_DEVICE_GROUP", "2", 1);
+    expect_refused("both declare groups");
+    unsetenv("SENNIT_DEVICE_GROUP");
+  }
+  expect_refused("is no file that can be read");
+  if (device_count() > 1) {
+    const DescribedMachine machine(device_count() - 1);
+    expect_refused(fmt::format("islands has {} GPUs", device_count() - 1));
+  }
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // MessageWays: how sends and recvs go that are alike but for the buffer and the rank at the other
-// end. What a call finds out about that takes as long as a third of our own code in it, and
-// programs send the same again and again, so the last few are kept.
+// end. Finding that out is much of what a small message costs the host, and programs send the same
+// again and again, so the last few are kept.
 #pragma once
 
 #include "comm/operation.hpp"

@@ -323,11 +323,14 @@ Status MessageEngine::end_watches_of_puts(const std::vector<Message>& messages,
                                           void* users,
                                           std::vector<WordStep>& steps) {
   for (const Message& message : messages) {
+    if (!message.is_put || message.watch == nullptr) {
+      continue;
+    }
     const auto met = std::ranges::find_if(batches, [&](const Batch& batch) {
       return batch.messages.size() == 1 && batch.messages.front()->watch == message.watch;
     });
-    if (!message.is_put || message.watch == nullptr || met == batches.end()) {
-      continue;
+    if (met == batches.end()) {
+      continue;  // with others, so it has no time of its own
     }
     SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_of(*met, users));
     std::vector<WordStep> arrival;
