@@ -22,9 +22,12 @@ extern char** environ;
 namespace sennit::tests {
 namespace {
 
-constexpr const char* kRank = "SENNIT_TESTED_RANK";
-constexpr const char* kKey = "SENNIT_TESTED_KEY";
-constexpr const char* kShared = "SENNIT_TESTED_SHARED";  // a descriptor, which children inherit
+constexpr const char* kRank = "TESTED_RANK";
+constexpr const char* kKey = "TESTED_KEY";
+constexpr const char* kShared = "TESTED_SHARED";  // a descriptor, which children inherit
+
+// CU_DEVICE_ATTRIBUTE_MPS_ENABLED, for which the runtime has no name.
+constexpr auto kMpsEnabled = static_cast<cudaDeviceAttr>(133);
 
 using DeathTime = std::atomic<double>;
 static_assert(DeathTime::is_always_lock_free);
@@ -114,10 +117,17 @@ void start_and_await(const GpuJob& job) {
 
 }  // namespace
 
-int gpu_ranks() { return std::min(device_count(), 4); }
+int gpu_ranks() {
+  constexpr int kMost = 4;
+  int by_mps = 0;
+  const bool asked = cudaDeviceGetAttribute(&by_mps, kMpsEnabled, 0) == cudaSuccess;
+  return asked && by_mps != 0 ? kMost : std::min(device_count(), kMost);
+}
 
 GpuProcess::GpuProcess(int rank, int ranks, std::string key)
     : rank_(rank), ranks_(ranks), key_(std::move(key)) {}
+
+int GpuProcess::device() const { return rank_ % device_count(); }
 
 sennit_comm_t GpuProcess::join(const std::string& name, int ranks, int rank) const {
   sennit_unique_id_t id;
@@ -148,7 +158,7 @@ void run_as_processes(const GpuJob& job, const std::function<void(GpuProcess&)>&
     return;
   }
   GpuProcess self(number_in(kRank), job.ranks, std::getenv(kKey));
-  check_cuda(cudaSetDevice(self.rank()));
+  check_cuda(cudaSetDevice(self.device()));
   body(self);
 }
 

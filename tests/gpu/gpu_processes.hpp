@@ -1,6 +1,6 @@
-// For tests: ranks that are processes with a GPU each. A test runs its body by run_as_processes();
-// this program then starts itself once for each rank, to run the same test, where the same call
-// makes the body of that rank.
+// For tests: ranks that are processes with a GPU each, or share those there are. A test runs its
+// body by run_as_processes(); this program then starts itself once for each rank, to run the same
+// test, where the same call makes the body of that rank.
 //
 //   TEST(X, Y) {
 //     run_as_processes({.ranks = gpu_ranks()}, [](GpuProcess& self) { ... self.join() ... });
@@ -15,7 +15,8 @@
 
 namespace sennit::tests {
 
-// As many as there are GPUs, at most four.
+// As many as there are GPUs, at most four; four also on fewer where CUDA's Multi-Process Service
+// runs, so that processes may share one.
 int gpu_ranks();
 
 struct GpuJob {
@@ -32,6 +33,7 @@ class GpuProcess {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] int device() const;
 
   // All ranks together; `name` tells communicators of one test apart.
   [[nodiscard]] sennit_comm_t join(const std::string& name) const {

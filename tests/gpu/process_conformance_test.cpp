@@ -24,7 +24,7 @@ constexpr std::array kCollectives = {Collective::kAllReduce,
 class Member {
  public:
   Member(const GpuProcess& self, const std::string& name)
-      : rank_(self.rank(), self.ranks(), self.rank()), self_(self) {
+      : rank_(self.rank(), self.ranks(), self.device()), self_(self) {
     rank_.comm = self.join(name);
   }
 
@@ -262,8 +262,8 @@ void replay_each(const GpuProcess& self, Member& member) {
 class ProcessConformance : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (device_count() < 2) {
-      GTEST_SKIP() << "gpu2: needs two GPUs";
+    if (gpu_ranks() < 2) {
+      GTEST_SKIP() << "gpu2: needs two GPUs, or one under MPS";
     }
   }
   static void run(const std::function<void(GpuProcess&)>& body) {

@@ -19,8 +19,8 @@ constexpr double kPatience = 30.0;
 class ProcessFailures : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (device_count() < 2) {
-      GTEST_SKIP() << "gpu2: needs two GPUs";
+    if (gpu_ranks() < 2) {
+      GTEST_SKIP() << "gpu2: needs two GPUs, or one under MPS";
     }
   }
 };
@@ -233,13 +233,16 @@ TEST_F(ProcessFailures, CollectivesThatDifferAreNamedWithBothCalls) {
 
 // Refused on every rank alike, before anything is put into a stream, so that all may go on.
 TEST_F(ProcessFailures, ABufferOfAnotherDeviceIsRefusedByName) {
+  if (device_count() < 2) {
+    GTEST_SKIP() << "gpu2: needs two GPUs";
+  }
   run_as_processes({.ranks = gpu_ranks()}, [](GpuProcess& self) {
     Caller caller(self, self.join("devices"));
-    const int other = (self.rank() + 1) % self.ranks();
+    const int other = (self.device() + 1) % device_count();
     float* theirs = nullptr;
     check_cuda(cudaSetDevice(other));
     check_cuda(cudaMalloc(&theirs, 4000));
-    check_cuda(cudaSetDevice(self.rank()));
+    check_cuda(cudaSetDevice(self.device()));
     EXPECT_EQ(sennit_all_reduce(theirs,
                                 theirs,
                                 1000,
@@ -251,7 +254,7 @@ TEST_F(ProcessFailures, ABufferOfAnotherDeviceIsRefusedByName) {
               SENNIT_INVALID_ARGUMENT);
     const std::string message = sennit_last_error_message();
     EXPECT_NE(message.find("lies on device " + std::to_string(other) +
-                           ", but this rank works on device " + std::to_string(self.rank())),
+                           ", but this rank works on device " + std::to_string(self.device())),
               std::string::npos)
         << message;
     EXPECT_EQ(caller.all_reduce(1000), SENNIT_OK) << sennit_last_error_message();

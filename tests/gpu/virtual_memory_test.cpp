@@ -1,22 +1,18 @@
 // Messages into memory that a program has mapped itself (cuMemCreate, cuMemMap), which the ranks
 // map by file descriptors. Whether they have is read in what they log.
 #include "device_ranks.hpp"
+#include "gpu_processes.hpp"
 
 #include "drivers/cuda/driver_calls.hpp"
 
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
-
-extern char** environ;
 
 namespace sennit::tests {
 namespace {
@@ -97,8 +93,8 @@ class RingRank {
   RingRank(sennit_comm_t comm, int rank, int ranks) : comm_(comm), rank_(rank), ranks_(ranks) {
     use_device();
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    out_ = std::make_unique<Segment>(rank, 1);
-    in_ = std::make_unique<Segment>(rank, 2);
+    out_ = std::make_unique<Segment>(device(), 1);
+    in_ = std::make_unique<Segment>(device(), 2);
     Bytes bytes(kMessage);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       bytes[i] = content(rank, i);
@@ -115,7 +111,8 @@ class RingRank {
   RingRank(const RingRank&) = delete;
   RingRank& operator=(const RingRank&) = delete;
 
-  void use_device() const { check_cuda(cudaSetDevice(rank_)); }
+  [[nodiscard]] int device() const { return rank_ % device_count(); }
+  void use_device() const { check_cuda(cudaSetDevice(device())); }
   void renew() {
     use_device();
     check_cuda(cudaStreamSynchronize(stream_));
@@ -255,40 +252,6 @@ TEST(VirtualMemory, OfThreadsOfOneProcess) {
   pass_everywhere(ring);
 }
 
-// The same of processes: this program starts itself once for each rank.
-constexpr const char* kRank = "SENNIT_TESTED_RANK";
-
-std::filesystem::path log_of(int rank) {
-  return std::filesystem::temp_directory_path() /
-         ("sennit-virtual-memory-" + std::to_string(getpid()) + "-" + std::to_string(rank));
-}
-
-pid_t start(int rank, int ranks) {
-  std::vector<std::string> environment = {
-      std::string(kRank) + "=" + std::to_string(rank),
-      "SENNIT_RANK=" + std::to_string(rank),
-      "SENNIT_SIZE=" + std::to_string(ranks),
-      "SENNIT_KEY=virtual-memory-" + std::to_string(getpid()),
-      "SENNIT_DEBUG=INFO",
-      "SENNIT_DEBUG_FILE=" + log_of(rank).string(),
-  };
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    environment.emplace_back(*variable);
-  }
-  std::vector<char*> variables;
-  for (std::string& variable : environment) {
-    variables.push_back(variable.data());
-  }
-  variables.push_back(nullptr);
-  std::string program = "/proc/self/exe";
-  std::string filter = "--gtest_filter=VirtualMemory.OfProcesses";
-  std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
-  pid_t pid = -1;
-  EXPECT_EQ(
-      posix_spawn(&pid, program.c_str(), nullptr, nullptr, arguments.data(), variables.data()), 0);
-  return pid;
-}
-
 // Nothing is mapped in a capture, though it may tell others of memory.
 void replay(RingRank& rank, Place place) {
   cudaGraphExec_t const graph = rank.capture(place);
@@ -300,47 +263,34 @@ void replay(RingRank& rank, Place place) {
   check_cuda(cudaGraphExecDestroy(graph));
 }
 
-void run_rank(int rank) {
-  check_cuda(cudaSetDevice(rank));
-  sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
-  config.device = "cuda";
-  sennit_comm_t comm = nullptr;
-  ASSERT_EQ(sennit_comm_init_env(&comm, &config), SENNIT_OK) << sennit_last_error_message();
-  Ring ring;
-  ring.push_back(std::make_unique<RingRank>(comm, rank, std::min(device_count(), 4)));
-  replay(*ring.front(), Place::kFirst);
-  pass_everywhere(ring);
-  // What is registered is mapped in the calls that follow.
-  ring.front()->register_all();
-  for (int i = 0; i < 5; ++i) {
-    ring.front()->meet();
-  }
-  replay(*ring.front(), Place::kSecond);
-}
-
+// The same of processes, whose logs say how the memory was mapped.
 TEST(VirtualMemory, OfProcesses) {
-  if (const char* const rank = std::getenv(kRank); rank != nullptr) {
-    run_rank(std::stoi(rank));
-    return;
+  if (gpu_ranks() < 2) {
+    GTEST_SKIP() << "gpu2: needs two GPUs, or one under MPS";
   }
-  if (device_count() < 2) {
-    GTEST_SKIP() << "gpu2: needs two GPUs";
-  }
-  const int ranks = std::min(device_count(), 4);
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    processes.push_back(start(rank, ranks));
-  }
-  for (int rank = 0; rank < ranks; ++rank) {
-    int status = 0;
-    const pid_t process = processes[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(waitpid(process, &status, 0), process);
-    EXPECT_EQ(status, 0);
-    const std::string log = contents_of(log_of(rank));
+  const auto log_of = [](const std::string& process) {
+    return std::filesystem::temp_directory_path() / ("sennit-virtual-memory-" + process);
+  };
+  const GpuJob job{
+      .ranks = gpu_ranks(),
+      .environment = {"SENNIT_DEBUG=INFO", "SENNIT_DEBUG_FILE=" + log_of("%p").string()}};
+  run_as_processes(job, [&](const GpuProcess& self) {
+    Ring ring;
+    ring.push_back(std::make_unique<RingRank>(self.join("ring"), self.rank(), self.ranks()));
+    replay(*ring.front(), Place::kFirst);
+    pass_everywhere(ring);
+    // What is registered is mapped in the calls that follow.
+    ring.front()->register_all();
+    for (int i = 0; i < 5; ++i) {
+      ring.front()->meet();
+    }
+    replay(*ring.front(), Place::kSecond);
+    const std::filesystem::path file = log_of(std::to_string(getpid()));
+    const std::string log = contents_of(file);
     EXPECT_NE(log.find("is mapped by a descriptor for"), std::string::npos) << log;
     EXPECT_EQ(log.find("go by packets"), std::string::npos) << log;
-    std::filesystem::remove(log_of(rank));
-  }
+    std::filesystem::remove(file);
+  });
 }
 
 }  // namespace

@@ -11,21 +11,6 @@ namespace {
 
 constexpr std::string_view kNotAllowed = "SENNIT_PATHS leaves it out";
 
-Status check_processes(const DeviceMeeting& meeting) {
-  for (int a = 0; a < meeting.ranks(); ++a) {
-    for (int b = a + 1; b < meeting.ranks(); ++b) {
-      if (meeting.share_device(a, b) && !meeting.share_process(a, b)) {
-        return fail(Code::kUnsupported,
-                    "ranks {} and {} are processes that share one GPU; kernels that wait for each "
-                    "other need one process a GPU",
-                    a,
-                    b);
-      }
-    }
-  }
-  return {};
-}
-
 // Why device memory cannot be used, before any is taken; empty: it may be tried.
 Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Arenas::Options& options) {
   if (!options.nvlink) {
@@ -50,7 +35,6 @@ Arenas::Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan)
       bases_(static_cast<std::size_t>(meeting.ranks())) {}
 
 Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const Options& options) {
-  SENNIT_RETURN_IF_ERROR(check_processes(meeting));
   SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(meeting, options));
   const auto make = [&](ArenaPlace place) {
     return std::unique_ptr<Arenas>(

@@ -141,16 +141,32 @@ TEST_F(FakeGpus, NothingIsMappedWhileAStreamCaptures) {
   });
 }
 
-TEST_F(FakeGpus, ProcessesThatShareAGpuAreRefusedByName) {
-  devices_ = {0, 1, 2, 2};
-  refusal_ = [](Rank& self, const Status& status) {
-    EXPECT_EQ(status.code(), Code::kUnsupported);
-    const std::string named = fmt::format("ranks {} and {} are processes that share one GPU", 2, 3);
-    if (self.rank == 2) {
-      EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
-    }
-  };
-  run([](Rank& /*rank*/) { FAIL() << "was made"; });
+// Kernels of both wait for each other, so rank 0 says what it costs where they cannot run at once.
+class SharedGpus : public FakeGpus {
+ protected:
+  // What the ranks have to say of it.
+  std::string warning() {
+    devices_ = {0, 1, 2, 2};
+    testing::internal::CaptureStderr();
+    run([](Rank& rank) {
+      fill(rank);
+      ASSERT_TRUE(rank.call(all_gather(rank)).ok());
+      rank.finish();
+      check_gathered(rank);
+    });
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(SharedGpus, AreSaidToBeSlowWithoutMps) {
+  EXPECT_NE(
+      warning().find("rank 2 (device 2) and rank 3 (device 2) are processes that share a GPU"),
+      std::string::npos);
+}
+
+TEST_F(SharedGpus, AreUsedAtOnceUnderMps) {
+  cuda_options_.has_mps = true;
+  EXPECT_EQ(warning(), "");
 }
 
 TEST_F(FakeGpus, NoRankUsesCopyEnginesWhenOneCannot) {

@@ -15,7 +15,8 @@ Result<DeviceMeeting> DeviceMeeting::open(CudaDriver& driver,
                           meeting.tell(Member{.process = driver.process(),
                                               .uuid = device->uuid,
                                               .device = identity.device,
-                                              .group = identity.group}));
+                                              .group = identity.group,
+                                              .has_mps = device->has_mps}));
   return meeting;
 }
 

@@ -53,6 +53,11 @@ class DeviceMeeting {
   }
   [[nodiscard]] bool share_process(int a, int b) const { return of(a).process == of(b).process; }
   [[nodiscard]] bool share_device(int a, int b) const { return of(a).uuid == of(b).uuid; }
+  // Whether a device runs the kernels of one only while those of the other stand still: both are
+  // processes that share it without the Multi-Process Service.
+  [[nodiscard]] bool run_in_turn(int a, int b) const {
+    return share_device(a, b) && !share_process(a, b) && !(of(a).has_mps && of(b).has_mps);
+  }
   [[nodiscard]] bool share_group(int a, int b) const { return of(a).group == of(b).group; }
   // Whether all ranks are of one group.
   [[nodiscard]] bool is_one_group() const;
@@ -80,6 +85,7 @@ class DeviceMeeting {
     std::array<std::uint8_t, 16> uuid{};
     std::int32_t device = 0;
     std::int32_t group = 0;
+    bool has_mps = false;
   };
 
   DeviceMeeting(CudaDriver& driver, const DeviceIdentity& identity, const Exchange& exchange)

@@ -1,8 +1,30 @@
 #include "comm/device/device_memory.hpp"
 
+#include "base/log.hpp"
+
 #include <algorithm>
 
 namespace sennit {
+namespace {
+
+// Kernels that wait for each other hold the device for their time slice in vain.
+void warn_of_turns(const DeviceMeeting& meeting) {
+  for (int a = 0; a < meeting.ranks(); ++a) {
+    for (int b = a + 1; b < meeting.ranks(); ++b) {
+      if (meeting.run_in_turn(a, b)) {
+        SENNIT_WARN("device",
+                    "{} and {} are processes that share a GPU, which runs their kernels in turn: "
+                    "a call takes milliseconds. Start CUDA's Multi-Process Service before the "
+                    "ranks (nvidia-cuda-mps-control -d), or give each a GPU",
+                    meeting.describe(a),
+                    meeting.describe(b));
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace
 
 DeviceMemory::DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity)
     : driver_(driver), identity_(identity) {}
@@ -45,6 +67,9 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(const DeviceMeeting meeting,
                           DeviceMeeting::open(driver, identity, exchange));
   memory->processes_ = meeting.processes();
+  if (identity.rank == 0) {
+    warn_of_turns(meeting);
+  }
   SENNIT_ASSIGN_OR_RETURN(memory->arenas_, Arenas::open(meeting, options));
   if (memory->arenas_->plan().place == ArenaPlace::kHost && options.nvlink) {
     SENNIT_ASSIGN_OR_RETURN(memory->near_,

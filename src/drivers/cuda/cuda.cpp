@@ -39,6 +39,18 @@ CUstreamBatchMemOpParams to_operation(const WordStep& step) {
   return operation;
 }
 
+// Whether contexts on the device are made by the Multi-Process Service. A driver that does not know
+// the question has not said so.
+bool has_mps(int device) {
+  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which not every cuda.h of CUDA 12 has.
+  constexpr auto kMpsEnabled = static_cast<CUdevice_attribute>(133);
+  static const auto kAttribute =
+      driver_function<decltype(&cuDeviceGetAttribute)>("cuDeviceGetAttribute");
+  int enabled = 0;
+  return kAttribute != nullptr && kAttribute(&enabled, kMpsEnabled, device) == CUDA_SUCCESS &&
+         enabled != 0;
+}
+
 cudaEvent_t to_event(void* event) { return static_cast<cudaEvent_t>(event); }
 cudaStream_t to_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
@@ -79,7 +91,8 @@ class Runtime final : public CudaDriver {
                                                 properties.pciDeviceID),
                       .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
                       .sm_count = properties.multiProcessorCount,
-                      .compute_capability = properties.major * 10 + properties.minor};
+                      .compute_capability = properties.major * 10 + properties.minor,
+                      .has_mps = has_mps(device)};
     std::memcpy(result.uuid.data(), properties.uuid.bytes, result.uuid.size());
     return result;
   }

@@ -29,6 +29,8 @@ struct CudaDevice {
   std::int64_t memory_bytes = 0;
   int sm_count = 0;
   int compute_capability = 0;  // 90 for sm_90
+  // Kernels of several processes run on it at once, by the Multi-Process Service, and not in turn.
+  bool has_mps = false;
 };
 
 enum class MemoryKind : std::uint8_t { kPageable, kPinned, kDevice, kManaged };

@@ -122,7 +122,8 @@ Result<CudaDevice> FakeCuda::describe(int device) {
                     .pci_bus_id = fmt::format("0000:{:02x}:00.0", 0x10 + device),
                     .memory_bytes = std::int64_t{1} << 30,
                     .sm_count = 132,
-                    .compute_capability = 90};
+                    .compute_capability = 90,
+                    .has_mps = options_.has_mps};
   result.uuid[0] = static_cast<std::uint8_t>(device + 1);
   return result;
 }

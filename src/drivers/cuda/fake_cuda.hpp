@@ -81,6 +81,7 @@ class FakeCuda final : public CudaDriver {
     bool one_queue = false;
     // What it exports by descriptors others may not take, as in a container that forbids it.
     bool hides_descriptors = false;
+    bool has_mps = false;
   };
   // Asked at the launch, when `parameters` can be read: what the kernel does in its turn.
   using Kernel = std::function<std::function<void()>(const void* kernel, const void* parameters)>;
