@@ -1,9 +1,10 @@
 // compare: times Sennit's collectives on GPU memory against NCCL's, in the same processes, on the
-// same GPUs, sample by sample in turn.
+// same GPUs, sample by sample in turn. Where there are more ranks than GPUs, which NCCL refuses,
+// against copies through host memory (staged.hpp).
 //
 //   sennit-compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream   (and --help)
 //
-// One process a GPU. A sample is a batch of calls, in a graph or on a stream, started together by a
+// A process a rank. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
 // the calls. A row is printed as one JSON object a line; its sm_count is of the rank that takes
 // most. NCCL runs twice: as it comes, on memory of cudaMalloc, and with symmetric windows on memory
@@ -20,16 +21,16 @@
 // goes over NVLink by such kernels.
 #include "compare_calls.hpp"
 #include "compare_options.hpp"
+#include "compare_rows.hpp"
 #include "compare_shared.hpp"
 #include "compare_variants.hpp"
 #include "different_elements.hpp"
 #include "hand.hpp"
 #include "launched_blocks.hpp"
 #include "nccl.hpp"
+#include "staged.hpp"
 
 #include "sennit/sennit.h"
-
-#include <nlohmann/json.hpp>
 
 #include <cuda_runtime.h>
 #include <sys/mman.h>
@@ -43,6 +44,8 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -50,8 +53,11 @@
 
 namespace {
 
+using sennit_bench::Gpus;
 using sennit_bench::Options;
+using sennit_bench::Rival;
 using sennit_bench::Rivals;
+using sennit_bench::Row;
 using sennit_bench::Shared;
 using sennit_bench::Variant;
 
@@ -83,11 +89,13 @@ void give_up(int /*signal*/) {
   }
 }
 
-struct Row {
-  std::string collective;
-  std::size_t bytes;
-  std::size_t count;  // as the collective counts
-};
+// NCCL refuses two ranks of one GPU.
+std::unique_ptr<Rival> rival_of(const Options& options, const Gpus& gpus) {
+  if (gpus.are_shared_by(options.ranks)) {
+    return std::make_unique<sennit_bench::Staged>();
+  }
+  return std::make_unique<sennit_bench::Nccl>(options.nccl);
+}
 
 struct Buffers {
   float* send = nullptr;
@@ -96,14 +104,15 @@ struct Buffers {
 
 class Rank {
  public:
-  Rank(const Options& options, Shared& shared, int rank)
+  Rank(const Options& options, const Gpus& gpus, Shared& shared, int rank)
       : options_(options),
+        gpus_(gpus),
         shared_(shared),
         rank_(rank),
         exchange_(sennit_bench::exchange_of(options, rank)),
-        nccl_(options.nccl),
+        rival_(rival_of(options, gpus)),
         hand_(rank, options.ranks) {
-    require(cudaSetDevice(rank), "cudaSetDevice");
+    require(cudaSetDevice(rank_ % gpus_.count), "cudaSetDevice");
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     require(cudaEventCreate(&begin_), "event");
     require(cudaEventCreate(&end_), "event");
@@ -118,19 +127,21 @@ class Rank {
       return sennit_call(
           row, mine(), {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
     };
-    const Call plain = [&] { return nccl_.call(row.collective, args(row, plain_)); };
-    const Call windows = [&] { return nccl_.call(row.collective, args(row, registered_)); };
+    const Call plain = [&] { return rival_->call(row.collective, args(row, plain_)); };
+    const Call windows = [&] { return rival_->call(row.collective, args(row, registered_)); };
     const bool has_window = row.collective == "send_recv";
     const int calls =
         calls_per_sample(row.bytes * (has_window ? static_cast<std::size_t>(exchange_.window) : 1));
     std::vector<Timed> contestants;
     contestants.push_back(prepare("sennit", ours, calls));
     shared_.wrong[rank_] = 0;  // all have come here, so that of the row before has been read
+    const bool has_graphs = rival_->has_graphs();
     if (options_.rivals != Rivals::kWindows) {
-      contestants.push_back(prepare("nccl", plain, calls));
+      contestants.push_back(prepare(rival_->name(), plain, calls, has_graphs));
     }
     if (options_.rivals != Rivals::kPlain) {
-      contestants.push_back(prepare("nccl windows", windows, calls));
+      const std::string name = std::string(rival_->name()) + " windows";
+      contestants.push_back(prepare(name, windows, calls, has_graphs));
     }
     // On the buffers that ours leaves free.
     const Call& reference = is_registered() ? plain : windows;
@@ -177,11 +188,9 @@ class Rank {
 
  private:
   using Call = std::function<bool()>;
-  struct Timed {
-    std::string name;
+  struct Timed : sennit_bench::Times {
     Call call;
     cudaGraphExec_t graph = nullptr;
-    std::vector<double> us;
   };
 
   void join() {
@@ -192,14 +201,15 @@ class Rank {
     config.deadline_s = 10;
     require(sennit_comm_init_env(&comm_, &config), "joining");
     if (rank_ == 0) {
-      nccl_.unique_id(&shared_.id);
+      rival_->make_id(&shared_.id);
     }
-    has_hand_ = options_.against == "engines" && hand_.is_for_these_ranks();
+    has_hand_ = options_.against == "engines" && !gpus_.are_shared_by(options_.ranks) &&
+                hand_.is_for_these_ranks();
     if (has_hand_) {
       require(hand_.allocate(&shared_.hand[rank_]), "memory of the kernels by hand");
     }
     shared_.barrier(options_.ranks);
-    nccl_.join(options_.ranks, rank_, shared_.id, stream_);
+    rival_->join(options_.ranks, rank_, shared_.id, stream_);
     if (has_hand_) {
       require(hand_.open(shared_.hand), "memory of the kernels by hand");
     }
@@ -215,7 +225,7 @@ class Rank {
       require(cudaMalloc(buffer, bytes), "cudaMalloc");
     }
     for (float** buffer : {&registered_.send, &registered_.recv}) {
-      *buffer = static_cast<float*>(nccl_.allocate_window(bytes));
+      *buffer = static_cast<float*>(rival_->allocate(bytes));
       void* handle = nullptr;
       require(!is_registered() || sennit_comm_register(comm_, *buffer, bytes, &handle) == SENNIT_OK,
               "registering");
@@ -231,7 +241,7 @@ class Rank {
     }
   }
 
-  sennit_bench::NcclArgs args(const Row& row, const Buffers& buffers) const {
+  sennit_bench::CallArgs args(const Row& row, const Buffers& buffers) const {
     return {.send = buffers.send, .recv = buffers.recv, .count = row.count, .exchange = &exchange_};
   }
 
@@ -252,15 +262,15 @@ class Rank {
     return bytes <= (1U << 20) ? 20 : bytes <= (64U << 20) ? 8 : bytes <= (1U << 30) ? 4 : 1;
   }
 
-  Timed prepare(const std::string& name, const Call& call, int calls) {
-    Timed timed{.name = name, .call = call, .graph = nullptr, .us = {}};
+  Timed prepare(const std::string& name, const Call& call, int calls, bool has_graphs = true) {
+    Timed timed{{.name = name, .us = {}}, call};
     doing += ", first call of " + name;
     for (int i = 0; i < kWarmUps; ++i) {
       require(call(), name + " failed: " + sennit_last_error_message());
       require(cudaStreamSynchronize(stream_), "warm-up");
       shared_.barrier(options_.ranks);
     }
-    if (options_.mode == "graph") {
+    if (options_.mode == "graph" && has_graphs) {
       cudaGraph_t const graph = captured(name, call, calls);
       require(cudaGraphInstantiate(&timed.graph, graph, 0), "instantiate");
       require(cudaGraphDestroy(graph), "graph");
@@ -285,7 +295,7 @@ class Rank {
     require(cudaGraphInstantiate(&call, graph, 0), "instantiate");
     require(cudaGraphLaunch(call, stream_), "graph launch");
     require(cudaStreamSynchronize(stream_), "graph launch");
-    shared_.sms[rank_] = sennit_bench::sms_of(graph, rank_);
+    shared_.sms[rank_] = sennit_bench::sms_of(graph, rank_ % gpus_.count);
     require(cudaGraphExecDestroy(call), "graph");
     require(cudaGraphDestroy(graph), "graph");
     shared_.barrier(options_.ranks);
@@ -357,64 +367,24 @@ class Rank {
     shared_.barrier(options_.ranks);
   }
 
-  void print(const Row& row, std::vector<Timed>& contestants, int calls) {
-    using Json = nlohmann::ordered_json;
-    Json times;
-    std::vector<double> p50;
-    for (Timed& contestant : contestants) {
-      std::ranges::sort(contestant.us);
-      p50.push_back(contestant.us[contestant.us.size() / 2]);
-      times[contestant.name] = {{"min", contestant.us.front()},
-                                {"p50", p50.back()},
-                                {"p95", contestant.us[contestant.us.size() * 95 / 100]}};
-    }
-    std::uint64_t wrong = 0;
-    for (int r = 0; r < options_.ranks; ++r) {
-      wrong += shared_.wrong[r];
-    }
+  void print(const Row& row, const std::vector<Timed>& contestants, int calls) {
+    const std::uint64_t wrong =
+        std::accumulate(shared_.wrong, shared_.wrong + options_.ranks, std::uint64_t{0});
     has_wrong_ = has_wrong_ || wrong != 0;
-    // Ours stands first, then NCCL in one mode or in both.
-    const double rival = options_.rivals == Rivals::kBoth ? std::min(p50[1], p50[2]) : p50[1];
-    Json line{{"collective", row.collective},
-              {"ranks", options_.ranks},
-              {"bytes", row.bytes},
-              {"mode", options_.mode},
-              {"calls_per_sample", calls},
-              {"samples", options_.samples},
-              {"time_us", times},
-              {"wrong", options_.check ? Json(wrong) : Json(nullptr)},
-              {"rival_us", rival},
-              {"ratio", rival / p50[0]},
-              {"sm_count", *std::max_element(shared_.sms, shared_.sms + options_.ranks)}};
-    if (row.collective == "send_recv" && (options_.pair_from >= 0 || options_.window > 1)) {
-      line["pair"] = {options_.pair_from, options_.pair_to};
-      line["bidirectional"] = options_.bidirectional;
-      line["window"] = options_.window;
-    }
-    if (options_.sm_budget > 0) {
-      line["sm_budget"] = options_.sm_budget;
-    }
-    line["registered"] = is_registered();
-    add_wishes(line);
-    std::cout << line.dump() << '\n' << std::flush;
-  }
-
-  void add_wishes(nlohmann::ordered_json& line) const {
-    const std::pair<const char*, const std::string*> wishes[] = {{"algorithm", &options_.algorithm},
-                                                                 {"paths", &options_.path},
-                                                                 {"protocol", &options_.protocol}};
-    for (const auto& [name, wish] : wishes) {
-      if (!wish->empty()) {
-        line[name] = *wish;
-      }
-    }
+    const sennit_bench::Outcome outcome{
+        .contestants = {contestants.begin(), contestants.end()},
+        .calls = calls,
+        .sms = *std::max_element(shared_.sms, shared_.sms + options_.ranks),
+        .wrong = wrong};
+    std::cout << sennit_bench::line_of(options_, gpus_, row, outcome) << '\n' << std::flush;
   }
 
   const Options& options_;
+  Gpus gpus_;
   Shared& shared_;
   int rank_;
   sennit_bench::Exchange exchange_;
-  sennit_bench::Nccl nccl_;
+  std::unique_ptr<Rival> rival_;
   sennit_bench::Hand hand_;
   bool has_hand_ = false;
   cudaStream_t stream_ = nullptr;
@@ -426,35 +396,16 @@ class Rank {
   bool has_wrong_ = false;
 };
 
-std::vector<Row> rows_of(const Options& options) {
-  std::vector<Row> rows;
-  for (const char* collective : {"all_reduce",
-                                 "all_gather",
-                                 "reduce_scatter",
-                                 "all_to_all",
-                                 "broadcast",
-                                 "reduce",
-                                 "send_recv"}) {
-    if (!options.collective.empty() && options.collective != collective) {
-      continue;
-    }
-    const std::string name = collective;
-    const bool parts = name == "all_gather" || name == "reduce_scatter" || name == "all_to_all";
-    // Rounded up to whole elements, of each rank where it has a part.
-    const std::size_t pieces = parts ? static_cast<std::size_t>(options.ranks) : 1;
-    const std::size_t quantum = pieces * sizeof(float);
-    for (const std::size_t bytes : options.sizes) {
-      const std::size_t count = (bytes + quantum - 1) / quantum;
-      rows.push_back({name, count * quantum, count});
-    }
-  }
-  return rows;
-}
-
-bool run_rank(const Options& options, Shared& shared, int rank) {
+bool run_rank(Options options, Shared& shared, int rank) {
   std::signal(SIGALRM, give_up);
-  Rank self(options, shared, rank);
-  for (const Row& row : rows_of(options)) {
+  const Gpus gpus = sennit_bench::find_gpus();
+  if (gpus.are_shared_by(options.ranks)) {
+    require(options.rivals != Rivals::kWindows,
+            "--registered yes is memory of NCCL, which refuses more ranks than GPUs");
+    options.rivals = Rivals::kPlain;
+  }
+  Rank self(options, gpus, shared, rank);
+  for (const Row& row : sennit_bench::rows_of(options)) {
     self.run(row);
   }
   return self.leave();
@@ -480,7 +431,7 @@ int main(int argc, char** argv) {
     const pid_t child = fork();
     require(child >= 0, "fork");
     if (child == 0) {
-      require(run_rank(options, *shared, rank), "outputs differ from NCCL's, as said above");
+      require(run_rank(options, *shared, rank), "outputs differ from the rival's, as said above");
       std::_Exit(0);
     }
     children.push_back(child);

@@ -5,7 +5,7 @@
 namespace sennit_bench {
 namespace {
 
-bool messages(const NcclArgs& a,
+bool messages(const CallArgs& a,
               const sennit_call_options_t& options,
               sennit_comm_t comm,
               cudaStream_t stream) {
@@ -31,7 +31,7 @@ bool messages(const NcclArgs& a,
 }  // namespace
 
 bool call_sennit(std::string_view collective,
-                 const NcclArgs& a,
+                 const CallArgs& a,
                  const sennit_call_options_t& options,
                  sennit_comm_t comm,
                  cudaStream_t stream) {

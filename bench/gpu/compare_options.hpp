@@ -1,7 +1,7 @@
 // What sennit-compare is asked for on its command line.
 #pragma once
 
-#include "nccl.hpp"
+#include "rival.hpp"
 
 #include <cstddef>
 #include <string>

@@ -1,9 +1,9 @@
 // What the processes of sennit-compare share: a barrier, the times of one sample, what of outputs
-// is wrong, SMs, NCCL's id, and memory of GPUs.
+// is wrong, SMs, the rival's id, and memory of GPUs.
 #pragma once
 
 #include "compare_options.hpp"
-#include "nccl.hpp"
+#include "rival.hpp"
 
 #include <cuda_runtime.h>
 
@@ -18,7 +18,7 @@ struct Shared {
   double us[kMaxRanks] = {};
   std::uint64_t wrong[kMaxRanks] = {};
   int sms[kMaxRanks] = {};
-  NcclUniqueId id{};
+  RivalId id{};
   cudaIpcMemHandle_t hand[kMaxRanks] = {};
 
   void barrier(int ranks) {

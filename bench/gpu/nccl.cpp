@@ -37,8 +37,8 @@ void look_up(void* library, const char* name, Function*& function) {
 }  // namespace
 
 struct Nccl::Functions {
-  int (*get_unique_id)(NcclUniqueId*);
-  int (*comm_init_rank)(void**, int, NcclUniqueId, int);
+  int (*get_unique_id)(RivalId*);
+  int (*comm_init_rank)(void**, int, RivalId, int);
   int (*mem_alloc)(void**, std::size_t);
   int (*window_register)(void*, void*, std::size_t, void**, int);
   int (*all_reduce)(const void*, void*, std::size_t, int, int, void*, cudaStream_t);
@@ -77,20 +77,20 @@ Nccl::Nccl(const std::string& path) : functions_(std::make_unique<Functions>()) 
 
 Nccl::~Nccl() = default;
 
-void Nccl::unique_id(NcclUniqueId* id) {
+void Nccl::make_id(RivalId* id) {
   if (functions_->get_unique_id(id) != kSuccess) {
     fail("ncclGetUniqueId");
   }
 }
 
-void Nccl::join(int ranks, int rank, const NcclUniqueId& id, cudaStream_t stream) {
+void Nccl::join(int ranks, int rank, const RivalId& id, cudaStream_t stream) {
   stream_ = stream;
   if (functions_->comm_init_rank(&comm_, ranks, id, rank) != kSuccess) {
     fail("ncclCommInitRank");
   }
 }
 
-void* Nccl::allocate_window(std::size_t bytes) {
+void* Nccl::allocate(std::size_t bytes) {
   void* memory = nullptr;
   void* window = nullptr;
   if (functions_->mem_alloc(&memory, bytes) != kSuccess ||
@@ -100,7 +100,7 @@ void* Nccl::allocate_window(std::size_t bytes) {
   return memory;
 }
 
-bool Nccl::call(std::string_view collective, const NcclArgs& a) {
+bool Nccl::call(std::string_view collective, const CallArgs& a) {
   const Functions& f = *functions_;
   if (collective == "all_reduce") {
     return f.all_reduce(a.send, a.recv, a.count, kFloat32, kSum, comm_, stream_) == kSuccess;
@@ -123,7 +123,7 @@ bool Nccl::call(std::string_view collective, const NcclArgs& a) {
   return messages(a);
 }
 
-bool Nccl::messages(const NcclArgs& a) {
+bool Nccl::messages(const CallArgs& a) {
   const Functions& f = *functions_;
   const Exchange& exchange = *a.exchange;
   bool good = true;

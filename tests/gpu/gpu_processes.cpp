@@ -26,9 +26,6 @@ constexpr const char* kRank = "TESTED_RANK";
 constexpr const char* kKey = "TESTED_KEY";
 constexpr const char* kShared = "TESTED_SHARED";  // a descriptor, which children inherit
 
-// CU_DEVICE_ATTRIBUTE_MPS_ENABLED, for which the runtime has no name.
-constexpr auto kMpsEnabled = static_cast<cudaDeviceAttr>(133);
-
 using DeathTime = std::atomic<double>;
 static_assert(DeathTime::is_always_lock_free);
 
@@ -119,9 +116,7 @@ void start_and_await(const GpuJob& job) {
 
 int gpu_ranks() {
   constexpr int kMost = 4;
-  int by_mps = 0;
-  const bool asked = cudaDeviceGetAttribute(&by_mps, kMpsEnabled, 0) == cudaSuccess;
-  return asked && by_mps != 0 ? kMost : std::min(device_count(), kMost);
+  return device_count() == 1 ? kMost : std::min(device_count(), kMost);
 }
 
 GpuProcess::GpuProcess(int rank, int ranks, std::string key)

@@ -15,8 +15,7 @@
 
 namespace sennit::tests {
 
-// As many as there are GPUs, at most four; four also on fewer where CUDA's Multi-Process Service
-// runs, so that processes may share one.
+// As many as there are GPUs, at most four; four that share it where there is one. 0: there is none.
 int gpu_ranks();
 
 struct GpuJob {

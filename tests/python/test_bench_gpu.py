@@ -191,16 +191,51 @@ def test_a_benchmark_is_the_rows_of_the_program(
     assert [row["ratio"] for row in document["rows"]] == [row["ratio"] for row in expected]
     answer = capsys.readouterr()
     title, columns, units, first, ways, *_ = answer.out.splitlines()
-    assert title == ("all_reduce, 4 GPUs, graph, 20 samples after 5, checked against NCCL 2.28.9")
-    assert columns.split()[-4:] == ["nccl", "windows", "ratio", "#wrong"]
-    assert units.split().count("us") == 6
+    assert title == (
+        "all_reduce, 4 GPU ranks, graph, 20 samples after 5, checked against NCCL 2.28.9"
+    )
+    assert columns.split()[-5:] == ["nccl", "windows", "staged", "ratio", "#wrong"]
+    assert units.split().count("us") == 7
     assert first.split() == [
         *("1048576", "float32", "sum", "10.32", "10.47", "10.63", "4.03", "-"),
-        *("100.162", "150.243", "16.93", "17.19", "1.62", "0"),
+        *("100.162", "150.243", "16.93", "17.19", "-", "1.62", "0"),
     ]
     assert ways.split() == ["p50", "us", "by", "ll128", "10.5,", "slots", "14.9"]
     assert "NCCL version 2.28.9+cuda13.0" in answer.err
     assert program.exists()
+
+
+def test_ranks_that_share_gpus_are_beside_copies_through_host_memory(
+    program: Path, gpus: Gpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpus(1)
+    line = printed(rows_of(FOUR_GPUS)[0]) | {"gpus": 1, "mps": True, "ratio": 8.0}
+    times = {
+        name: {"min": 1.0, "p50": us, "p95": us} for name, us in (("sennit", 3), ("staged", 24))
+    }
+    (program.parent / "rows.jsonl").write_text(json.dumps(line | {"time_us": times}))
+    file = tmp_path / "out.json"
+    assert bench("--ranks", "4", "-b", "256", "-e", "256", "--json", str(file)) == 0
+    assert "--nccl" not in told(program)[0]
+    document = json.loads(file.read_text())
+    assert document["nccl"] is None
+    (row,) = document["rows"]
+    assert (row["gpus"], row["mps"], row["ratio"]) == (1, True, 8.0)
+    assert row["rival"] == {"name": "staged", "p50_us": 24}
+    assert (row["engines"], row["floor_hops_us"], row["floor_bytes_us"]) == ({}, None, None)
+    title, *_, cells = capsys.readouterr().out.splitlines()
+    assert title.endswith("checked against copies through host memory")
+    assert cells.split()[-5:] == ["-", "-", "24.00", "8.00", "0"]
+
+
+@pytest.mark.parametrize("wish", [["--against", "nccl"], ["--registered"]])
+def test_nccl_is_refused_where_ranks_share_gpus(
+    program: Path, gpus: Gpus, capsys: pytest.CaptureFixture[str], wish: list[str]
+) -> None:
+    gpus(1)
+    assert bench("--ranks", "4", *wish) == 2
+    assert "NCCL refuses to share GPUs" in " ".join(capsys.readouterr().err.split())
+    assert not (program.parent / "told").exists()
 
 
 def test_options_become_the_words_of_the_program(program: Path) -> None:
@@ -418,26 +453,12 @@ def test_it_is_not_for_ranks_of_a_launcher(
     assert not (program.parent / "told").exists()
 
 
-@pytest.mark.parametrize(
-    ("count", "arguments", "words"),
-    [
-        (0, [], "needs a GPU a rank, 2 of them: no NVIDIA driver"),
-        (1, [], "needs a GPU a rank, 2 of them: this machine has 1"),
-        (4, ["--ranks", "8"], "needs a GPU a rank, 8 of them: this machine has 4"),
-    ],
-)
 @pytest.mark.usefixtures("program")
-def test_too_few_gpus_are_named(
-    gpus: Gpus,
-    capsys: pytest.CaptureFixture[str],
-    count: int,
-    arguments: list[str],
-    words: str,
-) -> None:
-    gpus(count)
-    assert bench(*arguments) == 4
+def test_a_machine_without_gpus_says_why(gpus: Gpus, capsys: pytest.CaptureFixture[str]) -> None:
+    gpus(0)
+    assert bench() == 4
     answer = capsys.readouterr().err
-    assert words in answer
+    assert "needs a GPU: no NVIDIA driver" in answer
     assert "Next: use --executor host" in answer
 
 

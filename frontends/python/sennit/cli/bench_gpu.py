@@ -57,13 +57,18 @@ class Place:
 
     Attributes:
         program: sennit-compare.
-        nccl: The rival's library.
+        nccl: The rival's library; none where ranks share GPUs, which it refuses.
         nccl_version: Of it.
     """
 
     program: Path
-    nccl: str
-    nccl_version: str
+    nccl: str | None = None
+    nccl_version: str | None = None
+
+    @property
+    def rival(self) -> str:
+        """What ours is timed beside."""
+        return f"NCCL {self.nccl_version}" if self.nccl else "copies through host memory"
 
 
 def refuse_what_is_not_meant(options: Mapping[str, Any], place: launcher.Place | None) -> None:
@@ -74,7 +79,7 @@ def refuse_what_is_not_meant(options: Mapping[str, Any], place: launcher.Place |
     """
     if place is not None:
         raise click.UsageError(
-            f"--executor cuda starts a process a GPU itself; do not use {place.launcher}"
+            f"--executor cuda starts a process a rank itself; do not use {place.launcher}"
         )
     for name, values in _FIXED.items():
         if options[name] not in values:
@@ -125,35 +130,51 @@ def _other_ways(options: Mapping[str, Any]) -> list[str]:
     return [way for way in _OTHER_WAYS if way in options["against"]]
 
 
-def _rank_count(ranks: int | None) -> int:
-    """The ranks that were asked for; else all GPUs.
-
-    Raises:
-        Failure: This machine has too few.
-    """
-    machine = ask(_core.tool_machine)
-    gpus = len(machine["gpus"])
+def _rank_count(ranks: int | None, gpus: int) -> int:
+    """The ranks that were asked for; else all GPUs, or two that share one."""
     wanted = ranks or max(_RANKS_MIN, min(gpus, _RANKS_MAX))
     if not _RANKS_MIN <= wanted <= _RANKS_MAX:
         raise click.UsageError(f"--ranks of GPUs is {_RANKS_MIN} to {_RANKS_MAX}; not {wanted}")
-    if gpus < wanted:
-        found = f"this machine has {gpus}" if gpus else str(machine["gpu_note"] or "there is none")
-        raise missing(
-            f"--executor cuda needs a GPU a rank, {wanted} of them: {found}",
-            "use --executor host, or a machine where nvidia-smi -L lists so many",
-        )
     return wanted
 
 
-def _find_place() -> Place:
-    """The program and the rival.
+def _find_gpus() -> int:
+    """How many there are.
 
     Raises:
-        Failure: One is not here.
+        Failure: None.
+    """
+    machine = ask(_core.tool_machine)
+    if not machine["gpus"]:
+        raise missing(
+            f"--executor cuda needs a GPU: {machine['gpu_note'] or 'there is none'}",
+            "use --executor host, or a machine where nvidia-smi -L lists some",
+        )
+    return len(machine["gpus"])
+
+
+def _refuse_nccl(options: Mapping[str, Any], ranks: int, gpus: int) -> None:
+    why = f"NCCL refuses to share GPUs, and these are {ranks} ranks of {gpus}"
+    if "nccl" in options["against"]:
+        raise click.UsageError(f"--against nccl: {why}")
+    if options["registered"]:
+        raise click.UsageError(f"--registered is memory of NCCL: {why}")
+
+
+def _find_place(options: Mapping[str, Any], ranks: int | None) -> tuple[Place, int]:
+    """The program, the rival, and how many ranks there are.
+
+    Raises:
+        Failure: Something is not here.
     """
     program = compare_program.find_program()
+    gpus = _find_gpus()
+    ranks = _rank_count(ranks, gpus)
+    if ranks > gpus:
+        _refuse_nccl(options, ranks, gpus)
+        return Place(program), ranks
     nccl = compare_program.find_nccl()
-    return Place(program, nccl, compare_program.nccl_version(nccl))
+    return Place(program, nccl, compare_program.nccl_version(nccl)), ranks
 
 
 def _work_orders(options: Mapping[str, Any], ranks: int) -> Iterator[dict[str, Any]]:
@@ -171,7 +192,7 @@ def _work_orders(options: Mapping[str, Any], ranks: int) -> Iterator[dict[str, A
         }
 
 
-def arguments_of(order: Mapping[str, Any], nccl: str) -> list[str]:
+def arguments_of(order: Mapping[str, Any], nccl: str | None) -> list[str]:
     """A work order in the words of the program."""
     words = {
         "--nccl": nccl,
@@ -223,17 +244,16 @@ def _words_of_messages(order: Mapping[str, Any]) -> dict[str, str | int]:
 def measure(
     options: Mapping[str, Any], ranks: int | None, output: Output, progress: Progress
 ) -> dict[str, Any]:
-    """The rows of all collectives, printed as they are measured, and the version of NCCL.
+    """The rows of all collectives, printed as they are measured, and the version of NCCL if used.
 
     Raises:
         Failure: Something that this needs is not here, or a rank failed.
     """
-    place = _find_place()
-    ranks = _rank_count(ranks)
+    place, ranks = _find_place(options, ranks)
     refuse_pair_beyond(ranks, options["pair"])
     rows: list[dict[str, Any]] = []
     for order in _work_orders(options, ranks):
-        table = GpuTable(output.console, place.nccl_version)
+        table = GpuTable(output.console, place.rival)
         arguments = arguments_of(order, place.nccl)
         before = len(rows)
         with progress(output, order) as advance:

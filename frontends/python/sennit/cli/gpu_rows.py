@@ -9,14 +9,17 @@ from typing import Any
 
 MODES = ("nccl", "nccl windows")
 """NCCL as it comes, and on symmetric windows."""
+STAGED = "staged"
+"""Copies through host memory, beside which ranks are timed that share GPUs."""
 HOP_US = 0.70
 """A word from one H200 to another over NVLink, until who waits for it has it."""
 WIRE_GBPS = 390.0
 """What copy engines reach between two of them, the most of all that was tried."""
-# SMs that ours takes. Of send_recv between two ranks, or of several messages at once; what kernels
+# SMs that ours takes. Where ranks share GPUs: how many there are, and whether under CUDA's
+# Multi-Process Service. Of send_recv between two ranks, or of several messages at once; what kernels
 # may have; and what the calls wished for.
 _ONLY_WHERE_SAID = (
-    *("sm_count", "pair", "bidirectional", "window", "sm_budget"),
+    *("sm_count", "gpus", "mps", "pair", "bidirectional", "window", "sm_budget"),
     *("algorithm", "paths", "protocol"),
 )
 
@@ -24,9 +27,11 @@ _ONLY_WHERE_SAID = (
 def row(measured: dict[str, Any]) -> dict[str, Any]:
     """A row as all result files have it."""
     times = measured["time_us"]
-    rivals = [{"name": mode, "p50_us": times[mode]["p50"]} for mode in MODES if mode in times]
+    known = (*MODES, STAGED)
+    rivals = [{"name": name, "p50_us": times[name]["p50"]} for name in known if name in times]
     algbw = measured["bytes"] * measured.get("window", 1) / times["sennit"]["p50"] / 1e3
-    floor_hops, floor_bytes = floors_us(measured)
+    # No wire lies between ranks that share a GPU.
+    floor_hops, floor_bytes = (None, None) if "gpus" in measured else floors_us(measured)
     return {
         "collective": measured["collective"],
         "executor": "cuda",
@@ -47,7 +52,7 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
         "floor_bytes_us": floor_bytes,
         "wrong": measured["wrong"],
         "rivals": rivals,
-        "engines": {name: times[name] for name in times if name not in ("sennit", *MODES)},
+        "engines": {name: times[name] for name in times if name not in ("sennit", *known)},
         "rival": min(rivals, key=lambda rival: rival["p50_us"]),
         "ratio": measured["ratio"],
     } | {key: measured[key] for key in _ONLY_WHERE_SAID if key in measured}

@@ -1,4 +1,4 @@
-"""The table of a benchmark of GPU ranks, beside NCCL in one mode or both."""
+"""The table of a benchmark of GPU ranks, beside NCCL in one mode or both, or beside copies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from sennit.cli.bench_table import BenchTable
-from sennit.cli.gpu_rows import MODES
+from sennit.cli.gpu_rows import MODES, STAGED
 from sennit.cli.names import REDUCING
 
 if TYPE_CHECKING:
@@ -30,20 +30,21 @@ class GpuTable(BenchTable):
         ("busbw", "GB/s", 8),
         ("nccl", "p50 us", 9),
         ("windows", "p50 us", 9),
+        ("staged", "p50 us", 9),
         ("ratio", "", 6),
         ("#wrong", "", 7),
     )
 
-    def __init__(self, console: Console, nccl_version: str) -> None:
-        """Print to this console, beside an NCCL of this version."""
+    def __init__(self, console: Console, rival: str) -> None:
+        """Print to this console, beside this rival."""
         super().__init__(console)
-        self._nccl_version = nccl_version
+        self._rival = rival
 
     def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked against" if order["check"] else "not checked, beside"
         self._console.print(
-            f"{order['collective']}, {ranks} GPUs, {order['mode']}, {order['iterations']} samples "
-            f"after {order['warmup']}, {checked} NCCL {self._nccl_version}"
+            f"{order['collective']}, {ranks} GPU ranks, {order['mode']}, {order['iterations']} samples "
+            f"after {order['warmup']}, {checked} {self._rival}"
         )
 
     def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
@@ -65,11 +66,17 @@ class GpuTable(BenchTable):
             row["dtype"],
             row["op"] if row["collective"] in REDUCING else "-",
             *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
-            f"{max(row['floor_hops_us'], row['floor_bytes_us']):.2f}",
+            _floor(row),
             str(row.get("sm_count", "-")),
             f"{row['algbw_GBps']:.3f}",
             f"{row['busbw_GBps']:.3f}",
-            *(rivals.get(mode, "-") for mode in MODES),
+            *(rivals.get(name, "-") for name in (*MODES, STAGED)),
             f"{row['ratio']:.2f}",
             "N/A" if row["wrong"] is None else str(row["wrong"]),
         ]
+
+
+def _floor(row: dict[str, Any]) -> str:
+    if row["floor_hops_us"] is None:
+        return "-"
+    return f"{max(row['floor_hops_us'], row['floor_bytes_us']):.2f}"
