@@ -93,7 +93,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     """Prints a line a row."""
     print(
         f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'floor':>9}{'SMs':>5}"
-        f"{'nccl':>9}{'windows':>9}{'ratio':>7}{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
+        f"{'nccl':>9}{'windows':>9}{'staged':>9}{'ratio':>7}{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
     )
     for measured in rows:
         rivals = {rival["name"]: f"{rival['p50_us']:.1f}" for rival in measured["rivals"]}
@@ -101,9 +101,10 @@ def show(rows: list[dict[str, Any]]) -> None:
         print(
             f"{measured['collective']:15}{measured['bytes']:>11} {measured['mode']:7}"
             f"{measured['time_us']['p50']:>9.1f}"
-            f"{max(measured['floor_hops_us'], measured['floor_bytes_us']):>9.1f}"
+            f"{gpu_rows.floor_text(measured, digits=1):>9}"
             f"{measured.get('sm_count', ''):>5}"
             f"{rivals.get('nccl', ''):>9}{rivals.get('nccl windows', ''):>9}"
+            f"{rivals.get('staged', ''):>9}"
             f"{measured['ratio']:>7.2f}{engine_times(measured)}{wrong}"
             f"{share_times(measured)}"
         )

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kBadUsage = 2;
 constexpr const char* kHelp =
-    R"(sennit-compare times Sennit on GPUs beside NCCL, and prints JSON. More ranks than GPUs share them,
-beside copies through host memory, since NCCL refuses that.
+    R"(sennit-compare times Sennit on GPUs beside NCCL, and prints JSON. More ranks than GPUs share
+them; beside those are timed copies through host memory, since NCCL refuses that.
 
   --nccl FILE            NCCL's library, libnccl.so.2
   --ranks N              2 to 16; default: 4

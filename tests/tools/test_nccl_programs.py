@@ -75,7 +75,7 @@ def test_nccl_tests_pass_where_each_library_ran_in_its_run(
     ],
 )
 @pytest.mark.parametrize(
-    ("ours", "nvidia", "passes"),
+    ("ours", "theirs", "passes"),
     [(RAN, NOTHING, True), (NOTHING, NOTHING, False), (RAN, RAN, False)],
 )
 def test_torch_passes_where_each_library_ran_in_its_job(
@@ -85,23 +85,44 @@ def test_torch_passes_where_each_library_ran_in_its_job(
     file: str,
     text: str,
     ours: dict[str, int],
-    nvidia: dict[str, int],
+    theirs: dict[str, int],
     passes: bool,
 ) -> None:
-    shares = {"ours": ours, "nvidia": nvidia}
+    shares = {"ours": ours, "theirs": theirs}
 
-    def run_job(_options: Any, _part: str, _library: Any, folder: Path, _s: float) -> Any:
+    def run_job(_options: Any, _part: str, _library: Any, folder: Path) -> Any:
         (folder / file).write_text(text, encoding="utf-8")
         return {"exit_codes": [0], "logs": [""], "ended": True, "share": shares[folder.name]}
 
     monkeypatch.setattr(torch_nccl, "run_job", run_job)
-    options = argparse.Namespace(ours="a", ranks=1, limit_s=1, device="cuda")
+    options = argparse.Namespace(ours="a", ranks=1, device="cuda", against="nccl")
     result = (
         torch_nccl.compare_training(options, tmp_path)
         if part == "training"
         else torch_nccl.compare_cases(options, part, tmp_path)
     )
     assert result["passed"] is passes
+
+
+@pytest.mark.parametrize(
+    ("ours", "passes", "not_compared"), [(["1"], True, ["b"]), ("ValueError: no", False, [])]
+)
+def test_what_gloo_has_not_is_not_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ours: Any, passes: bool, not_compared: Any
+) -> None:
+    outcomes = {"ours": ours, "theirs": "RuntimeError: unsupported"}
+
+    def run_job(_options: Any, _part: str, _library: Any, folder: Path) -> Any:
+        cases = {"a": ["1"], "b": outcomes[folder.name]}
+        lines = [json.dumps({"case": case, "outcome": cases[case]}) for case in cases]
+        (folder / "0.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        share = RAN if folder.name == "ours" else NOTHING
+        return {"exit_codes": [0], "logs": [""], "ended": True, "share": share}
+
+    monkeypatch.setattr(torch_nccl, "run_job", run_job)
+    options = argparse.Namespace(ours="a", ranks=1, device="cuda", against="gloo")
+    result = torch_nccl.compare_cases(options, "operations", tmp_path)
+    assert (result["passed"], result["not_in_gloo"]) == (passes, not_compared)
 
 
 @pytest.mark.parametrize(

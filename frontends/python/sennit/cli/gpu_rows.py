@@ -16,8 +16,8 @@ HOP_US = 0.70
 WIRE_GBPS = 390.0
 """What copy engines reach between two of them, the most of all that was tried."""
 # SMs that ours takes. Where ranks share GPUs: how many there are, and whether under CUDA's
-# Multi-Process Service. Of send_recv between two ranks, or of several messages at once; what kernels
-# may have; and what the calls wished for.
+# Multi-Process Service. Of send_recv between two ranks, or of several messages at once; what
+# kernels may have; and what the calls wished for.
 _ONLY_WHERE_SAID = (
     *("sm_count", "gpus", "mps", "pair", "bidirectional", "window", "sm_budget"),
     *("algorithm", "paths", "protocol"),
@@ -67,6 +67,13 @@ def floors_us(row: dict[str, Any]) -> tuple[float, float]:
     """
     parts = row["bytes"] * row.get("window", 1) * _bus_factor(row["collective"], row["ranks"])
     return HOP_US, parts / WIRE_GBPS / 1e3
+
+
+def floor_text(row: dict[str, Any], digits: int) -> str:
+    """The larger floor of a row, for tables."""
+    if row["floor_hops_us"] is None:
+        return "-"
+    return f"{max(row['floor_hops_us'], row['floor_bytes_us']):.{digits}f}"
 
 
 def _bus_factor(collective: str, ranks: int) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from sennit.cli.bench_table import BenchTable
-from sennit.cli.gpu_rows import MODES, STAGED
+from sennit.cli.gpu_rows import MODES, STAGED, floor_text
 from sennit.cli.names import REDUCING
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class GpuTable(BenchTable):
     def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked against" if order["check"] else "not checked, beside"
         self._console.print(
-            f"{order['collective']}, {ranks} GPU ranks, {order['mode']}, {order['iterations']} samples "
-            f"after {order['warmup']}, {checked} {self._rival}"
+            f"{order['collective']}, {ranks} GPU ranks, {order['mode']}, "
+            f"{order['iterations']} samples after {order['warmup']}, {checked} {self._rival}"
         )
 
     def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class GpuTable(BenchTable):
             row["dtype"],
             row["op"] if row["collective"] in REDUCING else "-",
             *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
-            _floor(row),
+            floor_text(row, digits=2),
             str(row.get("sm_count", "-")),
             f"{row['algbw_GBps']:.3f}",
             f"{row['busbw_GBps']:.3f}",
@@ -74,9 +74,3 @@ class GpuTable(BenchTable):
             f"{row['ratio']:.2f}",
             "N/A" if row["wrong"] is None else str(row["wrong"]),
         ]
-
-
-def _floor(row: dict[str, Any]) -> str:
-    if row["floor_hops_us"] is None:
-        return "-"
-    return f"{max(row['floor_hops_us'], row['floor_bytes_us']):.2f}"
