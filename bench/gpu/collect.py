@@ -93,7 +93,8 @@ def show(rows: list[dict[str, Any]]) -> None:
     """Prints a line a row."""
     print(
         f"{'collective':15}{'bytes':>11} {'mode':7}{'ours':>9}{'floor':>9}{'SMs':>5}"
-        f"{'nccl':>9}{'windows':>9}{'staged':>9}{'ratio':>7}{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
+        f"{'nccl':>9}{'windows':>9}{'staged':>9}{'ratio':>7}"
+        f"{'ll128':>9}{'slots':>9}{'put':>9}{'stream':>9}"
     )
     for measured in rows:
         rivals = {rival["name"]: f"{rival['p50_us']:.1f}" for rival in measured["rivals"]}
