@@ -102,7 +102,6 @@ ncclResult_t exchanging(
     return moving(comm, elements, run);
   }
   message.dtype = *dtype;
-  message.bytes = bytes_of(elements);
   const ncclResult_t result = exchange_with_self(comm, message);
   if (result == ncclSuccess) {
     count(comm, elements);

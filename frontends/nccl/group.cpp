@@ -11,12 +11,6 @@
 namespace sennit_nccl {
 namespace {
 
-// The most sends and receives that GPU ranks take in a group.
-constexpr std::size_t kMostMessages = 64;
-// So many bytes to itself travel in the kernel of the group's other messages, where a call of its
-// own would be another launch. What is longer is copied by itself, without packets.
-constexpr std::size_t kWithOthersUpToBytes = std::size_t{128} << 10;
-
 struct SelfMessages {
   std::vector<SelfMessage> sends;
   std::vector<SelfMessage> receives;
@@ -99,13 +93,11 @@ sennit_status_t make_self(ncclComm_t comm) {
   return status != SENNIT_OK ? status : sennit_comm_init_rank(&comm->self, 1, &id, 0, &config);
 }
 
+// In the kernel of the other messages, where a call of its own would be another launch.
 bool go_with_others(ncclComm_t comm, const SelfMessages& messages, std::size_t others) {
   int device = -1;
-  return others > 0 && others + 2 * messages.sends.size() <= kMostMessages &&
-         sennit_comm_device(comm->comm, &device) == SENNIT_OK && device >= 0 &&
-         std::ranges::all_of(messages.sends, [](const SelfMessage& message) {
-           return message.bytes <= kWithOthersUpToBytes;
-         });
+  return others > 0 && others + 2 * messages.sends.size() <= SENNIT_GROUP_MESSAGES_MAX &&
+         sennit_comm_device(comm->comm, &device) == SENNIT_OK && device >= 0;
 }
 
 sennit_status_t send_and_receive(ncclComm_t comm,

@@ -39,7 +39,6 @@ struct SelfMessage {
   void* to = nullptr;          // of a receive
   bool receives = false;
   std::size_t count = 0;
-  std::size_t bytes = 0;
   sennit_dtype_t dtype = SENNIT_UINT8;
   cudaStream_t stream = nullptr;
 };

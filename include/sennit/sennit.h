@@ -408,7 +408,9 @@ SENNIT_API sennit_status_t sennit_scatter_v(const void* send,
 /* Calls between start and end, on any communicators, are made together at the outermost end. They
  * may be posted in any order on different ranks as long as the collectives of one communicator, and
  * the sends (recvs) to (from) one peer, are in the same order. Groups belong to the thread and
- * nest. */
+ * nest. GPU ranks take up to SENNIT_GROUP_MESSAGES_MAX sends and recvs of one communicator in a
+ * group. */
+#define SENNIT_GROUP_MESSAGES_MAX 64
 SENNIT_API sennit_status_t sennit_group_start(void);
 SENNIT_API sennit_status_t sennit_group_end(void);
 

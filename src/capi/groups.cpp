@@ -1,5 +1,7 @@
 #include "capi/groups.hpp"
 
+#include "exec/sm/direct_call.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -7,6 +9,8 @@
 
 namespace sennit {
 namespace {
+
+static_assert(SENNIT_GROUP_MESSAGES_MAX == sm::kMaxPairCalls);
 
 // Waiting drives the communicators of one engine. Where a group spans several, they take turns:
 // ranks that wait for them in different orders would otherwise wait for each other.
