@@ -94,7 +94,7 @@ ncclResult_t exchanging(
     ncclComm_t comm, ncclDataType_t type, int peer, SelfMessage message, Run&& run) {
   const Elements elements{message.count, type};
   if (comm == nullptr || comm->comm == nullptr || !is_self(comm->comm, peer)) {
-    count_message();
+    count_message(comm);
     return moving(comm, elements, run);
   }
   const auto dtype = dtype_of(type);
@@ -102,6 +102,7 @@ ncclResult_t exchanging(
     return moving(comm, elements, run);
   }
   message.dtype = *dtype;
+  message.bytes = bytes_of(elements);
   const ncclResult_t result = exchange_with_self(comm, message);
   if (result == ncclSuccess) {
     count(comm, elements);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -11,9 +10,16 @@
 namespace sennit_nccl {
 namespace {
 
-struct SelfMessages {
-  std::vector<SelfMessage> sends;
-  std::vector<SelfMessage> receives;
+// So many bytes to itself travel in the kernel of the group's other messages, where a call of its
+// own would be another launch. What is longer is copied by itself, without packets.
+constexpr std::size_t kWithOthersUpToBytes = std::size_t{128} << 10;
+
+// Of one communicator.
+struct Messages {
+  ncclComm_t comm = nullptr;
+  std::size_t others = 0;  // with other ranks
+  std::vector<SelfMessage> sends{};
+  std::vector<SelfMessage> receives{};
 };
 
 bool is_error(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
@@ -50,8 +56,7 @@ struct Group {
   // Of the first call that was refused, and why.
   ncclResult_t refused = ncclSuccess;
   std::string why;
-  std::map<ncclComm_t, SelfMessages> to_self;
-  std::size_t messages = 0;  // with other ranks
+  std::vector<Messages> messages;
   std::vector<Use> held;
   std::vector<ncclComm_t> joining;
   std::vector<Acts> acts;
@@ -62,6 +67,12 @@ struct Group {
 Group& group() {
   thread_local Group open;
   return open;
+}
+
+Messages& messages_of(ncclComm_t comm) {
+  std::vector<Messages>& all = group().messages;
+  const auto known = std::ranges::find(all, comm, &Messages::comm);
+  return known != all.end() ? *known : all.emplace_back(Messages{.comm = comm});
 }
 
 // How the joining of one communicator ended, which it does within SENNIT_JOIN_TIMEOUT_S; of one
@@ -93,11 +104,14 @@ sennit_status_t make_self(ncclComm_t comm) {
   return status != SENNIT_OK ? status : sennit_comm_init_rank(&comm->self, 1, &id, 0, &config);
 }
 
-// In the kernel of the other messages, where a call of its own would be another launch.
-bool go_with_others(ncclComm_t comm, const SelfMessages& messages, std::size_t others) {
+bool go_with_others(const Messages& messages) {
   int device = -1;
-  return others > 0 && others + 2 * messages.sends.size() <= SENNIT_GROUP_MESSAGES_MAX &&
-         sennit_comm_device(comm->comm, &device) == SENNIT_OK && device >= 0;
+  return messages.others > 0 &&
+         messages.others + 2 * messages.sends.size() <= SENNIT_GROUP_MESSAGES_MAX &&
+         sennit_comm_device(messages.comm->comm, &device) == SENNIT_OK && device >= 0 &&
+         std::ranges::all_of(messages.sends, [](const SelfMessage& message) {
+           return message.bytes <= kWithOthersUpToBytes;
+         });
 }
 
 sennit_status_t send_and_receive(ncclComm_t comm,
@@ -117,16 +131,17 @@ sennit_status_t send_and_receive(ncclComm_t comm,
                                          nullptr);
 }
 
-// Posts each pair of a send and a receive in the open group, which has so many messages with other
-// ranks: as messages, or as a call of its own.
-ncclResult_t pair_up(ncclComm_t comm, const SelfMessages& messages, std::size_t others) {
+// Posts each pair of a send and a receive of a rank to itself in the open group: as messages, or as
+// a call of its own.
+ncclResult_t pair_up(const Messages& messages) {
+  ncclComm_t const comm = messages.comm;
   if (messages.sends.size() != messages.receives.size()) {
     return refuse(ncclInvalidUsage,
                   "a rank sends itself " + std::to_string(messages.sends.size()) +
                       " messages in a group that receives " +
                       std::to_string(messages.receives.size()));
   }
-  const bool as_messages = go_with_others(comm, messages, others);
+  const bool as_messages = go_with_others(messages);
   sennit_status_t status = as_messages ? SENNIT_OK : make_self(comm);
   for (std::size_t k = 0; k < messages.sends.size() && status == SENNIT_OK; ++k) {
     const SelfMessage& send = messages.sends[k];
@@ -181,9 +196,8 @@ void abandon_calls() {
 ncclResult_t run_gathered() {
   const ncclResult_t refused = std::exchange(group().refused, ncclSuccess);
   const auto acts = std::exchange(group().acts, {});
-  const auto to_self = std::exchange(group().to_self, {});
+  const auto messages = std::exchange(group().messages, {});
   const auto joining = std::exchange(group().joining, {});
-  const std::size_t others = std::exchange(group().messages, 0);
   if (refused != ncclSuccess) {
     // What joins is not waited for: its other ranks may be what was refused.
     return refuse(refused, std::move(group().why));
@@ -196,8 +210,10 @@ ncclResult_t run_gathered() {
     }
   }
   result = worse(result, run_all(acts));
-  for (const auto& [comm, messages] : to_self) {
-    result = worse(result, pair_up(comm, messages, others));
+  for (const Messages& of_comm : messages) {
+    if (!of_comm.sends.empty() || !of_comm.receives.empty()) {
+      result = worse(result, pair_up(of_comm));
+    }
   }
   return result;
 }
@@ -284,9 +300,9 @@ ncclResult_t now_or_after_calls(ncclComm_t comm, Act act) {
   return ncclSuccess;
 }
 
-void count_message() {
+void count_message(ncclComm_t comm) {
   if (in_group()) {
-    ++group().messages;
+    ++messages_of(comm).others;
   }
 }
 
@@ -296,7 +312,7 @@ ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
                   "a rank's send to itself and its receive belong into one group");
   }
   hold_until_end(comm);
-  SelfMessages& messages = group().to_self[comm];
+  Messages& messages = messages_of(comm);
   (message.receives ? messages.receives : messages.sends).push_back(message);
   return ncclSuccess;
 }
@@ -332,8 +348,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   }
   group().acts.clear();
   group().after_calls.clear();
-  group().to_self.clear();
-  group().messages = 0;
+  group().messages.clear();
   group().joining.clear();
   abandon_calls();
   if (--group().depth == 0) {

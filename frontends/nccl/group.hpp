@@ -31,7 +31,7 @@ ncclResult_t now_or_at_end(ncclComm_t comm, std::function<ncclResult_t()> act);
 ncclResult_t now_or_after_calls(ncclComm_t comm, std::function<ncclResult_t()> act);
 
 // A send or receive with another rank is posted; those of a rank with itself follow at the end.
-void count_message();
+void count_message(ncclComm_t comm);
 
 // One end of a message of a rank to itself. The k-th send of a group meets the k-th receive.
 struct SelfMessage {
@@ -39,6 +39,7 @@ struct SelfMessage {
   void* to = nullptr;          // of a receive
   bool receives = false;
   std::size_t count = 0;
+  std::size_t bytes = 0;
   sennit_dtype_t dtype = SENNIT_UINT8;
   cudaStream_t stream = nullptr;
 };

@@ -113,7 +113,8 @@ Result<DeviceFacts> device_facts_on(const Topology& machine, int ranks) {
   };
   if (ranks > static_cast<int>(devices.size()) || !std::ranges::all_of(devices, is_gpu)) {
     return fail(Code::kUnsupported,
-                "GPU ranks have a GPU each, of one host; machine {} has {} devices for {} ranks",
+                "what is predicted has a GPU for each rank, of one host; machine {} has {} devices "
+                "for {} ranks",
                 machine.name,
                 devices.size(),
                 ranks);

@@ -164,9 +164,19 @@ TEST_F(SharedGpus, AreSaidToBeSlowWithoutMps) {
       std::string::npos);
 }
 
-TEST_F(SharedGpus, AreUsedAtOnceUnderMps) {
+TEST_F(SharedGpus, AreNotWarnedOfUnderMps) {
   cuda_options_.has_mps = true;
   EXPECT_EQ(warning(), "");
+}
+
+TEST_F(SharedGpus, AreSaidToBeSlowWhereOneProcessIsNotUnderMps) {
+  cuda_options_.has_mps = true;
+  prepare_ = [](Rank& rank) {
+    if (rank.rank == 2) {
+      rank.cuda = std::make_shared<FakeCuda>(FakeCuda::Options{.devices = kRanks});
+    }
+  };
+  EXPECT_NE(warning().find("which runs their kernels in turn"), std::string::npos);
 }
 
 TEST_F(FakeGpus, NoRankUsesCopyEnginesWhenOneCannot) {

@@ -101,7 +101,7 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages,
   deal_lanes(pairs);
   const auto all_chains = static_cast<unsigned>(chains);
   sm::SmallPairs small;
-  if (sm::make_small(pairs, memory_->block_limit(), small)) {
+  if (sm::make_small(pairs, small)) {
     return driver_.launch(sm::small_pairs_kernel(chains),
                           {.blocks = all_chains * static_cast<unsigned>(small.blocks),
                            .threads = static_cast<unsigned>(small.warps) * 32},

@@ -135,9 +135,10 @@ class Maker {
 
 bool make_small(const DirectCall& call, SmallCall& small) { return Maker(call, small).run(); }
 
-bool make_small(const PairCalls& pairs, int sms, SmallPairs& small) {
+bool make_small(const PairCalls& pairs, SmallPairs& small) {
   const int chains = pairs.chains();
-  if (chains > kMaxSmallPairs || pairs.begin[static_cast<std::size_t>(chains)] > chains) {
+  if (chains > kMaxSmallPairs || pairs.sends.lanes + pairs.recvs.lanes < chains ||
+      pairs.begin[static_cast<std::size_t>(chains)] > chains) {
     return false;
   }
   small.blocks = std::max(pairs.sends.blocks, pairs.recvs.blocks);
@@ -148,9 +149,7 @@ bool make_small(const PairCalls& pairs, int sms, SmallPairs& small) {
     }
     small.warps = std::max(small.warps, call.warps);
   }
-  // An SM that holds a whole block of other kernels holds several short ones. So messages for which
-  // there are not lanes enough may run at once here.
-  return chains * small.blocks <= sms * (kWarps / small.warps);
+  return true;
 }
 
 }  // namespace sennit::sm

@@ -77,8 +77,8 @@ using FewSmallPairs = BasicSmallPairs<kFewSmallPairs>;
 static_assert(offsetof(FewSmallPairs, calls) == offsetof(SmallPairs, calls));
 
 // The same call, if it is small; false if it is not. Messages have to be all small, no two of one
-// chain, and to run at once where `sms` may be taken.
+// chain, and to run at once.
 bool make_small(const DirectCall& call, SmallCall& small);
-bool make_small(const PairCalls& pairs, int sms, SmallPairs& small);
+bool make_small(const PairCalls& pairs, SmallPairs& small);
 
 }  // namespace sennit::sm

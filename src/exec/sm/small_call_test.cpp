@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -153,54 +152,6 @@ TEST(SmallCall, IsNoneOfSeveralRoundsOrHops) {
   EXPECT_FALSE(make_small(large.call, large.small));
   Calls hops(Collective::kAllReduce, "two_shot", 4096, 0);
   EXPECT_FALSE(make_small(hops.call, hops.small));
-}
-
-// A group of messages of so many bytes, each of a chain of its own, with a lane each way.
-PairCalls group_of(int sends, int recvs, std::int64_t bytes) {
-  const ArenaShape shape{.ranks = 2, .one_way = true, .phases = 1, .ll_blocks = 16};
-  PairCalls pairs;
-  const auto add = [&](int count, bool are_sends) {
-    PairLanes& way = are_sends ? pairs.sends : pairs.recvs;
-    way = {.lanes = 1, .blocks = 1, .first = pairs.sends.chains, .chains = count};
-    for (int i = 0; i < count; ++i) {
-      const int at = way.first + i;
-      PairCall& call = pairs.messages[static_cast<std::size_t>(at)].call;
-      call.packets = Packets::kLl;
-      call.ranks = 2;
-      call.rank = are_sends ? 0 : 1;
-      call.push_to = are_sends ? 0b10 : 0;
-      call.arrive_from[0] = are_sends ? 0 : 0b01;
-      (are_sends ? call.push[1] : call.arrive[0][0]).length = bytes;
-      apply(geometry_for(bytes, Packets::kLl, shape, 16), call);
-      way.blocks = std::max(way.blocks, call.blocks);
-      pairs.begin[static_cast<std::size_t>(at) + 1] = static_cast<std::int16_t>(at + 1);
-    }
-  };
-  add(sends, true);
-  add(recvs, false);
-  return pairs;
-}
-
-// Whether there are lanes for them or not: blocks of few warps share an SM.
-TEST(SmallPairs, AreMessagesThatRunAtOnce) {
-  constexpr std::int64_t kPacket = payload_bytes(Packets::kLl);
-  SmallPairs few;
-  ASSERT_TRUE(make_small(group_of(4, 4, 16 * kPacket), 8, few));  // 128 blocks of a warp
-  EXPECT_EQ(few.blocks, 16);
-  EXPECT_EQ(few.warps, 1);
-  SmallPairs refused;
-  EXPECT_FALSE(make_small(group_of(4, 4, 16 * kPacket), 7, refused));
-  // Nine warps are more than half of what an SM surely holds.
-  EXPECT_TRUE(make_small(group_of(4, 4, std::int64_t{8} * 16 * kPacket), 64, refused));
-  EXPECT_FALSE(make_small(group_of(4, 4, std::int64_t{9} * 16 * kPacket), 127, refused));
-  EXPECT_TRUE(make_small(group_of(4, 4, std::int64_t{9} * 16 * kPacket), 128, refused));
-}
-
-TEST(SmallPairs, AreNoMoreThanAKernelTakes) {
-  SmallPairs small;
-  EXPECT_TRUE(make_small(group_of(kMaxSmallPairs, 0, 16), 132, small));
-  EXPECT_FALSE(make_small(group_of(kMaxSmallPairs, 1, 16), 132, small));
-  EXPECT_FALSE(make_small(group_of(1, 1, std::int64_t{1} << 20), 132, small));  // several rounds
 }
 
 }  // namespace
