@@ -71,6 +71,31 @@ def draw_groups(what: str, file: Path) -> None:
     )
 
 
+def draw_shared(what: str, file: Path) -> None:
+    """Times of an all_reduce of four ranks that share a GPU, and of copies through the host."""
+    rows = [row for row in read(what) if row["collective"] == "all_reduce" and row["ranks"] == 4]
+    series = []
+    for row in rows:
+        way = "in turn" if not row["mps"] else f"at once, {row['mode']}"
+        series.append((way, row["time_us"], row))
+        if row["mps"] and row["mode"] == "stream":
+            p50 = row["rival"]["p50_us"]
+            series.append(("copies", {"min": p50, "p50": p50, "p95": p50}, row))
+    save_plot(
+        file,
+        [
+            {
+                **row,
+                "collective": f"{way}, all_reduce",
+                "time_us": times,
+                "ratio": None,
+                "busbw_GBps": row["busbw_GBps"] * row["time_us"]["p50"] / times["p50"],
+            }
+            for way, times, row in series
+        ],
+    )
+
+
 # ---- Times by share ----
 
 
@@ -175,6 +200,7 @@ PLOTS: dict[str, Callable[[str, Path], None]] = {
     "h200x2-slots": draw_default_slots,
     "h200x2-pairs": draw_shares,
     "gpu-shares": draw_shares,
+    "h200-shared": draw_shared,
 }
 """By the names of the index; each is shown on a page of docs/."""
 

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// CU_DEVICE_ATTRIBUTE_MPS_ENABLED, for which the runtime has no name.
+// cudaDevAttrMpsEnabled, which not every CUDA 12 has.
 constexpr auto kMpsEnabled = static_cast<cudaDeviceAttr>(133);
 
 void add_messages(Json& line, const Options& options) {

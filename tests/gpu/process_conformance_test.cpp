@@ -1,7 +1,7 @@
-// Calls of ranks that are processes with a GPU each, every byte of every output compared with the
-// host's arithmetic: all collectives and sends at sizes of each engine, in graphs, of two
-// communicators at once; and all of it with one hardware queue a device, in which an engine that
-// waited for one behind it would stand still.
+// Calls of ranks that are processes, with a GPU each or sharing one, every byte of every output
+// compared with the host's arithmetic: all collectives and sends at sizes of each engine, in
+// graphs, of two communicators at once; and all of it with one hardware queue a device, in which an
+// engine that waited for one behind it would stand still.
 #include "device_ranks.hpp"
 #include "gpu_processes.hpp"
 

@@ -11,7 +11,9 @@ from make_results_table import RESULTS
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAGES = [RESULTS.parents[1] / "docs" / name for name in ("performance.md", "multipath.md")]
+PAGES = [
+    RESULTS.parents[1] / "docs" / name for name in ("performance.md", "multipath.md", "gpu.md")
+]
 
 
 @pytest.mark.parametrize("what", plots.PLOTS)

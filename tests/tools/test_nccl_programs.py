@@ -105,16 +105,21 @@ def test_torch_passes_where_each_library_ran_in_its_job(
 
 
 @pytest.mark.parametrize(
-    ("ours", "passes", "not_compared"), [(["1"], True, ["b"]), ("ValueError: no", False, [])]
+    ("case", "ours", "passes"),
+    [
+        ("world: premul_sum", ["1"], True),
+        ("world: premul_sum", "ValueError: no", False),
+        ("world: all_gather", ["1"], False),
+    ],
 )
 def test_what_gloo_has_not_is_not_compared(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ours: Any, passes: bool, not_compared: Any
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, case: str, ours: Any, passes: bool
 ) -> None:
     outcomes = {"ours": ours, "theirs": "RuntimeError: unsupported"}
 
     def run_job(_options: Any, _part: str, _library: Any, folder: Path) -> Any:
-        cases = {"a": ["1"], "b": outcomes[folder.name]}
-        lines = [json.dumps({"case": case, "outcome": cases[case]}) for case in cases]
+        cases = {"a": ["1"], case: outcomes[folder.name]}
+        lines = [json.dumps({"case": name, "outcome": cases[name]}) for name in cases]
         (folder / "0.jsonl").write_text("\n".join(lines), encoding="utf-8")
         share = RAN if folder.name == "ours" else NOTHING
         return {"exit_codes": [0], "logs": [""], "ended": True, "share": share}
@@ -122,7 +127,7 @@ def test_what_gloo_has_not_is_not_compared(
     monkeypatch.setattr(torch_nccl, "run_job", run_job)
     options = argparse.Namespace(ours="a", ranks=1, device="cuda", against="gloo")
     result = torch_nccl.compare_cases(options, "operations", tmp_path)
-    assert (result["passed"], result["not_in_gloo"]) == (passes, not_compared)
+    assert (result["passed"], result["not_in_gloo"]) == (passes, [case] if passes else [])
 
 
 @pytest.mark.parametrize(

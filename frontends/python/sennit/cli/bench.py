@@ -47,7 +47,8 @@ def command(
     Sizes are the bytes of the total buffer, rounded up to a whole element on every rank. Under
     torchrun, mpirun or srun the ranks are those of the job, else new processes.
 
-    With --executor cuda there is a rank a GPU, and NCCL is timed in the same processes, in turns.
+    With --executor cuda ranks are on GPUs, and NCCL is timed in the same processes, in turns; where
+    there are more ranks than GPUs, copies through host memory are.
 
     `sennit bench ddp` trains neural networks instead.
     """

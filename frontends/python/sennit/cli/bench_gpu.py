@@ -65,11 +65,6 @@ class Place:
     nccl: str | None = None
     nccl_version: str | None = None
 
-    @property
-    def rival(self) -> str:
-        """What ours is timed beside."""
-        return f"NCCL {self.nccl_version}" if self.nccl else "copies through host memory"
-
 
 def refuse_what_is_not_meant(options: Mapping[str, Any], place: launcher.Place | None) -> None:
     """Refuse options that say nothing to GPU ranks.
@@ -253,7 +248,7 @@ def measure(
     refuse_pair_beyond(ranks, options["pair"])
     rows: list[dict[str, Any]] = []
     for order in _work_orders(options, ranks):
-        table = GpuTable(output.console, place.rival)
+        table = GpuTable(output.console, place.nccl_version)
         arguments = arguments_of(order, place.nccl)
         before = len(rows)
         with progress(output, order) as advance:

@@ -35,10 +35,11 @@ class GpuTable(BenchTable):
         ("#wrong", "", 7),
     )
 
-    def __init__(self, console: Console, rival: str) -> None:
-        """Print to this console, beside this rival."""
+    def __init__(self, console: Console, nccl_version: str | None) -> None:
+        """Print to this console, beside an NCCL of this version where that is what was timed."""
         super().__init__(console)
-        self._rival = rival
+        self._nccl_version = nccl_version
+        self._rival = ""
 
     def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked against" if order["check"] else "not checked, beside"
@@ -49,6 +50,8 @@ class GpuTable(BenchTable):
 
     def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
         """Print one row, and the p50 us of further ways."""
+        is_staged = row["rival"]["name"] == STAGED
+        self._rival = "copies through host memory" if is_staged else f"NCCL {self._nccl_version}"
         super().add(order, row)
         if row["engines"]:
             ways = (
