@@ -251,7 +251,8 @@ ncclResult_t destroy_ending() {
 bool in_group() { return group().depth > 0; }
 
 void hold_until_end(ncclComm_t comm) {
-  if (in_group()) {
+  const std::vector<Use>& held = group().held;
+  if (in_group() && (held.empty() || held.back().comm() != comm)) {
     group().held.emplace_back(comm);
   }
 }

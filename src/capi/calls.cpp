@@ -16,17 +16,24 @@
 namespace sennit {
 namespace {
 
-Result<sennit_call_options_t> read_options(const sennit_call_options_t* options) {
+Result<sennit_call_options_t> read_options(const sennit_call_options_t& options) {
   sennit_call_options_t full = SENNIT_CALL_OPTIONS_INITIALIZER;
-  if (options == nullptr) {
-    return full;
-  }
-  if (options->struct_size < sizeof(std::size_t)) {
+  if (options.struct_size < sizeof(std::size_t)) {
     return fail(Code::kInvalidArgument,
                 "the options were not set by SENNIT_CALL_OPTIONS_INITIALIZER");
   }
-  std::memcpy(&full, options, std::min(options->struct_size, sizeof(full)));
+  std::memcpy(&full, &options, std::min(options.struct_size, sizeof(full)));
   return full;
+}
+
+void set_wishes(const sennit_call_options_t& options, Operation& operation) {
+  const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
+  operation.wishes = {.algorithm = text(options.algorithm),
+                      .path = text(options.path),
+                      .protocol = text(options.protocol),
+                      .tile_bytes = options.tile_bytes,
+                      .rank_order = options.reproducible != 0};
+  operation.deadline_s = options.deadline_s;
 }
 
 Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operation) {
@@ -49,46 +56,44 @@ Status wait_for(sennit_comm_t comm, const Work& work) {
 
 // One call: into the open group, or made now; waited for unless the caller took a work.
 Status submit(sennit_comm_t comm,
-              Operation operation,
+              Operation&& operation,
               void* stream,
               const sennit_call_options_t* given) {
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
-  SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(given));
+  sennit_work_t* wanted = nullptr;
   if (stream != nullptr && comm->device == nullptr) {
     return fail(Code::kInvalidUsage,
                 "a stream was passed, but communicator '{}' joins host ranks; pass NULL, or "
                 "set SENNIT_DEVICE=cuda before it is made",
                 comm->config.name);
   }
-  const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
-  operation.wishes = {.algorithm = text(options.algorithm),
-                      .path = text(options.path),
-                      .protocol = text(options.protocol),
-                      .tile_bytes = options.tile_bytes,
-                      .rank_order = options.reproducible != 0};
-  operation.deadline_s = options.deadline_s;
+  if (given != nullptr) {
+    SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(*given));
+    set_wishes(options, operation);
+    wanted = options.work;
+  }
   if (group().depth > 0) {
-    sennit_work_t handle = options.work != nullptr ? new_handle(comm) : nullptr;
-    group().entries.push_back({comm, std::move(operation), stream, handle});
-    if (options.work != nullptr) {
-      *options.work = handle;
+    sennit_work_t handle = wanted != nullptr ? new_handle(comm) : nullptr;
+    group().entries.emplace_back(comm, std::move(operation), stream, handle);
+    if (wanted != nullptr) {
+      *wanted = handle;
     }
     return {};
   }
   if (comm->device != nullptr) {
-    if (options.work != nullptr) {
-      *options.work = new_handle(comm);
-      (*options.work)->work = ended_work();
+    if (wanted != nullptr) {
+      *wanted = new_handle(comm);
+      (*wanted)->work = ended_work();
     }
     const DeviceComm::Call device_call{std::move(operation), stream};
     return comm->device->enqueue({&device_call, 1});
   }
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, post(comm, operation));
-  if (options.work == nullptr) {
+  if (wanted == nullptr) {
     return wait_for(comm, *work);
   }
-  *options.work = new_handle(comm);
-  (*options.work)->work = work;
+  *wanted = new_handle(comm);
+  (*wanted)->work = work;
   comm->engine->poke();
   return {};
 }
@@ -173,7 +178,7 @@ Status check_work(sennit_work_t work) {
 
 }  // namespace
 
-Status make_call(Result<Operation> operation,
+Status make_call(Result<Operation>&& operation,
                  sennit_comm_t comm,
                  void* stream,
                  const sennit_call_options_t* options) {

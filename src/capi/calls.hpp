@@ -8,7 +8,7 @@ namespace sennit {
 
 // One call: into this thread's open group, or made now; waited for unless the caller took a work.
 // `operation` may be what was wrong with the arguments.
-Status make_call(Result<Operation> operation,
+Status make_call(Result<Operation>&& operation,
                  sennit_comm_t comm,
                  void* stream,
                  const sennit_call_options_t* options);

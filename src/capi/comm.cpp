@@ -67,10 +67,16 @@ Status settle_locked(sennit_comm& handle) {
     handle.device = std::move(joined->device);
     handle.engine->attach(handle.comm);
   }
+  // Partner: the acquire in settle().
+  handle.has_joined.store(handle.comm != nullptr, std::memory_order_release);
   return handle.comm != nullptr ? Status() : handle.last_error;
 }
 
 Status settle(sennit_comm& handle) {
+  // Every call asks, and once it has joined a communicator stays so.
+  if (handle.has_joined.load(std::memory_order_acquire)) {
+    return {};
+  }
   const std::scoped_lock lock(handle.settling);
   return settle_locked(handle);
 }

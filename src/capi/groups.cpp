@@ -41,8 +41,13 @@ Status wait_for_group(const std::vector<Group::Entry>& entries,
 Status enqueue_group(std::vector<Group::Entry>& entries) {
   const auto is_device = [](const Group::Entry& entry) { return entry.comm->device != nullptr; };
   std::vector<sennit_comm_t> comms;
+  sennit_comm_t checked = nullptr;
   for (const Group::Entry& entry : entries) {
+    if (entry.comm == checked) {
+      continue;
+    }
     SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
+    checked = entry.comm;
     if (is_device(entry) && std::ranges::find(comms, entry.comm) == comms.end()) {
       comms.push_back(entry.comm);
     }
@@ -57,7 +62,7 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
     calls.reserve(entries.size());
     for (Group::Entry& entry : entries) {
       if (entry.comm == comm) {
-        calls.push_back({std::move(entry.operation), entry.stream});
+        calls.emplace_back(std::move(entry.operation), entry.stream);
         if (entry.work != nullptr) {
           entry.work->work = ended_work();
         }

@@ -5,6 +5,7 @@
 #include "comm/progress_engine.hpp"
 #include "sennit/sennit.h"
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,7 @@ struct sennit_comm {
   sennit::CommConfig config;
   std::future<sennit::Result<sennit::Joined>> joining;
   std::shared_ptr<sennit::BackgroundJoin> background;  // that brings it
+  std::atomic<bool> has_joined{false};                 // `comm` is there, and stays
   std::mutex settling;        // whoever asks first takes what `joining` brings
   sennit::Status last_error;  // of this communicator; sennit_comm_last_error hands out its fields
 };
