@@ -203,6 +203,15 @@ def test_ranks_that_share_gpus_are_beside_copies_through_host_memory(
     assert cells.split()[-5:] == ["-", "-", "24.00", "8.00", "0"]
 
 
+@pytest.mark.parametrize(("count", "ranks"), [(1, "2"), (2, "2"), (4, "4")])
+def test_ranks_are_the_gpus_and_two_where_there_is_one(
+    program: Path, gpus: Gpus, count: int, ranks: str
+) -> None:
+    gpus(count)
+    assert bench("-b", "256", "-e", "256") == 0
+    assert told(program)[0]["--ranks"] == ranks
+
+
 @pytest.mark.parametrize("wish", [["--against", "nccl"], ["--registered"]])
 def test_nccl_is_refused_where_ranks_share_gpus(
     program: Path, gpus: Gpus, capsys: pytest.CaptureFixture[str], wish: list[str]
