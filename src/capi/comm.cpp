@@ -73,7 +73,8 @@ Status settle_locked(sennit_comm& handle) {
 }
 
 Status settle(sennit_comm& handle) {
-  // Every call asks, and once it has joined a communicator stays so.
+  // Every call asks, and once it has joined a communicator stays so. Partner: the release in
+  // settle_locked(), behind `comm`, `device` and what the engine has of them.
   if (handle.has_joined.load(std::memory_order_acquire)) {
     return {};
   }
