@@ -3,7 +3,9 @@
 #include "device_ranks.hpp"
 
 #include <array>
+#include <chrono>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace sennit::tests {
@@ -163,6 +165,27 @@ TEST(DeviceSizes, RootsRunAhead) {
   }
 }
 
+// A rank's part of an all_to_all of sends and recvs; `parts` says in how many messages to and from
+// a peer.
+template <class Parts>
+void exchange(DeviceRank& r, int rank, const DeviceCase& c, const Parts& parts) {
+  for (int d = 0; d < 4; ++d) {
+    const int peer = (rank + d) % 4;
+    float* const send = static_cast<float*>(r.send()) + peer * c.count;
+    float* const recv = static_cast<float*>(r.recv()) + peer * c.count;
+    std::int64_t at = 0;
+    for (int left = parts(peer); left > 0; --left) {
+      const std::int64_t n = left == 1 ? c.count - at : c.count / 3;
+      const auto elements = static_cast<std::size_t>(n);
+      ASSERT_EQ(sennit_send(send + at, elements, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+                SENNIT_OK);
+      ASSERT_EQ(sennit_recv(recv + at, elements, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
+                SENNIT_OK);
+      at += n;
+    }
+  }
+}
+
 // Every rank sends to every other, and receives, in one group, in two messages each way.
 TEST(DeviceSendRecv, GroupsMeet) {
   if (device_count() == 0) {
@@ -171,33 +194,36 @@ TEST(DeviceSendRecv, GroupsMeet) {
   DeviceRanks ranks(4);
   for (const std::int64_t count : {1, 1000, 300001, 3000000}) {
     const DeviceCase c{.collective = Collective::kAllToAll, .count = count};
-    std::vector<Bytes> inputs;
-    std::mt19937_64 random(3);
-    for (int rank = 0; rank < 4; ++rank) {
-      inputs.push_back(random_elements(c.dtype, 4 * count, random));
-      ranks[rank].prepare(c, inputs.back());
-    }
+    const std::vector<Bytes> inputs = ranks.prepare(c);
     ASSERT_EQ(sennit_group_start(), SENNIT_OK);
     for (int rank = 0; rank < 4; ++rank) {
-      for (int d = 0; d < 4; ++d) {
-        const int peer = (rank + d) % 4;
-        float* const send = static_cast<float*>(ranks[rank].send()) + peer * count;
-        float* const recv = static_cast<float*>(ranks[rank].recv()) + peer * count;
-        DeviceRank& r = ranks[rank];
-        const auto all = static_cast<std::size_t>(count);
-        for (const auto& [at, n] :
-             {std::pair(std::size_t{0}, all / 3), std::pair(all / 3, all - all / 3)}) {
-          ASSERT_EQ(sennit_send(send + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
-                    SENNIT_OK);
-          ASSERT_EQ(sennit_recv(recv + at, n, SENNIT_FLOAT32, peer, r.comm, r.stream, nullptr),
-                    SENNIT_OK);
-        }
-      }
+      exchange(ranks[rank], rank, c, [](int) { return 2; });
     }
     ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
-    for (int rank = 0; rank < 4; ++rank) {
-      ASSERT_TRUE(ranks[rank].output(c) == expected_output(c, inputs, rank))
-          << "rank " << rank << ", " << count << " elements";
+    ranks.finish(c, inputs);
+    ASSERT_FALSE(HasFailure()) << count << " elements";
+  }
+}
+
+// The kernel of one message to each takes less than an SM for a block, and that of several a whole
+// one. Of ranks that share a GPU those of the first begin, and wait for the others.
+TEST(DeviceSendRecv, ShortMessagesLeaveRoomForOtherKernels) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  DeviceRanks ranks(4);
+  for (const std::int64_t count : {300, 2500, 5000}) {
+    const DeviceCase c{.collective = Collective::kAllToAll, .count = count};
+    for (int call = 0; call < 3; ++call) {
+      const std::vector<Bytes> inputs = ranks.prepare(c);
+      for (int rank = 0; rank < 4; ++rank) {
+        ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+        exchange(ranks[rank], rank, c, [rank](int peer) { return rank > 1 && peer > 1 ? 2 : 1; });
+        ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      ranks.finish(c, inputs);
+      ASSERT_FALSE(HasFailure()) << count << " elements";
     }
   }
 }

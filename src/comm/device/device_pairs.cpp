@@ -98,16 +98,15 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages,
   };
   take(order.sends, pairs.sends);
   take(order.recvs, pairs.recvs);
-  deal_lanes(pairs);
-  const auto all_chains = static_cast<unsigned>(chains);
   sm::SmallPairs small;
-  if (sm::make_small(pairs, small)) {
+  if (sm::make_small(pairs, memory_->block_limit(), small)) {
     return driver_.launch(sm::small_pairs_kernel(chains),
-                          {.blocks = all_chains * static_cast<unsigned>(small.blocks),
-                           .threads = static_cast<unsigned>(small.warps) * 32},
+                          {.blocks = static_cast<unsigned>(sm::thread_blocks(small, chains)),
+                           .threads = static_cast<unsigned>(small.warps * small.parts) * 32},
                           &small,
                           stream);
   }
+  deal_lanes(pairs);
   return driver_.launch(
       sm::pairs_kernel(used, /*on_host=*/!facts_.nvlink),
       {.blocks = static_cast<unsigned>(pairs.all_blocks()), .threads = sm::kThreads},

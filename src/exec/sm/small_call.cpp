@@ -135,10 +135,16 @@ class Maker {
 
 bool make_small(const DirectCall& call, SmallCall& small) { return Maker(call, small).run(); }
 
-bool make_small(const PairCalls& pairs, SmallPairs& small) {
+int thread_blocks(const SmallPairs& small, int calls) {
+  return (calls * small.blocks + small.parts - 1) / small.parts;
+}
+
+// A GPU spreads short blocks over all SMs, and the kernel of another rank that shares it, whose
+// blocks need whole ones, would find none. So there are no more than an SM each, and where messages
+// have more blocks, several run in one.
+bool make_small(const PairCalls& pairs, int block_limit, SmallPairs& small) {
   const int chains = pairs.chains();
-  if (chains > kMaxSmallPairs || pairs.sends.lanes + pairs.recvs.lanes < chains ||
-      pairs.begin[static_cast<std::size_t>(chains)] > chains) {
+  if (chains > kMaxSmallPairs || pairs.begin[static_cast<std::size_t>(chains)] > chains) {
     return false;
   }
   small.blocks = std::max(pairs.sends.blocks, pairs.recvs.blocks);
@@ -149,7 +155,8 @@ bool make_small(const PairCalls& pairs, SmallPairs& small) {
     }
     small.warps = std::max(small.warps, call.warps);
   }
-  return true;
+  small.parts = (chains * small.blocks + block_limit - 1) / block_limit;
+  return small.parts * small.warps <= kWarps;
 }
 
 }  // namespace sennit::sm

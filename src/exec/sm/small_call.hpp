@@ -65,8 +65,9 @@ using SmallPair = BasicSmallCall<2>;
 inline constexpr int kMaxSmallPairs = 16;
 template <int kCalls>
 struct BasicSmallPairs {
-  int blocks = 1;  // of the largest, and of what is launched for each
+  int blocks = 1;  // of the largest, and of what is run for each
   int warps = 1;
+  int parts = 1;  // blocks of messages that a thread block runs at once
   std::array<SmallPair, kCalls> calls{};
 };
 using SmallPairs = BasicSmallPairs<kMaxSmallPairs>;
@@ -77,8 +78,11 @@ using FewSmallPairs = BasicSmallPairs<kFewSmallPairs>;
 static_assert(offsetof(FewSmallPairs, calls) == offsetof(SmallPairs, calls));
 
 // The same call, if it is small; false if it is not. Messages have to be all small, no two of one
-// chain, and to run at once.
+// chain, and to run at once in so many thread blocks.
 bool make_small(const DirectCall& call, SmallCall& small);
-bool make_small(const PairCalls& pairs, SmallPairs& small);
+bool make_small(const PairCalls& pairs, int block_limit, SmallPairs& small);
+
+// Thread blocks of these messages, of which there are `calls`.
+int thread_blocks(const SmallPairs& small, int calls);
 
 }  // namespace sennit::sm

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -152,6 +153,70 @@ TEST(SmallCall, IsNoneOfSeveralRoundsOrHops) {
   EXPECT_FALSE(make_small(large.call, large.small));
   Calls hops(Collective::kAllReduce, "two_shot", 4096, 0);
   EXPECT_FALSE(make_small(hops.call, hops.small));
+}
+
+// A group of messages of so many bytes, of a chain each.
+PairCalls group_of(int sends, int recvs, std::int64_t bytes) {
+  const ArenaShape shape{.ranks = 2, .one_way = true, .phases = 1, .ll_blocks = 16};
+  PairCalls pairs;
+  const auto add = [&](int count, bool are_sends) {
+    PairLanes& way = are_sends ? pairs.sends : pairs.recvs;
+    way.first = pairs.sends.chains;
+    way.chains = count;
+    for (int i = 0; i < count; ++i) {
+      const int at = way.first + i;
+      PairCall& call = pairs.messages[static_cast<std::size_t>(at)].call;
+      call.packets = Packets::kLl;
+      call.ranks = 2;
+      call.rank = are_sends ? 0 : 1;
+      call.push_to = are_sends ? 0b10 : 0;
+      call.arrive_from[0] = are_sends ? 0 : 0b01;
+      (are_sends ? call.push[1] : call.arrive[0][0]).length = bytes;
+      apply(geometry_for(bytes, Packets::kLl, shape, 16), call);
+      way.blocks = std::max(way.blocks, call.blocks);
+      pairs.begin[static_cast<std::size_t>(at) + 1] = static_cast<std::int16_t>(at + 1);
+    }
+  };
+  add(sends, true);
+  add(recvs, false);
+  return pairs;
+}
+
+constexpr std::int64_t kPacket = payload_bytes(Packets::kLl);
+
+TEST(SmallPairs, HaveABlockEachWhereThereIsRoom) {
+  SmallPairs small;
+  ASSERT_TRUE(make_small(group_of(4, 4, 16 * kPacket), 132, small));
+  EXPECT_EQ(small.blocks, 16);
+  EXPECT_EQ(small.warps, 1);
+  EXPECT_EQ(small.parts, 1);
+  EXPECT_EQ(thread_blocks(small, 8), 128);
+}
+
+// Of the room that is theirs among ranks that share a GPU.
+TEST(SmallPairs, ShareThreadBlocksWhereThereIsNot) {
+  SmallPairs small;
+  ASSERT_TRUE(make_small(group_of(4, 4, 16 * kPacket), 33, small));
+  EXPECT_EQ(small.parts, 4);
+  EXPECT_EQ(thread_blocks(small, 8), 32);
+  ASSERT_TRUE(make_small(group_of(3, 2, 16 * kPacket), 33, small));
+  EXPECT_EQ(small.parts, 3);
+  EXPECT_EQ(thread_blocks(small, 5), 27);  // of 80 blocks
+}
+
+TEST(SmallPairs, AreNoneBeyondTheWarpsOfABlock) {
+  SmallPairs small;
+  EXPECT_TRUE(make_small(group_of(4, 4, 4 * 16 * kPacket), 33, small));
+  EXPECT_EQ(small.warps * small.parts, kWarps);
+  EXPECT_FALSE(make_small(group_of(4, 4, 5 * 16 * kPacket), 33, small));
+  EXPECT_TRUE(make_small(group_of(4, 4, 5 * 16 * kPacket), 132, small));
+}
+
+TEST(SmallPairs, AreNoMoreThanAKernelTakes) {
+  SmallPairs small;
+  EXPECT_TRUE(make_small(group_of(kMaxSmallPairs, 0, 16), 132, small));
+  EXPECT_FALSE(make_small(group_of(kMaxSmallPairs, 1, 16), 132, small));
+  EXPECT_FALSE(make_small(group_of(1, 1, std::int64_t{1} << 20), 132, small));  // several rounds
 }
 
 }  // namespace

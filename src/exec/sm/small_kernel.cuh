@@ -8,16 +8,69 @@
 
 namespace sennit::sm {
 
+// The warps that run a block of a call: those of a thread block.
+struct WholeBlock {
+  __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x); }
+  __device__ __forceinline__ bool all(bool is_so) const {
+    return __syncthreads_and(is_so ? 1 : 0) != 0;
+  }
+  __device__ __forceinline__ void let_next_begin() const { sennit::let_next_begin(); }
+};
+
+// Some of them, beside others that run other blocks and may have ended.
+class PartOfBlock {
+ public:
+  __device__ __forceinline__ PartOfBlock(int warps, int parts)
+      : threads_(warps * 32),
+        is_alone_(parts == 1),
+        part_(static_cast<int>(threadIdx.x) / threads_),
+        thread_(static_cast<int>(threadIdx.x) - part_ * threads_) {}
+
+  __device__ __forceinline__ int part() const { return part_; }
+  __device__ __forceinline__ int thread() const { return thread_; }
+  __device__ __forceinline__ bool all(bool is_so) const {
+    if (threads_ == 32) {
+      __syncwarp();
+      return __all_sync(~0u, is_so) != 0;
+    }
+    int all;
+    asm volatile(
+        "{\n\t"
+        ".reg .pred mine, all;\n\t"
+        "setp.ne.s32 mine, %1, 0;\n\t"
+        "barrier.cta.red.and.pred all, %2, %3, mine;\n\t"
+        "selp.s32 %0, 1, 0, all;\n\t"
+        "}"
+        : "=r"(all)
+        : "r"(is_so ? 1 : 0), "r"(part_), "r"(threads_)
+        : "memory");
+    return all != 0;
+  }
+  // A thread says it for the whole block, whose other parts may still wait for what has not begun.
+  __device__ __forceinline__ void let_next_begin() const {
+    if (is_alone_) {
+      sennit::let_next_begin();
+    }
+  }
+
+ private:
+  const int threads_;
+  const bool is_alone_;
+  const int part_;
+  const int thread_;
+};
+
 // kApart: a block is no multiple of 16 bytes, or begins on no boundary of 16. Other calls do not
 // even ask.
-template <class R, class Call, bool kApart>
+template <class R, class Call, class Team, bool kApart>
 class SmallBlock {
  public:
-  __device__ __forceinline__ SmallBlock(const Call& call, int block)
+  __device__ __forceinline__ SmallBlock(const Call& call, int block, const Team& team)
       : call_(call),
+        team_(team),
         block_(block),
-        lane_(static_cast<int>(threadIdx.x) & 31),
-        warp_(static_cast<int>(threadIdx.x) >> 5),
+        lane_(team.thread() & 31),
+        warp_(team.thread() >> 5),
         at_(((block * call.warps + warp_) * 32 + lane_) * 16),
         whole_(at_ + 16 <= call.length) {}
 
@@ -37,13 +90,13 @@ class SmallBlock {
     if (call_.on_host) {
       // Reads of one line over PCIe come one after the other, so one warp waits for all.
       tell();
-      may_write = __syncthreads_and(warp_ != 0 || await_free(unheard) ? 1 : 0) != 0;
+      may_write = team_.all(warp_ != 0 || await_free(unheard));
     }
     const bool has_come = may_write && (!has_packet || exchange(unheard));
     // All warps have read the state. Who had to leave runs no more: peers would take what it sends
     // next for good.
-    const bool alive = __syncthreads_and(has_come ? 1 : 0) != 0;
-    if (threadIdx.x == 0) {
+    const bool alive = team_.all(has_come);
+    if (team_.thread() == 0) {
       call_.states[block_] = {.round = alive ? before.round + 1 : kGivenUp,
                               .unheard = call_.unheard};
     }
@@ -106,8 +159,8 @@ class SmallBlock {
   // ended, so no release is needed, whose fence takes half a microsecond. Partner: await_free, of
   // any kernel.
   __device__ __forceinline__ void tell() const {
-    if (static_cast<int>(threadIdx.x) < call_.tells) {
-      store_relaxed_system(call_.tell[threadIdx.x] + block_ * kWordsOfLine, round_);
+    if (const int i = team_.thread(); i < call_.tells) {
+      store_relaxed_system(call_.tell[i] + block_ * kWordsOfLine, round_);
     }
   }
 
@@ -184,7 +237,7 @@ class SmallBlock {
       }
       if (__all_sync(~0u, here)) {
         if (begin + kAtOnce >= call_.arrivals) {
-          let_next_begin();
+          team_.let_next_begin();
         }
         return true;
       }
@@ -247,6 +300,7 @@ class SmallBlock {
   }
 
   const Call& call_;
+  const Team& team_;
   const int block_;
   const int lane_;
   const int warp_;
@@ -261,19 +315,19 @@ class SmallBlock {
   std::uint64_t since_ = 0;
 };
 
-template <class R, class Call>
-__device__ __forceinline__ void run_small_block(const Call& call, int block) {
+template <class R, class Call, class Team>
+__device__ __forceinline__ void run_small_block(const Call& call, int block, const Team& team) {
   if (call.is_apart) {
-    SmallBlock<R, Call, true>(call, block).run();
+    SmallBlock<R, Call, Team, true>(call, block, team).run();
   } else {
-    SmallBlock<R, Call, false>(call, block).run();
+    SmallBlock<R, Call, Team, false>(call, block, team).run();
   }
 }
 
 template <class R>
 __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ SmallCall call) {
   await_stream();
-  run_small_block<R>(call, static_cast<int>(blockIdx.x));
+  run_small_block<R>(call, static_cast<int>(blockIdx.x), WholeBlock());
 }
 
 // A template, so that each file that asks for it has it, as with small_kernel.
@@ -281,10 +335,17 @@ template <class Pairs>
 __global__ void __launch_bounds__(kThreads)
     small_pairs_kernel(const __grid_constant__ Pairs pairs) {
   await_stream();
-  const SmallPair& call = pairs.calls[static_cast<int>(blockIdx.x) / pairs.blocks];
-  const int block = static_cast<int>(blockIdx.x) % pairs.blocks;
+  const PartOfBlock team(pairs.warps, pairs.parts);
+  const int index = static_cast<int>(blockIdx.x) * pairs.parts + team.part();
+  const int block = index % pairs.blocks;
+  const int at = index / pairs.blocks;
+  // Behind the last there are calls of no length, or none.
+  if (at >= static_cast<int>(pairs.calls.size())) {
+    return;
+  }
+  const SmallPair& call = pairs.calls[at];
   if (block * call.warps * static_cast<int>(payload_bytes(Packets::kLl)) < call.length) {
-    run_small_block<NoReduction>(call, block);
+    run_small_block<NoReduction>(call, block, team);
   }
 }
 
