@@ -254,7 +254,8 @@ typedef struct sennit_call_options_t {
   const char* path;      /* "shm", "cma", or both: "shm+cma", "cma+shm"; see path_policy. GPU ranks:
                             "nvlink", "host", "nvlink+host", "nvlink+host:8" (percent by host), or
                             "nvlink+host:dynamic" (sends and recvs) */
-  const char* protocol;  /* "slots", "direct" */
+  const char* protocol;  /* "slots", "direct". GPU ranks: "ll", "ll128", "slots", "direct_put",
+                            "direct_get" (sends and recvs), "copy_engines" */
   int64_t tile_bytes;
   double deadline_s;   /* of this call; negative: none */
   sennit_work_t* work; /* not NULL: the call returns at once; wait for *work, then destroy it */
