@@ -23,11 +23,12 @@ misspelt. Fields of `sennit_config_t` (C), arguments of `init` and fields of `Co
 before the environment, and the environment goes before the default.
 
 Types: text; integer; bytes (an integer, or one with K, M or G, which are powers of 1024); seconds
-(a decimal number). These must be the same on all ranks; a difference is refused when the ranks join,
-with both values: `SENNIT_DEVICE` (host or cuda, not the number), `SENNIT_DEVICE_BLOCKS`,
+(a decimal number). These must be the same on all ranks; a difference is refused when the ranks
+join, with both values: `SENNIT_DEVICE` (host or cuda, not the number), `SENNIT_DEVICE_BLOCKS`,
 `SENNIT_DEVICE_GROUP`, `SENNIT_MACHINE`, `SENNIT_COPY_ENGINES`, `SENNIT_HOST_SHARE`,
-`SENNIT_HOST_RING_BYTES`, `SENNIT_HOST_SLOT_BYTES`, `SENNIT_PATHS`, `SENNIT_PATH_POLICY`, the content of
-`SENNIT_TUNING_TABLE`, `SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS` and `SENNIT_REPRODUCIBLE`.
+`SENNIT_HOST_RING_BYTES`, `SENNIT_HOST_SLOT_BYTES`, `SENNIT_PATHS`, `SENNIT_PATH_POLICY`, the
+content of `SENNIT_TUNING_TABLE`, `SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS` and
+`SENNIT_REPRODUCIBLE`.
 
 | variable | type | default | meaning |
 |---|---|---|---|

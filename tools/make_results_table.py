@@ -57,11 +57,12 @@ def table(document: dict[str, Any], file: str) -> str:
             lines.append(f"| {collective} | {ranks} | " + " | ".join(cells) + " |")
     crowd = [row for row in rows if row["ranks"] > max(counts)]
     notes = [
-        f"{row['collective']}{' of 8 B' if row['bytes'] else ''} between {row['ranks']} ranks: "
-        f"{row['time_us']['p50']:.0f} us"
+        f"{row['collective']}{' of 8 B' if row['bytes'] else ''} {row['time_us']['p50']:.0f} us"
         for row in crowd
     ]
-    return "\n".join(lines) + "\n\n" + "; ".join(notes) + ".\n"
+    which = " and ".join(str(ranks) for ranks in sorted({row["ranks"] for row in crowd}))
+    words = f"{which} ranks on these {machine['cores']} cores: {', '.join(notes)}.\n"
+    return "\n".join(lines) + "\n\n" + words
 
 
 def readme(text: str) -> str:

@@ -139,7 +139,10 @@ Buffer::Buffer(nb::handle object,
                const std::optional<std::string>& dtype)
     : array_(import_array(object, name, writable)), name_(std::move(name)), dtype_(SENNIT_UINT8) {
   if (array_.device_type() != nb::device::cpu::value) {
-    raise(SENNIT_UNSUPPORTED, name_ + " lies in device memory; this build moves host memory only");
+    raise(SENNIT_UNSUPPORTED,
+          name_ +
+              " lies in device memory, and these calls move host memory only: copy it to the host "
+              "first, or use the C library (docs/gpu.md)");
   }
   dtype_ = dtype ? dtype_named(*dtype, array_.dtype(), name_) : dtype_of(array_.dtype(), name_);
   if (!is_c_contiguous(array_)) {

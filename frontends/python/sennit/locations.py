@@ -16,4 +16,7 @@ def nccl_library() -> Path:
         library = place / "nccl" / "libnccl.so.2"
         if library.is_file():
             return library
-    raise FileNotFoundError(f"no nccl/libnccl.so.2 beside {package}")
+    raise FileNotFoundError(
+        f"no nccl/libnccl.so.2 beside {package}: install the package anew (`make build`), or "
+        "build the target sennit_nccl (docs/nccl.md)"
+    )

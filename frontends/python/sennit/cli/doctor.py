@@ -198,7 +198,7 @@ _CHECKS = (
         "MPI programs in Python",
         False,
         lambda: _has_module("mpi4py"),
-        "pip install 'sennit[mpi]'",
+        "pip install mpi4py",
     ),
     Check(
         "matplotlib",
