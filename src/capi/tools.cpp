@@ -257,11 +257,13 @@ Result<Json> describe_build(const JsonObject&) {
                          {"value", variable.value ? Json(*variable.value) : Json()},
                          {"text", variable.text}});
   }
-  return Json{{"version", sennit_version_string()},
-              {"build", {{"compiler", __VERSION__}, {"cplusplus", __cplusplus}, {"cuda", false}}},
-              {"dtypes", describe_dtypes()},
-              {"variables", std::move(variables)},
-              {"unknown_variables", unknown_variables()}};
+  return Json{
+      {"version", sennit_version_string()},
+      {"build",
+       {{"compiler", __VERSION__}, {"cplusplus", __cplusplus}, {"cuda", is_built_with_cuda()}}},
+      {"dtypes", describe_dtypes()},
+      {"variables", std::move(variables)},
+      {"unknown_variables", unknown_variables()}};
 }
 
 // What the last posted call of a communicator ran as.

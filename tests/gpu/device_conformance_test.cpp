@@ -165,12 +165,14 @@ TEST(DeviceSizes, RootsRunAhead) {
   }
 }
 
-// A rank's part of an all_to_all of sends and recvs; `parts` says in how many messages to and from
-// a peer.
+// In one group, messages of a rank to and from each other, as of an all_to_all; `parts` says in how
+// many.
 template <class Parts>
-void exchange(DeviceRank& r, int rank, const DeviceCase& c, const Parts& parts) {
-  for (int d = 0; d < 4; ++d) {
-    const int peer = (rank + d) % 4;
+void exchange(DeviceRanks& ranks, int rank, const DeviceCase& c, const Parts& parts) {
+  DeviceRank& r = ranks[rank];
+  ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+  for (int d = 0; d < ranks.size(); ++d) {
+    const int peer = (rank + d) % ranks.size();
     float* const send = static_cast<float*>(r.send()) + peer * c.count;
     float* const recv = static_cast<float*>(r.recv()) + peer * c.count;
     std::int64_t at = 0;
@@ -184,6 +186,7 @@ void exchange(DeviceRank& r, int rank, const DeviceCase& c, const Parts& parts) 
       at += n;
     }
   }
+  ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
 }
 
 // Every rank sends to every other, and receives, in one group, in two messages each way.
@@ -197,7 +200,7 @@ TEST(DeviceSendRecv, GroupsMeet) {
     const std::vector<Bytes> inputs = ranks.prepare(c);
     ASSERT_EQ(sennit_group_start(), SENNIT_OK);
     for (int rank = 0; rank < 4; ++rank) {
-      exchange(ranks[rank], rank, c, [](int) { return 2; });
+      exchange(ranks, rank, c, [](int) { return 2; });
     }
     ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
     ranks.finish(c, inputs);
@@ -205,21 +208,27 @@ TEST(DeviceSendRecv, GroupsMeet) {
   }
 }
 
-// The kernel of one message to each takes less than an SM for a block, and that of several a whole
-// one. Of ranks that share a GPU those of the first begin, and wait for the others.
+// Kernels of one message to each take less than an SM for a block, those of several a whole one.
+// Here half of the ranks, which share a GPU, begin with the former, and what these wait for would
+// lie on more blocks than there are SMs.
 TEST(DeviceSendRecv, ShortMessagesLeaveRoomForOtherKernels) {
   if (device_count() == 0) {
     GTEST_SKIP() << "gpu1: needs one GPU";
   }
-  DeviceRanks ranks(4);
-  for (const std::int64_t count : {300, 2500, 5000}) {
+  constexpr int kRanks = 16;
+  const auto is_first = [](int rank) { return rank < kRanks / 2; };
+  DeviceRanks ranks(kRanks);
+  for (const std::int64_t count : {300, 1000}) {
     const DeviceCase c{.collective = Collective::kAllToAll, .count = count};
     for (int call = 0; call < 3; ++call) {
       const std::vector<Bytes> inputs = ranks.prepare(c);
-      for (int rank = 0; rank < 4; ++rank) {
-        ASSERT_EQ(sennit_group_start(), SENNIT_OK);
-        exchange(ranks[rank], rank, c, [rank](int peer) { return rank > 1 && peer > 1 ? 2 : 1; });
-        ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+      for (int rank = 0; rank < kRanks; ++rank) {
+        if (is_first(rank)) {
+          exchange(ranks, rank, c, [&](int peer) { return is_first(peer) ? 0 : 1; });
+          exchange(ranks, rank, c, [&](int peer) { return is_first(peer) ? 1 : 0; });
+        } else {
+          exchange(ranks, rank, c, [&](int peer) { return is_first(peer) ? 1 : 2; });
+        }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       ranks.finish(c, inputs);

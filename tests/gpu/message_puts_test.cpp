@@ -3,6 +3,8 @@
 #include "device_ranks.hpp"
 #include "gpu_processes.hpp"
 
+#include <array>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -273,6 +275,65 @@ TEST(MessagePutProcesses, PassAll) {
     pass_into_other_memory(ring);
     replay(ring);
   });
+}
+
+// Rank 0 gives up a message to rank 1, who never comes, before the turn of that to rank 3 in its
+// lane. The next one to rank 3, in the stream already, is not taken for it.
+TEST(MessageLanes, WhoseTurnDidNotComeAreNotReplacedByTheNext) {
+  if (device_count() == 0) {
+    GTEST_SKIP() << "gpu1: needs one GPU";
+  }
+  constexpr int kRanks = 4;
+  constexpr std::size_t kBytes = 200'003;
+  setenv("SENNIT_DEVICE_BLOCKS", "2", 1);  // a lane
+  for (const char* const protocol : {"ll128", "direct_put"}) {
+    std::array<sennit_comm_t, kRanks> comms{};
+    std::array<int, kRanks> devices{};
+    for (int rank = 0; rank < kRanks; ++rank) {
+      devices[static_cast<std::size_t>(rank)] = rank % device_count();
+    }
+    ASSERT_EQ(sennit_comm_init_all(comms.data(), kRanks, devices.data(), nullptr), SENNIT_OK)
+        << sennit_last_error_message();
+    std::array<cudaStream_t, 2> streams{};  // of ranks 0 and 3
+    std::array<std::byte*, 2> memory{};
+    for (std::size_t i = 0; i < 2; ++i) {
+      check_cuda(cudaSetDevice(devices[3 * i]));
+      check_cuda(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+      check_cuda(cudaMalloc(&memory[i], 2 * kBytes));
+      check_cuda(cudaMemset(memory[i], i == 0 ? 1 : 0, kBytes));
+      check_cuda(cudaMemset(memory[i] + kBytes, 2, kBytes));
+      check_cuda(cudaDeviceSynchronize());
+    }
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.protocol = protocol;
+    options.deadline_s = 5;
+    EXPECT_EQ(sennit_recv(memory[1], kBytes, SENNIT_UINT8, 0, comms[3], streams[1], &options),
+              SENNIT_OK);
+    options.deadline_s = 0.3;
+    ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+    for (const int peer : {1, 2, 3}) {
+      EXPECT_EQ(sennit_send(memory[0], kBytes, SENNIT_UINT8, peer, comms[0], streams[0], &options),
+                SENNIT_OK);
+    }
+    ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
+    EXPECT_EQ(
+        sennit_send(memory[0] + kBytes, kBytes, SENNIT_UINT8, 3, comms[0], streams[0], &options),
+        SENNIT_OK);
+    for (cudaStream_t stream : streams) {
+      check_cuda(cudaStreamSynchronize(stream));
+    }
+    std::byte found{};
+    check_cuda(cudaMemcpy(&found, memory[1], 1, cudaMemcpyDeviceToHost));
+    EXPECT_EQ(found, std::byte{0}) << protocol << ": that of the next message";
+    for (std::size_t i = 0; i < 2; ++i) {
+      check_cuda(cudaStreamDestroy(streams[i]));
+      check_cuda(cudaFree(memory[i]));
+    }
+    for (sennit_comm_t comm : comms) {
+      (void)sennit_comm_destroy(comm);  // they have failed
+    }
+  }
+  unsetenv("SENNIT_DEVICE_BLOCKS");
 }
 
 }  // namespace

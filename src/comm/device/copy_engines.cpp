@@ -183,7 +183,8 @@ Result<bool> CopyEngines::run(const Call& call) {
                               .output = static_cast<std::byte*>(op.recv),
                               .peers = *peers,
                               .count = extent.count,
-                              .element_bytes = extent.element_bytes};
+                              .element_bytes = extent.element_bytes,
+                              .deadline_ms = call.deadline_ms};
   if (is_reduction(op.collective)) {
     streamed.part_bytes = kFoldedPartBytes;
     streamed.fold = stream::fold_kernel(op.dtype, op.op);
@@ -247,7 +248,8 @@ std::optional<CopyEngines::Running> CopyEngines::running() {
     }
     return std::nullopt;
   }
-  Running running{.duration = Clock::now() - seen_at_};
+  Running running{.duration = Clock::now() - seen_at_,
+                  .deadline = std::chrono::milliseconds(found >> stream::kDeadlineAt)};
   for (int rank = 0; rank < world_.size(); ++rank) {
     if ((found >> (stream::kPeersAt + rank) & 1) != 0) {
       running.peers.push_back(rank);

@@ -37,6 +37,7 @@ class CopyEngines {
     const Operation& operation;
     const stream::PlanProgram& program;
     void* stream = nullptr;
+    std::uint32_t deadline_ms = 0;    // 0: none
     std::function<Status()> trouble;  // see Agreement::Request
   };
   // All ranks together. False when they have agreed that copy engines do not run this call.
@@ -51,11 +52,12 @@ class CopyEngines {
   // What both ends of each message have decided.
   Status run(stream::MessageEngine::Group group);
 
-  // For the watcher's thread. For how long the running call has been seen to run, and with whom it
-  // exchanges messages (nobody: a collective); none when no call has been running all the time
-  // since the last question.
+  // For the watcher's thread. For how long the running call has been seen to run, its deadline (0:
+  // none), and with whom it exchanges messages (nobody: a collective); none when no call has been
+  // running all the time since the last question.
   struct Running {
     Clock::duration duration{};
+    std::chrono::milliseconds deadline{};
     std::vector<int> peers{};
   };
   std::optional<Running> running();

@@ -4,7 +4,9 @@
 #include "exec/sm/small_call.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace sennit {
@@ -97,7 +99,9 @@ Status DeviceComm::preload() {
     }
   }
   for (const int calls : {sm::kFewSmallPairs, sm::kMaxSmallPairs}) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel(calls)));
+    for (const int parts : {1, 2}) {
+      SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel(calls, parts)));
+    }
   }
   for (const sm::KernelKind kind : sm::kKernelKinds) {
     SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
@@ -156,6 +160,12 @@ double DeviceComm::deadline_of(const Operation& operation) const {
 std::uint64_t DeviceComm::deadline_ns(const Operation& operation) const {
   const double seconds = deadline_of(operation);
   return seconds > 0 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
+}
+
+std::uint32_t DeviceComm::deadline_ms(const Operation& operation) const {
+  constexpr double kMost = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint32_t>(
+      std::clamp(std::ceil(deadline_of(operation) * 1e3), 0.0, kMost));
 }
 
 Result<DeviceChoice> DeviceComm::choose(const Operation& operation,

@@ -148,7 +148,8 @@ class DeviceComm {
   [[nodiscard]] Key key_of(const Operation& operation, const DeviceChoice& choice) const;
   // Of a call, in seconds, not positive: none; in nanoseconds, 0: none.
   [[nodiscard]] double deadline_of(const Operation& operation) const;
-  [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;
+  [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;  // 0: none
+  [[nodiscard]] std::uint32_t deadline_ms(const Operation& operation) const;
   Result<DeviceChoice> choose(const Operation& operation, const DeviceFacts& facts) const;
   // For a call that on no rank copy engines run, or kernels that store in others' outputs.
   Result<DeviceChoice> choose_kernel(const Operation& operation) const;
@@ -230,7 +231,8 @@ class DeviceComm {
   void start_watching();
   void leave_watched();
   void watch(const std::stop_token& stop);
-  void watch_streams();
+  // Whether there are calls in streams that have to end now.
+  bool watch_streams();
 
   CudaDriver& driver_;
   int device_;

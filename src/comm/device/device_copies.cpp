@@ -175,6 +175,7 @@ Result<bool> DeviceComm::copy(const Call& call, DeviceChoice choice) {
   Result<bool> copied = copy_engines_->run({.operation = call.operation,
                                             .program = copying->program,
                                             .stream = call.stream,
+                                            .deadline_ms = deadline_ms(call.operation),
                                             .trouble = trouble});
   if (!copied.ok()) {
     return give_up(copied.status());

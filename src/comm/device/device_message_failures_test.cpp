@@ -74,6 +74,36 @@ TEST_F(FakeMessages, AReceiverThatNeverCallsIsNamedAtTheDeadlineAndTheStreamLeav
   });
 }
 
+TEST_F(FakeMessages, WaitInStreamsAsLongAsTheirCallsSay) {
+  options_.deadline_s = 2;
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    introduce(rank, out, in);
+    if (rank.rank == 1) {
+      Calls calls{send(rank, 2, out)};
+      calls[0].operation.deadline_s = -1;
+      ASSERT_TRUE(post(rank, calls).ok());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    if (rank.rank == 2) {
+      ASSERT_TRUE(post(rank, {recv(rank, 1, in)}).ok());
+    }
+    rank.finish();
+    meet();
+    EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();
+    if (rank.rank == 0) {
+      Calls calls{send(rank, 3, out)};
+      calls[0].operation.deadline_s = 0.1;
+      const auto begin = Clock::now();
+      ASSERT_TRUE(post(rank, calls).ok());
+      EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
+      EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(1900));
+      rank.finish();
+    }
+  });
+}
+
 TEST_F(FakeMessages, AnAbortEndsStreamsThatWait) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);

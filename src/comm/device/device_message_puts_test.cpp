@@ -119,6 +119,56 @@ TEST_F(OfferingMessages, AnyAlignmentAndLength) {
   });
 }
 
+class OfferingInLanes : public OfferingMessages, public ::testing::WithParamInterface<const char*> {
+ protected:
+  OfferingInLanes() { options_.blocks = 2; }  // a lane
+
+  // Rank 0 sends to each other, or the others receive.
+  static Status send_to_all(const Rank& rank, std::byte* memory, double deadline_s) {
+    Calls calls;
+    if (rank.rank == 0) {
+      for (const int peer : {1, 2, 3}) {
+        calls.push_back(send(rank, peer, memory, kOfLl128));
+      }
+    } else {
+      calls.push_back(recv(rank, 0, memory, kOfLl128));
+    }
+    for (DeviceComm::Call& call : calls) {
+      call.operation.wishes.protocol = GetParam();
+      call.operation.deadline_s = deadline_s;
+    }
+    return post(rank, calls);
+  }
+};
+
+// Its kernel has left at the deadline before the turn of the first message to rank 3 came; that of
+// the second one, which is in the stream already, says nothing in its place.
+TEST_P(OfferingInLanes, WhoseTurnDidNotComeAreNotReplacedByTheNext) {
+  run([&](Rank& rank) {
+    std::byte* const memory = rank.rank == 0 ? outgoing(rank, 2) : incoming(rank);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(send_to_all(rank, memory, 20).ok());
+      rank.finish();
+      meet();
+    }
+    if (rank.rank == 3) {
+      std::memset(memory, 0xa5, kOfLl128);
+      ASSERT_TRUE(send_to_all(rank, memory, 5).ok());
+      rank.finish();
+      EXPECT_FALSE(holds(memory, contents(0, kOfLl128, kOfLl128)));
+      EXPECT_FALSE(holds(memory, contents(0, kOfLl128))) << "there was no lane of all";
+    } else if (rank.rank == 0) {
+      ASSERT_TRUE(send_to_all(rank, memory, 0.3).ok());
+      const Calls next{send(rank, 3, memory + kOfLl128, kOfLl128)};
+      ASSERT_TRUE(post(rank, wished(next, GetParam())).ok());
+      rank.finish();
+      EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, OfferingInLanes, ::testing::Values("direct_put", "ll128"));
+
 // Every rank with every other and itself, several messages each way, of all sizes and wishes, in an
 // order of each rank's own.
 class OfferingCrowds : public OfferingMessages {

@@ -250,9 +250,14 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
   std::vector<KernelMessage> of_kernels;
   std::vector<stream::Message> of_copy_engines;
   of_kernels.reserve(plans.size());
+  std::uint32_t first_deadline_ms = 0;
   for (const MessagePlan& plan : plans) {
     if (plan.copies) {
       of_copy_engines.push_back(*plan.copies);
+      const std::uint32_t ms = deadline_ms(*plan.operation);
+      if (ms != 0 && (first_deadline_ms == 0 || ms < first_deadline_ms)) {
+        first_deadline_ms = ms;
+      }
     }
     if (const sm::ByteRange range = plan.range_of_kernels(); range.length > 0) {
       of_kernels.push_back(
@@ -276,7 +281,8 @@ Status DeviceComm::run_messages(const std::vector<MessagePlan>& plans, void* str
   return copy_engines_->run({.messages = of_copy_engines,
                              .partners = MessagePlan::partners(plans, world_.rank()),
                              .launch = of_kernels.empty() ? std::function<Status()>() : launch,
-                             .stream = stream});
+                             .stream = stream,
+                             .deadline_ms = first_deadline_ms});
 }
 
 void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {

@@ -99,8 +99,8 @@ Status DeviceComm::launch_pairs(std::span<const KernelMessage> messages,
   take(order.sends, pairs.sends);
   take(order.recvs, pairs.recvs);
   sm::SmallPairs small;
-  if (sm::make_small(pairs, memory_->block_limit(), small)) {
-    return driver_.launch(sm::small_pairs_kernel(chains),
+  if (sm::make_small(pairs, room_of_groups().moving, small)) {
+    return driver_.launch(sm::small_pairs_kernel(chains, small.parts),
                           {.blocks = static_cast<unsigned>(sm::thread_blocks(small, chains)),
                            .threads = static_cast<unsigned>(small.warps * small.parts) * 32},
                           &small,

@@ -17,6 +17,8 @@ namespace {
 
 // A dead rank must be told within seconds; asking is one system call.
 constexpr std::chrono::milliseconds kWatchInterval{50};
+// A ring that nobody empties any more takes a release for each turn of its slots.
+constexpr std::chrono::milliseconds kReleaseInterval{1};
 
 // Communicators with a watcher. Programs end without destroying theirs, and CUDA then takes away
 // the memory that watchers look at, so they are stopped before.
@@ -326,8 +328,9 @@ std::uint64_t DeviceComm::calls_of(int rank) const {
 // Kernels wait for as long as their deadline allows, streams for ever; what cannot end is ended
 // here, again and again, since calls that are still in the streams begin to wait later.
 void DeviceComm::watch(const std::stop_token& stop) {
+  bool is_ending = false;
   while (!stop.stop_requested()) {
-    std::this_thread::sleep_for(kWatchInterval);
+    std::this_thread::sleep_for(is_ending ? kReleaseInterval : kWatchInterval);
     Status trouble = look();
     if (!trouble.ok()) {
       {
@@ -336,25 +339,27 @@ void DeviceComm::watch(const std::stop_token& stop) {
       }
       abort();
     }
-    watch_streams();
+    is_ending = watch_streams();
   }
 }
 
-void DeviceComm::watch_streams() {
+bool DeviceComm::watch_streams() {
   if (copy_engines_ == nullptr) {
-    return;
+    return false;
   }
   const bool is_over = std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0;
   const auto running = copy_engines_->running();
-  const bool is_late = running && options_.deadline_s > 0 &&
-                       running->duration > std::chrono::duration<double>(options_.deadline_s);
+  const bool is_late =
+      running && running->deadline.count() > 0 && running->duration > running->deadline;
   if (is_late && !is_over) {
     const std::scoped_lock lock(mutex_);
     cause_ = told(running->peers.empty() ? explain_absence() : explain_wait(running->peers));
   }
-  if (is_over || is_late) {
-    abort();
+  if (!is_over && !is_late) {
+    return false;
   }
+  abort();
+  return copy_engines_->has_calls();
 }
 
 }  // namespace sennit

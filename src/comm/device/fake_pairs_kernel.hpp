@@ -40,6 +40,20 @@ class FakeMessage {
   bool begin() { return message_.is_send() ? store() : make_offers(); }
   bool end() { return message_.is_send() ? tell_done() : receive(); }
 
+  // It has to leave, or its turn did not come.
+  void give_up() {
+    for (int block = 0; block < call_.blocks; ++block) {
+      call_.states[block].round = sm::kGivenUp;
+      if (put_.takes_part && message_.is_send()) {
+        put_.messages[block] = sm::kGivenUp;
+      }
+    }
+    if (put_.takes_part) {
+      withdraw();
+    }
+  }
+
+ private:
   // What was offered and has not been read will not be.
   void withdraw() {
     for (int block = 0; block < put_.most_blocks && !message_.is_send(); ++block) {
@@ -48,7 +62,6 @@ class FakeMessage {
     }
   }
 
- private:
   static std::uint64_t address_of(const void* memory) {
     return reinterpret_cast<std::uintptr_t>(memory);
   }
@@ -213,12 +226,13 @@ inline std::function<void()> fake_pairs_kernel(const void* kernel, const void* p
           messages.emplace_back(pairs.messages[static_cast<std::size_t>(i)]);
         }
       }
+      auto failed = messages.begin();
       if (!pairs.is_braid) {
-        std::ranges::all_of(messages, &FakeMessage::run);
+        failed = std::ranges::find_if_not(messages, &FakeMessage::run);
       } else if (std::ranges::all_of(messages, &FakeMessage::begin)) {
-        const auto failed = std::ranges::find_if_not(messages, &FakeMessage::end);
-        std::for_each(failed, messages.end(), std::mem_fn(&FakeMessage::withdraw));
+        failed = std::ranges::find_if_not(messages, &FakeMessage::end);
       }
+      std::for_each(failed, messages.end(), std::mem_fn(&FakeMessage::give_up));
     };
     std::vector<std::jthread> lanes;
     for (const sm::PairLanes* const way : {&pairs.sends, &pairs.recvs}) {

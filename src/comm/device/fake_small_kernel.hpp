@@ -153,8 +153,9 @@ inline bool is_small_kernel(const void* kernel) {
 }
 
 inline bool is_small_pairs_kernel(const void* kernel) {
-  return kernel == sm::small_pairs_kernel(sm::kFewSmallPairs) ||
-         kernel == sm::small_pairs_kernel(sm::kMaxSmallPairs);
+  return kernel == sm::small_pairs_kernel(sm::kFewSmallPairs, 1) ||
+         kernel == sm::small_pairs_kernel(sm::kMaxSmallPairs, 1) ||
+         kernel == sm::small_pairs_kernel(sm::kMaxSmallPairs, 2);
 }
 
 template <class Call>

@@ -273,6 +273,16 @@ Result<MessageCopies::Decision> MessageCopies::accept(const End& end) {
   SENNIT_RETURN_IF_ERROR(wait_on_host(end.trouble, [&] {
     return theirs.number.load(std::memory_order_acquire) == number && theirs.words == end.words;
   }));
+  // Another process has written it, and it says where to copy to.
+  if (theirs.first_slot < 0 || theirs.first_slot >= std::max(1, rings_.shape().slots) ||
+      theirs.host_share < MessageLine::Offer::kByKernels || theirs.host_share > kWhole) {
+    return fail(Code::kInternalError,
+                "rank {} offers a message from slot {} on, {} percent through host memory: that is "
+                "none",
+                rank,
+                theirs.first_slot,
+                theirs.host_share);
+  }
   forget_retired(rank, theirs, end.is_capturing);
   MessageLine::Answer answer{.number = number};
   if (theirs.has_ring) {

@@ -8,20 +8,26 @@ StreamOrder::~StreamOrder() {
       (void)driver_.destroy_event(event);
     }
   }
+  if (drained_ != nullptr) {
+    (void)driver_.destroy_stream(drained_);
+  }
 }
 
 Status StreamOrder::open() {
   SENNIT_ASSIGN_OR_RETURN(last_end_, driver_.create_event());
   SENNIT_ASSIGN_OR_RETURN(meeting_, driver_.create_event());
+  SENNIT_ASSIGN_OR_RETURN(drained_, driver_.create_stream());
   return {};
 }
 
 Status StreamOrder::before(void* stream) {
-  if (!last_stream_ || stream == *last_stream_) {
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+  if (is_capturing) {
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
-  return is_capturing ? Status() : driver_.wait_for(last_end_, stream);
+  SENNIT_ASSIGN_OR_RETURN(next_stream_, driver_.stream_id(stream));
+  return !last_stream_ || next_stream_ == *last_stream_ ? Status()
+                                                        : driver_.wait_for(last_end_, stream);
 }
 
 // The event is recorded now, and not when another stream comes: by then this one may be no more.
@@ -31,7 +37,7 @@ Status StreamOrder::after(void* stream) {
     return {};
   }
   SENNIT_RETURN_IF_ERROR(driver_.record(last_end_, stream));
-  last_stream_ = stream;
+  last_stream_ = next_stream_;
   return {};
 }
 
@@ -41,13 +47,8 @@ Status StreamOrder::drain() {
   if (!last_stream_) {
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, driver_.create_stream());
-  Status status = driver_.wait_for(last_end_, stream);
-  if (status.ok()) {
-    status = driver_.synchronize(stream);
-  }
-  const Status destroyed = driver_.destroy_stream(stream);
-  return status.ok() ? destroyed : status;
+  SENNIT_RETURN_IF_ERROR(driver_.wait_for(last_end_, drained_));
+  return driver_.synchronize(drained_);
 }
 
 Status StreamOrder::join(std::span<void* const> others, void* stream) {

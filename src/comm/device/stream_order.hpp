@@ -8,6 +8,7 @@
 
 #include "drivers/cuda/cuda.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -26,7 +27,7 @@ class StreamOrder {
 
   // What is put into `stream` from here on runs after the last call.
   Status before(void* stream);
-  // A call has been put into `stream`.
+  // A call has been put into the stream of the last before().
   Status after(void* stream);
 
   // Waits on the host until the last call has ended. What a graph holds is not among the calls.
@@ -40,7 +41,10 @@ class StreamOrder {
   CudaDriver& driver_;
   void* last_end_ = nullptr;  // event: the last call has ended
   void* meeting_ = nullptr;   // event of join and fork
-  std::optional<void*> last_stream_;
+  void* drained_ = nullptr;   // stream of drain(), made where a failure can still be told
+  // By their ids: a handle may be of another stream in another thread, or later.
+  std::uint64_t next_stream_ = 0;
+  std::optional<std::uint64_t> last_stream_;
 };
 
 }  // namespace sennit

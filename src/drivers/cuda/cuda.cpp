@@ -54,6 +54,26 @@ bool has_mps(int device) {
 cudaEvent_t to_event(void* event) { return static_cast<cudaEvent_t>(event); }
 cudaStream_t to_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
+// While there is one, what its thread does is no concern of captures in other threads. They would
+// fail where it takes memory or asks for an event, though that is no part of them.
+class CaptureScope {
+ public:
+  CaptureScope() : status_(told(cudaThreadExchangeStreamCaptureMode(&mode_), "leaving captures")) {}
+  ~CaptureScope() {
+    if (status_.ok()) {
+      (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+    }
+  }
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  Status status_;
+};
+
 class Runtime final : public CudaDriver {
  public:
   std::uint64_t process() override {
@@ -125,32 +145,49 @@ class Runtime final : public CudaDriver {
   }
 
   Result<void*> allocate(std::size_t bytes) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     void* memory = nullptr;
     SENNIT_RETURN_IF_ERROR(
         told(cudaMalloc(&memory, bytes), fmt::format("allocating {} bytes on the device", bytes)));
-    SENNIT_RETURN_IF_ERROR(told(cudaMemset(memory, 0, bytes), "clearing device memory"));
-    SENNIT_RETURN_IF_ERROR(told(cudaDeviceSynchronize(), "clearing device memory"));
+    if (Status cleared = clear(memory, bytes); !cleared.ok()) {
+      (void)cudaFree(memory);
+      return cleared;
+    }
     return memory;
   }
 
-  Status release(void* memory) override { return told(cudaFree(memory), "freeing device memory"); }
+  Status release(void* memory) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
+    return told(cudaFree(memory), "freeing device memory");
+  }
 
   Result<MappedMemory> allocate_mapped(std::size_t bytes) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     MappedMemory memory;
     SENNIT_RETURN_IF_ERROR(
         told(cudaHostAlloc(&memory.host, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
              fmt::format("pinning {} bytes of host memory", bytes)));
     std::memset(memory.host, 0, bytes);
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaHostGetDevicePointer(&memory.device, memory.host, 0), "mapping host memory"));
+    const cudaError_t error = cudaHostGetDevicePointer(&memory.device, memory.host, 0);
+    if (error != cudaSuccess) {
+      (void)cudaFreeHost(memory.host);
+      return told(error, "mapping host memory");
+    }
     return memory;
   }
 
   Status release_mapped(const MappedMemory& memory) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     return told(cudaFreeHost(memory.host), "freeing pinned host memory");
   }
 
   Result<void*> map_host(void* memory, std::size_t bytes) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     SENNIT_RETURN_IF_ERROR(
         told(cudaHostRegister(memory, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
              fmt::format("pinning {} bytes of shared memory", bytes)));
@@ -164,6 +201,8 @@ class Runtime final : public CudaDriver {
   }
 
   Status unmap_host(void* memory) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     return told(cudaHostUnregister(memory), "giving pinned shared memory back");
   }
 
@@ -233,6 +272,8 @@ class Runtime final : public CudaDriver {
   }
 
   Result<void*> import_memory(const MemoryHandle& handle) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     if (handle.kind == MemoryHandle::Kind::kDescriptor) {
       return virtual_memory_.import_memory(handle);
     }
@@ -246,6 +287,8 @@ class Runtime final : public CudaDriver {
   }
 
   Status close_imported(void* memory) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     SENNIT_ASSIGN_OR_RETURN(const bool is_closed, virtual_memory_.close_imported(memory));
     return is_closed
                ? Status()
@@ -298,6 +341,14 @@ class Runtime final : public CudaDriver {
     return told(cudaStreamDestroy(to_stream(stream)), "destroying a stream");
   }
 
+  Result<std::uint64_t> stream_id(void* stream) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
+    unsigned long long id = 0;
+    SENNIT_RETURN_IF_ERROR(told(cudaStreamGetId(to_stream(stream), &id), "asking for a stream"));
+    return std::uint64_t{id};
+  }
+
   Result<void*> create_event() override { return make_event(cudaEventDisableTiming); }
   Result<void*> create_timed_event() override { return make_event(cudaEventDefault); }
 
@@ -315,13 +366,10 @@ class Runtime final : public CudaDriver {
   }
 
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override {
-    // Asking for an event would end captures of other streams, though it is not part of them.
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    SENNIT_RETURN_IF_ERROR(told(cudaThreadExchangeStreamCaptureMode(&mode), "leaving captures"));
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
     float ms = 0;
     const cudaError_t error = cudaEventElapsedTime(&ms, to_event(begin), to_event(end));
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaThreadExchangeStreamCaptureMode(&mode), "going back to captures"));
     if (error == cudaErrorNotReady) {
       (void)cudaGetLastError();
       return std::optional<double>();
@@ -359,6 +407,18 @@ class Runtime final : public CudaDriver {
   }
 
  private:
+  // By a stream of its own: kernels in others may wait for what this thread does next.
+  Status clear(void* memory, std::size_t bytes) {
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, create_stream());
+    Status status =
+        told(cudaMemsetAsync(memory, 0, bytes, to_stream(stream)), "clearing device memory");
+    if (status.ok()) {
+      status = synchronize(stream);
+    }
+    const Status destroyed = destroy_stream(stream);
+    return status.ok() ? destroyed : status;
+  }
+
   static Result<void*> make_event(unsigned flags) {
     cudaEvent_t event = nullptr;
     SENNIT_RETURN_IF_ERROR(told(cudaEventCreateWithFlags(&event, flags), "making an event"));
@@ -380,6 +440,8 @@ class Runtime final : public CudaDriver {
 };
 
 }  // namespace
+
+bool is_built_with_cuda() { return true; }
 
 Result<CudaDriver*> cuda_driver() {
   static Runtime runtime;

@@ -158,6 +158,8 @@ class CudaDriver {
   // stream. Both may be destroyed while work is in them, which then ends by itself.
   virtual Result<void*> create_stream() = 0;
   virtual Status destroy_stream(void* stream) = 0;
+  // Of the stream that the handle means here and now, and of no other one ever. Not in a capture.
+  virtual Result<std::uint64_t> stream_id(void* stream) = 0;
   virtual Result<void*> create_event() = 0;
   // One that keeps the time at which it was reached, for elapsed_us().
   virtual Result<void*> create_timed_event() = 0;
@@ -175,6 +177,9 @@ class CudaDriver {
   virtual Result<bool> is_capturing(void* stream) = 0;
   virtual Status synchronize(void* stream) = 0;
 };
+
+// Whether this library can have GPU ranks, on whatever machine it is.
+bool is_built_with_cuda();
 
 // The driver of this process. kUnsupported, with the reason, where the library was built without
 // CUDA or the machine has no usable device.

@@ -121,6 +121,11 @@ class FakeCuda final : public CudaDriver {
   // Two of these in a row.
   Result<std::array<void*, 2>> allocate_virtual_pair(std::size_t bytes_each);
 
+  // As cudaStreamPerThread: a handle that means another stream in each thread, the one that it has
+  // set.
+  static void* per_thread_stream();
+  static void set_thread_stream(void* stream);
+
   void begin_capture(void* stream);
   // kInvalidUsage where work in another stream was not joined.
   Result<FakeGraph> end_capture(void* stream);
@@ -152,6 +157,7 @@ class FakeCuda final : public CudaDriver {
   Status copy_async(void* to, const void* from, std::size_t bytes, void* stream) override;
   Result<void*> create_stream() override;
   Status destroy_stream(void* stream) override;
+  Result<std::uint64_t> stream_id(void* stream) override;
   Result<void*> create_event() override;
   Result<void*> create_timed_event() override;
   Status destroy_event(void* event) override;
@@ -210,6 +216,7 @@ class FakeCuda final : public CudaDriver {
   std::map<std::string, std::pair<int, Code>, std::less<>> failures_;
   std::map<std::string, int, std::less<>> calls_;
   std::map<void*, std::unique_ptr<FakeStream>> streams_;
+  std::uint64_t streams_made_ = 0;
   std::map<void*, std::shared_ptr<FakeEvent>> events_;
   std::vector<std::shared_ptr<FakeGraph>> captures_;
   std::string faults_;

@@ -12,7 +12,12 @@
 namespace sennit {
 namespace {
 
-FakeStream* to_stream(void* stream) { return static_cast<FakeStream*>(stream); }
+thread_local void* stream_of_this_thread = nullptr;
+
+FakeStream* to_stream(void* stream) {
+  return static_cast<FakeStream*>(stream == FakeCuda::per_thread_stream() ? stream_of_this_thread
+                                                                          : stream);
+}
 std::shared_ptr<FakeEvent> to_event(void* event) {
   return static_cast<FakeEvent*>(event)->shared_from_this();
 }
@@ -50,6 +55,13 @@ void FakeGraph::launch(void* stream) const {
     entry.submit(entry.stream == origin_ ? *to_stream(stream) : *entry.stream);
   }
 }
+
+void* FakeCuda::per_thread_stream() {
+  static char handle;
+  return &handle;
+}
+
+void FakeCuda::set_thread_stream(void* stream) { stream_of_this_thread = stream; }
 
 Status FakeCuda::preload(const void* /*kernel*/) { return enter("preload"); }
 
@@ -159,7 +171,7 @@ Result<void*> FakeCuda::create_stream() {
   if (queue == nullptr) {
     queue = std::make_shared<FakeQueue>();
   }
-  auto stream = std::make_unique<FakeStream>(device, std::move(queue));
+  auto stream = std::make_unique<FakeStream>(device, ++streams_made_, std::move(queue));
   void* const key = stream.get();
   streams_[key] = std::move(stream);
   return key;
@@ -176,6 +188,14 @@ Status FakeCuda::destroy_stream(void* stream) {
   last = std::move(at->second);
   streams_.erase(at);
   return {};
+}
+
+Result<std::uint64_t> FakeCuda::stream_id(void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("stream_id"));
+  if (to_stream(stream)->capture != nullptr) {
+    return sennit::fail(Code::kSystemError, "a stream that captures has no id");
+  }
+  return to_stream(stream)->id();
 }
 
 Result<void*> FakeCuda::create_event() {

@@ -39,9 +39,11 @@ class FakeQueue {
 
 class FakeStream {
  public:
-  FakeStream(int device, std::shared_ptr<FakeQueue> queue)
-      : device_(device), queue_(std::move(queue)) {}
+  FakeStream(int device, std::uint64_t id, std::shared_ptr<FakeQueue> queue)
+      : device_(device), id_(id), queue_(std::move(queue)) {}
 
+  // Of no other stream, also if one comes to lie where this one was.
+  [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] FakeQueue& queue() { return *queue_; }
   [[nodiscard]] const std::shared_ptr<FakeQueue>& shared_queue() const { return queue_; }
@@ -56,6 +58,7 @@ class FakeStream {
 
  private:
   int device_;
+  std::uint64_t id_;
   std::shared_ptr<FakeQueue> queue_;
 };
 

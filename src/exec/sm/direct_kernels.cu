@@ -43,7 +43,10 @@ const void* pairs_kernel(int calls, bool on_host) {
   return on_host ? pairs_kernel_of<true>(calls) : pairs_kernel_of<false>(calls);
 }
 
-const void* small_pairs_kernel(int calls) {
+const void* small_pairs_kernel(int calls, int parts) {
+  if (parts > 1) {
+    return reinterpret_cast<const void*>(&small_pairs_in_parts_kernel<SmallPairs>);
+  }
   return calls <= kFewSmallPairs
              ? reinterpret_cast<const void*>(&small_pairs_kernel<FewSmallPairs>)
              : reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);

@@ -35,9 +35,9 @@ constexpr KernelKind kernel_kind(Packets packets) {
 // What moves data alone. Takes a DirectCall, a SmallCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
 // What runs so many sends and recvs (of PairCalls) through arenas in memory of GPUs or of the host,
-// and what runs so many small ones (SmallPairs).
+// and what runs so many small ones (SmallPairs), in so many parts of a thread block.
 const void* pairs_kernel(int calls, bool on_host);
-const void* small_pairs_kernel(int calls);
+const void* small_pairs_kernel(int calls, int parts);
 // What reduces elements of `dtype` by `op`; null for pairs that do not exist.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 

@@ -16,7 +16,7 @@ const void* moving_kernel(KernelKind kind) {
   return &kCollectives.at(static_cast<std::size_t>(kind));
 }
 const void* pairs_kernel(int /*calls*/, bool /*on_host*/) { return &kPairs.front(); }
-const void* small_pairs_kernel(int /*calls*/) { return &kPairs.back(); }
+const void* small_pairs_kernel(int /*calls*/, int /*parts*/) { return &kPairs.back(); }
 const void* reducing_kernel(KernelKind kind, Dtype /*dtype*/, ReduceOp /*op*/) {
   return moving_kernel(kind);
 }

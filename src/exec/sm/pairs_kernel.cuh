@@ -134,14 +134,27 @@ struct Braid {
   }
 };
 
-// In a braid, of all chains behind this one in its lane of receivers, which has to leave. Out of
-// line, so that it takes no registers from what goes well.
+// Of a block that has to leave: all that is left in its lane. Else who was skipped would run in the
+// next kernel, and that one's message take the place of this one's, at a peer who still waits. Out
+// of line, so that it takes no registers from what goes well.
 template <class Pairs>
-__device__ __noinline__ void withdraw_later_offers(const Pairs& pairs, int chain) {
-  const PairLanes& way = pairs.recvs;
+__device__ __noinline__ void give_up_lane(const Pairs& pairs, bool receives, int chain, int block) {
+  const PairLanes& way = receives ? pairs.recvs : pairs.sends;
 #pragma unroll 1
-  for (int later = chain + way.lanes; later < way.chains; later += way.lanes) {
-    withdraw_offers(pairs.messages[pairs.begin[way.first + later]].put);
+  for (int later = chain; later < way.chains; later += way.lanes) {
+#pragma unroll 1
+    for (int i = pairs.begin[way.first + later]; i < pairs.begin[way.first + later + 1]; ++i) {
+      const PairMessage& message = pairs.messages[i];
+      if (receives && block == 0 && message.put.takes_part) {
+        withdraw_offers(message.put);
+      }
+      if (threadIdx.x == 0 && block < message.call.blocks) {
+        message.call.states[block].round = kGivenUp;
+        if (!receives && message.put.takes_part) {
+          message.put.messages[block] = kGivenUp;
+        }
+      }
+    }
   }
 }
 
@@ -196,9 +209,7 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
                                      : Spoken{offer_buffer(message)};
       }
       if (!finish_message<kOnHost>(message, block, spoken)) {
-        if (is_braid && receives && block == 0) {
-          withdraw_later_offers(pairs, chain);
-        }
+        give_up_lane(pairs, receives, chain, block);
         return;
       }
     }

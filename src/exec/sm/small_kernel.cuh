@@ -20,9 +20,8 @@ struct WholeBlock {
 // Some of them, beside others that run other blocks and may have ended.
 class PartOfBlock {
  public:
-  __device__ __forceinline__ PartOfBlock(int warps, int parts)
+  __device__ __forceinline__ explicit PartOfBlock(int warps)
       : threads_(warps * 32),
-        is_alone_(parts == 1),
         part_(static_cast<int>(threadIdx.x) / threads_),
         thread_(static_cast<int>(threadIdx.x) - part_ * threads_) {}
 
@@ -46,16 +45,11 @@ class PartOfBlock {
         : "memory");
     return all != 0;
   }
-  // A thread says it for the whole block, whose other parts may still wait for what has not begun.
-  __device__ __forceinline__ void let_next_begin() const {
-    if (is_alone_) {
-      sennit::let_next_begin();
-    }
-  }
+  // Said by a thread, it is said for the block, whose other parts may wait for what has not begun.
+  __device__ __forceinline__ void let_next_begin() const {}
 
  private:
   const int threads_;
-  const bool is_alone_;
   const int part_;
   const int thread_;
 };
@@ -330,16 +324,11 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
   run_small_block<R>(call, static_cast<int>(blockIdx.x), WholeBlock());
 }
 
-// A template, so that each file that asks for it has it, as with small_kernel.
-template <class Pairs>
-__global__ void __launch_bounds__(kThreads)
-    small_pairs_kernel(const __grid_constant__ Pairs pairs) {
-  await_stream();
-  const PartOfBlock team(pairs.warps, pairs.parts);
-  const int index = static_cast<int>(blockIdx.x) * pairs.parts + team.part();
-  const int block = index % pairs.blocks;
+// Behind the last message there are calls of no length, or none.
+template <class Pairs, class Team>
+__device__ __forceinline__ void run_small_pair(const Pairs& pairs, int index, const Team& team) {
   const int at = index / pairs.blocks;
-  // Behind the last there are calls of no length, or none.
+  const int block = index % pairs.blocks;
   if (at >= static_cast<int>(pairs.calls.size())) {
     return;
   }
@@ -347,6 +336,23 @@ __global__ void __launch_bounds__(kThreads)
   if (block * call.warps * static_cast<int>(payload_bytes(Packets::kLl)) < call.length) {
     run_small_block<NoReduction>(call, block, team);
   }
+}
+
+// A template, so that each file that asks for it has it, as with small_kernel.
+template <class Pairs>
+__global__ void __launch_bounds__(kThreads)
+    small_pairs_kernel(const __grid_constant__ Pairs pairs) {
+  await_stream();
+  run_small_pair(pairs, static_cast<int>(blockIdx.x), WholeBlock());
+}
+
+// Apart from it, since a block with a barrier for each part begins later.
+template <class Pairs>
+__global__ void __launch_bounds__(kThreads)
+    small_pairs_in_parts_kernel(const __grid_constant__ Pairs pairs) {
+  await_stream();
+  const PartOfBlock part(pairs.warps);
+  run_small_pair(pairs, static_cast<int>(blockIdx.x) * pairs.parts + part.part(), part);
 }
 
 }  // namespace sennit::sm

@@ -146,7 +146,7 @@ Status MessageEngine::run(const Group& group) {
   std::vector<WordStep> steps;
   steps.push_back({WordStep::Kind::kStore,
                    &words_of(rank_).running,
-                   kRunning | peers_of(messages) << kPeersAt});
+                   running_word(peers_of(messages), group.deadline_ms)});
   for_each_moved_elsewhere(messages, [&](const Message& message, int channel) {
     steps.push_back(fill(peers_word(message, channel)));
   });

@@ -59,7 +59,8 @@ class MessageEngine {
     // Puts messages into the stream that kernels run; empty where there are none.
     std::function<Status()> launch{};
     void* stream = nullptr;
-    std::uint64_t number = 0;  // as of a StreamCall
+    std::uint64_t number = 0;  // this and the next as of a StreamCall
+    std::uint32_t deadline_ms = 0;
   };
   Status run(const Group& group);
 

@@ -5,7 +5,15 @@
 namespace sennit::stream {
 
 Status SideStreams::open(int count) {
-  close();  // what an attempt that failed has left
+  close();
+  const Status status = make(count);
+  if (!status.ok()) {
+    close();  // there are all of them, or none
+  }
+  return status;
+}
+
+Status SideStreams::make(int count) {
   sides_.resize(static_cast<std::size_t>(count));
   for (Side& side : sides_) {
     SENNIT_ASSIGN_OR_RETURN(side.stream, driver_.create_stream());

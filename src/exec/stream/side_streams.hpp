@@ -15,7 +15,8 @@ class SideStreams {
   SideStreams(const SideStreams&) = delete;
   SideStreams& operator=(const SideStreams&) = delete;
 
-  // `count` streams of the current device, in place of those there were.
+  // `count` streams of the current device, in place of those there were; after a failure there are
+  // none.
   Status open(int count);
 
   // Ends all of it: for owners of things that the streams use.
@@ -34,6 +35,8 @@ class SideStreams {
     void* event = nullptr;
     bool is_used = false;  // since the last fork
   };
+
+  Status make(int count);
 
   CudaDriver& driver_;
   std::vector<Side> sides_;

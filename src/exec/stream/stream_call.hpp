@@ -31,7 +31,8 @@ struct StreamCall {
   // Null: copy engines have these, which then slow down what leaves.
   const void* fold = nullptr;
   const void* copy = nullptr;
-  std::uint64_t number = 0;  // that RankWords::ended says at the end; 0: of a graph
+  std::uint64_t number = 0;       // that RankWords::ended says at the end; 0: of a graph
+  std::uint32_t deadline_ms = 0;  // that RankWords::running says meanwhile; 0: none
 
   [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
 };

@@ -69,7 +69,7 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
                        strand.portion,
                        call);
   }
-  return run_all(program.rank, direct, slots, call.number, stream);
+  return run_all({program.rank, call.number, call.deadline_ms}, direct, slots, stream);
 }
 
 Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
@@ -77,7 +77,8 @@ Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, v
   for (std::int64_t round = 0; round < rounds; ++round) {
     StreamRun run(context(), program, {.before = round, .share = 1, .total = rounds}, call, stream);
     const std::uint64_t number = round + 1 == rounds ? call.number : 0;
-    SENNIT_RETURN_IF_ERROR(run_all(program.rank, {&run, 1}, {}, number, stream));
+    SENNIT_RETURN_IF_ERROR(
+        run_all({program.rank, number, call.deadline_ms}, {&run, 1}, {}, stream));
   }
   return {};
 }
@@ -107,17 +108,16 @@ std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Ext
 // all streams, what waits there waits for what peers put in at the beginning of the call; then for
 // such strands of peers alone (in an order of their own, see slot_run.hpp); and behind them direct
 // strands wait for copies that come earlier in the order of move().
-Status StreamEngine::run_all(int rank,
+Status StreamEngine::run_all(const Told& told,
                              std::span<StreamRun> direct,
                              std::span<SlotRun> slots,
-                             std::uint64_t number,
                              void* stream) {
-  RankWords& mine = *words_[static_cast<std::size_t>(rank)];
+  RankWords& mine = *words_[static_cast<std::size_t>(told.rank)];
   // What the user's stream holds so far comes before everything of this call.
   SENNIT_RETURN_IF_ERROR(sides_.fork(stream));
   SENNIT_RETURN_IF_ERROR(slot_sides_.fork(stream));
   std::vector<WordStep> steps;
-  steps.push_back({WordStep::Kind::kStore, &mine.running, kRunning});
+  steps.push_back({WordStep::Kind::kStore, &mine.running, running_word(0, told.deadline_ms)});
   for (const StreamRun& run : direct) {
     run.meet(steps);
   }
@@ -142,7 +142,7 @@ Status StreamEngine::run_all(int rank,
   for (const SlotRun& run : slots) {
     run.settle(steps);
   }
-  end_call(steps, mine, number);
+  end_call(steps, mine, told.number);
   return walk(driver_, steps, stream);
 }
 

@@ -65,10 +65,15 @@ class StreamEngine {
   Status open();
   StreamContext context();
   [[nodiscard]] std::int64_t rounds_of(const StreamProgram& program, const Extent& extent) const;
-  Status run_all(int rank,
+  // What a call, or a round of it, says in the words of its rank.
+  struct Told {
+    int rank = 0;
+    std::uint64_t number = 0;  // this and the next as of a StreamCall
+    std::uint32_t deadline_ms = 0;
+  };
+  Status run_all(const Told& told,
                  std::span<StreamRun> direct,
                  std::span<SlotRun> slots,
-                 std::uint64_t number,
                  void* stream);
 
   CudaDriver& driver_;

@@ -47,12 +47,18 @@ inline constexpr std::uint64_t kFree = 0;
 inline constexpr std::uint64_t kFull = 1;
 
 // Where a rank is with its calls: kIdle, or kRunning with the ranks, as bits from kPeersAt on, that
-// it exchanges messages with (none: a collective). A watcher adds kSeen: where it is still there
-// later, no call has ended meanwhile.
+// it exchanges messages with (none: a collective), and the call's deadline, in ms from kDeadlineAt
+// on (0: none). A watcher adds kSeen: where it is still there later, no call has ended meanwhile.
 inline constexpr std::uint64_t kIdle = 0;
 inline constexpr std::uint64_t kRunning = 1;
 inline constexpr std::uint64_t kSeen = 2;
 inline constexpr int kPeersAt = 8;
+inline constexpr int kDeadlineAt = 32;
+static_assert(kPeersAt + kMaxRanks <= kDeadlineAt);
+
+constexpr std::uint64_t running_word(std::uint64_t peers, std::uint32_t deadline_ms) {
+  return kRunning | peers << kPeersAt | std::uint64_t{deadline_ms} << kDeadlineAt;
+}
 
 struct alignas(4096) RankWords {
   using Parts = std::array<std::uint64_t, kMaxParts>;
