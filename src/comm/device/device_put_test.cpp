@@ -339,9 +339,9 @@ TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
     if (rank.rank == 1) {
-      // The first time it is asked whether it may map what the others have lent by then, and does
-      // not.
-      rank.cuda->fail("is_capturing", 2);
+      // Before, it is asked for the order of calls, and whether it may map what the others have lent
+      // by then, and does not.
+      rank.cuda->fail("is_capturing", 3);
     }
     const Status status = call_last(rank, 1, wished(rank, Collective::kAllGather));
     EXPECT_EQ(status.code(), rank.rank == 1 ? Code::kSystemError : Code::kOk) << status.message();
