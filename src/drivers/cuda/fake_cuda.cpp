@@ -67,7 +67,9 @@ FakeCuda::FakeCuda(Options options) : options_(std::move(options)) {
 }
 
 FakeCuda::~FakeCuda() {
-  streams_.clear();  // ends the threads before the memory goes
+  // Ends the threads before the memory goes.
+  streams_.clear();
+  left_queues_.clear();
   for (const auto& [base, region] : regions_) {
     if (region.device >= 0) {
       ::munmap(region.base, whole_pages(region.bytes));

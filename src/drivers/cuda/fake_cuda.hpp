@@ -28,6 +28,7 @@
 
 namespace sennit {
 
+class FakeQueue;
 class FakeStream;
 struct FakeEvent;
 
@@ -217,6 +218,7 @@ class FakeCuda final : public CudaDriver {
   std::map<std::string, int, std::less<>> calls_;
   std::map<void*, std::unique_ptr<FakeStream>> streams_;
   std::uint64_t streams_made_ = 0;
+  std::vector<std::shared_ptr<FakeQueue>> left_queues_;  // of streams that ended before their work
   std::map<void*, std::shared_ptr<FakeEvent>> events_;
   std::vector<std::shared_ptr<FakeGraph>> captures_;
   std::string faults_;

@@ -177,16 +177,21 @@ Result<void*> FakeCuda::create_stream() {
   return key;
 }
 
+// As with CUDA, what the stream holds still takes place.
 Status FakeCuda::destroy_stream(void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("destroy_stream"));
-  std::unique_ptr<FakeStream> last;  // ends outside of the lock, since its work takes it
+  std::vector<std::shared_ptr<FakeQueue>> idle;  // end outside of the lock: their work takes it
   const std::scoped_lock lock(mutex_);
   const auto at = streams_.find(stream);
   if (at == streams_.end()) {
     return sennit::fail(Code::kSystemError, "there is no such stream");
   }
-  last = std::move(at->second);
+  left_queues_.push_back(at->second->shared_queue());
   streams_.erase(at);
+  const auto done =
+      std::ranges::partition(left_queues_, [](const auto& queue) { return !queue->is_idle(); });
+  idle.assign(done.begin(), done.end());
+  left_queues_.erase(done.begin(), done.end());
   return {};
 }
 

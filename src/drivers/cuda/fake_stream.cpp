@@ -22,6 +22,11 @@ void FakeQueue::drain() {
   changed_.wait(lock, [&] { return waiting_.empty() && !busy_; });
 }
 
+bool FakeQueue::is_idle() {
+  const std::scoped_lock lock(mutex_);
+  return waiting_.empty() && !busy_;
+}
+
 void FakeQueue::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [&] { return !waiting_.empty(); }) && !stop.stop_requested()) {

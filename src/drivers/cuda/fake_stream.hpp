@@ -26,6 +26,7 @@ class FakeQueue {
   using Work = std::function<void(const std::stop_token& stopped)>;
   void put(Work work);
   void drain();
+  [[nodiscard]] bool is_idle();
 
  private:
   void work(const std::stop_token& stop);
