@@ -25,7 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-PROGRAM_TIMEOUT_S = 1500
+# Four times what the slowest part takes with a sanitizer.
+PROGRAM_TIMEOUT_S = 900
+# Of what GoogleTest prints: the test that a program is at, which matters only if it stays there.
+BEGUN = "[ RUN      ] "
+NOT_TOLD = re.compile(r"\[( RUN      |       OK |-{10})\]|Running main\(\) from|$")
 # Tests take between a millisecond and a minute: with many small parts the cores end at one time.
 PARTS_PER_CORE = 4
 PARTS_LABEL = "in_parts"
@@ -80,25 +84,15 @@ def read_report(report: Path) -> Tally:
     return tally
 
 
-def run(
-    command: Sequence[str],
-    report: Path,
-    variables: Mapping[str, str] | None = None,
-    output: IO[str] | None = None,
-) -> Tally:
+def run(command: Sequence[str], report: Path, output: IO[str] | None = None) -> Tally:
     """Runs one program; one that fails without naming a test counts as one failed test.
 
     So does one that ends well and leaves no report: whatever it has run cannot be counted.
-    Variables are added to its environment. What it prints goes to `output`, if there is one.
+    What it prints goes to `output`, if there is one.
     """
     try:
         status = subprocess.run(
-            command,
-            check=False,
-            timeout=PROGRAM_TIMEOUT_S,
-            env={**os.environ, **(variables or {})},
-            stdout=output,
-            stderr=output,
+            command, check=False, timeout=PROGRAM_TIMEOUT_S, stdout=output, stderr=output
         ).returncode
     except subprocess.TimeoutExpired:
         status = -1
@@ -114,22 +108,27 @@ def run(
     return tally
 
 
-def run_in_parts(command: Sequence[str], folder: Path, cores: int) -> Tally:
-    """Runs the tests of one program in parts, so many at a time; each prints in one piece."""
-    parts = cores * PARTS_PER_CORE
+def run_part(command: Sequence[str], folder: Path, part: int, parts: int) -> Tally:
+    """Runs one part of a program's tests, and prints in one piece what matters of its output."""
+    report = folder / f"{part}.xml"
+    shard = [f"GTEST_TOTAL_SHARDS={parts}", f"GTEST_SHARD_INDEX={part}"]
+    with (folder / f"{part}.log").open("w+", encoding="utf-8", errors="replace") as output:
+        tally = run(["env", *shard, *command, f"--gtest_output=xml:{report}"], report, output)
+        output.seek(0)
+        lines = output.read().splitlines()
+    told = [line for line in lines if not NOT_TOLD.match(line)]
+    if not report.exists():
+        begun = [line.removeprefix(BEGUN) for line in lines if line.startswith(BEGUN)]
+        told.append(f"the last test begun: {begun[-1] if begun else 'none'}")
+    print("\n".join(told), flush=True)
+    return tally
 
-    def run_part(part: int) -> Tally:
-        report = folder / f"{part}.xml"
-        shard = {"GTEST_TOTAL_SHARDS": str(parts), "GTEST_SHARD_INDEX": str(part)}
-        with (folder / f"{part}.log").open("w+", encoding="utf-8", errors="replace") as output:
-            tally = run([*command, f"--gtest_output=xml:{report}"], report, shard, output)
-            output.seek(0)
-            print(output.read(), end="", flush=True)
-        return tally
 
+def run_in_parts(command: Sequence[str], folder: Path, parts: int, at_once: int) -> Tally:
+    """Runs the tests of one program in parts, so many at a time."""
     total = Tally()
-    with ThreadPoolExecutor(cores) as pool:
-        for tally in pool.map(run_part, range(parts)):
+    with ThreadPoolExecutor(at_once) as pool:
+        for tally in pool.map(lambda part: run_part(command, folder, part, parts), range(parts)):
             total.add(tally)
     return total
 
@@ -140,11 +139,8 @@ def run_program(program: Program, folder: Path, cores: int) -> Tally:
     reports.mkdir()
     start = time.monotonic()
     print("+", *program.command, flush=True)
-    if program.in_parts:
-        tally = run_in_parts(program.command, reports, cores)
-    else:
-        report = reports / "whole.xml"
-        tally = run([*program.command, f"--gtest_output=xml:{report}"], report)
+    parts, at_once = (cores * PARTS_PER_CORE, cores) if program.in_parts else (1, 1)
+    tally = run_in_parts(program.command, reports, parts, at_once)
     counts = f"{tally.passed} passed, {tally.failed} failed, {describe(tally.skips)}"
     print(f"{program.name}: {counts}, {time.monotonic() - start:.0f} s", flush=True)
     return tally
@@ -215,7 +211,6 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     """Runs everything and prints the counts. Status 0 if all is as committed."""
     arguments = parse_arguments()
-    os.environ["GTEST_BRIEF"] = "1"
     total = Tally()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder)

@@ -70,8 +70,8 @@ sys.exit(part == 1)
 
 
 def test_parts_are_added_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    tally = run_tests.run_in_parts([sys.executable, "-c", PART], tmp_path, cores=2)
-    parts = 2 * run_tests.PARTS_PER_CORE
+    parts = 5
+    tally = run_tests.run_in_parts([sys.executable, "-c", PART], tmp_path, parts, at_once=2)
     assert (tally.passed, tally.failed) == (2 * parts - 1, 1)
     printed = capfd.readouterr().out.splitlines()
     assert sorted(printed) == sorted(f"part {part}" for part in range(parts))
@@ -79,8 +79,30 @@ def test_parts_are_added_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 
 def test_a_part_that_dies_is_a_failure(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import os; os.abort()"]
-    tally = run_tests.run_in_parts(command, tmp_path, cores=1)
-    assert (tally.passed, tally.failed) == (0, run_tests.PARTS_PER_CORE)
+    tally = run_tests.run_in_parts(command, tmp_path, parts=3, at_once=1)
+    assert (tally.passed, tally.failed) == (0, 3)
+
+
+# Prints as GoogleTest does, and stays at its second test.
+STUCK = """
+import time
+print("[ RUN      ] Ring.Ends", flush=True)
+print("[       OK ] Ring.Ends (0 ms)", flush=True)
+print("[ RUN      ] Ring.Stays", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_part_that_does_not_end_names_its_test(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tests, "PROGRAM_TIMEOUT_S", 1)
+    command = [sys.executable, "-c", STUCK]
+    assert run_tests.run_in_parts(command, tmp_path, parts=1, at_once=1).failed == 1
+    printed = capfd.readouterr().out
+    assert "no end within 1 s" in printed
+    assert "the last test begun: Ring.Stays" in printed
+    assert "Ring.Ends" not in printed
 
 
 def test_labels_are_read_from_ctest() -> None:
