@@ -146,9 +146,9 @@ class DeviceComm {
   Status open_copy_engines(const Exchange& exchange);
   Status check(const Operation& operation) const;
   [[nodiscard]] Key key_of(const Operation& operation, const DeviceChoice& choice) const;
-  // Of a call, in seconds, not positive: none; in nanoseconds, 0: none.
+  // Of a call: in seconds, not positive: none; in ns and ms, 0: none.
   [[nodiscard]] double deadline_of(const Operation& operation) const;
-  [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;  // 0: none
+  [[nodiscard]] std::uint64_t deadline_ns(const Operation& operation) const;
   [[nodiscard]] std::uint32_t deadline_ms(const Operation& operation) const;
   Result<DeviceChoice> choose(const Operation& operation, const DeviceFacts& facts) const;
   // For a call that on no rank copy engines run, or kernels that store in others' outputs.

@@ -339,8 +339,8 @@ TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
     if (rank.rank == 1) {
-      // Before, it is asked for the order of calls, and whether it may map what the others have lent
-      // by then, and does not.
+      // Before, it is asked for the order of calls, and whether it may map what the others have
+      // lent by then, and does not.
       rank.cuda->fail("is_capturing", 3);
     }
     const Status status = call_last(rank, 1, wished(rank, Collective::kAllGather));
