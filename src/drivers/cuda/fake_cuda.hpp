@@ -111,6 +111,7 @@ class FakeCuda final : public CudaDriver {
   struct Costs {
     std::function<double(bool is_from_host, std::size_t bytes)> copy_us{};
     std::function<double(const void* kernel, const void* parameters)> kernel_us{};
+    double words_us = 0;  // of steps on words that are taken at once
     std::shared_ptr<FakeWordTimes> words{};
   };
   void set_costs(Costs costs) { costs_ = std::move(costs); }

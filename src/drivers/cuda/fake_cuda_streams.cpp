@@ -242,7 +242,7 @@ Status FakeCuda::record(void* event, void* stream) {
     in.queue().put([e, number, now_us = in.now_us](const std::stop_token&) {
       const std::scoped_lock lock(e->mutex);
       e->reached = std::max(e->reached, number);
-      e->at_us = *now_us;
+      e->at_us[number] = *now_us;
       e->changed.notify_all();
     });
   });
@@ -267,7 +267,7 @@ Status FakeCuda::wait_for(void* event, void* stream) {
     in.queue().put([e, number, now_us = in.now_us](const std::stop_token& stopped) {
       std::unique_lock lock(e->mutex);
       e->changed.wait(lock, stopped, [&] { return e->reached >= number; });
-      *now_us = std::max(*now_us, e->at_us);
+      *now_us = std::max(*now_us, e->at_us[number]);
     });
   });
   return {};
@@ -285,7 +285,7 @@ Result<std::optional<double>> FakeCuda::elapsed_us(void* begin, void* end) {
     if (event->reached < event->recorded) {
       return std::optional<double>();
     }
-    at_us[i] = event->at_us;
+    at_us[i] = event->at_us[event->recorded];
   }
   return std::optional(at_us[1] - at_us[0]);
 }
@@ -300,6 +300,7 @@ Status FakeCuda::walk_words(std::span<const WordStep> steps, void* stream) {
   }
   put(*to_stream(stream), [this, copy = std::vector(steps.begin(), steps.end())](FakeStream& s) {
     s.queue().put([this, copy, now_us = s.now_us](const std::stop_token& stopped) {
+      *now_us += costs_.words_us;
       for (const WordStep& step : copy) {
         if (costs_.words != nullptr) {
           walk(step, stopped, *costs_.words, place_of(step), *now_us);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -71,7 +72,7 @@ struct FakeEvent : std::enable_shared_from_this<FakeEvent> {
   std::uint64_t recorded = 0;
   std::uint64_t reached = 0;
   bool is_timed = false;
-  double at_us = 0;                   // of the last recording that has been reached
+  std::map<std::uint64_t, double> at_us;  // of each recording that has been reached
   FakeStream* captured_in = nullptr;  // where it was last recorded in a capture
 };
 

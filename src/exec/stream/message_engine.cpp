@@ -150,14 +150,14 @@ Status MessageEngine::run(const Group& group) {
   for_each_moved_elsewhere(messages, [&](const Message& message, int channel) {
     steps.push_back(fill(peers_word(message, channel)));
   });
-  MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_}, messages);
   std::vector<Batch> batches = batches_of(messages, group.partners);
   if (!group.launch) {
     lead_back(batches);
   }
-  const bool forks = !slots.empty() || std::ranges::any_of(batches, [](const Batch& batch) {
-    return batch.side != kUsersStream;
-  });
+  const int others = 1 + sides_of(batches);  // streams, with the user's
+  MessageSlots slots({driver_, slot_sides_, words_, rank_, slots_, kDefaultQueues - others},
+                     messages);
+  const bool forks = !slots.empty() || others > 1;
   if (forks) {
     SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
     SENNIT_RETURN_IF_ERROR(sides_.fork(group.stream));
@@ -256,6 +256,14 @@ void MessageEngine::lead_back(std::vector<Batch>& batches) {
   if (std::ranges::all_of(batches, [](const Batch& batch) { return batch.side == 0; })) {
     std::ranges::for_each(batches, [](Batch& batch) { batch.side = kUsersStream; });
   }
+}
+
+int MessageEngine::sides_of(const std::vector<Batch>& batches) {
+  int sides = 0;
+  for (const Batch& batch : batches) {
+    sides = std::max(sides, batch.side == kUsersStream ? 0 : batch.side + 1);
+  }
+  return sides;
 }
 
 Status MessageEngine::move(const std::vector<Batch>& batches,

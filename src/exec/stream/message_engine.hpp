@@ -87,6 +87,8 @@ class MessageEngine {
   static std::vector<Batch> one_by_one(std::vector<const Message*> moved);
   // Gives them to the user's stream, if they can all be in one.
   static void lead_back(std::vector<Batch>& batches);
+  // How many streams of ours they take.
+  static int sides_of(const std::vector<Batch>& batches);
   // `steps`: what goes into the stream before, and what is left to go after.
   Status move(const std::vector<Batch>& batches, void* users, std::vector<WordStep>& steps);
   Status move(const Batch& batch, void* stream, std::vector<WordStep>& steps) const;

@@ -17,7 +17,8 @@ MessageSlots::MessageSlots(const Context& context, std::span<const Message> mess
       }
     }
   }
-  streams_ = streams_per_lane(static_cast<int>(puts_.size() + takes_.size()));
+  streams_ =
+      streams_per_lane(static_cast<int>(puts_.size() + takes_.size()), context_.streams);
   int first = 0;  // by their place in the group, so that few lanes never share a queue
   for (std::vector<Lane>* const lanes : {&puts_, &takes_}) {
     for (Lane& lane : *lanes) {
@@ -100,37 +101,33 @@ WordStep MessageSlots::tell_taken(const Lane& lane, std::size_t n) const {
   return fill(&emptied[lane.parts[n].slot]);
 }
 
-Result<void*> MessageSlots::stream_for(const Lane& lane, std::size_t n) {
-  return context_.sides.use(lane.first_stream + static_cast<int>(lane.parts[n].slot) % streams_);
-}
-
 Status MessageSlots::put(const Lane& lane, std::size_t n) {
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n));
+  CopyLine line = line_of(lane);
   const Part& part = lane.parts[n];
   const auto slots = static_cast<std::size_t>(context_.shape.slots);
   std::vector<WordStep> steps;
   if (n >= slots) {
     await_reader(steps, lane, n - slots);
-    SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
   }
-  SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
+  SENNIT_RETURN_IF_ERROR(line.await(steps));
+  SENNIT_RETURN_IF_ERROR(line.copy(part.to, part.from, part.bytes));
   auto& filled = words_of(lane.peer).message_filled[static_cast<std::size_t>(context_.rank)];
-  return walk(context_.driver, {fill(&filled[part.slot])}, stream);
+  return line.tell({fill(&filled[part.slot])});
 }
 
 Status MessageSlots::take(const Lane& lane, std::size_t n) {
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, stream_for(lane, n));
+  CopyLine line = line_of(lane);
   const Part& part = lane.parts[n];
   std::vector<WordStep> steps;
   auto& filled = words_of(context_.rank).message_filled[static_cast<std::size_t>(lane.peer)];
   consume(steps, &filled[part.slot]);
-  SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
-  SENNIT_RETURN_IF_ERROR(context_.driver.copy_async(part.to, part.from, part.bytes, stream));
-  if (lane.watch != nullptr && n + static_cast<std::size_t>(streams_) >= lane.parts.size()) {
-    SENNIT_RETURN_IF_ERROR(lane.watch->end(
-        n + 1 == lane.parts.size() ? Stopwatch::kHost : Stopwatch::kHostBeside, stream));
+  SENNIT_RETURN_IF_ERROR(line.await(steps));
+  SENNIT_RETURN_IF_ERROR(line.copy(part.to, part.from, part.bytes));
+  if (lane.watch != nullptr && n + 1 == lane.parts.size()) {
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, line.stream_of_copies());
+    SENNIT_RETURN_IF_ERROR(lane.watch->end(Stopwatch::kHost, stream));
   }
-  return walk(context_.driver, {tell_taken(lane, n)}, stream);
+  return line.tell({tell_taken(lane, n)});
 }
 
 void MessageSlots::settle(std::vector<WordStep>& steps) const {

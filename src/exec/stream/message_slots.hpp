@@ -8,8 +8,8 @@
 // Nothing comes to a stand. A lane is what one rank sends to another; each end has streams for it.
 // Part n of a lane is put when part n - S has been taken (a ring has S >= 2 slots), and taken when
 // it has been put: so a lane comes through once the groups of both ends have begun, whatever
-// becomes of other lanes, and messages wait for each other only as their groups do. A slot is
-// always in the hands of one stream of each end, so that no wait takes the word of a later part.
+// becomes of other lanes, and messages wait for each other only as their groups do. All waits of an
+// end of a lane are in one stream, so that none takes the word of a later part.
 //
 // Where a device has one queue for all streams, what waits holds up what is behind it. Then it is
 // the order that keeps things going, in groups that match those of the peers: in round n a rank
@@ -19,9 +19,8 @@
 // first in this order can run.
 #pragma once
 
+#include "exec/stream/copy_line.hpp"
 #include "exec/stream/message.hpp"
-#include "exec/stream/side_streams.hpp"
-#include "exec/stream/word_steps.hpp"
 
 #include <algorithm>
 #include <span>
@@ -31,19 +30,20 @@ namespace sennit::stream {
 
 class MessageSlots {
  public:
-  // At each end of a lane. What waits for a word or writes one takes microseconds, in which the
-  // copy of the next slot can run. One where there would be more streams than CUDA has queues (8 by
-  // itself, some for what else a call does): a wait in a shared queue holds up other lanes.
-  static constexpr int kMostStreams = 6;
-  static constexpr int streams_per_lane(int lanes) { return 2 * lanes <= kMostStreams ? 2 : 1; }
+  // Of an end of a lane, where so many have so many streams. No more than that, if each has one: a
+  // wait in a queue that streams share holds up other lanes.
+  static constexpr int streams_per_lane(int lanes, int streams) {
+    return std::clamp(streams / std::max(lanes, 1), 1, CopyLine::kMostStreams);
+  }
   struct Context {
     CudaDriver& driver;
     SideStreams& sides;  // streams_for(ranks) of them
     std::span<RankWords* const> words;
     int rank = 0;
     host::RingShape shape;
+    int streams = kDefaultQueues;  // for all lanes, if these are not more; up to kDefaultQueues
   };
-  static int streams_for(int ranks) { return std::max(2 * ranks, kMostStreams); }
+  static int streams_for(int ranks) { return std::max(2 * (ranks - 1), kDefaultQueues); }
 
   MessageSlots(const Context& context, std::span<const Message> messages);
 
@@ -71,7 +71,9 @@ class MessageSlots {
   // The strand's parts, from slot `next` on, which then is that behind them.
   void add(const Message& message, const StrandProgram& strand, int& next);
   static Lane& lane_of(std::vector<Lane>& lanes, int peer);
-  Result<void*> stream_for(const Lane& lane, std::size_t n);
+  [[nodiscard]] CopyLine line_of(const Lane& lane) const {
+    return {context_.driver, context_.sides, lane.first_stream, streams_};
+  }
   Status put(const Lane& lane, std::size_t n);
   Status take(const Lane& lane, std::size_t n);
   [[nodiscard]] RankWords& words_of(int rank) const;
@@ -82,7 +84,7 @@ class MessageSlots {
   Context context_;
   std::vector<Lane> puts_;
   std::vector<Lane> takes_;
-  int streams_ = 1;  // of a lane
+  int streams_ = 1;  // of an end of a lane
 };
 
 }  // namespace sennit::stream

@@ -237,10 +237,14 @@ class SlotMessages : public ::testing::Test {
   std::size_t next_at_ = 0;
 };
 
-TEST(MessageSlots, HaveTwoStreamsALaneWhereTheseAreFew) {
-  EXPECT_EQ(MessageSlots::streams_per_lane(2), 2);  // a rank of a ring
-  EXPECT_EQ(MessageSlots::streams_per_lane(3), 2);
-  EXPECT_EQ(MessageSlots::streams_per_lane(4), 1);
+TEST(MessageSlots, HaveSeveralStreamsALaneWhereTheseAreFew) {
+  EXPECT_EQ(MessageSlots::streams_per_lane(0, 7), 3);
+  EXPECT_EQ(MessageSlots::streams_per_lane(1, 7), 3);
+  EXPECT_EQ(MessageSlots::streams_per_lane(2, 7), 3);  // a rank of a ring
+  EXPECT_EQ(MessageSlots::streams_per_lane(2, 5), 2);
+  EXPECT_EQ(MessageSlots::streams_per_lane(3, 7), 2);
+  EXPECT_EQ(MessageSlots::streams_per_lane(4, 7), 1);
+  EXPECT_EQ(MessageSlots::streams_per_lane(30, 7), 1);
 }
 
 // One thread puts in all groups of all ranks, one rank after the other: nothing waits on the host.
@@ -255,6 +259,25 @@ TEST_F(SlotMessages, CrossInGroupsAtEveryShareWithAndWithoutOneQueue) {
           for (int r = 0; r < kRanks; ++r) {
             ASSERT_TRUE(post(r, letters, partners).ok());
           }
+        }
+        finish();
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
+// Two lanes have several streams each, in one queue as well.
+TEST_F(SlotMessages, CrossBetweenTwoInStreamsOfSeveralKinds) {
+  for (const bool one_queue : {false, true}) {
+    for (const int slots : {2, 3, 5}) {
+      for (const std::uint32_t partners : {0U, 0b11U}) {
+        SCOPED_TRACE(fmt::format("one queue: {}, {} slots, {}", one_queue, slots, partners));
+        make(/*share=*/60, one_queue, slots);
+        for (int round = 0; round < 4; ++round) {
+          const std::vector<Letter> letters = {write(0, 1, 60'000), write(1, 0, 30'000)};
+          ASSERT_TRUE(post(0, letters, partners).ok());
+          ASSERT_TRUE(post(1, letters, partners).ok());
         }
         finish();
         ASSERT_FALSE(HasFailure());

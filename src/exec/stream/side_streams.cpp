@@ -56,6 +56,14 @@ Result<void*> SideStreams::use(int index) {
   return side.stream;
 }
 
+Status SideStreams::order(int before, int after) {
+  SENNIT_ASSIGN_OR_RETURN(void* const earlier, use(before));
+  SENNIT_ASSIGN_OR_RETURN(void* const later, use(after));
+  void* const event = sides_[static_cast<std::size_t>(before)].event;
+  SENNIT_RETURN_IF_ERROR(driver_.record(event, earlier));
+  return driver_.wait_for(event, later);
+}
+
 Status SideStreams::join(void* stream) {
   for (Side& side : sides_) {
     if (std::exchange(side.is_used, false)) {

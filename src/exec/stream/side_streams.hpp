@@ -25,6 +25,9 @@ class SideStreams {
   // What `stream` holds so far comes before all that is put into streams of use() from now on.
   Status fork(void* stream);
   Result<void*> use(int index);
+  // What the stream `before` holds so far comes before what is put into the stream `after` from now
+  // on; both by index, and of this call.
+  Status order(int before, int after);
   // What was put into them comes before what `stream` holds from now on.
   Status join(void* stream);
 

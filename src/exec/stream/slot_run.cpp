@@ -5,8 +5,8 @@
 namespace sennit::stream {
 namespace {
 
-constexpr int kPutStream = 0;
-constexpr int kTakeStream = 1;
+constexpr int kPutStreams = 0;
+constexpr int kTakeStreams = CopyLine::kMostStreams;
 
 }  // namespace
 
@@ -20,7 +20,9 @@ SlotRun::SlotRun(const SlotContext& context,
       call_(call),
       // The first block is the longest.
       parts_(cut_into_slots(range_of(program.problem, portion, call.extent(), 0).length,
-                            context.rings.shape)) {}
+                            context.rings.shape)),
+      put_line_(context.driver, context.sides, kPutStreams, CopyLine::kMostStreams),
+      take_line_(context.driver, context.sides, kTakeStreams, CopyLine::kMostStreams) {}
 
 RankWords& SlotRun::words_of(int rank) const {
   return *context_.words[static_cast<std::size_t>(rank)];
@@ -51,7 +53,6 @@ Status SlotRun::move() {
       SENNIT_RETURN_IF_ERROR(take(part, takes_of(message)));
     }
   }
-  SENNIT_RETURN_IF_ERROR(take(parts_.count, {}));
   for (const BlockCopy& copy : program_.own_copies) {
     SENNIT_RETURN_IF_ERROR(copy_own(copy));
   }
@@ -69,57 +70,52 @@ void SlotRun::await_readers(std::vector<WordStep>& steps, std::int64_t n) const 
 
 Status SlotRun::put(std::int64_t part, int message) {
   const Put& put = program_.puts[static_cast<std::size_t>(message)];
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kPutStream));
   const std::int64_t n = part * static_cast<std::int64_t>(program_.puts.size()) + message;
   std::vector<WordStep> steps;
   if (n >= context_.rings.shape.slots) {
     await_readers(steps, n - context_.rings.shape.slots);
-    SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
   }
+  SENNIT_RETURN_IF_ERROR(put_line_.await(steps));
   const std::size_t slot = slot_of(program_.rank, part, message);
   const ByteRange from = part_of(put.from, part);
   if (from.length > 0) {
     SENNIT_RETURN_IF_ERROR(
-        context_.driver.copy_async(context_.rings.slot(program_.rank, static_cast<int>(slot)),
-                                   call_.input + from.begin,
-                                   static_cast<std::size_t>(from.length),
-                                   stream));
+        put_line_.copy(context_.rings.slot(program_.rank, static_cast<int>(slot)),
+                       call_.input + from.begin,
+                       static_cast<std::size_t>(from.length)));
   }
   steps.clear();
   for (const int reader : put.readers) {
     steps.push_back(fill(&words_of(reader).filled[static_cast<std::size_t>(program_.rank)][slot]));
   }
-  return walk(context_.driver, steps, stream);
+  return put_line_.tell(steps);
 }
 
-// One walk tells of the last round and waits for this one.
 Status SlotRun::take(std::int64_t part, Takes takes) {
-  if (takes.empty() && taken_.empty()) {
+  if (takes.empty()) {
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kTakeStream));
   RankWords& mine = words_of(program_.rank);
-  std::vector<WordStep> steps;
-  steps.swap(taken_);
+  std::vector<WordStep> filled;
+  std::vector<WordStep> taken;
   for (const Take& take : takes) {
     const std::size_t slot = slot_of(take.sender, part, take.message);
-    consume(steps, &mine.filled[static_cast<std::size_t>(take.sender)][slot]);
-    taken_.push_back(
+    consume(filled, &mine.filled[static_cast<std::size_t>(take.sender)][slot]);
+    taken.push_back(
         fill(&words_of(take.sender).emptied[static_cast<std::size_t>(program_.rank)][slot]));
   }
-  SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
+  SENNIT_RETURN_IF_ERROR(take_line_.await(filled));
   for (const Take& take : takes) {
     const std::size_t slot = slot_of(take.sender, part, take.message);
     const ByteRange to = part_of(take.to, part);
     if (to.length > 0) {
       SENNIT_RETURN_IF_ERROR(
-          context_.driver.copy_async(call_.output + to.begin,
-                                     context_.rings.slot(take.sender, static_cast<int>(slot)),
-                                     static_cast<std::size_t>(to.length),
-                                     stream));
+          take_line_.copy(call_.output + to.begin,
+                          context_.rings.slot(take.sender, static_cast<int>(slot)),
+                          static_cast<std::size_t>(to.length)));
     }
   }
-  return {};
+  return take_line_.tell(taken);
 }
 
 Status SlotRun::copy_own(const BlockCopy& copy) {
@@ -130,8 +126,7 @@ Status SlotRun::copy_own(const BlockCopy& copy) {
   if (source == target || to.length == 0) {
     return {};
   }
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kPutStream));
-  return context_.driver.copy_async(target, source, static_cast<std::size_t>(to.length), stream);
+  return put_line_.copy(target, source, static_cast<std::size_t>(to.length));
 }
 
 void SlotRun::settle(std::vector<WordStep>& steps) const {

@@ -6,21 +6,20 @@
 // and all their words free, so that a graph may replay it.
 //
 // Order. Each rank goes through the rounds, puts its message first and then takes those that others
-// put in this round. That a message has been taken is told behind the last copy of the round, at
-// the latest where the next round takes. So a put of round t waits for what was enqueued before
-// round t: the message that was in its slot is S >= 2 of the sender's messages older, of round t -
-// 2 or before. A take waits for puts of its own round. So of all that has not run on any rank, what
-// comes first in this order can run, even where a device has one queue for all streams.
+// put in this round, and tells of that behind the last copy. So a put of round t waits for what was
+// enqueued before round t: the message that was in its slot is S >= 2 of the sender's messages
+// older, of round t - 2 or before. A take waits for puts of its own round. So of all that has not
+// run on any rank, what comes first in this order can run, even where a device has one queue for
+// all streams.
 //
-// Streams. Puts share one, and takes another: two streams that wait for one word at once could take
-// each other's message.
+// Streams. Puts are one line of copies, and takes another, each of which waits in one stream: two
+// that wait for one word at once could take each other's message.
 #pragma once
 
-#include "exec/stream/side_streams.hpp"
+#include "exec/stream/copy_line.hpp"
 #include "exec/stream/slot_parts.hpp"
 #include "exec/stream/slot_program.hpp"
 #include "exec/stream/stream_call.hpp"
-#include "exec/stream/word_steps.hpp"
 #include "path/host/rings.hpp"
 
 #include <cstdint>
@@ -39,7 +38,7 @@ struct SlotContext {
 
 class SlotRun {
  public:
-  static constexpr int kStreams = 2;
+  static constexpr int kStreams = 2 * CopyLine::kMostStreams;
 
   SlotRun(const SlotContext& context,
           const SlotProgram& program,
@@ -70,7 +69,8 @@ class SlotRun {
   Portion portion_;
   const StreamCall& call_;
   SlotParts parts_;
-  std::vector<WordStep> taken_;  // in the last round, yet to be told
+  CopyLine put_line_;
+  CopyLine take_line_;
 };
 
 }  // namespace sennit::stream

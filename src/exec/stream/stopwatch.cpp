@@ -1,13 +1,12 @@
 #include "exec/stream/stopwatch.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 
 namespace sennit::stream {
 
 Stopwatch::~Stopwatch() {
-  for (void* const event : {begin_, ends_[kDirect], ends_[kHost], ends_[kHostBeside]}) {
+  for (void* const event : {begin_, ends_[kDirect], ends_[kHost]}) {
     if (event != nullptr) {
       (void)driver_.destroy_event(event);
     }
@@ -15,7 +14,7 @@ Stopwatch::~Stopwatch() {
 }
 
 Status Stopwatch::open() {
-  for (void** const event : {&begin_, &ends_[kDirect], &ends_[kHost], &ends_[kHostBeside]}) {
+  for (void** const event : {&begin_, &ends_[kDirect], &ends_[kHost]}) {
     SENNIT_ASSIGN_OR_RETURN(*event, driver_.create_timed_event());
   }
   return {};
@@ -50,9 +49,7 @@ Stopwatch::Reading Stopwatch::read() const {
     }
     us[strand] = **elapsed;
   }
-  return {.state = State::kDone,
-          .direct_us = us[kDirect],
-          .host_us = std::max(us[kHost], us[kHostBeside])};
+  return {.state = State::kDone, .direct_us = us[kDirect], .host_us = us[kHost]};
 }
 
 }  // namespace sennit::stream

@@ -19,9 +19,8 @@ namespace sennit::stream {
 
 class Stopwatch {
  public:
-  // The strand through the host may end in two streams.
-  enum Strand : std::uint8_t { kDirect, kHost, kHostBeside };
-  static constexpr std::size_t kStrands = 3;
+  enum Strand : std::uint8_t { kDirect, kHost };
+  static constexpr std::size_t kStrands = 2;
 
   explicit Stopwatch(CudaDriver& driver) : driver_(driver) {}
   ~Stopwatch();
