@@ -53,7 +53,7 @@ void add_shares(const Options& options,
   }
   if (options.dynamic_share && is_message(collective)) {
     const char* const rest = by_kernels ? "sennit sm share dynamic" : "sennit share dynamic";
-    found.push_back({rest, "nvlink+host:dynamic", by_kernels ? "direct_put" : "copy_engines"});
+    found.push_back({rest, "nvlink+host:dynamic", by_kernels ? "direct_put" : ""});
   }
 }
 

@@ -384,8 +384,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   }
   Wishes on_nvlink = wishes;
   if (paths.is_wish && paths.host) {
-    // Whatever would be best by size.
-    if (wishes.protocol.empty()) {
+    // Kernels leave the host a part of a message alone; of other calls copy engines have to run the
+    // rest, whatever would be best by size.
+    if (wishes.protocol.empty() && collective != Collective::kSendRecv) {
       on_nvlink.protocol = kByCopyEngines;
     }
     if (wishes.algorithm.empty() && collective == Collective::kBroadcast) {

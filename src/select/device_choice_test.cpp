@@ -211,7 +211,11 @@ TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
 TEST(DeviceChoice, MessagesFollowTheLoadByWishOrSetting) {
   DeviceFacts facts = kBothPaths;
   const DeviceChoice wished = chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:dynamic"));
-  EXPECT_EQ(wished.protocol, Protocol::kDirectGet);
+  EXPECT_EQ(wished.engine, Engine::kSm);
+  EXPECT_EQ(with_host_share(wished, 0), chosen(Collective::kSendRecv, 2, kMega, {}))
+      << "what does not go through the host goes as all of it would";
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 128 * kMega, over("nvlink+host:dynamic")).protocol,
+            Protocol::kDirectGet);
   EXPECT_EQ(wished.host_share, 6);
   EXPECT_TRUE(wished.dynamic_share);
   EXPECT_FALSE(with_host_share(wished, 6).dynamic_share);

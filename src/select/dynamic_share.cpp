@@ -90,8 +90,11 @@ void DynamicShare::learn_of_base(double cost) {
   surges_ = 0;
   samples_ = std::min(samples_ + 1, kSmoothed);
   base_cost_ += (cost - base_cost_) / samples_;
-  if (!trial_ && --until_trial_ <= 0) {
-    start_trial();
+  if (!trial_) {
+    until_trial_ -= base_ == 0 ? kIdleMessages : 1;
+    if (until_trial_ <= 0) {
+      start_trial();
+    }
   }
 }
 

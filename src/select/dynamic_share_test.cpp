@@ -63,7 +63,8 @@ class Sender {
     times.direct_us *= noise();
     times.host_us *= noise();
     share_.pass();
-    under_way_.push_back({share, kBytes, times.direct_us, times.host_us});
+    // Void where it is not measured.
+    under_way_.push_back({share, is_measured_ ? kBytes : 0, times.direct_us, times.host_us});
     if (static_cast<int>(under_way_.size()) > options_.lag) {
       share_.learn(under_way_.front());
       under_way_.pop_front();
@@ -86,8 +87,10 @@ class Sender {
     const DynamicShare::Advice advice = share_.advice();
     if (advice.trial && advice.trial_number != tried_) {
       tried_ = advice.trial_number;
+      is_measured_ = true;
       return *advice.trial;
     }
+    is_measured_ = advice.base > 0 || ++idle_ % DynamicShare::kIdleMessages == 0;
     return advice.base;
   }
 
@@ -102,6 +105,8 @@ class Sender {
   std::deque<DynamicShare::Measurement> under_way_;
   std::uint32_t tried_ = 0;
   int sent_ = 0;
+  int idle_ = 0;  // messages of share 0 but trials
+  bool is_measured_ = true;
 };
 
 // As between two H200s: 8 percent are best.

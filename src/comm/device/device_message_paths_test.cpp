@@ -207,8 +207,8 @@ TEST_F(FakeMessagesWithRings, AreCapturedAndReplayedAndPinNothingMeanwhile) {
     const int pinned = rank.cuda->calls("map_host");
     const auto captured = [&] {
       rank.cuda->begin_capture(rank.stream);
-      EXPECT_TRUE(post(rank, over(crossing(rank, out, in), "nvlink+host:30")).ok());
-      EXPECT_TRUE(post(rank, over(around(rank, out, in), "nvlink+host:70")).ok());
+      EXPECT_TRUE(post(rank, over(crossing(rank, out, in), "nvlink+host:30", "copy_engines")).ok());
+      EXPECT_TRUE(post(rank, over(around(rank, out, in), "nvlink+host:70", "copy_engines")).ok());
       return take(rank.cuda->end_capture(rank.stream));
     };
     captured().launch(rank.stream);
@@ -219,7 +219,7 @@ TEST_F(FakeMessagesWithRings, AreCapturedAndReplayedAndPinNothingMeanwhile) {
     std::memset(in, 0, static_cast<std::size_t>(kLarge * kRanks));
     for (int i = 0; i < 3; ++i) {
       graph.launch(rank.stream);
-      ASSERT_TRUE(post(rank, over(crossing(rank, out, in), "nvlink+host:10")).ok());
+      ASSERT_TRUE(post(rank, over(crossing(rank, out, in), "nvlink+host:10", "copy_engines")).ok());
     }
     rank.finish();
     check_crossed(rank, in);
@@ -233,7 +233,7 @@ TEST_F(FakeMessagesWithRings, RanksThatAreThreadsPinARingOnce) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     for (int round = 0; round < 3; ++round) {
-      ASSERT_TRUE(post(rank, over(crossing(rank, out, in), "nvlink+host:50")).ok());
+      ASSERT_TRUE(post(rank, over(crossing(rank, out, in), "nvlink+host:50", "copy_engines")).ok());
       rank.finish();
       check_crossed(rank, in);
       meet();

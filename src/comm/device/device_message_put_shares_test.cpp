@@ -20,7 +20,8 @@ class FakePutMessages : public FakeSharedMessages {
   int put_one(const Rank& rank, std::byte* out, std::byte* in) {
     const bool is_sender = rank.rank % 2 == 0;
     const int peer = rank.rank ^ 1;
-    const Calls calls = over({is_sender ? send(rank, peer, out) : recv(rank, peer, in)}, kDynamic);
+    const Calls calls =
+        over({is_sender ? send(rank, peer, out) : recv(rank, peer, in)}, kDynamic, "copy_engines");
     if (is_sender) {
       await_post(rank, peer);
     }

@@ -13,25 +13,51 @@
 namespace sennit::tests {
 namespace {
 
+constexpr std::int64_t kShort = 1000;
+constexpr std::size_t kClass = 10;  // of these
+
 TEST(MessageShares, TakeATrialOnceAndNoShareThatThereIsNoPlanFor) {
-  constexpr std::int64_t kBytes = 1000;
-  constexpr std::size_t kClass = 10;
   FakeCuda cuda({});
   MessageShares shares(cuda);
   const auto line = std::make_unique<MessageLine>();
-  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 6) << "no advice yet";
+  EXPECT_EQ(shares.next(*line, kShort, 6, true).share, 6) << "no advice yet";
   constexpr std::uint64_t kTrialOf40BesideBase8 = 1 | 2 | 8U << 8 | 40U << 16;
   line->shares[kClass] = kTrialOf40BesideBase8 | std::uint64_t{1} << 32;
-  EXPECT_EQ(shares.next(*line, kBytes, 6, false), 8) << "it could not be measured";
-  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 40);
-  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 8);
+  EXPECT_EQ(shares.next(*line, kShort, 6, false).share, 8) << "it could not be measured";
+  EXPECT_EQ(shares.next(*line, kShort, 6, true).share, 40);
+  EXPECT_EQ(shares.next(*line, kShort, 6, true).share, 8);
   line->shares[kClass] = kTrialOf40BesideBase8 | std::uint64_t{2} << 32;
-  EXPECT_EQ(shares.next(*line, kBytes, 6, true), 40);
-  EXPECT_EQ(shares.next(*line, 2 * kBytes, 6, true), 6) << "of another size";
+  EXPECT_EQ(shares.next(*line, kShort, 6, true).share, 40);
+  EXPECT_EQ(shares.next(*line, 2 * kShort, 6, true).share, 6) << "of another size";
   line->shares[kClass] = ~std::uint64_t{0};
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(shares.next(*line, kBytes, 6, true), DynamicShare::kMost);
+    EXPECT_EQ(shares.next(*line, kShort, 6, true).share, DynamicShare::kMost);
   }
+}
+
+TEST(MessageShares, TimeFewMessagesWhileNothingGoesThroughTheHost) {
+  constexpr std::uint64_t kNoneAsBase = 1;
+  constexpr std::uint64_t kTrialOfFour = kNoneAsBase | 2 | std::uint64_t{4} << 16;
+  FakeCuda cuda({});
+  MessageShares shares(cuda);
+  const auto line = std::make_unique<MessageLine>();
+  const auto timed_of = [&](int messages) {
+    int timed = 0;
+    for (int i = 0; i < messages; ++i) {
+      const MessageShares::Next next = shares.next(*line, kShort, 6, true);
+      EXPECT_EQ(next.share, 0);
+      timed += next.is_timed ? 1 : 0;
+    }
+    return timed;
+  };
+  EXPECT_TRUE(shares.next(*line, kShort, 6, true).is_timed) << "no advice yet";
+  line->shares[kClass].store(kNoneAsBase);
+  EXPECT_EQ(timed_of(3 * DynamicShare::kIdleMessages), 3);
+  EXPECT_FALSE(shares.next(*line, kShort, 6, false).is_timed);
+  line->shares[kClass].store(kTrialOfFour | std::uint64_t{1} << 32);
+  const MessageShares::Next trial = shares.next(*line, kShort, 6, true);
+  EXPECT_EQ(trial.share, 4);
+  EXPECT_TRUE(trial.is_timed);
 }
 
 // The first message asks for the ring; then the sender takes what it begins with.
@@ -85,7 +111,7 @@ TEST_F(FakeSharedMessages, TakeNothingThroughASlowHostBesideKernels) {
     repeat(rank, calls, 20);
     EXPECT_EQ(slots_of(rank, calls, 0).least, 0);
     const int asked = rank.cuda->calls("elapsed_us");
-    repeat(rank, calls, 2);
+    repeat(rank, calls, 2 * DynamicShare::kIdleMessages);
     EXPECT_GT(rank.cuda->calls("elapsed_us"), asked) << "measured without a share";
   });
 }

@@ -186,7 +186,10 @@ void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   offer.is_timed = end.dynamic_share && is_reached && end.is_alone && !end.is_capturing &&
                    (end.leaves_rest || offer.is_put || can_fetch(end, offer, share));
   if (end.dynamic_share && is_reached) {
-    share = peer.shares.next(line(op.peer, world_.rank()), op.bytes(), share, offer.is_timed);
+    const MessageShares::Next next =
+        peer.shares.next(line(op.peer, world_.rank()), op.bytes(), share, offer.is_timed);
+    share = next.share;
+    offer.is_timed = next.is_timed;
   }
   const bool can_copy = offer.is_put || can_fetch(end, offer, share);
   offer.host_share = can_copy ? share : MessageLine::Offer::kByKernels;

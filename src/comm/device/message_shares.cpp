@@ -40,19 +40,24 @@ int share_at(std::uint64_t word, int at) {
 
 }  // namespace
 
-int MessageShares::next(const MessageLine& theirs, std::int64_t bytes, int first, bool is_timed) {
+MessageShares::Next MessageShares::next(const MessageLine& theirs,
+                                        std::int64_t bytes,
+                                        int first,
+                                        bool can_be_timed) {
   const std::size_t size_class = class_of(bytes);
   // The word is all that is read of it: it orders nothing.
   const std::uint64_t word = theirs.shares[size_class].load(std::memory_order_relaxed);
   if ((word & kHasAdvice) == 0) {
-    return first;
+    return {first, can_be_timed};
   }
   const auto number = static_cast<std::uint32_t>(word >> kNumberAt);
-  if (is_timed && (word & kHasTrial) != 0 && tried_[size_class] != number) {
+  if (can_be_timed && (word & kHasTrial) != 0 && tried_[size_class] != number) {
     tried_[size_class] = number;
-    return share_at(word, kTrialAt);
+    return {share_at(word, kTrialAt), true};
   }
-  return share_at(word, kBaseAt);
+  const int base = share_at(word, kBaseAt);
+  const bool is_due = base > 0 || ++idle_[size_class] % DynamicShare::kIdleMessages == 0;
+  return {base, can_be_timed && is_due};
 }
 
 stream::Stopwatch* MessageShares::take(const Arrival& arrival, MessageLine& mine) {

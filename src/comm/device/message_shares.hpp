@@ -22,9 +22,13 @@ class MessageShares {
  public:
   explicit MessageShares(CudaDriver& driver) : driver_(driver) {}
 
-  // As the sender: the share of the next message. `theirs` is the line of the receiver for this
-  // rank. Trials are for messages that can be timed.
-  int next(const MessageLine& theirs, std::int64_t bytes, int first, bool is_timed);
+  struct Next {
+    int share = 0;
+    bool is_timed = false;
+  };
+  // As the sender: of the next message, which perhaps can be timed; trials are for those.
+  // `theirs` is the line of the receiver for this rank.
+  Next next(const MessageLine& theirs, std::int64_t bytes, int first, bool can_be_timed);
 
   // As the receiver: another message has come, with this share.
   struct Arrival {
@@ -49,7 +53,9 @@ class MessageShares {
   stream::Stopwatch* start(const Arrival& arrival, bool is_trial);
 
   CudaDriver& driver_;
-  std::array<std::uint32_t, MessageLine::kSizeClasses> tried_{};  // number of the last trial
+  // Of each size class: the number of the last trial, and messages of share 0 but trials.
+  std::array<std::uint32_t, MessageLine::kSizeClasses> tried_{};
+  std::array<int, MessageLine::kSizeClasses> idle_{};
   std::map<std::size_t, DynamicShare> shares_;                    // by size class
   std::vector<Watch> watches_;
   bool has_failed_ = false;  // to make a stopwatch

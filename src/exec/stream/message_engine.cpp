@@ -171,9 +171,13 @@ Status MessageEngine::run(const Group& group) {
       SENNIT_RETURN_IF_ERROR(group.launch());
       SENNIT_RETURN_IF_ERROR(end_watches_of_kernels(messages, group.stream));
     }
-    // Then what goes through slots: it takes longest to begin, and waits for nothing else.
-    SENNIT_RETURN_IF_ERROR(slots.move());
+    // Then what goes straight: a few calls of the driver, where that through slots takes some for
+    // each part, which take longer than it does to begin.
     SENNIT_RETURN_IF_ERROR(move(batches, group.stream, steps));
+    if (!slots.empty()) {
+      SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
+      SENNIT_RETURN_IF_ERROR(slots.move());
+    }
     return end_watches_of_puts(messages, batches, group.stream, steps);
   }();
   if (forks) {

@@ -104,10 +104,11 @@ std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Ext
   return (program.problem.ranks - 1) * room;
 }
 
-// Strands through slots go first: they take longest to begin. So where a device has one queue for
-// all streams, what waits there waits for what peers put in at the beginning of the call; then for
-// such strands of peers alone (in an order of their own, see slot_run.hpp); and behind them direct
-// strands wait for copies that come earlier in the order of move().
+// Direct strands go first: each part of those through slots takes some calls of the driver, and
+// many of them more time than such a strand takes to begin. So where a device has one queue for all
+// streams, what waits there waits for what peers put in at the beginning of the call; then for
+// copies of direct strands that come earlier in the order of move(); and behind them strands
+// through slots wait for each other alone, in an order of their own (slot_run.hpp).
 Status StreamEngine::run_all(const Told& told,
                              std::span<StreamRun> direct,
                              std::span<SlotRun> slots,
@@ -123,10 +124,10 @@ Status StreamEngine::run_all(const Told& told,
   }
   const Status moved = [&]() -> Status {
     SENNIT_RETURN_IF_ERROR(walk(driver_, steps, stream));
-    for (SlotRun& run : slots) {
+    for (StreamRun& run : direct) {
       SENNIT_RETURN_IF_ERROR(run.move());
     }
-    for (StreamRun& run : direct) {
+    for (SlotRun& run : slots) {
       SENNIT_RETURN_IF_ERROR(run.move());
     }
     return {};
