@@ -123,6 +123,7 @@ Result<DeviceFacts> device_facts_on(const Topology& machine, int ranks) {
   DeviceFacts facts{.copy_engines = true,
                     .ll_send_bytes = ll_send_bytes(ranks),
                     .host_slots = host_ring().slots,
+                    .is_pair = ranks == 2,
                     .offers = true};
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) {

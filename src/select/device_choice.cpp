@@ -293,9 +293,13 @@ Status share_with_host(DeviceChoice& choice,
                                 name(choice.protocol))
                          : Status();
   }
-  choice.host_share =
-      paths.share >= 0 ? paths.share : usual_host_share(algorithm.collective, shape.ranks, bytes);
-  choice.dynamic_share = is_message && paths.is_dynamic;
+  const bool has_usual = !is_message || paths.is_wish || paths.shares_messages;
+  choice.host_share = paths.share >= 0 ? paths.share
+                      : has_usual      ? usual_host_share(algorithm.collective, shape.ranks, bytes)
+                                       : 0;
+  // What nobody wished for must not lose where others use the wires to the host.
+  const bool is_left_open = paths.share < 0 && !paths.is_wish && choice.host_share > 0;
+  choice.dynamic_share = is_message && (paths.is_dynamic || is_left_open);
   if (choice.dynamic_share && choice.host_share == 0) {
     choice.host_share = kFirstDynamicShare;
   }

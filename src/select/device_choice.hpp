@@ -50,9 +50,9 @@ inline constexpr std::int64_t kCopiesFromBytes = std::int64_t{192} << 20;
 inline constexpr std::int64_t kFoldsFromBytes = std::int64_t{192} << 20;
 inline constexpr std::int64_t kFoldedBlocksFromBytes = std::int64_t{512} << 20;
 
-// But a broadcast between two is one copy: 2 % ahead of stores at 256 MB and 4 % at 1 GB, and 8 and
-// 9 % with a share through the host (`gpu-shares`).
-inline constexpr std::int64_t kCopiedBroadcastsFromBytes = std::int64_t{256} << 20;
+// But a broadcast between two is one copy: 1 % ahead of stores at 128 MB, and 11 % with a share
+// through the host (`h200x2-lines`).
+inline constexpr std::int64_t kCopiedBroadcastsFromBytes = std::int64_t{128} << 20;
 
 // A message is one copy. On 2 H200s kernels that store it in place were 5 % ahead at 64 MB, copy
 // engines by 1 % at 256 MB and by 7 % (one way) at 1 GB (bench/results, `h200x2-gpu-first` and
@@ -104,6 +104,8 @@ struct DeviceFacts {
   int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host
   int host_share = -1;  // beside NVLink, in percent; negative: by the table
   bool dynamic_share = false;  // of messages, which then begin with that
+  // There are but two ranks: their messages have the wires to the host for themselves.
+  bool is_pair = false;
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
   std::int64_t copies_from_bytes = kCopiesFromBytes;
   std::int64_t broadcasts_from_bytes = kCopiedBroadcastsFromBytes;

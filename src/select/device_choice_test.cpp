@@ -11,9 +11,13 @@ namespace {
 
 TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
   EXPECT_EQ(chosen(Collective::kAllGather, 2, 384 * kMega, {}).host_share, 8);
-  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, {}).host_share, 6);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 100 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllToAll, 2, 128 * kMega, {}).host_share, 6);
+  EXPECT_EQ(chosen(Collective::kAllToAll, 2, 384 * kMega, {}).host_share, 8);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 192 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kBroadcast, 2, 256 * kMega, {}).host_share, 8);
+  EXPECT_EQ(chosen(Collective::kBroadcast, 2, 512 * kMega, {}).host_share, 10);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 256 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 16 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kAllToAll, 4, 256 * kMega, {}).host_share, 0);
@@ -188,16 +192,18 @@ TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
   }
 }
 
-TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
+TEST(DeviceChoice, MessagesShareByWishAtAnySize) {
   const auto share = [](std::int64_t bytes, const Wishes& wish) {
     return chosen(Collective::kSendRecv, 2, bytes, wish).host_share;
   };
   for (const std::int64_t bytes : {kMega, 64 * kMega, 256 * kMega, 1024 * kMega, 4096 * kMega}) {
     EXPECT_EQ(share(bytes, {}), 0);
-    EXPECT_EQ(share(bytes, over("nvlink+host")), 0);
     EXPECT_EQ(share(bytes, over("nvlink+host:8")), 8);
     EXPECT_EQ(share(bytes, over("host")), 100);
   }
+  EXPECT_EQ(share(64 * kMega, over("nvlink+host")), 0);
+  EXPECT_EQ(share(256 * kMega, over("nvlink+host")), 6);
+  EXPECT_EQ(share(1024 * kMega, over("nvlink+host")), 8);
   const DeviceChoice packets =
       chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:40", "ll128"));
   EXPECT_EQ(packets.protocol, Protocol::kLl128);
@@ -206,6 +212,24 @@ TEST(DeviceChoice, MessagesShareByWishAloneAtAnySize) {
   facts.host_share = 12;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, 128 * kMega, {}, facts).host_share, 12);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, {}, facts).host_share, 0) << "by kernels";
+}
+
+TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
+  DeviceFacts facts = kBothPaths;
+  facts.is_pair = true;
+  const auto found = [&](std::int64_t bytes, const Wishes& wish) {
+    return chosen(Collective::kSendRecv, 2, bytes, wish, facts);
+  };
+  EXPECT_EQ(found(kCopiedMessagesFromBytes, {}).host_share, 4);
+  EXPECT_EQ(found(256 * kMega, {}).host_share, 6);
+  EXPECT_EQ(found(1024 * kMega, {}).host_share, 8);
+  EXPECT_TRUE(found(256 * kMega, {}).dynamic_share);
+  EXPECT_FALSE(found(256 * kMega, over("nvlink+host")).dynamic_share);
+  EXPECT_EQ(found(64 * kMega, {}), chosen(Collective::kSendRecv, 2, 64 * kMega, {}));
+  EXPECT_EQ(found(256 * kMega, over("nvlink")).host_share, 0);
+  facts.host_share = 0;
+  EXPECT_EQ(found(256 * kMega, {}).host_share, 0);
+  EXPECT_FALSE(found(256 * kMega, {}).dynamic_share);
 }
 
 TEST(DeviceChoice, MessagesFollowTheLoadByWishOrSetting) {

@@ -57,7 +57,9 @@ std::string reason_for(const DeviceChoice& choice,
                      choice.algorithm->name,
                      name(choice.protocol),
                      choice.host_share > 0
-                         ? fmt::format(", {} % of it through host memory", choice.host_share)
+                         ? fmt::format(", {}{} % of it through host memory",
+                                       choice.dynamic_share ? "as the load allows, first " : "",
+                                       choice.host_share)
                          : std::string(),
                      why);
 }

@@ -32,8 +32,8 @@ TEST(DeviceReason, NamesTheRuleThatDecides) {
       "GPU ranks take direct by direct_get: copy engines move messages of 128 MB and more; those "
       "whose recv is posted in time, by direct_put");
   EXPECT_EQ(reason(Collective::kBroadcast, 2, 512 * kMega),
-            "GPU ranks take direct by direct_put, 8 % of it through host memory: copy engines "
-            "run calls of 256 MB and more");
+            "GPU ranks take direct by direct_put, 10 % of it through host memory: copy engines "
+            "run calls of 128 MB and more");
   EXPECT_EQ(reason(Collective::kAllReduce, 4, 256 * kMega),
             "GPU ranks take two_shot by direct_put: copy engines run calls of 192 MB and more");
 }

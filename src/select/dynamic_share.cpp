@@ -60,7 +60,8 @@ void DynamicShare::learn(const Measurement& measurement) {
     return;
   }
   note_rates(measurement);
-  const double us = slower_us + (measurement.share > 0 ? kBesideUs : 0);
+  const double beside_us = measurement.by_kernels ? kBesideKernelsUs : kBesideUs;
+  const double us = slower_us + (measurement.share > 0 ? beside_us : 0);
   const double cost = us / static_cast<double>(measurement.bytes);
   if (is_of_trial) {
     learn_of_trial(cost);

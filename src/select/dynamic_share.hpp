@@ -7,9 +7,9 @@
 //   share.learn({.share = 6, .bytes = bytes, .direct_us = 700, .host_us = 520});
 //   share.advice().base;                   // of all messages but those of trials
 //
-// A share costs what its slower strand takes, and kBesideUs unless it is none. It keeps the base
-// while trials of other shares cost no less: the share at which both strands would take as long as
-// each other, the neighbours, none at all, and the one that it began with.
+// A share costs what its slower strand takes, and kBesideUs or kBesideKernelsUs unless it is none.
+// It keeps the base while trials of other shares cost no less: the share at which both strands
+// would take as long as each other, the neighbours, none at all, and the one that it began with.
 // Each trial is one message, and one more as long as it looks cheaper, up to kSamples: what is
 // cheaper by more than kGain then is the base. Trials in vain become rarer. Where messages begin to
 // take much longer at the base, smaller shares are tried at once. A larger share that did not last
@@ -31,6 +31,9 @@ class DynamicShare {
   // 6 and 8 percent of 256 MB took 10, 9 and 12 us more than 96, 94 and 92 percent of the time over
   // NVLink alone (`h200x4-message-puts`).
   static constexpr double kBesideUs = 10;
+  // Where kernels have the rest: 4, 6 and 8 percent of 64 MB took 15 to 19 us more than that part
+  // of what all of it takes (`h200x2-lines`).
+  static constexpr double kBesideKernelsUs = 20;
   // While nothing goes through the host, one message of so many is to be measured, and counts for
   // as many: ends that meet so that one can be timed take up to 10 us (64 MB both ways took 206 to
   // 218 us, and 196 where none was timed; `h200x2-lines`).
@@ -45,6 +48,7 @@ class DynamicShare {
     // From when both ends had begun; 0 where nothing went that way.
     double direct_us = 0;
     double host_us = 0;
+    bool by_kernels = false;  // what does not go through the host
   };
   void learn(const Measurement& measurement);
 

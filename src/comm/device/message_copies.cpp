@@ -263,7 +263,8 @@ stream::Stopwatch* MessageCopies::watch_of(const End& end, const MessageLine::Of
       {.bytes = end.operation.bytes(),
        .share = offer.host_share,
        .first = offer.dynamic_from,
-       .is_timed = offer.is_timed && end.is_alone},
+       .is_timed = offer.is_timed && end.is_alone,
+       .by_kernels = end.leaves_rest},
       line(world_.rank(), rank));
 }
 

@@ -91,7 +91,8 @@ void MessageShares::learn() {
           .learn({.share = watch.share,
                   .bytes = watch.bytes,
                   .direct_us = reading.direct_us,
-                  .host_us = reading.host_us});
+                  .host_us = reading.host_us,
+                  .by_kernels = watch.by_kernels});
     }
   }
 }
@@ -116,6 +117,7 @@ stream::Stopwatch* MessageShares::start(const Arrival& arrival, bool is_trial) {
   free->stopwatch->reset();
   free->bytes = arrival.bytes;
   free->share = arrival.share;
+  free->by_kernels = arrival.by_kernels;
   free->is_running = true;
   return free->stopwatch.get();
 }

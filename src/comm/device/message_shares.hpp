@@ -34,8 +34,9 @@ class MessageShares {
   struct Arrival {
     std::int64_t bytes = 0;
     int share = 0;
-    int first = 0;          // what the sender began with
-    bool is_timed = false;  // it can be
+    int first = 0;            // what the sender began with
+    bool is_timed = false;    // it can be
+    bool by_kernels = false;  // what does not go through the host
   };
   // Learns what has been measured by now and tells the sender in `mine`, the line of this rank for
   // it. Answers with the stopwatch of this message; null where it is not measured.
@@ -46,6 +47,7 @@ class MessageShares {
     std::unique_ptr<stream::Stopwatch> stopwatch;
     std::int64_t bytes = 0;
     int share = 0;
+    bool by_kernels = false;
     bool is_running = false;
   };
 
@@ -56,7 +58,7 @@ class MessageShares {
   // Of each size class: the number of the last trial, and messages of share 0 but trials.
   std::array<std::uint32_t, MessageLine::kSizeClasses> tried_{};
   std::array<int, MessageLine::kSizeClasses> idle_{};
-  std::map<std::size_t, DynamicShare> shares_;                    // by size class
+  std::map<std::size_t, DynamicShare> shares_;  // by size class
   std::vector<Watch> watches_;
   bool has_failed_ = false;  // to make a stopwatch
 };

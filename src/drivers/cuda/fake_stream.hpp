@@ -73,7 +73,7 @@ struct FakeEvent : std::enable_shared_from_this<FakeEvent> {
   std::uint64_t reached = 0;
   bool is_timed = false;
   std::map<std::uint64_t, double> at_us;  // of each recording that has been reached
-  FakeStream* captured_in = nullptr;  // where it was last recorded in a capture
+  FakeStream* captured_in = nullptr;      // where it was last recorded in a capture
 };
 
 }  // namespace sennit

@@ -48,7 +48,7 @@ class CopyLines : public ::testing::Test {
 
   FakeCuda cuda_{{}};
   alignas(4096) std::array<std::uint64_t, 512> memory_{};  // a page
-  std::uint64_t* words_ = nullptr;  // as the device sees them
+  std::uint64_t* words_ = nullptr;                         // as the device sees them
   SideStreams sides_{cuda_};
   void* user_ = take(cuda_.create_stream());
   std::byte* from_ = static_cast<std::byte*>(take(cuda_.allocate(kCopies)));

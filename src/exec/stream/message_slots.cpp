@@ -17,8 +17,7 @@ MessageSlots::MessageSlots(const Context& context, std::span<const Message> mess
       }
     }
   }
-  streams_ =
-      streams_per_lane(static_cast<int>(puts_.size() + takes_.size()), context_.streams);
+  streams_ = streams_per_lane(static_cast<int>(puts_.size() + takes_.size()), context_.streams);
   int first = 0;  // by their place in the group, so that few lanes never share a queue
   for (std::vector<Lane>* const lanes : {&puts_, &takes_}) {
     for (Lane& lane : *lanes) {
