@@ -26,8 +26,6 @@ SHARE = re.compile(r"sennit (?:\w+ )?share (\d+)$")
 FOLLOWS = "sennit share dynamic"
 ALONE = ("sennit put", "sennit stream")
 """Ways of a message over NVLink alone, beside a share of 0."""
-DEFAULT_SLOTS = "slots of 4 MB in rings of 16 MB, second machine"
-"""Rows of h200x2-slots with the slots that come of themselves, on one machine."""
 
 
 def read(what: str) -> Rows:
@@ -114,8 +112,9 @@ def title_of(row: dict[str, Any]) -> str:
 def times_by_share(row: dict[str, Any]) -> dict[int, float]:
     """Us by percent through host memory; 0 is the best way without it.
 
-    Sennit's own choice is such a way (`kHostShares` in src/select/device_choice.cpp says where it
-    would not be), but for kernels that are held to a few thread blocks: it takes copy engines.
+    Sennit's own choice is such a way where the row is of all ranks, as they were timed with shares
+    (since then `kHostShares` in src/select/device_paths.cpp shares more); where it is of a pair, a
+    share of 0 and the ways beside it say all.
     """
     engines = {name: float(time["p50"]) for name, time in row["engines"].items()}
     times: dict[int, float] = {}
@@ -124,16 +123,17 @@ def times_by_share(row: dict[str, Any]) -> dict[int, float]:
             share = int(found.group(1))
             times[share] = min(time, times.get(share, time))
     alone = [engines[name] for name in ALONE if name in engines]
-    if not row.get("sm_budget"):
+    if "pair" not in row:
         alone.append(float(row["time_us"]["p50"]))
     if times and alone:
         times[0] = min([*alone, times.get(0, alone[0])])
     return dict(sorted(times.items())) if 0 in times else {}
 
 
-def draw_default_slots(what: str, file: Path) -> None:
-    """As draw_shares; other sizes of slots, and other machines, are left to the file."""
-    draw_panels([row for row in read(what) if row["what"] == DEFAULT_SLOTS], file)
+def draw_lines(what: str, file: Path) -> None:
+    """As draw_shares, of pairs; a second run and earlier ones are left to the file."""
+    shown = (None, "loaded", "budget")
+    draw_panels([row for row in read(what) if "pair" in row and row.get("what") in shown], file)
 
 
 def draw_shares(what: str, file: Path) -> None:
@@ -184,7 +184,7 @@ def draw_panel(axes: Any, title: str, rows: Rows) -> None:
             axes.plot([beyond], [follows], color=colour, marker="*", markersize=9)
     axes.axhline(1, color="black", linewidth=0.8)
     stars = "; star: follows the load" if any(FOLLOWS in row["engines"] for row in rows) else ""
-    axes.set_title(f"{title} (thin: NCCL{stars})", fontsize=10)
+    axes.set_title(f"{title}\n(thin: NCCL{stars})", fontsize=10)
     axes.set_xlabel("percent through host memory")
     axes.set_ylabel("time / time over NVLink alone")
     axes.set_ylim(bottom=0)
@@ -197,8 +197,7 @@ PLOTS: dict[str, Callable[[str, Path], None]] = {
     "gpu-h200x2": draw_ratios,
     "h200x4-nop2p": draw_ratios,
     "h200x4-groups": draw_groups,
-    "h200x2-slots": draw_default_slots,
-    "h200x2-pairs": draw_shares,
+    "h200x2-lines": draw_lines,
     "gpu-shares": draw_shares,
     "h200-shared": draw_shared,
 }

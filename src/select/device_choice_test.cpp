@@ -11,9 +11,9 @@ namespace {
 
 TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
   EXPECT_EQ(chosen(Collective::kAllGather, 2, 384 * kMega, {}).host_share, 8);
-  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, {}).host_share, 6);
-  EXPECT_EQ(chosen(Collective::kAllGather, 2, 100 * kMega, {}).host_share, 0);
-  EXPECT_EQ(chosen(Collective::kAllToAll, 2, 128 * kMega, {}).host_share, 6);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 192 * kMega, {}).host_share, 6);
+  EXPECT_EQ(chosen(Collective::kAllGather, 2, 128 * kMega, {}).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllToAll, 2, 192 * kMega, {}).host_share, 6);
   EXPECT_EQ(chosen(Collective::kAllToAll, 2, 384 * kMega, {}).host_share, 8);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 192 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kBroadcast, 2, 256 * kMega, {}).host_share, 8);
@@ -220,7 +220,7 @@ TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
   const auto found = [&](std::int64_t bytes, const Wishes& wish) {
     return chosen(Collective::kSendRecv, 2, bytes, wish, facts);
   };
-  EXPECT_EQ(found(kCopiedMessagesFromBytes, {}).host_share, 4);
+  EXPECT_EQ(found(128 * kMega, {}), chosen(Collective::kSendRecv, 2, 128 * kMega, {}));
   EXPECT_EQ(found(256 * kMega, {}).host_share, 6);
   EXPECT_EQ(found(1024 * kMega, {}).host_share, 8);
   EXPECT_TRUE(found(256 * kMega, {}).dynamic_share);

@@ -14,9 +14,8 @@ constexpr int kWhole = 100;
 
 // The percent that went through host memory beside copies over NVLink at the best time, on 2 H200s
 // (`h200x2-lines`; on 4 an all_gather has gained nothing since copy engines put). The first row
-// that fits; docs/multipath.md has the figures. Messages, of 128 MB, 256 MB and 1 GB, begin with
-// that and follow the load: of those the share counts that was best or next to it both one way and
-// both ways.
+// that fits; docs/multipath.md has the figures. Messages, of 256 MB and 1 GB, begin with that and
+// follow the load: of those a share counts that is near the best both one way and both ways.
 struct HostShare {
   Collective collective;
   int up_to_ranks;
@@ -25,14 +24,13 @@ struct HostShare {
 };
 constexpr std::array kHostShares = {
     HostShare{Collective::kAllGather, 2, 768 * kMega, 8},
-    HostShare{Collective::kAllGather, 2, 256 * kMega, 6},
+    HostShare{Collective::kAllGather, 2, 384 * kMega, 6},
     HostShare{Collective::kAllToAll, 2, 768 * kMega, 8},
-    HostShare{Collective::kAllToAll, 2, 256 * kMega, 6},
+    HostShare{Collective::kAllToAll, 2, 384 * kMega, 6},
     HostShare{Collective::kBroadcast, 2, 384 * kMega, 10},
     HostShare{Collective::kBroadcast, 2, 128 * kMega, 8},
     HostShare{Collective::kSendRecv, 2, 2048 * kMega, 8},
     HostShare{Collective::kSendRecv, 2, 512 * kMega, 6},
-    HostShare{Collective::kSendRecv, 2, 256 * kMega, 4},
 };
 constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
