@@ -33,8 +33,8 @@ def row(**engines: float) -> dict[str, Any]:
 def test_times_by_share_begin_with_the_best_way_without() -> None:
     copies = row(sennit_put=95.0, sennit_share_0=100.0, sennit_share_12=110.0, sennit_share_4=80.0)
     assert list(plots.times_by_share(copies).items()) == [(0, 90.0), (4, 80.0), (12, 110.0)]
-    # Its own choice is not held to the budget.
-    few = row(sennit_put=200.0, sennit_sm_share_50=120.0) | {"sm_budget": 1}
+    # Its own choice between two is not held to the budget, and may be a share.
+    few = row(sennit_put=200.0, sennit_sm_share_50=120.0) | {"pair": [0, 1], "sm_budget": 1}
     assert plots.times_by_share(few) == {0: 200.0, 50: 120.0}
 
 
