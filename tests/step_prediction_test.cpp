@@ -1,6 +1,7 @@
 // What the simulator says of all_reduce step by step in groups of GPUs, with numbers that were
 // fitted to measured calls: first that it gives these back, then what the plans of today would
 // take. No run has shown the latter yet (docs/decisions/0032).
+#include "base/integers.hpp"
 #include "comm/device/arena_plan.hpp"
 #include "exec/sm/step_program.hpp"
 #include "schedule/one_lane.hpp"
@@ -15,7 +16,6 @@ namespace sennit {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr std::int64_t kMega = 1 << 20;
 
 // Wires as in h200-x4.machine. step, lanes, call and the start of path host are what fits 5 calls
 // over NVLink (h200x4-groups, `steps ring`) and 9 in groups best. An SM has 16 KB of loads under

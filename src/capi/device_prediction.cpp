@@ -15,7 +15,6 @@ namespace sennit {
 namespace {
 
 constexpr int kBlocks = 128;  // of a kernel
-constexpr int kWhole = 100;   // percent
 
 host::RingShape host_ring() {
   const CommConfig config;

@@ -1,5 +1,6 @@
 // Predictions beside measurements: what was timed on GPU ranks, and what the simulator says of the
 // same plans on the description of that machine.
+#include "base/integers.hpp"
 #include "capi/bench_bytes.hpp"
 #include "capi/device_prediction.hpp"
 #include "capi/respond.hpp"
@@ -50,7 +51,6 @@ Result<MeasuredCall> read_row(const Json& row, const std::string& where) {
 // As many as bench/gpu times in a row. A rank of its send_recv, which sends and receives, begins
 // the next call when it has received; a pair would run ahead.
 int calls_in_a_row(Collective collective, std::int64_t bytes) {
-  constexpr std::int64_t kMega = std::int64_t{1} << 20;
   return collective == Collective::kSendRecv ? 1
          : bytes <= kMega                    ? 20
          : bytes <= 16 * kMega               ? 8

@@ -1,6 +1,7 @@
 // What GPU ranks choose, for tests.
 #pragma once
 
+#include "base/integers.hpp"
 #include "select/device_choice.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 
 namespace sennit::tests {
 
-inline constexpr std::int64_t kMega = std::int64_t{1} << 20;
 inline constexpr DeviceFacts kBothPaths{
     .copy_engines = true, .host_slots = 4, .copies_from_bytes = 128 * kMega};
 

@@ -5,7 +5,6 @@
 namespace sennit {
 namespace {
 
-constexpr std::string_view kOneHop = "direct";
 // Whose ranks beside the root have no output to store their sums in.
 constexpr std::string_view kStoresNoSums = "scatter_gather";
 

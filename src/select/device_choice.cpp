@@ -14,10 +14,7 @@ namespace {
 // 9.1 us in one and 10.8 in two, of 64 KB 17.2 and 13.3 (`h200x4-host-packets`).
 constexpr std::int64_t kHostHopBytes = 75 * 1000;
 
-constexpr int kWhole = 100;
-
 // Of one hop, in which each block is a message that is stored where it belongs.
-constexpr std::string_view kOneHop = "direct";
 // Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;

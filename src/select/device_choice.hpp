@@ -17,14 +17,16 @@
 
 namespace sennit {
 
+inline constexpr int kWhole = 100;
+
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
   // Copy engines put blocks where they belong (direct_put), contributions into staging memory; SMs
   // send packets or put. Of a message direct_get stands for both: its ends find out when they meet.
   Protocol protocol = Protocol::kLl;
   Engine engine = Engine::kSm;
-  // Percent of each block that go through host memory. Between 0 and 100 a strand of its own, by
-  // host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
+  // Percent of each block that go through host memory, up to kWhole. Between these a strand of its
+  // own, by host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
   // send_recv it may be one of packets, too.
   int host_share = 0;
   // Of a message: it begins with that, and follows the load (select/dynamic_share.hpp).

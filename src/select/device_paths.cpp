@@ -1,5 +1,6 @@
 #include "select/device_paths.hpp"
 
+#include "base/integers.hpp"
 #include "select/packet_choice.hpp"
 
 #include <algorithm>
@@ -8,9 +9,6 @@
 
 namespace sennit {
 namespace {
-
-constexpr std::int64_t kMega = std::int64_t{1} << 20;
-constexpr int kWhole = 100;
 
 // The percent that went through host memory beside copies over NVLink at the best time, on 2 H200s
 // (`h200x2-lines`; on 4 an all_gather has gained nothing since copy engines put). The first row

@@ -9,8 +9,6 @@
 namespace sennit {
 namespace {
 
-constexpr int kWhole = 100;  // percent
-
 // All ends of the channel are of one group.
 bool stays_in_a_group(const Channel& channel, const std::vector<std::vector<int>>& groups) {
   return std::ranges::any_of(groups, [&](const std::vector<int>& members) {

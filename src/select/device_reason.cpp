@@ -1,5 +1,6 @@
 #include "select/device_reason.hpp"
 
+#include "base/integers.hpp"
 #include "select/copy_choice.hpp"
 #include "select/packet_choice.hpp"
 
@@ -8,8 +9,6 @@ namespace {
 
 // Sizes of rules are whole powers of two.
 std::string human(std::int64_t bytes) {
-  constexpr std::int64_t kKilo = 1024;
-  constexpr std::int64_t kMega = kKilo * kKilo;
   return bytes % kMega == 0   ? fmt::format("{} MB", bytes / kMega)
          : bytes % kKilo == 0 ? fmt::format("{} KB", bytes / kKilo)
                               : fmt::format("{} B", bytes);

@@ -1,5 +1,7 @@
 #include "select/device_reason.hpp"
 
+#include "base/integers.hpp"
+
 #include <gtest/gtest.h>
 
 namespace sennit {
@@ -11,8 +13,6 @@ std::string reason(Collective collective, int ranks, std::int64_t bytes) {
   EXPECT_TRUE(choice.ok()) << choice.status().message();
   return reason_for(*choice, ranks, bytes, facts);
 }
-
-constexpr std::int64_t kMega = 1 << 20;
 
 TEST(DeviceReason, NamesTheRuleThatDecides) {
   EXPECT_EQ(reason(Collective::kAllReduce, 2, 64 * kMega),

@@ -1,5 +1,6 @@
 #include "select/machine_plan.hpp"
 
+#include "base/integers.hpp"
 #include "machine/catalogue.hpp"
 #include "select/pipeline_model.hpp"
 #include "sim/simulate.hpp"
@@ -11,8 +12,6 @@
 
 namespace sennit {
 namespace {
-
-constexpr std::int64_t kMega = 1 << 20;
 
 TEST(PipelineModel, IsThePipelinedChainForAChain) {
   const PipelineModel chain{.start_s = 10e-6, .bytes_per_s = 50e9, .lane_steps = 1, .rounds = 7};

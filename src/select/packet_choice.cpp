@@ -1,13 +1,12 @@
 #include "select/packet_choice.hpp"
 
+#include "base/integers.hpp"
+
 #include <algorithm>
 #include <array>
 
 namespace sennit {
 namespace {
-
-constexpr std::int64_t kKilo = std::int64_t{1} << 10;
-constexpr std::int64_t kMega = std::int64_t{1} << 20;
 
 // What was fastest of the ways that were timed beside each other on 4 H200s, in
 // bench/results/2026-11-21-h200x4-gpu-slots.json: ll128 and slots of every collective from 1 MB to

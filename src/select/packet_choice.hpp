@@ -30,6 +30,9 @@ inline constexpr std::int64_t kHopBytes = 350 * 1000;
 // they share the thread blocks.
 std::int64_t ll_send_bytes(int ranks);
 
+// The algorithm in which each rank sends to each other one what that one gets of it.
+inline constexpr std::string_view kOneHop = "direct";
+
 struct PacketWay {
   std::string_view algorithm;
   Protocol protocol = Protocol::kLl;

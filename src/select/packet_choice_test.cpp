@@ -1,5 +1,7 @@
 #include "select/packet_choice.hpp"
 
+#include "base/integers.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -13,9 +15,6 @@
 
 namespace sennit {
 namespace {
-
-constexpr std::int64_t kKilo = std::int64_t{1} << 10;
-constexpr std::int64_t kMega = std::int64_t{1} << 20;
 
 PacketWay by_size(Collective collective, int ranks, std::int64_t bytes) {
   return packets_for(collective, ranks, bytes, {});

@@ -1,5 +1,7 @@
 #include "select/select.hpp"
 
+#include "base/integers.hpp"
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -15,7 +17,6 @@ struct Rule {
 };
 
 constexpr std::int64_t kAny = INT64_MAX;
-constexpr std::int64_t kKilo = 1024;
 
 constexpr std::array kRules = {
     Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling"},

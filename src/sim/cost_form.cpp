@@ -8,7 +8,6 @@ namespace sennit::sim {
 namespace {
 
 constexpr double kPicosecondsPerMicrosecond = 1e6;
-constexpr double kBytesPerPicosecond = 1e-3;  // of 10^9 bytes a second
 
 // Bytes on the wire for each byte of data.
 double wire_factor(Protocol protocol) {

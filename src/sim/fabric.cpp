@@ -1,13 +1,6 @@
 #include "sim/fabric.hpp"
 
 namespace sennit::sim {
-namespace {
-
-// 10^9 bytes a second are 10^-3 bytes a picosecond.
-constexpr double kBytesPerPicosecond = 1e-3;
-
-}  // namespace
-
 Fabric::Fabric(const Topology& topology, const Placement& placement)
     : topology_(topology), placement_(placement), devices_(topology.devices()) {
   number_resources();

@@ -20,6 +20,9 @@
 
 namespace sennit::sim {
 
+// Of a GB/s, of 10^9 bytes.
+inline constexpr double kBytesPerPicosecond = 1e-3;
+
 struct Placement {
   int ranks = 1;
   int ranks_per_device = 1;  // neighbours in rank share a GPU

@@ -3,6 +3,7 @@
 #include "sim/simulate.hpp"
 
 #include "algo/algorithm.hpp"
+#include "base/integers.hpp"
 #include "schedule/one_lane.hpp"
 #include "sim/fabric.hpp"
 
@@ -56,8 +57,6 @@ double seconds(const Plan& plan, const Topology& machine, std::int64_t bytes) {
 double relative_error(double measured, double expected) {
   return std::abs(measured / expected - 1);
 }
-
-constexpr std::int64_t kMega = 1 << 20;
 
 TEST(Simulate, OneMessageTakesStartUpAndBytes) {
   Strand strand = strand_of(Collective::kSendRecv, "direct", {.ranks = 2});

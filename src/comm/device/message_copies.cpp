@@ -1,6 +1,7 @@
 #include "comm/device/message_copies.hpp"
 
 #include "comm/device/host_wait.hpp"
+#include "select/device_choice.hpp"
 
 #include <bit>
 #include <thread>
@@ -8,8 +9,6 @@
 
 namespace sennit {
 namespace {
-
-constexpr int kWhole = 100;
 
 constexpr std::int64_t kBytesPerNs = 390;
 // What is fetched takes 5 % longer than what is put (`h200x4-copies-that-put`).

@@ -1,12 +1,12 @@
 #include "exec/sm/direct_program.hpp"
 
+#include "base/integers.hpp"
+
 #include <algorithm>
 #include <optional>
 
 namespace sennit::sm {
 namespace {
-
-std::uint32_t bit(int rank) { return std::uint32_t{1} << rank; }
 
 // The step of the writer that sends the only message of a channel.
 const Step* sender_of(const Schedule& schedule, int channel) {

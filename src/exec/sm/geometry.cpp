@@ -1,14 +1,10 @@
 #include "exec/sm/geometry.hpp"
 
+#include "base/integers.hpp"
+
 #include <algorithm>
 
 namespace sennit::sm {
-namespace {
-
-constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
-
 Geometry geometry_for(std::int64_t longest_bytes,
                       Packets packets,
                       const ArenaShape& shape,

@@ -1,5 +1,7 @@
 #include "exec/sm/step_program.hpp"
 
+#include "base/integers.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -9,7 +11,6 @@ namespace sennit::sm {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-std::uint32_t bit(int rank) { return std::uint32_t{1} << rank; }
 
 const std::vector<Step>& steps_of(const Schedule& schedule, int rank) {
   static const std::vector<Step> kNone;
@@ -239,8 +240,6 @@ class StepCompiler {
   std::size_t places_ = 0;
   std::size_t parts_ = 0;
 };
-
-constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Tiles begin at whole lines of memory, if blocks do.
 constexpr std::int64_t kLine = 128;

@@ -1,5 +1,7 @@
 #include "exec/stream/slot_parts.hpp"
 
+#include "base/integers.hpp"
+
 #include <algorithm>
 
 namespace sennit::stream {
@@ -8,8 +10,6 @@ namespace {
 constexpr std::int64_t kPage = 4096;
 // Around each copy stand words, which take microseconds; a shorter one would hardly be faster.
 constexpr std::int64_t kShortestPart = std::int64_t{1} << 20;
-
-constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 #include "exec/stream/stream_run.hpp"
 
+#include "base/integers.hpp"
+
 #include <algorithm>
 
 namespace sennit::stream {
@@ -8,7 +10,6 @@ namespace {
 // Where copies end within a page they run slower.
 constexpr std::int64_t kPartUnit = 4096;
 
-constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t whole_units(std::int64_t bytes) {
   return ceiling(bytes, kPartUnit) * kPartUnit;
 }
