@@ -290,7 +290,7 @@ Status share_with_host(DeviceChoice& choice,
                                 name(choice.protocol))
                          : Status();
   }
-  const bool has_usual = !is_message || paths.is_wish || paths.shares_messages;
+  const bool has_usual = paths.is_wish || (is_message ? paths.shares_messages : paths.shares_calls);
   choice.host_share = paths.share >= 0 ? paths.share
                       : has_usual      ? usual_host_share(algorithm.collective, shape.ranks, bytes)
                                        : 0;

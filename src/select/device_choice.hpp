@@ -108,6 +108,7 @@ struct DeviceFacts {
   bool dynamic_share = false;  // of messages, which then begin with that
   // There are but two ranks: their messages have the wires to the host for themselves.
   bool is_pair = false;
+  bool shares_devices = false;  // within one, nothing is gained by a way through the host
   // From which sizes on copy engines run what they could; collectives: of all ranks together.
   std::int64_t copies_from_bytes = kCopiesFromBytes;
   std::int64_t broadcasts_from_bytes = kCopiedBroadcastsFromBytes;

@@ -63,7 +63,8 @@ Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
                     .host = has_host,
                     .share = facts.host_share,
                     .is_dynamic = facts.dynamic_share,
-                    .shares_messages = facts.is_pair};
+                    .shares_calls = !facts.shares_devices,
+                    .shares_messages = facts.is_pair && !facts.shares_devices};
   if (wish.empty()) {
     return paths;
   }

@@ -18,10 +18,12 @@ inline constexpr int kFirstDynamicShare = 6;
 struct DevicePaths {
   bool nvlink = true;
   bool host = false;
-  int share = -1;                // in percent, through host memory; negative: by the table
-  bool is_dynamic = false;       // of messages, which then begin with that
-  bool is_wish = false;          // of this call
-  bool shares_messages = false;  // by the table, also without a wish
+  int share = -1;           // in percent, through host memory; negative: by the table
+  bool is_dynamic = false;  // of messages, which then begin with that
+  bool is_wish = false;     // of this call
+  // By the table, also without a wish.
+  bool shares_calls = false;
+  bool shares_messages = false;
 };
 
 // Copy engines can move data through host memory.

@@ -81,7 +81,8 @@ void DynamicShare::note_rates(const Measurement& measurement) {
 }
 
 void DynamicShare::learn_of_base(double cost) {
-  ++settled_;
+  const int messages = base_ == 0 ? kIdleMessages : 1;
+  settled_ += messages;
   if (samples_ > 0 && cost > kSurge * base_cost_) {
     if (++surges_ == 2) {
       forget(cost);
@@ -92,7 +93,7 @@ void DynamicShare::learn_of_base(double cost) {
   samples_ = std::min(samples_ + 1, kSmoothed);
   base_cost_ += (cost - base_cost_) / samples_;
   if (!trial_) {
-    until_trial_ -= base_ == 0 ? kIdleMessages : 1;
+    until_trial_ -= messages;
     if (until_trial_ <= 0) {
       start_trial();
     }

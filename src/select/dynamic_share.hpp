@@ -31,12 +31,12 @@ class DynamicShare {
   // 6 and 8 percent of 256 MB took 10, 9 and 12 us more than 96, 94 and 92 percent of the time over
   // NVLink alone (`h200x4-message-puts`).
   static constexpr double kBesideUs = 10;
-  // Where kernels have the rest: 4, 6 and 8 percent of 64 MB took 15 to 19 us more than that part
-  // of what all of it takes (`h200x2-lines`).
+  // Where kernels have the rest: 4, 6 and 8 percent of 64 MB took 15 to 18 us more than that part
+  // of what all of it takes (`first, rest by kernels` in `h200x2-lines`).
   static constexpr double kBesideKernelsUs = 20;
   // While nothing goes through the host, one message of so many is to be measured, and counts for
-  // as many: ends that meet so that one can be timed take up to 10 us (64 MB both ways took 206 to
-  // 218 us, and 196 where none was timed; `h200x2-lines`).
+  // as many: ends that meet so that one can be timed take up to 10 us (64 MB both ways took 206 us,
+  // and 196 where none was timed; `first` in `h200x2-lines`).
   static constexpr int kIdleMessages = 8;
 
   // `first`: the share to begin with.

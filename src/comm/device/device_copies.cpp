@@ -81,6 +81,7 @@ Status DeviceComm::open_copy_engines(const Exchange& exchange) {
       .host_share = options_.host_share,
       .dynamic_share = options_.dynamic_share,
       .is_pair = world_.size() == 2,
+      .shares_devices = !memory_->has_a_device_each(),
       .copies_from_bytes = options_.copies_from_bytes,
       .folds_from_bytes = options_.folds_from_bytes,
       .copies_messages = std::ranges::all_of(all, &Means::copies_messages),

@@ -25,6 +25,17 @@ bool DeviceMeeting::is_one_group() const {
       members_, [&](const Member& member) { return member.group == members_.front().group; });
 }
 
+bool DeviceMeeting::has_a_device_each() const {
+  for (int a = 0; a < ranks(); ++a) {
+    for (int b = a + 1; b < ranks(); ++b) {
+      if (share_device(a, b)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 std::vector<std::uint64_t> DeviceMeeting::processes() const {
   std::vector<std::uint64_t> processes;
   std::ranges::transform(members_, std::back_inserter(processes), &Member::process);

@@ -53,6 +53,7 @@ class DeviceMeeting {
   }
   [[nodiscard]] bool share_process(int a, int b) const { return of(a).process == of(b).process; }
   [[nodiscard]] bool share_device(int a, int b) const { return of(a).uuid == of(b).uuid; }
+  [[nodiscard]] bool has_a_device_each() const;
   // Whether a device runs the kernels of one only while those of the other stand still: both are
   // processes that share it without the Multi-Process Service.
   [[nodiscard]] bool run_in_turn(int a, int b) const {

@@ -67,6 +67,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(const DeviceMeeting meeting,
                           DeviceMeeting::open(driver, identity, exchange));
   memory->processes_ = meeting.processes();
+  memory->has_a_device_each_ = meeting.has_a_device_each();
   if (identity.rank == 0) {
     warn_of_turns(meeting);
   }

@@ -37,6 +37,8 @@ class DeviceMemory {
   }
   // No two ranks are threads of one process; the same answer on all ranks.
   [[nodiscard]] bool has_a_process_each() const;
+  // Nor share two a device.
+  [[nodiscard]] bool has_a_device_each() const { return has_a_device_each_; }
 
   // Of the collectives: the arena of each rank.
   [[nodiscard]] const Arenas& arenas() const { return *arenas_; }
@@ -103,6 +105,7 @@ class DeviceMemory {
   CudaDriver& driver_;
   DeviceIdentity identity_;
   std::vector<std::uint64_t> processes_;  // by rank
+  bool has_a_device_each_ = true;
   std::unique_ptr<Arenas> arenas_;
   std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the arenas
   std::vector<Pair> pairs_;         // by peer, what is received first

@@ -165,6 +165,8 @@ Result<MessageCopies::End> DeviceComm::end_of(const MessagePlan& plan,
                          .words = plan.words(),
                          .host_share = plan.way.choice.host_share,
                          .dynamic_share = plan.way.choice.dynamic_share,
+                         .shares_puts_alone = plan.way.choice.dynamic_share &&
+                                              op.wishes.path.empty() && !facts_.dynamic_share,
                          .is_alone = is_alone,
                          .leaves_rest = leaves_rest_to_kernels(plan.way.choice),
                          .program_of = nullptr,

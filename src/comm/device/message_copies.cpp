@@ -1,5 +1,6 @@
 #include "comm/device/message_copies.hpp"
 
+#include "base/log.hpp"
 #include "comm/device/host_wait.hpp"
 #include "select/device_choice.hpp"
 
@@ -60,8 +61,12 @@ Result<std::byte*> MessageCopies::ring_of(const End& end) {
   const Operation& op = end.operation;
   std::byte* const ring =
       op.is_send ? rings_.to(op.peer, !end.is_capturing) : rings_.from(op.peer, !end.is_capturing);
-  if (ring != nullptr) {
-    SENNIT_RETURN_IF_ERROR(engine_.use_slots(rings_.shape()));
+  if (ring == nullptr) {
+    return ring;
+  }
+  if (const Status opened = engine_.use_slots(rings_.shape()); !opened.ok()) {
+    SENNIT_INFO("device", "messages do not share with host memory: {}", opened.message());
+    return nullptr;
   }
   return ring;
 }
@@ -179,7 +184,8 @@ bool MessageCopies::can_fetch(const End& end, const MessageLine::Offer& offer, i
 void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   const Operation& op = end.operation;
   Peer& peer = *peers_[static_cast<std::size_t>(op.peer)];
-  const bool is_reached = offer.has_ring && peer.reaches_ring;
+  const bool may_share = offer.is_put || !end.shares_puts_alone;
+  const bool is_reached = offer.has_ring && peer.reaches_ring && may_share;
   int share = is_reached ? end.host_share : 0;
   offer.dynamic_from = end.dynamic_share ? end.host_share : -1;
   offer.is_timed = end.dynamic_share && is_reached && end.is_alone && !end.is_capturing &&

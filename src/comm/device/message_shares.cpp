@@ -56,8 +56,10 @@ MessageShares::Next MessageShares::next(const MessageLine& theirs,
     return {share_at(word, kTrialAt), true};
   }
   const int base = share_at(word, kBaseAt);
-  const bool is_due = base > 0 || ++idle_[size_class] % DynamicShare::kIdleMessages == 0;
-  return {base, can_be_timed && is_due};
+  const auto is_due = [&] {
+    return base > 0 || ++idle_[size_class] % DynamicShare::kIdleMessages == 0;
+  };
+  return {base, can_be_timed && is_due()};
 }
 
 stream::Stopwatch* MessageShares::take(const Arrival& arrival, MessageLine& mine) {

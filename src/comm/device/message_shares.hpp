@@ -55,9 +55,10 @@ class MessageShares {
   stream::Stopwatch* start(const Arrival& arrival, bool is_trial);
 
   CudaDriver& driver_;
-  // Of each size class: the number of the last trial, and messages of share 0 but trials.
+  // Of each size class: the number of the last trial, and messages of share 0 but trials that could
+  // be timed.
   std::array<std::uint32_t, MessageLine::kSizeClasses> tried_{};
-  std::array<int, MessageLine::kSizeClasses> idle_{};
+  std::array<std::uint32_t, MessageLine::kSizeClasses> idle_{};
   std::map<std::size_t, DynamicShare> shares_;  // by size class
   std::vector<Watch> watches_;
   bool has_failed_ = false;  // to make a stopwatch

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -171,13 +172,7 @@ Status MessageEngine::run(const Group& group) {
       SENNIT_RETURN_IF_ERROR(group.launch());
       SENNIT_RETURN_IF_ERROR(end_watches_of_kernels(messages, group.stream));
     }
-    // Then what goes straight: a few calls of the driver, where that through slots takes some for
-    // each part, which take longer than it does to begin.
-    SENNIT_RETURN_IF_ERROR(move(batches, group.stream, steps));
-    if (!slots.empty()) {
-      SENNIT_RETURN_IF_ERROR(go(steps, group.stream));
-      SENNIT_RETURN_IF_ERROR(slots.move());
-    }
+    SENNIT_RETURN_IF_ERROR(move_in_turns(batches, slots, group.stream, steps));
     return end_watches_of_puts(messages, batches, group.stream, steps);
   }();
   if (forks) {
@@ -270,7 +265,28 @@ int MessageEngine::sides_of(const std::vector<Batch>& batches) {
   return sides;
 }
 
-Status MessageEngine::move(const std::vector<Batch>& batches,
+// What goes straight comes first: it is a few calls of the driver, where each part through slots
+// takes some, and many parts more time than they take to begin.
+Status MessageEngine::move_in_turns(const std::vector<Batch>& batches,
+                                    MessageSlots& slots,
+                                    void* users,
+                                    std::vector<WordStep>& steps) {
+  std::set<int> turns = slots.turns();
+  for (const Batch& batch : batches) {
+    turns.insert(batch.turn);
+  }
+  for (const int turn : turns) {
+    const auto due = std::ranges::equal_range(batches, turn, {}, &Batch::turn);
+    SENNIT_RETURN_IF_ERROR(move({due.begin(), due.end()}, users, steps));
+    if (!slots.empty()) {
+      SENNIT_RETURN_IF_ERROR(go(steps, users));
+      SENNIT_RETURN_IF_ERROR(slots.move(turn));
+    }
+  }
+  return {};
+}
+
+Status MessageEngine::move(std::span<const Batch> batches,
                            void* users,
                            std::vector<WordStep>& steps) {
   void* last = users;

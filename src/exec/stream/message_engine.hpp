@@ -19,6 +19,9 @@
 // that a rank fetches is waited for at once, and fetched in the order of a ring, and so is what it
 // puts.
 //
+// Where streams share a queue, what waits holds up what is behind it. So what the first group of a
+// peer needs goes into the streams before what waits for its second one, straight or through slots.
+//
 // Where a message has a stopwatch, its receiver says when both ends had begun and when each strand
 // ended. What kernels carry has no words of its own, and those of what is put do not tell when its
 // sender began: such a message is `is_met`, so its ends also meet by a fetch of nothing, which
@@ -40,6 +43,8 @@
 #include <vector>
 
 namespace sennit::stream {
+
+class MessageSlots;
 
 class MessageEngine {
  public:
@@ -90,7 +95,12 @@ class MessageEngine {
   // How many streams of ours they take.
   static int sides_of(const std::vector<Batch>& batches);
   // `steps`: what goes into the stream before, and what is left to go after.
-  Status move(const std::vector<Batch>& batches, void* users, std::vector<WordStep>& steps);
+  Status move(std::span<const Batch> batches, void* users, std::vector<WordStep>& steps);
+  // All that goes straight and all that goes through slots, turn by turn.
+  Status move_in_turns(const std::vector<Batch>& batches,
+                       MessageSlots& slots,
+                       void* users,
+                       std::vector<WordStep>& steps);
   Status move(const Batch& batch, void* stream, std::vector<WordStep>& steps) const;
   Status copy(const Batch& batch, void* stream) const;
   Result<void*> stream_of(const Batch& batch, void* users);

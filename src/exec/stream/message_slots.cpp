@@ -45,7 +45,9 @@ void MessageSlots::add(const Message& message, const StrandProgram& strand, int&
       std::byte* const place =
           message.ring + static_cast<std::size_t>(index) * context_.shape.slot_bytes;
       function(
-          range.begin + at, place, Part{.bytes = bytes, .slot = static_cast<std::size_t>(index)});
+          range.begin + at,
+          place,
+          Part{.bytes = bytes, .slot = static_cast<std::size_t>(index), .turn = message.before});
     }
   };
   const auto& program = std::get<SlotProgram>(strand.program);
@@ -66,26 +68,37 @@ void MessageSlots::add(const Message& message, const StrandProgram& strand, int&
   }
 }
 
-Status MessageSlots::move() {
-  std::size_t rounds = 0;
+std::set<int> MessageSlots::turns() const {
+  std::set<int> turns;
   for (const std::vector<Lane>* const lanes : {&puts_, &takes_}) {
     for (const Lane& lane : *lanes) {
-      rounds = std::max(rounds, lane.parts.size());
+      for (const Part& part : lane.parts) {
+        turns.insert(part.turn);
+      }
     }
   }
-  for (std::size_t n = 0; n < rounds; ++n) {
-    for (const Lane& lane : puts_) {
-      if (n < lane.parts.size()) {
-        SENNIT_RETURN_IF_ERROR(put(lane, n));
-      }
-    }
-    for (const Lane& lane : takes_) {
-      if (n < lane.parts.size()) {
-        SENNIT_RETURN_IF_ERROR(take(lane, n));
-      }
-    }
+  return turns;
+}
+
+Status MessageSlots::move(int turn) {
+  for (bool has_moved = true; has_moved;) {
+    SENNIT_ASSIGN_OR_RETURN(const bool has_put, move_next(puts_, turn, &MessageSlots::put));
+    SENNIT_ASSIGN_OR_RETURN(const bool has_taken, move_next(takes_, turn, &MessageSlots::take));
+    has_moved = has_put || has_taken;
   }
   return {};
+}
+
+Result<bool> MessageSlots::move_next(std::vector<Lane>& lanes, int turn, Mover mover) {
+  bool has_moved = false;
+  for (Lane& lane : lanes) {
+    if (lane.moved < lane.parts.size() && lane.parts[lane.moved].turn <= turn) {
+      SENNIT_RETURN_IF_ERROR((this->*mover)(lane, lane.moved));
+      ++lane.moved;
+      has_moved = true;
+    }
+  }
+  return has_moved;
 }
 
 void MessageSlots::await_reader(std::vector<WordStep>& steps,

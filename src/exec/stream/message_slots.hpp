@@ -11,18 +11,20 @@
 // becomes of other lanes, and messages wait for each other only as their groups do. All waits of an
 // end of a lane are in one stream, so that none takes the word of a later part.
 //
-// Where a device has one queue for all streams, what waits holds up what is behind it. Then it is
-// the order that keeps things going, in groups that match those of the peers: in round n a rank
-// puts part n of all its lanes, and then takes part n of all others. That a part has been taken is
-// told no later than where round n + 1 takes. So a put of round n waits for what was put in before
-// round n, a take for puts of its own round, and of all that has not run on any rank, what comes
-// first in this order can run.
+// Where a device has one queue for all streams, or two of them share one, what waits holds up what
+// is behind it. Then it is the order that keeps things going, in groups that match those of the
+// peers: in round n a rank puts part n of all its lanes, and then takes part n of all others, and
+// tells of it. So a put of round n waits for what was put in before round n, a take for puts of its
+// own round, and of all that has not run on any rank, what comes first in this order can run.
+// Between two ranks that cut their messages into groups differently, messages that the peer has in
+// a later group come behind all others (`turn`, as of MessageEngine's batches).
 #pragma once
 
 #include "exec/stream/copy_line.hpp"
 #include "exec/stream/message.hpp"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -48,8 +50,9 @@ class MessageSlots {
   MessageSlots(const Context& context, std::span<const Message> messages);
 
   [[nodiscard]] bool empty() const { return puts_.empty() && takes_.empty(); }
-  // Between fork and join of the streams.
-  Status move();
+  [[nodiscard]] std::set<int> turns() const;
+  // Between fork and join of the streams: the messages of this turn, those of earlier ones first.
+  Status move(int turn);
   // What the user's stream has to do after all that was moved.
   void settle(std::vector<WordStep>& steps) const;
 
@@ -60,11 +63,13 @@ class MessageSlots {
     std::byte* to = nullptr;
     std::size_t bytes = 0;
     std::size_t slot = 0;
+    int turn = 0;  // of its message: Message::before
   };
   struct Lane {
     int peer = 0;
     int first_stream = 0;
     std::vector<Part> parts{};
+    std::size_t moved = 0;       // of these
     Stopwatch* watch = nullptr;  // of the last message
   };
 
@@ -74,6 +79,9 @@ class MessageSlots {
   [[nodiscard]] CopyLine line_of(const Lane& lane) const {
     return {context_.driver, context_.sides, lane.first_stream, streams_};
   }
+  // The next part of each of the lanes that is of this turn or earlier; whether there was one.
+  using Mover = Status (MessageSlots::*)(const Lane& lane, std::size_t n);
+  Result<bool> move_next(std::vector<Lane>& lanes, int turn, Mover mover);
   Status put(const Lane& lane, std::size_t n);
   Status take(const Lane& lane, std::size_t n);
   [[nodiscard]] RankWords& words_of(int rank) const;

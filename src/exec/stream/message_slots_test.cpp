@@ -4,7 +4,6 @@
 #include "algo/algorithm.hpp"
 #include "drivers/cuda/fake_cuda.hpp"
 #include "exec/stream/message_engine.hpp"
-#include "exec/stream/slot_parts.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>
@@ -67,6 +66,7 @@ struct Letter {
   std::size_t at = 0;
   int first_slot = 0;
   std::uint64_t group = 0;  // of its sender
+  int before = 0;           // as of Message, at its receiver
 
   [[nodiscard]] std::int64_t name() const { return (std::int64_t{from} * 3 + to) * 41 + slot; }
   [[nodiscard]] std::byte content(std::int64_t i) const {
@@ -171,6 +171,7 @@ class SlotMessages : public ::testing::Test {
         .input = (is_send ? me.out : me.peers[static_cast<std::size_t>(letter.from)]) + letter.at,
         .output = me.in + letter.at,
         .group = {.number = letter.group},
+        .before = is_send ? 0 : letter.before,
         .ring = ring(letter.from, letter.to),
         .first_slot = letter.first_slot};
   }
@@ -298,6 +299,29 @@ TEST_F(SlotMessages, MayBeSentAtOnceAndTakenOneByOneAndTheOtherWayAbout) {
     ASSERT_TRUE(post(0, back).ok());
     ASSERT_TRUE(post(1, {back[0]}).ok());
     ASSERT_TRUE(post(1, {back[1]}).ok());
+    finish();
+  }
+}
+
+// With one queue for all streams what waits for a later group of the other rank has to come behind
+// all that the earlier ones need, straight or through slots.
+TEST_F(SlotMessages, OfTwoRanksMayBeCutDifferentlyInOneQueue) {
+  for (const int share : {40, 100}) {
+    make(share, /*one_queue=*/true, /*slots=*/3);
+    std::vector<Letter> there = {write(0, 1, 50'000), write(0, 1, 20'000)};
+    there[1].group = 1;
+    there[1].before = 1;
+    ASSERT_TRUE(post(0, {there[0]}).ok());
+    ASSERT_TRUE(post(0, {there[1]}).ok());
+    ASSERT_TRUE(post(1, there).ok());
+
+    const Letter question = write(0, 1, 60'000);
+    Letter answer = write(1, 0, 40'000);
+    answer.group = 1;
+    answer.before = 1;
+    ASSERT_TRUE(post(0, {question, answer}).ok());
+    ASSERT_TRUE(post(1, {question}).ok());
+    ASSERT_TRUE(post(1, {answer}).ok());
     finish();
   }
 }
@@ -465,18 +489,6 @@ TEST(MessagePlans, LeaveTheStrandOfKernelsToThem) {
   const ByteRange ours = message.range_of(sender.strands.front(), input_block(0));
   EXPECT_EQ(ours.begin, 76'800);
   EXPECT_EQ(ours.length, 25'600);
-}
-
-TEST(SlotParts, FillSlotsAndCoverEveryByte) {
-  const host::RingShape ring{.slots = 4, .slot_bytes = std::size_t{4} << 20};
-  for (const std::int64_t bytes : {0L, 1L, 4096L, 1L << 20, (5L << 20) + 1, 100L << 20}) {
-    const SlotParts parts = cut_into_slots(bytes, ring);
-    EXPECT_LE(parts.bytes, 4L << 20);
-    EXPECT_GE(parts.count * parts.bytes, bytes);
-    EXPECT_LT((parts.count - 1) * parts.bytes, std::max(1L, bytes));
-  }
-  EXPECT_EQ(cut_into_slots(5L << 20, ring).count, 4) << "copies in and out at once";
-  EXPECT_EQ(cut_into_slots(1L << 20, ring).count, 1) << "too short for more";
 }
 
 }  // namespace
