@@ -52,6 +52,7 @@ class Sender {
     double noise = 0;
     unsigned seed = 1;
     int first = 6;
+    bool by_kernels = false;
   };
   Sender(Paths model, const Options& options)
       : model_(std::move(model)), options_(options), share_(options.first), random_(options.seed) {}
@@ -64,7 +65,8 @@ class Sender {
     times.host_us *= noise();
     share_.pass();
     // Void where it is not measured.
-    under_way_.push_back({share, is_measured_ ? kBytes : 0, times.direct_us, times.host_us});
+    under_way_.push_back(
+        {share, is_measured_ ? kBytes : 0, times.direct_us, times.host_us, options_.by_kernels});
     if (static_cast<int>(under_way_.size()) > options_.lag) {
       share_.learn(under_way_.front());
       under_way_.pop_front();
@@ -167,6 +169,16 @@ TEST(DynamicShare, EndsAtNoneWhereTheHostSparesLessThanItCosts) {
     sender.send_many(60);
     EXPECT_LE(sender.send_many(300), 1.02 * model(0, 0).all());
     EXPECT_EQ(sender.base(), 0);
+  }
+}
+
+// Here 6 percent spare the direct way 15 us.
+TEST(DynamicShare, EndsAtNoneSoonerBesideKernels) {
+  const Paths model = paths(2.5, 30);
+  for (const bool by_kernels : {false, true}) {
+    Sender sender(model, {.by_kernels = by_kernels});
+    sender.send_many(300);
+    EXPECT_EQ(sender.base() > 0, !by_kernels) << sender.base();
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -94,8 +95,10 @@ TEST_F(CopyLines, CopyBehindWhatTheyAwaitAndTellBehindWhatTheyCopy) {
       EXPECT_EQ(word(kCopies + n), kFree);
       EXPECT_EQ(to_[n], std::byte{0}) << "before its word was filled";
       fill_word(n);
-      while (word(kCopies + n) != kFull) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (word(kCopies + n) != kFull && std::chrono::steady_clock::now() < until) {
       }
+      ASSERT_EQ(word(kCopies + n), kFull);
       EXPECT_EQ(to_[n], from_[n]);
       EXPECT_EQ(word(n), kFree);
     }
