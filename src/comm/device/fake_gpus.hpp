@@ -125,12 +125,12 @@ class FakeGpus : public ::testing::Test {
 
   // Runs on each rank's thread, with the communicator joined.
   void run(const std::function<void(Rank&)>& body) {
-    std::barrier<> meeting(kRanks);
+    std::barrier<> meeting(ranks_);
     meeting_ = &meeting;
     Bytes exchanged;
     const std::string key = fmt::format("fake-gpus-{}", std::random_device()());
     std::vector<std::jthread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < ranks_; ++rank) {
       threads.emplace_back([&, rank] {
         Rank self;
         self.rank = rank;
@@ -142,7 +142,7 @@ class FakeGpus : public ::testing::Test {
         const int device = devices_[static_cast<std::size_t>(rank)];
         EXPECT_TRUE(self.cuda->use_device(device).ok());
         self.joined =
-            take(Communicator::create({.rank = rank, .size = kRanks, .key = key}, comm_config_));
+            take(Communicator::create({.rank = rank, .size = ranks_, .key = key}, comm_config_));
         DeviceComm::Options options = options_;
         options.group = groups_[static_cast<std::size_t>(rank)];
         auto made =
@@ -210,15 +210,15 @@ class FakeGpus : public ::testing::Test {
     rank.finish();
   }
 
-  static Status exchange(std::barrier<>& meeting,
-                         Bytes& exchanged,
-                         int rank,
-                         const void* mine,
-                         void* all,
-                         std::size_t bytes) {
+  Status exchange(std::barrier<>& meeting,
+                  Bytes& exchanged,
+                  int rank,
+                  const void* mine,
+                  void* all,
+                  std::size_t bytes) const {
     meeting.arrive_and_wait();
     if (rank == 0) {
-      exchanged.resize(bytes * kRanks);
+      exchanged.resize(bytes * static_cast<std::size_t>(ranks_));
     }
     meeting.arrive_and_wait();
     std::memcpy(exchanged.data() + static_cast<std::size_t>(rank) * bytes, mine, bytes);
@@ -250,6 +250,7 @@ class FakeGpus : public ::testing::Test {
     }
   }
 
+  int ranks_ = kRanks;  // the first of these
   FakeCuda::Options cuda_options_{.devices = kRanks};
   DeviceComm::Options options_{.deadline_s = 20};
   CommConfig comm_config_;
