@@ -14,7 +14,6 @@ namespace {
 // 9.1 us in one and 10.8 in two, of 64 KB 17.2 and 13.3 (`h200x4-host-packets`).
 constexpr std::int64_t kHostHopBytes = 75 * 1000;
 
-// Of one hop, in which each block is a message that is stored where it belongs.
 // Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;
@@ -295,8 +294,9 @@ Status share_with_host(DeviceChoice& choice,
                       : has_usual      ? usual_host_share(algorithm.collective, shape.ranks, bytes)
                                        : 0;
   // What nobody wished for must not lose where others use the wires to the host.
-  const bool is_left_open = paths.share < 0 && !paths.is_wish && choice.host_share > 0;
-  choice.dynamic_share = is_message && (paths.is_dynamic || is_left_open);
+  choice.shares_puts_alone =
+      is_message && paths.share < 0 && !paths.is_wish && !paths.is_dynamic && choice.host_share > 0;
+  choice.dynamic_share = is_message && (paths.is_dynamic || choice.shares_puts_alone);
   if (choice.dynamic_share && choice.host_share == 0) {
     choice.host_share = kFirstDynamicShare;
   }
@@ -428,6 +428,7 @@ DeviceChoice with_host_share(const DeviceChoice& choice, int share) {
   DeviceChoice result = choice;
   result.host_share = share;
   result.dynamic_share = false;
+  result.shares_puts_alone = false;
   if (share == kWhole) {
     result.protocol = Protocol::kSlots;
     result.engine = Engine::kStream;

@@ -31,6 +31,10 @@ struct DeviceChoice {
   int host_share = 0;
   // Of a message: it begins with that, and follows the load (select/dynamic_share.hpp).
   bool dynamic_share = false;
+  // Nobody has wished for that: then a message has a share if it is put. Of these each end knows
+  // how its group lies to that of the other one, so that no order of groups can make them stand
+  // still, whatever queues the streams of a device share.
+  bool shares_puts_alone = false;
   // SMs run the schedule step by step, whatever its hops, in protocol slots.
   bool by_steps = false;
   ScaledParts scaled{};  // what the operator scales in such a schedule

@@ -224,6 +224,8 @@ TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
   EXPECT_EQ(found(256 * kMega, {}).host_share, 6);
   EXPECT_EQ(found(1024 * kMega, {}).host_share, 8);
   EXPECT_TRUE(found(256 * kMega, {}).dynamic_share);
+  EXPECT_TRUE(found(256 * kMega, {}).shares_puts_alone);
+  EXPECT_FALSE(found(256 * kMega, over("nvlink+host:dynamic")).shares_puts_alone);
   EXPECT_FALSE(found(256 * kMega, over("nvlink+host")).dynamic_share);
   EXPECT_EQ(found(64 * kMega, {}), chosen(Collective::kSendRecv, 2, 64 * kMega, {}));
   EXPECT_EQ(found(256 * kMega, over("nvlink")).host_share, 0);

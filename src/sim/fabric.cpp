@@ -1,6 +1,7 @@
 #include "sim/fabric.hpp"
 
 namespace sennit::sim {
+
 Fabric::Fabric(const Topology& topology, const Placement& placement)
     : topology_(topology), placement_(placement), devices_(topology.devices()) {
   number_resources();

@@ -51,10 +51,7 @@ class MessageCopies {
     int host_share = 0;
     // It begins with that and follows the load; also the sender's wish.
     bool dynamic_share = false;
-    // Nobody has wished for it: then only messages that are put have one. Of these each end knows
-    // how its group lies to that of the other one, so that no order of groups can make them stand
-    // still, whatever queues the streams of a device share.
-    bool shares_puts_alone = false;
+    bool shares_puts_alone = false;  // as of a DeviceChoice
     // Whether nothing else goes from the sender to the receiver in the group of this end.
     bool is_alone = false;
     // Whether the group of this end, a sender, receives as well.

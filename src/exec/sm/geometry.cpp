@@ -5,6 +5,7 @@
 #include <algorithm>
 
 namespace sennit::sm {
+
 Geometry geometry_for(std::int64_t longest_bytes,
                       Packets packets,
                       const ArenaShape& shape,
