@@ -3,7 +3,7 @@
 #include "leaves_nothing.hpp"
 #include "rank_processes.hpp"
 
-#include "base/trials.hpp"
+#include "base/testing/trials.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 //   SENNIT_TEST_CASES=all build/release/tests/sennit_conformance_tests
 //   --gtest_filter='*Conformance*'
 #include "base/env.hpp"
-#include "base/trials.hpp"
+#include "base/testing/trials.hpp"
 #include "conformance/conformance_case.hpp"
 #include "conformance/oracle.hpp"
 #include "conformance/rank_run.hpp"

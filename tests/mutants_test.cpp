@@ -9,8 +9,8 @@
 #include "plan_runner.hpp"
 
 #include "algo/algorithm.hpp"
-#include "algo/one_tile.hpp"
-#include "base/trials.hpp"
+#include "algo/testing/one_tile.hpp"
+#include "base/testing/trials.hpp"
 #include "verify/verify.hpp"
 
 #include <fmt/format.h>

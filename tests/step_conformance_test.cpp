@@ -2,12 +2,12 @@
 // the kernel, against the oracle of the host ranks' tests. Ranks are threads that keep their
 // mailboxes from case to case. Sampled as tests/host_conformance_test.cpp is.
 #include "base/env.hpp"
-#include "base/trials.hpp"
+#include "base/testing/trials.hpp"
 #include "conformance/conformance_case.hpp"
 #include "conformance/oracle.hpp"
 #include "conformance/rank_run.hpp"
-#include "exec/sm/fake_steps.hpp"
 #include "exec/sm/step_program.hpp"
+#include "exec/sm/testing/fake_steps.hpp"
 #include "select/device_choice.hpp"
 #include "verify/verify.hpp"
 

@@ -2,8 +2,8 @@
 // fitted to measured calls: first that it gives these back, then what the plans of today would
 // take. No run has shown the latter yet (docs/decisions/0032).
 #include "base/integers.hpp"
-#include "comm/device/arena_plan.hpp"
 #include "exec/sm/step_program.hpp"
+#include "memory/arena_plan.hpp"
 #include "schedule/one_lane.hpp"
 #include "select/device_choice.hpp"
 #include "sim/simulate.hpp"

@@ -1,8 +1,8 @@
 #include "algo/algorithm.hpp"
 
-#include "algo/one_tile.hpp"
 #include "algo/shapes.hpp"
-#include "base/trials.hpp"
+#include "algo/testing/one_tile.hpp"
+#include "base/testing/trials.hpp"
 #include "schedule/passes.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // How many messages, steps and rounds each algorithm takes, as its paper or textbook counts them.
 #include "algo/algorithm.hpp"
-#include "algo/one_tile.hpp"
-#include "base/trials.hpp"
+#include "algo/testing/one_tile.hpp"
+#include "base/testing/trials.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // What every call of the C ABI comes to.
 #pragma once
 
-#include "comm/operation.hpp"
 #include "sennit/sennit.h"
+#include "world/operation.hpp"
 
 namespace sennit {
 

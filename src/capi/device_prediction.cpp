@@ -1,11 +1,11 @@
 #include "capi/device_prediction.hpp"
 
 #include "comm/comm_config.hpp"
-#include "comm/device/arena_plan.hpp"
-#include "comm/device/device_memory.hpp"
-#include "comm/device/pair_rings.hpp"
 #include "exec/sm/geometry.hpp"
 #include "exec/sm/step_program.hpp"
+#include "memory/arena_plan.hpp"
+#include "memory/device_memory.hpp"
+#include "memory/pair_rings.hpp"
 #include "path/host/rings.hpp"
 #include "sim/fabric.hpp"
 

@@ -1,7 +1,7 @@
 // The end of communicators of GPU ranks in the C ABI, on fake GPUs.
 #include "capi/handles.hpp"
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/testing/fake_messages.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 
 #include "base/log.hpp"
 #include "comm/allowed_paths.hpp"
-#include "comm/device/arena_plan.hpp"
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
+#include "memory/arena_plan.hpp"
 
 #include <algorithm>
 #include <optional>

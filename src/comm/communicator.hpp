@@ -4,14 +4,14 @@
 // thread that waits drives. Everything here but abort() is called under the engine's lock.
 #pragma once
 
+#include "base/fork_guard.hpp"
 #include "comm/allowed_paths.hpp"
 #include "comm/comm_config.hpp"
-#include "comm/fork_guard.hpp"
 #include "comm/plan_cache.hpp"
 #include "comm/quick_calls.hpp"
-#include "comm/watch.hpp"
 #include "comm/work.hpp"
-#include "comm/world.hpp"
+#include "world/watch.hpp"
+#include "world/world.hpp"
 
 #include <atomic>
 #include <deque>

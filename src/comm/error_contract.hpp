@@ -2,8 +2,8 @@
 // told.
 #pragma once
 
-#include "comm/watch.hpp"
 #include "comm/work.hpp"
+#include "world/watch.hpp"
 
 #include <string>
 

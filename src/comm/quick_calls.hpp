@@ -2,8 +2,8 @@
 // like it begins without a look at tables, plans and layouts.
 #pragma once
 
-#include "comm/operation.hpp"
 #include "exec/cpu/single_tile.hpp"
+#include "world/operation.hpp"
 
 #include <array>
 #include <cstddef>

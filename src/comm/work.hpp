@@ -1,10 +1,10 @@
 // Work: one call of one rank, from the moment it is posted to its end.
 #pragma once
 
-#include "comm/operation.hpp"
-#include "comm/pair_counts.hpp"
-#include "comm/world.hpp"
 #include "exec/cpu/job.hpp"
+#include "world/operation.hpp"
+#include "world/pair_counts.hpp"
+#include "world/world.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "discover/discover_gpus.hpp"
 
 #include "discover/discover.hpp"
-#include "drivers/nvml/fake_nvml.hpp"
+#include "drivers/nvml/testing/fake_nvml.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "schedule/json_form.hpp"
 
-#include "schedule/sample_schedules.hpp"
+#include "schedule/testing/sample_schedules.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "schedule/logical_time.hpp"
 
 #include "schedule/builder.hpp"
-#include "schedule/sample_schedules.hpp"
+#include "schedule/testing/sample_schedules.hpp"
 
 #include <gtest/gtest.h>
 

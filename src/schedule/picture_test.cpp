@@ -1,6 +1,6 @@
 #include "schedule/picture.hpp"
 
-#include "schedule/sample_schedules.hpp"
+#include "schedule/testing/sample_schedules.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "select/copy_choice.hpp"
 
-#include "select/chosen.hpp"
+#include "select/testing/chosen.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>

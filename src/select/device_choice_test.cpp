@@ -1,5 +1,5 @@
-#include "select/chosen.hpp"
 #include "select/packet_choice.hpp"
+#include "select/testing/chosen.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What GPU ranks choose where no GPU reaches another, or only those of a group.
-#include "select/chosen.hpp"
+#include "select/testing/chosen.hpp"
 
 namespace sennit::tests {
 namespace {

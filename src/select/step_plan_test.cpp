@@ -2,7 +2,7 @@
 // proved.
 #include "schedule/text.hpp"
 #include "select/device_choice.hpp"
-#include "verify/random_execution.hpp"
+#include "verify/testing/random_execution.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,9 @@
 // What the proof accepts runs right in every order of execution that is tried: valid schedules are
 // spoilt at random and both the verifier and a plain execution of one tile look at the result.
-#include "random_execution.hpp"
-
 #include "algo/algorithm.hpp"
-#include "algo/one_tile.hpp"
-#include "base/trials.hpp"
+#include "algo/testing/one_tile.hpp"
+#include "base/testing/trials.hpp"
+#include "verify/testing/random_execution.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>

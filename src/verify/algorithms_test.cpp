@@ -1,7 +1,6 @@
-#include "random_execution.hpp"
-
 #include "algo/algorithm.hpp"
 #include "verify/sweep.hpp"
+#include "verify/testing/random_execution.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // What is left to choose at run time: the path of each message of a bundle, and the strand of each
 // grain of a claimed plan. The proof speaks of every choice at once.
-#include "checks.hpp"
 #include "graph.hpp"
-#include "random_execution.hpp"
-#include "sample_schedules.hpp"
 
 #include "algo/algorithm.hpp"
-#include "base/trials.hpp"
+#include "base/testing/trials.hpp"
 #include "schedule/passes.hpp"
+#include "verify/checks.hpp"
+#include "verify/testing/random_execution.hpp"
+#include "verify/testing/sample_schedules.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -1,11 +1,10 @@
 #include "graph.hpp"
 
-#include "random_execution.hpp"
-#include "sample_schedules.hpp"
-
-#include "base/trials.hpp"
+#include "base/testing/trials.hpp"
 #include "schedule/builder.hpp"
 #include "schedule/passes.hpp"
+#include "verify/testing/random_execution.hpp"
+#include "verify/testing/sample_schedules.hpp"
 
 #include <gtest/gtest.h>
 

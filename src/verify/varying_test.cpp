@@ -1,9 +1,8 @@
 // The proof of schedules whose blocks vary in length.
-#include "checks.hpp"
-#include "expectations.hpp"
-
 #include "algo/algorithm.hpp"
 #include "schedule/builder.hpp"
+#include "verify/checks.hpp"
+#include "verify/testing/expectations.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
 #include "verify/verify.hpp"
 
-#include "checks.hpp"
-#include "expectations.hpp"
-#include "sample_schedules.hpp"
-
 #include "schedule/passes.hpp"
+#include "verify/checks.hpp"
+#include "verify/testing/expectations.hpp"
+#include "verify/testing/sample_schedules.hpp"
 
 #include <gtest/gtest.h>
 

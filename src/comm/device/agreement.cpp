@@ -1,6 +1,6 @@
 #include "comm/device/agreement.hpp"
 
-#include "comm/device/host_wait.hpp"
+#include "world/host_wait.hpp"
 
 #include <utility>
 

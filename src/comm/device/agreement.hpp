@@ -13,9 +13,9 @@
 // 0037-copy-engines-put.md say why.
 #pragma once
 
-#include "comm/device/peer_buffers.hpp"
-#include "comm/world.hpp"
 #include "exec/stream/stream_engine.hpp"
+#include "memory/peer_buffers.hpp"
+#include "world/world.hpp"
 
 #include <cstdint>
 #include <functional>

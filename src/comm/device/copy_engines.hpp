@@ -4,11 +4,11 @@
 
 #include "comm/device/agreement.hpp"
 #include "comm/device/message_copies.hpp"
-#include "comm/device/peer_buffers.hpp"
-#include "comm/device/retries.hpp"
-#include "comm/operation.hpp"
-#include "comm/world.hpp"
 #include "exec/stream/stream_engine.hpp"
+#include "memory/peer_buffers.hpp"
+#include "memory/retries.hpp"
+#include "world/operation.hpp"
+#include "world/world.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
 // What GPU ranks refuse.
-#include "comm/device/fake_gpus.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,22 +8,22 @@
 // one of them has died or has made another call.
 #pragma once
 
-#include "comm/device/call_comparison.hpp"
 #include "comm/device/copy_engines.hpp"
-#include "comm/device/device_memory.hpp"
 #include "comm/device/group_order.hpp"
 #include "comm/device/kernel_message.hpp"
-#include "comm/device/message_comparison.hpp"
-#include "comm/device/message_puts.hpp"
 #include "comm/device/message_ways.hpp"
 #include "comm/device/stream_order.hpp"
-#include "comm/operation.hpp"
-#include "comm/world.hpp"
 #include "exec/sm/direct_program.hpp"
 #include "exec/sm/geometry.hpp"
 #include "exec/sm/step_program.hpp"
+#include "memory/device_memory.hpp"
+#include "memory/message_puts.hpp"
 #include "select/device_choice.hpp"
 #include "verify/verify.hpp"
+#include "world/call_comparison.hpp"
+#include "world/message_comparison.hpp"
+#include "world/operation.hpp"
+#include "world/world.hpp"
 
 #include <functional>
 #include <map>

@@ -1,5 +1,5 @@
 // Reductions by copy engines, of ranks with fake GPUs.
-#include "comm/device/fake_gpus.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
 #include "exec/stream/fold.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Ranks that are processes, whose GPUs reach each other through host memory alone.
-#include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
-#include "comm/device/fake_processes.hpp"
+#include "comm/device/testing/fake_processes.hpp"
+#include "exec/sm/testing/fake_direct_kernel.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Calls of GPUs that do not reach each other's memory: all goes through pinned host memory.
 #include "base/log.hpp"
 #include "comm/device/device_comm.hpp"
-#include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/testing/fake_messages.hpp"
 #include "exec/sm/small_call.hpp"
+#include "exec/sm/testing/fake_direct_kernel.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 #include "schedule/problem.hpp"
 
 #include <gtest/gtest.h>

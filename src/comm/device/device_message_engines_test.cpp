@@ -1,7 +1,7 @@
 // Sends and recvs by the copy engines of either end: who moves a message depends on whether the
 // sender finds out in time where its receiver wants it.
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/testing/fake_messages.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 

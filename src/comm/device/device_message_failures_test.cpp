@@ -1,6 +1,6 @@
 // How sends and recvs fail.
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/testing/fake_messages.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Programs of sends and recvs, at random: who cuts them into groups as he likes comes through, and
 // has every byte.
-#include "base/trials.hpp"
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "base/testing/trials.hpp"
+#include "comm/device/testing/fake_messages.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 

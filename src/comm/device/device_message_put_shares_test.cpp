@@ -1,6 +1,6 @@
 // Messages whose shares follow the load and whose rest the sender's copy engines put.
-#include "base/trials.hpp"
-#include "comm/device/fake_shared_messages.hpp"
+#include "base/testing/trials.hpp"
+#include "comm/device/testing/fake_shared_messages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Sends and recvs that kernels store straight in the receiver's buffer, where it is offered.
-#include "comm/device/offering_gpus.hpp"
+#include "comm/device/testing/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
 

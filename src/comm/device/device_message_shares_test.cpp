@@ -1,7 +1,7 @@
 // Sends and recvs whose shares through host memory follow the load.
-#include "base/trials.hpp"
-#include "comm/device/fake_shared_messages.hpp"
+#include "base/testing/trials.hpp"
 #include "comm/device/message_shares.hpp"
+#include "comm/device/testing/fake_shared_messages.hpp"
 
 #include <gtest/gtest.h>
 

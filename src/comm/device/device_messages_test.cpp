@@ -1,6 +1,6 @@
 // Sends and recvs of ranks with fake GPUs: which go by copy engines, and that every byte arrives.
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/testing/fake_messages.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Messages of the only two ranks: a part of large ones goes through host memory by itself.
-#include "base/trials.hpp"
-#include "comm/device/fake_messages.hpp"
+#include "base/testing/trials.hpp"
+#include "comm/device/testing/fake_messages.hpp"
 
 #include <gtest/gtest.h>
 

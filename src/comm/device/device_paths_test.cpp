@@ -1,6 +1,6 @@
 // Calls over NVLink, host memory, or both.
 #include "comm/device/device_comm.hpp"
-#include "comm/device/fake_gpus.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Collectives whose blocks are stored in the outputs of other ranks, of ranks with fake GPUs.
-#include "comm/device/offering_gpus.hpp"
+#include "comm/device/testing/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Reductions to one rank in two hops, of ranks with fake GPUs that reach each other's memory: all
 // but the root sum a slice, and store nothing.
-#include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_gpus.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
+#include "exec/sm/testing/fake_direct_kernel.hpp"
 
 #include <gtest/gtest.h>
 

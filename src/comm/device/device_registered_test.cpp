@@ -1,5 +1,5 @@
 // Memory that ranks register: others have mapped it before anything is received there.
-#include "comm/device/offering_gpus.hpp"
+#include "comm/device/testing/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Calls in packets without flags of their own (protocol slots), of ranks with fake GPUs that reach
 // each other's memory.
-#include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_gpus.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
+#include "exec/sm/testing/fake_direct_kernel.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
 #include "schedule/problem.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Calls that kernels run step by step, of ranks with fake GPUs.
-#include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_gpus.hpp"
-#include "exec/sm/fake_steps.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
+#include "exec/sm/testing/fake_direct_kernel.hpp"
+#include "exec/sm/testing/fake_steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The v-forms on GPU memory, of ranks with fake GPUs.
-#include "comm/device/offering_gpus.hpp"
+#include "comm/device/testing/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
 

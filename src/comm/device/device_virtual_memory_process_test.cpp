@@ -1,9 +1,9 @@
 // Memory that a program has mapped itself, between processes: one takes over the descriptors of
 // another.
-#include "comm/device/fake_messages.hpp"
-#include "comm/device/fake_pairs_kernel.hpp"
-#include "comm/device/fake_processes.hpp"
-#include "comm/rendezvous/process.hpp"
+#include "comm/device/testing/fake_messages.hpp"
+#include "comm/device/testing/fake_processes.hpp"
+#include "exec/sm/testing/fake_pairs_kernel.hpp"
+#include "world/rendezvous/process.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Buffers in memory that a program has mapped itself (cuMemCreate, cuMemMap): ranks map it by a
 // descriptor, and then it is as good as any other.
-#include "comm/device/offering_gpus.hpp"
+#include "comm/device/testing/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
 

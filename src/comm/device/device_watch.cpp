@@ -1,6 +1,6 @@
 // How calls on GPU memory fail: what a rank sees of the others, and how it lets its own waits go.
+#include "base/fork_guard.hpp"
 #include "comm/device/device_comm.hpp"
-#include "comm/fork_guard.hpp"
 
 #include <atomic>
 #include <chrono>

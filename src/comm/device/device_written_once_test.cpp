@@ -1,7 +1,7 @@
 // What is written once for all readers, through memory of the host, is not written again before all
 // have read it: whoever reads next.
-#include "comm/device/fake_direct_kernel.hpp"
-#include "comm/device/fake_gpus.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
+#include "exec/sm/testing/fake_direct_kernel.hpp"
 
 #include <gtest/gtest.h>
 

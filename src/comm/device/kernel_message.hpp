@@ -2,8 +2,8 @@
 // recv, or a block of a collective whose blocks are messages.
 #pragma once
 
-#include "comm/operation.hpp"
 #include "exec/sm/direct_call.hpp"
+#include "world/operation.hpp"
 
 #include <cstdint>
 

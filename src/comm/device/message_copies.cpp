@@ -1,8 +1,8 @@
 #include "comm/device/message_copies.hpp"
 
 #include "base/log.hpp"
-#include "comm/device/host_wait.hpp"
 #include "select/device_choice.hpp"
+#include "world/host_wait.hpp"
 
 #include <bit>
 #include <thread>

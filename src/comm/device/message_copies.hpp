@@ -18,11 +18,11 @@
 #pragma once
 
 #include "comm/device/message_shares.hpp"
-#include "comm/device/pair_rings.hpp"
-#include "comm/device/peer_buffers.hpp"
-#include "comm/operation.hpp"
-#include "comm/world.hpp"
 #include "exec/stream/message_engine.hpp"
+#include "memory/pair_rings.hpp"
+#include "memory/peer_buffers.hpp"
+#include "world/operation.hpp"
+#include "world/world.hpp"
 
 #include <cstdint>
 #include <functional>

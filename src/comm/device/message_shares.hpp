@@ -4,10 +4,10 @@
 // that. Nobody waits: a message that comes while all stopwatches run is not measured.
 #pragma once
 
-#include "comm/device/device_line.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/stream/stopwatch.hpp"
 #include "select/dynamic_share.hpp"
+#include "world/device_line.hpp"
 
 #include <array>
 #include <cstddef>

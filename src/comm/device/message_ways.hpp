@@ -3,9 +3,9 @@
 // again and again, so the last few are kept.
 #pragma once
 
-#include "comm/operation.hpp"
 #include "exec/sm/arena.hpp"
 #include "select/device_choice.hpp"
+#include "world/operation.hpp"
 
 #include <array>
 #include <bit>

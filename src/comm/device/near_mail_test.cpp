@@ -1,9 +1,9 @@
 // Calls of GPUs that reach each other within groups alone: step by step, over both paths.
-#include "comm/device/near_mail.hpp"
+#include "memory/near_mail.hpp"
 
-#include "comm/device/arena_plan.hpp"
-#include "comm/device/fake_gpus.hpp"
-#include "exec/sm/fake_steps.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
+#include "exec/sm/testing/fake_steps.hpp"
+#include "memory/arena_plan.hpp"
 
 #include <gtest/gtest.h>
 

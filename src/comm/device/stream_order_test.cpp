@@ -1,6 +1,6 @@
 #include "comm/device/stream_order.hpp"
 
-#include "drivers/cuda/fake_cuda.hpp"
+#include "drivers/cuda/testing/fake_cuda.hpp"
 
 #include <gtest/gtest.h>
 

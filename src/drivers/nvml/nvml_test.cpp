@@ -1,6 +1,6 @@
 #include "drivers/nvml/nvml.hpp"
 
-#include "drivers/nvml/fake_nvml.hpp"
+#include "drivers/nvml/testing/fake_nvml.hpp"
 
 #include <gtest/gtest.h>
 

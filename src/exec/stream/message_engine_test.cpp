@@ -1,7 +1,7 @@
 #include "exec/stream/message_engine.hpp"
 
 #include "algo/algorithm.hpp"
-#include "drivers/cuda/fake_cuda.hpp"
+#include "drivers/cuda/testing/fake_cuda.hpp"
 
 #include <gtest/gtest.h>
 

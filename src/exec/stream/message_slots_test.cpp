@@ -2,7 +2,7 @@
 #include "exec/stream/message_slots.hpp"
 
 #include "algo/algorithm.hpp"
-#include "drivers/cuda/fake_cuda.hpp"
+#include "drivers/cuda/testing/fake_cuda.hpp"
 #include "exec/stream/message_engine.hpp"
 #include "verify/verify.hpp"
 

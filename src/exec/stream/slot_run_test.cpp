@@ -1,6 +1,6 @@
 // Plans of a strand over NVLink and one through slots in host memory, at every share of the two.
 #include "algo/algorithm.hpp"
-#include "exec/stream/fake_ranks.hpp"
+#include "exec/stream/testing/fake_ranks.hpp"
 #include "verify/verify.hpp"
 
 #include <gtest/gtest.h>

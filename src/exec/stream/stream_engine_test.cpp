@@ -1,8 +1,8 @@
 #include "exec/stream/stream_engine.hpp"
 
 #include "algo/algorithm.hpp"
-#include "drivers/cuda/fake_cuda.hpp"
-#include "exec/stream/fake_ranks.hpp"
+#include "drivers/cuda/testing/fake_cuda.hpp"
+#include "exec/stream/testing/fake_ranks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Reductions by StreamEngine. Kernels are launched on fake GPUs, where the host's loops stand for
 // them: what is proved here is which bytes are folded, when, and in which order.
 #include "algo/algorithm.hpp"
-#include "exec/stream/fake_ranks.hpp"
+#include "exec/stream/testing/fake_ranks.hpp"
 #include "types/reduce.hpp"
 
 #include <gtest/gtest.h>

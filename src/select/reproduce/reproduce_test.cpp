@@ -1,6 +1,6 @@
 #include "select/reproduce/reproduce.hpp"
 
-#include "base/trials.hpp"
+#include "base/testing/trials.hpp"
 #include "machine/catalogue.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,52 @@
+// ArenaPlan: where the arenas of a communicator lie, and what follows from it: what may travel
+// through them and how large they are. Data alone; memory/arenas.hpp makes them.
+#pragma once
+
+#include "exec/sm/arena.hpp"
+#include "exec/sm/mailbox.hpp"
+#include "exec/sm/message_put.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sennit {
+
+enum class ArenaPlace : std::uint8_t {
+  // Each in memory of its owner's GPU, mapped into the others: path nvlink.
+  kDevice,
+  // All in pinned host memory that the ranks share, for GPUs that do not reach each other: path
+  // host. A packet is written over the sender's wire and read over the receivers'. Ll goes there
+  // and plain packets do: 8-byte stores arrive whole over PCIe, the lines of Ll128 need not.
+  kHost,
+};
+
+struct ArenaPlan {
+  ArenaPlace place = ArenaPlace::kDevice;
+  int ranks = 1;
+  sm::ArenaShape shape;       // of the collectives
+  sm::ArenaShape pair_shape;  // of the sends from one rank to one other
+  sm::MailboxShape mailbox;   // of calls that run step by step, from one rank to one other
+  // Of those beside arenas in host memory, between GPUs that reach each other (near_mail.hpp).
+  sm::MailboxShape near_mailbox{};
+
+  // `blocks`: of a call, at most.
+  static ArenaPlan make(ArenaPlace place, int ranks, int blocks);
+
+  // In the arena of a rank: what is sent between it and `peer`, in either direction.
+  [[nodiscard]] std::size_t pair_offset(int peer) const;
+  // In the arena of a rank: the words by which messages between it and `peer` are offered a buffer
+  // (exec/sm/message_put.hpp).
+  [[nodiscard]] std::size_t message_offset(int peer) const;
+  [[nodiscard]] sm::MessageWords message_words() const {
+    return {static_cast<std::size_t>(pair_shape.most_blocks())};
+  }
+  // In the arena of a rank: the mailbox that `writer` writes for it.
+  [[nodiscard]] std::size_t mailbox_offset(int writer) const;
+  // Of each rank, in whole pages.
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  [[nodiscard]] std::size_t pair_bytes() const;
+};
+
+}  // namespace sennit

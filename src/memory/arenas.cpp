@@ -1,0 +1,141 @@
+#include "memory/arenas.hpp"
+
+#include "base/log.hpp"
+#include "memory/arena_probe.hpp"
+#include "path/host/rings.hpp"
+
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr std::string_view kNotAllowed = "SENNIT_PATHS leaves it out";
+
+// Why device memory cannot be used, before any is taken; empty: it may be tried.
+Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Arenas::Options& options) {
+  if (!options.nvlink) {
+    return std::string(kNotAllowed);
+  }
+  if (!meeting.is_one_group()) {
+    return fmt::format("{} leaves it out between groups of ranks", options.groups_by);
+  }
+  const Result<std::vector<char>> unreached = find_unreached(meeting);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(unreached.status()));
+  SENNIT_ASSIGN_OR_RETURN(const auto pairs, meeting.gather(*unreached));
+  return pairs.empty() ? std::string()
+                       : fmt::format("there is no P2P from {}", meeting.describe(pairs));
+}
+
+}  // namespace
+
+Arenas::Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan)
+    : driver_(meeting.driver()),
+      rank_(meeting.rank()),
+      plan_(plan),
+      bases_(static_cast<std::size_t>(meeting.ranks())) {}
+
+Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const Options& options) {
+  SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(meeting, options));
+  const auto make = [&](ArenaPlace place) {
+    return std::unique_ptr<Arenas>(
+        new Arenas(meeting, ArenaPlan::make(place, meeting.ranks(), options.blocks)));
+  };
+  if (obstacle.empty()) {
+    std::unique_ptr<Arenas> arenas = make(ArenaPlace::kDevice);
+    SENNIT_RETURN_IF_ERROR(arenas->place_on_devices(meeting));
+    if (arenas->obstacle_.empty()) {
+      return arenas;
+    }
+    obstacle = arenas->obstacle_;
+  }
+  if (options.host.empty()) {
+    return fail(Code::kUnsupported,
+                "no path joins all GPU ranks: path nvlink does not ({}), and SENNIT_PATHS leaves "
+                "path host out; allow both: SENNIT_PATHS=nvlink,host",
+                obstacle);
+  }
+  std::unique_ptr<Arenas> arenas = make(ArenaPlace::kHost);
+  arenas->obstacle_ = std::move(obstacle);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(arenas->place_on_host(meeting, options.host)));
+  if (meeting.rank() == 0) {
+    SENNIT_INFO("device",
+                "kernels use path host: {} bytes of pinned host memory for each of {} ranks; path "
+                "nvlink is not used: {}",
+                arenas->plan_.bytes(),
+                meeting.ranks(),
+                arenas->obstacle_);
+  }
+  return arenas;
+}
+
+// Leaves an obstacle where the GPUs do not reach each other after all.
+Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
+  on_devices_ = std::make_unique<PeerMemory>(meeting);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(on_devices_->allocate(plan_.bytes())));
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped,
+                          on_devices_->map(meeting, std::vector<char>(bases_.size(), 1)));
+  bases_ = on_devices_->bases();
+  SENNIT_ASSIGN_OR_RETURN(const auto pairs, meeting.gather(unmapped));
+  if (!pairs.empty()) {
+    obstacle_ = fmt::format("memory cannot be mapped from {}", meeting.describe(pairs));
+  } else {
+    auto corrupting = find_corrupting_pairs(meeting, bases_);
+    if (!corrupting.ok()) {
+      on_devices_->close();
+      (void)meeting.agree({});  // memory may be freed once nobody has it mapped
+      return corrupting.status();
+    }
+    if (!corrupting->empty()) {
+      obstacle_ = fmt::format(
+          "data is corrupted from {}; see the IOMMU and ACS settings of this "
+          "machine (docs/multipath.md)",
+          meeting.describe(*corrupting));
+    }
+  }
+  if (obstacle_.empty()) {
+    return {};
+  }
+  if (rank_ == 0) {
+    SENNIT_WARN("device", "GPUs that should reach each other's memory do not: {}", obstacle_);
+  }
+  // Memory may be freed once nobody has it mapped.
+  on_devices_->close();
+  return meeting.agree({});
+}
+
+Status Arenas::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+  host::wish_for_huge_pages(memory.data(), memory.size());
+  Result<std::shared_ptr<HeldMemory>> pinned =
+      HeldMemory::pin(driver_, memory.data(), memory.size());
+  if (!pinned.ok()) {
+    return fail(pinned.status().code(),
+                "{} cannot pin the {} bytes of host memory through which GPUs without P2P "
+                "exchange data ({} bytes for each of {} ranks): {}. Give the process more memory "
+                "that it may lock (its container's limit, ulimit -l), or run fewer ranks",
+                meeting.describe(rank_),
+                memory.size(),
+                plan_.bytes(),
+                plan_.ranks,
+                pinned.status().message());
+  }
+  pinned_ = std::move(pinned).value();
+  return {};
+}
+
+Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+  const std::size_t bytes = plan_.bytes();
+  const std::size_t all = bytes * static_cast<std::size_t>(plan_.ranks);
+  if (all > memory.size()) {
+    return fail(Code::kInternalError,
+                "the shared segment has {} bytes for arenas, which take {}",
+                memory.size(),
+                all);
+  }
+  SENNIT_RETURN_IF_ERROR(meeting.agree(pin(meeting, memory.first(all))));
+  for (std::size_t rank = 0; rank < bases_.size(); ++rank) {
+    bases_[rank] = pinned_->on_device() + rank * bytes;
+  }
+  return {};
+}
+
+}  // namespace sennit

@@ -1,0 +1,63 @@
+// Arenas: the memory through which the kernels of a communicator's ranks exchange packets, wherever
+// it lies (memory/arena_plan.hpp), mapped into this rank's device.
+//
+// All ranks decide together, out of what each of them tells: device memory where every GPU writes
+// into every other's; where one does not, host memory for all. Calls that run step by step may do
+// better then (memory/near_mail.hpp).
+#pragma once
+
+#include "memory/arena_plan.hpp"
+#include "memory/device_meeting.hpp"
+#include "memory/peer_memory.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sennit {
+
+class Arenas {
+ public:
+  struct Options {
+    int blocks = 128;    // of a call, at most; the same on all ranks
+    bool nvlink = true;  // memory of other GPUs may be used
+    // What the groups of DeviceIdentity come from, where there are several.
+    std::string groups_by{};
+    // Zeroed, shared by all ranks, in whole pages; empty: may not be used.
+    std::span<std::byte> host{};
+  };
+
+  // All together. kUnsupported where the paths that may be used do not join all ranks, or where two
+  // processes share a device: a block that waits for one of another process would keep that one
+  // from running.
+  static Result<std::unique_ptr<Arenas>> open(const DeviceMeeting& meeting, const Options& options);
+  // Once no kernel of this rank runs. Those of others may still store into its arena (PeerMemory).
+  ~Arenas() = default;
+  Arenas(const Arenas&) = delete;
+  Arenas& operator=(const Arenas&) = delete;
+
+  [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
+  // As this rank's device sees them.
+  [[nodiscard]] std::byte* of(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
+  // Why they do not lie in device memory; empty where they do.
+  [[nodiscard]] const std::string& why_not_on_devices() const { return obstacle_; }
+
+ private:
+  Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan);
+
+  Status place_on_devices(const DeviceMeeting& meeting);
+  Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
+  Status pin(const DeviceMeeting& meeting, std::span<std::byte> memory);
+
+  CudaDriver& driver_;
+  int rank_;
+  ArenaPlan plan_;
+  std::string obstacle_;
+  std::vector<std::byte*> bases_;  // by rank
+  std::unique_ptr<PeerMemory> on_devices_;
+  std::shared_ptr<HeldMemory> pinned_;
+};
+
+}  // namespace sennit

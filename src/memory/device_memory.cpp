@@ -1,0 +1,149 @@
+#include "memory/device_memory.hpp"
+
+#include "base/log.hpp"
+
+#include <algorithm>
+
+namespace sennit {
+namespace {
+
+// Kernels that wait for each other hold the device for their time slice in vain.
+void warn_of_turns(const DeviceMeeting& meeting) {
+  for (int a = 0; a < meeting.ranks(); ++a) {
+    for (int b = a + 1; b < meeting.ranks(); ++b) {
+      if (meeting.run_in_turn(a, b)) {
+        SENNIT_WARN("device",
+                    "{} and {} are processes that share a GPU, which runs their kernels in turn: "
+                    "a call takes milliseconds. Start CUDA's Multi-Process Service before the "
+                    "ranks (nvidia-cuda-mps-control -d), or give each a GPU",
+                    meeting.describe(a),
+                    meeting.describe(b));
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity)
+    : driver_(driver), identity_(identity) {}
+
+Status DeviceMemory::allocate() {
+  const auto states = static_cast<std::size_t>(shape().most_blocks()) +
+                      2 * static_cast<std::size_t>(identity_.ranks) *
+                          static_cast<std::size_t>(pair_shape().most_blocks());
+  SENNIT_ASSIGN_OR_RETURN(void* words, driver_.allocate(states * sizeof(sm::BlockState)));
+  states_ = static_cast<sm::BlockState*>(words);
+  SENNIT_ASSIGN_OR_RETURN(
+      void* scratch,
+      driver_.allocate(step_scratch_bytes() +
+                       static_cast<std::size_t>(step_blocks()) * sizeof(std::uint64_t)));
+  step_scratch_ = static_cast<std::byte*>(scratch);
+  SENNIT_ASSIGN_OR_RETURN(board_, driver_.allocate_mapped(sizeof(sm::Board)));
+  return {};
+}
+
+// All together, and all have the limit of the tightest.
+Status DeviceMemory::limit_blocks(const DeviceMeeting& meeting) {
+  const Result<CudaDevice> device = driver_.describe(identity_.device);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(device.status()));
+  int sharing = 1;  // the device of this rank
+  for (int rank = 0; rank < identity_.ranks; ++rank) {
+    const bool shares = rank != identity_.rank && meeting.share_device(rank, identity_.rank);
+    sharing += shares ? 1 : 0;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<int> limits,
+                          meeting.tell(std::max(1, device->sm_count / sharing)));
+  block_limit_ = std::ranges::min(limits);
+  return {};
+}
+
+Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
+                                                           const DeviceIdentity& identity,
+                                                           const Arenas::Options& options,
+                                                           const Exchange& exchange) {
+  std::unique_ptr<DeviceMemory> memory(new DeviceMemory(driver, identity));
+  SENNIT_ASSIGN_OR_RETURN(const DeviceMeeting meeting,
+                          DeviceMeeting::open(driver, identity, exchange));
+  memory->processes_ = meeting.processes();
+  memory->has_a_device_each_ = meeting.has_a_device_each();
+  if (identity.rank == 0) {
+    warn_of_turns(meeting);
+  }
+  SENNIT_ASSIGN_OR_RETURN(memory->arenas_, Arenas::open(meeting, options));
+  if (memory->arenas_->plan().place == ArenaPlace::kHost && options.nvlink) {
+    SENNIT_ASSIGN_OR_RETURN(memory->near_,
+                            NearMail::open(meeting, memory->arenas_->plan().near_mailbox));
+  }
+  SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
+  SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
+  for (int peer = 0; peer < identity.ranks; ++peer) {
+    for (const bool sends : {false, true}) {
+      memory->pairs_.push_back(memory->make_pair(peer, sends));
+    }
+  }
+  return memory;
+}
+
+bool DeviceMemory::has_a_process_each() const {
+  std::vector<std::uint64_t> sorted = processes_;
+  std::ranges::sort(sorted);
+  return std::ranges::adjacent_find(sorted) == sorted.end();
+}
+
+DeviceMemory::~DeviceMemory() {
+  const DeviceScope scope(driver_, identity_.device);
+  if (states_ != nullptr) {
+    (void)driver_.release(states_);
+  }
+  if (step_scratch_ != nullptr) {
+    (void)driver_.release(step_scratch_);
+  }
+  if (board_.host != nullptr) {
+    (void)driver_.release_mapped(board_);
+  }
+}
+
+DeviceMemory::Mailbox DeviceMemory::mailbox(int writer, int reader) const {
+  const ArenaPlan& plan = arenas_->plan();
+  std::byte* const near = near_ == nullptr ? nullptr : near_->mailbox(writer, reader);
+  return near != nullptr ? Mailbox{near, plan.near_mailbox}
+                         : Mailbox{arena(reader) + plan.mailbox_offset(writer), plan.mailbox};
+}
+
+std::size_t DeviceMemory::slot_bytes(sm::MailPlace place) const {
+  const ArenaPlan& plan = arenas_->plan();
+  const bool in_arenas = (place == sm::MailPlace::kHost) == (plan.place == ArenaPlace::kHost);
+  return (in_arenas ? plan.mailbox : plan.near_mailbox).slot_bytes;
+}
+
+DeviceMemory::Pair DeviceMemory::make_pair(int peer, bool sends) const {
+  const int from = sends ? identity_.rank : peer;
+  const int to = sends ? peer : identity_.rank;
+  const auto index = static_cast<std::size_t>(shape().most_blocks()) +
+                     (2 * static_cast<std::size_t>(peer) + (sends ? 1 : 0)) *
+                         static_cast<std::size_t>(pair_shape().most_blocks());
+  const ArenaPlan& plan = arenas_->plan();
+  return {.sender = arena(from) + plan.pair_offset(to) + pair_shape().started_bytes(),
+          .receiver = arena(to) + plan.pair_offset(from),
+          .states = states_ + index,
+          .put = message_put(peer, sends)};
+}
+
+sm::MessagePut DeviceMemory::message_put(int peer, bool sends) const {
+  const int from = sends ? identity_.rank : peer;
+  const int to = sends ? peer : identity_.rank;
+  const ArenaPlan& plan = arenas_->plan();
+  const sm::MessageWords words = plan.message_words();
+  const auto words_of = [&](int owner, int other) {
+    return reinterpret_cast<std::uint64_t*>(arena(owner) + plan.message_offset(other));
+  };
+  std::uint64_t* const counted = words_of(identity_.rank, peer);
+  return {.offers = words_of(from, to) + words.offers(),
+          .done = words_of(to, from) + words.done(),
+          .messages = counted + (sends ? words.sent() : words.received()),
+          .most_blocks = pair_shape().most_blocks()};
+}
+
+}  // namespace sennit

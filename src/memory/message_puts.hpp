@@ -1,0 +1,87 @@
+// MessagePuts: which buffers of a receiver its senders reach, so that kernels may store messages
+// straight there (exec/sm/message_put.hpp) and copy engines may put them (MessageCopies). Neither
+// end waits for the other on the host:
+//
+//   1. A receiver that does not know of a sender whether it reaches the allocation of its buffer
+//      lends it: says in shared memory what it is. The message goes another way.
+//   2. The sender maps it when it next sends to that rank, and answers where it sees it.
+//   3. The receiver reads the answer when it next receives from there. From then on it offers the
+//      buffer.
+//
+// Memory that a program registers is lent before anything is received in it, so that any other
+// calls do for the first two steps.
+//
+// docs/decisions/0029-offered-puts.md says why.
+#pragma once
+
+#include "memory/peer_buffers.hpp"
+#include "world/world.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace sennit {
+
+// From any thread: programs register memory beside their calls.
+class MessagePuts {
+ public:
+  // `memory` and `world` outlive the result.
+  MessagePuts(CudaDriver& driver, const DeviceMemory& memory, World& world);
+
+  struct Place {
+    std::byte* memory = nullptr;
+    std::int64_t bytes = 0;
+    bool takes_slow = true;  // also memory that copy engines are slow with
+  };
+  // Where `sender` sees such memory of this rank; null: not there, or not yet.
+  std::byte* address_at(int sender, const Place& place);
+  // Maps what `receiver` has lent. Not while a stream captures.
+  void map_loan_of(int receiver);
+
+  // Lends the memory to all other ranks, allocation by allocation, each when the one before it has
+  // been answered. A hint: what cannot be lent is passed over.
+  void lend_to_all(std::byte* memory, std::size_t bytes);
+  // Goes on with that, as far as the others have come. Takes a few loads where there is nothing to
+  // do.
+  void keep_up();
+  // Whether others have lent what is not mapped here yet; and maps it, as map_loan_of() does.
+  [[nodiscard]] bool has_loans();
+  void map_loans();
+
+ private:
+  // What this rank and another have lent each other.
+  struct Peer {
+    Peer(CudaDriver& driver, const DeviceMemory& memory, const World& world)
+        : buffers(driver, memory, world) {}
+
+    // One loan at a time: the next one waits until this one has been answered.
+    [[nodiscard]] bool may_lend() const { return answered == lent; }
+
+    PeerBuffers buffers;
+    std::uint64_t lent = 0;          // number of the last loan to there
+    std::uint64_t lent_id = 0;       // of its allocation
+    std::uint64_t answered = 0;      // of the last whose answer was read
+    std::uint64_t mapped = 0;        // of the last from there
+    std::deque<std::byte*> waiting;  // in allocations that are to be lent
+  };
+
+  [[nodiscard]] MessageLine& line(int rank, int peer) const;
+  void read_answer(int sender);
+  void lend(int sender, const BufferOffer& buffer);
+  [[nodiscard]] bool reaches(int sender, const BufferOffer& buffer) const;
+  [[nodiscard]] std::uint64_t loan_of(int receiver) const;
+  void map_loan(int receiver);
+  void lend_what_waits();
+
+  CudaDriver& driver_;
+  const DeviceMemory& memory_;
+  World& world_;
+  std::mutex mutex_;                          // of the public functions
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank
+};
+
+}  // namespace sennit

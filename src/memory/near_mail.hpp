@@ -1,0 +1,47 @@
+// NearMail: mailboxes in device memory for GPUs that reach each other, in a communicator whose
+// arenas lie in host memory because not all do.
+//
+// The ranks are parted into groups in which every GPU reaches every other; mailboxes between groups
+// stay in host memory. Calls that run step by step use both and need not know
+// (exec/sm/mailbox.hpp).
+#pragma once
+
+#include "exec/sm/mailbox.hpp"
+#include "memory/peer_memory.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace sennit {
+
+// Ranks in ascending order, each in the first group all of whose members it has no broken pair
+// with, in either direction.
+std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair>& broken);
+
+class NearMail {
+ public:
+  // All together. Null where no two ranks are near.
+  static Result<std::unique_ptr<NearMail>> open(const DeviceMeeting& meeting,
+                                                const sm::MailboxShape& shape);
+
+  // The mailbox that `writer` writes for `reader`, one of which this rank is; null: they are of
+  // different groups.
+  [[nodiscard]] std::byte* mailbox(int writer, int reader) const;
+  // Each in ascending order, by their first ranks; the same on all ranks.
+  [[nodiscard]] const std::vector<std::vector<int>>& groups() const { return groups_; }
+
+ private:
+  NearMail(const DeviceMeeting& meeting, const sm::MailboxShape& shape)
+      : shape_(shape), memory_(meeting) {}
+  Status place(const DeviceMeeting& meeting);
+  [[nodiscard]] std::vector<char> members_beside(int rank) const;
+  [[nodiscard]] bool has_pairs() const;
+  void part_further(const std::vector<BrokenPair>& broken);
+
+  sm::MailboxShape shape_;
+  PeerMemory memory_;
+  std::vector<std::vector<int>> groups_;
+};
+
+}  // namespace sennit

@@ -1,0 +1,363 @@
+#include "world/watch.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+std::string describe_ranks(const World& world, const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> names;
+  for (const int rank : ranks) {
+    if (names.size() == kShown) {
+      names.push_back(fmt::format("and {} more", ranks.size() - kShown));
+      break;
+    }
+    names.push_back(world.describe(rank));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+RankState state_of(const World& world, int rank) {
+  return world.line(rank).state.load(std::memory_order_acquire);
+}
+
+// A rank may leave, die or finalize without harm once it has done its part of our call.
+bool has_left(const World& world, int rank, const CallView& view) {
+  if (view.sequence == 0) {
+    return rank != view.waiting.peer;
+  }
+  return world.line(rank).left.load(std::memory_order_acquire) >= view.sequence;
+}
+
+// What a rank has called under a number, if that can still be read.
+bool read_call(
+    const World& world, int rank, std::uint64_t sequence, const CallView& view, CallWords& words) {
+  if (rank == world.rank() && sequence == view.sequence) {
+    words = view.words;
+    return true;
+  }
+  return world.line(rank).read(sequence, words);
+}
+
+std::optional<Verdict> find_disagreement(const World& world,
+                                         const CallView& view,
+                                         std::uint64_t sequence) {
+  return find_disagreement(world, sequence, [&](int rank, CallWords& words) {
+    return read_call(world, rank, sequence, view, words);
+  });
+}
+
+// Whether another rank has made another call under the number than this one.
+bool anyone_differs(const World& world, const CallView& view, std::uint64_t sequence) {
+  CallWords mine;
+  CallWords theirs;
+  if (!read_call(world, world.rank(), sequence, view, mine)) {
+    return false;
+  }
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && world.line(rank).read(sequence, theirs) && theirs != mine) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Of this call, and of the two before it, as far as lines reach back: calls that differ may all
+// have ended well, such as two scatters with two roots, and have left what stops this one.
+std::optional<Verdict> find_different_call(const World& world, const CallView& view) {
+  for (std::uint64_t back = std::min<std::uint64_t>(3, view.sequence); back-- > 0;) {
+    if (anyone_differs(world, view, view.sequence - back)) {
+      return find_disagreement(world, view, view.sequence - back);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Verdict> find_dead(const World& world, const CallView& view) {
+  std::vector<int> dead = world.dead_ranks();
+  // A rank that gave up and then ended is no cause: it has said why in its line. Both are asked
+  // after the death was seen: a rank may have left the call just before it ended.
+  std::erase_if(dead, [&](int rank) {
+    return state_of(world, rank) != RankState::kActive || has_left(world, rank, view);
+  });
+  if (dead.empty()) {
+    return std::nullopt;
+  }
+  return Verdict{
+      .code = Code::kRankFailed,
+      .blamed_ranks = dead,
+      .evidence = fmt::format("{} died (last finished call {})",
+                              describe_ranks(world, dead),
+                              world.line(dead.front()).left.load(std::memory_order_acquire))};
+}
+
+// ": rank 2 (node7 pid 4711)", and whether it is stopped.
+std::string about(const World& world, int rank) {
+  return fmt::format(": {}{}",
+                     world.describe(rank),
+                     world.is_stopped(rank) ? ", stopped by a signal or a debugger" : "");
+}
+
+// Why a rank gave up that says in its line that it did. What made it is the cause; the rank itself
+// is only the messenger.
+Verdict retell(const World& world, const CallView& view, int rank) {
+  const StatusLine& line = world.line(rank);
+  const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
+  if (code == Code::kMismatch) {
+    const std::uint64_t sequence = line.entered.load(std::memory_order_acquire);
+    if (auto verdict = find_disagreement(world, view, sequence)) {
+      return *verdict;
+    }
+  }
+  const int blamed = line.blamed.load(std::memory_order_acquire);
+  const bool known = blamed >= 0 && blamed < world.size();
+  return {
+      .code = code == Code::kMismatch || code == Code::kAborted || code == Code::kDeadlineExceeded
+                  ? code
+                  : Code::kRankFailed,
+      .blamed_ranks = {known ? blamed : rank},
+      .evidence = fmt::format("{} gave up ({}{})",
+                              world.describe(rank),
+                              code_text(code),
+                              known && blamed != rank ? about(world, blamed) : std::string())};
+}
+
+// The verdict when ranks have finalized that our call needs.
+std::optional<Verdict> find_finalized(const World& world, const CallView& view) {
+  std::vector<int> finalized;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && state_of(world, rank) == RankState::kFinalized &&
+        !has_left(world, rank, view)) {
+      finalized.push_back(rank);
+    }
+  }
+  if (finalized.empty()) {
+    return std::nullopt;
+  }
+  const auto last_call = world.line(finalized.front()).left.load(std::memory_order_acquire);
+  return Verdict{
+      .code = Code::kMismatch,
+      .blamed_ranks = finalized,
+      .evidence = fmt::format("{} finalized the communicator after call {}; this rank called {}",
+                              describe_ranks(world, finalized),
+                              last_call,
+                              describe(view.words))};
+}
+
+std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank == world.rank()) {
+      continue;
+    }
+    switch (state_of(world, rank)) {
+      case RankState::kJoining:
+      case RankState::kActive:
+      case RankState::kFinalized:
+        break;
+      case RankState::kAborted:
+        return Verdict{
+            .code = Code::kAborted,
+            .blamed_ranks = {rank},
+            .evidence = fmt::format("{} aborted the communicator", world.describe(rank))};
+      case RankState::kFailed:
+        // One that failed in a later call has done its part of ours, which can still end well.
+        if (view.sequence == 0 || !has_left(world, rank, view)) {
+          return retell(world, view, rank);
+        }
+        break;
+    }
+  }
+  return std::nullopt;
+}
+
+// Whom a rank in our call waits for, as far as it has said so.
+int waits_for(const World& world, int rank, const CallView& view) {
+  if (rank == world.rank()) {
+    return view.waiting.peer;
+  }
+  const int peer = world.line(rank).waits_for.load(std::memory_order_acquire);
+  return peer >= 0 && peer < world.size() ? peer : -1;
+}
+
+}  // namespace
+
+std::string describe(const CallWords& words) {
+  const auto collective = static_cast<Collective>(words.collective);
+  if (words.collective >= kCollectives.size()) {
+    return "an unknown collective";
+  }
+  if (collective == Collective::kBarrier) {
+    return "barrier";
+  }
+  const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
+  const std::string_view type = dtype.ok() ? name(dtype.value()) : "an unknown dtype";
+  std::string text = words.varying
+                         ? fmt::format("{}_v of {}", name(collective), type)
+                         : fmt::format("{} of {} x {}", name(collective), words.count, type);
+  if (is_reduction(collective)) {
+    // Of one that the caller made there is no value in the ABI's table.
+    const auto op = words.op == static_cast<std::uint32_t>(ReduceOp::kPremulSum)
+                        ? Result<ReduceOp>(ReduceOp::kPremulSum)
+                        : reduce_op_from_value(static_cast<int>(words.op));
+    text += fmt::format(", {}", op.ok() ? name(op.value()) : "an unknown operator");
+  }
+  if (is_rooted(collective)) {
+    text += fmt::format(", root {}", words.root);
+  }
+  return words.plan_hash == CallWords::kRefused
+             ? text + ", which was refused there: its own error says why"
+             : text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));
+}
+
+std::optional<Verdict> find_disagreement(const World& world,
+                                         std::uint64_t sequence,
+                                         const ReadCall& read) {
+  // The call of most ranks counts as the meant one; of equally many, that of the lowest rank.
+  std::vector<std::pair<CallWords, std::vector<int>>> calls;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    CallWords words;
+    if (!read(rank, words)) {
+      continue;
+    }
+    const auto same = std::ranges::find_if(calls, [&](const auto& c) { return c.first == words; });
+    if (same == calls.end()) {
+      calls.push_back({words, {rank}});
+    } else {
+      same->second.push_back(rank);
+    }
+  }
+  if (calls.size() < 2) {
+    return std::nullopt;
+  }
+  const auto meant = std::ranges::max_element(
+      calls, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  Verdict verdict{.code = Code::kMismatch};
+  std::vector<std::string> clauses;
+  for (const auto& [words, ranks] : calls) {
+    clauses.push_back(fmt::format("{} called {}", describe_ranks(world, ranks), describe(words)));
+    if (words != meant->first) {
+      verdict.blamed_ranks.insert(verdict.blamed_ranks.end(), ranks.begin(), ranks.end());
+    }
+  }
+  std::ranges::sort(verdict.blamed_ranks);
+  verdict.evidence =
+      fmt::format("the ranks disagree on call {}: {}", sequence, fmt::join(clauses, "; "));
+  return verdict;
+}
+
+Verdict different_counts(
+    const World& world, int from, std::uint64_t sent, int to, std::uint64_t expected) {
+  return {.code = Code::kMismatch,
+          .blamed_ranks = {std::min(from, to), std::max(from, to)},
+          .evidence = fmt::format("{} sends {} elements to {}, which expects {}",
+                                  world.describe(from),
+                                  sent,
+                                  world.describe(to),
+                                  expected)};
+}
+
+std::optional<Verdict> find_different_counts(const World& world, const CallView& view) {
+  if (view.counts == nullptr) {
+    return std::nullopt;
+  }
+  for (int peer = 0; peer < world.size(); ++peer) {
+    // Unequal counts may have led to unequal plans; then they are the cause.
+    CallWords words;
+    const auto is_in_it = [&] {
+      words.plan_hash = view.words.plan_hash;
+      return words == view.words;
+    };
+    if (peer == world.rank() || !world.line(peer).read(view.sequence, words) || !is_in_it()) {
+      continue;
+    }
+    const PairCountBoard::Pair theirs = world.counts().read(peer, view.sequence, world.rank());
+    if (!world.line(peer).read(view.sequence, words)) {
+      continue;  // overwritten meanwhile, perhaps
+    }
+    const auto p = static_cast<std::size_t>(peer);
+    if (theirs.sent != view.counts->expected[p]) {
+      return different_counts(world, peer, theirs.sent, world.rank(), view.counts->expected[p]);
+    }
+    if (theirs.expected != view.counts->sent[p]) {
+      return different_counts(world, world.rank(), view.counts->sent[p], peer, theirs.expected);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth) {
+  // In the order of how much each explains: different counts, a different call and a death are
+  // causes, a rank that gave up is often only their first witness.
+  if (auto verdict = find_different_counts(world, view)) {
+    return verdict;
+  }
+  if (auto verdict = find_different_call(world, view)) {
+    return verdict;
+  }
+  if (view.waiting.foreign) {
+    return Verdict{.code = Code::kMismatch,
+                   .blamed_ranks = {view.waiting.peer},
+                   .evidence = fmt::format("{} sends the data of a different call",
+                                           world.describe(view.waiting.peer))};
+  }
+  auto given_up = find_finalized(world, view);
+  if (!given_up) {
+    given_up = find_given_up(world, view);
+  }
+  if (depth == Depth::kLinesAndProcesses || given_up) {
+    if (auto verdict = find_dead(world, view)) {
+      return verdict;
+    }
+  }
+  return given_up;
+}
+
+Verdict explain_deadline(const World& world, const CallView& view) {
+  std::vector<int> stopped;
+  std::vector<int> absent;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank == world.rank() || has_left(world, rank, view)) {
+      continue;
+    }
+    if (world.is_stopped(rank)) {
+      stopped.push_back(rank);
+    } else if (view.sequence != 0 &&
+               world.line(rank).entered.load(std::memory_order_acquire) < view.sequence) {
+      absent.push_back(rank);
+    }
+  }
+  Verdict verdict{.code = Code::kDeadlineExceeded};
+  if (!stopped.empty()) {
+    verdict.blamed_ranks = stopped;
+    verdict.evidence =
+        fmt::format("stopped by a signal or a debugger: {}", describe_ranks(world, stopped));
+    return verdict;
+  }
+  if (!absent.empty()) {
+    verdict.blamed_ranks = absent;
+    verdict.evidence =
+        fmt::format("alive, but has not made this call: {}", describe_ranks(world, absent));
+    return verdict;
+  }
+  // Everybody is in the call: follow who waits for whom to the end, or into a circle.
+  std::vector<int> chain{world.rank()};
+  std::set<int> seen{world.rank()};
+  for (int next = waits_for(world, world.rank(), view); next >= 0 && seen.insert(next).second;
+       next = waits_for(world, next, view)) {
+    chain.push_back(next);
+  }
+  verdict.blamed_ranks = chain.size() > 1 ? std::vector<int>{chain.back()} : std::vector<int>{};
+  verdict.evidence = fmt::format(
+      "all are in the call, without progress at lane {} step {}; who waits for whom: {}",
+      view.waiting.lane,
+      view.waiting.step,
+      fmt::join(chain, " -> "));
+  return verdict;
+}
+
+}  // namespace sennit

@@ -1,0 +1,59 @@
+// Watch: what a rank that has waited a while can tell about the others. It reads their status lines
+// and asks the system whether they live; it changes nothing and waits for nothing.
+#pragma once
+
+#include "world/world.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sennit {
+
+// The call this rank is in.
+struct CallView {
+  std::uint64_t sequence = 0;  // 0: a send or recv, which only two ranks make
+  CallWords words;
+  Job::Waiting waiting{};
+  const PairCounts* counts = nullptr;  // where lengths vary
+};
+
+struct Verdict {
+  Code code = Code::kOk;
+  std::vector<int> blamed_ranks{};
+  std::string evidence{};  // whole clauses, for the middle of the error line
+};
+
+// Reading the lines costs a microsecond; asking whether the processes live is a system call that
+// grows with their number, so it is asked less often.
+enum class Depth { kLines, kLinesAndProcesses };
+
+// Why the call can never end, if that can be known now: a rank died, gave up, aborted, has
+// finalized, or is in a different call with the same number.
+std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth);
+
+// What a rank has called under a number, if that can still be read.
+using ReadCall = std::function<bool(int rank, CallWords& words)>;
+// The verdict when ranks have made different calls under one number.
+std::optional<Verdict> find_disagreement(const World& world,
+                                         std::uint64_t sequence,
+                                         const ReadCall& read);
+
+// The verdict when `to` expects another number of elements than `from` sends it.
+Verdict different_counts(
+    const World& world, int from, std::uint64_t sent, int to, std::uint64_t expected);
+
+// Of a call whose lengths vary: a rank that is in it and means another number of elements between
+// itself and this rank.
+std::optional<Verdict> find_different_counts(const World& world, const CallView& view);
+
+// The verdict when the deadline has passed: who has not made the call, is stopped, or waits for
+// whom.
+Verdict explain_deadline(const World& world, const CallView& view);
+
+// "all_reduce of 1024 x float32, sum"
+std::string describe(const CallWords& words);
+
+}  // namespace sennit

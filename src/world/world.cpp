@@ -1,0 +1,206 @@
+#include "world/world.hpp"
+
+#include "base/usable_cores.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::size_t lines_offset() { return sizeof(ControlHeader); }
+std::size_t bells_offset(int ranks) {
+  return lines_offset() + static_cast<std::size_t>(ranks) * sizeof(StatusLine);
+}
+std::size_t counts_offset(int ranks) {
+  return bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
+}
+std::size_t device_lines_offset(int ranks) {
+  const std::size_t end = counts_offset(ranks) + PairCountBoard::bytes(ranks);
+  return (end + kPage - 1) / kPage * kPage;
+}
+// These are whole pages: only those that are used become memory.
+std::size_t stream_words_offset(int ranks) {
+  return device_lines_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(DeviceLine);
+}
+std::size_t rings_offset(int ranks) {
+  return stream_words_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(stream::RankWords);
+}
+
+std::size_t whole_huge_pages(std::size_t bytes) {
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+std::size_t host_rings_offset(const shm::RingGeometry& geometry) {
+  return whole_huge_pages(rings_offset(geometry.ranks) + shm::RingPool::bytes(geometry));
+}
+
+// One for each rank, and one for each pair of them.
+std::size_t host_rings_bytes(const World::Layout& layout) {
+  const auto ranks = static_cast<std::size_t>(layout.rings.ranks);
+  return (ranks + ranks * ranks) * layout.host_rings.bytes();
+}
+
+std::size_t host_arenas_offset(const World::Layout& layout) {
+  return whole_huge_pages(host_rings_offset(layout.rings) + host_rings_bytes(layout));
+}
+
+std::size_t host_arenas_bytes(const World::Layout& layout) {
+  return static_cast<std::size_t>(layout.rings.ranks) * layout.arena_bytes_a_rank;
+}
+
+}  // namespace
+
+std::size_t World::segment_bytes(const Layout& layout) {
+  if (layout.arena_bytes_a_rank > 0) {
+    return host_arenas_offset(layout) + host_arenas_bytes(layout);
+  }
+  if (layout.host_rings.slots > 0) {
+    return host_rings_offset(layout.rings) + host_rings_bytes(layout);
+  }
+  return rings_offset(layout.rings.ranks) + shm::RingPool::bytes(layout.rings);
+}
+
+// A zeroed segment is a valid initial state of every object in it: no rank needs to construct them,
+// so no rank can come too early.
+World::World(Membership membership, const Layout& layout)
+    : membership_(std::move(membership)),
+      header_(reinterpret_cast<ControlHeader*>(membership_.segment->data())),
+      lines_(reinterpret_cast<StatusLine*>(membership_.segment->data() + lines_offset())),
+      bells_(reinterpret_cast<Doorbell*>(membership_.segment->data() +
+                                         bells_offset(layout.rings.ranks))),
+      counts_(membership_.segment->data() + counts_offset(layout.rings.ranks), layout.rings.ranks),
+      device_lines_(reinterpret_cast<DeviceLine*>(membership_.segment->data() +
+                                                  device_lines_offset(layout.rings.ranks))),
+      stream_words_(reinterpret_cast<stream::RankWords*>(membership_.segment->data() +
+                                                         stream_words_offset(layout.rings.ranks))),
+      host_rank_(membership_.identity.rank,
+                 shm::RingPool(membership_.segment->data() + rings_offset(layout.rings.ranks),
+                               layout.rings),
+                 bells_),
+      host_ring_shape_(layout.host_rings),
+      host_rings_(layout.host_rings.slots == 0
+                      ? nullptr
+                      : membership_.segment->data() + host_rings_offset(layout.rings)) {
+  if (layout.arena_bytes_a_rank > 0) {
+    host_arenas_ = {membership_.segment->data() + host_arenas_offset(layout),
+                    host_arenas_bytes(layout)};
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    host_rank_.peers[static_cast<std::size_t>(peer)] =
+        cma::PeerMemory(member(peer).pid, member(peer).same_process);
+  }
+  my_line().state.store(RankState::kActive, std::memory_order_release);
+}
+
+Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto there = [&] { return line(peer).probe.load(std::memory_order_seq_cst) >= state; };
+    while (!there()) {
+      // Asked again, so that its last word counts the same for all who wait for it.
+      if (is_dead(peer) && !there()) {
+        return fail(Code::kRankFailed, "{} died while the ranks joined", describe(peer));
+      }
+      if (Clock::now() > deadline) {
+        return fail(Code::kJoinTimeout, "{} joined, but then made no progress", describe(peer));
+      }
+      sleep_on(bell(rank()), std::chrono::milliseconds(10), there);
+    }
+  }
+  return {};
+}
+
+Result<bool> World::probe_memory(bool wanted, double timeout_s) {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                           std::chrono::duration<double>(timeout_s));
+  const auto announce = [this](ProbeState state) {
+    my_line().probe.store(state, std::memory_order_seq_cst);
+    for (int peer = 0; peer < size(); ++peer) {
+      wake(bell(peer));
+    }
+  };
+  // Any word that differs from rank to rank will do; it must stay where it is until all have read.
+  const std::uint64_t word = 0x5e441700ULL + static_cast<std::uint64_t>(rank());
+  my_line().probe_address.store(reinterpret_cast<std::uint64_t>(&word), std::memory_order_release);
+  announce(ProbeState::kOffered);
+  SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kOffered, deadline));
+  bool works = wanted;
+  for (int peer = 0; peer < size() && works; ++peer) {
+    std::uint64_t seen = 0;
+    const std::uint64_t address = line(peer).probe_address.load(std::memory_order_acquire);
+    works =
+        peer == rank() ||
+        (host_rank_.peers[static_cast<std::size_t>(peer)].read(&seen, address, sizeof(seen)).ok() &&
+         seen == word - static_cast<std::uint64_t>(rank()) + static_cast<std::uint64_t>(peer));
+  }
+  announce(works ? ProbeState::kWorks : ProbeState::kFailed);
+  SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kFailed, deadline));
+  for (int peer = 0; peer < size(); ++peer) {
+    works = works && line(peer).probe.load(std::memory_order_acquire) == ProbeState::kWorks;
+  }
+  return works;
+}
+
+void World::sound_alarm() const {
+  header_->alarms.fetch_add(1, std::memory_order_seq_cst);
+  for (int peer = 0; peer < size(); ++peer) {
+    wake(bells_[peer]);
+  }
+}
+
+std::vector<int> World::dead_ranks() const {
+  // poll() passes over negative descriptors, which stand for threads of this process.
+  std::vector<pollfd> entries;
+  entries.reserve(membership_.members.size());
+  for (const Member& member : membership_.members) {
+    entries.push_back({.fd = member.pidfd.get(), .events = POLLIN, .revents = 0});
+  }
+  std::vector<int> dead;
+  if (::poll(entries.data(), entries.size(), 0) > 0) {
+    for (std::size_t rank = 0; rank < entries.size(); ++rank) {
+      if ((entries[rank].revents & POLLIN) != 0) {
+        dead.push_back(static_cast<int>(rank));
+      }
+    }
+  }
+  return dead;
+}
+
+bool World::is_dead(int rank) const {
+  const std::vector<int> dead = dead_ranks();
+  return std::ranges::find(dead, rank) != dead.end();
+}
+
+int World::usable_cores() const {
+  std::vector<pid_t> pids;
+  for (const Member& member : membership_.members) {
+    pids.push_back(member.pid);
+  }
+  return sennit::usable_cores(pids);
+}
+
+bool World::is_stopped(int rank) const {
+  const pid_t pid = member(rank).pid;
+  if (pid <= 0) {
+    return false;
+  }
+  // The state is the first word behind the name, which is in parentheses and may hold any others.
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t end = text.rfind(')');
+  return end != std::string::npos && end + 2 < text.size() &&
+         (text[end + 2] == 'T' || text[end + 2] == 't');
+}
+
+std::string World::describe(int rank) const {
+  return fmt::format("rank {} ({} pid {})", rank, member(rank).host, member(rank).pid);
+}
+
+}  // namespace sennit
