@@ -104,7 +104,7 @@ def violations(root: Path) -> list[str]:
 def main() -> int:
     """Prints what is forbidden; status 1 if anything is."""
     found = violations(Path())
-    print("\n".join(found) if found else "layers: no include goes up, no folders include each other")
+    print("\n".join(found) if found else "layers: no include goes up or round")
     return 1 if found else 0
 
 

@@ -6,7 +6,7 @@ One process a rank, as PyTorch has them; rank i works on GPU i. Each makes N com
 the other and keeps them, as a program with many process groups does. One line of JSON for each
 communicator and rank: the milliseconds of its creation, the MiB of GPU memory that it took (with
 those of kernels that were loaded), and the microseconds until its first and second all_reduce of
-4 KB had ended. A last line says what the library and CUDA took before the first communicator.
+4 KB had ended.
 """
 
 from __future__ import annotations
@@ -52,31 +52,37 @@ class Cuda:
     """The few functions of the CUDA runtime that are needed, checked."""
 
     def __init__(self) -> None:
+        """Opens the runtime."""
         self._library = ctypes.CDLL("libcudart.so.13")
 
     def call(self, name: str, *arguments: object) -> None:
+        """Calls a function that returns a cudaError_t."""
         code = getattr(self._library, name)(*arguments)
         if code != 0:
             raise RuntimeError(f"{name} returned {code}")
 
     def free_mib(self) -> float:
+        """Free memory of the current device, in MiB."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.call("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
         return free.value / 2**20
 
     def allocate(self, size: int) -> ctypes.c_void_p:
+        """Device memory of so many bytes."""
         pointer = ctypes.c_void_p()
         self.call("cudaMalloc", ctypes.byref(pointer), ctypes.c_size_t(size))
         return pointer
 
 
 def checked(library: ctypes.CDLL, code: int) -> None:
+    """Raises what a function of Sennit has failed with."""
     if code != 0:
         library.sennit_last_error_message.restype = ctypes.c_char_p
         raise RuntimeError(library.sennit_last_error_message().decode())
 
 
 def run_rank(options: argparse.Namespace, rank: int) -> None:
+    """Makes the communicators of one rank, and prints its lines."""
     cuda = Cuda()
     cuda.call("cudaSetDevice", rank)
     buffer = cuda.allocate(ELEMENTS * 4)
@@ -110,6 +116,7 @@ def run_rank(options: argparse.Namespace, rank: int) -> None:
 
 
 def main() -> int:
+    """Starts the ranks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--library", type=Path, required=True, help="libsennit.so")
     parser.add_argument("--count", type=int, default=8)
