@@ -2,20 +2,20 @@
 //
 // A call checks its arguments, finds its proved plan (made at first use) and launches one kernel,
 // for which nothing waits; or meets the other ranks on the host first, and puts copies into streams
-// (comm/device/copy_engines.hpp, comm/device/message_copies.hpp). What goes wrong later stands on
-// the board (exec/sm/arena.hpp) and is told by failure(), by the next call, or by
+// (exec/stream/copy_engines.hpp, exec/stream/message_copies.hpp). What goes wrong later stands on
+// the board (memory/arena.hpp) and is told by failure(), by the next call, or by
 // sennit_comm_async_error. A thread watches the other ranks, so that kernels and streams leave when
 // one of them has died or has made another call.
 #pragma once
 
-#include "comm/device/copy_engines.hpp"
-#include "comm/device/group_order.hpp"
-#include "comm/device/kernel_message.hpp"
 #include "comm/device/message_ways.hpp"
 #include "comm/device/stream_order.hpp"
 #include "exec/sm/direct_program.hpp"
 #include "exec/sm/geometry.hpp"
+#include "exec/sm/group_order.hpp"
+#include "exec/sm/kernel_message.hpp"
 #include "exec/sm/step_program.hpp"
+#include "exec/stream/copy_engines.hpp"
 #include "memory/device_memory.hpp"
 #include "memory/message_puts.hpp"
 #include "select/device_choice.hpp"

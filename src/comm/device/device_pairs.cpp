@@ -1,8 +1,8 @@
 // The kernels that carry sends and recvs, and blocks of collectives that are messages.
 #include "comm/device/device_comm.hpp"
-#include "comm/device/group_order.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/geometry.hpp"
+#include "exec/sm/group_order.hpp"
 #include "exec/sm/small_call.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The collectives of a DeviceComm whose ranks store blocks in each other's outputs. Each block is a
-// message that its receiver offers a place for (exec/sm/message_put.hpp), and a rank's messages are
+// message that its receiver offers a place for (memory/message_put.hpp), and a rank's messages are
 // one launch, as those of a group are. docs/decisions/0031-collectives-by-messages.md says why.
 #include "comm/device/device_comm.hpp"
 

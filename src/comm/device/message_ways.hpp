@@ -3,7 +3,7 @@
 // again and again, so the last few are kept.
 #pragma once
 
-#include "exec/sm/arena.hpp"
+#include "memory/arena.hpp"
 #include "select/device_choice.hpp"
 #include "world/operation.hpp"
 

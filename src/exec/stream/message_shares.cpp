@@ -1,4 +1,4 @@
-#include "comm/device/message_shares.hpp"
+#include "exec/stream/message_shares.hpp"
 
 #include "base/log.hpp"
 

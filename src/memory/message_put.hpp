@@ -12,7 +12,7 @@
 // why.
 #pragma once
 
-#include "exec/sm/arena.hpp"
+#include "memory/arena.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "comm/device/agreement.hpp"
+#include "exec/stream/agreement.hpp"
 
 #include "world/host_wait.hpp"
 

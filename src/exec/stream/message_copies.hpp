@@ -11,14 +11,14 @@
 //      next one for host memory goes through the ring.
 //
 // Where the share follows the load, the receiver measures messages and advises the sender
-// (comm/device/message_shares.hpp).
+// (exec/stream/message_shares.hpp).
 //
 // docs/decisions/0020-messages-by-copy-engines.md, 0026-messages-over-two-paths.md,
 // 0033-shares-that-follow-the-load.md and 0038-messages-that-are-put.md say why.
 #pragma once
 
-#include "comm/device/message_shares.hpp"
 #include "exec/stream/message_engine.hpp"
+#include "exec/stream/message_shares.hpp"
 #include "memory/pair_rings.hpp"
 #include "memory/peer_buffers.hpp"
 #include "world/operation.hpp"

@@ -1,4 +1,4 @@
-#include "comm/device/group_order.hpp"
+#include "exec/sm/group_order.hpp"
 
 #include <gtest/gtest.h>
 

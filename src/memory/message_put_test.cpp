@@ -1,4 +1,4 @@
-#include "exec/sm/message_put.hpp"
+#include "memory/message_put.hpp"
 
 #include <gtest/gtest.h>
 

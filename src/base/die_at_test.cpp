@@ -1,4 +1,4 @@
-#include "exec/cpu/die_at.hpp"
+#include "base/die_at.hpp"
 
 #include <gtest/gtest.h>
 

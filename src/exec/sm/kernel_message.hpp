@@ -15,7 +15,7 @@ struct KernelMessage {
   bool is_send = false;
   sm::ByteRange range{};  // of the operation's input, or of its output
   sm::Packets packets = sm::Packets::kLl;
-  bool takes_part = false;  // its receiver may offer its buffer (exec/sm/message_put.hpp)
+  bool takes_part = false;  // its receiver may offer its buffer (memory/message_put.hpp)
   std::uint32_t fingerprint = 0;
   int block_limit = 1;  // of the thread blocks that carry it, the same at both ends
 };

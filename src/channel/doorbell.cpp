@@ -1,4 +1,4 @@
-#include "exec/cpu/doorbell.hpp"
+#include "channel/doorbell.hpp"
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>

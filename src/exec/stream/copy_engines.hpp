@@ -2,8 +2,8 @@
 // to the streams, and its messages; and what a watcher can see and do about those that do not end.
 #pragma once
 
-#include "comm/device/agreement.hpp"
-#include "comm/device/message_copies.hpp"
+#include "exec/stream/agreement.hpp"
+#include "exec/stream/message_copies.hpp"
 #include "exec/stream/stream_engine.hpp"
 #include "memory/peer_buffers.hpp"
 #include "memory/retries.hpp"

@@ -1,4 +1,4 @@
-#include "comm/device/message_copies.hpp"
+#include "exec/stream/message_copies.hpp"
 
 #include "base/log.hpp"
 #include "select/device_choice.hpp"

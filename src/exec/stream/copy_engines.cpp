@@ -1,4 +1,4 @@
-#include "comm/device/copy_engines.hpp"
+#include "exec/stream/copy_engines.hpp"
 
 #include "base/log.hpp"
 
