@@ -1,13 +1,16 @@
-"""Writes the results tables of README.md and docs/performance.md from bench/results.
+"""Writes the tables of README.md, docs/performance.md and bench/results/README.md.
 
-python tools/make_results_table.py
+    python tools/make_results_table.py
+
+They are of the runs in bench/results/current.
 """
 
 from __future__ import annotations
 
-import json
+import re
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -15,14 +18,23 @@ from typing import Any
 # The package itself needs its extension; this module needs nothing of it.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "frontends/python/sennit/cli"))
 import gpu_rows
+import result_files
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench/results"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
 PERFORMANCE = ROOT / "docs/performance.md"
 HOST_BEGIN, HOST_END = "<!-- host results -->\n", "<!-- /host results -->"
 GPU_BEGIN, GPU_END = "<!-- gpu results -->\n", "<!-- /gpu results -->"
+RUNS = ROOT / "bench/results/README.md"
+RUNS_BEGIN, RUNS_END = "<!-- runs -->\n", "<!-- /runs -->"
+
+Renewed = Callable[[str], str]
+"""The text of a page with what its tables have to say now."""
+
+README_RUN = "host-2-cores"
+GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
+HOST_RUNS = ("host-mpi-2", "host-mpi-4", "host-mpi-8")
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 LARGEST_ELEMENT = 8
@@ -39,14 +51,15 @@ def cell(rows: list[dict[str, Any]], collective: str, ranks: int, size: int) -> 
     return ""
 
 
-def table(document: dict[str, Any], file: str) -> str:
+def table(name: str) -> str:
     """One machine: a line a collective, a column a size."""
+    document = result_files.read(name)
     machine = document["machine"]
     rows = document["rows"]
     lines = [
         f"{machine['cpu']}, {machine['cores']} cores, commit {document['commit']}, "
-        f"{document['date'][:10]} ([file](bench/results/{file})); median us of a call, every "
-        "element checked:\n",
+        f"{document['date'][:10]} ([file](bench/results/current/{name}.json)); median us of a "
+        "call, every element checked:\n",
         "| collective | ranks | " + " | ".join(SIZES.values()) + " |",
         "|---|---|" + "---|" * len(SIZES),
     ]
@@ -65,16 +78,15 @@ def table(document: dict[str, Any], file: str) -> str:
     return "\n".join(lines) + "\n\n" + words
 
 
+def between(text: str, begin: str, made: str, end: str) -> str:
+    """The text with what was made between its two marks."""
+    before, rest = text.split(begin)
+    return before + begin + made + end + rest.split(end)[1]
+
+
 def readme(text: str) -> str:
-    """README with the tables of the result files that index.json names for it."""
-    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
-    tables = [
-        table(json.loads((RESULTS / index[what]).read_text(encoding="utf-8")), index[what])
-        for what in sorted(index)
-        if what.startswith("readme-")
-    ]
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + "\n".join(tables) + END + rest.split(END)[1]
+    """README with its table."""
+    return between(text, BEGIN, table(README_RUN), END)
 
 
 def size_name(size: int) -> str:
@@ -85,16 +97,17 @@ def size_name(size: int) -> str:
     return f"{size} B"
 
 
-def gpu_table(document: dict[str, Any], file: str) -> str:
+def gpu_table(name: str) -> str:
     """One machine: a line a size, a column a collective: our time, its floor, and the ratio."""
+    document = result_files.read(name)
     machine = document["machine"]
     firsts, seconds = first_and_second_modes(document["rows"])
     registered = [row for row in document["rows"] if row.get("registered")]
     text = (
         f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
         f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/{file})). Our us, of which the floor, and NCCL's time over "
-        "ours:\n\n"
+        f"([file](../bench/results/current/{name}.json)). Our us, of which the floor, and NCCL's "
+        "time over ours:\n\n"
     ) + ratios(firsts, with_floors=True)
     if seconds:
         text += f"\nThe same without graphs:\n\n{ratios(seconds, with_floors=True)}"
@@ -153,38 +166,51 @@ def geometric_means(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def host_table(document: dict[str, Any], file: str) -> str:
+def host_table(name: str) -> str:
     """One number of ranks, beside MPI."""
+    document = result_files.read(name)
     machine = document["machine"]
     rows = document["rows"]
     versions = sorted({rival["version"] for row in rows for rival in row["rivals"]})
     return (
         f"{rows[0]['ranks']} ranks on {machine['cores']} cores of an {machine['cpu']}, "
         f"{' and '.join(versions)}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/{file})). Our us, and the faster MPI's time over ours; "
-        f"geometric means: {geometric_means(rows)}.\n\n"
+        f"([file](../bench/results/current/{name}.json)). Our us, and the faster MPI's time over "
+        f"ours; geometric means: {geometric_means(rows)}.\n\n"
     ) + ratios(rows)
 
 
 def performance(text: str) -> str:
-    """The page on performance, with the tables of the files that index.json names for it."""
-    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
+    """The page on performance, with its tables."""
+    text = between(text, GPU_BEGIN, "\n".join(map(gpu_table, GPU_RUNS)), GPU_END)
+    return between(text, HOST_BEGIN, "\n".join(map(host_table, HOST_RUNS)), HOST_END)
 
-    def read(what: str) -> tuple[dict[str, Any], str]:
-        return json.loads((RESULTS / index[what]).read_text(encoding="utf-8")), index[what]
 
-    before, rest = text.split(GPU_BEGIN)
-    gpus = [gpu_table(*read(what)) for what in ("gpu-h200x4", "gpu-h200x2")]
-    text = before + GPU_BEGIN + "\n".join(gpus) + GPU_END + rest.split(GPU_END)[1]
-    tables = [host_table(*read(what)) for what in sorted(index) if what.startswith("host-mpi-")]
-    before, rest = text.split(HOST_BEGIN)
-    return before + HOST_BEGIN + "\n".join(tables) + HOST_END + rest.split(HOST_END)[1]
+def machine_name(machine: dict[str, Any]) -> str:
+    """'2 x NVIDIA H200, Intel(R) Xeon(R) Processor, 16 cores', as far as the run says it."""
+    gpus = [gpu if isinstance(gpu, str) else gpu["name"] for gpu in machine["gpus"]]
+    parts = [f"{len(gpus)} x {gpus[0]}"] if gpus else []
+    parts += [machine["cpu"]] if machine.get("cpu") else []
+    parts += [f"{machine['cores']} cores"] if machine.get("cores") else []
+    return ", ".join(parts)
+
+
+def runs(text: str) -> str:
+    """The page on the runs themselves, with a line for each."""
+    lines = ["| run | machine | measured by | date | commit |", "|---|---|---|---|---|"]
+    for name in result_files.names():
+        run = result_files.read(name)
+        cells = [f"[{name}](current/{name}.json)", machine_name(run["machine"])]
+        commit = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", run["commit"])
+        cells += [f"`{run['program']}`", run["date"][:10], commit]
+        lines.append(f"| {' | '.join(cells)} |")
+    return between(text, RUNS_BEGIN, "\n".join(lines) + "\n", RUNS_END)
 
 
 def main() -> None:
     """Rewrites the tables."""
-    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
-    PERFORMANCE.write_text(performance(PERFORMANCE.read_text(encoding="utf-8")), encoding="utf-8")
+    for file, renewed in ((README, readme), (PERFORMANCE, performance), (RUNS, runs)):
+        file.write_text(renewed(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

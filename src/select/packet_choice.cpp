@@ -8,18 +8,17 @@
 namespace sennit {
 namespace {
 
-// What was fastest of the ways that were timed beside each other on 4 H200s, in
-// bench/results/2026-11-21-h200x4-gpu-slots.json: ll128 and slots of every collective from 1 MB to
-// 1 GB, in steps of four. A row begins at the geometric mean of the last size where another way
-// won and the first where this one did, and the first row that fits is taken.
+// What was fastest of the ways that were timed beside each other on 4 H200s (bench/results,
+// `h200x4-slots`): ll128 and slots of every collective from 1 MB to 1 GB, in steps of four. A row
+// begins at the geometric mean of the last size where another way won and the first where this one
+// did, and the first row that fits is taken.
 //
-// A broadcast of 256 KB in one hop took 5.4 us (2026-11-21-h200x4-gpu-first.json), in two hops 6.6
-// (gpu-slots); one of 1 MB 13.3 and 8.2. A reduce, whose ways are in 2026-11-22-h200x4-reduce.json:
-// 256 KB 5.9 and 7.3, 1 MB 10.1 and 9.8. Rows of two ranks are from 2 H200s, in
-// bench/results/2026-11-21-h200x2-gpu.json, and of reduce in 2026-11-22-h200x2-exchanges.json:
-// ll128 16 MB 56.5 us, 64 MB 209, and slots 57.4 and 197. Up to 256 KB two ranks have Ll and ll128
-// in 2026-11-23-h200x2-packets.json. More than four ranks were not measured: they take slots where
-// they won for every collective of four.
+// A broadcast of 256 KB in one hop took 5.4 us (`h200x4-first`), in two hops 6.6 (`h200x4-slots`);
+// one of 1 MB 13.3 and 8.2. A reduce, whose ways are in `h200x4-reduce`: 256 KB 5.9 and 7.3, 1 MB
+// 10.1 and 9.8. Rows of two ranks are from 2 H200s (`h200x2-gpu-first`, and of reduce
+// `h200x2-exchanges`): ll128 16 MB 56.5 us, 64 MB 209, and slots 57.4 and 197. Up to 256 KB two
+// ranks have Ll and ll128 in `h200x2-packets`. More than four ranks were not measured: they take
+// slots where they won for every collective of four.
 struct MeasuredWay {
   Collective collective;
   int up_to_ranks;
