@@ -1,5 +1,6 @@
 #include "comm/device/message_groups.hpp"
 
+#include "exec/sm/context.hpp"
 #include "exec/sm/peer_launcher.hpp"
 #include "exec/stream/copy_engines.hpp"
 
@@ -224,8 +225,7 @@ Status MessageGroups::enqueue(const std::vector<Message>& messages, void* stream
                             .takes_part = message.choice.put_hash != 0,
                             .fingerprint = fingerprint_of(words_of(op, message.word_of_kernels())),
                             .deadline_ns = message.call.deadline_ns(),
-                            // A send and a recv fill a GPU.
-                            .block_limit = context_.memory().block_limit() / 2});
+                            .block_limit = context_.kernels().limits.blocks_of_message()});
     }
   }
   const auto launch = [&] {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "exec/sm/kernel_limits.hpp"
 #include "exec/sm/kernels_on_demand.hpp"
 #include "memory/device_memory.hpp"
 #include "memory/message_puts.hpp"
@@ -17,6 +18,7 @@ struct Context {
   const DeviceMemory& memory;
   const DeviceFacts& facts;
   CallLedger& ledger;
+  KernelLimits limits = KernelLimits::of(memory);
   MessagePuts* message_puts = nullptr;  // null: ranks do not map each other's buffers
   KernelsOnDemand kernels{driver};
 };

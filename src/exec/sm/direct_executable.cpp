@@ -1,6 +1,5 @@
 #include "exec/sm/direct_executable.hpp"
 
-#include "exec/sm/geometry.hpp"
 #include "exec/sm/small_call.hpp"
 
 #include <utility>
@@ -45,10 +44,8 @@ Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {
   for (int rank = 0; rank < memory.ranks(); ++rank) {
     direct.arenas[static_cast<std::size_t>(rank)] = memory.arena(rank);
   }
-  const Geometry geometry = geometry_for(longest_range(program_.problem, op.count, element_bytes),
-                                         packets_,
-                                         memory.shape(),
-                                         memory.block_limit());
+  const Geometry geometry = context_.limits.grid_of_call(
+      longest_range(program_.problem, op.count, element_bytes), packets_);
   apply(geometry, direct);
   direct.all_heard = hears_all(direct, last_block(geometry, packets_));
   SmallCall small;

@@ -1,6 +1,5 @@
 #include "exec/sm/interpreter_executable.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace sennit::sm {
@@ -70,11 +69,7 @@ Result<Lack> InterpreterExecutable::enqueue(const GpuCall& call) {
   steps.scalar = op.scaling.scalar;
   steps.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   const Elements elements{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
-  const StepLimits limits{
-      .blocks = std::min(memory.block_limit(), memory.step_blocks()),
-      .scratch_bytes = DeviceMemory::kStepScratchBytes,
-      .slot_bytes = {memory.slot_bytes(MailPlace::kDevice), memory.slot_bytes(MailPlace::kHost)}};
-  SENNIT_RETURN_IF_ERROR(bind(plan().problem(), elements, limits, steps));
+  SENNIT_RETURN_IF_ERROR(bind(plan().problem(), elements, context_.limits.steps, steps));
   constexpr auto kKind = KernelKind::kSteps;
   const void* kernel = moving_kernel(kKind);
   if (is_reduction(op.collective)) {
