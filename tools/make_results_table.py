@@ -8,16 +8,12 @@ They are of the runs in bench/results/current.
 from __future__ import annotations
 
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-# The package itself needs its extension; this module needs nothing of it.
-sys.path.append(str(Path(__file__).resolve().parents[1] / "frontends/python/sennit/cli"))
-import gpu_rows
 import result_files
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,25 +94,26 @@ def size_name(size: int) -> str:
 
 
 def gpu_table(name: str) -> str:
-    """One machine: a line a size, a column a collective: our time, its floor, and the ratio."""
+    """One machine: a line a size, a column a collective: our time, and the ratio to NCCL's."""
     document = result_files.read(name)
     machine = document["machine"]
     firsts, seconds = first_and_second_modes(document["rows"])
-    registered = [row for row in document["rows"] if row.get("registered")]
     text = (
         f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
         f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/current/{name}.json)). Our us, of which the floor, and NCCL's "
-        "time over ours:\n\n"
-    ) + ratios(firsts, with_floors=True)
+        f"([file](../bench/results/current/{name}.json)):\n\n"
+    ) + ratios([row for row in firsts if is_shown(row["bytes"])])
     if seconds:
-        text += f"\nThe same without graphs:\n\n{ratios(seconds, with_floors=True)}"
-    if registered:
         text += (
-            "\nBoth libraries on registered memory of ncclMemAlloc, NCCL with its windows alone:"
-            f"\n\n{ratios(registered, with_floors=True)}"
+            "\nEnqueued on a stream, up to 16 MB, geometric means of the ratios: "
+            f"{geometric_means(seconds)}.\n"
         )
     return text
+
+
+def is_shown(size: int) -> bool:
+    """Whether a row of the table: powers of two. A page says what other lengths take."""
+    return size >= 64 and size.bit_count() == 1
 
 
 def first_and_second_modes(
@@ -136,13 +133,13 @@ def first_and_second_modes(
     return firsts, seconds
 
 
-def time_and_ratio(row: dict[str, Any], *, with_floor: bool) -> str:
-    """'10.5, 4.0 (**1.62**)'."""
-    floor = f", {max(gpu_rows.floors_us(row)):.1f}" if with_floor else ""
-    return f"{row['time_us']['p50']:.1f}{floor} (**{row['ratio']:.2f}**)"
+def time_and_ratio(row: dict[str, Any]) -> str:
+    """'10.5 (**1.62**)'."""
+    time = row["time_us"]["p50"]
+    return f"{time:.{1 if time < 100 else 0}f} (**{row['ratio']:.2f}**)"
 
 
-def ratios(rows: list[dict[str, Any]], *, with_floors: bool = False) -> str:
+def ratios(rows: list[dict[str, Any]]) -> str:
     """A line a size, a column a collective: our time, and the ratio to the best rival's."""
     cells = {(row["collective"], row["bytes"]): row for row in rows}
     sizes = sorted({size for _, size in cells})
@@ -150,40 +147,56 @@ def ratios(rows: list[dict[str, Any]], *, with_floors: bool = False) -> str:
     lines = ["| bytes | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for size in sizes:
         row = [cells.get((collective, size)) for collective in names]
-        texts = [time_and_ratio(cell, with_floor=with_floors) if cell else "" for cell in row]
+        texts = [time_and_ratio(cell) if cell else "" for cell in row]
         lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
     return "\n".join(lines) + "\n"
 
 
-def geometric_means(rows: list[dict[str, Any]]) -> str:
-    """'all_reduce 1.55 (least 1.17)' for each collective."""
+def means(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """'1.55 (least 1.17)' for each collective: the geometric mean of its ratios, and the least."""
     found: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         found[row["collective"]].append(row["ratio"])
-    return ", ".join(
-        f"{name} {geometric_mean(values):.2f} (least {min(values):.2f})"
+    return {
+        name: f"{geometric_mean(values):.2f} (least {min(values):.2f})"
         for name, values in found.items()
-    )
+    }
 
 
-def host_table(name: str) -> str:
-    """One number of ranks, beside MPI."""
-    document = result_files.read(name)
-    machine = document["machine"]
-    rows = document["rows"]
-    versions = sorted({rival["version"] for row in rows for rival in row["rivals"]})
-    return (
-        f"{rows[0]['ranks']} ranks on {machine['cores']} cores of an {machine['cpu']}, "
-        f"{' and '.join(versions)}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/current/{name}.json)). Our us, and the faster MPI's time over "
-        f"ours; geometric means: {geometric_means(rows)}.\n\n"
-    ) + ratios(rows)
+def geometric_means(rows: list[dict[str, Any]]) -> str:
+    """'all_reduce 1.55 (least 1.17)' for each collective."""
+    return ", ".join(f"{name} {mean}" for name, mean in means(rows).items())
+
+
+def host_table() -> str:
+    """Host ranks compared with MPI: a line a number of ranks, a column a collective."""
+    documents = {name: result_files.read(name) for name in HOST_RUNS}
+    first = documents[HOST_RUNS[0]]
+    machine = first["machine"]
+    names = [name for name in COLLECTIVES if name in means(first["rows"])]
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores. Time of the faster MPI over Sennit's: "
+        "geometric mean over all sizes, and the least:\n",
+        "| ranks | rival | " + " | ".join(names) + " | run |",
+        "|---|---|" + "---|" * len(names) + "---|",
+    ]
+    for name, document in documents.items():
+        rows = document["rows"]
+        versions = sorted({rival["version"] for row in rows for rival in row["rivals"]})
+        cells = [str(rows[0]["ranks"]), ", ".join(versions)]
+        cells += [means(rows)[collective] for collective in names]
+        cells.append(
+            f"commit {document['commit']}, {document['date'][:10]} "
+            f"([file](../bench/results/current/{name}.json))"
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def performance(text: str) -> str:
     """The page on performance, with its tables."""
     text = between(text, GPU_BEGIN, "\n".join(map(gpu_table, GPU_RUNS)), GPU_END)
-    return between(text, HOST_BEGIN, "\n".join(map(host_table, HOST_RUNS)), HOST_END)
+    return between(text, HOST_BEGIN, host_table(), HOST_END)
 
 
 def machine_name(machine: dict[str, Any]) -> str:

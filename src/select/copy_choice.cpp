@@ -52,8 +52,8 @@ bool wishes_for_copies(Collective collective, const Wishes& wishes) {
 }
 
 // For sends, recvs, and what has blocks that go somewhere.
-Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
-  if (!facts.copy_engines) {
+Status can_be_copied(Collective collective, const Wishes& wishes, const Means& means) {
+  if (!means.copy_engines) {
     return fail(Code::kUnsupported,
                 "protocol {} needs ranks that agree about their buffers on the host, which these "
                 "ranks do not (SENNIT_COPY_ENGINES)",

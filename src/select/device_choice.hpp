@@ -131,6 +131,26 @@ struct DeviceFacts {
   bool operator==(const DeviceFacts&) const = default;
 };
 
+// Means: what a plan may rely on. A communicator has what its facts say. Of one call the ranks may
+// find out together that a means is not there (a buffer that others cannot map, say); the next
+// candidate is the best plan without it.
+struct Means {
+  bool copy_engines = false;
+  bool host_rings = false;  // of copy engines, in pinned host memory
+  bool one_sided = false;   // kernels may store in buffers of other ranks
+
+  static Means of(const DeviceFacts& facts) {
+    return {.copy_engines = facts.copy_engines,
+            .host_rings = facts.copy_engines && facts.host_slots > 0,
+            .one_sided = facts.offers};
+  }
+  bool operator==(const Means&) const = default;
+};
+
+// Which means all ranks have found to be missing, for one call.
+enum class Lack : std::uint8_t { kNothing, kHostRings, kCopyEngines, kOneSided };
+Means without(Means means, Lack lack);
+
 // Kernels of one or two hops have a program for it; all others run step by step.
 bool has_direct_kernel(std::string_view algorithm);
 
@@ -139,12 +159,21 @@ std::string_view host_algorithm(Collective collective);
 
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
 // cannot be met are refused by name (kUnsupported, kInvalidArgument). Path "nvlink+host:8" wishes
-// for 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free.
+// for 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free. The best
+// candidate; with fewer means, the next one.
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
-                                        const DeviceFacts& facts);
+                                        const DeviceFacts& facts,
+                                        const Means& means);
+inline Result<DeviceChoice> choose_for_devices(Collective collective,
+                                               const Shape& shape,
+                                               std::int64_t bytes,
+                                               const Wishes& wishes,
+                                               const DeviceFacts& facts) {
+  return choose_for_devices(collective, shape, bytes, wishes, facts, Means::of(facts));
+}
 
 // How kernels carry one block, of so many bytes, of a call whose lengths vary and whose wishes
 // choose_for_devices() has met: as a send of that length.

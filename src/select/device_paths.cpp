@@ -54,11 +54,9 @@ int usual_host_share(Collective collective, int ranks, std::int64_t bytes) {
   return row != kHostShares.end() && ranks > 1 ? row->percent : 0;
 }
 
-bool has_rings(const DeviceFacts& facts) { return facts.host_slots > 0 && facts.copy_engines; }
-
-Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
+Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts, const Means& means) {
   constexpr std::string_view kBoth = "nvlink+host";
-  const bool has_host = has_rings(facts) || !facts.nvlink;
+  const bool has_host = means.host_rings || !facts.nvlink;
   DevicePaths paths{.nvlink = facts.nvlink,
                     .host = has_host,
                     .share = facts.host_share,

@@ -26,11 +26,8 @@ struct DevicePaths {
   bool shares_messages = false;
 };
 
-// Copy engines can move data through host memory.
-bool has_rings(const DeviceFacts& facts);
-
-// What `wish` and `facts` allow; wishes that cannot be met are refused by name.
-Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts);
+// What `wish`, `facts` and `means` allow; wishes that cannot be met are refused by name.
+Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts, const Means& means);
 
 // By the table, in percent.
 int usual_host_share(Collective collective, int ranks, std::int64_t bytes);

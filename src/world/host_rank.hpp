@@ -1,4 +1,4 @@
-// HostRank: the rings, doorbells and memory of its peers that one rank of a communicator works with.
+// HostRank: what one rank of a communicator works with: rings, doorbells, the memory of its peers.
 #pragma once
 
 #include "channel/doorbell.hpp"

@@ -17,7 +17,8 @@ struct KernelMessage {
   sm::Packets packets = sm::Packets::kLl;
   bool takes_part = false;  // its receiver may offer its buffer (memory/message_put.hpp)
   std::uint32_t fingerprint = 0;
-  int block_limit = 1;  // of the thread blocks that carry it, the same at both ends
+  std::uint64_t deadline_ns = 0;  // 0: none
+  int block_limit = 1;            // of the thread blocks that carry it, the same at both ends
 };
 
 }  // namespace sennit

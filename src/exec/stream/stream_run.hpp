@@ -3,8 +3,8 @@
 //
 // All that leaves goes on the user's stream: few and large copies in the order of a ring, so that
 // each rank is written by one other at a time. On several streams, or in more parts, the ranks fall
-// out of step and two write to one while another has none (docs/performance.md). Beside it are a
-// stream for what is passed on and one for what stays on this rank.
+// out of step and two write to one while another has none (docs/lab/2026-11-22-copy-engines.md).
+// Beside it are a stream for what is passed on and one for what stays on this rank.
 #pragma once
 
 #include "exec/stream/side_streams.hpp"

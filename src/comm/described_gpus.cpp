@@ -1,10 +1,8 @@
-#include "capi/device_prediction.hpp"
+#include "comm/described_gpus.hpp"
 
 #include "comm/comm_config.hpp"
-#include "exec/sm/geometry.hpp"
-#include "exec/sm/step_program.hpp"
-#include "memory/arena_plan.hpp"
-#include "memory/device_memory.hpp"
+#include "exec/sm/context.hpp"
+#include "exec/sm/kernel_limits.hpp"
 #include "memory/pair_rings.hpp"
 #include "path/host/rings.hpp"
 #include "sim/fabric.hpp"
@@ -13,8 +11,6 @@
 
 namespace sennit {
 namespace {
-
-constexpr int kBlocks = 128;  // of a kernel
 
 host::RingShape host_ring() {
   const CommConfig config;
@@ -27,57 +23,11 @@ host::RingShape host_ring(const DeviceCall& call, const DeviceFacts& facts) {
              : host_ring();
 }
 
-// What is put where it belongs needs no slots.
-void bind_puts(std::int64_t longest, Strand& strand) {
-  constexpr std::int64_t kPutBytes = 16 * 1024;
-  strand.tile_bytes = kPutBytes;
-  strand.width = static_cast<int>(
-      std::clamp<std::int64_t>((longest + kPutBytes - 1) / kPutBytes, 1, std::int64_t{kBlocks}));
-}
-
-// The grid of thread blocks that the kernel runs on (comm/device): a block is a copy of the lanes,
-// and what its warps move at once a tile. Two rounds of packets are the slots of a channel.
-void bind_packets(const DeviceCall& call, std::int64_t longest, Protocol protocol, Strand& strand) {
-  const bool is_pair = call.collective == Collective::kSendRecv;
-  const sm::Packets packets = protocol == Protocol::kLl      ? sm::Packets::kLl
-                              : protocol == Protocol::kLl128 ? sm::Packets::kLl128
-                                                             : sm::Packets::kSlots;
-  const ArenaPlan arenas =
-      ArenaPlan::make(ArenaPlace::kDevice, std::max(call.world_ranks, call.shape.ranks), kBlocks);
-  const sm::Geometry grid = sm::geometry_for(longest,
-                                             packets,
-                                             is_pair ? arenas.pair_shape : arenas.shape,
-                                             is_pair ? kBlocks / 2 : kBlocks);
-  strand.width = grid.blocks;
-  strand.tile_bytes = grid.warps * sm::payload_bytes(packets);
-  for (ChannelBinding& channel : strand.channels) {
-    channel.slots = sm::kGenerations * grid.depth;
-  }
-}
-
-Status bind_steps(const DeviceCall& call, const DeviceFacts& facts, Strand& strand) {
-  const ArenaPlan arenas = ArenaPlan::make(
-      facts.nvlink ? ArenaPlace::kDevice : ArenaPlace::kHost, call.shape.ranks, kBlocks);
-  const sm::MailboxShape& near = facts.nvlink ? arenas.mailbox : arenas.near_mailbox;
-  sm::StepCall bound;
-  SENNIT_ASSIGN_OR_RETURN(const auto program, sm::compile_steps(strand, 0));
-  bound.program = *program;
-  SENNIT_RETURN_IF_ERROR(
-      sm::bind(strand.schedule->problem,
-               {.count = call.bytes, .bytes = 1},
-               {.blocks = arenas.mailbox.blocks,
-                .scratch_bytes = DeviceMemory::kStepScratchBytes,
-                .slot_bytes = {near.slot_bytes, facts.nvlink ? 0 : arenas.mailbox.slot_bytes}},
-               bound));
-  strand.tile_bytes = bound.tile_bytes;
-  strand.width = bound.blocks;
-  return {};
-}
-
-Status bind_strand(const DeviceCall& call,
-                   const DeviceChoice& choice,
-                   const DeviceFacts& facts,
-                   Strand& strand) {
+// The tiles, copies and slots with which a strand of such a call runs.
+Status set_geometry(const DeviceCall& call,
+                    const DeviceChoice& choice,
+                    const DeviceFacts& facts,
+                    Strand& strand) {
   const bool by_copies = strand.lanes.front().front().engine == Engine::kStream;
   const bool on_host =
       !strand.channels.empty() && strand.channels.front().paths.front() == PathKind::kHost;
@@ -87,8 +37,13 @@ Status bind_strand(const DeviceCall& call,
                                 : std::max<std::int64_t>(1, longest);  // one copy a message
     return {};
   }
+  const bool is_message = call.collective == Collective::kSendRecv;
+  const sm::KernelLimits limits = sm::KernelLimits::described(
+      is_message ? std::max(call.world_ranks, call.shape.ranks) : call.shape.ranks,
+      facts.nvlink,
+      CommConfig{}.device_blocks);
   if (choice.by_steps) {
-    return bind_steps(call, facts, strand);
+    return sm::set_step_grid(call.bytes, limits, strand);
   }
   if (on_host) {
     return fail(Code::kUnsupported,
@@ -96,16 +51,20 @@ Status bind_strand(const DeviceCall& call,
   }
   const std::int64_t part = longest * (kWhole - choice.host_share) / kWhole;
   if (choice.protocol == Protocol::kDirectPut) {
-    bind_puts(part, strand);
-  } else {
-    bind_packets(call, part, choice.protocol, strand);
+    sm::set_one_sided_grid(part, limits.blocks, strand);
+    return {};
   }
+  const sm::Packets packets = sm::packets_of(choice.protocol, facts);
+  sm::set_grid(
+      is_message ? limits.grid_of_message(part, packets) : limits.grid_of_call(part, packets),
+      packets,
+      strand);
   return {};
 }
 
 }  // namespace
 
-Result<DeviceFacts> device_facts_on(const Topology& machine, int ranks) {
+Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks) {
   const std::vector<int> devices = machine.devices();
   const auto is_gpu = [&](int device) {
     return machine.vertices[static_cast<std::size_t>(device)].kind == VertexKind::kGpu;
@@ -143,7 +102,7 @@ Result<DevicePlan> plan_for_devices(const DeviceCall& call, const DeviceFacts& f
                           make_device_plan(made.choice, call.shape, facts));
   made.plan = *plan;
   for (Strand& strand : made.plan.strands) {
-    SENNIT_RETURN_IF_ERROR(bind_strand(call, made.choice, facts, strand));
+    SENNIT_RETURN_IF_ERROR(set_geometry(call, made.choice, facts, strand));
   }
   return made;
 }

@@ -1,6 +1,6 @@
-// MessageWays: how sends and recvs go that are alike but for the buffer and the rank at the other
-// end. Finding that out is much of what a small message costs the host, and programs send the same
-// again and again, so the last few are kept.
+// MessageChoices: how sends and recvs go that are alike but for the buffer and the rank at the
+// other end. Finding that out is much of what a small message costs the host, and programs send the
+// same again and again, so the last few are kept.
 #pragma once
 
 #include "memory/arena.hpp"
@@ -14,7 +14,7 @@
 
 namespace sennit {
 
-struct MessageWay {
+struct MessageChoice {
   DeviceChoice choice{};                   // of this end
   sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
   std::uint64_t put_hash = 0;  // of the plan by which it may be stored in place; 0: packets alone
@@ -23,21 +23,21 @@ struct MessageWay {
   std::uint64_t plan_hash = 0;
 };
 
-class MessageWays {
+class MessageChoices {
  public:
   // Of an operation with another rank or this one itself; null: not known. Good until the next
   // keep().
-  [[nodiscard]] const MessageWay* find(const Operation& operation, bool is_own) const {
+  [[nodiscard]] const MessageChoice* find(const Operation& operation, bool is_own) const {
     const Known& known = known_[place_of(operation, is_own)];
     const bool is_alike = known.bytes == operation.bytes() && known.is_send == operation.is_send &&
                           known.is_own == is_own && known.wishes == operation.wishes;
-    return is_alike ? &known.way : nullptr;
+    return is_alike ? &known.choice : nullptr;
   }
 
-  const MessageWay& keep(const Operation& operation, bool is_own, const MessageWay& way) {
+  const MessageChoice& keep(const Operation& operation, bool is_own, const MessageChoice& choice) {
     Known& known = known_[place_of(operation, is_own)];
-    known = {operation.bytes(), operation.is_send, is_own, operation.wishes, way};
-    return known.way;
+    known = {operation.bytes(), operation.is_send, is_own, operation.wishes, choice};
+    return known.choice;
   }
 
  private:
@@ -46,7 +46,7 @@ class MessageWays {
     bool is_send = false;
     bool is_own = false;
     Wishes wishes{};
-    MessageWay way{};
+    MessageChoice choice{};
   };
   static constexpr std::size_t kSizes = 8;
 

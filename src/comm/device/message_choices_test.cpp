@@ -1,4 +1,4 @@
-#include "comm/device/message_ways.hpp"
+#include "comm/device/message_choices.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ Operation send_of(std::int64_t count) {
   return operation;
 }
 
-TEST(MessageWays, AreOfMessagesThatAreAlike) {
-  MessageWays ways;
+TEST(MessageChoices, AreOfMessagesThatAreAlike) {
+  MessageChoices ways;
   const Operation empty = send_of(0);
   EXPECT_EQ(ways.find(empty, false), nullptr);
   const Operation message = send_of(100);
@@ -48,8 +48,8 @@ TEST(MessageWays, AreOfMessagesThatAreAlike) {
   }
 }
 
-TEST(MessageWays, KeepTheLastOfAPlace) {
-  MessageWays ways;
+TEST(MessageChoices, KeepTheLastOfAPlace) {
+  MessageChoices ways;
   for (std::int64_t count = 1; count < 200; ++count) {
     ways.keep(send_of(count), false, {.plan_hash = static_cast<std::uint64_t>(count)});
     ASSERT_NE(ways.find(send_of(count), false), nullptr);

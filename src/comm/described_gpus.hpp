@@ -1,7 +1,8 @@
-// What GPU ranks of a described machine would run, as a plan that the simulator takes: the choice
-// is theirs (select/device_choice.hpp), and so are the grids of thread blocks.
+// GPU ranks of a machine that is described, and need not be here: the plan that they would run, by
+// the same choice, the same maker of plans and the same grids as theirs
+// (exec/sm/kernel_limits.hpp).
 //
-//   SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, device_facts_on(machine, 4));
+//   SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, facts_of_described_gpus(machine, 4));
 //   SENNIT_ASSIGN_OR_RETURN(const DevicePlan made, plan_for_devices({...}, facts));
 //   simulate(made.plan, machine, {.count = bytes, .element_bytes = 1});
 #pragma once
@@ -23,13 +24,14 @@ struct DeviceCall {
 
 struct DevicePlan {
   DeviceChoice choice;
-  Plan plan;
+  Plan plan;  // with the tiles, copies and slots of a call of this size
 };
 
-// Of ranks with a GPU each, processes of one host with the settings that they have by themselves.
-Result<DeviceFacts> device_facts_on(const Topology& machine, int ranks);
+// Of processes of one host with a GPU each and default settings. kUnsupported where the machine has
+// too few.
+Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks);
 
-// kUnsupported for kernels whose packets go through host memory, which are not described here.
+// kUnsupported for kernels whose packets go through host memory, which the simulator does not know.
 Result<DevicePlan> plan_for_devices(const DeviceCall& call, const DeviceFacts& facts);
 
 }  // namespace sennit
