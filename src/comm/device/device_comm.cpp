@@ -16,6 +16,16 @@ bool is_message(const DeviceComm::Call& call) {
   return call.operation.collective == Collective::kSendRecv;
 }
 
+// Side streams have been joined into the streams of the calls by now.
+Status record_completions(std::span<const DeviceComm::Call> calls) {
+  for (const DeviceComm::Call& call : calls) {
+    if (call.completion != nullptr) {
+      SENNIT_RETURN_IF_ERROR(call.completion->record(call.stream));
+    }
+  }
+  return {};
+}
+
 // The streams of the calls but that of the first, each once.
 std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
   std::vector<void*> others;
@@ -252,7 +262,7 @@ Status DeviceComm::messages(std::span<const Call> calls) {
 }
 
 Status DeviceComm::enqueue(std::span<const Call> calls) {
-  SENNIT_RETURN_IF_ERROR(watch_->trouble());
+  SENNIT_RETURN_IF_ERROR(trouble());
   if (is_finalized_ && !calls.empty()) {
     return fail(Code::kInvalidUsage,
                 "{} on communicator '{}' after finalize",
@@ -267,7 +277,8 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   map_registered_buffers(calls);
   if (!calls.empty() && std::ranges::all_of(calls, is_message)) {
-    return messages(calls);
+    SENNIT_RETURN_IF_ERROR(messages(calls));
+    return record_completions(calls);
   }
   std::vector<Call> sends_and_recvs;
   for (const Call& call : calls) {
@@ -282,8 +293,12 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
     const Status ordered = order_.after(call.stream);
     SENNIT_RETURN_IF_ERROR(status);
     SENNIT_RETURN_IF_ERROR(ordered);
+    SENNIT_RETURN_IF_ERROR(record_completions({&call, 1}));
   }
-  return sends_and_recvs.empty() ? Status() : messages(sends_and_recvs);
+  if (!sends_and_recvs.empty()) {
+    SENNIT_RETURN_IF_ERROR(messages(sends_and_recvs));
+  }
+  return record_completions(sends_and_recvs);
 }
 
 void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {
