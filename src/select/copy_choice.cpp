@@ -11,7 +11,7 @@ constexpr std::string_view kStoresNoSums = "scatter_gather";
 }  // namespace
 
 // In a reduce, gather or scatter copy engines would be no faster than the root's one wire, which
-// the SMs fill as well; a broadcast in two hops would have to wait often.
+// the SMs fill as well; a broadcast in two hops would wait between its copies, and lost to kernels.
 std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
   switch (collective) {
     case Collective::kAllGather:
@@ -73,10 +73,11 @@ Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFa
 }
 
 // A one-shot all-reduce could not be in place, where everybody reads the whole input, and what is
-// to be put has to be stored before (kStoresNoSums).
+// to be put has to be stored before (kStoresNoSums). Copy engines do not pass on what arrives.
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
+  const bool is_one_hop = collective == Collective::kReduce || collective == Collective::kBroadcast;
   return collective == Collective::kAllReduce ? "two_shot"
-         : collective == Collective::kReduce  ? kOneHop
+         : is_one_hop                         ? kOneHop
                                               : algorithm_by_model(collective, ranks, bytes);
 }
 

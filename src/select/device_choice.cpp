@@ -265,9 +265,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
 }
 
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
-constexpr std::string_view kCutAsHub = "scatter_forward";
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
-  return !is_cut(algorithm.collective) || shape.ranks <= 2 || algorithm.name == kCutAsHub;
+  return !is_cut(algorithm.collective) || shape.ranks <= 2;
 }
 
 // What of `choice`, on copy engines, goes through host memory.
@@ -280,7 +279,8 @@ Status share_with_host(DeviceChoice& choice,
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
   const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_wish);
   const bool can = !host_algorithm(algorithm.collective).empty() &&
-                   cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
+                   (cuts_as_host_algorithm(algorithm, shape) || paths.share == kWhole) &&
+                   leaves_a_part;
   if (!can) {
     return paths.is_wish ? fail(Code::kUnsupported,
                                 "{} {} by {} does not share its message with path host",
@@ -389,9 +389,6 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     // rest, whatever would be best by size.
     if (wishes.protocol.empty() && collective != Collective::kSendRecv) {
       on_nvlink.protocol = kByCopyEngines;
-    }
-    if (wishes.algorithm.empty() && collective == Collective::kBroadcast) {
-      on_nvlink.algorithm = kCutAsHub;
     }
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
