@@ -4,7 +4,7 @@
 
 namespace sennit {
 // In a reduce, gather or scatter copy engines would be no faster than the root's one wire, which
-// the SMs fill as well; a broadcast in two hops would have to wait often.
+// the SMs fill as well; a broadcast in two hops would wait between its copies, and lost to kernels.
 std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
   switch (collective) {
     case Collective::kAllGather:

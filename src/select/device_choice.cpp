@@ -274,9 +274,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
 
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
-  const GpuAlgorithm* const known = find_gpu_algorithm(algorithm.name);
-  return !is_cut(algorithm.collective) || shape.ranks <= 2 ||
-         (known != nullptr && known->cuts_as_hub);
+  return !is_cut(algorithm.collective) || shape.ranks <= 2;
 }
 
 // What of `choice`, on copy engines, goes through host memory.
@@ -289,7 +287,8 @@ Status share_with_host(DeviceChoice& choice,
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
   const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_wish);
   const bool can = !gpu_collective(algorithm.collective).on_host.empty() &&
-                   cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
+                   (cuts_as_host_algorithm(algorithm, shape) || paths.share == kWhole) &&
+                   leaves_a_part;
   if (!can) {
     return paths.is_wish ? fail(Code::kUnsupported,
                                 "{} {} by {} does not share its message with path host",
@@ -392,9 +391,6 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     // rest, whatever would be best by size.
     if (wishes.protocol.empty() && collective != Collective::kSendRecv) {
       on_nvlink.protocol = kByCopyEngines;
-    }
-    if (wishes.algorithm.empty()) {
-      on_nvlink.algorithm = gpu_collective(collective).shared_with_host;
     }
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,

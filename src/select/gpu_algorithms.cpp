@@ -9,29 +9,29 @@ namespace {
 using Message = GpuAlgorithm::Message;
 
 constexpr std::array kGpuAlgorithms = {
-    //            name                   message            kernel cut as hub  stores no sums
-    GpuAlgorithm{"direct", Message::kWhole, true, false, false},
-    GpuAlgorithm{"one_shot", Message::kWhole, true, false, false},
-    GpuAlgorithm{"two_shot", Message::kByRanks, true, false, false},
-    GpuAlgorithm{"scatter_forward", Message::kByPeers, true, true, false},
-    GpuAlgorithm{"scatter_gather", Message::kByPeers, true, false, true},
+    GpuAlgorithm{"direct", Message::kWhole, /*has_kernel=*/true, /*stores_no_sums=*/false},
+    GpuAlgorithm{"one_shot", Message::kWhole, /*has_kernel=*/true, /*stores_no_sums=*/false},
+    GpuAlgorithm{"two_shot", Message::kByRanks, /*has_kernel=*/true, /*stores_no_sums=*/false},
+    GpuAlgorithm{
+        "scatter_forward", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/false},
+    GpuAlgorithm{"scatter_gather", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/true},
 };
 
 // By copy engines a one-shot all_reduce could not be in place, where every rank reads the whole
-// input; a reduce in two hops has sums that are stored nowhere.
+// input; a reduce in two hops has sums that are stored nowhere; and they do not pass on what comes.
 constexpr std::array kGpuCollectives = {
+    // one hop, two hops, on the host, by copy engines, through groups
     GpuCollective{
-        Collective::kAllReduce, "one_shot", "two_shot", "", "two_shot", "hierarchical_sliced", ""},
-    GpuCollective{Collective::kReduce, "direct", "scatter_gather", "", "direct", "", ""},
-    GpuCollective{
-        Collective::kBroadcast, "direct", "scatter_forward", "hub", "", "", "scatter_forward"},
-    GpuCollective{Collective::kAllGather, "direct", "", "hub", "", "", ""},
-    GpuCollective{Collective::kReduceScatter, "direct", "", "", "", "", ""},
-    GpuCollective{Collective::kAllToAll, "direct", "", "direct", "", "", ""},
-    GpuCollective{Collective::kGather, "direct", "", "direct", "", "", ""},
-    GpuCollective{Collective::kScatter, "direct", "", "direct", "", "", ""},
-    GpuCollective{Collective::kSendRecv, "direct", "", "direct", "", "", ""},
-    GpuCollective{Collective::kBarrier, "dissemination", "", "", "", "", ""},
+        Collective::kAllReduce, "one_shot", "two_shot", "", "two_shot", "hierarchical_sliced"},
+    GpuCollective{Collective::kReduce, "direct", "scatter_gather", "", "direct", ""},
+    GpuCollective{Collective::kBroadcast, "direct", "scatter_forward", "hub", "direct", ""},
+    GpuCollective{Collective::kAllGather, "direct", "", "hub", "", ""},
+    GpuCollective{Collective::kReduceScatter, "direct", "", "", "", ""},
+    GpuCollective{Collective::kAllToAll, "direct", "", "direct", "", ""},
+    GpuCollective{Collective::kGather, "direct", "", "direct", "", ""},
+    GpuCollective{Collective::kScatter, "direct", "", "direct", "", ""},
+    GpuCollective{Collective::kSendRecv, "direct", "", "direct", "", ""},
+    GpuCollective{Collective::kBarrier, "dissemination", "", "", "", ""},
 };
 
 // Bytes that one hop has more to send, or to take, at the busiest rank than two.

@@ -25,8 +25,7 @@ struct GpuAlgorithm {
   };
   std::string_view name;
   Message message;
-  bool has_kernel;   // direct kernels run it (exec/sm/direct_program.hpp); others are interpreted
-  bool cuts_as_hub;  // its slices are those of the hub through host memory
+  bool has_kernel;  // direct kernels run it (exec/sm/direct_program.hpp); others are interpreted
   bool stores_no_sums;  // ranks beside the root have no output to store their sums in
 };
 // Null: selection does not know it by name.
@@ -36,11 +35,10 @@ bool has_direct_kernel(std::string_view algorithm);
 struct GpuCollective {
   Collective collective;
   std::string_view one_hop;
-  std::string_view two_hops;          // empty: there are none
-  std::string_view on_host;           // all of it, or a part, through host memory; empty: none
-  std::string_view by_copy_engines;   // empty: as by the model
-  std::string_view through_groups;    // where ranks reach each other in groups alone; empty: none
-  std::string_view shared_with_host;  // beside a part through host memory; empty: as usual
+  std::string_view two_hops;         // empty: there are none
+  std::string_view on_host;          // all of it, or a part, through host memory; empty: none
+  std::string_view by_copy_engines;  // empty: as by the model
+  std::string_view through_groups;   // where ranks reach each other in groups alone; empty: none
 };
 const GpuCollective& gpu_collective(Collective collective);
 
