@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ class Work:
             Error: The call has failed. It has ended, and its output is undefined.
             KeyboardInterrupt: Ctrl-C; the communicator has been aborted.
         """
+        if timeout_s is not None and math.isnan(timeout_s):
+            raise _core.InvalidArgument("a wait of nan seconds is none; pass None for no limit")
         if not self._work.wait(-1.0 if timeout_s is None else max(timeout_s, 0.0)):
             raise _core.InProgress(f"the call has not ended after {timeout_s} s")
         return self._result
