@@ -5,7 +5,6 @@
 #include "select/packet_choice.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace sennit {
 namespace {

@@ -66,7 +66,8 @@ inline constexpr std::int64_t kCopiedBroadcastsFromBytes = std::int64_t{128} << 
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{128} << 20;
 
 // On 4 H200s, of all ranks together: ahead of packets by a fifth at 16 MB, and by 3 and 4 % at 4
-// MB (docs/performance.md), by a kernel of their own before they were messages. Not measured since.
+// MB (docs/lab/2026-11-24-kernels.md), by a kernel of their own before they were messages. Not
+// measured since.
 inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 
 // Of one message, whose ends speak before it moves: at 256 KB as fast as packets, ahead of them by

@@ -75,6 +75,13 @@ class DeviceComm : private CallGuard {
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation) override;
   // The best plan of a collective with these means.
   Result<DeviceChoice> choose(const Operation& operation, const Means& means) const;
+  // How far a collective has come through its candidates.
+  struct Candidates {
+    Means means;
+    Lack lack = Lack::kNothing;  // the last means that was found missing
+    bool is_reported = false;
+  };
+  Result<Executable*> next_candidate(const Operation& operation, Candidates& candidates);
   Status collective(const Call& call);
   Status barrier(void* stream);
   Status messages(std::span<const Call> calls);
