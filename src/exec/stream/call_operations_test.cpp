@@ -70,7 +70,7 @@ class Recorder {
   std::pair<OperationList, OperationList> lists(const StreamCase& c,
                                                 int rank,
                                                 const Setting& setting) {
-    StreamCall call = call_of(c, rank, setting);
+    const StreamCall call = call_of(c, rank, setting);
     RecordedCalls recorded(stream_, words_, memories(rank), &kCopy);
     cuda_.watch([&](const FakeCuda::Issued& issued) { recorded.add(issued); });
     cuda_.begin_capture(stream_);
