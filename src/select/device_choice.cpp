@@ -3,6 +3,7 @@
 #include "select/copy_choice.hpp"
 #include "select/device_paths.hpp"
 #include "select/packet_choice.hpp"
+#include "types/tables.hpp"
 
 #include <algorithm>
 
@@ -271,6 +272,41 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   return choice;
 }
 
+// An operator that has kernels of ll and the interpreter alone takes ll at any size over NVLink.
+// Through host memory long messages of ll wait warp by warp: there the interpreter has them.
+Result<DeviceChoice> choose_for_rare_operator(Collective collective,
+                                              const Shape& shape,
+                                              std::int64_t bytes,
+                                              const Wishes& wishes,
+                                              const DeviceFacts& facts,
+                                              const Means& means) {
+  if (wants_steps(collective, wishes, facts, means)) {
+    return choose_steps(collective, shape, wishes);
+  }
+  const bool takes_ll = wishes.protocol.empty() || wishes.protocol == name(Protocol::kLl);
+  const bool takes_path =
+      wishes.path.empty() || wishes.path == name(facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
+  if (!takes_ll || !takes_path) {
+    return fail(Code::kUnsupported,
+                "{} has no {} for logical and bitwise operators, which go by protocol ll or step by "
+                "step on GPU ranks: ask for no protocol and no path",
+                name(collective),
+                takes_ll ? wishes.path : wishes.protocol);
+  }
+  Wishes by_ll = wishes;
+  by_ll.protocol = name(Protocol::kLl);
+  if (facts.nvlink) {
+    return choose_on_nvlink(collective, shape, bytes, by_ll, facts, means);
+  }
+  if (by_ll.algorithm.empty()) {
+    by_ll.algorithm = algorithm_through_host(collective, shape.ranks, bytes);
+  }
+  return wishes.protocol.empty() &&
+                 message_bytes(by_ll.algorithm, shape.ranks, bytes) > kHostLlUpToBytes
+             ? choose_steps(collective, shape, by_ll)
+             : choose_through_host(collective, shape, bytes, by_ll, facts, means);
+}
+
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
   return !is_cut(algorithm.collective) || shape.ranks <= 2;
@@ -341,6 +377,10 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 
 }  // namespace
 
+Means Means::of(const DeviceFacts& facts, ReduceOp op) {
+  return has_every_kernel(op) ? of(facts) : Means{.every_kernel = false};
+}
+
 Means without(Means means, Lack lack) {
   switch (lack) {
     case Lack::kNothing:
@@ -373,6 +413,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   }
   if (shape.varying) {
     return choose_for_varying(collective, shape, wishes, facts, means);
+  }
+  if (!means.every_kernel) {
+    return choose_for_rare_operator(collective, shape, bytes, wishes, facts, means);
   }
   SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(wishes.path, facts, means));
   if (!facts.nvlink) {

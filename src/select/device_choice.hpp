@@ -139,12 +139,16 @@ struct Means {
   bool copy_engines = false;
   bool host_rings = false;  // of copy engines, in pinned host memory
   bool one_sided = false;   // kernels may store in buffers of other ranks
+  // The operator has kernels of all protocols, not of ll and the interpreter alone.
+  bool every_kernel = true;
 
   static Means of(const DeviceFacts& facts) {
     return {.copy_engines = facts.copy_engines,
             .host_rings = facts.copy_engines && facts.host_slots > 0,
             .one_sided = facts.offers};
   }
+  // Of a reduction by `op`.
+  static Means of(const DeviceFacts& facts, ReduceOp op);
   bool operator==(const Means&) const = default;
 };
 

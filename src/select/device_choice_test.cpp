@@ -176,6 +176,34 @@ TEST(DeviceChoice, RefusesByNameWhatItCannotDo) {
       "stored nowhere"));
 }
 
+TEST(DeviceChoice, GivesRareOperatorsTheKernelsThatTheyHave) {
+  const auto choose_and = [](std::int64_t bytes, const Wishes& wish, const DeviceFacts& facts) {
+    return choose_for_devices(Collective::kAllReduce,
+                              {.ranks = 4},
+                              bytes,
+                              wish,
+                              facts,
+                              Means::of(facts, ReduceOp::kBitwiseAnd));
+  };
+  for (const std::int64_t bytes : {std::int64_t{1}, kKilo, kMega, 1024 * kMega}) {
+    const DeviceChoice over_nvlink = *choose_and(bytes, {}, kBothPaths);
+    EXPECT_EQ(over_nvlink.protocol, Protocol::kLl) << bytes;
+    EXPECT_EQ(over_nvlink.engine, Engine::kSm) << bytes;
+    EXPECT_EQ(over_nvlink.host_share, 0) << bytes;
+    const DeviceChoice over_host = *choose_and(bytes, {}, without_nvlink());
+    EXPECT_EQ(over_host.by_steps, bytes >= kMega) << bytes;
+    EXPECT_TRUE(over_host.by_steps || over_host.protocol == Protocol::kLl) << bytes;
+  }
+  EXPECT_TRUE(choose_and(kMega, wishes({}, {}, "ring"), kBothPaths)->by_steps);
+  for (const auto& wish :
+       {wishes({}, "ll128"), wishes({}, "copy_engines"), over("host"), over("nvlink+host:8")}) {
+    const Status refused = choose_and(kMega, wish, kBothPaths).status();
+    EXPECT_EQ(refused.code(), Code::kUnsupported);
+    EXPECT_TRUE(contains(refused.message(), "go by protocol ll or step by step"));
+  }
+  EXPECT_EQ(Means::of(kBothPaths, ReduceOp::kMax), Means::of(kBothPaths));
+}
+
 TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kBroadcast, Collective::kAllToAll}) {

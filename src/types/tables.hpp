@@ -63,4 +63,20 @@ SENNIT_HOST_DEVICE constexpr bool has_operator(Dtype dtype, ReduceOp op) {
   return false;
 }
 
+// Logical and bitwise operators are rare, and were a fifth of all kernels. On GPUs they go by
+// protocol ll, by the kernel of small calls, and by the interpreter alone.
+SENNIT_HOST_DEVICE constexpr bool has_every_kernel(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kLogicalAnd:
+    case ReduceOp::kLogicalOr:
+    case ReduceOp::kLogicalXor:
+    case ReduceOp::kBitwiseAnd:
+    case ReduceOp::kBitwiseOr:
+    case ReduceOp::kBitwiseXor:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace sennit

@@ -199,7 +199,9 @@ Status DeviceComm::collective(const Call& call) {
   if (op.count == 0 && !op.varying) {
     return {};  // in a v-form others may have something where this rank has nothing
   }
-  Candidates candidates{.means = Means::of(context_->facts())};
+  const DeviceFacts& facts = context_->facts();
+  Candidates candidates{.means = is_reduction(op.collective) ? Means::of(facts, op.op)
+                                                             : Means::of(facts)};
   for (;;) {
     SENNIT_ASSIGN_OR_RETURN(Executable* const executable, next_candidate(op, candidates));
     if (const Status refusal = executable->refuses(op); !refusal.ok()) {

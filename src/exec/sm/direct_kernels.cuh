@@ -10,6 +10,21 @@
 
 namespace sennit::sm {
 
+template <class R>
+const void* usual_kernel_of(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kLl128:
+      return reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
+    case KernelKind::kSlots:
+      return reinterpret_cast<const void*>(&direct_kernel<Slots, R>);
+    case KernelKind::kPlain:
+      return reinterpret_cast<const void*>(&direct_kernel<Plain, R>);
+    default:
+      return nullptr;
+  }
+}
+
+// As has_kernel().
 template <Dtype kDtype, ReduceOp kOp>
 const void* reducing_kernel_of(KernelKind kind) {
   if constexpr (has_operator(kDtype, kOp)) {
@@ -17,16 +32,14 @@ const void* reducing_kernel_of(KernelKind kind) {
     switch (kind) {
       case KernelKind::kLl:
         return reinterpret_cast<const void*>(&direct_kernel<Ll, R>);
-      case KernelKind::kLl128:
-        return reinterpret_cast<const void*>(&direct_kernel<Ll128, R>);
-      case KernelKind::kSlots:
-        return reinterpret_cast<const void*>(&direct_kernel<Slots, R>);
-      case KernelKind::kPlain:
-        return reinterpret_cast<const void*>(&direct_kernel<Plain, R>);
       case KernelKind::kSmall:
         return reinterpret_cast<const void*>(&small_kernel<R>);
       case KernelKind::kSteps:
         return reinterpret_cast<const void*>(&step_kernel<R>);
+      default:
+        if constexpr (has_every_kernel(kOp)) {
+          return usual_kernel_of<R>(kind);
+        }
     }
   }
   return nullptr;

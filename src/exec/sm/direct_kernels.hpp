@@ -32,13 +32,21 @@ constexpr KernelKind kernel_kind(Packets packets) {
   return KernelKind::kPlain;
 }
 
+// Of these kinds operators have a kernel each that are short of others (has_every_kernel).
+constexpr bool has_every_operator(KernelKind kind) {
+  return kind == KernelKind::kLl || kind == KernelKind::kSmall || kind == KernelKind::kSteps;
+}
+constexpr bool has_kernel(KernelKind kind, Dtype dtype, ReduceOp op) {
+  return has_operator(dtype, op) && (has_every_operator(kind) || has_every_kernel(op));
+}
+
 // What moves data alone. Takes a DirectCall, a SmallCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
 // What runs so many sends and recvs (of PairCalls) through arenas in memory of GPUs or of the host,
 // and what runs so many small ones (SmallPairs), in so many parts of a thread block.
 const void* pairs_kernel(int calls, bool on_host);
 const void* small_pairs_kernel(int calls, int parts);
-// What reduces elements of `dtype` by `op`; null for pairs that do not exist.
+// What reduces elements of `dtype` by `op`; null without has_kernel().
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
 
 }  // namespace sennit::sm

@@ -17,8 +17,8 @@ const void* moving_kernel(KernelKind kind) {
 }
 const void* pairs_kernel(int /*calls*/, bool /*on_host*/) { return &kPairs.front(); }
 const void* small_pairs_kernel(int /*calls*/, int /*parts*/) { return &kPairs.back(); }
-const void* reducing_kernel(KernelKind kind, Dtype /*dtype*/, ReduceOp /*op*/) {
-  return moving_kernel(kind);
+const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op) {
+  return has_kernel(kind, dtype, op) ? moving_kernel(kind) : nullptr;
 }
 
 }  // namespace sennit::sm

@@ -31,7 +31,8 @@ struct FoldCall {
 inline constexpr unsigned kFoldBlocks = 64;
 inline constexpr unsigned kFoldThreads = 512;
 
-// As CudaDriver::launch takes it; null for pairs that do not exist, and in a build without CUDA.
+// As CudaDriver::launch takes it; null for pairs that do not exist, for operators that are short of
+// kernels (has_every_kernel), and in a build without CUDA.
 const void* fold_kernel(Dtype dtype, ReduceOp op);
 
 // The largest of one is that one, bit by bit and whatever its length.
