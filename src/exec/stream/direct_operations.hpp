@@ -25,8 +25,10 @@ std::int64_t staging_rounds(const Problem& problem, const Extent& extent, std::i
 class DirectOperations {
  public:
   static constexpr int kOwnStream = kUsersStream + 1;
-  // kMaxPieces events: piece i has been reduced.
+  // kMaxPieces events each: piece i has been reduced; this rank has contributed piece i.
   static constexpr int kReducedEvent = OperationWriter::kFirstOwnEvent;
+  static constexpr int kContributedEvent = kReducedEvent + kMaxPieces;
+  static constexpr int kEndOfEvents = kContributedEvent + kMaxPieces;
 
   // All of these outlive the result.
   DirectOperations(OperationWriter& writer,
@@ -35,8 +37,10 @@ class DirectOperations {
                    const StreamCall& call);
 
   // Before anything is moved, on the user's stream: from here on others may write into the output
-  // and the staging memory, and then this rank into theirs.
-  void meet();
+  // and the staging memory of this rank,
+  void admit();
+  // and from here on it into theirs.
+  void enter();
   // Between fork and join.
   void move();
   // Behind all that was moved, on the user's stream: signals what nobody is in a hurry to hear, and
@@ -62,6 +66,10 @@ class DirectOperations {
   [[nodiscard]] bool is_last(int sender, int reader) const;
 
   void await_room(const std::vector<Departure>& departures);
+  // Where a graph forgets it: reductions stand behind the contributions that others reduce at the
+  // same time.
+  void say_contributed(int piece);
+  void await_contributed(int piece);
   void signal(const Departure& departure, int piece);
   // At once where the readers wait for nothing else, or at the end of the call.
   void signal_in_time(const Departure& departure);
@@ -82,6 +90,7 @@ class DirectOperations {
   Portion portion_;
   const StreamCall& call_;
   std::int64_t longest_;  // of all blocks
+  int contributed_ = 0;   // events that have been recorded
 };
 
 }  // namespace sennit::stream
