@@ -6,6 +6,7 @@
 
 #include "exec/stream/flag.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -17,6 +18,7 @@ namespace sennit::stream {
 inline constexpr int kUsersStream = 0;
 
 enum class Memory : std::uint8_t { kInput, kOutput, kStaging, kRing };
+inline constexpr std::size_t kMemories = 4;
 
 // A place in the memory of a rank; of messages, in the memory of message `index` of the group.
 struct Place {
