@@ -4,6 +4,7 @@
 
 #include "base/testing/trials.hpp"
 #include "drivers/cuda/testing/fake_cuda.hpp"
+#include "exec/stream/staging_sizes.hpp"
 #include "exec/stream/stream_engine.hpp"
 #include "exec/stream/testing/recorded_calls.hpp"
 #include "exec/stream/testing/stream_cases.hpp"
@@ -70,7 +71,7 @@ class Recorder {
   std::pair<OperationList, OperationList> lists(const StreamCase& c,
                                                 int rank,
                                                 const Setting& setting) {
-    StreamCall call = call_of(c, rank, setting);
+    const StreamCall call = call_of(c, rank, setting);
     RecordedCalls recorded(stream_, words_, memories(rank), &kCopy);
     cuda_.watch([&](const FakeCuda::Issued& issued) { recorded.add(issued); });
     cuda_.begin_capture(stream_);

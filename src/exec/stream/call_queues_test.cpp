@@ -2,6 +2,7 @@
 // share: proved by the queue check.
 #include "base/testing/trials.hpp"
 #include "exec/stream/call_operations.hpp"
+#include "exec/stream/staging_sizes.hpp"
 #include "exec/stream/testing/queue_steps.hpp"
 #include "exec/stream/testing/stream_cases.hpp"
 #include "verify/queues.hpp"

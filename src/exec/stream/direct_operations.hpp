@@ -3,8 +3,8 @@
 //
 // All that leaves goes on the user's stream: few and large copies in the order of a ring, so that
 // each rank is written by one other at a time. On several streams, or in more parts, the ranks fall
-// out of step and two write to one while another has none (docs/performance.md). A stream beside it
-// has what stays on this rank: its own blocks, and what it reduces.
+// out of step and two write to one while another has none (docs/lab/2026-11-22-copy-engines.md). A
+// stream beside it has what stays on this rank: its own blocks, and what it reduces.
 #pragma once
 
 #include "exec/stream/operation_writer.hpp"
@@ -16,11 +16,6 @@
 #include <vector>
 
 namespace sennit::stream {
-
-// Bytes of staging memory that one rank has for another one's contribution.
-std::int64_t staging_room(const Problem& problem, const Portion& portion, const Extent& extent);
-// Rounds in which contributions of `most_bytes` in all may lie on a rank at once.
-std::int64_t staging_rounds(const Problem& problem, const Extent& extent, std::int64_t most_bytes);
 
 class DirectOperations {
  public:

@@ -2,7 +2,7 @@
 // lists of different ranks mean the same flag whatever address each device has for it.
 #pragma once
 
-#include "exec/stream/words.hpp"
+#include "world/stream_words.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,6 @@
 // OperationList: all that one rank's host puts into its streams for one call, as data, in the order
-// in which the host issues it. Emitters write it (call_operations.hpp, message_operations.hpp), the
-// queue check proves it (verify/queues.hpp), and a player runs it (player.hpp). Nothing in it knows
-// a driver or an address: flags and memory are named by rank.
+// in which the host issues it. Nothing in it knows a driver or an address: flags and memory are
+// named by rank.
 #pragma once
 
 #include "exec/stream/flag.hpp"

@@ -12,7 +12,7 @@
 #include "drivers/cuda/cuda.hpp"
 #include "exec/stream/operation_list.hpp"
 #include "exec/stream/stream_call.hpp"
-#include "exec/stream/words.hpp"
+#include "world/stream_words.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,7 @@
 #include "exec/stream/stream_engine.hpp"
 
 #include "exec/stream/call_operations.hpp"
+#include "exec/stream/staging_sizes.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // StreamEngine: runs collectives with copy engines, which put the blocks of this rank into the
-// memory of the others. Streams wait for flags (exec/stream/words.hpp), and no SM is busy
+// memory of the others. Streams wait for flags (world/stream_words.hpp), and no SM is busy
 // meanwhile. What is to be reduced goes into staging memory of the rank that reduces it, by a
 // kernel that waits for nobody. docs/decisions/0037-copy-engines-put.md says why.
 //
@@ -19,8 +19,8 @@
 #include "exec/stream/player.hpp"
 #include "exec/stream/staging.hpp"
 #include "exec/stream/stream_call.hpp"
-#include "exec/stream/words.hpp"
 #include "path/host/rings.hpp"
+#include "world/stream_words.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -180,6 +180,7 @@ class FakeCuda final : public CudaDriver {
   Status destroy_event(void* event) override;
   Status record(void* event, void* stream) override;
   Status wait_for(void* event, void* stream) override;
+  Result<bool> has_passed(void* event) override;
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override;
   Status walk_words(std::span<const WordStep> steps, void* stream) override;
   Result<bool> is_capturing(void* stream) override;

@@ -286,6 +286,16 @@ Status FakeCuda::wait_for(void* event, void* stream) {
   return {};
 }
 
+Result<bool> FakeCuda::has_passed(void* event) {
+  SENNIT_RETURN_IF_ERROR(enter("has_passed"));
+  const std::shared_ptr<FakeEvent> e = to_event(event);
+  if (e->captured_in != nullptr) {
+    return sennit::fail(Code::kSystemError, "an event of a capture cannot be queried");
+  }
+  const std::scoped_lock lock(e->mutex);
+  return e->reached >= e->recorded;
+}
+
 Result<std::optional<double>> FakeCuda::elapsed_us(void* begin, void* end) {
   SENNIT_RETURN_IF_ERROR(enter("elapsed_us"));
   std::array<double, 2> at_us{};
