@@ -27,48 +27,62 @@ bool comes_behind(const StreamGraph& graph, const StreamClocks& clocks, int step
   });
 }
 
-// The n-th generation ends before the next one begins, and each wait is within its own.
+// The signal comes before the reset, and each wait within the generation.
+Status check_generation(const StreamGraph& graph,
+                        const StreamClocks& clocks,
+                        const StreamGraph::Generation& generation) {
+  if (generation.reset < 0) {
+    return fail(Code::kNotProved,
+                "{}, which stays full: nobody resets it",
+                graph.describe(generation.signal));
+  }
+  for (const int wait : generation.waits) {
+    if (!clocks.precedes(wait, generation.reset)) {
+      return fail(Code::kNotProved,
+                  "{} may come before ({}), which then misses it",
+                  graph.describe(generation.reset),
+                  graph.describe(wait));
+    }
+  }
+  if (!clocks.precedes(generation.signal, generation.reset)) {
+    return fail(Code::kNotProved,
+                "{} may come before ({})",
+                graph.describe(generation.reset),
+                graph.describe(generation.signal));
+  }
+  return {};
+}
+
+// A generation ends before anything of the next one begins.
+Status check_succession(const StreamGraph& graph,
+                        const StreamClocks& clocks,
+                        const StreamGraph::Generation& generation,
+                        const StreamGraph::Generation& next) {
+  if (!clocks.precedes(generation.reset, next.signal)) {
+    return fail(Code::kNotProved,
+                "{} may come before ({}), and is lost then",
+                graph.describe(next.signal),
+                graph.describe(generation.reset));
+  }
+  for (const int wait : next.waits) {
+    if (!comes_behind(graph, clocks, generation.reset, wait)) {
+      return fail(Code::kNotProved,
+                  "{} may come before ({}), and takes an old signal for a new one",
+                  graph.describe(wait),
+                  graph.describe(generation.reset));
+    }
+  }
+  return {};
+}
+
 Status check_generations(const StreamGraph& graph) {
   const StreamClocks clocks(graph, holds_always);
   for (const StreamGraph::FlagUse& use : graph.flags()) {
     for (std::size_t g = 0; g < use.generations.size(); ++g) {
       const StreamGraph::Generation& generation = use.generations[g];
-      if (generation.reset < 0) {
-        return fail(Code::kNotProved,
-                    "{}, which stays full: nobody resets it",
-                    graph.describe(generation.signal));
-      }
-      for (const int wait : generation.waits) {
-        if (!clocks.precedes(wait, generation.reset)) {
-          return fail(Code::kNotProved,
-                      "{} may come before ({}), which then misses it",
-                      graph.describe(generation.reset),
-                      graph.describe(wait));
-        }
-      }
-      if (!clocks.precedes(generation.signal, generation.reset)) {
-        return fail(Code::kNotProved,
-                    "{} may come before ({})",
-                    graph.describe(generation.reset),
-                    graph.describe(generation.signal));
-      }
-      if (g + 1 == use.generations.size()) {
-        continue;
-      }
-      const StreamGraph::Generation& next = use.generations[g + 1];
-      if (!clocks.precedes(generation.reset, next.signal)) {
-        return fail(Code::kNotProved,
-                    "{} may come before ({}), and is lost then",
-                    graph.describe(next.signal),
-                    graph.describe(generation.reset));
-      }
-      for (const int wait : next.waits) {
-        if (!comes_behind(graph, clocks, generation.reset, wait)) {
-          return fail(Code::kNotProved,
-                      "{} may come before ({}), and takes an old signal for a new one",
-                      graph.describe(wait),
-                      graph.describe(generation.reset));
-        }
+      SENNIT_RETURN_IF_ERROR(check_generation(graph, clocks, generation));
+      if (g + 1 < use.generations.size()) {
+        SENNIT_RETURN_IF_ERROR(check_succession(graph, clocks, generation, use.generations[g + 1]));
       }
     }
   }

@@ -5,6 +5,7 @@
 #include "exec/stream/stopwatch.hpp"
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -45,11 +46,13 @@ class Player::Play {
                   .bytes = reduce.bytes,
                   .operand_count = reduce.count,
                   .ranks = static_cast<std::int32_t>(scene_.peers.size())};
-    for (std::int32_t i = 0; i < reduce.count; ++i) {
-      const ReduceOperand& operand = list_.operands[static_cast<std::size_t>(reduce.first + i)];
-      call.operands[static_cast<std::size_t>(i)] = {
-          .data = scene_.address_of(operand.place),
-          .scalar = scene_.peers[static_cast<std::size_t>(operand.rank)].scalar};
+    const auto operands = std::span(list_.operands)
+                              .subspan(static_cast<std::size_t>(reduce.first),
+                                       static_cast<std::size_t>(reduce.count));
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      call.operands[i] = {
+          .data = scene_.address_of(operands[i].place),
+          .scalar = scene_.peers[static_cast<std::size_t>(operands[i].rank)].scalar};
     }
     return launch(scene_.reduce, call);
   }
