@@ -18,11 +18,20 @@ void append(int rank,
             OperationWriter& writer,
             std::span<DirectOperations> direct,
             std::span<SlotOperations> slots) {
-  // What the user's stream holds so far comes before everything of this call.
-  writer.fork();
+  // What the user's stream holds so far comes before everything of this call. In a graph, so do the
+  // signals that others wait for before they signal anything themselves.
+  if (!call.is_captured) {
+    writer.fork();
+  }
   writer.put(kUsersStream, StoreFlag{running_flag(rank), running_word(0, call.deadline_ms)});
   for (DirectOperations& strand : direct) {
-    strand.meet();
+    strand.admit();
+  }
+  if (call.is_captured) {
+    writer.fork();
+  }
+  for (DirectOperations& strand : direct) {
+    strand.enter();
   }
   for (DirectOperations& strand : direct) {
     strand.move();

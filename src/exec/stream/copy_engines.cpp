@@ -180,7 +180,8 @@ Result<bool> CopyEngines::run(const Call& call) {
                               .peers = *peers,
                               .count = extent.count,
                               .element_bytes = extent.element_bytes,
-                              .deadline_ms = call.deadline_ms};
+                              .deadline_ms = call.deadline_ms,
+                              .is_captured = capturing};
   if (is_reduction(op.collective)) {
     streamed.fold = stream::fold_kernel(op.dtype, op.op);
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 namespace sennit::stream {
+
 DirectOperations::DirectOperations(OperationWriter& writer,
                                    const StreamProgram& program,
                                    const Portion& portion,
@@ -28,7 +29,7 @@ DirectOperations::Pieces DirectOperations::pieces_of(std::int64_t length) const 
           .count = 3};
 }
 
-void DirectOperations::meet() {
+void DirectOperations::admit() {
   for (const Arrival& arrival : program_.arrivals) {
     if (!arrival.is_admitted) {
       writer_.fill(kUsersStream, done_flag(arrival.sender, program_.rank, arrival.channel));
@@ -41,9 +42,25 @@ void DirectOperations::meet() {
       }
     }
   }
+}
+
+void DirectOperations::enter() {
   await_room(program_.departures);
   for (const Fold& fold : program_.folds) {
     await_room(fold.passes_on);
+  }
+}
+
+void DirectOperations::say_contributed(int piece) {
+  if (call_.is_captured && piece >= contributed_) {
+    writer_.put(kUsersStream, RecordEvent{kContributedEvent + piece});
+    contributed_ = piece + 1;
+  }
+}
+
+void DirectOperations::await_contributed(int piece) {
+  if (call_.is_captured && piece < contributed_) {
+    writer_.put(kOwnStream, AwaitEvent{kContributedEvent + piece});
   }
 }
 
@@ -55,6 +72,7 @@ void DirectOperations::move() {
       contribute(departure);
     }
   }
+  say_contributed(/*piece=*/0);
   for (const Fold& fold : program_.folds) {
     reduce(fold);
     put_sums(fold);
@@ -156,12 +174,16 @@ void DirectOperations::contribute(const Departure& departure) {
   for (int i = 0; i < pieces.count; ++i) {
     copy(departure, pieces.pieces[static_cast<std::size_t>(i)]);
     signal(departure, i);
+    if (pieces.count > 1) {
+      say_contributed(i);  // the last of all contributions
+    }
   }
 }
 
 void DirectOperations::reduce(const Fold& fold) {
   const Pieces pieces = pieces_of(range_of(fold.to).length);
   for (int i = 0; i < pieces.count; ++i) {
+    await_contributed(i);
     for (const Operand& operand : fold.operands) {
       const bool comes_in_pieces = is_last(operand.sender, program_.rank);
       if (operand.sender != program_.rank && (i == 0 || comes_in_pieces)) {

@@ -3,8 +3,8 @@
 //
 // All that leaves goes on the user's stream: few and large copies in the order of a ring, so that
 // each rank is written by one other at a time. On several streams, or in more parts, the ranks fall
-// out of step and two write to one while another has none (docs/performance.md). A stream beside it
-// has what stays on this rank: its own blocks, and what it reduces.
+// out of step and two write to one while another has none (docs/lab/2026-11-22-copy-engines.md). A
+// stream beside it has what stays on this rank: its own blocks, and what it reduces.
 #pragma once
 
 #include "exec/stream/operation_writer.hpp"
@@ -20,8 +20,10 @@ namespace sennit::stream {
 class DirectOperations {
  public:
   static constexpr int kOwnStream = kUsersStream + 1;
-  // kMaxPieces events: piece i has been reduced.
+  // kMaxPieces events each: piece i has been reduced; this rank has contributed piece i.
   static constexpr int kReducedEvent = OperationWriter::kFirstOwnEvent;
+  static constexpr int kContributedEvent = kReducedEvent + kMaxPieces;
+  static constexpr int kEndOfEvents = kContributedEvent + kMaxPieces;
 
   // All of these outlive the result.
   DirectOperations(OperationWriter& writer,
@@ -30,8 +32,10 @@ class DirectOperations {
                    const StreamCall& call);
 
   // Before anything is moved, on the user's stream: from here on others may write into the output
-  // and the staging memory, and then this rank into theirs.
-  void meet();
+  // and the staging memory of this rank,
+  void admit();
+  // and from here on it into theirs.
+  void enter();
   // Between fork and join.
   void move();
   // Behind all that was moved, on the user's stream: signals what nobody is in a hurry to hear, and
@@ -57,6 +61,10 @@ class DirectOperations {
   [[nodiscard]] bool is_last(int sender, int reader) const;
 
   void await_room(const std::vector<Departure>& departures);
+  // Where a graph forgets it: reductions stand behind the contributions that others reduce at the
+  // same time.
+  void say_contributed(int piece);
+  void await_contributed(int piece);
   void signal(const Departure& departure, int piece);
   // At once where the readers wait for nothing else, or at the end of the call.
   void signal_in_time(const Departure& departure);
@@ -77,6 +85,7 @@ class DirectOperations {
   Portion portion_;
   const StreamCall& call_;
   std::int64_t longest_;  // of all blocks
+  int contributed_ = 0;   // events that have been recorded
 };
 
 }  // namespace sennit::stream

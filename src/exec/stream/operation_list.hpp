@@ -1,11 +1,11 @@
 // OperationList: all that one rank's host puts into its streams for one call, as data, in the order
 // in which the host issues it. Nothing in it knows a driver or an address: flags and memory are
-// named by rank. Calls are still issued by StreamRun and SlotRun; call_operations_test.cpp compares
-// what they issue with the list that call_operations.hpp makes, operation by operation.
+// named by rank.
 #pragma once
 
 #include "exec/stream/flag.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -17,6 +17,7 @@ namespace sennit::stream {
 inline constexpr int kUsersStream = 0;
 
 enum class Memory : std::uint8_t { kInput, kOutput, kStaging, kRing };
+inline constexpr std::size_t kMemories = 4;
 
 // A place in the memory of a rank; of messages, in the memory of message `index` of the group.
 struct Place {

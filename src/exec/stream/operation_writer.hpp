@@ -21,12 +21,11 @@ class OperationWriter {
  public:
   // With the user's; two for each other rank of messages, and those of the lanes through the host.
   static constexpr int kMostStreams = 1 + 4 * kMaxRanks;
-  // Events have numbers: that of the fork, those that an emitter records and awaits itself, and one
-  // of each stream.
+  // Events have numbers: that of the fork, one of each stream beside the user's, and from
+  // kFirstOwnEvent on those that an emitter records and awaits itself.
   static constexpr int kForkEvent = 0;
-  static constexpr int kFirstOwnEvent = 1;
-  static constexpr int kOwnEvents = kMaxPieces;
-  static constexpr int event_of(int stream) { return kOwnEvents + stream; }
+  static constexpr int event_of(int stream) { return stream; }
+  static constexpr int kFirstOwnEvent = kMostStreams;
 
   explicit OperationWriter(OperationList& list) : list_(list) {}
 

@@ -50,13 +50,13 @@ TEST(OperationWriter, ForksStreamsWhenTheyAreUsedAndLeadsThemBack) {
             "stream 2: wait for ready[1][0][0] of rank 0 = 1\n"
             "stream 2: store ready[1][0][0] of rank 0 = 0\n"
             "stream 1: wait for event 0\n"
-            "stream 2: record event 5\n"
-            "stream 1: wait for event 5\n"
+            "stream 2: record event 2\n"
+            "stream 1: wait for event 2\n"
             "stream 1: copy 4 bytes from input[0] + 0 to output[1] + 8\n"
-            "stream 1: record event 4\n"
-            "stream 0: wait for event 4\n"
-            "stream 2: record event 5\n"
-            "stream 0: wait for event 5\n");
+            "stream 1: record event 1\n"
+            "stream 0: wait for event 1\n"
+            "stream 2: record event 2\n"
+            "stream 0: wait for event 2\n");
 }
 
 TEST(OperationWriter, NeedsNoEventWhereNothingIsForked) {

@@ -45,14 +45,50 @@ SlotOperations::Takes SlotOperations::takes_of(int message) const {
 void SlotOperations::move() {
   for (std::int64_t part = 0; part < parts_.count; ++part) {
     for (int message = 0; message < program_.rounds; ++message) {
+      const Round round{part, message, part * program_.rounds + message};
       if (message < static_cast<int>(program_.puts.size())) {
-        put(part, message);
+        put(round);
       }
-      take(part, takes_of(message));
+      take(round, takes_of(message));
+      end(round);
     }
   }
   for (const BlockCopy& copy : program_.own_copies) {
     copy_own(copy);
+  }
+}
+
+void SlotOperations::await(int stream, int event, std::int64_t first, std::int64_t round) {
+  if (first >= 0 && round >= first) {
+    writer_.put(stream, AwaitEvent{event + static_cast<int>(round % ring_.slots)});
+  }
+}
+
+void SlotOperations::keep_puts_behind(const Round& round) {
+  if (call_.is_captured) {
+    const int distance = (ring_.slots + 1) / 2;
+    await(puts_.waits(), kPutEvent, first_put_, round.number - distance);
+    await(puts_.waits(), kTakenEvent, first_taken_, round.number - ring_.slots);
+  }
+}
+
+void SlotOperations::keep_takes_behind(const Round& round) {
+  if (call_.is_captured) {
+    const int distance = ring_.slots + 1 - (ring_.slots + 1) / 2;
+    await(takes_.waits(), kTakenEvent, first_taken_, round.number - distance);
+    if (first_put_ >= 0) {
+      writer_.order(puts_.signals(), takes_.waits());
+    }
+  }
+}
+
+void SlotOperations::end(const Round& round) {
+  const auto slot = static_cast<int>(round.number % ring_.slots);
+  if (call_.is_captured && first_put_ >= 0) {
+    writer_.put(puts_.signals(), RecordEvent{kPutEvent + slot});
+  }
+  if (call_.is_captured && first_taken_ >= 0) {
+    writer_.put(takes_.signals(), RecordEvent{kTakenEvent + slot});
   }
 }
 
@@ -65,15 +101,17 @@ void SlotOperations::await_readers(int stream, std::int64_t n) {
   }
 }
 
-void SlotOperations::put(std::int64_t part, int message) {
-  const Put& put = program_.puts[static_cast<std::size_t>(message)];
-  const std::int64_t n = part * static_cast<std::int64_t>(program_.puts.size()) + message;
+void SlotOperations::put(const Round& round) {
+  const Put& put = program_.puts[static_cast<std::size_t>(round.message)];
+  const std::int64_t n =
+      round.part * static_cast<std::int64_t>(program_.puts.size()) + round.message;
   if (n >= ring_.slots) {
+    keep_puts_behind(round);
     await_readers(puts_.waits(), n - ring_.slots);
     puts_.has_waited();
   }
-  const int slot = slot_of(program_.rank, part, message);
-  const ByteRange from = part_of(put.from, part);
+  const int slot = slot_of(program_.rank, round.part, round.message);
+  const ByteRange from = part_of(put.from, round.part);
   if (from.length > 0) {
     puts_.copy(place_of(program_.rank, slot), own_place(Memory::kInput, from.begin), from.length);
   }
@@ -81,29 +119,32 @@ void SlotOperations::put(std::int64_t part, int message) {
   for (const int reader : put.readers) {
     writer_.fill(puts_.signals(), filled_flag(reader, program_.rank, slot));
   }
+  first_put_ = first_put_ < 0 ? round.number : first_put_;
 }
 
-void SlotOperations::take(std::int64_t part, Takes takes) {
+void SlotOperations::take(const Round& round, Takes takes) {
   if (takes.empty()) {
     return;
   }
+  keep_takes_behind(round);
   for (const Take& take : takes) {
-    const int slot = slot_of(take.sender, part, take.message);
+    const int slot = slot_of(take.sender, round.part, take.message);
     writer_.consume(takes_.waits(), filled_flag(program_.rank, take.sender, slot));
   }
   takes_.has_waited();
   for (const Take& take : takes) {
-    const ByteRange to = part_of(take.to, part);
+    const ByteRange to = part_of(take.to, round.part);
     if (to.length > 0) {
-      const int slot = slot_of(take.sender, part, take.message);
+      const int slot = slot_of(take.sender, round.part, take.message);
       takes_.copy(own_place(Memory::kOutput, to.begin), place_of(take.sender, slot), to.length);
     }
   }
   takes_.has_copied();
   for (const Take& take : takes) {
-    const int slot = slot_of(take.sender, part, take.message);
+    const int slot = slot_of(take.sender, round.part, take.message);
     writer_.fill(takes_.signals(), emptied_flag(take.sender, program_.rank, slot));
   }
+  first_taken_ = first_taken_ < 0 ? round.number : first_taken_;
 }
 
 void SlotOperations::copy_own(const BlockCopy& copy) {

@@ -7,14 +7,22 @@
 //
 // In a round a rank puts its message first, and then takes those that others put in this round, and
 // reports that behind the last copy. So a put of round t waits for what was issued before round t:
-// the message that was in its slot is S >= 2 of the sender's messages older, of round t - 2 or
+// the message that was in its slot is S >= 2 of the sender's messages older, of round t - S or
 // before. A take waits for puts of its own round. call_queues_test.cpp proves it with the queue
 // check.
+//
+// A graph forgets the order of issue, so events keep as much of it as is needed. Where a wait of
+// round t may be ahead of signals of its rank from round t - d + 1 on, the rank holds up d rounds.
+// Let d be P for waits of puts and signals of puts, T for takes and takes. Waits of puts need takes
+// of round t - S, waits of takes puts of round t. So what is signalled in a round comes in the end
+// if P + T <= S + 1, takes wait behind the puts of their round, and puts behind the takes of round
+// t - S. The proof is that no order of a queue makes a circle (the same test).
 //
 // Puts are one line of copies, and takes another, each of which waits in one stream: two that wait
 // for one flag at once could take each other's message.
 #pragma once
 
+#include "exec/stream/direct_operations.hpp"
 #include "exec/stream/operation_line.hpp"
 #include "exec/stream/slot_parts.hpp"
 #include "exec/stream/slot_program.hpp"
@@ -29,6 +37,10 @@ namespace sennit::stream {
 class SlotOperations {
  public:
   static constexpr int kStreams = 2 * OperationLine::kMostStreams;
+  // host::kMaxSlots events each: the puts, and the takes, have been signalled up to a round, by its
+  // number mod S.
+  static constexpr int kPutEvent = DirectOperations::kEndOfEvents;
+  static constexpr int kTakenEvent = kPutEvent + host::kMaxSlots;
 
   // All of these outlive the result. The streams are kStreams from `first_stream` on.
   SlotOperations(OperationWriter& writer,
@@ -46,8 +58,20 @@ class SlotOperations {
  private:
   using Takes = std::span<const Take>;
 
-  void put(std::int64_t part, int message);
-  void take(std::int64_t part, Takes takes);
+  struct Round {
+    std::int64_t part = 0;
+    int message = 0;
+    std::int64_t number = 0;
+  };
+
+  void put(const Round& round);
+  void take(const Round& round, Takes takes);
+  // Of a graph: before the waits of a round, and behind all of it.
+  void keep_puts_behind(const Round& round);
+  void keep_takes_behind(const Round& round);
+  void end(const Round& round);
+  // What `stream` gets from now on comes behind the signals of that round, if there were any.
+  void await(int stream, int event, std::int64_t first, std::int64_t round);
   void copy_own(const BlockCopy& copy);
   // Waits until all have read the n-th message of this rank.
   void await_readers(int stream, std::int64_t n);
@@ -68,6 +92,9 @@ class SlotOperations {
   SlotParts parts_;
   OperationLine puts_;
   OperationLine takes_;
+  // Rounds from which on there are events.
+  std::int64_t first_put_ = -1;
+  std::int64_t first_taken_ = -1;
 };
 
 }  // namespace sennit::stream

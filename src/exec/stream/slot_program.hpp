@@ -6,8 +6,8 @@
 //
 // Lanes are not kept. All messages of a sender go through its one ring, in the order in which its
 // lanes name them, and every rank walks through all messages by their number, see
-// exec/stream/slot_run.hpp. That is right because messages hold nothing but inputs, and no block
-// that is sent is written in the same call (checked here).
+// exec/stream/slot_operations.hpp. That is right because messages hold nothing but inputs, and no
+// block that is sent is written in the same call (checked here).
 #pragma once
 
 #include "schedule/schedule.hpp"

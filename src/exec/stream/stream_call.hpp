@@ -33,6 +33,9 @@ struct StreamCall {
   const void* copy = nullptr;
   std::uint64_t number = 0;       // that RankWords::ended says at the end; 0: of a graph
   std::uint32_t deadline_ms = 0;  // that RankWords::running says meanwhile; 0: none
+  // The stream captures: a graph forgets in which order its operations were issued, so what relies
+  // on it has to be said by events.
+  bool is_captured = false;
 
   [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
 };

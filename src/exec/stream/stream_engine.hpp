@@ -1,7 +1,7 @@
-// StreamEngine: runs calls with copy engines, which put the blocks of this rank into the memory of
-// the others; waiting is done by the streams, in words (world/stream_words.hpp), and
-// no SM is busy meanwhile. What is to be reduced goes into staging memory of the rank that folds
-// it, by a kernel that waits for nobody. docs/decisions/0037-copy-engines-put.md says why.
+// StreamEngine: runs collectives with copy engines, which put the blocks of this rank into the
+// memory of the others. Streams wait for flags (world/stream_words.hpp), and no SM is busy
+// meanwhile. What is to be reduced goes into staging memory of the rank that reduces it, by a
+// kernel that waits for nobody. docs/decisions/0037-copy-engines-put.md says why.
 //
 //   SENNIT_ASSIGN_OR_RETURN(auto engine, StreamEngine::create(driver, words));
 //   SENNIT_RETURN_IF_ERROR(engine->use_rings(rings));   // for strands through host memory
@@ -9,29 +9,25 @@
 //   SENNIT_RETURN_IF_ERROR(engine->run(program, call, stream));
 //
 // The strands of a plan run side by side. Every rank runs the same call; calls of a rank come one
-// after the other in stream order. What a rank puts into its streams waits only for what others put
-// in before anything that waits for this rank in turn, so a device that has one queue for all
-// streams runs it as well. It may be captured.
+// after the other in stream order. A call is a list of operations (exec/stream/operation_list.hpp),
+// which comes to its end also where a device has one queue for all streams. It may be captured.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/operation_list.hpp"
 #include "exec/stream/plan_program.hpp"
-#include "exec/stream/side_streams.hpp"
+#include "exec/stream/player.hpp"
 #include "exec/stream/staging.hpp"
 #include "exec/stream/stream_call.hpp"
-#include "exec/stream/stream_run.hpp"
 #include "path/host/rings.hpp"
 #include "world/stream_words.hpp"
 
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <utility>
 #include <vector>
 
 namespace sennit::stream {
-
-class SlotRun;
 
 class StreamEngine {
  public:
@@ -40,7 +36,6 @@ class StreamEngine {
       CudaDriver& driver,
       std::vector<RankWords*> words,
       std::int64_t staging_bytes = Staging::kMostBytes);
-  ~StreamEngine();
   StreamEngine(const StreamEngine&) = delete;
   StreamEngine& operator=(const StreamEngine&) = delete;
 
@@ -61,28 +56,15 @@ class StreamEngine {
   Status run(const StreamProgram& program, const StreamCall& call, void* stream);
 
  private:
-  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t staging_bytes);
-  Status open();
-  StreamContext context();
+  StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t staging_bytes)
+      : staging_(driver, staging_bytes), player_(driver, std::move(words)) {}
   [[nodiscard]] std::int64_t rounds_of(const StreamProgram& program, const Extent& extent) const;
-  // What a call, or a round of it, says in the words of its rank.
-  struct Told {
-    int rank = 0;
-    std::uint64_t number = 0;  // this and the next as of a StreamCall
-    std::uint32_t deadline_ms = 0;
-  };
-  Status run_all(const Told& told,
-                 std::span<StreamRun> direct,
-                 std::span<SlotRun> slots,
-                 void* stream);
+  Status play(int rank, const StreamCall& call, void* stream);
 
-  CudaDriver& driver_;
-  std::vector<RankWords*> words_;
   Staging staging_;
-  SideStreams sides_;
-  SideStreams slot_sides_;
+  Player player_;
   host::Rings rings_;
-  std::array<void*, kMaxPieces> folded_{};  // events
+  OperationList list_;  // of the last call: its memory serves the next one
 };
 
 }  // namespace sennit::stream

@@ -196,9 +196,11 @@ TEST(StreamEngine, IsReplayedFromGraphs) {
   prepare(ranks, c, whole);
   ranks.each([&](FakeRank& r, int rank) {
     const StreamProgram program = take(compile_stream(schedule, rank));
+    StreamCall call = call_of(r, c);
+    call.is_captured = true;
     r.cuda.begin_capture(r.stream);
     for (int i = 0; i < 2; ++i) {
-      EXPECT_TRUE(r.engine->run(program, call_of(r, c), r.stream).ok());
+      EXPECT_TRUE(r.engine->run(program, call, r.stream).ok());
     }
     const FakeGraph graph = take(r.cuda.end_capture(r.stream));
     for (int replay = 0; replay < 20; ++replay) {

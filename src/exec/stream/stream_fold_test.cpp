@@ -129,7 +129,7 @@ class Reduction {
 
   StreamProgram program(int rank) const { return take(compile_stream(schedule_, rank)); }
 
-  Status call(int rank) {
+  Status call(int rank, bool is_captured = false) {
     const StreamProgram program = this->program(rank);
     const FakeRank& r = ranks_[rank];
     return r.engine->run(program,
@@ -139,7 +139,8 @@ class Reduction {
                           .count = case_.count,
                           .element_bytes = element_bytes(case_),
                           .part_bytes = case_.part_bytes,
-                          .fold = &case_.fold},
+                          .fold = &case_.fold,
+                          .is_captured = is_captured},
                          r.stream);
   }
 
@@ -314,7 +315,7 @@ TEST(StreamFold, IsReplayedFromGraphs) {
   std::vector<FakeGraph> graphs(3);
   reduction.ranks().each([&](FakeRank& r, int rank) {
     r.cuda.begin_capture(r.stream);
-    EXPECT_TRUE(reduction.call(rank).ok());
+    EXPECT_TRUE(reduction.call(rank, /*is_captured=*/true).ok());
     graphs[static_cast<std::size_t>(rank)] = take(r.cuda.end_capture(r.stream));
   });
   for (int replay = 0; replay < 5; ++replay) {
@@ -336,7 +337,7 @@ TEST(StreamFold, IsReplayedFromGraphsAfterItsStagingMemoryHasGrown) {
   std::vector<FakeGraph> graphs(3);
   reduction.ranks().each([&](FakeRank& r, int rank) {
     r.cuda.begin_capture(r.stream);
-    EXPECT_TRUE(reduction.call(rank).ok());
+    EXPECT_TRUE(reduction.call(rank, /*is_captured=*/true).ok());
     graphs[static_cast<std::size_t>(rank)] = take(r.cuda.end_capture(r.stream));
   });
   const std::byte* const first = reduction.ranks()[0].engine->staging().memory();

@@ -189,7 +189,7 @@ const std::vector<Case>& cases() {
   return kCases;
 }
 
-TEST(SlotRun, MovesEveryByteAtEveryShare) {
+TEST(StreamSlots, MovesEveryByteAtEveryShare) {
   for (Case c : cases()) {
     for (const int share : {0, 6, 50, 100}) {
       for (const std::int64_t count : {std::int64_t{1}, std::int64_t{130}, std::int64_t{70001}}) {
@@ -203,7 +203,7 @@ TEST(SlotRun, MovesEveryByteAtEveryShare) {
   }
 }
 
-TEST(SlotRun, GoesRoundTheRingOverManyCalls) {
+TEST(StreamSlots, GoesRoundTheRingOverManyCalls) {
   for (Case c : cases()) {
     for (const int slots : {2, 3, host::kMaxSlots}) {
       c.share = 100;
@@ -215,7 +215,7 @@ TEST(SlotRun, GoesRoundTheRingOverManyCalls) {
   }
 }
 
-TEST(SlotRun, WorksInPlace) {
+TEST(StreamSlots, WorksInPlace) {
   for (Case c : cases()) {
     if (c.collective != Collective::kAllToAll) {
       c.in_place = true;
@@ -226,7 +226,7 @@ TEST(SlotRun, WorksInPlace) {
   }
 }
 
-TEST(SlotRun, JoinsAsManyRanksAsThereAre) {
+TEST(StreamSlots, JoinsAsManyRanksAsThereAre) {
   for (Case c : cases()) {
     for (const int ranks : {1, 2, 3, 8}) {
       if (ranks > 2 && c.collective == Collective::kBroadcast && !c.direct.empty()) {
@@ -240,7 +240,7 @@ TEST(SlotRun, JoinsAsManyRanksAsThereAre) {
 }
 
 // With two slots the least of them is enough; all the waits stand in one row.
-TEST(SlotRun, RunsWhereAllStreamsShareOneQueue) {
+TEST(StreamSlots, RunsWhereAllStreamsShareOneQueue) {
   for (Case c : cases()) {
     for (const int share : {50, 100}) {
       c.share = share;
@@ -254,18 +254,20 @@ TEST(SlotRun, RunsWhereAllStreamsShareOneQueue) {
   }
 }
 
-TEST(SlotRun, SendsToOneRank) {
+TEST(StreamSlots, SendsToOneRank) {
   run({.collective = Collective::kSendRecv, .slots = "direct", .ranks = 2, .count = 300001}, 3);
 }
 
-TEST(SlotRun, IsReplayedFromGraphs) {
+TEST(StreamSlots, IsReplayedFromGraphs) {
   const Case c{.collective = Collective::kBroadcast, .direct = "", .root = 2};
   RingRanks ranks(c, false);
   ranks.ranks().each([&](FakeRank& r, int rank) {
     const PlanProgram program = ranks.program(rank);
+    StreamCall call = ranks.call(r);
+    call.is_captured = true;
     r.cuda.begin_capture(r.stream);
     for (int i = 0; i < 2; ++i) {
-      EXPECT_TRUE(r.engine->run(program, ranks.call(r), r.stream).ok());
+      EXPECT_TRUE(r.engine->run(program, call, r.stream).ok());
     }
     const FakeGraph graph = take(r.cuda.end_capture(r.stream));
     for (int replay = 0; replay < 10; ++replay) {
@@ -277,7 +279,7 @@ TEST(SlotRun, IsReplayedFromGraphs) {
 }
 
 // Two engines of each rank, at once, with words and rings of their own.
-TEST(SlotRun, KeepsCommunicatorsApart) {
+TEST(StreamSlots, KeepsCommunicatorsApart) {
   const Case c{.share = 100, .count = 50001};
   RingRanks ranks(c, false);
   const auto words = std::make_unique<RankWords[]>(kMaxRanks);
@@ -306,7 +308,7 @@ TEST(SlotRun, KeepsCommunicatorsApart) {
 
 // A rank that never calls: the words end the waits of the other, which writes nothing but its own
 // output and ring. (Of three, one would read what another one is writing.)
-TEST(SlotRun, WaitsEndWhenTheWordsAreReleased) {
+TEST(StreamSlots, WaitsEndWhenTheWordsAreReleased) {
   const Case c{.ranks = 2, .share = 100};
   RingRanks ranks(c, false);
   ranks.ranks().each([&](FakeRank& r, int rank) {
@@ -327,7 +329,7 @@ TEST(SlotRun, WaitsEndWhenTheWordsAreReleased) {
   EXPECT_EQ(absent.output[0], std::byte{0xa5}) << "nobody writes into the memory of others";
 }
 
-TEST(SlotRun, FailsAsTheDriverDoes) {
+TEST(StreamSlots, FailsAsTheDriverDoes) {
   for (const char* const call : {"walk_words", "record", "wait_for", "copy_async"}) {
     RingRanks ranks({.ranks = 1, .share = 100, .count = 100}, false);
     FakeRank& r = ranks.ranks()[0];
@@ -337,7 +339,7 @@ TEST(SlotRun, FailsAsTheDriverDoes) {
   }
 }
 
-TEST(SlotRun, NeedsRings) {
+TEST(StreamSlots, NeedsRings) {
   FakeRanks ranks({.ranks = 2});
   const PlanProgram program = take(compile_plan(plan_of({.ranks = 2}), 0));
   EXPECT_EQ(ranks[0].engine->run(program, StreamCall{.peers = {}}, ranks[0].stream).code(),

@@ -1,0 +1,206 @@
+#include "exec/stream/player.hpp"
+
+#include "exec/stream/fold.hpp"
+#include "exec/stream/operation_writer.hpp"
+#include "exec/stream/stopwatch.hpp"
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <variant>
+
+namespace sennit::stream {
+
+class Player::Play {
+ public:
+  Play(Player& player, const OperationList& list, const Scene& scene, void* users_stream)
+      : player_(player), list_(list), scene_(scene), users_stream_(users_stream) {
+    player_.steps_.clear();
+  }
+
+  Status run() {
+    const Status played = play_all();
+    return played.ok() ? played : lead_back(played);
+  }
+
+  Status operator()(const AwaitFlag& wait) {
+    return add({WordStep::Kind::kAwait, address_of(wait.flag, player_.words_), wait.value});
+  }
+  Status operator()(const StoreFlag& store) {
+    return add({WordStep::Kind::kStore, address_of(store.flag, player_.words_), store.value});
+  }
+
+  Status operator()(const CopyBytes& copy) {
+    std::byte* const to = scene_.address_of(copy.to);
+    const std::byte* const from = scene_.address_of(copy.from);
+    if (!copy.is_by_kernel) {
+      return player_.driver_.copy_async(to, from, static_cast<std::size_t>(copy.bytes), stream());
+    }
+    FoldCall call{.output = to, .bytes = copy.bytes, .operand_count = 1};
+    call.operands[0].data = from;
+    return launch(scene_.copy, call);
+  }
+
+  Status operator()(const ReduceBytes& reduce) {
+    FoldCall call{.output = scene_.address_of(reduce.to),
+                  .bytes = reduce.bytes,
+                  .operand_count = reduce.count,
+                  .ranks = static_cast<std::int32_t>(scene_.peers.size())};
+    const auto operands = std::span(list_.operands)
+                              .subspan(static_cast<std::size_t>(reduce.first),
+                                       static_cast<std::size_t>(reduce.count));
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      call.operands[i] = {
+          .data = scene_.address_of(operands[i].place),
+          .scalar = scene_.peers[static_cast<std::size_t>(operands[i].rank)].scalar};
+    }
+    return launch(scene_.reduce, call);
+  }
+
+  Status operator()(const RecordEvent& record) {
+    SENNIT_ASSIGN_OR_RETURN(void* const event, player_.event(record.event));
+    return player_.driver_.record(event, stream());
+  }
+
+  Status operator()(const AwaitEvent& wait) {
+    SENNIT_ASSIGN_OR_RETURN(void* const event, player_.event(wait.event));
+    return player_.driver_.wait_for(event, stream());
+  }
+
+  Status operator()(const LaunchKernels& /*launch*/) { return scene_.launch(); }
+
+  Status operator()(const ReadTime& time) {
+    Stopwatch& watch = *scene_.watches[static_cast<std::size_t>(time.message)];
+    switch (time.what) {
+      case ReadTime::What::kBegin:
+        return watch.begin(stream());
+      case ReadTime::What::kDirectEnd:
+        return watch.end(Stopwatch::kDirect, stream());
+      case ReadTime::What::kHostEnd:
+        return watch.end(Stopwatch::kHost, stream());
+    }
+    return {};
+  }
+
+ private:
+  Status play_all() {
+    for (const Operation& operation : list_.operations) {
+      const bool is_flag = std::holds_alternative<AwaitFlag>(operation.what) ||
+                           std::holds_alternative<StoreFlag>(operation.what);
+      if (!is_flag || operation.stream != number_) {
+        SENNIT_RETURN_IF_ERROR(flush());
+      }
+      number_ = operation.stream;
+      SENNIT_RETURN_IF_ERROR(std::visit(*this, operation.what));
+      ++played_;
+    }
+    return flush();
+  }
+
+  [[nodiscard]] void* stream() const {
+    return number_ == kUsersStream ? users_stream_
+                                   : player_.streams_[static_cast<std::size_t>(number_)];
+  }
+
+  Status add(const WordStep& step) {
+    if (player_.steps_.size() == kMaxWordSteps) {
+      SENNIT_RETURN_IF_ERROR(flush());
+    }
+    player_.steps_.push_back(step);
+    return {};
+  }
+
+  Status flush() {
+    if (player_.steps_.empty()) {
+      return {};
+    }
+    const Status walked = player_.driver_.walk_words(player_.steps_, stream());
+    player_.steps_.clear();
+    return walked;
+  }
+
+  Status launch(const void* kernel, const FoldCall& call) {
+    return player_.driver_.launch(
+        kernel, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &call, stream());
+  }
+
+  Status lead_back(const Status& failure) {
+    std::vector<bool> has_begun(player_.streams_.size());
+    for (std::size_t i = 0; i < played_; ++i) {
+      has_begun[static_cast<std::size_t>(list_.operations[i].stream)] = true;
+    }
+    for (std::size_t number = 1; number < has_begun.size(); ++number) {
+      if (!has_begun[number]) {
+        continue;
+      }
+      SENNIT_ASSIGN_OR_RETURN(void* const event,
+                              player_.event(OperationWriter::event_of(static_cast<int>(number))));
+      SENNIT_RETURN_IF_ERROR(player_.driver_.record(event, player_.streams_[number]));
+      SENNIT_RETURN_IF_ERROR(player_.driver_.wait_for(event, users_stream_));
+    }
+    return failure;
+  }
+
+  Player& player_;
+  const OperationList& list_;
+  const Scene& scene_;
+  void* users_stream_;
+  int number_ = kUsersStream;  // of the stream of the last operation
+  std::size_t played_ = 0;
+};
+
+Player::Player(CudaDriver& driver, std::vector<RankWords*> words)
+    : driver_(driver), words_(std::move(words)), streams_(1, nullptr) {
+  steps_.reserve(kMaxWordSteps);
+}
+
+Status Player::reserve(int streams) {
+  const std::size_t before = streams_.size();
+  const Status status = add_streams(streams);
+  while (!status.ok() && streams_.size() > before) {
+    (void)driver_.destroy_stream(streams_.back());
+    streams_.pop_back();
+  }
+  return status;
+}
+
+Status Player::add_streams(int streams) {
+  SENNIT_RETURN_IF_ERROR(event(OperationWriter::kForkEvent).status());
+  for (auto number = static_cast<int>(streams_.size()); number < streams; ++number) {
+    SENNIT_RETURN_IF_ERROR(event(OperationWriter::event_of(number)).status());
+    SENNIT_ASSIGN_OR_RETURN(void* const stream, driver_.create_stream());
+    streams_.push_back(stream);
+  }
+  return {};
+}
+
+Result<void*> Player::event(int number) {
+  const auto index = static_cast<std::size_t>(number);
+  if (events_.size() <= index) {
+    events_.resize(index + 1, nullptr);
+  }
+  if (events_[index] == nullptr) {
+    SENNIT_ASSIGN_OR_RETURN(events_[index], driver_.create_event());
+  }
+  return events_[index];
+}
+
+void Player::close() {
+  for (void* const stream : streams_) {
+    if (stream != nullptr) {
+      (void)driver_.destroy_stream(stream);
+    }
+  }
+  streams_.assign(1, nullptr);
+  for (void* const event : std::exchange(events_, {})) {
+    if (event != nullptr) {
+      (void)driver_.destroy_event(event);
+    }
+  }
+}
+
+Status Player::play(const OperationList& list, const Scene& scene, void* stream) {
+  return Play(*this, list, scene, stream).run();
+}
+
+}  // namespace sennit::stream
