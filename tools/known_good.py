@@ -94,7 +94,7 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
-    known = KnownGood("checks")
+    known = KnownGood(arguments.name)
     files = sources(Path(), *arguments.paths)
     if not files:
         print(f"no files: {' '.join(arguments.paths)}", file=sys.stderr)

@@ -42,15 +42,15 @@ def register_counted() -> Sizes:
     class CountedGroup(ProcessGroup):
         """Writes down the size of each message before it passes it on."""
 
-        def allreduce(self, tensors: Any, opts: Any) -> Any:  # PyTorch's name of it
+        def allreduce(self, tensors: Any, opts: Any = None) -> Any:  # PyTorch's name of it
             """Count, and combine."""
             sizes["all_reduce"].update(tensor.nbytes for tensor in tensors)
             return super().allreduce(tensors, opts)
 
-        def broadcast(self, tensors: Any, opts: Any) -> Any:
+        def broadcast(self, tensors: Any, opts: Any = None, root: int | None = None) -> Any:
             """Count, and overwrite."""
             sizes["broadcast"].update(tensor.nbytes for tensor in tensors)
-            return super().broadcast(tensors, opts)
+            return super().broadcast(tensors, opts, root)
 
     dist.Backend.register_backend("counted", CountedGroup, devices=["cpu"])
     return sizes

@@ -1,4 +1,5 @@
 // Communicators in the C ABI: making, deriving, asking, ending.
+#include "base/seconds.hpp"
 #include "base/sha256.hpp"
 #include "capi/groups.hpp"
 #include "capi/guard.hpp"
@@ -220,9 +221,7 @@ Status check_comm(sennit_comm_t comm) {
 
 Clock::duration to_limit(double timeout_s) {
   constexpr double kLongest = 1e9;
-  return timeout_s < 0 || timeout_s > kLongest ? Clock::duration::max()
-                                               : std::chrono::duration_cast<Clock::duration>(
-                                                     std::chrono::duration<double>(timeout_s));
+  return timeout_s < 0 || timeout_s > kLongest ? Clock::duration::max() : clock_span(timeout_s);
 }
 
 }  // namespace sennit
@@ -383,6 +382,9 @@ sennit_status_t sennit_comm_destroy(sennit_comm_t comm) {
       return {};
     }
     Status status = finalize(*handle);
+    if (handle->work_owner != nullptr) {
+      handle->work_owner->end();
+    }
     handle->device.reset();
     handle->engine->detach(*handle->comm);
     return status;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostRanks = 64;
 
-// What docs/models.md promises from 1 MB on.
+// What docs/simulator.md promises from 1 MB on.
 constexpr double kTolerance = 0.15;
 
 struct MeasuredCall {

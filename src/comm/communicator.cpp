@@ -1,18 +1,19 @@
 #include "comm/communicator.hpp"
 
 #include "base/log.hpp"
+#include "base/seconds.hpp"
 #include "comm/allowed_paths.hpp"
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/arena_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace sennit {
 namespace {
 
-using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -33,10 +34,6 @@ std::int64_t default_slot_bytes(int ranks) {
 }
 
 constexpr int kDefaultSlots = 4;
-
-Clock::duration in_seconds(double value) {
-  return duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-}
 
 // Of a full config. What GPUs may want is address space; it becomes memory when it is wanted.
 World::Layout layout_for(int ranks, const CommConfig& config, const AllowedPaths& paths) {
@@ -81,6 +78,9 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
         full.ports,
         full.slots,
         full.slot_bytes);
+  }
+  if (std::isnan(full.deadline_s)) {
+    return sennit::fail(Code::kInvalidArgument, "the deadline is no number of seconds");
   }
   const bool has_device = full.device != "host";
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
@@ -144,6 +144,10 @@ Status Communicator::check(const Operation& op) const {
                         "peer {} is rank {} itself; ranks in host memory send to others",
                         op.peer,
                         rank());
+  }
+  if (std::isnan(op.deadline_s)) {
+    return sennit::fail(
+        Code::kInvalidArgument, "the deadline of {} is no number of seconds", name_of(op));
   }
   return check_arguments(op, rank(), size());
 }
@@ -209,7 +213,7 @@ void Communicator::set_times(Work& work) const {
   work.posted = Clock::now();
   const double deadline =
       work.operation.deadline_s != 0 ? work.operation.deadline_s : config_.deadline_s;
-  work.deadline = deadline > 0 ? work.posted + in_seconds(deadline) : Clock::time_point::max();
+  work.deadline = deadline > 0 ? work.posted + clock_span(deadline) : Clock::time_point::max();
   work.look_interval = kFirstLook;
   work.next_look = work.posted + kFirstLook;
   work.next_warning = work.posted + kFirstWarning;

@@ -60,12 +60,12 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
           exchange));
   context->ledger_ = std::make_unique<CallLedger>(world);
   context->kernels_ =
-      std::unique_ptr<sm::Context>(new sm::Context{.driver = driver,
-                                                   .world = world,
-                                                   .memory = *context->memory_,
-                                                   .facts = context->facts_,
-                                                   .ledger = *context->ledger_,
-                                                   .kernels = sm::KernelsOnDemand(driver)});
+      std::make_unique<sm::Context>(sm::Context{.driver = driver,
+                                                .world = world,
+                                                .memory = *context->memory_,
+                                                .facts = context->facts_,
+                                                .ledger = *context->ledger_,
+                                                .kernels = sm::KernelsOnDemand(driver)});
   context->launcher_ = std::make_unique<sm::PeerLauncher>(*context->kernels_);
   // No rank launches before all have loaded these, since loading waits for what runs: the exchange
   // of facts sees to that.

@@ -5,7 +5,6 @@
 #include "select/packet_choice.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace sennit {
 namespace {
@@ -83,7 +82,7 @@ Result<const Algorithm*> find_for(Collective collective,
   return algorithm;
 }
 
-// The call wishes for what kernels run step by step alone: an algorithm of many hops.
+// The call asks for what the interpreter alone runs: an algorithm of many hops.
 bool wants_steps(Collective collective,
                  const Wishes& wishes,
                  const DeviceFacts& facts,
@@ -94,7 +93,7 @@ bool wants_steps(Collective collective,
   }
   const bool suits = wishes.protocol.empty() || wishes.protocol == name(Protocol::kSlots);
   const bool by_rings = !facts.nvlink && means.host_rings;
-  return suits && !(by_rings && wishes.algorithm == host_algorithm(collective));
+  return suits && !(by_rings && wishes.algorithm == gpu_collective(collective).on_host);
 }
 
 Result<DeviceChoice> choose_steps(Collective collective, const Shape& shape, const Wishes& wishes) {
@@ -107,7 +106,7 @@ Result<DeviceChoice> choose_steps(Collective collective, const Shape& shape, con
 Result<DeviceChoice> choose_on_host(Collective collective,
                                     const Shape& shape,
                                     const Wishes& wishes) {
-  const std::string_view usual = host_algorithm(collective);
+  const std::string_view usual = gpu_collective(collective).on_host;
   if (usual.empty()) {
     return fail(Code::kUnsupported,
                 "copy engines have no {} over path host alone; kernels do where SENNIT_PATHS=host",
@@ -135,11 +134,11 @@ bool suits_rings(Collective collective,
                  const Wishes& wishes,
                  const DeviceFacts& facts,
                  const Means& means) {
-  const std::string_view by_copies = host_algorithm(collective);
+  const std::string_view by_copies = gpu_collective(collective).on_host;
   if (!means.host_rings || by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
     return false;
   }
-  const bool is_wish = wishes.algorithm == "hub";
+  const bool is_wish = wishes.algorithm == by_copies && by_copies != kOneHop;
   const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large = collective == Collective::kSendRecv
@@ -154,7 +153,7 @@ bool suits_rings(Collective collective,
 std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
   // What goes to all is written once, so a second hop spares a broadcast nothing.
   return collective == Collective::kBroadcast
-             ? "direct"
+             ? gpu_collective(collective).one_hop
              : algorithm_by_model(collective, ranks, bytes, kHostHopBytes);
 }
 
@@ -178,12 +177,12 @@ const Algorithm* algorithm_of_groups(Collective collective,
   // Its sums are not in the order of ranks.
   const bool is_left_open =
       wishes.algorithm.empty() && !wishes.name_a_way() && !wishes.rank_order && !facts.reproducible;
-  if (collective != Collective::kAllReduce || facts.groups.empty() || !is_left_open ||
-      bytes < kGroupsFromBytes ||
+  const std::string_view grouped = gpu_collective(collective).through_groups;
+  if (grouped.empty() || facts.groups.empty() || !is_left_open || bytes < kGroupsFromBytes ||
       !groups_spare_host(static_cast<int>(facts.groups.size()), shape.ranks)) {
     return nullptr;
   }
-  const Result<const Algorithm*> found = find_for(collective, "hierarchical_sliced", shape);
+  const Result<const Algorithm*> found = find_for(collective, grouped, shape);
   return found.ok() ? *found : nullptr;
 }
 
@@ -273,9 +272,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
 }
 
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
-constexpr std::string_view kCutAsHub = "scatter_forward";
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
-  return !is_cut(algorithm.collective) || shape.ranks <= 2 || algorithm.name == kCutAsHub;
+  return !is_cut(algorithm.collective) || shape.ranks <= 2;
 }
 
 // What of `choice`, on copy engines, goes through host memory.
@@ -287,8 +285,9 @@ Status share_with_host(DeviceChoice& choice,
   const bool is_message = algorithm.collective == Collective::kSendRecv;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
   const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_wish);
-  const bool can = !host_algorithm(algorithm.collective).empty() &&
-                   cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
+  const bool can = !gpu_collective(algorithm.collective).on_host.empty() &&
+                   (cuts_as_host_algorithm(algorithm, shape) || paths.share == kWhole) &&
+                   leaves_a_part;
   if (!can) {
     return paths.is_wish ? fail(Code::kUnsupported,
                                 "{} {} by {} does not share its message with path host",
@@ -359,31 +358,6 @@ Means without(Means means, Lack lack) {
   return means;
 }
 
-bool has_direct_kernel(std::string_view algorithm) {
-  constexpr std::array<std::string_view, 5> kFamily = {
-      "direct", "one_shot", "two_shot", "scatter_forward", "scatter_gather"};
-  return std::ranges::find(kFamily, algorithm) != kFamily.end();
-}
-
-std::string_view host_algorithm(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
-      return "hub";
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kSendRecv:
-      return "direct";
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-    case Collective::kBarrier:
-      return {};
-  }
-  return {};
-}
-
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
@@ -416,9 +390,6 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     // rest, whatever would be best by size.
     if (wishes.protocol.empty() && collective != Collective::kSendRecv) {
       on_nvlink.protocol = kByCopyEngines;
-    }
-    if (wishes.algorithm.empty() && collective == Collective::kBroadcast) {
-      on_nvlink.algorithm = kCutAsHub;
     }
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,

@@ -12,8 +12,9 @@ namespace {
 
 // The percent that went through host memory beside copies over NVLink at the best time, on 2 H200s
 // (`h200x2-lines`; on 4 an all_gather has gained nothing since copy engines put). The first row
-// that fits; docs/multipath.md has the figures. Messages, of 256 MB and 1 GB, begin with that and
-// follow the load: of those a share counts that is near the best both one way and both ways.
+// that fits; docs/lab/2026-11-24-nvlink-and-host.md has the figures. Messages, of 256 MB and 1 GB,
+// begin with that and follow the load: of those a share counts that is near the best both one way
+// and both ways.
 struct HostShare {
   Collective collective;
   int up_to_ranks;

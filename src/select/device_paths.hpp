@@ -12,7 +12,7 @@ namespace sennit {
 // The wish for a share that follows the load (select/dynamic_share.hpp).
 inline constexpr std::string_view kDynamicPaths = "nvlink+host:dynamic";
 // It begins with this where the table has none: near the best of large messages between two H200s
-// (docs/multipath.md).
+// (docs/lab/2026-11-24-nvlink-and-host.md).
 inline constexpr int kFirstDynamicShare = 6;
 
 struct DevicePaths {

@@ -88,49 +88,9 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
   return is_cut(collective) ? bytes : bytes * ranks;
 }
 
-std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t bytes) {
-  const bool is_of_slices = algorithm == "scatter_forward" || algorithm == "scatter_gather";
-  return algorithm == "two_shot" ? bytes / ranks
-         : is_of_slices          ? bytes / std::max(1, ranks - 1)
-                                 : bytes;
-}
-
 std::int64_t ll_send_bytes(int ranks) {
   constexpr int kMostMeasured = 4;
   return kLlUpToBytes / (ranks <= kMostMeasured ? 1 : ranks - 1);
-}
-
-std::string_view algorithm_by_model(Collective collective,
-                                    int ranks,
-                                    std::int64_t bytes,
-                                    std::int64_t hop_bytes) {
-  switch (collective) {
-    case Collective::kAllReduce: {
-      // One-shot sends (n - 1) vectors, two-shot 2 (n - 1) / n and needs a second hop.
-      const std::int64_t more = bytes * (ranks - 1) * (ranks - 2) / ranks;
-      return more <= hop_bytes ? "one_shot" : "two_shot";
-    }
-    case Collective::kBarrier:
-      return "dissemination";
-    case Collective::kBroadcast: {
-      // Direct sends (n - 1) vectors from the root, in two hops it sends one.
-      const std::int64_t more = bytes * (ranks - 2);
-      return more <= hop_bytes ? "direct" : "scatter_forward";
-    }
-    case Collective::kReduce: {
-      // Direct brings the root (n - 1) vectors, in two hops it gets one.
-      const std::int64_t more = bytes * (ranks - 2);
-      return more <= hop_bytes ? "direct" : "scatter_gather";
-    }
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kSendRecv:
-      return "direct";
-  }
-  return {};
 }
 
 namespace {

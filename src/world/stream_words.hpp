@@ -5,8 +5,8 @@
 // A word is full or free. Its one writer makes it full, its owner waits for that and makes it free
 // again, both in stream order with constants, so that a graph may replay them. A writer makes it
 // full again only when it has heard from the owner in between:
-//   done[r][c][0]   rank r: the memory that channel c goes to is yours in this call
-//   ready[s][c][p]  rank s: part p of channel c lies there
+//   done[r][c]      rank r: the memory that channel c goes to is yours in this call
+//   ready[s][c][p]  rank s: piece p of channel c lies there
 // The sender frees `done` before it puts anything, so before it makes the reader's `ready` full,
 // which the reader awaits before its next call; it frees `ready` before its next `done`. A message
 // that was made of one from its reader (Arrival::is_admitted) needs no `done`: the reader sent that
@@ -39,8 +39,9 @@
 namespace sennit::stream {
 
 inline constexpr int kMaxRanks = 16;
-inline constexpr int kMaxChannels = 2;   // from one rank to another
-inline constexpr int kMaxParts = 16;     // of a message
+inline constexpr int kMaxChannels = 2;  // from one rank to another
+// Of a contribution to a reduction: half of it and two quarters. All else comes in one piece.
+inline constexpr int kMaxPieces = 3;
 inline constexpr int kMaxMessages = 64;  // sends from one rank to another that are under way
 
 inline constexpr std::uint64_t kFree = 0;
@@ -61,19 +62,19 @@ constexpr std::uint64_t running_word(std::uint64_t peers, std::uint32_t deadline
 }
 
 struct alignas(4096) RankWords {
-  using Parts = std::array<std::uint64_t, kMaxParts>;
-  using Peers = std::array<std::array<Parts, kMaxChannels>, kMaxRanks>;
+  using Channels = std::array<std::uint64_t, kMaxChannels>;
+  using Pieces = std::array<std::uint64_t, kMaxPieces>;
   using RingWords = std::array<std::array<std::uint64_t, host::kMaxSlots>, kMaxRanks>;
 
-  Peers ready{};        // by sender
-  Peers done{};         // by reader
-  RingWords filled{};   // by sender
-  RingWords emptied{};  // by reader
+  std::array<std::array<Pieces, kMaxChannels>, kMaxRanks> ready{};  // by sender
+  std::array<Channels, kMaxRanks> done{};                           // by reader
+  RingWords filled{};                                               // by sender
+  RingWords emptied{};                                              // by reader
   std::uint64_t running = kIdle;
   std::uint64_t ended = 0;  // number of the last call that has, but of those in graphs
 
   // By peer, slot and channel.
-  using Slots = std::array<std::array<std::uint64_t, kMaxChannels>, kMaxMessages>;
+  using Slots = std::array<Channels, kMaxMessages>;
   using Messages = std::array<Slots, kMaxRanks>;
 
   Messages message_ready{};     // by sender

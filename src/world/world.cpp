@@ -1,5 +1,6 @@
 #include "world/world.hpp"
 
+#include "base/seconds.hpp"
 #include "base/usable_cores.hpp"
 
 #include <poll.h>
@@ -117,8 +118,7 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
 }
 
 Result<bool> World::probe_memory(bool wanted, double timeout_s) {
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                           std::chrono::duration<double>(timeout_s));
+  const auto deadline = Clock::now() + clock_span(timeout_s);
   const auto announce = [this](ProbeState state) {
     my_line().probe.store(state, std::memory_order_seq_cst);
     for (int peer = 0; peer < size(); ++peer) {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing
 import os
 import random
 import signal
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,3 +141,113 @@ def wait_alone(comm: sennit.Communicator) -> None:
 def add_arguments(comm: sennit.Communicator, first: int, second: int) -> int:
     """What spawn passes on."""
     return first + second + comm.rank
+
+
+class Full(Exception):
+    """An exception that pickle writes, and cannot read: it calls the class with the text alone."""
+
+    def __init__(self, disk: str, bytes_left: int) -> None:
+        super().__init__(f"{disk} has {bytes_left} bytes left")
+
+
+class Unreadable:
+    """A result that pickle writes, and cannot read."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def raise_what_cannot_be_read_back(comm: sennit.Communicator) -> None:
+    """Rank 1 raises, the others wait for it."""
+    if comm.rank == 1:
+        raise Full("disk1", 0)
+    comm.barrier()
+
+
+def raise_what_cannot_be_pickled(comm: sennit.Communicator) -> None:
+    """Rank 1 raises an exception of a class that nobody else has."""
+
+    class Local(Exception):
+        pass
+
+    if comm.rank == 1:
+        raise Local("of a class without a place")
+    comm.barrier()
+
+
+def raise_interrupt(comm: sennit.Communicator) -> None:
+    """Rank 1 raises what is no Exception."""
+    if comm.rank == 1:
+        raise KeyboardInterrupt
+    comm.barrier()
+
+
+def return_what_cannot_be_read_back(comm: sennit.Communicator) -> Any:
+    """Rank 1 returns it."""
+    return Unreadable() if comm.rank == 1 else None
+
+
+def leave(comm: sennit.Communicator, code: Any) -> None:
+    """Rank 1 calls sys.exit while the others wait for it."""
+    if comm.rank == 1:
+        sys.exit(code)
+    comm.barrier()
+
+
+def leave_at_once(comm: sennit.Communicator) -> None:
+    """Rank 1 ends without a word to anybody."""
+    if comm.rank == 1:
+        os._exit(0)
+    comm.barrier()
+
+
+def use_children(comm: sennit.Communicator) -> list[int]:
+    """A pool of processes of its own."""
+    with multiprocessing.Pool(1) as pool:
+        comm.barrier()
+        return pool.map(abs, [-comm.rank])
+
+
+def die_with_a_child_alive(comm: sennit.Communicator) -> None:
+    """Rank 1 dies; its child holds what the child inherited, and lives on for a while."""
+    if comm.rank == 1:
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    comm.barrier()
+
+
+def exit_late(comm: sennit.Communicator, file: str) -> None:
+    """An exit handler takes longer than failed ranks are given."""
+
+    def write() -> None:
+        time.sleep(3.3)
+        Path(f"{file}.{comm.rank}").touch()
+
+    atexit.register(write)
+
+
+def tell_pid_and_call(comm: sennit.Communicator) -> None:
+    """A rank that would call for half a minute."""
+    print(os.getpid(), flush=True)
+    for _ in range(300):
+        comm.barrier()
+        time.sleep(0.1)
+
+
+def come_late(comm: sennit.Communicator, seconds: float) -> None:
+    """Rank 1 lets rank 0 wait."""
+    time.sleep(seconds * comm.rank)
+    comm.barrier()
+
+
+def add_in_place(comm: sennit.Communicator, x: Any) -> Any:
+    """The argument of all ranks, summed up in its own memory."""
+    comm.all_reduce(x, x)
+    return x
+
+
+def fill_queue(comm: sennit.Communicator, queue: Any) -> None:
+    """What multiprocessing allows to be passed to new processes only."""
+    queue.put(comm.rank)

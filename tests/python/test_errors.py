@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 import time
@@ -127,3 +128,30 @@ def test_a_time_that_is_given_goes_before_its_variable(monkeypatch: pytest.Monke
         sennit.init()
     with sennit.init(timeout_s=60.0) as comm:  # the value that the variable would have by default
         assert comm.size == 1
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 1e300, 9.3e9, 0])
+def test_limits_beyond_the_clock_are_no_limits(seconds: float) -> None:
+    def rank(comm: sennit.Communicator) -> None:
+        time.sleep(0.3 * comm.rank)
+        comm.all_reduce(np.ones(3), deadline_s=seconds)
+        time.sleep(0.3 * comm.rank)
+        comm.all_reduce(np.ones(3))  # by the limit of the communicator
+        work = comm.start.barrier()
+        work.wait(seconds or None)
+
+    sennit.spawn(rank, 2, threads=True, deadline_s=seconds)
+
+
+def test_what_is_no_number_of_seconds_is_refused() -> None:
+    def rank(comm: sennit.Communicator) -> None:
+        with pytest.raises(sennit.InvalidArgument, match="nan seconds"):
+            comm.barrier(deadline_s=math.nan)
+        work = comm.start.barrier()
+        with pytest.raises(sennit.InvalidArgument, match="nan seconds"):
+            work.wait(math.nan)
+        work.wait()
+
+    sennit.spawn(rank, 1, threads=True)
+    with pytest.raises(sennit.InvalidArgument, match="nan seconds"):
+        sennit.spawn(rank, 1, threads=True, deadline_s=math.nan)

@@ -60,6 +60,21 @@ def test_the_death_of_a_rank_is_told(tmp_path: Path) -> None:
     run_ranks("a_rank_dies", 3, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "what",
+    [
+        "two_groups_of_one_store",
+        "rank_0_comes_too_late",
+        "what_others_ask_of_a_group",
+        "the_methods_of_a_group",
+        "works_that_python_drops",
+        "compiled",
+    ],
+)
+def test_programs_of_pytorch_work(what: str, tmp_path: Path) -> None:
+    run_ranks(what, 2, tmp_path)
+
+
 def test_the_example_trains(tmp_path: Path) -> None:
     example = Path(__file__).resolve().parents[2] / "examples/04_train_on_cpu_ranks.py"
     answer = subprocess.run(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -193,12 +195,15 @@ def groups(rank: int, ranks: int, file: str) -> None:
 def refusals(rank: int, ranks: int, file: str) -> None:
     """What cannot be done is refused before anything moves, with a sentence."""
     join(rank, ranks, file)
+    same_tensor = torch.ones(2)
     cases: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("contiguous", lambda: dist.all_reduce(torch.ones(4, 4).t())),
         ("dense", lambda: dist.broadcast(torch.eye(3).to_sparse(), 0)),
         ("on meta", lambda: dist.all_reduce(torch.ones(4, device="meta"))),
         ("no tags", lambda: dist.send(torch.ones(1), (rank + 1) % ranks, tag=3)),
         ("pass src", lambda: dist.recv(torch.ones(1))),
+        ("lazy view", lambda: dist.all_reduce(torch._neg_view(torch.ones(2)))),
+        ("stands twice", lambda: dist.all_reduce_coalesced([same_tensor, same_tensor])),
     )
     for words, call in cases:
         with pytest.raises(sennit.Error, match=words):
@@ -242,3 +247,127 @@ def a_rank_dies(rank: int, ranks: int, file: str) -> None:
     with pytest.raises(sennit.RankFailed) as failure:
         dist.all_reduce(torch.ones(3))
     assert failure.value.blamed_ranks == (1,)
+
+
+def two_groups_of_one_store(rank: int, ranks: int, file: str) -> None:
+    """Groups form though the store has the key of an attempt that failed, or of a group before."""
+    store = dist.FileStore(file, ranks)
+    for turn in range(3):
+        if turn > 0 and rank == 0:
+            time.sleep(0.5)  # the others find the key of the last turn
+        before = time.monotonic()
+        group = sennit.torch.ProcessGroup(store, rank, ranks, datetime.timedelta(seconds=20))
+        assert time.monotonic() - before < 10
+        x = torch.full((3,), float(turn))
+        group.allreduce([x]).wait()
+        assert x.tolist() == [float(turn * ranks)] * 3
+        group.shutdown()
+    if rank == 0:
+        store.set("sennit", "of a rank 0 that is dead")
+        store.set("set", "1")
+        time.sleep(1)
+    store.wait(["set"])
+    sennit.torch.ProcessGroup(store, rank, ranks, datetime.timedelta(seconds=20)).shutdown()
+
+
+def rank_0_comes_too_late(rank: int, ranks: int, file: str) -> None:
+    """The others are told after the timeout of the group."""
+    join(rank, ranks, file)
+    if rank == 0:
+        time.sleep(5)
+    before = time.monotonic()
+    with pytest.raises(sennit.JoinTimeout) as failure:
+        dist.new_group(list(range(ranks)), timeout=datetime.timedelta(seconds=1))
+    assert time.monotonic() - before < 3
+    if rank != 0:
+        assert failure.value.blamed_ranks == (0,)
+        assert "rank 0 has put no key into the store" in str(failure.value)
+
+
+def what_others_ask_of_a_group(rank: int, ranks: int, file: str) -> None:
+    """Name, description and devices: meshes, functional collectives, subgroups, checkpoints."""
+    from torch.distributed import _functional_collectives as functional
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    join(rank, ranks, file)
+    world = dist.group.WORLD
+    assert world is not None
+    assert world.group_name
+    assert world.group_desc == "default_pg"
+    assert world._device_types == [torch.device("cpu")]
+    assert "isend" in repr(dist.P2POp(dist.isend, torch.ones(1), (rank + 1) % ranks))
+    whole = functional.all_reduce(inputs(rank, 4), "sum", world)
+    assert torch.equal(whole, sum(inputs(peer, 4) for peer in range(ranks)))
+    dist.destroy_process_group(dist.new_group(list(range(ranks))))
+    mesh = init_device_mesh("cpu", (ranks,))
+    rows = torch.arange(3.0 * ranks).view(-1, 3)
+    sharded = distribute_tensor(rows, mesh, [Shard(0)])
+    assert torch.equal(sharded.redistribute(mesh, [Replicate()]).to_local(), rows)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=1))
+    assert any("timeout is now only supported" in str(warning.message) for warning in caught)
+    with pytest.raises(sennit.Unsupported, match="backend sennit alone"):
+        dist.all_reduce(torch.ones(1), group=dist.new_group(backend="cpu:sennit,cuda:fake"))
+    dist.destroy_process_group()
+
+
+def the_methods_of_a_group(rank: int, ranks: int, file: str) -> None:
+    """Called as those of PyTorch's own groups: without options, with one tensor."""
+    join(rank, ranks, file)
+    world: Any = dist.group.WORLD
+    total = sum(inputs(peer, 4) for peer in range(ranks))
+    sums: Any = (([inputs(rank, 4)], ()), (inputs(rank, 4), (dist.ReduceOp.SUM,)))
+    for tensors, arguments in sums:
+        world.allreduce(tensors, *arguments).wait()
+        assert torch.equal(tensors[0] if isinstance(tensors, list) else tensors, total)
+    x = inputs(rank, 4)
+    assert world.allreduce([x]).get_future().value()[0] is x
+    roots: Any = ((0, {}), (1, {"root": 1}))
+    for root, options in roots:
+        x = inputs(rank, 4)
+        world.broadcast(x, **options).wait()
+        assert torch.equal(x, inputs(root, 4))
+    parts = [inputs(rank, peer + 1) for peer in range(ranks)]
+    part = torch.empty(rank + 1)
+    dist.reduce_scatter(part, parts)
+    assert torch.equal(part, sum(inputs(peer, rank + 1) for peer in range(ranks)))
+    dist.destroy_process_group()
+
+
+def works_that_python_drops(rank: int, ranks: int, file: str) -> None:
+    """DDP keeps the C++ half of a work alone when ranks have different numbers of inputs."""
+    join(rank, ranks, file)
+    torch.manual_seed(1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 5))
+    x = torch.ones(1, 5)
+    with model.join(divide_by_initial_world_size=False):
+        for _ in range(2 + rank):
+            model(x).sum().backward()
+            model.zero_grad()
+    for _ in range(200):  # that nobody waits for
+        dist.all_reduce(torch.ones(2), async_op=True)
+    last = torch.ones(2)
+    dist.all_reduce(last)
+    assert last.tolist() == [ranks] * 2
+    dist.destroy_process_group()
+
+
+def compiled(rank: int, ranks: int, file: str) -> None:
+    """A compiled model comes to the gradients that it comes to without."""
+    join(rank, ranks, file)
+    torch.manual_seed(1)
+    layer = torch.nn.Linear(5, 5)
+    gradients = []
+    for compile_it in (False, True):
+        model: Any = torch.nn.parallel.DistributedDataParallel(layer)
+        if compile_it:
+            model = torch.compile(model, backend="aot_eager")
+        for _ in range(2):
+            model.zero_grad()
+            model(torch.full((2, 5), float(rank))).square().sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+    for plain, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, other)
+    dist.destroy_process_group()

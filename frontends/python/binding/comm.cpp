@@ -52,6 +52,7 @@ struct Config {
 
 constexpr std::chrono::microseconds kFirstPause{50};
 constexpr std::chrono::microseconds kLongestPause{5000};
+constexpr std::chrono::milliseconds kQuestionInterval{100};
 
 ErrorRecord why_it_failed(sennit_comm_t comm, sennit_status_t status) {
   sennit_error_t error = SENNIT_ERROR_INITIALIZER;
@@ -62,11 +63,13 @@ ErrorRecord why_it_failed(sennit_comm_t comm, sennit_status_t status) {
   return record_of(status);
 }
 
-// Makes a communicator. Joining may take a minute and only this thread may be able to see Ctrl-C,
-// so the library is asked not to block, and is asked again and again, at first often.
+// Makes a communicator, or none once `give_up` says so. Joining may take a minute and only this
+// thread may be able to see Ctrl-C, so the library is asked not to block, and is asked again and
+// again, at first often.
 std::unique_ptr<Comm> make_comm(
     const Config& config,
-    const std::function<sennit_status_t(sennit_comm_t*, const sennit_config_t*)>& make) {
+    const std::function<sennit_status_t(sennit_comm_t*, const sennit_config_t*)>& make,
+    const nb::object& give_up = nb::none()) {
   sennit_config_t view = config.view();
   view.non_blocking = 1;
   sennit_comm_t handle = nullptr;
@@ -77,9 +80,16 @@ std::unique_ptr<Comm> make_comm(
   }
   std::unique_ptr<Comm> comm = handle == nullptr ? nullptr : std::make_unique<Comm>(handle);
   auto pause = kFirstPause;
+  auto next_question = std::chrono::steady_clock::now() + kQuestionInterval;
   while (status == SENNIT_IN_PROGRESS) {
     if (PyErr_CheckSignals() != 0) {
       throw nb::python_error();  // `comm` goes, and leaves the joining behind
+    }
+    if (!give_up.is_none() && std::chrono::steady_clock::now() >= next_question) {
+      if (nb::cast<bool>(give_up())) {
+        return nullptr;
+      }
+      next_question = std::chrono::steady_clock::now() + kQuestionInterval;
     }
     const nb::gil_scoped_release unlocked;
     std::this_thread::sleep_for(pause);
@@ -97,12 +107,14 @@ std::unique_ptr<Comm> init_env(const Config& config) {
   return make_comm(config, &sennit_comm_init_env);
 }
 
-std::unique_ptr<Comm> init_rank(int rank, int size, const std::string& key, const Config& config) {
+std::unique_ptr<Comm> init_rank(
+    int rank, int size, const std::string& key, const Config& config, const nb::object& give_up) {
   sennit_unique_id_t id{};
   check(sennit_unique_id_from_text(&id, key.c_str()));
-  return make_comm(config, [&](sennit_comm_t* comm, const sennit_config_t* view) {
+  const auto make = [&](sennit_comm_t* comm, const sennit_config_t* view) {
     return sennit_comm_init_rank(comm, size, &id, rank, view);
-  });
+  };
+  return make_comm(config, make, give_up);
 }
 
 std::unique_ptr<Comm> split(Comm& parent, int color, int key, const Config& config) {
@@ -218,8 +230,13 @@ void bind_comm(nb::module_& module) {
       .def("abort", &Comm::abort)
       .def("destroy", &Comm::destroy);
   module.def("init_env", &init_env, nb::arg("config"));
-  module.def(
-      "init_rank", &init_rank, nb::arg("rank"), nb::arg("size"), nb::arg("key"), nb::arg("config"));
+  module.def("init_rank",
+             &init_rank,
+             nb::arg("rank"),
+             nb::arg("size"),
+             nb::arg("key"),
+             nb::arg("config"),
+             nb::arg("give_up") = nb::none());
 }
 
 }  // namespace sennit::python

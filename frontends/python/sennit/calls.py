@@ -6,6 +6,7 @@ caller decides whether it is run, started or put into a group.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,7 +53,9 @@ def deadline_field(deadline_s: float | None) -> float:
     """A deadline as the C ABI writes it: 0 takes the default, negative is none."""
     if deadline_s is None:
         return 0.0
-    return deadline_s if deadline_s > 0 else -1.0
+    if math.isnan(deadline_s):
+        raise InvalidArgument("a deadline of nan seconds is none; pass 0 for no limit")
+    return float(deadline_s) if deadline_s > 0 else -1.0
 
 
 def all_reduce(group: Group, x: Any, out: Any, op: Operator, options: Options) -> Prepared:
@@ -74,7 +77,7 @@ def reduce(group: Group, x: Any, out: Any, op: Operator, root: int, options: Opt
 
 def broadcast(group: Group, x: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.broadcast`."""
-    buffer = _buffer(x, "x", writable=group.rank != root)
+    buffer = _buffer(x, "x", writable=group.rank != operator.index(root))
     work = _prepare(group, Collective.BROADCAST, buffer, buffer, buffer.count, options, root=root)
     return work, x
 
@@ -255,11 +258,11 @@ def _prepare(
         recv,
         count,
         _core.REDUCE_OPS[op],
-        root,
+        operator.index(root),
         options.algorithm,
         deadline_field(options.deadline_s),
         scalar,
-        options.reproducible,
+        bool(options.reproducible),
         input,
         output,
     )

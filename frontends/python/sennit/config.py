@@ -33,9 +33,11 @@ class Config:
         self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
     ) -> _core.Config:
         """The settings as the C ABI takes them, where zero is what None is here."""
+        if timeout_s is not None and not timeout_s > 0:
+            raise _core.InvalidArgument(f"ranks cannot join within {timeout_s} s; pass more than 0")
         return _core.Config(
             name=name,
-            join_timeout_s=timeout_s or 0.0,
+            join_timeout_s=0.0 if timeout_s is None else float(timeout_s),
             deadline_s=calls.deadline_field(deadline_s),
             paths=self.paths,
             slot_bytes=self.slot_bytes or 0,

@@ -1,6 +1,5 @@
 #include "comm/device/device_comm.hpp"
 
-#include "exec/stream/copy_engines.hpp"
 #include "memory/message_puts.hpp"
 #include "world/call_ledger.hpp"
 
@@ -14,6 +13,16 @@ namespace {
 
 bool is_message(const DeviceComm::Call& call) {
   return call.operation.collective == Collective::kSendRecv;
+}
+
+// Side streams have been joined into the streams of the calls by now.
+Status record_completions(std::span<const DeviceComm::Call> calls) {
+  for (const DeviceComm::Call& call : calls) {
+    if (call.completion != nullptr) {
+      SENNIT_RETURN_IF_ERROR(call.completion->record(call.stream));
+    }
+  }
+  return {};
 }
 
 // The streams of the calls but that of the first, each once.
@@ -43,6 +52,16 @@ std::string_view reason_of(Lack lack) {
       break;
   }
   return "";
+}
+
+Status unavailable(const Operation& operation, Lack lack, const Status& without_it) {
+  const std::string& protocol = operation.wishes.protocol;
+  return fail(Code::kUnsupported,
+              "{}{} cannot run as requested: {}. Without this: {}",
+              name(operation.collective),
+              protocol.empty() ? std::string() : fmt::format(" by protocol {}", protocol),
+              reason_of(lack),
+              without_it.message());
 }
 
 }  // namespace
@@ -151,66 +170,57 @@ Result<DeviceChoice> DeviceComm::choose(const Operation& operation, const Means&
   return choice;
 }
 
+// What it refuses is refused on all ranks alike.
+Result<Executable*> DeviceComm::next_candidate(const Operation& op, Candidates& candidates) {
+  for (;;) {
+    const Result<DeviceChoice> choice = choose(op, candidates.means);
+    if (!choice.ok()) {
+      return candidates.lack == Lack::kNothing ? choice.status()
+                                               : unavailable(op, candidates.lack, choice.status());
+    }
+    SENNIT_ASSIGN_OR_RETURN(Executable* const executable, executables_->find(op, *choice));
+    // Once the call is reported, some rank that the others do not know of may work in place.
+    const bool is_out =
+        executable->needs_separate_buffers() &&
+        (candidates.is_reported || (op.wishes.protocol.empty() && !executable->refuses(op).ok()));
+    if (!is_out) {
+      return executable;
+    }
+    candidates.lack = candidates.is_reported ? candidates.lack : Lack::kOneSided;
+    candidates.means = without(candidates.means, Lack::kOneSided);
+  }
+}
+
 // The candidates in their order, until one is in the stream. The call is reported once, by the
-// first that this rank means to run; from then on a failure is one of the communicator, since other
-// ranks may wait for this one.
+// first of them; from then on a failure to enqueue is one of the communicator, since other ranks
+// may wait for this one.
 Status DeviceComm::collective(const Call& call) {
   const Operation& op = call.operation;
   if (op.count == 0 && !op.varying) {
     return {};  // in a v-form others may have something where this rank has nothing
   }
-  Means means = Means::of(context_->facts());
-  Lack lack = Lack::kNothing;
-  bool is_reported = false;
-  const auto failed = [&](const Status& status) {
-    return is_reported ? watch_->give_up(status) : status;
-  };
+  Candidates candidates{.means = Means::of(context_->facts())};
   for (;;) {
-    const Result<DeviceChoice> choice = choose(op, means);
-    if (!choice.ok()) {
-      return lack == Lack::kNothing ? choice.status()
-                                    : fail(Code::kUnsupported,
-                                           "{}{} cannot run as requested: {}. Without this: {}",
-                                           name(op.collective),
-                                           op.wishes.protocol.empty()
-                                               ? std::string()
-                                               : fmt::format(" by protocol {}", op.wishes.protocol),
-                                           reason_of(lack),
-                                           choice.status().message());
-    }
-    const Result<Executable*> found = executables_->find(op, *choice);
-    if (!found.ok()) {
-      return failed(found.status());
-    }
-    Executable& executable = **found;
-    if (is_reported && executable.needs_separate_buffers()) {
-      means = without(means, Lack::kOneSided);
-      continue;
-    }
-    if (const Status refusal = executable.refuses(op); !refusal.ok()) {
-      if (executable.needs_separate_buffers() && op.wishes.protocol.empty()) {
-        lack = Lack::kOneSided;
-        means = without(means, lack);
-        continue;
-      }
+    SENNIT_ASSIGN_OR_RETURN(Executable* const executable, next_candidate(op, candidates));
+    if (const Status refusal = executable->refuses(op); !refusal.ok()) {
       // In place is a matter of this rank alone. Ranks that do not refuse see by this entry that
       // they wait in vain; where all refuse, all go on.
       context_->ledger().report(words_of(op, CallWords::kRefused));
       return refusal;
     }
-    if (!is_reported) {
-      context_->ledger().report(words_of(op, executable.hash()));
-      is_reported = true;
+    if (!candidates.is_reported) {
+      context_->ledger().report(words_of(op, executable->hash()));
+      candidates.is_reported = true;
     }
-    const Result<Lack> enqueued = executable.enqueue(gpu_call(call));
+    const Result<Lack> enqueued = executable->enqueue(gpu_call(call));
     if (!enqueued.ok()) {
-      return failed(enqueued.status());
+      return watch_->give_up(enqueued.status());
     }
     if (*enqueued == Lack::kNothing) {
       return {};
     }
-    lack = *enqueued;
-    means = without(means, lack);
+    candidates.lack = *enqueued;
+    candidates.means = without(candidates.means, *enqueued);
   }
 }
 
@@ -252,7 +262,7 @@ Status DeviceComm::messages(std::span<const Call> calls) {
 }
 
 Status DeviceComm::enqueue(std::span<const Call> calls) {
-  SENNIT_RETURN_IF_ERROR(watch_->trouble());
+  SENNIT_RETURN_IF_ERROR(trouble());
   if (is_finalized_ && !calls.empty()) {
     return fail(Code::kInvalidUsage,
                 "{} on communicator '{}' after finalize",
@@ -267,7 +277,8 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   }
   map_registered_buffers(calls);
   if (!calls.empty() && std::ranges::all_of(calls, is_message)) {
-    return messages(calls);
+    SENNIT_RETURN_IF_ERROR(messages(calls));
+    return record_completions(calls);
   }
   std::vector<Call> sends_and_recvs;
   for (const Call& call : calls) {
@@ -282,8 +293,12 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
     const Status ordered = order_.after(call.stream);
     SENNIT_RETURN_IF_ERROR(status);
     SENNIT_RETURN_IF_ERROR(ordered);
+    SENNIT_RETURN_IF_ERROR(record_completions({&call, 1}));
   }
-  return sends_and_recvs.empty() ? Status() : messages(sends_and_recvs);
+  if (!sends_and_recvs.empty()) {
+    SENNIT_RETURN_IF_ERROR(messages(sends_and_recvs));
+  }
+  return record_completions(sends_and_recvs);
 }
 
 void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {

@@ -7,6 +7,7 @@
 // sennit_comm_async_error. DeviceWatch finds out why calls cannot end, and ends them.
 #pragma once
 
+#include "comm/device/completion_event.hpp"
 #include "comm/device/device_watch.hpp"
 #include "comm/device/message_groups.hpp"
 #include "comm/device/stream_order.hpp"
@@ -41,6 +42,7 @@ class DeviceComm : private CallGuard {
   struct Call {
     Operation operation;
     void* stream = nullptr;
+    CompletionEvent* completion = nullptr;  // recorded in `stream` behind the call; null: no event
   };
   Status enqueue(std::span<const Call> calls);
   // A hint: this buffer will be a receive destination. Advertised to all peers without blocking;
@@ -49,6 +51,13 @@ class DeviceComm : private CallGuard {
 
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] Status failure() { return watch_->failure(); }
+  // Why calls that have not ended will not end well; ok while they may. Besides failure() this is
+  // an abort that no call has run into yet.
+  [[nodiscard]] Status trouble() { return watch_->trouble(); }
+  // For a call that is going to be enqueued into `stream`.
+  Result<std::unique_ptr<CompletionEvent>> completion_in(void* stream) {
+    return CompletionEvent::create(driver_, device_, stream);
+  }
   // Makes waiting kernels leave.
   void abort() { watch_->abort(); }
 
@@ -66,6 +75,13 @@ class DeviceComm : private CallGuard {
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation) override;
   // The best plan of a collective with these means.
   Result<DeviceChoice> choose(const Operation& operation, const Means& means) const;
+  // How far a collective has come through its candidates.
+  struct Candidates {
+    Means means;
+    Lack lack = Lack::kNothing;  // the last means that was found missing
+    bool is_reported = false;
+  };
+  Result<Executable*> next_candidate(const Operation& operation, Candidates& candidates);
   Status collective(const Call& call);
   Status barrier(void* stream);
   Status messages(std::span<const Call> calls);

@@ -82,7 +82,7 @@ class StreamEngine {
   SideStreams sides_;
   SideStreams slot_sides_;
   host::Rings rings_;
-  std::array<void*, StreamRun::kMostPieces> folded_{};  // events
+  std::array<void*, kMaxPieces> folded_{};  // events
 };
 
 }  // namespace sennit::stream

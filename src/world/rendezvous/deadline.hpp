@@ -1,6 +1,8 @@
 // A point in time by which something has to be done, and how to wait until then.
 #pragma once
 
+#include "base/seconds.hpp"
+
 #include <algorithm>
 #include <chrono>
 
@@ -10,11 +12,8 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Later than a century from now is a century from now, so that no arithmetic overflows.
   explicit Deadline(double timeout_s)
-      : start_(Clock::now()),
-        end_(start_ + std::chrono::duration_cast<Clock::duration>(
-                          std::chrono::duration<double>(std::min(timeout_s, 3e9)))) {}
+      : start_(Clock::now()), end_(start_ + clock_span(timeout_s)) {}
 
   [[nodiscard]] Clock::time_point end() const { return end_; }
   [[nodiscard]] bool passed() const { return Clock::now() >= end_; }

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import secrets
+import functools
 from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.distributed as dist
 
-from sennit import Communicator, Config, InvalidArgument, Unsupported, _core, group
-from sennit.torch.tensors import checked, hand_out, joined, only, operator_name, room_for
-from sennit.torch.works import Calls
+from sennit import InvalidArgument, Unsupported, group
+from sennit.torch.rendezvous import join
+from sennit.torch.tensors import (
+    checked,
+    checked_list,
+    hand_out,
+    joined,
+    listed,
+    only,
+    operator_of,
+    room_for,
+    root_of,
+)
+from sennit.torch.undisturbed import undisturbed
+from sennit.torch.works import Calls, Held
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    import torch
+    import sennit
+    from sennit.starter import Starter
 
     Tensors = Sequence[torch.Tensor]
-
-_KEY = "sennit"
 
 
 class ProcessGroup(dist.ProcessGroup):
@@ -37,16 +49,13 @@ class ProcessGroup(dist.ProcessGroup):
             JoinTimeout: They did not all come in time; ranks of other machines never do.
         """
         super().__init__(rank, size)
-        if rank == 0:
-            store.set(_KEY, secrets.token_hex(16))
-        key = store.get(_KEY).decode()
-        seconds = timeout.total_seconds()
-        name = f"torch.{key[:6]}"
-        config = Config().core(name, seconds, seconds)
-        self._comm = Communicator(_core.init_rank(rank, size, key, config), name, config)
-        self._start = self._comm.start
+        self._comm = join(store, rank, size, timeout)
+        self._group_name = ""
+        self._group_desc = ""
+        self._held = Held()
 
-    # What a group is.
+    # What a group is. PyTorch asks the backends that it has registered for a group, and a group in
+    # Python has none: what they would say is said here.
 
     def getBackendName(self) -> str:
         """The name of the backend."""
@@ -56,6 +65,30 @@ class ProcessGroup(dist.ProcessGroup):
         """The name of the backend, as Python asks for it."""
         return "sennit"
 
+    def setGroupName(self, name: str) -> None:
+        """Take the name by which PyTorch finds the group."""
+        self._group_name = name
+
+    def getGroupName(self) -> str:
+        """The name by which PyTorch finds the group."""
+        return self._group_name
+
+    def setGroupDesc(self, description: str) -> None:
+        """Take what PyTorch says of the group."""
+        self._group_desc = description
+
+    def getGroupDesc(self) -> str:
+        """What PyTorch says of the group."""
+        return self._group_desc
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
+
+    def _get_backend(self, device: torch.device) -> Any:
+        """The group itself, which is its own backend."""
+        return self if torch.device(device).type == "cpu" else super()._get_backend(device)
+
     def abort(self) -> None:
         """End all waiting, here and on the other ranks."""
         self._comm.abort()
@@ -63,146 +96,225 @@ class ProcessGroup(dist.ProcessGroup):
     def shutdown(self) -> None:
         """Leave the group."""
         self._comm.destroy()
+        self._held.release()
+
+    @functools.cached_property
+    def _start(self) -> Starter:
+        """The calls; found at the first of them, when PyTorch has told of what the group is a part.
+
+        Raises:
+            Unsupported: The group was to have another backend for other devices. PyTorch gives the
+                whole group to a backend that is written in Python, and says nothing.
+        """
+        try:
+            backends = dist.get_backend_config(self)
+        except (TypeError, ValueError):  # a group that its caller made
+            return self._comm.start
+        if len({one.partition(":")[2] for one in backends.split(",")}) > 1:
+            raise Unsupported(
+                f"the group was made with the backends '{backends}', and PyTorch gives it the "
+                "backend sennit alone: make a group of the other backend, and beside it "
+                'torch.distributed.new_group(backend="sennit")'
+            )
+        return self._comm.start
+
+    def _calls(
+        self,
+        works: Sequence[sennit.Work],
+        outputs: Tensors = (),
+        finish: Callable[[], None] | None = None,
+    ) -> Calls:
+        return self._held.hold(Calls(works, outputs, finish))
 
     # Collectives of one tensor.
 
-    def broadcast(self, tensors: Tensors, opts: Any) -> Calls:
+    @undisturbed
+    def broadcast(
+        self, tensors: Tensors | torch.Tensor, opts: Any = None, root: int | None = None
+    ) -> Calls:
         """Overwrite the tensor by that of the root."""
-        work = self._start.broadcast(checked(only(tensors)), opts.rootRank)
-        return Calls([work], tensors)
+        tensors = listed(tensors)
+        source = root_of(opts if root is None else root)
+        return self._calls([self._start.broadcast(checked(only(tensors)), source)], tensors)
 
-    def allreduce(self, tensors: Tensors, opts: Any) -> Calls:
+    @undisturbed
+    def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> Calls:
         """Combine the tensors of all ranks, in place."""
-        return self.allreduce_coalesced([only(tensors)], opts)
+        return self.allreduce_coalesced([only(listed(tensors))], opts)
 
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> Calls:
+    @undisturbed
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Calls:
         """Combine each tensor with those of the other ranks, in place."""
-        op = operator_name(opts.reduceOp)
-        buffers = [checked(tensor) for tensor in tensors]
+        op = operator_of(opts)
+        buffers = checked_list(tensors)
         with group():
             works = [self._start.all_reduce(buffer, buffer, op=op) for buffer in buffers]
-        return Calls(works, tensors)
+        return self._calls(works, tensors)
 
-    def reduce(self, tensors: Tensors, opts: Any) -> Calls:
+    @undisturbed
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Calls:
         """Combine the tensors of all ranks, in place at the root."""
         buffer = checked(only(tensors))
-        op = operator_name(opts.reduceOp)
-        return Calls([self._start.reduce(buffer, buffer, op=op, root=opts.rootRank)], tensors)
+        op = operator_of(opts)
+        return self._calls([self._start.reduce(buffer, buffer, op=op, root=root_of(opts))], tensors)
 
-    def all_gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> Calls:
+    @undisturbed
+    def all_gather_single(
+        self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None
+    ) -> Calls:
         """Give the tensors of all ranks to all, one after the other."""
         return self.all_gather_single_coalesced([output], [tensor], opts)
 
+    @undisturbed
     def all_gather_single_coalesced(
         self,
         outputs: Tensors,
         inputs: Tensors,
-        opts: Any,  # noqa: ARG002
+        opts: Any = None,  # noqa: ARG002
     ) -> Calls:
         """Several calls of all_gather_single at once."""
-        pairs = [(checked(x), checked(out)) for x, out in zip(inputs, outputs, strict=True)]
+        pairs = [(checked(x), out) for x, out in zip(inputs, checked_list(outputs), strict=True)]
         with group():
             works = [self._start.all_gather(x, out) for x, out in pairs]
-        return Calls(works, outputs)
+        return self._calls(works, outputs)
 
-    def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> Calls:
+    @undisturbed
+    def reduce_scatter_single(
+        self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None
+    ) -> Calls:
         """Combine the tensors of all ranks and give each its part."""
         return self.reduce_scatter_single_coalesced([output], [tensor], opts)
 
+    @undisturbed
     def reduce_scatter_single_coalesced(
-        self, outputs: Tensors, inputs: Tensors, opts: Any
+        self, outputs: Tensors, inputs: Tensors, opts: Any = None
     ) -> Calls:
         """Several calls of reduce_scatter_single at once."""
-        op = operator_name(opts.reduceOp)
+        op = operator_of(opts)
         # Parts are parts of the memory here, whatever the shapes are.
         pairs = [
-            (checked(x).reshape(-1), checked(out)) for x, out in zip(inputs, outputs, strict=True)
+            (checked(x).reshape(-1), out)
+            for x, out in zip(inputs, checked_list(outputs), strict=True)
         ]
         with group():
             works = [self._start.reduce_scatter(x, out, op=op) for x, out in pairs]
-        return Calls(works, outputs)
+        return self._calls(works, outputs)
 
+    @undisturbed
     def all_to_all_single(
         self,
         output: torch.Tensor,
         tensor: torch.Tensor,
         output_splits: Sequence[int],
         input_splits: Sequence[int],
-        opts: Any,  # noqa: ARG002
+        opts: Any = None,  # noqa: ARG002
     ) -> Calls:
         """Give each rank its rows, and get some from each; no splits: the same number for all."""
         x, out = checked(tensor), checked(output)
         if not output_splits and not input_splits:
             work = self._start.all_to_all(x.reshape(-1), out.reshape(-1))
-            return Calls([work], [output])
+            return self._calls([work], [output])
         sent = self._elements(x, input_splits)
         received = self._elements(out, output_splits)
         work = self._start.all_to_all_v(x.reshape(-1), sent, received, out.reshape(-1))
-        return Calls([work], [output])
+        return self._calls([work], [output])
 
+    @undisturbed
     def barrier(self, opts: Any = None) -> Calls:  # noqa: ARG002
         """Wait for all ranks."""
-        return Calls([self._start.barrier()])
+        return self._calls([self._start.barrier()])
 
     # Collectives of lists of tensors, which lie anywhere: they go through one buffer.
 
-    def allgather(self, output_lists: Sequence[Tensors], tensors: Tensors, opts: Any) -> Calls:
+    @undisturbed
+    def allgather(
+        self, output_lists: Sequence[Tensors], tensors: Tensors, opts: Any = None
+    ) -> Calls:
         """Give the tensors of all ranks to all."""
         return self.allgather_coalesced([[out] for out in only(output_lists)], tensors, opts)
 
+    @undisturbed
     def allgather_coalesced(
         self,
         output_lists: Sequence[Tensors],
         tensors: Tensors,
-        opts: Any,  # noqa: ARG002
+        opts: Any = None,  # noqa: ARG002
     ) -> Calls:
         """Give all tensors of all ranks to all: output_lists[r] are those of rank r."""
         outputs = [out for outs in output_lists for out in outs]
         flat = room_for(outputs)
         work = self._start.all_gather(joined(tensors), flat)
-        return Calls([work], outputs, lambda: hand_out(flat, outputs))
+        return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
-    def gather(self, output_lists: Sequence[Tensors], tensors: Tensors, opts: Any) -> Calls:
+    @undisturbed
+    def gather(self, output_lists: Sequence[Tensors], tensors: Tensors, opts: Any = None) -> Calls:
         """Give the tensors of all ranks to the root."""
-        root = opts.rootRank
+        root = root_of(opts)
         x = checked(only(tensors))
         if self.rank() != root:
-            return Calls([self._start.gather(x, root=root)])
+            return self._calls([self._start.gather(x, root=root)])
         outputs = only(output_lists)
         flat = room_for(outputs)
         work = self._start.gather(x, flat, root=root)
-        return Calls([work], outputs, lambda: hand_out(flat, outputs))
+        return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
-    def scatter(self, outputs: Tensors, input_lists: Sequence[Tensors], opts: Any) -> Calls:
+    @undisturbed
+    def scatter(self, outputs: Tensors, input_lists: Sequence[Tensors], opts: Any = None) -> Calls:
         """Give each rank its tensor of the root's list."""
-        root = opts.rootRank
+        root = root_of(opts)
         x = joined(only(input_lists)) if self.rank() == root else None
-        return Calls([self._start.scatter(x, checked(only(outputs)), root=root)], outputs)
+        return self._calls([self._start.scatter(x, checked(only(outputs)), root=root)], outputs)
 
-    def reduce_scatter(self, outputs: Tensors, input_lists: Sequence[Tensors], opts: Any) -> Calls:
-        """Combine the lists of all ranks and give each rank its tensor."""
-        return self.reduce_scatter_single(only(outputs), joined(only(input_lists)), opts)
+    @undisturbed
+    def reduce_scatter(
+        self, outputs: Tensors, input_lists: Sequence[Tensors], opts: Any = None
+    ) -> Calls:
+        """Combine the lists of all ranks and give each rank its tensor; sizes may differ."""
+        inputs = only(input_lists)
+        if len({tensor.numel() for tensor in inputs}) == 1:
+            return self.reduce_scatter_single(only(outputs), joined(inputs), opts)
+        if len(inputs) != self.size():
+            raise InvalidArgument(f"{len(inputs)} tensors cannot go to {self.size()} ranks")
+        op = operator_of(opts)
+        out = checked(only(outputs))
+        with group():
+            works = [
+                self._start.reduce(
+                    checked(x), out if root == self.rank() else None, op=op, root=root
+                )
+                for root, x in enumerate(inputs)
+            ]
+        return self._calls(works, outputs)
 
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Calls:  # noqa: ARG002
+    @undisturbed
+    def alltoall(
+        self,
+        outputs: Tensors,
+        inputs: Tensors,
+        opts: Any = None,  # noqa: ARG002
+    ) -> Calls:
         """Give each rank its tensor of the list, and get one from each; sizes may differ."""
         flat = room_for(outputs)
         sent = [tensor.numel() for tensor in inputs]
         received = [tensor.numel() for tensor in outputs]
         work = self._start.all_to_all_v(joined(inputs), sent, received, flat)
-        return Calls([work], outputs, lambda: hand_out(flat, outputs))
+        return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
     # Messages.
 
+    @undisturbed
     def send(self, tensors: Tensors, peer: int, tag: int) -> Calls:
         """Send a tensor."""
         _refuse_tag(tag)
-        return Calls([self._start.send(checked(only(tensors)), peer)])
+        return self._calls([self._start.send(checked(only(tensors)), peer)])
 
+    @undisturbed
     def recv(self, tensors: Tensors, peer: int, tag: int) -> Calls:
         """Receive a tensor."""
         _refuse_tag(tag)
-        return Calls([self._start.recv(checked(only(tensors)), peer)], tensors)
+        return self._calls([self._start.recv(checked(only(tensors)), peer)], tensors)
 
+    @undisturbed
     def recv_anysource(self, tensors: Tensors, tag: int) -> Calls:  # noqa: ARG002
         """Refuse: a message has a sender."""
         raise Unsupported("the backend sennit receives from a rank that is named: pass src")

@@ -32,6 +32,21 @@ def operator_name(op: Any) -> str:
     raise Unsupported(f"the backend sennit has no operator {op}; use sum, avg, prod, min or max")
 
 
+def operator_of(opts: Any) -> str:
+    """The operator of a call: options, an operator of PyTorch, or None for the sum."""
+    return operator_name(ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts))
+
+
+def root_of(opts: Any) -> int:
+    """The root of a call: options, a rank, or None for rank 0."""
+    return int(getattr(opts, "rootRank", opts or 0))
+
+
+def listed(tensors: Sequence[torch.Tensor] | torch.Tensor) -> Sequence[torch.Tensor]:
+    """A list of tensors; PyTorch's own groups take a tensor where there is only one."""
+    return [tensors] if isinstance(tensors, torch.Tensor) else tensors
+
+
 def only(tensors: Sequence[Any]) -> Any:
     """The one element of a list: a rank has one device."""
     if len(tensors) != 1:
@@ -47,11 +62,20 @@ def checked(tensor: torch.Tensor) -> torch.Tensor:
         )
     if tensor.layout != torch.strided:
         raise Unsupported(f"the backend sennit moves dense tensors, this one is {tensor.layout}")
-    if tensor.is_conj() or tensor.is_neg():
+    if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         raise Unsupported("pass tensor.resolve_conj().resolve_neg(): this one is a lazy view")
     if not tensor.is_contiguous():
         raise InvalidArgument("the backend sennit takes contiguous tensors: pass x.contiguous()")
     return tensor.detach()
+
+
+def checked_list(outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors, checked, none of which may stand there twice: it would be written twice."""
+    tensors = [checked(tensor) for tensor in outputs]
+    places = [tensor.data_ptr() for tensor in tensors if tensor.numel() > 0]
+    if len(set(places)) != len(places):
+        raise InvalidArgument("the same tensor stands twice in a list of outputs")
+    return tensors
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

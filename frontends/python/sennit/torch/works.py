@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import torch
 from torch.distributed import Work
 
 from sennit import Error
+from sennit.torch.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Callable, Sequence
 
     import sennit
+
+
+class Held:
+    """Works of a group that C++ may still ask for something.
+
+    It knows of the methods of `Calls` only as long as there is the object in Python, which it does
+    not keep: without it a wait there would be without end.
+    """
+
+    _RUNNING_COUNT = 64
+    _ENDED_COUNT = 16
+    _ENDED_BYTES = 1 << 20
+
+    def __init__(self) -> None:
+        """Hold none."""
+        self._running: list[Calls] = []
+        self._ended: deque[Calls] = deque(maxlen=self._ENDED_COUNT)
+
+    def hold(self, calls: Calls) -> Calls:
+        """Hold a work until it has ended, and then for a while unless its outputs are large."""
+        running = []
+        for held in self._running:
+            if not held.has_ended():
+                running.append(held)
+            elif held.output_bytes() <= self._ENDED_BYTES:
+                self._ended.append(held)
+        if len(running) >= self._RUNNING_COUNT:  # most of which nobody waits for
+            running = [held for held in running if not held.test()]
+        self._running = [*running, calls]
+        return calls
+
+    def release(self) -> None:
+        """Hold none any more."""
+        self._running.clear()
+        self._ended.clear()
 
 
 class Calls(Work):
@@ -41,6 +78,19 @@ class Calls(Work):
         self._finish = finish
         self._error: Error | None = None
 
+    def test(self) -> bool:
+        """Make some progress; whether the calls have ended."""
+        return all(work.test() for work in self._works)
+
+    def has_ended(self) -> bool:
+        """Whether it has been waited for, or has failed."""
+        return self._error is not None or (not self._works and self._finish is None)
+
+    def output_bytes(self) -> int:
+        """Memory of the outputs."""
+        return sum(tensor.nbytes for tensor in self._outputs)
+
+    @undisturbed
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Wait for the end, at most so long (zero: until the deadline of the group)."""
         seconds = timeout.total_seconds() if timeout else 0.0
@@ -56,11 +106,10 @@ class Calls(Work):
             finish()
         return True
 
+    @undisturbed
     def is_completed(self) -> bool:
         """Make some progress; whether the operation has ended."""
-        if not all(work.test() for work in self._works):
-            return False
-        return self.wait()
+        return self.test() and self.wait()
 
     def is_success(self) -> bool:
         """Whether it has ended well."""
@@ -74,6 +123,7 @@ class Calls(Work):
         """The outputs of an operation that has ended."""
         return self._outputs
 
+    @undisturbed
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """A future that is done.
 

@@ -1,0 +1,74 @@
+"""How the ranks of a group meet: rank 0 says in the store of PyTorch under which key."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+from sennit import Communicator, Config, JoinTimeout, _core
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+_KEY = "sennit"
+
+
+def join(store: dist.Store, rank: int, size: int, timeout: datetime.timedelta) -> Communicator:
+    """Join the ranks that have the same store.
+
+    A store may hold the key of an earlier group or attempt, since programs make groups of one store
+    again and torchrun keeps its store when it restarts the ranks. Rank 0 overwrites it. The others
+    ask again while they join, and begin anew when the key is another.
+
+    Raises:
+        JoinTimeout: They did not all come in time; ranks of other machines never do.
+    """
+    deadline = time.monotonic() + timeout.total_seconds()
+    key = secrets.token_hex(16)
+    if rank == 0:
+        store.set(_KEY, key)
+    while True:
+        if rank != 0:
+            key = _key_of_rank_0(store, size, rank, deadline, timeout)
+        # What is left, and never zero, which would be the default.
+        left_s = max(deadline - time.monotonic(), 0.001)
+        name = f"torch.{key[:6]}"
+        config = Config().core(name, left_s, timeout.total_seconds())
+
+        def is_outdated(key: str = key) -> bool:
+            return bool(store.get(_KEY).decode() != key)
+
+        handle = _core.init_rank(rank, size, key, config, None if rank == 0 else is_outdated)
+        if handle is not None:
+            return Communicator(handle, name, config)
+
+
+def _key_of_rank_0(
+    store: dist.Store, size: int, rank: int, deadline: float, timeout: datetime.timedelta
+) -> str:
+    left = datetime.timedelta(seconds=max(deadline - time.monotonic(), 0.001))
+    try:
+        store.wait([_KEY], left)
+    except RuntimeError as error:  # DistStoreError of some stores
+        if time.monotonic() < deadline:
+            raise
+        raise _timeout(rank, size, timeout) from error
+    key: Any = store.get(_KEY)
+    return str(key.decode())
+
+
+def _timeout(rank: int, size: int, timeout: datetime.timedelta) -> JoinTimeout:
+    seconds = timeout.total_seconds()
+    evidence = "rank 0 has put no key into the store"
+    error = JoinTimeout(
+        f"rank {rank} of {size} could not join within {seconds:g} s: {evidence}. Next: see whether "
+        "rank 0 makes the group, or give a longer timeout"
+    )
+    error.blamed_ranks = (0,)
+    error.rank = rank
+    error.size = size
+    error.evidence = evidence
+    error.elapsed_s = seconds
+    return error
