@@ -5,7 +5,7 @@
 //   ledger.report(words_of(operation, executable->hash()));
 //   SENNIT_ASSIGN_OR_RETURN(const Lack lack, executable->enqueue(call));
 //
-// An engine adds a folder with a class of its own, and a row in exec/compile.cpp.
+// An engine adds a folder with a class of its own, and a row in exec/executables.cpp.
 #pragma once
 
 #include "exec/proved_plan.hpp"

@@ -225,7 +225,7 @@ Status MessageGroups::enqueue(const std::vector<Message>& messages, void* stream
                             .takes_part = message.choice.put_hash != 0,
                             .fingerprint = fingerprint_of(words_of(op, message.word_of_kernels())),
                             .deadline_ns = message.call.deadline_ns(),
-                            .block_limit = context_.kernels().limits.blocks_of_message()});
+                            .block_limit = context_.kernels().limits.blocks_of_send()});
     }
   }
   const auto launch = [&] {

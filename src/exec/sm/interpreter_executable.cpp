@@ -7,6 +7,14 @@ namespace sennit::sm {
 // Kernels take it by value.
 static_assert(sizeof(StepCall) <= 32'764, "the parameters of a kernel have no more room");
 
+namespace {
+
+Elements elements_of(const Operation& operation) {
+  return {operation.count, static_cast<std::int64_t>(size_bytes(operation.dtype))};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Executable>> InterpreterExecutable::compile(ProvedPlan proved,
                                                                    const PlanKey& key,
                                                                    Context& context) {
@@ -44,7 +52,9 @@ Status InterpreterExecutable::refuses(const Operation& operation) const {
                 schedule.algorithm,
                 ranks);
   }
-  return {};
+  // What has no room has none on any rank: no reason to give the communicator up.
+  return tiling_of(plan().problem(), elements_of(operation), context_.limits.steps, *program_)
+      .status();
 }
 
 Result<Lack> InterpreterExecutable::enqueue(const GpuCall& call) {
@@ -68,8 +78,7 @@ Result<Lack> InterpreterExecutable::enqueue(const GpuCall& call) {
   steps.deadline_ns = call.deadline_ns();
   steps.scalar = op.scaling.scalar;
   steps.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
-  const Elements elements{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
-  SENNIT_RETURN_IF_ERROR(bind(plan().problem(), elements, context_.limits.steps, steps));
+  SENNIT_RETURN_IF_ERROR(bind(plan().problem(), elements_of(op), context_.limits.steps, steps));
   constexpr auto kKind = KernelKind::kSteps;
   const void* kernel = moving_kernel(kKind);
   if (is_reduction(op.collective)) {

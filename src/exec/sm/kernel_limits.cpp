@@ -46,12 +46,11 @@ void set_one_sided_grid(std::int64_t longest_bytes, int blocks, Strand& strand) 
 
 Status set_step_grid(std::int64_t bytes, const KernelLimits& limits, Strand& strand) {
   SENNIT_ASSIGN_OR_RETURN(const auto program, compile_steps(strand, 0));
-  StepCall bound;
-  bound.program = *program;
-  SENNIT_RETURN_IF_ERROR(
-      bind(strand.schedule->problem, {.count = bytes, .bytes = 1}, limits.steps, bound));
-  strand.tile_bytes = bound.tile_bytes;
-  strand.width = bound.blocks;
+  SENNIT_ASSIGN_OR_RETURN(
+      const StepTiling tiling,
+      tiling_of(strand.schedule->problem, {.count = bytes, .bytes = 1}, limits.steps, *program));
+  strand.tile_bytes = tiling.tile_bytes;
+  strand.width = tiling.blocks;
   return {};
 }
 

@@ -1,5 +1,6 @@
-// KernelLimits: what bounds the grids of a communicator's kernels; equal on all ranks. Executables
-// launch by it, and a plan that is simulated gets its tiles and copies from it.
+// KernelLimits: what bounds the grids of a communicator's kernels; equal on all ranks. Kernels of
+// packets and the interpreter are launched by it, and plans that are simulated get their tiles and
+// copies from it.
 #pragma once
 
 #include "exec/sm/geometry.hpp"
@@ -8,6 +9,7 @@
 #include "memory/device_memory.hpp"
 #include "schedule/plan.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace sennit::sm {
@@ -27,16 +29,17 @@ struct KernelLimits {
     return geometry_for(longest_bytes, packets, shape, blocks);
   }
   // A send and a recv fill a GPU.
-  [[nodiscard]] int blocks_of_message() const { return blocks / 2; }
+  [[nodiscard]] int blocks_of_send() const { return std::max(1, blocks / 2); }
   [[nodiscard]] Geometry grid_of_message(std::int64_t bytes, Packets packets) const {
-    return geometry_for(bytes, packets, pair_shape, blocks_of_message());
+    return geometry_for(bytes, packets, pair_shape, blocks_of_send());
   }
 };
 
 // The grid as a plan has it: a thread block is a copy of the lanes, and what its warps move at once
 // is a tile. Two rounds of packets are the slots of a channel.
 void set_grid(const Geometry& grid, Packets packets, Strand& strand);
-// Of blocks that are stored in place, which need no slots.
+// Of blocks that are stored in place, which need no slots: a model, since the lanes of such a
+// launch depend on its receivers, too.
 void set_one_sided_grid(std::int64_t longest_bytes, int blocks, Strand& strand);
 // Of a schedule that is interpreted; `bytes` as Problem takes them. kUnsupported as bind() says.
 Status set_step_grid(std::int64_t bytes, const KernelLimits& limits, Strand& strand);

@@ -4,6 +4,7 @@
 
 #include "base/testing/trials.hpp"
 #include "drivers/cuda/testing/fake_cuda.hpp"
+#include "exec/stream/staging_sizes.hpp"
 #include "exec/stream/stream_engine.hpp"
 #include "exec/stream/testing/recorded_calls.hpp"
 #include "exec/stream/testing/stream_cases.hpp"

@@ -17,11 +17,6 @@
 
 namespace sennit::stream {
 
-// Bytes of staging memory that one rank has for another one's contribution.
-std::int64_t staging_room(const Problem& problem, const Portion& portion, const Extent& extent);
-// Rounds in which contributions of `most_bytes` in all may lie on a rank at once.
-std::int64_t staging_rounds(const Problem& problem, const Extent& extent, std::int64_t most_bytes);
-
 class DirectOperations {
  public:
   static constexpr int kOwnStream = kUsersStream + 1;

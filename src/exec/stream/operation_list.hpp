@@ -1,7 +1,7 @@
 // OperationList: all that one rank's host puts into its streams for one call, as data, in the order
-// in which the host issues it. Emitters write it (call_operations.hpp, message_operations.hpp), the
-// queue check proves it (verify/queues.hpp), and a player runs it (player.hpp). Nothing in it knows
-// a driver or an address: flags and memory are named by rank.
+// in which the host issues it. Nothing in it knows a driver or an address: flags and memory are
+// named by rank. Calls are still issued by StreamRun and SlotRun; call_operations_test.cpp compares
+// what they issue with the list that call_operations.hpp makes, operation by operation.
 #pragma once
 
 #include "exec/stream/flag.hpp"

@@ -1,44 +1,8 @@
 #include "exec/stream/stream_run.hpp"
 
-#include "base/integers.hpp"
-
-#include <algorithm>
+#include "exec/stream/staging_sizes.hpp"
 
 namespace sennit::stream {
-namespace {
-
-// Where copies end within a page they run slower.
-constexpr std::int64_t kPartUnit = 4096;
-
-constexpr std::int64_t whole_units(std::int64_t bytes) {
-  return ceiling(bytes, kPartUnit) * kPartUnit;
-}
-
-// Rounding may give more to a later block than to the first.
-std::int64_t longest_range(const Problem& problem, const Portion& portion, const Extent& extent) {
-  std::int64_t longest = 0;
-  for (int block = 0; block < (problem.blocks_differ() ? problem.cut : 1); ++block) {
-    longest = std::max(longest, range_of(problem, portion, extent, block).length);
-  }
-  return longest;
-}
-
-}  // namespace
-
-std::int64_t StreamRun::room_for(const Problem& problem,
-                                 const Portion& portion,
-                                 const Extent& extent) {
-  return whole_units(longest_range(problem, portion, extent));
-}
-
-std::int64_t StreamRun::rounds_for(const Problem& problem,
-                                   const Extent& extent,
-                                   std::int64_t most_bytes) {
-  // A round's blocks may be somewhat longer than their share, and lie apart.
-  const std::int64_t room = most_bytes / (problem.ranks - 1) - 2 * kPartUnit;
-  return std::max<std::int64_t>(1, ceiling(longest_range(problem, Portion{}, extent), room));
-}
-
 StreamRun::StreamRun(const StreamContext& context,
                      const StreamProgram& program,
                      const Portion& portion,
@@ -57,8 +21,8 @@ std::vector<StreamRun::Piece> StreamRun::pieces_of(std::int64_t length) const {
   if (length < 2 * call_.part_bytes) {
     return {{0, length}};
   }
-  const std::int64_t half = length / 2 / kPartUnit * kPartUnit;
-  const std::int64_t quarter = (length - half) / 2 / kPartUnit * kPartUnit;
+  const std::int64_t half = length / 2 / kPieceUnit * kPieceUnit;
+  const std::int64_t quarter = (length - half) / 2 / kPieceUnit * kPieceUnit;
   return {{0, half}, {half, quarter}, {half + quarter, length - half - quarter}};
 }
 

@@ -32,15 +32,6 @@ class StreamRun {
  public:
   static constexpr int kStreams = 1;
 
-  // Bytes that one rank has for another one's contribution.
-  static std::int64_t room_for(const Problem& problem,
-                               const Portion& portion,
-                               const Extent& extent);
-  // Rounds in which contributions of `most_bytes` in all may lie on a rank at once.
-  static std::int64_t rounds_for(const Problem& problem,
-                                 const Extent& extent,
-                                 std::int64_t most_bytes);
-
   StreamRun(const StreamContext& context,
             const StreamProgram& program,
             const Portion& portion,
