@@ -38,9 +38,8 @@ void expect_own_kernels(Find find) {
 }
 
 TEST(KernelLists, HaveEachTypeForCollectives) {
-  expect_own_kernels([](Dtype dtype, ReduceOp op) {
-    return sm::reducing_kernel(sm::KernelKind::kLl, dtype, op);
-  });
+  expect_own_kernels(
+      [](Dtype dtype, ReduceOp op) { return sm::reducing_kernel(sm::KernelKind::kLl, dtype, op); });
 }
 
 TEST(KernelLists, HaveEachTypeForFolds) { expect_own_kernels(stream::fold_kernel); }
