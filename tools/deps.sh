@@ -6,6 +6,8 @@
 #
 # Does nothing, and needs no network, when all is there. Missing system packages are installed where
 # that needs no password; header packages are unpacked into .deps/, which needs no rights at all.
+# ccache and mold make builds faster and are not needed: they are installed where that is possible,
+# and not asked for where it is not.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -83,6 +85,17 @@ install_packages() {
     apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
+install_faster_tools() {
+  faster=
+  for name in ccache mold; do
+    command -v "$name" >/dev/null 2>&1 || faster="$faster $name"
+  done
+  if [ -n "$faster" ] && command -v apt-get >/dev/null 2>&1 && may_be_root; then
+    # shellcheck disable=SC2086  # A list of words.
+    (install_packages $faster) 2>/dev/null || echo "without$faster: cannot be installed here"
+  fi
+}
+
 has_header() {
   echo "#include <$1>" | "$compiler" -x c++ -E -isystem .deps/usr/include - >/dev/null 2>&1
 }
@@ -127,6 +140,7 @@ fi
 packages=$(missing_packages "$@" | tr '\n' ' ')
 # shellcheck disable=SC2086  # A list of words.
 [ -z "$packages" ] || install_packages $packages
+install_faster_tools
 if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
   echo "error: Python 3.10 or newer is needed; name one with PYTHON=..." >&2
   exit 1

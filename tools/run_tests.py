@@ -5,11 +5,15 @@ is committed in tests/expected_skips.txt, so that a test cannot fall silent unse
 
 A program that CMake labels "in_parts" runs as parts of its tests (shards of GoogleTest), as many at
 a time as there are cores.
+
+Where the tests are spread over several runs, in one build tree and another, each run writes its
+counts to a file (`--counts`), and a last one adds them up (`--sum`).
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -146,8 +150,8 @@ def run_program(program: Program, folder: Path, cores: int) -> Tally:
     return tally
 
 
-def test_programs(build: Path, only: Sequence[str] | None) -> list[Program]:
-    """Each test program of the build tree, or those that `only` names.
+def test_programs(build: Path, only: Sequence[str] | None, without: Sequence[str]) -> list[Program]:
+    """Each test program of the build tree, or those that `only` names; none that `without` does.
 
     ctest knows no command for a program that was not built: a program asked for has to be.
     """
@@ -158,7 +162,11 @@ def test_programs(build: Path, only: Sequence[str] | None) -> list[Program]:
         text=True,
     )
     tests = json.loads(answer.stdout)["tests"]
-    wanted = [test for test in tests if only is None or test["name"] in only]
+    wanted = [
+        test
+        for test in tests
+        if (only is None or test["name"] in only) and test["name"] not in without
+    ]
     if missing := [test["name"] for test in wanted if "command" not in test]:
         raise SystemExit(f"{build} has not built {', '.join(missing)}")
     return [
@@ -188,6 +196,47 @@ def read_free_labels(lines: Iterable[str]) -> set[str]:
     return {label for label, *count in filter(None, words) if count == ["any"]}
 
 
+def found_here() -> set[str]:
+    """Labels of packages that tests need and this machine has."""
+    found = set()
+    if Path("/usr/include/simgrid/s4u.hpp").exists():
+        found.add("simgrid")
+    if any(Path().glob(".rivals/*/bin/mpiexec")):
+        found.add("mpi")
+    if importlib.util.find_spec("torch"):
+        found.add("torch")
+    return found
+
+
+def is_as_committed(skips: Counter[str], present: set[str]) -> bool:
+    """Whether as many tests are skipped as tests/expected_skips.txt says; prints it if not."""
+    lines = Path("tests/expected_skips.txt").read_text(encoding="utf-8").splitlines()
+    expected = read_expected_skips(lines, present)
+    free = read_free_labels(lines)
+    if Counter({label: n for label, n in skips.items() if label not in free}) == expected:
+        return True
+    print(f"expected {describe(expected)}: see tests/expected_skips.txt")
+    return False
+
+
+def write_counts(file: Path, tally: Tally) -> None:
+    """Writes what `read_counts` reads."""
+    file.write_text(json.dumps(vars(tally)), encoding="utf-8")
+
+
+def read_counts(files: Iterable[Path]) -> Tally:
+    """The sum of the counts in these files; one that is missing is a failed run."""
+    total = Tally()
+    for file in files:
+        try:
+            counts = json.loads(file.read_text(encoding="utf-8"))
+        except OSError:
+            print(f"{file}: this run left no counts")
+            counts = vars(Tally(failed=1))
+        total.add(Tally(counts["passed"], counts["failed"], Counter(counts["skips"])))
+    return total
+
+
 def describe(skips: Counter[str]) -> str:
     """'3 skipped (gpu1 2, slow 1)'."""
     why = ", ".join(f"{label} {count}" for label, count in sorted(skips.items()))
@@ -197,10 +246,16 @@ def describe(skips: Counter[str]) -> str:
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--build", type=Path, required=True, help="build tree of the C++ tests")
+    work = parser.add_mutually_exclusive_group(required=True)
+    work.add_argument("--build", type=Path, help="build tree of the C++ tests")
+    work.add_argument("--sum", type=Path, nargs="+", help="add up what these files count")
     parser.add_argument(
         "--only", action="append", help="run only the test program of this name; may be repeated"
     )
+    parser.add_argument(
+        "--without", action="append", default=[], help="leave out this program; may be repeated"
+    )
+    parser.add_argument("--counts", type=Path, help="write the counts to this file")
     parser.add_argument("--pytest", nargs="*", default=[], help="folders for pytest")
     parser.add_argument(
         "--present", default="", help="labels, comma-separated, whose hardware this machine has"
@@ -208,29 +263,31 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
-    """Runs everything and prints the counts. Status 0 if all is as committed."""
-    arguments = parse_arguments()
+def run_all(arguments: argparse.Namespace) -> Tally:
+    """Runs the test programs and pytest, as the command line says."""
     total = Tally()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder)
         cores = len(os.sched_getaffinity(0))
-        for program in test_programs(arguments.build, arguments.only):
+        for program in test_programs(arguments.build, arguments.only, arguments.without):
             total.add(run_program(program, report, cores))
         if arguments.pytest:
             file = report / "pytest.xml"
             command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={file}"]
             print("+", *command, *arguments.pytest, flush=True)
             total.add(run([*command, *arguments.pytest], file))
+    return total
 
-    lines = Path("tests/expected_skips.txt").read_text(encoding="utf-8").splitlines()
-    expected = read_expected_skips(lines, arguments.present.split(","))
-    free = read_free_labels(lines)
-    counted = Counter({label: n for label, n in total.skips.items() if label not in free})
-    complete = not arguments.only and arguments.pytest
-    as_committed = not complete or counted == expected
-    if not as_committed:
-        print(f"expected {describe(expected)}: see tests/expected_skips.txt")
+
+def main() -> int:
+    """Runs everything and prints the counts. Status 0 if all is as committed."""
+    arguments = parse_arguments()
+    total = read_counts(arguments.sum) if arguments.sum else run_all(arguments)
+    if arguments.counts:
+        write_counts(arguments.counts, total)
+    is_part = arguments.only or arguments.without or not arguments.pytest
+    present = found_here() | set(arguments.present.split(","))
+    as_committed = (is_part and not arguments.sum) or is_as_committed(total.skips, present)
     print(f"{total.passed} passed, {total.failed} failed, {total.skips.total()} skipped")
     failed = f", {total.failed} failed" if total.failed else ""
     print(f"{total.passed} passed{failed}, {describe(total.skips)}")

@@ -284,14 +284,15 @@ Result<DeviceChoice> choose_for_rare_operator(Collective collective,
     return choose_steps(collective, shape, wishes);
   }
   const bool takes_ll = wishes.protocol.empty() || wishes.protocol == name(Protocol::kLl);
-  const bool takes_path =
-      wishes.path.empty() || wishes.path == name(facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
+  const bool takes_path = wishes.path.empty() ||
+                          wishes.path == name(facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
   if (!takes_ll || !takes_path) {
-    return fail(Code::kUnsupported,
-                "{} has no {} for logical and bitwise operators, which go by protocol ll or step by "
-                "step on GPU ranks: ask for no protocol and no path",
-                name(collective),
-                takes_ll ? wishes.path : wishes.protocol);
+    return fail(
+        Code::kUnsupported,
+        "{} has no {} for logical and bitwise operators, which go by protocol ll or step by "
+        "step on GPU ranks: ask for no protocol and no path",
+        name(collective),
+        takes_ll ? wishes.path : wishes.protocol);
   }
   Wishes by_ll = wishes;
   by_ll.protocol = name(Protocol::kLl);

@@ -1,5 +1,6 @@
 // Plans for kernels that run schedules step by step: what becomes of the lanes, and that it is
 // proved.
+#include "base/testing/trials.hpp"
 #include "schedule/text.hpp"
 #include "select/device_choice.hpp"
 #include "verify/testing/random_execution.hpp"
@@ -90,7 +91,7 @@ void expect_proved(const Algorithm& algorithm, const Shape& shape) {
   ASSERT_TRUE(proof.ok()) << what << ": " << proof.status().message();
   EXPECT_TRUE(proof->in_place || !algorithm.in_place) << what << ": " << proof->why_not_in_place;
   constexpr int kTiles = 7;
-  for (unsigned seed = 0; seed < 5; ++seed) {
+  for (unsigned seed = 0; seed < trials(5U, 2U); ++seed) {
     verify_test::Random random(seed);
     EXPECT_TRUE(verify_test::Execution(plan.strands.front(), kTiles).run(random)) << what;
   }
@@ -99,7 +100,7 @@ void expect_proved(const Algorithm& algorithm, const Shape& shape) {
 TEST(StepPlan, IsProvedInGroupsOfAnyShape) {
   std::vector<Shape> shapes;
   std::ranges::transform(kShapes, std::back_inserter(shapes), shape_of);
-  for (int ranks = 2; ranks <= 16; ++ranks) {
+  for (int ranks = 2; ranks <= trials(16, 9); ++ranks) {
     shapes.push_back({.ranks = ranks});
   }
   for (const Collective collective : kCollectives) {

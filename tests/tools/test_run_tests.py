@@ -116,6 +116,20 @@ def test_present_hardware_expects_no_skip() -> None:
     assert run_tests.read_expected_skips(lines, ["gpu1"]) == Counter(gpu2=2)
 
 
+def test_counts_of_several_runs_are_added(tmp_path: Path) -> None:
+    files = [tmp_path / "one", tmp_path / "other"]
+    run_tests.write_counts(files[0], run_tests.Tally(3, 0, Counter(gpu1=2)))
+    run_tests.write_counts(files[1], run_tests.Tally(4, 1, Counter(gpu1=1, slow=1)))
+    total = run_tests.read_counts(files)
+    assert (total.passed, total.failed, total.skips) == (7, 1, Counter(gpu1=3, slow=1))
+
+
+def test_a_run_that_left_no_counts_has_failed(tmp_path: Path) -> None:
+    run_tests.write_counts(tmp_path / "one", run_tests.Tally(3))
+    total = run_tests.read_counts([tmp_path / "one", tmp_path / "missing"])
+    assert (total.passed, total.failed) == (3, 1)
+
+
 def test_a_label_that_depends_on_the_system_expects_no_number() -> None:
     lines = ["# comment", "gpu1 4", "namespaces any  # why"]
     assert run_tests.read_expected_skips(lines, []) == Counter(gpu1=4)

@@ -6,10 +6,6 @@
 
 namespace sennit::sm {
 
-// Compiled in files of their own (direct_kernels.cuh).
-template <Dtype kDtype>
-const void* reducing_kernel_of(KernelKind kind, ReduceOp op);
-
 const void* moving_kernel(KernelKind kind) {
   switch (kind) {
     case KernelKind::kLl:
@@ -50,17 +46,6 @@ const void* small_pairs_kernel(int calls, int parts) {
   return calls <= kFewSmallPairs
              ? reinterpret_cast<const void*>(&small_pairs_kernel<FewSmallPairs>)
              : reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);
-}
-
-const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op) {
-  switch (dtype) {
-#define SENNIT_DTYPE(name, value, enumerator, ...) \
-  case Dtype::enumerator:                          \
-    return reducing_kernel_of<Dtype::enumerator>(kind, op);
-#include "types/dtypes.def"
-#undef SENNIT_DTYPE
-  }
-  return nullptr;
 }
 
 }  // namespace sennit::sm

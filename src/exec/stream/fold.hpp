@@ -31,8 +31,11 @@ struct FoldCall {
 inline constexpr unsigned kFoldBlocks = 64;
 inline constexpr unsigned kFoldThreads = 512;
 
-// As CudaDriver::launch takes it; null for pairs that do not exist, for operators that are short of
-// kernels (has_every_kernel), and in a build without CUDA.
+constexpr bool has_fold(Dtype dtype, ReduceOp op) {
+  return has_operator(dtype, op) && has_every_kernel(op);
+}
+
+// As CudaDriver::launch takes it; null without has_fold(), and in a build without CUDA.
 const void* fold_kernel(Dtype dtype, ReduceOp op);
 
 // The largest of one is that one, bit by bit and whatever its length.

@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
 
 template <Dtype kDtype, ReduceOp kOp>
 const void* fold_kernel_of() {
-  if constexpr (has_operator(kDtype, kOp) && has_every_kernel(kOp)) {
+  if constexpr (has_fold(kDtype, kOp)) {
     return reinterpret_cast<const void*>(&fold_kernel<UnitReducer<Element<kDtype>, kOp>>);
   } else {
     return nullptr;

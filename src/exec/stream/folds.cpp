@@ -1,8 +1,9 @@
+// Of all element types, the kernels that fold.
 #include "exec/stream/fold.hpp"
 
 namespace sennit::stream {
 
-// Compiled in files of their own (exec/stream/fold_kernel.cuh).
+// Compiled for a few types a file (exec/stream/fold_kernel.cuh).
 template <Dtype kDtype>
 const void* fold_kernel_of(ReduceOp op);
 
