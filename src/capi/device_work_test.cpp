@@ -149,11 +149,12 @@ TEST_F(DeviceWorks, DriveHostCallsWhileTheyAreWaitedFor) {
 }
 
 TEST_F(DeviceWorks, EndWithTheAbortThatLeavesTheirStreamWaiting) {
-  run_with_handles([](Rank& rank, Caller& caller) {
+  run_with_handles([this](Rank& rank, Caller& caller) {
     const HeldStream held(rank, rank.stream);
     sennit_work_t work = caller.small_call();
     auto waiting = std::async(std::launch::async, [&] { return sennit_work_wait(work, kNoLimit); });
     EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+    meet();  // the first abort ends the waits of all ranks
     EXPECT_EQ(sennit_comm_abort(caller.handle), SENNIT_OK);
     if (waiting.wait_for(std::chrono::seconds(10)) != std::future_status::ready) {
       ADD_FAILURE() << "the wait goes on";
