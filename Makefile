@@ -9,7 +9,8 @@ BIN := $(CURDIR)/$(VENV)/bin
 # What tests may need and this machine has (docs/building.md).
 PRESENT = $(if $(wildcard /usr/include/simgrid/s4u.hpp),simgrid),$(if \
   $(wildcard .rivals/*/bin/mpiexec),mpi),$(if \
-  $(wildcard $(VENV)/lib/python*/site-packages/torch/version.py),torch)
+  $(wildcard $(VENV)/lib/python*/site-packages/torch/version.py),torch),$(if \
+  $(wildcard $(VENV)/lib/python*/site-packages/zfpy-*),zfpy)
 # Ubuntu 22.04's g++ is too old; g++-12 stands beside it. Asked for late: `deps` may install it.
 COMPILER = $(shell tools/deps.sh --compiler)
 export PYTHON PIP_DISABLE_PIP_VERSION_CHECK := 1
