@@ -14,6 +14,8 @@
 // end. A plane has the raw bits of the first n coefficients, those that have shown a one before,
 // and a code for the others (codec/zfp_codes.hpp).
 //
+// Loops over the four values count, since nvcc unrolls none over a range.
+//
 // There is no loop over planes here. n only grows, so planes form at most four runs: n = 0, where a
 // plane is one zero bit; n = 1 and n = 2, where it is n bits and a zero; and n >= 3, where it is
 // its four bits, as the test whether any coefficient is left is the fourth bit itself. The length
@@ -213,7 +215,7 @@ class ZfpWriter {
   SENNIT_HOST_DEVICE void write(Word bits) { word_ |= shifted_right(bits, at_); }
   SENNIT_HOST_DEVICE void skip(int planes) {
     SENNIT_UNROLL
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 4; ++i) {  // NOLINT(modernize-loop-convert)
       next_[i] = shifted_left(next_[i], planes);
     }
   }
@@ -231,7 +233,7 @@ SENNIT_HOST_DEVICE inline ZfpWord<kRate, Real> encode_zfp(const Real (&values)[4
   using Word = typename Shape::Word;
   BitsOf<Real> most = 0;
   SENNIT_UNROLL
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 4; ++i) {  // NOLINT(modernize-loop-convert)
     const BitsOf<Real> magnitude = magnitude_of(values[i]);
     most = most > magnitude ? most : magnitude;
   }
@@ -394,7 +396,7 @@ SENNIT_HOST_DEVICE inline void decode_zfp(ZfpWord<kRate, Real> block,
   const int exponent = static_cast<int>(block >> 1) & kExponents;
   if (is_zero || exponent == 0) {
     SENNIT_UNROLL
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 4; ++i) {  // NOLINT(modernize-loop-convert)
       values[i] = is_zero ? Real{0} : not_a_number<Real>();
     }
     return;

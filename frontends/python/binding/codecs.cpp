@@ -23,13 +23,8 @@ nb::bytes encode(const std::string& codec, const Buffer& values) {
   sennit_status_t status = SENNIT_OK;
   {
     const nb::gil_scoped_release unlocked;
-    status = sennit_tool_encode(codec.c_str(),
-                                values.dtype(),
-                                values.data(),
-                                values.count(),
-                                coded.data(),
-                                bytes,
-                                &bytes);
+    status = sennit_tool_encode(
+        codec.c_str(), values.dtype(), values.data(), values.count(), coded.data(), bytes, &bytes);
   }
   check(status);
   return nb::bytes(coded.data(), bytes);
@@ -39,12 +34,8 @@ void decode(const std::string& codec, const Buffer& coded, const Buffer& values)
   sennit_status_t status = SENNIT_OK;
   {
     const nb::gil_scoped_release unlocked;
-    status = sennit_tool_decode(codec.c_str(),
-                                values.dtype(),
-                                coded.data(),
-                                coded.nbytes(),
-                                values.data(),
-                                values.count());
+    status = sennit_tool_decode(
+        codec.c_str(), values.dtype(), coded.data(), coded.nbytes(), values.data(), values.count());
   }
   check(status);
 }
