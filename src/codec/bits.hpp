@@ -13,7 +13,8 @@ using Word128 = unsigned __int128;
 template <typename Word>
 inline constexpr int kWidth = static_cast<int>(sizeof(Word)) * 8;
 
-// Shifts that give 0 from the width of the word on, as the instructions of devices do.
+// Shifts that give 0 from the width of the word on, and for negative distances, as the instructions
+// of devices do.
 template <typename Word>
 SENNIT_HOST_DEVICE inline Word shifted_left(Word bits, int by) {
 #if defined(__CUDA_ARCH__)
@@ -27,7 +28,8 @@ SENNIT_HOST_DEVICE inline Word shifted_left(Word bits, int by) {
     return result;
   }
 #endif
-  return by < kWidth<Word> ? static_cast<Word>(bits << by) : Word{0};
+  return static_cast<unsigned>(by) < unsigned{kWidth<Word>} ? static_cast<Word>(bits << by)
+                                                            : Word{0};
 }
 
 template <typename Word>
@@ -43,7 +45,8 @@ SENNIT_HOST_DEVICE inline Word shifted_right(Word bits, int by) {
     return result;
   }
 #endif
-  return by < kWidth<Word> ? static_cast<Word>(bits >> by) : Word{0};
+  return static_cast<unsigned>(by) < unsigned{kWidth<Word>} ? static_cast<Word>(bits >> by)
+                                                            : Word{0};
 }
 
 // How many bits are zero before the first one; the width where none is one.

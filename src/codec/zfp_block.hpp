@@ -358,7 +358,7 @@ class ZfpReader {
     if (missing > 0 && named >= 8) {
       named = (named & 7) | 8U >> missing;
     }
-    drop(length);
+    drop(length);  // no bits, or less, where the block has ended before the code
     const Bits one = shifted_right(static_cast<Bits>(Bits{1} << (kWidth<Bits> - 1)), plane_);
     SENNIT_UNROLL
     for (int i = 0; i < 4; ++i) {
