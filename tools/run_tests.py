@@ -203,8 +203,7 @@ def found_here() -> set[str]:
         found.add("simgrid")
     if any(Path().glob(".rivals/*/bin/mpiexec")):
         found.add("mpi")
-    if importlib.util.find_spec("torch"):
-        found.add("torch")
+    found |= {name for name in ("torch", "zfpy") if importlib.util.find_spec(name)}
     return found
 
 

@@ -120,6 +120,39 @@ SENNIT_API sennit_status_t sennit_tool_tune_check(const char* request, char** an
  *     "refused": [{"algorithm", "protocol", "why"}]} */
 SENNIT_API sennit_status_t sennit_tool_explain_host(const char* request, char** answer);
 
+/* The codecs, which make the bytes of values fewer (docs/codecs.md):
+ * {} -> {"codecs": [{"name", "summary", "lossless",
+ *                    "dtypes": [{"dtype", "parts": real numbers in an element,
+ *                                "streams": parts whose blocks are apart,
+ *                                "block_values": real numbers in a block,
+ *                                "block_bytes": of a block, the most where blocks vary,
+ *                                "bound": largest error as a part of the largest magnitude in the
+ *                                         block}]}]} */
+SENNIT_API sennit_status_t sennit_tool_codecs(const char* request, char** answer);
+
+/* Encodes `count` elements with a codec, such as "zfp:8" or "q8", to `coded`, which has room for
+ * `room` bytes, and sets *coded_bytes to how many it has written. With `coded` NULL it writes
+ * nothing and sets *coded_bytes to the room that so many elements need: exactly what is written,
+ * unless the codec is "exact", which may write less. No pointer has to be aligned.
+ * SENNIT_UNSUPPORTED for a type that the codec does not take. */
+SENNIT_API sennit_status_t sennit_tool_encode(const char* codec,
+                                              sennit_dtype_t dtype,
+                                              const void* values,
+                                              size_t count,
+                                              void* coded,
+                                              size_t room,
+                                              size_t* coded_bytes);
+
+/* Decodes what sennit_tool_encode has written for so many elements of that type with that codec.
+ * SENNIT_INVALID_ARGUMENT for bytes that cannot be of these, after which `values` may hold
+ * anything. */
+SENNIT_API sennit_status_t sennit_tool_decode(const char* codec,
+                                              sennit_dtype_t dtype,
+                                              const void* coded,
+                                              size_t coded_bytes,
+                                              void* values,
+                                              size_t count);
+
 /* Frees an answer; NULL is allowed. */
 SENNIT_API void sennit_tool_free(char* answer);
 

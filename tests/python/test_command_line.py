@@ -15,7 +15,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 SNAPSHOTS = Path(__file__).resolve().parent / "snapshots"
 COMMANDS = (
     *("bench", "verify", "algorithms", "show", "simulate", "explain", "reproduce"),
-    *("tune", "machine", "info", "doctor", "bench ddp"),
+    *("tune", "codec", "machine", "info", "doctor", "bench ddp"),
 )
 
 

@@ -1,6 +1,7 @@
 // The extension module sennit._core: the C ABI as Python objects, with nothing decided here that
 // Python code can decide as well.
 #include "buffer.hpp"
+#include "codecs.hpp"
 #include "comm.hpp"
 #include "errors.hpp"
 #include "tools.hpp"
@@ -16,6 +17,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   sennit::python::bind_errors(module);
   sennit::python::bind_buffer(module);
+  sennit::python::bind_codecs(module);
   sennit::python::bind_comm(module);
   sennit::python::bind_work(module);
   sennit::python::bind_tools(module);

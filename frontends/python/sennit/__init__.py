@@ -18,6 +18,7 @@ Threads: different communicators may be used from different threads at any time;
 from one thread at a time, except `abort()`. Groups belong to the thread that opens them.
 """
 
+from sennit import codecs
 from sennit._core import (
     Aborted,
     DeadlineExceeded,
@@ -65,6 +66,7 @@ __all__ = [
     "Unsupported",
     "Work",
     "__version__",
+    "codecs",
     "group",
     "init",
     "nccl_library",

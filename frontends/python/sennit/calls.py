@@ -70,21 +70,21 @@ def reduce(group: Group, x: Any, out: Any, op: Operator, root: int, options: Opt
     if group.rank == root:
         send, recv, out = _equal_buffers(x, out)
     else:
-        send, out = _buffer(x, "x", writable=False), None
+        send, out = elements.buffer_of(x, "x", writable=False), None
     work = _prepare(group, Collective.REDUCE, send, recv, send.count, options, op=op, root=root)
     return work, out
 
 
 def broadcast(group: Group, x: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.broadcast`."""
-    buffer = _buffer(x, "x", writable=group.rank != operator.index(root))
+    buffer = elements.buffer_of(x, "x", writable=group.rank != operator.index(root))
     work = _prepare(group, Collective.BROADCAST, buffer, buffer, buffer.count, options, root=root)
     return work, x
 
 
 def all_gather(group: Group, x: Any, out: Any, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather`."""
-    send = _buffer(x, "x", writable=False)
+    send = elements.buffer_of(x, "x", writable=False)
     out = _allocated(out, (group.size, *send.shape), send, x)
     recv = _output(out, send.count * group.size, f"{group.size} times as many as x")
     return _prepare(group, Collective.ALL_GATHER, send, recv, send.count, options), out
@@ -92,7 +92,7 @@ def all_gather(group: Group, x: Any, out: Any, options: Options) -> Prepared:
 
 def reduce_scatter(group: Group, x: Any, out: Any, op: Operator, options: Options) -> Prepared:
     """Prepare `Communicator.reduce_scatter`."""
-    send = _buffer(x, "x", writable=False)
+    send = elements.buffer_of(x, "x", writable=False)
     shape = _part_shape(send, group.size)
     out = _allocated(out, shape, send, x)
     count = send.count // group.size
@@ -110,7 +110,7 @@ def all_to_all(group: Group, x: Any, out: Any, options: Options) -> Prepared:
 
 def gather(group: Group, x: Any, out: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather`."""
-    send = _buffer(x, "x", writable=False)
+    send = elements.buffer_of(x, "x", writable=False)
     recv = None
     if group.rank == root:
         out = _allocated(out, (group.size, *send.shape), send, x)
@@ -127,11 +127,11 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
             raise InvalidArgument(
                 f"scatter needs out on rank {group.rank}: only the root {root} knows shape and type"
             )
-        recv = _buffer(out, "out", writable=True)
+        recv = elements.buffer_of(out, "out", writable=True)
         return _prepare(group, Collective.SCATTER, None, recv, recv.count, options, root=root), out
     if x is None:
         raise InvalidArgument(f"scatter needs x on its root, rank {root}")
-    send = _buffer(x, "x", writable=False)
+    send = elements.buffer_of(x, "x", writable=False)
     out = _allocated(out, _part_shape(send, group.size), send, x)
     count = send.count // group.size
     recv = _output(out, count, f"1/{group.size} of those of x")
@@ -140,10 +140,10 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
 
 def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather_v`."""
-    send = _buffer(x, "x", writable=False)
+    send = elements.buffer_of(x, "x", writable=False)
     blocks = _blocks(group, table)
     out = _allocated(out, (blocks.end,), send, x)
-    recv = _holding(_buffer(out, "out", writable=True), "out", blocks.end)
+    recv = _holding(elements.buffer_of(out, "out", writable=True), "out", blocks.end)
     work = _prepare(
         group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks.core
     )
@@ -152,13 +152,13 @@ def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options)
 
 def gather_v(group: Group, x: Any, out: Any, table: Table, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather_v`."""
-    send = _buffer(x, "x", writable=False)
+    send = elements.buffer_of(x, "x", writable=False)
     recv, core = None, _NO_BLOCKS
     if group.rank == root:
         blocks = _blocks(group, table)
         core = blocks.core
         out = _allocated(out, (blocks.end,), send, x)
-        recv = _holding(_buffer(out, "out", writable=True), "out", blocks.end)
+        recv = _holding(elements.buffer_of(out, "out", writable=True), "out", blocks.end)
     else:
         out = None
     work = _prepare(
@@ -177,13 +177,13 @@ def scatter_v(
             raise InvalidArgument(f"scatter_v needs x on its root, rank {root}")
         blocks = _blocks(group, table)
         core = blocks.core
-        send = _holding(_buffer(x, "x", writable=False), "x", blocks.end)
+        send = _holding(elements.buffer_of(x, "x", writable=False), "x", blocks.end)
         out = _allocated(out, (blocks.counts[group.rank],), send, x)
     elif out is None:
         raise InvalidArgument(
             f"scatter_v needs out on rank {group.rank}: only the root {root} knows length and type"
         )
-    recv = _buffer(out, "out", writable=True)
+    recv = elements.buffer_of(out, "out", writable=True)
     work = _prepare(
         group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=core
     )
@@ -196,9 +196,9 @@ def all_to_all_v(
     """Prepare `Communicator.all_to_all_v`."""
     inputs = _blocks(group, sent)
     outputs = _blocks(group, received)
-    send = _holding(_buffer(x, "x", writable=False), "x", inputs.end)
+    send = _holding(elements.buffer_of(x, "x", writable=False), "x", inputs.end)
     out = _allocated(out, (outputs.end,), send, x)
-    recv = _holding(_buffer(out, "out", writable=True), "out", outputs.end)
+    recv = _holding(elements.buffer_of(out, "out", writable=True), "out", outputs.end)
     work = _prepare(
         group,
         Collective.ALL_TO_ALL_V,
@@ -214,13 +214,13 @@ def all_to_all_v(
 
 def send(group: Group, x: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.send`."""
-    buffer = _buffer(x, "x", writable=False)
+    buffer = elements.buffer_of(x, "x", writable=False)
     return _prepare(group, Collective.SEND, buffer, None, buffer.count, options, root=peer), None
 
 
 def recv(group: Group, out: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.recv`."""
-    buffer = _buffer(out, "out", writable=True)
+    buffer = elements.buffer_of(out, "out", writable=True)
     return _prepare(group, Collective.RECV, None, buffer, buffer.count, options, root=peer), out
 
 
@@ -271,18 +271,11 @@ def _prepare(
 def _equal_buffers(x: Any, out: Any) -> tuple[Buffer, Buffer, Any]:
     """Input and output of the same count; one buffer where the call is in place."""
     if out is x:
-        both = _buffer(x, "x", writable=True)
+        both = elements.buffer_of(x, "x", writable=True)
         return both, both, out
-    send = _buffer(x, "x", writable=False)
+    send = elements.buffer_of(x, "x", writable=False)
     out = _allocated(out, send.shape, send, x)
     return send, _output(out, send.count, "as many as x"), out
-
-
-def _buffer(x: Any, name: str, *, writable: bool) -> Buffer:
-    bits = elements.bits_of(x)
-    if bits is None:
-        return Buffer(x, name, writable=writable)
-    return Buffer(bits.array, name, writable=writable, dtype=bits.dtype)
 
 
 def _allocated(out: Any, shape: Sequence[int], like: Buffer, x: Any) -> Any:
@@ -327,7 +320,7 @@ def _holding(buffer: Buffer, name: str, elements: int) -> Buffer:
 
 
 def _output(out: Any, count: int, rule: str) -> Buffer:
-    buffer = _buffer(out, "out", writable=True)
+    buffer = elements.buffer_of(out, "out", writable=True)
     if buffer.count != count:
         raise InvalidArgument(
             f"out has {buffer.count} elements, but the call writes {count} ({rule})"

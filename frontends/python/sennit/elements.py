@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sennit._core import InvalidArgument
+from sennit._core import Buffer, InvalidArgument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +43,14 @@ def bits_of(x: Any) -> Typed | None:
     if isinstance(x, np.ndarray) and x.dtype.name in _CARRIERS:
         return Typed(x.view(_CARRIERS[x.dtype.name]), x.dtype.name)
     return None
+
+
+def buffer_of(x: Any, name: str, *, writable: bool) -> Buffer:
+    """What a call is given, as a buffer; `name` is the argument's in messages."""
+    bits = bits_of(x)
+    if bits is None:
+        return Buffer(x, name, writable=writable)
+    return Buffer(bits.array, name, writable=writable, dtype=bits.dtype)
 
 
 def empty(shape: Any, dtype: str, like: Any) -> Any:
