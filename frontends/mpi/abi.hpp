@@ -17,10 +17,14 @@ struct Mpich {
 
   static constexpr Comm kCommNull = 0x04000000;
   static constexpr Type kTypeNull = 0x0c000000;
+  static constexpr Comm kWorld = 0x44000000;
+  static constexpr Comm kSelf = 0x44000001;
+  static constexpr Type kByte = 0x4c00010d;
+  static constexpr Type kInt = 0x4c000405;
+  static constexpr Op kMin = 0x58000002;
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 14;
   static constexpr int kErrOther = 15;
-  static constexpr int kErrIntern = 16;
   static constexpr int kRoot = -3;
   static constexpr int kAnySource = -2;
   static constexpr int kAnyTag = -1;
@@ -34,11 +38,11 @@ struct Mpich {
 
   explicit Mpich(const Library& /*library*/) {}
   // NOLINTBEGIN(readability-convert-member-functions-to-static): another ABI has to look them up
-  [[nodiscard]] Comm world() const { return 0x44000000; }
-  [[nodiscard]] Comm self() const { return 0x44000001; }
-  [[nodiscard]] Type byte() const { return 0x4c00010d; }
-  [[nodiscard]] Type integer() const { return 0x4c000405; }
-  [[nodiscard]] Op min() const { return 0x58000002; }
+  [[nodiscard]] Comm world() const { return kWorld; }
+  [[nodiscard]] Comm self() const { return kSelf; }
+  [[nodiscard]] Type byte() const { return kByte; }
+  [[nodiscard]] Type integer() const { return kInt; }
+  [[nodiscard]] Op min() const { return kMin; }
   [[nodiscard]] Comm comm_null() const { return kCommNull; }
   [[nodiscard]] Type type_null() const { return kTypeNull; }
   template <typename Handle>
@@ -60,7 +64,6 @@ struct OpenMpi {
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 15;
   static constexpr int kErrOther = 16;
-  static constexpr int kErrIntern = 17;
   static constexpr int kRoot = -4;
   static constexpr int kAnySource = -1;
   static constexpr int kAnyTag = -1;

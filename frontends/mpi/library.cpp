@@ -33,7 +33,7 @@ Library Library::find() {
       }
       // A handle also finds what its object needs: the definition has to lie in this one.
       const void* const init = ::dlsym(handle, kOnlyOfMpi);
-      if (init != nullptr && (name == nullptr || base_of(init) == base_of(object->l_ld))) {
+      if (init != nullptr && base_of(init) == base_of(object->l_ld)) {
         return {handle, base_of(init), object->l_name};
       }
       ::dlclose(handle);

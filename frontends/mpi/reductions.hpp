@@ -2,6 +2,7 @@
 // MPI wants both, and the count, to be equal on all ranks.
 #pragma once
 
+#include "buffers.hpp"
 #include "calls.hpp"
 
 #include "sennit/sennit.h"
@@ -67,20 +68,19 @@ int Calls<Abi, N, D>::reduce_scatter_evenly(
     Taken& taken, const void* send, void* recv, std::int64_t count, const Reduction& reduction) {
   const auto elements = static_cast<std::size_t>(count);
   const std::size_t bytes = elements * reduction.bytes;
+  // In place MPI wants the block where the buffer begins, and the rest of the buffer unchanged.
   const bool in_place = is_in_place(send);
-  auto* const whole = static_cast<std::byte*>(recv);
-  std::byte* const block = in_place ? whole + static_cast<std::size_t>(taken.rank) * bytes : whole;
+  const Memory block = in_place ? new_memory(bytes) : nullptr;
   const sennit_status_t status = sennit_reduce_scatter(in_place ? recv : send,
-                                                       block,
+                                                       in_place ? block.get() : recv,
                                                        elements,
                                                        reduction.dtype,
                                                        reduction.op,
                                                        taken.engine,
                                                        nullptr,
                                                        nullptr);
-  // MPI wants the block where the buffer begins.
-  if (block != whole && status == SENNIT_OK) {
-    std::memmove(whole, block, bytes);
+  if (in_place && bytes > 0 && status == SENNIT_OK) {
+    std::memcpy(recv, block.get(), bytes);
   }
   return front().finish(taken, status, bytes);
 }
