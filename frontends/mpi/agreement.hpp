@@ -13,14 +13,14 @@ namespace sennit_mpi {
 
 // Travels between ranks as bytes.
 struct Facts {
-  std::array<char, 64> version{};   // of the library
+  std::array<char, 64> version{};    // of the library
   std::array<char, 192> settings{};  // that have to be equal
-  std::array<char, 40> boot{};      // of the kernel: which machine
-  std::uint64_t network = 0;        // namespace, in which the ranks meet
+  std::array<char, 40> boot{};       // of the kernel: which machine
+  std::uint64_t network = 0;         // namespace, in which the ranks meet
   std::uint64_t user = 0;
-  std::uint64_t can_open = 0;  // 1: there are enough file descriptors
+  std::uint64_t can_open = 0;   // 1: there are enough file descriptors
   std::uint64_t is_of_job = 0;  // 1: all ranks of the communicator started with this one
-  sennit_unique_id_t id{};     // of rank 0
+  sennit_unique_id_t id{};      // of rank 0
 };
 
 // Of this process, for a communicator of so many ranks.

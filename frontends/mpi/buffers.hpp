@@ -52,8 +52,7 @@ class Packer {
   void unpack(const std::byte* from, const Elements<Abi>& to) const {
     in_parts(to, [&](const void* part, int count, std::size_t offset, int bytes) {
       int position = 0;
-      mpi_.unpack(
-          from + offset, bytes, &position, const_cast<void*>(part), count, to.type, comm_);
+      mpi_.unpack(from + offset, bytes, &position, const_cast<void*>(part), count, to.type, comm_);
     });
   }
 

@@ -157,11 +157,8 @@ class Calls {
     return all;
   }
   // A block a rank, its displacement in elements of the type.
-  static bool are_valid(const void* buffer,
-                        const N* counts,
-                        const D* displacements,
-                        Type type,
-                        const Taken& taken) {
+  static bool are_valid(
+      const void* buffer, const N* counts, const D* displacements, Type type, const Taken& taken) {
     return counts != nullptr && displacements != nullptr && is_valid(buffer, 0, type) &&
            std::all_of(counts, counts + taken.size, [](N count) { return count >= 0; });
   }
@@ -224,8 +221,5 @@ class Calls {
 
 // The MPI's call with the same arguments; `entries` is evaluated only where it is needed.
 #define SENNIT_MPI_PASS(stem, entries, ...) \
-  pass_on(same_width().stem,                \
-          front().functions.plain.stem,     \
-          [&] { return entries; },          \
-          comm,                             \
-          __VA_ARGS__)
+  pass_on(                                  \
+      same_width().stem, front().functions.plain.stem, [&] { return entries; }, comm, __VA_ARGS__)

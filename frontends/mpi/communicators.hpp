@@ -56,11 +56,7 @@ class Communicators {
                 const Settings& settings,
                 Progress<Abi>& progress,
                 Share& share)
-      : abi_(abi),
-        functions_(functions),
-        settings_(settings),
-        progress_(progress),
-        share_(share) {
+      : abi_(abi), functions_(functions), settings_(settings), progress_(progress), share_(share) {
     functions_.mpi.comm_create_keyval(&never_copied, &removed, &key_, this);
   }
 

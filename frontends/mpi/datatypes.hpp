@@ -21,9 +21,9 @@ namespace sennit_mpi {
 enum class Kind : std::uint8_t { kMoved, kSigned, kUnsigned, kFloat, kComplex, kBool, kByte };
 
 struct Layout {
-  std::size_t bytes = 0;        // of data in an element
-  std::ptrdiff_t extent = 0;    // from one element to the next
-  bool is_dense = false;        // extent == bytes, and memory has them in the signature's order
+  std::size_t bytes = 0;      // of data in an element
+  std::ptrdiff_t extent = 0;  // from one element to the next
+  bool is_dense = false;      // extent == bytes, and memory has them in the signature's order
 };
 
 // A reduction as the library has it.
@@ -140,8 +140,8 @@ class Datatypes {
     Type part{};
     functions_.mpi.type_get_contents(
         type, integers, addresses, parts, integer.data(), address.data(), &part);
-    const bool is_dense = measure(type, true).is_dense && is_chain_of_dense(part) &&
-                          measure(part, true).is_dense;
+    const bool is_dense =
+        measure(type, true).is_dense && is_chain_of_dense(part) && measure(part, true).is_dense;
     functions_.mpi.type_get_envelope(part, &integers, &addresses, &parts, &combiner);
     if (combiner != Abi::kCombinerNamed) {
       functions_.mpi.type_free(&part);

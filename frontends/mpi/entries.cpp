@@ -15,43 +15,42 @@
 
 // The lazy stub leaves the address of its slot in %r11, which calls may change, and the arguments
 // where they are. Arguments on the stack are reached by none of this.
-#define SENNIT_MPI_ENTRY(symbol)                  \
-  asm(".text\n"                                   \
-      ".globl " #symbol                           \
-      "\n"                                        \
-      ".type " #symbol                            \
-      ", @function\n" #symbol                     \
-      ":\n"                                       \
-      "  endbr64\n"                               \
-      "  jmp *sennit_slot_" #symbol               \
-      "(%rip)\n"                                  \
-      ".size " #symbol ", . - " #symbol           \
-      "\n"                                        \
-      "sennit_lazy_" #symbol                      \
-      ":\n"                                       \
-      "  lea sennit_slot_" #symbol                \
-      "(%rip), %r11\n"                            \
-      "  jmp sennit_mpi_first_call\n"             \
-      ".data\n"                                   \
-      ".balign 8\n"                               \
-      ".globl sennit_slot_" #symbol               \
-      "\n"                                        \
-      ".hidden sennit_slot_" #symbol              \
-      "\n"                                        \
-      "sennit_slot_" #symbol                      \
-      ":\n"                                       \
-      "  .quad sennit_lazy_" #symbol              \
-      "\n"                                        \
-      ".text\n");                                 \
-  extern "C" __attribute__((visibility("hidden"))) \
-  std::atomic<void*> sennit_slot_##symbol;  // NOLINT(readability-identifier-naming)
+#define SENNIT_MPI_ENTRY(symbol)                                      \
+  asm(".text\n"                                                       \
+      ".globl " #symbol                                               \
+      "\n"                                                            \
+      ".type " #symbol ", @function\n" #symbol                        \
+      ":\n"                                                           \
+      "  endbr64\n"                                                   \
+      "  jmp *sennit_slot_" #symbol                                   \
+      "(%rip)\n"                                                      \
+      ".size " #symbol ", . - " #symbol                               \
+      "\n"                                                            \
+      "sennit_lazy_" #symbol                                          \
+      ":\n"                                                           \
+      "  lea sennit_slot_" #symbol                                    \
+      "(%rip), %r11\n"                                                \
+      "  jmp sennit_mpi_first_call\n"                                 \
+      ".data\n"                                                       \
+      ".balign 8\n"                                                   \
+      ".globl sennit_slot_" #symbol                                   \
+      "\n"                                                            \
+      ".hidden sennit_slot_" #symbol                                  \
+      "\n"                                                            \
+      "sennit_slot_" #symbol                                          \
+      ":\n"                                                           \
+      "  .quad sennit_lazy_" #symbol                                  \
+      "\n"                                                            \
+      ".text\n");                                                     \
+  extern "C" __attribute__((visibility("hidden"))) std::atomic<void*> \
+      sennit_slot_##symbol;  // NOLINT(readability-identifier-naming)
 
 #define SENNIT_MPI_SINGLE(name, ...) \
   SENNIT_MPI_ENTRY(MPI_##name)       \
   SENNIT_MPI_ENTRY(PMPI_##name)
-#define SENNIT_MPI_COUNTED(name, ...)   \
-  SENNIT_MPI_SINGLE(name, __VA_ARGS__)  \
-  SENNIT_MPI_ENTRY(MPI_##name##_c)      \
+#define SENNIT_MPI_COUNTED(name, ...)  \
+  SENNIT_MPI_SINGLE(name, __VA_ARGS__) \
+  SENNIT_MPI_ENTRY(MPI_##name##_c)     \
   SENNIT_MPI_ENTRY(PMPI_##name##_c)
 #include "calls.def"
 #undef SENNIT_MPI_ENTRY
@@ -118,13 +117,11 @@ struct Entry {
 // Several threads may come here at once: they find the same functions.
 extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slots() {
   const Entry entries[] = {
-#define SENNIT_MPI_SINGLE(name, ...)            \
-  {"MPI_" #name, &sennit_slot_MPI_##name},      \
-  {"PMPI_" #name, &sennit_slot_PMPI_##name},
-#define SENNIT_MPI_COUNTED(name, ...)               \
-  SENNIT_MPI_SINGLE(name, __VA_ARGS__)              \
-  {"MPI_" #name "_c", &sennit_slot_MPI_##name##_c}, \
-  {"PMPI_" #name "_c", &sennit_slot_PMPI_##name##_c},
+#define SENNIT_MPI_SINGLE(name, ...) \
+  {"MPI_" #name, &sennit_slot_MPI_##name}, {"PMPI_" #name, &sennit_slot_PMPI_##name},
+#define SENNIT_MPI_COUNTED(name, ...)                                                   \
+  SENNIT_MPI_SINGLE(name, __VA_ARGS__){"MPI_" #name "_c", &sennit_slot_MPI_##name##_c}, \
+      {"PMPI_" #name "_c", &sennit_slot_PMPI_##name##_c},
 #include "calls.def"
   };
   const FindFunction find = open_front();

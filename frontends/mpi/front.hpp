@@ -41,8 +41,8 @@ class Front {
   Front(Library found, Settings given)
       : library(std::move(found)), abi(library), functions(library), settings(std::move(given)) {}
 
-  // Null before MPI_Init and after MPI_Finalize, where a program has sessions alone, and where it is
-  // not wanted.
+  // Null before MPI_Init and after MPI_Finalize, where a program has sessions alone, and where it
+  // is not wanted.
   Running* running() {
     Running* const made = running_.load(std::memory_order_acquire);
     return made != nullptr ? made : start();
@@ -70,13 +70,12 @@ class Front {
   int finalize() {
     Running* const behind = running_.exchange(nullptr);
     is_over_ = true;
-    int rank = -1;
     if (behind != nullptr) {
       behind->communicators.finish();
       behind->progress.finish();
-      functions.mpi.comm_rank(abi.world(), &rank);
     }
-    if (settings.tells_share && rank == 0) {
+    int rank = -1;
+    if (settings.tells_share && functions.mpi.comm_rank(abi.world(), &rank) == 0 && rank == 0) {
       std::fprintf(stderr, "sennit: mpi: rank 0: %s\n", share.text().c_str());
     }
     return functions.finalize();

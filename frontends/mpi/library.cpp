@@ -71,8 +71,7 @@ void* Library::profiler(const std::string& name) const {
       continue;
     }
     void* const candidate = ::dlsym(handle, name.c_str());
-    if (candidate != nullptr && candidate != ours &&
-        base_of(candidate) == base_of(object->l_ld)) {
+    if (candidate != nullptr && candidate != ours && base_of(candidate) == base_of(object->l_ld)) {
       found = candidate;
     }
     ::dlclose(handle);

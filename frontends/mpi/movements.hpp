@@ -62,13 +62,8 @@ int Calls<Abi, N, D>::all_gather(const void* send,
   const RecvPiece<Abi> output(packing, elements(recv, taken->size * count, recv_type));
   input.keep_off(output.range(),
                  output.data() + static_cast<std::size_t>(taken->rank) * input.bytes());
-  const sennit_status_t status = sennit_all_gather(input.data(),
-                                                   output.data(),
-                                                   input.bytes(),
-                                                   SENNIT_UINT8,
-                                                   taken->engine,
-                                                   nullptr,
-                                                   nullptr);
+  const sennit_status_t status = sennit_all_gather(
+      input.data(), output.data(), input.bytes(), SENNIT_UINT8, taken->engine, nullptr, nullptr);
   output.finish();
   return front().finish(*taken, status, input.bytes());
 }
@@ -102,8 +97,7 @@ int Calls<Abi, N, D>::all_gather_v(const void* send,
   add_blocks(output, recv, recv_counts, recv_displacements, recv_type, *taken);
   output.settle();
   SendPiece<Abi> input(
-      packing,
-      in_place ? output.elements(taken->rank) : elements(send, send_count, send_type));
+      packing, in_place ? output.elements(taken->rank) : elements(send, send_count, send_type));
   input.keep_off(output.range(), output.block(taken->rank));
   const sennit_status_t status = sennit_all_gather_v(input.data(),
                                                      input.bytes(),
@@ -274,16 +268,8 @@ int Calls<Abi, N, D>::gather(const void* send,
   if (taken == nullptr || !is_rank(root, *taken) ||
       (is_root && !is_valid(recv, recv_count, recv_type)) ||
       (!in_place && !is_valid(send, send_count, send_type))) {
-    return SENNIT_MPI_PASS(gather,
-                           no_entries(),
-                           send,
-                           send_count,
-                           send_type,
-                           recv,
-                           recv_count,
-                           recv_type,
-                           root,
-                           comm);
+    return SENNIT_MPI_PASS(
+        gather, no_entries(), send, send_count, send_type, recv, recv_count, recv_type, root, comm);
   }
   const Packer<Abi> packing = packer(*taken);
   const std::int64_t count = recv_count;
@@ -293,8 +279,7 @@ int Calls<Abi, N, D>::gather(const void* send,
   const RecvPiece<Abi> output(
       packing, is_root ? elements(recv, taken->size * count, recv_type) : Elements<Abi>{});
   if (is_root) {
-    input.keep_off(output.range(),
-                   output.data() + static_cast<std::size_t>(root) * input.bytes());
+    input.keep_off(output.range(), output.data() + static_cast<std::size_t>(root) * input.bytes());
   }
   const sennit_status_t status = sennit_gather(input.data(),
                                                output.data(),
@@ -342,8 +327,8 @@ int Calls<Abi, N, D>::gather_v(const void* send,
     add_blocks(output, recv, recv_counts, recv_displacements, recv_type, *taken);
   }
   output.settle();
-  SendPiece<Abi> input(
-      packing, in_place ? output.elements(root) : elements(send, send_count, send_type));
+  SendPiece<Abi> input(packing,
+                       in_place ? output.elements(root) : elements(send, send_count, send_type));
   if (is_root) {
     input.keep_off(output.range(), output.block(root));
   }
@@ -389,8 +374,8 @@ int Calls<Abi, N, D>::scatter(const void* send,
   }
   const Packer<Abi> packing = packer(*taken);
   const std::int64_t ranks = taken->size;
-  SendPiece<Abi> input(
-      packing, is_root ? elements(send, ranks * send_count, send_type) : Elements<Abi>{});
+  SendPiece<Abi> input(packing,
+                       is_root ? elements(send, ranks * send_count, send_type) : Elements<Abi>{});
   const std::size_t block = input.bytes() / static_cast<std::size_t>(ranks);
   const std::size_t own = static_cast<std::size_t>(root) * block;
   // In place the root's own block stays where it is, which is in place for the library as well.

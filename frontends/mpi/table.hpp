@@ -42,9 +42,9 @@ void* function_named(const std::string& name) {
     std::string_view name;
     void* function;
   } functions[] = {
-#define SENNIT_MPI_COUNTED(name, stem, parameters)   \
-  {#name, reinterpret_cast<void*>(&Plain::stem)},    \
-  {#name "_c", reinterpret_cast<void*>(&Large::stem)},
+#define SENNIT_MPI_COUNTED(name, stem, parameters) \
+  {#name, reinterpret_cast<void*>(&Plain::stem)},  \
+      {#name "_c", reinterpret_cast<void*>(&Large::stem)},
 #define SENNIT_MPI_SINGLE(name, stem, parameters) \
   {#name, reinterpret_cast<void*>(&Singles<Abi>::stem)},
 #include "calls.def"

@@ -199,12 +199,11 @@ typedef struct sennit_config_t {
                                "least_loaded" */
   const char* tuning_table; /* file written by `sennit tune` on this machine; SENNIT_TUNING_TABLE,
                                default none */
-  void (*idle_hook)(void* argument); /* host ranks: a thread that waits for a call of this
-                                        communicator calls it again and again, so that the caller's
-                                        own messages move; it may use other communicators */
+  void (*idle_hook)(void* argument); /* host ranks: a thread that waits for a call runs it again and
+                                        again; it may use other communicators */
   void* idle_argument;
-  double idle_after_s;    /* ... once it has waited so long; default: a few microseconds */
-  double first_warning_s; /* a call that takes this long warns, again at each doubling; default 5 */
+  double idle_after_s;    /* when it has waited so long; default: after some microseconds */
+  double first_warning_s; /* a call that takes so long warns, and at each doubling; default 5 */
 } sennit_config_t;
 #define SENNIT_CONFIG_INITIALIZER \
   {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}

@@ -49,8 +49,8 @@ class Communicator {
 
   // Checks the arguments and finds the program, without telling anybody.
   Result<std::shared_ptr<Work>> prepare(const Operation& operation);
-  // Appends a prepared work to the communicator's calls. Only the engine calls it, which then has to
-  // drive this communicator.
+  // Appends a prepared work to the communicator's calls. Only the engine calls it, which then has
+  // to drive this communicator.
   void post(std::shared_ptr<Work> work);
 
   // A plain call that has been made before, if nothing is outstanding: it begins without a Work,

@@ -11,13 +11,13 @@ extern int ranks;
 /* Marks the case that runs as failed, and says where and why. */
 void wrong(const char* file, int line, const char* what, long long is, long long should_be);
 
-#define EQUAL(is, should_be)                                         \
-  do {                                                               \
-    const long long is_ = (long long)(is);                           \
-    const long long should_be_ = (long long)(should_be);             \
-    if (is_ != should_be_) {                                         \
-      wrong(__FILE__, __LINE__, #is, is_, should_be_);               \
-    }                                                                \
+#define EQUAL(is, should_be)                             \
+  do {                                                   \
+    const long long is_ = (long long)(is);               \
+    const long long should_be_ = (long long)(should_be); \
+    if (is_ != should_be_) {                             \
+      wrong(__FILE__, __LINE__, #is, is_, should_be_);   \
+    }                                                    \
   } while (0)
 
 /* The collectives of MPI_COMM_WORLD by their values. */

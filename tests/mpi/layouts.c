@@ -125,8 +125,7 @@ void moves_of_different_blocks(void) {
   for (int from = 0; from < ranks; ++from) {
     for (int i = 0; i < kRoom; ++i) {
       const int is_there = i < recv_counts[from];
-      EQUAL(out[places[from] + i],
-            is_there ? ELEMENT(from, rank, i) : ELEMENT(rank, from, i));
+      EQUAL(out[places[from] + i], is_there ? ELEMENT(from, rank, i) : ELEMENT(rank, from, i));
     }
   }
   free(send_counts);
@@ -145,8 +144,7 @@ void blocks_before_their_buffer(void) {
   for (int r = 0; r < ranks; ++r) {
     places[r] = 2 * r - 2 * ranks;
   }
-  MPI_Allgatherv(
-      own, 2, MPI_INT, memory + 2 * ranks, counts, places, MPI_INT, MPI_COMM_WORLD);
+  MPI_Allgatherv(own, 2, MPI_INT, memory + 2 * ranks, counts, places, MPI_INT, MPI_COMM_WORLD);
   for (int from = 0; from < ranks; ++from) {
     EQUAL(memory[2 * from], ELEMENT(from, 0, 0));
     EQUAL(memory[2 * from + 1], ELEMENT(from, 0, 1));
@@ -165,8 +163,7 @@ void blocks_between_blocks(void) {
     even[r] = 2 * r;
     memory[even[r]] = ELEMENT(rank, r, 0);
   }
-  MPI_Alltoallv(
-      memory, counts, even, MPI_INT, memory + 1, counts, even, MPI_INT, MPI_COMM_WORLD);
+  MPI_Alltoallv(memory, counts, even, MPI_INT, memory + 1, counts, even, MPI_INT, MPI_COMM_WORLD);
   for (int r = 0; r < ranks; ++r) {
     EQUAL(memory[even[r]], ELEMENT(rank, r, 0));
     EQUAL(memory[even[r] + 1], ELEMENT(r, rank, 0));
@@ -325,8 +322,7 @@ void types_for_each_rank(void) {
     in[6 * r] = ELEMENT(rank, r, 0);
     in[6 * r + (r % 2 == 0 ? 1 : 3)] = ELEMENT(rank, r, 1);
   }
-  MPI_Alltoallw(
-      in, counts, places, send_types, out, counts, places, recv_types, MPI_COMM_WORLD);
+  MPI_Alltoallw(in, counts, places, send_types, out, counts, places, recv_types, MPI_COMM_WORLD);
   for (int r = 0; r < ranks; ++r) {
     EQUAL(out[6 * r], ELEMENT(r, rank, 0));
     EQUAL(out[6 * r + ((r + rank) % 2 == 0 ? 3 : 1)], ELEMENT(r, rank, 1));

@@ -67,13 +67,7 @@ static void tell(const char* name) {
   for (int other = 1; other < ranks; ++other) {
     if (rank == 0) {
       char theirs[sizeof(complaint)];
-      MPI_Recv(theirs,
-               sizeof(theirs),
-               MPI_CHAR,
-               other,
-               77,
-               MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
+      MPI_Recv(theirs, sizeof(theirs), MPI_CHAR, other, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       if (found[0] == '\0') {
         memcpy(found, theirs, sizeof(found));
       }

@@ -11,10 +11,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import sennit
 from sennit.cli.rivals import mpi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -54,13 +58,13 @@ class Installed:
         ranks: int = 2,
         preload: str = "",
         check: bool = True,
-        **environment: str,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program with the library, and what `preload` adds behind it, preloaded."""
         variables = {
             "LD_PRELOAD": f"{sennit.mpi_library()}{preload}",
             "SENNIT_MPI_STATS": "1",
-            **environment,
+            **(environment or {}),
         }
         words = [f"{name}={value}" for name, value in variables.items()]
         # Set by `env`, in the ranks alone: the launcher is no program for MPI.
@@ -74,7 +78,9 @@ class Installed:
 
 
 @pytest.fixture(scope="module", params=mpi.NAMES)
-def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
     variable = {"mpich": "SENNIT_MPICH_PREFIX", "openmpi": "SENNIT_OPENMPI_PREFIX"}[request.param]
     prefix = Path(os.environ.get(variable) or ROOT / ".rivals" / request.param)
     if not (prefix / "bin" / "mpiexec").exists():
@@ -106,10 +112,16 @@ def test_all_cases_pass(installed: Installed) -> None:
 
 def test_three_ranks_pass_all_cases(installed: Installed) -> None:
     # More ranks than cores take long where an MPI only spins, so the cases of many calls are left.
-    names = ("moves_at_every_root", "moves_of_different_blocks", "types_with_gaps")
-    names += ("types_for_each_rank", "communicators_of_any_making", "operators_of_the_program")
+    names = (
+        "communicators_of_any_making",
+        "moves_at_every_root",
+        "moves_of_different_blocks",
+        "operators_of_the_program",
+        "types_for_each_rank",
+        "types_with_gaps",
+    )
     run = installed.start(installed.folder / "program", *names, ranks=3)
-    assert sorted(run.stdout.splitlines()) == ["callbacks 1", *(f"passed {n}" for n in sorted(names))]
+    assert sorted(run.stdout.splitlines()) == ["callbacks 1", *(f"passed {n}" for n in names)]
     assert share_of(run)[0] > 50
 
 
@@ -121,14 +133,15 @@ def test_messages_move_while_a_rank_waits_in_the_library(
         installed.folder / "program",
         "messages_move_in_a_barrier",
         "nonblocking_beside_blocking",
-        **TRANSPORTS[installed.mpi.name][transport],
+        environment=TRANSPORTS[installed.mpi.name][transport],
     )
     assert run.stdout.count("passed ") == 2, run.stdout
     assert share_of(run)[0] > 50
 
 
 def test_off_takes_nothing(installed: Installed) -> None:
-    run = installed.start(installed.folder / "program", "moves_in_place", SENNIT_MPI="off")
+    program = installed.folder / "program"
+    run = installed.start(program, "moves_in_place", environment={"SENNIT_MPI": "off"})
     assert "passed moves_in_place" in run.stdout
     assert share_of(run)[0] == 0
     assert "SENNIT_MPI=off" in run.stderr
@@ -137,9 +150,8 @@ def test_off_takes_nothing(installed: Installed) -> None:
 def test_named_calls_are_passed_on(installed: Installed) -> None:
     program = installed.folder / "program"
     share = share_of(installed.start(program, "moves_in_place"))
-    fewer = share_of(
-        installed.start(program, "moves_in_place", SENNIT_MPI_PASS="Allgather,Alltoall")
-    )
+    passed = {"SENNIT_MPI_PASS": "Allgather,Alltoall"}
+    fewer = share_of(installed.start(program, "moves_in_place", environment=passed))
     assert fewer == (share[0] - 2, share[1] + 2)
 
 
@@ -188,8 +200,10 @@ def test_mpi4py_passes_its_collectives(installed: Installed) -> None:
         "-i",
         "test_cco|test_op$|test_request|test_comm$|test_threads|test_attributes",
         check=False,
-        PYTHONPATH=os.pathsep.join((str(MPI4PY), *filter(None, sys.path))),
-        MPI4PY_LIBMPI=str(library),
+        environment={
+            "PYTHONPATH": os.pathsep.join((str(MPI4PY), *filter(None, sys.path))),
+            "MPI4PY_LIBMPI": str(library),
+        },
     )
     assert run.returncode == 0, run.stderr
     assert re.search(r"Ran (\d{3}) tests", run.stderr), run.stderr

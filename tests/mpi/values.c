@@ -30,37 +30,36 @@ static long long folded(MPI_Op op, int i) {
   return value;
 }
 
-#define REDUCTIONS(c_type, mpi_type, ...)                                             \
-  do {                                                                                \
-    const MPI_Op ops[] = {__VA_ARGS__};                                               \
-    for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); ++o) {                       \
+#define REDUCTIONS(c_type, mpi_type, ...)                                              \
+  do {                                                                                 \
+    const MPI_Op ops[] = {__VA_ARGS__};                                                \
+    for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); ++o) {                        \
       for (int count = 1; count <= kLong; count = count == 1 ? kCount : count * 811) { \
-        c_type* in = malloc(sizeof(c_type) * (size_t)(count * ranks));                \
-        c_type* out = malloc(sizeof(c_type) * (size_t)(count * ranks));               \
-        for (int i = 0; i < count * ranks; ++i) {                                     \
-          in[i] = (c_type)INPUT(rank, i);                                             \
-        }                                                                             \
-        MPI_Allreduce(in, out, count, mpi_type, ops[o], MPI_COMM_WORLD);              \
-        for (int i = 0; i < count; ++i) {                                             \
-          EQUAL(out[i], folded(ops[o], i));                                           \
-        }                                                                             \
-        const int root = (int)o % ranks;                                              \
-        MPI_Reduce(in, out, count, mpi_type, ops[o], root, MPI_COMM_WORLD);           \
-        for (int i = 0; i < count && rank == root; ++i) {                             \
-          EQUAL(out[i], folded(ops[o], i));                                           \
-        }                                                                             \
-        MPI_Reduce_scatter_block(in, out, count, mpi_type, ops[o], MPI_COMM_WORLD);   \
-        for (int i = 0; i < count; ++i) {                                             \
-          EQUAL(out[i], folded(ops[o], rank * count + i));                            \
-        }                                                                             \
-        free(in);                                                                     \
-        free(out);                                                                    \
-      }                                                                               \
-    }                                                                                 \
+        c_type* in = malloc(sizeof(c_type) * (size_t)(count * ranks));                 \
+        c_type* out = malloc(sizeof(c_type) * (size_t)(count * ranks));                \
+        for (int i = 0; i < count * ranks; ++i) {                                      \
+          in[i] = (c_type)INPUT(rank, i);                                              \
+        }                                                                              \
+        MPI_Allreduce(in, out, count, mpi_type, ops[o], MPI_COMM_WORLD);               \
+        for (int i = 0; i < count; ++i) {                                              \
+          EQUAL(out[i], folded(ops[o], i));                                            \
+        }                                                                              \
+        const int root = (int)o % ranks;                                               \
+        MPI_Reduce(in, out, count, mpi_type, ops[o], root, MPI_COMM_WORLD);            \
+        for (int i = 0; i < count && rank == root; ++i) {                              \
+          EQUAL(out[i], folded(ops[o], i));                                            \
+        }                                                                              \
+        MPI_Reduce_scatter_block(in, out, count, mpi_type, ops[o], MPI_COMM_WORLD);    \
+        for (int i = 0; i < count; ++i) {                                              \
+          EQUAL(out[i], folded(ops[o], rank * count + i));                             \
+        }                                                                              \
+        free(in);                                                                      \
+        free(out);                                                                     \
+      }                                                                                \
+    }                                                                                  \
   } while (0)
 #define OF_NUMBERS MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX
-#define OF_INTEGERS \
-  OF_NUMBERS, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR
+#define OF_INTEGERS OF_NUMBERS, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR
 
 void reductions_of_every_type(void) {
   REDUCTIONS(signed char, MPI_SIGNED_CHAR, OF_INTEGERS);
