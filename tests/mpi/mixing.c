@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void first_but_largest(void* in, void* in_out, int* count, MPI_Datatype* type) {
+/* The left one of two: associative, as MPI wants it, and not commutative. */
+static void take_left(void* in, void* in_out, int* count, MPI_Datatype* type) {
   (void)type;
-  for (int i = 0; i < *count; ++i) {
-    /* a * 2 + b: neither commutative nor one of MPI's. */
-    ((int*)in_out)[i] = 2 * ((int*)in)[i] + ((int*)in_out)[i];
-  }
+  memcpy(in_out, in, sizeof(int) * (size_t)*count);
 }
 
 static int sum_of_ranks(int members) { return members * (members - 1) / 2; }
@@ -25,18 +23,15 @@ static int sum_over(MPI_Comm comm) {
 
 void operators_of_the_program(void) {
   MPI_Op op;
-  MPI_Op_create(&first_but_largest, 0, &op);
-  int should_be = 0;
-  for (int r = 0; r < ranks; ++r) {
-    should_be = r == 0 ? 1 : 2 * should_be + r + 1;
-  }
+  MPI_Op_create(&take_left, 0, &op);
   for (int round = 0; round < 3; ++round) {
     const int own = rank + 1;
     int result = 0;
     MPI_Reduce(&own, &result, 1, MPI_INT, op, 0, MPI_COMM_WORLD);
-    EQUAL(rank == 0 ? result : should_be, should_be);
+    EQUAL(result, rank == 0 ? 1 : 0);
     EQUAL(sum_over(MPI_COMM_WORLD), sum_of_ranks(ranks));
     MPI_Allreduce(&own, &result, 1, MPI_INT, op, MPI_COMM_WORLD);
+    EQUAL(result, 1);
   }
   MPI_Op_free(&op);
 }
