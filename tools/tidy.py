@@ -28,11 +28,11 @@ from pathlib import Path
 from check_layers import INCLUDE
 from known_good import KnownGood, git_lines, sources, state_of
 
-ROOTS = ["src", "include", "tests", "frontends/nccl", ""]
+ROOTS = ["src", "include", "tests", "frontends/mpi", "frontends/nccl", ""]
 """Folders that includes may be relative to, besides that of the file itself."""
 PART = 3
 NO_ANALYZER = "-checks=-clang-analyzer-*"
-PRODUCT = re.compile(r"(src|bench|frontends/nccl)/(?!base/fmt)(?!.*_test\.cpp)")
+PRODUCT = re.compile(r"(src|bench|frontends/(mpi|nccl))/(?!base/fmt)(?!.*_test\.cpp)")
 
 
 @dataclass(frozen=True)

@@ -199,8 +199,14 @@ typedef struct sennit_config_t {
                                "least_loaded" */
   const char* tuning_table; /* file written by `sennit tune` on this machine; SENNIT_TUNING_TABLE,
                                default none */
+  void (*idle_hook)(void* argument); /* host ranks: a thread that waits for a call runs it again and
+                                        again; it may use other communicators */
+  void* idle_argument;
+  double idle_after_s;    /* when it has waited so long; default: after some microseconds */
+  double first_warning_s; /* a call that takes so long warns, and at each doubling; default 5 */
 } sennit_config_t;
-#define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SENNIT_CONFIG_INITIALIZER \
+  {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* A new random id. One rank makes it, and the program sends it to the others. */
 SENNIT_API sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id);

@@ -40,7 +40,7 @@ Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operatio
   const auto guard = comm->engine->lock();
   auto prepared = comm->comm->prepare(operation);
   if (prepared.ok()) {
-    comm->comm->post(*prepared);
+    comm->engine->post(*comm->comm, *prepared);
   }
   return prepared;
 }

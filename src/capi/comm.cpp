@@ -200,7 +200,7 @@ Status run_on_host(sennit_comm& handle, const Operation& operation) {
     const auto guard = handle.engine->lock();
     auto prepared = handle.comm->prepare(operation);
     if (prepared.ok()) {
-      handle.comm->post(*prepared);
+      handle.engine->post(*handle.comm, *prepared);
     }
     return prepared;
   }());
@@ -397,7 +397,7 @@ sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* sta
     SENNIT_RETURN_IF_ERROR(check_result(state));
     Code code = settle(*comm).code();
     if (code == Code::kOk) {
-      comm->engine->poke();
+      comm->engine->poke(*comm->comm);
       const auto guard = comm->engine->lock();
       code = comm->comm->failure().code();
       if (code == Code::kOk && comm->device != nullptr) {

@@ -111,7 +111,7 @@ Status end_group() {
   }
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto guard = entries[i].comm->engine->lock();
-    entries[i].comm->comm->post(works[i]);
+    entries[i].comm->engine->post(*entries[i].comm->comm, works[i]);
     if (entries[i].work != nullptr) {
       entries[i].work->work = works[i];
     }

@@ -136,6 +136,11 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   take(base.slot_bytes, config.slot_bytes);
   take(base.slots, config.slots);
   take(base.ports, config.ports);
+  take(base.first_warning_s, config.first_warning_s);
+  if (config.idle_hook != nullptr) {
+    base.idle = {
+        .call = config.idle_hook, .argument = config.idle_argument, .after_s = config.idle_after_s};
+  }
   base.reproducible = base.reproducible || config.reproducible != 0;
   return base;
 }

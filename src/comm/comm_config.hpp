@@ -11,6 +11,13 @@
 
 namespace sennit {
 
+// What a thread that waits for a call of the communicator runs between polls.
+struct IdleHook {
+  void (*call)(void* argument) = nullptr;  // null: nothing
+  void* argument = nullptr;
+  double after_s = 0;  // of waiting
+};
+
 struct CommConfig {
   std::string name = "world";
   double join_timeout_s = 60.0;
@@ -32,6 +39,8 @@ struct CommConfig {
   std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
   std::optional<DieAt> die_at{};  // for tests
   bool reproducible = false;      // every call
+  double first_warning_s = 5.0;   // of a call; each rank may have its own
+  IdleHook idle;                  // each rank may have its own
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();

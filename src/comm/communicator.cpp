@@ -16,14 +16,12 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 // A call that has waited this long looks at the other ranks' lines, then ever less often: a look
 // costs some microseconds, and a mismatch or death must be told within a second.
 constexpr Clock::duration kFirstLook = microseconds(100);
 constexpr Clock::duration kLongestLookInterval = milliseconds(50);
 constexpr Clock::duration kProcessLookInterval = milliseconds(20);
-constexpr Clock::duration kFirstWarning = seconds(5);
 // A process that is killed loses its memory first; its pidfd tells of its death a moment later.
 constexpr Clock::duration kDyingTime = milliseconds(300);
 
@@ -81,6 +79,13 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   }
   if (std::isnan(full.deadline_s)) {
     return sennit::fail(Code::kInvalidArgument, "the deadline is no number of seconds");
+  }
+  if (!(full.first_warning_s > 0) || !(full.idle.after_s >= 0)) {
+    return sennit::fail(Code::kInvalidArgument,
+                        "first_warning_s has to be positive and idle_after_s not negative; they "
+                        "are {} and {}",
+                        full.first_warning_s,
+                        full.idle.after_s);
   }
   const bool has_device = full.device != "host";
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
@@ -216,7 +221,7 @@ void Communicator::set_times(Work& work) const {
   work.deadline = deadline > 0 ? work.posted + clock_span(deadline) : Clock::time_point::max();
   work.look_interval = kFirstLook;
   work.next_look = work.posted + kFirstLook;
-  work.next_warning = work.posted + kFirstWarning;
+  work.next_warning = work.posted + clock_span(config_.first_warning_s);
 }
 
 DieAt* Communicator::die_at(std::uint64_t sequence) {
@@ -393,7 +398,7 @@ std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point n
                  .evidence = status.message()};
 }
 
-// At 5 s and at each doubling, who is here and who is not.
+// At the first warning's time and at each doubling, who is here and who is not.
 void Communicator::warn(Work& work, Clock::time_point now) {
   if (now < work.next_warning) {
     return;

@@ -49,7 +49,8 @@ class Communicator {
 
   // Checks the arguments and finds the program, without telling anybody.
   Result<std::shared_ptr<Work>> prepare(const Operation& operation);
-  // Appends a prepared work to the communicator's calls.
+  // Appends a prepared work to the communicator's calls. Only the engine calls it, which then has
+  // to drive this communicator.
   void post(std::shared_ptr<Work> work);
 
   // A plain call that has been made before, if nothing is outstanding: it begins without a Work,
@@ -62,6 +63,8 @@ class Communicator {
   bool progress();
   // Deadlines, failures of others, warnings. `now` is taken once for many calls.
   void look(Clock::time_point now);
+  // No call is outstanding, so progress() and look() have nothing to do but to notice an abort.
+  [[nodiscard]] bool is_idle() const { return collectives_.empty() && pairs_.empty(); }
   // A call that has not ended, or null.
   [[nodiscard]] std::shared_ptr<Work> outstanding() const;
   // When look() has to be called next, at the latest.

@@ -1,10 +1,12 @@
 #include "comm/progress_engine.hpp"
 
 #include "base/env.hpp"
+#include "base/seconds.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -23,6 +25,8 @@ constexpr Clock::duration kCostlyYield = milliseconds(1);
 // Other communicators of the engine have doorbells of their own, which wake nobody here.
 constexpr Clock::duration kSharedSleep = microseconds(500);
 constexpr Clock::duration kLongestSleep = milliseconds(100);
+// No doorbell tells that the idle hook has something to do.
+constexpr Clock::duration kSleepBetweenHooks = microseconds(200);
 // Rounds between two looks at the clock, which costs as much as a round. One where ranks outnumber
 // the cores: what is awaited comes from a rank that does not run now.
 constexpr int kRoundsPerClock = 16;
@@ -58,20 +62,38 @@ void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
 void ProgressEngine::detach(const Communicator& comm) {
   const std::scoped_lock guard(mutex_);
   std::erase_if(comms_, [&](const auto& attached) { return attached.get() == &comm; });
+  std::erase(busy_, &comm);
   patience_ = patience();
+}
+
+void ProgressEngine::drive(Communicator& comm) {
+  if (std::ranges::find(busy_, &comm) == busy_.end()) {
+    busy_.push_back(&comm);
+  }
+}
+
+void ProgressEngine::post(Communicator& comm, std::shared_ptr<Work> work) {
+  comm.post(std::move(work));
+  drive(comm);
 }
 
 bool ProgressEngine::progress() {
   bool moved = false;
-  for (const auto& comm : comms_) {
-    moved = comm->progress() || moved;
+  for (std::size_t i = 0; i < busy_.size();) {
+    moved = busy_[i]->progress() || moved;
+    if (busy_[i]->is_idle()) {
+      busy_[i] = busy_.back();
+      busy_.pop_back();
+    } else {
+      ++i;
+    }
   }
   return moved;
 }
 
 void ProgressEngine::look() {
   const Clock::time_point now = Clock::now();
-  for (const auto& comm : comms_) {
+  for (Communicator* const comm : busy_) {
     if (comm->next_look() <= now) {
       comm->look(now);
     }
@@ -80,7 +102,7 @@ void ProgressEngine::look() {
 
 Clock::time_point ProgressEngine::next_look() const {
   Clock::time_point next = Clock::time_point::max();
-  for (const auto& comm : comms_) {
+  for (const Communicator* const comm : busy_) {
     next = std::min(next, comm->next_look());
   }
   return next;
@@ -126,7 +148,7 @@ bool ProgressEngine::poll(QuickRun& quick) {
     }
   }
   // The lock is kept: others would have to wait for this call anyway, and it does not take long.
-  const int yields = crowded && comms_.size() == 1 ? kQuickYields * patience_.crowd : 0;
+  const int yields = crowded && busy_.empty() ? kQuickYields * patience_.crowd : 0;
   for (int round = 0; round < yields && waits_without_yield_ == 0; ++round) {
     yield_core(Clock::now());
     quick.advance();
@@ -150,6 +172,7 @@ std::optional<Status> ProgressEngine::run_quick(Communicator& comm, const PlainC
       return Status();
     }
     work = comm.go_on_as_work(*quick);
+    drive(comm);
   }
   run_until(comm, *work, Clock::duration::max());
   return work->status;
@@ -163,6 +186,8 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
       return true;
     }
   }
+  const IdleHook& idle = comm.config().idle;
+  const Clock::duration longest_sleep = idle.call != nullptr ? kSleepBetweenHooks : kLongestSleep;
   const Clock::time_point begin = Clock::now();
   Clock::time_point last_move = begin;
   while (true) {
@@ -177,6 +202,11 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     if (work.ended || now - begin >= limit) {
       return work.ended;
     }
+    if (idle.call != nullptr && now - begin >= clock_span(idle.after_s)) {
+      guard.unlock();
+      idle.call(idle.argument);
+      guard.lock();
+    }
     if (moved) {
       last_move = now;
     } else if (now - last_move >= patience_.spin) {
@@ -187,7 +217,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
         if (waits_without_yield_ > 0) {
           --waits_without_yield_;
         }
-        sleep(comm, work, now + std::min(limit - (now - begin), kLongestSleep));
+        sleep(comm, work, now + std::min(limit - (now - begin), longest_sleep));
       }
       guard.lock();
     }
@@ -210,7 +240,7 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
   {
     const std::scoped_lock guard(mutex_);
     until = std::min(until, next_look());
-    if (comms_.size() > 1) {
+    if (busy_.size() > 1) {
       until = std::min(until, Clock::now() + kSharedSleep);
     }
   }
@@ -228,6 +258,14 @@ void ProgressEngine::poke() {
   const std::scoped_lock guard(mutex_);
   progress();
   look();
+}
+
+void ProgressEngine::poke(Communicator& comm) {
+  {
+    const std::scoped_lock guard(mutex_);
+    drive(comm);
+  }
+  poke();
 }
 
 }  // namespace sennit

@@ -2,8 +2,10 @@
 // waits.
 //
 // There is no thread of its own. Whoever waits for a work drives all calls of all communicators of
-// the engine, so that a rank which waits on one communicator still serves its peers on another. The
-// lock is released whenever the waiting thread yields or sleeps, so several threads take turns.
+// the engine, so that a rank which waits on one communicator still serves its peers on another.
+// Communicators without outstanding calls are not even asked: hundreds of them cost nothing. The
+// lock is released whenever the waiting thread yields, sleeps or runs the communicator's idle hook,
+// so several threads take turns.
 //
 // Waiting goes from polling to yielding to sleeping on the rank's doorbell. Where ranks outnumber
 // the cores, polling would keep the awaited rank from running, so it begins with yielding.
@@ -31,13 +33,17 @@ class ProgressEngine {
   // Holds off all progress; for posting and for reading works.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
+  // Adds a prepared work to the calls of `comm`; under the lock.
+  void post(Communicator& comm, std::shared_ptr<Work> work);
   // Drives until `work`, of `comm`, has ended or `limit` is over; true when it has ended.
   bool run_until(Communicator& comm, const Work& work, Clock::duration limit);
   // Makes a plain call of `comm` that has been made before and waits for it. Nothing where it has
   // to be prepared and posted.
   std::optional<Status> run_quick(Communicator& comm, const PlainCall& call);
-  // One round for all communicators.
+  // One round for all communicators with outstanding calls.
   void poke();
+  // And for this one in any case: what another thread's abort means for it shows then.
+  void poke(Communicator& comm);
 
  private:
   // Of the waits that sleep at once after a costly yield. Few at first, as another rank may just
@@ -53,6 +59,7 @@ class ProgressEngine {
   };
 
   [[nodiscard]] Patience patience() const;
+  void drive(Communicator& comm);
   bool progress();
   // Up to patience_.rounds rounds, until something moves or `work` has ended.
   bool run_rounds(const Work& work);
@@ -65,6 +72,8 @@ class ProgressEngine {
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<Communicator>> comms_;
+  // Those of them that may have outstanding calls.
+  std::vector<Communicator*> busy_;
   Patience patience_;
   // Waits that sleep at once, since yielding has proved costly; written by waiting threads without
   // the lock, as it only guides them.

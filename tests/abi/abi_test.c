@@ -27,7 +27,7 @@ IS(offsetof(sennit_error_t, blamed_ranks), 88);
 IS(offsetof(sennit_error_t, evidence), 104);
 IS(offsetof(sennit_error_t, next), 120);
 
-IS(sizeof(sennit_config_t), 88);
+IS(sizeof(sennit_config_t), 120);
 IS(offsetof(sennit_config_t, name), 8);
 IS(offsetof(sennit_config_t, deadline_s), 24);
 IS(offsetof(sennit_config_t, slot_bytes), 40);

@@ -38,7 +38,7 @@ from sennit._core import (
 from sennit.communicator import Communicator, init
 from sennit.config import Config
 from sennit.elements import PremulSum, Typed, premulsum, typed
-from sennit.locations import nccl_library
+from sennit.locations import mpi_library, nccl_library
 from sennit.registration import Registration
 from sennit.spawning import spawn
 from sennit.work import Work, group
@@ -69,6 +69,7 @@ __all__ = [
     "codecs",
     "group",
     "init",
+    "mpi_library",
     "nccl_library",
     "premulsum",
     "spawn",

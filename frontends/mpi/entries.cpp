@@ -1,0 +1,135 @@
+// The library that is preloaded: every call of calls.def is a jump through a slot. Filled at the
+// first call, a slot holds the front end's function for the MPI at hand, which another library has,
+// so that this one needs libc alone: a libstdc++ that it needed would replace the program's own.
+//
+// A jump has no signature, so one set of entries serves MPIs whose handles are integers and those
+// whose handles are pointers.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// The lazy stub leaves the address of its slot in %r11, which calls may change, and the arguments
+// where they are. Arguments on the stack are reached by none of this.
+#define SENNIT_MPI_ENTRY(symbol)                                      \
+  asm(".text\n"                                                       \
+      ".globl " #symbol                                               \
+      "\n"                                                            \
+      ".type " #symbol ", @function\n" #symbol                        \
+      ":\n"                                                           \
+      "  endbr64\n"                                                   \
+      "  jmp *sennit_slot_" #symbol                                   \
+      "(%rip)\n"                                                      \
+      ".size " #symbol ", . - " #symbol                               \
+      "\n"                                                            \
+      "sennit_lazy_" #symbol                                          \
+      ":\n"                                                           \
+      "  lea sennit_slot_" #symbol                                    \
+      "(%rip), %r11\n"                                                \
+      "  jmp sennit_mpi_first_call\n"                                 \
+      ".data\n"                                                       \
+      ".balign 8\n"                                                   \
+      ".globl sennit_slot_" #symbol                                   \
+      "\n"                                                            \
+      ".hidden sennit_slot_" #symbol                                  \
+      "\n"                                                            \
+      "sennit_slot_" #symbol                                          \
+      ":\n"                                                           \
+      "  .quad sennit_lazy_" #symbol                                  \
+      "\n"                                                            \
+      ".text\n");                                                     \
+  extern "C" __attribute__((visibility("hidden"))) std::atomic<void*> \
+      sennit_slot_##symbol;  // NOLINT(readability-identifier-naming)
+
+#define SENNIT_MPI_SINGLE(name, ...) \
+  SENNIT_MPI_ENTRY(MPI_##name)       \
+  SENNIT_MPI_ENTRY(PMPI_##name)
+#define SENNIT_MPI_COUNTED(name, ...)  \
+  SENNIT_MPI_SINGLE(name, __VA_ARGS__) \
+  SENNIT_MPI_ENTRY(MPI_##name##_c)     \
+  SENNIT_MPI_ENTRY(PMPI_##name##_c)
+#include "calls.def"
+#undef SENNIT_MPI_ENTRY
+
+// At entry the stack is 8 bytes off a multiple of 16; seven words make it one, as a call wants it.
+asm(".text\n"
+    "sennit_mpi_first_call:\n"
+    "  push %rdi\n"
+    "  push %rsi\n"
+    "  push %rdx\n"
+    "  push %rcx\n"
+    "  push %r8\n"
+    "  push %r9\n"
+    "  push %r11\n"
+    "  call sennit_mpi_fill_slots\n"
+    "  pop %r11\n"
+    "  pop %r9\n"
+    "  pop %r8\n"
+    "  pop %rcx\n"
+    "  pop %rdx\n"
+    "  pop %rsi\n"
+    "  pop %rdi\n"
+    "  jmp *(%r11)\n");
+
+namespace {
+
+// Of the front end proper: its function for a name such as "MPI_Bcast", or NULL with a reason
+// written to standard error.
+using FindFunction = void* (*)(const char* name);
+
+[[noreturn]] void give_up(const char* what, const char* why) {
+  std::fprintf(stderr, "sennit: libsennit_mpi.so: %s: %s\n", what, why);
+  std::abort();
+}
+
+FindFunction open_front() {
+  constexpr const char* kFront = "libsennit_mpi_front.so";
+  Dl_info own{};
+  char path[4096];
+  if (::dladdr(reinterpret_cast<const void*>(&open_front), &own) == 0) {
+    give_up(kFront, "dladdr does not know this library");
+  }
+  const char* const slash = std::strrchr(own.dli_fname, '/');
+  const auto folder = slash == nullptr ? 0 : static_cast<int>(slash - own.dli_fname + 1);
+  std::snprintf(path, sizeof(path), "%.*s%s", folder, own.dli_fname, kFront);
+  void* const front = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (front == nullptr) {
+    give_up(path, ::dlerror());
+  }
+  void* const find = ::dlsym(front, "sennit_mpi_function");
+  if (find == nullptr) {
+    give_up(path, "it is not of this version");
+  }
+  return reinterpret_cast<FindFunction>(find);
+}
+
+struct Entry {
+  const char* name;
+  std::atomic<void*>* slot;
+};
+
+}  // namespace
+
+// Several threads may come here at once: they find the same functions.
+extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slots() {
+  const Entry entries[] = {
+#define SENNIT_MPI_SINGLE(name, ...) \
+  {"MPI_" #name, &sennit_slot_MPI_##name}, {"PMPI_" #name, &sennit_slot_PMPI_##name},
+#define SENNIT_MPI_COUNTED(name, ...)                                                   \
+  SENNIT_MPI_SINGLE(name, __VA_ARGS__){"MPI_" #name "_c", &sennit_slot_MPI_##name##_c}, \
+      {"PMPI_" #name "_c", &sennit_slot_PMPI_##name##_c},
+#include "calls.def"
+  };
+  const FindFunction find = open_front();
+  for (const Entry& entry : entries) {
+    void* const function = find(entry.name);
+    if (function == nullptr) {
+      give_up(entry.name, "there is no function for it");
+    }
+    entry.slot->store(function, std::memory_order_release);
+  }
+}

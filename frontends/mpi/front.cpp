@@ -1,0 +1,87 @@
+// Which front end this process gets, and where each of its calls goes.
+#include "front.hpp"
+
+#include "sennit/tools.h"
+
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace sennit_mpi {
+namespace {
+
+enum class AbiName { kNone, kMpich, kOpenMpi };
+
+struct Process {
+  Library library;
+  AbiName abi = AbiName::kNone;  // kNone: every call goes straight to the MPI
+};
+
+AbiName abi_of(const Library& library) {
+  if (library.function("ompi_mpi_comm_world") != nullptr) {
+    return AbiName::kOpenMpi;
+  }
+  // In the standard ABI, which is none of ours, the version is a number.
+  using GetVersion = int (*)(int*, int*);
+  int major = -1;
+  int minor = -1;
+  if (const auto get = reinterpret_cast<GetVersion>(library.function("PMPI_Abi_get_version"))) {
+    get(&major, &minor);
+  }
+  return major < 0 ? AbiName::kMpich : AbiName::kNone;
+}
+
+const Process& process() {
+  static const Process& only = []() -> const Process& {
+    auto* const made = new Process{.library = Library::find()};
+    Settings settings = Settings::from_environment();
+    made->abi = abi_of(made->library);
+    switch (made->abi) {
+      case AbiName::kMpich:
+        start_front<Mpich>(made->library, std::move(settings));
+        break;
+      case AbiName::kOpenMpi:
+        start_front<OpenMpi>(made->library, std::move(settings));
+        break;
+      case AbiName::kNone:
+        sennit_tool_warn("mpi",
+                         (made->library.file() +
+                          " has the standard ABI of MPI 5, which is not taken: all calls go to it")
+                             .c_str());
+        break;
+    }
+    return *made;
+  }();
+  return only;
+}
+
+void* own_function(const std::string& name) {
+  switch (process().abi) {
+    case AbiName::kMpich:
+      return function_named<Mpich>(name);
+    case AbiName::kOpenMpi:
+      return function_named<OpenMpi>(name);
+    case AbiName::kNone:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace sennit_mpi
+
+// A profiler keeps its MPI_X; it comes back here by PMPI_X.
+extern "C" __attribute__((visibility("default"))) void* sennit_mpi_function(const char* name) {
+  using namespace sennit_mpi;  // NOLINT(google-build-using-namespace): one entry
+  const std::string whole = name;
+  const bool is_inner = whole.starts_with("PMPI_");
+  const std::string stem = whole.substr(std::strlen(is_inner ? "PMPI_" : "MPI_"));
+  const Library& library = process().library;
+  void* const profiler = is_inner ? nullptr : library.profiler(whole);
+  if (profiler != nullptr) {
+    return profiler;
+  }
+  void* const own = own_function(stem);
+  return own != nullptr ? own : library.function("PMPI_" + stem);
+}

@@ -1,0 +1,52 @@
+// Functions: what the MPI itself does, PMPI_X, for the ABI at hand.
+#pragma once
+
+#include "library.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace sennit_mpi {
+
+template <class Abi>
+struct Functions {
+  using Comm = typename Abi::Comm;
+  using Type = typename Abi::Type;
+  using Op = typename Abi::Op;
+  using Group = typename Abi::Group;
+
+  // The collectives, with counts N and displacements D.
+  template <class N, class D>
+  struct Counted {
+#define SENNIT_MPI_COUNTED(name, stem, parameters) int(*stem) parameters = nullptr;
+#define SENNIT_MPI_SINGLE(name, stem, parameters)
+#include "calls.def"
+  };
+  Counted<int, int> plain;
+  Counted<std::int64_t, std::int64_t> large;  // null where the MPI is older than MPI 4
+#define SENNIT_MPI_COUNTED(name, stem, parameters)
+#define SENNIT_MPI_SINGLE(name, stem, parameters) int(*stem) parameters = nullptr;
+#include "calls.def"
+
+  struct Needed {
+#define SENNIT_MPI_NEEDED(name, member, parameters) int(*member) parameters = nullptr;
+#include "needed.def"
+  };
+  Needed mpi;
+
+  explicit Functions(const Library& library) {
+    const auto take = [&](auto& function, const std::string& name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+          library.function("PMPI_" + name));
+    };
+#define SENNIT_MPI_COUNTED(name, stem, parameters) \
+  take(plain.stem, #name);                         \
+  take(large.stem, #name "_c");
+#define SENNIT_MPI_SINGLE(name, stem, parameters) take(stem, #name);
+#include "calls.def"
+#define SENNIT_MPI_NEEDED(name, member, parameters) take(mpi.member, #name);
+#include "needed.def"
+  }
+};
+
+}  // namespace sennit_mpi

@@ -1,0 +1,60 @@
+// The table from names to functions, for one ABI; a file each makes it (mpich.cpp, openmpi.cpp).
+#pragma once
+
+#include "calls.hpp"
+#include "front.hpp"
+#include "movements.hpp"
+#include "reductions.hpp"
+
+#include "sennit/sennit.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sennit_mpi {
+
+// The calls without counts.
+template <class Abi>
+struct Singles {
+  static int barrier(typename Abi::Comm comm) {
+    Front<Abi>& front = *front_in_use<Abi>;
+    if (Member<Abi>* const taken = front.taking(comm, Call::kBarrier)) {
+      return front.finish(*taken, sennit_barrier(taken->engine, nullptr, nullptr), 0);
+    }
+    return front.functions.barrier(comm);
+  }
+  static int finalize() { return front_in_use<Abi>->finalize(); }
+};
+
+template <class Abi>
+void start_front(Library library, Settings settings) {
+  // Never freed: programs call MPI in destructors of their own globals.
+  front_in_use<Abi> = new Front<Abi>(std::move(library), std::move(settings));
+}
+
+template <class Abi>
+void* function_named(const std::string& name) {
+  using Plain = Calls<Abi, int, int>;
+  using Large = Calls<Abi, std::int64_t, std::int64_t>;
+  const struct {
+    std::string_view name;
+    void* function;
+  } functions[] = {
+#define SENNIT_MPI_COUNTED(name, stem, parameters) \
+  {#name, reinterpret_cast<void*>(&Plain::stem)},  \
+      {#name "_c", reinterpret_cast<void*>(&Large::stem)},
+#define SENNIT_MPI_SINGLE(name, stem, parameters) \
+  {#name, reinterpret_cast<void*>(&Singles<Abi>::stem)},
+#include "calls.def"
+  };
+  for (const auto& [known, function] : functions) {
+    if (known == name) {
+      return function;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace sennit_mpi

@@ -1,0 +1,83 @@
+// What the front end believes about the MPI that this is compiled with.
+#include "../../frontends/mpi/abi.hpp"
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <type_traits>
+
+namespace sennit_mpi {
+namespace {
+
+#ifdef OMPI_MPI_H
+using Abi = OpenMpi;
+#else
+using Abi = Mpich;
+#endif
+
+int wrong = 0;
+
+void expect(bool is_right, const char* what) {
+  if (!is_right) {
+    std::printf("%s differs\n", what);
+    ++wrong;
+  }
+}
+
+#define EQUAL(ours, theirs) expect((ours) == (theirs), #theirs)
+
+template <class Ours, class Theirs>
+void expect_handle() {
+  expect(sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>,
+         "a handle");
+}
+
+void compare() {
+  expect_handle<Abi::Comm, MPI_Comm>();
+  expect_handle<Abi::Type, MPI_Datatype>();
+  expect_handle<Abi::Op, MPI_Op>();
+  expect_handle<Abi::Group, MPI_Group>();
+  expect(sizeof(MPI_Aint) == sizeof(std::int64_t), "MPI_Aint");
+  expect(sizeof(MPI_Count) == sizeof(std::int64_t), "MPI_Count");
+  EQUAL(Abi::kErrCount, MPI_ERR_COUNT);
+  EQUAL(Abi::kErrTruncate, MPI_ERR_TRUNCATE);
+  EQUAL(Abi::kErrOther, MPI_ERR_OTHER);
+  EQUAL(Abi::kRoot, MPI_ROOT);
+  EQUAL(Abi::kAnySource, MPI_ANY_SOURCE);
+  EQUAL(Abi::kAnyTag, MPI_ANY_TAG);
+  EQUAL(Abi::kUndefined, MPI_UNDEFINED);
+  EQUAL(Abi::kCombinerNamed, MPI_COMBINER_NAMED);
+  EQUAL(Abi::kCombinerDup, MPI_COMBINER_DUP);
+  EQUAL(Abi::kCombinerContiguous, MPI_COMBINER_CONTIGUOUS);
+  EQUAL(Abi::kCombinerResized, MPI_COMBINER_RESIZED);
+  EQUAL(Abi::in_place(), MPI_IN_PLACE);
+  EQUAL(Abi::status_ignore(), MPI_STATUS_IGNORE);
+#ifdef OMPI_MPI_H
+#define SENNIT_MPI_TYPE(name, number, symbol, kind) \
+  expect(static_cast<void*>(MPI_##name) == static_cast<void*>(&symbol), #name);
+#define SENNIT_MPI_OP(name, number, symbol, op) \
+  expect(static_cast<void*>(MPI_##name) == static_cast<void*>(&symbol), #name);
+#else
+#define SENNIT_MPI_TYPE(name, number, symbol, kind) \
+  expect(MPI_##name == static_cast<int>(number), #name);
+#define SENNIT_MPI_OP(name, number, symbol, op) \
+  expect(MPI_##name == static_cast<int>(number), #name);
+  EQUAL(Abi::kCommNull, MPI_COMM_NULL);
+  EQUAL(Abi::kTypeNull, MPI_DATATYPE_NULL);
+  EQUAL(Abi::kWorld, MPI_COMM_WORLD);
+  EQUAL(Abi::kSelf, MPI_COMM_SELF);
+  EQUAL(Abi::kByte, MPI_BYTE);
+  EQUAL(Abi::kInt, MPI_INT);
+  EQUAL(Abi::kMin, MPI_MIN);
+#endif
+#include "../../frontends/mpi/predefined.def"
+}
+
+}  // namespace
+}  // namespace sennit_mpi
+
+int main() {
+  sennit_mpi::compare();
+  return sennit_mpi::wrong == 0 ? 0 : 1;
+}

@@ -1,0 +1,49 @@
+/* Cases of a program for MPI: functions that say what is wrong. */
+#ifndef SENNIT_TESTS_MPI_CASES_H_
+#define SENNIT_TESTS_MPI_CASES_H_
+
+#include <mpi.h>
+
+/* Of MPI_COMM_WORLD. */
+extern int rank;
+extern int ranks;
+
+/* Marks the case that runs as failed, and says where and why. */
+void wrong(const char* file, int line, const char* what, long long is, long long should_be);
+
+#define EQUAL(is, should_be)                             \
+  do {                                                   \
+    const long long is_ = (long long)(is);               \
+    const long long should_be_ = (long long)(should_be); \
+    if (is_ != should_be_) {                             \
+      wrong(__FILE__, __LINE__, #is, is_, should_be_);   \
+    }                                                    \
+  } while (0)
+
+/* The collectives of MPI_COMM_WORLD by their values. */
+void reductions_of_every_type(void);
+void reductions_in_place(void);
+void moves_at_every_root(void);
+void moves_in_place(void);
+void moves_of_different_blocks(void);
+void blocks_before_their_buffer(void);
+void blocks_between_blocks(void);
+void different_types_of_one_signature(void);
+void types_with_gaps(void);
+void permuted_structs(void);
+void types_for_each_rank(void);
+void nothing_at_all(void);
+void large_counts(void);
+/* What is passed on, beside what is not. */
+void operators_of_the_program(void);
+void pairs_with_places(void);
+void nonblocking_beside_blocking(void);
+void messages_move_in_a_barrier(void);
+void refused_arguments(void);
+void communicators_of_any_making(void);
+void many_communicators(void);
+void threads_with_communicators_of_their_own(void);
+/* What no MPI has to bear. */
+void blocks_of_different_lengths(void);
+
+#endif

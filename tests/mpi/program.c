@@ -1,0 +1,119 @@
+/* A program for MPI that knows nothing of the library: it runs the cases, each on all ranks, and
+ * rank 0 writes a line for each:
+ *
+ *   program [CASE...]      "passed CASE" or "failed CASE: where, what"; without names all cases
+ *                          that are right MPI
+ */
+#include "cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rank;
+int ranks;
+
+static char complaint[256];
+
+void wrong(const char* file, int line, const char* what, long long is, long long should_be) {
+  if (complaint[0] == '\0') {
+    const char* const slash = strrchr(file, '/');
+    snprintf(complaint,
+             sizeof(complaint),
+             "%s:%d: rank %d: %s is %lld, should be %lld",
+             slash != NULL ? slash + 1 : file,
+             line,
+             rank,
+             what,
+             is,
+             should_be);
+  }
+}
+
+#define CASE(name) {#name, &(name), 0}
+static const struct {
+  const char* name;
+  void (*run)(void);
+  int only_by_name;
+} cases[] = {
+    CASE(reductions_of_every_type),
+    CASE(reductions_in_place),
+    CASE(moves_at_every_root),
+    CASE(moves_in_place),
+    CASE(moves_of_different_blocks),
+    CASE(blocks_before_their_buffer),
+    CASE(blocks_between_blocks),
+    CASE(different_types_of_one_signature),
+    CASE(types_with_gaps),
+    CASE(permuted_structs),
+    CASE(types_for_each_rank),
+    CASE(nothing_at_all),
+    CASE(large_counts),
+    CASE(operators_of_the_program),
+    CASE(pairs_with_places),
+    CASE(nonblocking_beside_blocking),
+    CASE(messages_move_in_a_barrier),
+    CASE(refused_arguments),
+    CASE(communicators_of_any_making),
+    CASE(many_communicators),
+    CASE(threads_with_communicators_of_their_own),
+    {"blocks_of_different_lengths", &blocks_of_different_lengths, 1},
+};
+
+/* What another rank found is told by rank 0, by messages, which nobody stands in front of. */
+static void tell(const char* name) {
+  char found[sizeof(complaint)];
+  memcpy(found, complaint, sizeof(found));
+  for (int other = 1; other < ranks; ++other) {
+    if (rank == 0) {
+      char theirs[sizeof(complaint)];
+      MPI_Recv(theirs, sizeof(theirs), MPI_CHAR, other, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      if (found[0] == '\0') {
+        memcpy(found, theirs, sizeof(found));
+      }
+    } else if (rank == other) {
+      MPI_Send(found, sizeof(found), MPI_CHAR, 0, 77, MPI_COMM_WORLD);
+    }
+  }
+  if (rank == 0) {
+    const int is_right = found[0] == '\0';
+    printf("%s %s%s%s\n", is_right ? "passed" : "failed", name, is_right ? "" : ": ", found);
+    fflush(stdout);
+  }
+  complaint[0] = '\0';
+}
+
+static int called_in_finalize(MPI_Comm comm, int key, void* value, void* extra) {
+  (void)comm;
+  (void)key;
+  (void)extra;
+  ++*(int*)value;
+  return MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char** argv) {
+  int level = 0;
+  int key = 0;
+  int callbacks = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  /* Libraries tidy up in a callback of MPI_COMM_SELF, which may still call collectives. */
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &called_in_finalize, &key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, &callbacks);
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+    int is_wanted = argc == 1 && !cases[i].only_by_name;
+    for (int a = 1; a < argc; ++a) {
+      is_wanted = is_wanted || strcmp(argv[a], cases[i].name) == 0;
+    }
+    if (is_wanted) {
+      cases[i].run();
+      tell(cases[i].name);
+    }
+  }
+  MPI_Finalize();
+  if (rank == 0) {
+    printf("callbacks %d\n", callbacks);
+  }
+  return callbacks == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

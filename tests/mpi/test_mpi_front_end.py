@@ -1,0 +1,231 @@
+"""The library that stands before an MPI, under each MPI that `make rivals` installs.
+
+The programs know nothing of the library: it is preloaded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import sennit
+from sennit.cli.rivals import mpi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SHARE = re.compile(r"sennit: mpi: rank 0: (\d+) calls of (\d+) bytes ran on Sennit, (\d+) were")
+MPI4PY = ROOT / ".rivals" / "mpi4py"
+# How messages between the ranks go: also where an MPI cannot read the other's memory, and needs
+# both ranks for each piece of a message.
+TRANSPORTS = {
+    "mpich": {
+        "default": {},
+        "without CMA": {"MPIR_CVAR_CH4_CMA_ENABLE": "0"},
+        "network": {"MPIR_CVAR_NOLOCAL": "1"},
+    },
+    "openmpi": {
+        "default": {},
+        "without CMA": {"OMPI_MCA_smsc": "^cma"},
+        "network": {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_pml": "ob1"},
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Installed:
+    """An MPI, and the test program compiled for it."""
+
+    mpi: mpi.Mpi
+    folder: Path
+
+    def compile(self, output: str, *words: str | Path, compiler: str = "mpicc") -> Path:
+        command = [self.mpi.prefix / "bin" / compiler, "-O1", *words, "-o", self.folder / output]
+        subprocess.run(command, check=True)
+        return self.folder / output
+
+    def start(
+        self,
+        *program: str | Path,
+        ranks: int = 2,
+        preload: str = "",
+        check: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program with the library, and what `preload` adds behind it, preloaded."""
+        variables = {
+            "LD_PRELOAD": f"{sennit.mpi_library()}{preload}",
+            "SENNIT_MPI_STATS": "1",
+            **(environment or {}),
+        }
+        words = [f"{name}={value}" for name, value in variables.items()]
+        # Set by `env`, in the ranks alone: the launcher is no program for MPI.
+        return subprocess.run(
+            [*self.mpi.launcher(ranks), "env", *words, *map(str, program)],
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=check,
+        )
+
+
+@pytest.fixture(scope="module", params=mpi.NAMES)
+def installed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    variable = {"mpich": "SENNIT_MPICH_PREFIX", "openmpi": "SENNIT_OPENMPI_PREFIX"}[request.param]
+    prefix = Path(os.environ.get(variable) or ROOT / ".rivals" / request.param)
+    if not (prefix / "bin" / "mpiexec").exists():
+        pytest.skip(f"mpi: needs {request.param} (make rivals)")
+    folder = tmp_path_factory.mktemp(request.param)
+    there = Installed(mpi.Mpi(request.param, prefix), folder)
+    sources = ("program.c", "values.c", "layouts.c", "mixing.c")
+    there.compile("program", *(HERE / name for name in sources), "-lpthread")
+    return there
+
+
+def share_of(run: subprocess.CompletedProcess[str]) -> tuple[int, int]:
+    """How many calls of rank 0 ran on the library, and how many were passed on."""
+    found = SHARE.search(run.stderr)
+    assert found, run.stderr
+    return int(found[1]), int(found[3])
+
+
+def test_all_cases_pass(installed: Installed) -> None:
+    run = installed.start(installed.folder / "program")
+    lines = run.stdout.splitlines()
+    assert [line for line in lines if line.startswith("passed ")] == lines[:-1]
+    # The callback in MPI_Finalize came through.
+    assert (len(lines), lines[-1]) == (22, "callbacks 1")
+    taken, passed_on = share_of(run)
+    assert taken > 5000
+    assert 0 < passed_on < taken
+
+
+def test_three_ranks_pass_all_cases(installed: Installed) -> None:
+    # More ranks than cores take long where an MPI only spins, so the cases of many calls are left.
+    names = (
+        "communicators_of_any_making",
+        "moves_at_every_root",
+        "moves_of_different_blocks",
+        "operators_of_the_program",
+        "types_for_each_rank",
+        "types_with_gaps",
+    )
+    run = installed.start(installed.folder / "program", *names, ranks=3)
+    assert sorted(run.stdout.splitlines()) == ["callbacks 1", *(f"passed {n}" for n in names)]
+    assert share_of(run)[0] > 50
+
+
+@pytest.mark.parametrize("transport", ["default", "without CMA", "network"])
+def test_messages_move_while_a_rank_waits_in_the_library(
+    installed: Installed, transport: str
+) -> None:
+    run = installed.start(
+        installed.folder / "program",
+        "messages_move_in_a_barrier",
+        "nonblocking_beside_blocking",
+        environment=TRANSPORTS[installed.mpi.name][transport],
+    )
+    assert run.stdout.count("passed ") == 2, run.stdout
+    assert share_of(run)[0] > 50
+
+
+def test_off_takes_nothing(installed: Installed) -> None:
+    program = installed.folder / "program"
+    run = installed.start(program, "moves_in_place", environment={"SENNIT_MPI": "off"})
+    assert "passed moves_in_place" in run.stdout
+    assert share_of(run)[0] == 0
+    assert "SENNIT_MPI=off" in run.stderr
+
+
+def test_named_calls_are_passed_on(installed: Installed) -> None:
+    program = installed.folder / "program"
+    share = share_of(installed.start(program, "moves_in_place"))
+    passed = {"SENNIT_MPI_PASS": "Allgather,Alltoall"}
+    fewer = share_of(installed.start(program, "moves_in_place", environment=passed))
+    assert fewer == (share[0] - 2, share[1] + 2)
+
+
+def test_ranks_with_other_settings_are_passed_on_by_all(installed: Installed) -> None:
+    # The value that rank 1 has.
+    script = (
+        "r=${PMI_RANK:-$OMPI_COMM_WORLD_RANK};"
+        'SENNIT_MPI_PASS=$([ "$r" = 1 ] && echo Bcast) exec "$0" "$@"'
+    )
+    run = installed.start("sh", "-c", script, installed.folder / "program", "moves_in_place")
+    assert "passed moves_in_place" in run.stdout
+    assert share_of(run)[0] == 0
+    assert "different values of SENNIT_MPI_AFTER or SENNIT_MPI_PASS" in run.stderr
+
+
+def test_blocks_of_different_lengths_are_told_by_the_error_handler(installed: Installed) -> None:
+    run = installed.start(installed.folder / "program", "blocks_of_different_lengths")
+    assert "passed blocks_of_different_lengths" in run.stdout
+
+
+def test_a_profiler_keeps_its_calls(installed: Installed) -> None:
+    profiler = installed.compile("profiler.so", "-shared", "-fPIC", HERE / "profiler.c")
+    run = installed.start(
+        installed.folder / "program", "moves_at_every_root", preload=f":{profiler}"
+    )
+    # Six broadcasts of each rank; Finalize is the profiler's as well, and comes back here.
+    assert "profiler 6" in run.stdout
+    assert "passed moves_at_every_root" in run.stdout
+    assert share_of(run)[0] > 20
+
+
+def test_constants_are_those_of_the_mpi(installed: Installed) -> None:
+    facts = installed.compile("facts", "-std=c++20", HERE / "abi_facts.cpp", compiler="mpicxx")
+    run = subprocess.run([facts], check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, "")
+
+
+def test_mpi4py_passes_its_collectives(installed: Installed) -> None:
+    if not (MPI4PY / "test" / "main.py").exists():
+        pytest.skip("mpi: needs mpi4py (make rivals)")
+    library = next(iter((installed.mpi.prefix / "lib").glob("libmpi.so.*")))
+    run = installed.start(
+        sys.executable,
+        MPI4PY / "test" / "main.py",
+        "--no-builddir",
+        "-i",
+        "test_cco|test_op$|test_request|test_comm$|test_threads|test_attributes",
+        check=False,
+        environment={
+            "PYTHONPATH": os.pathsep.join((str(MPI4PY), *filter(None, sys.path))),
+            "MPI4PY_LIBMPI": str(library),
+        },
+    )
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"Ran (\d{3}) tests", run.stderr), run.stderr
+    assert share_of(run)[0] > 20000
+
+
+def test_the_preloaded_library_needs_libc_alone() -> None:
+    # What it needed besides would come before the program's own, also where that is older.
+    told = subprocess.run(
+        ["readelf", "-d", sennit.mpi_library()], check=True, capture_output=True, text=True
+    ).stdout
+    assert re.findall(r"NEEDED.*\[(.*)\]", told) == ["libc.so.6"]
+
+
+def test_without_an_mpi_it_says_so() -> None:
+    program = "import ctypes; ctypes.CDLL(None).MPI_Barrier(0)"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "LD_PRELOAD": str(sennit.mpi_library())},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode != 0
+    assert "no library of this process defines PMPI_Init" in run.stderr
