@@ -7,9 +7,12 @@
 #include "base/fork_guard.hpp"
 #include "comm/allowed_paths.hpp"
 #include "comm/comm_config.hpp"
+#include "comm/moves.hpp"
+#include "comm/own_wait.hpp"
 #include "comm/plan_cache.hpp"
 #include "comm/quick_calls.hpp"
 #include "comm/work.hpp"
+#include "world/deadlock.hpp"
 #include "world/watch.hpp"
 #include "world/world.hpp"
 
@@ -64,6 +67,8 @@ class Communicator {
   void look(Clock::time_point now);
   // A call that has not ended, or null.
   [[nodiscard]] std::shared_ptr<Work> outstanding() const;
+  // The wait for a work of this communicator, which whoever waits tells.
+  [[nodiscard]] OwnWait& own_wait() { return wait_; }
   // When look() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
 
@@ -99,6 +104,8 @@ class Communicator {
   Status check(const Operation& operation) const;
   void learn(const Work& work);
   void set_times(Work& work) const;
+  [[nodiscard]] std::optional<Verdict> find_different_end(const Work& work) const;
+  [[nodiscard]] MessageLog::Way& way_of(const Work& work) const;
   [[nodiscard]] DieAt* die_at(std::uint64_t sequence);
   void start(Work& work);
   bool advance_front(Queue& queue);
@@ -108,6 +115,7 @@ class Communicator {
   static std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;
+  [[nodiscard]] LongWait long_wait(Clock::time_point now) const;
 
   CommConfig config_;
   std::uint64_t generation_ = fork_generation();
@@ -126,6 +134,9 @@ class Communicator {
   std::map<int, ScaledOp> ops_;
   int next_op_ = kFirstScaledOp;
   Clock::time_point next_process_look_;
+  DeadlockWatch deadlocks_{world_};
+  OwnWait wait_{world_.my_line()};
+  Moves moves_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;
 };

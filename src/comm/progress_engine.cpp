@@ -34,6 +34,20 @@ constexpr int kQuickRounds = 400;
 // Where ranks outnumber the cores: offers of the core, while one after the other comes to its turn.
 constexpr int kQuickYields = 8;
 
+// Lives while the engine's lock is held.
+class LongWaitScope {
+ public:
+  LongWaitScope(Communicator& comm, const Work& work, bool for_good) : comm_(comm) {
+    comm_.own_wait().begin(work, for_good);
+  }
+  ~LongWaitScope() { comm_.own_wait().end(); }
+  LongWaitScope(const LongWaitScope&) = delete;
+  LongWaitScope& operator=(const LongWaitScope&) = delete;
+
+ private:
+  Communicator& comm_;
+};
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -164,6 +178,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     }
   }
   const Clock::time_point begin = Clock::now();
+  const LongWaitScope scope(comm, work, limit == Clock::duration::max());
   Clock::time_point last_move = begin;
   while (true) {
     const bool moved = run_rounds(work);
@@ -226,6 +241,9 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
 
 void ProgressEngine::poke() {
   const std::scoped_lock guard(mutex_);
+  for (const auto& comm : comms_) {
+    comm->own_wait().touch();
+  }
   progress();
   look();
 }
