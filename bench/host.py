@@ -1,6 +1,6 @@
 """Times every collective between host ranks and writes one result file.
 
-    python bench/host.py --ranks 2 --out bench/results/DATE-MACHINE-host.json
+    python bench/host.py --ranks 2 4 --out out/host.json
 
 Runs `sennit bench` once a collective, checked and pinned, with rotating roots, and puts the rows
 together. Barrier and an 8-byte all_reduce are timed between 64 ranks as well: more ranks than
@@ -15,6 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+import result_files
 
 SIZES = ["-b", "8", "-e", "64M", "-f", "8"]
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
@@ -52,8 +55,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     made = documents(arguments.ranks)
-    whole = dict(made[0], rows=[row for document in made for row in document["rows"]])
-    arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    ranks = " ".join(str(count) for count in arguments.ranks)
+    whole = {"schema": made[0]["schema"], "program": f"python bench/host.py --ranks {ranks}"}
+    whole |= dict(made[0], rows=[row for document in made for row in document["rows"]])
+    result_files.write(arguments.out, whole)
 
 
 if __name__ == "__main__":

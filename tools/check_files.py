@@ -16,7 +16,8 @@ else:
     import tomli as tomllib
 
 CODE = {".h", ".hpp", ".cpp", ".c", ".cuh", ".cu", ".def", ".py", ".sh", ".cmake"}
-NOT_CHECKED = {"bench/results", "tools/file_rules.toml"}
+NOT_CHECKED = {"tools/file_rules.toml"}
+MEGABYTE = 1_000_000
 
 
 def name_faults(path: str, rule: dict[str, Any]) -> Iterator[str]:
@@ -44,28 +45,43 @@ def text_faults(path: str, text: str, rule: dict[str, Any]) -> Iterator[str]:
             yield f"{path}:{number}: write {rule['words'][match[1]]} instead of {match[1]}"
 
 
+def folder_faults(sizes: dict[str, int], rule: dict[str, Any]) -> Iterator[str]:
+    """Folders that weigh too much, and files of a kind that does not belong into them."""
+    for folder, limits in rule["folders"].items():
+        inside = {path: size for path, size in sizes.items() if path.startswith(f"{folder}/")}
+        weight = sum(inside.values()) / MEGABYTE
+        if weight > limits["megabytes"]:
+            most = limits["megabytes"]
+            yield f"{folder}: {weight:.2f} MB, at most {most}; {limits['instead']}"
+        for path in inside:
+            if path.endswith(tuple(limits["refused"])):
+                yield f"{path}: this kind of file does not belong here; {limits['instead']}"
+
+
 def faults(root: Path) -> list[str]:
     """One line for each broken rule in the files that git knows or would add."""
     rule = tomllib.loads((root / "tools/file_rules.toml").read_text(encoding="utf-8"))
     command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: list[str] = []
+    sizes: dict[str, int] = {}
     for path in listing.splitlines():
         file = root / path
-        if not file.is_file() or any(path.startswith(prefix) for prefix in NOT_CHECKED):
+        if not file.is_file() or path in NOT_CHECKED:
             continue
+        sizes[path] = file.stat().st_size
         found += name_faults(path, rule)
         try:
             found += text_faults(path, file.read_text(encoding="utf-8"), rule)
         except UnicodeDecodeError:
             continue  # a picture
-    return found
+    return found + list(folder_faults(sizes, rule))
 
 
 def main() -> int:
     """Prints what breaks a rule; status 1 if anything does."""
     found = faults(Path())
-    print("\n".join(found) if found else "files: size, width, names and words are in order")
+    print("\n".join(found) if found else "files: size, width, names, words and weight are in order")
     return 1 if found else 0
 
 

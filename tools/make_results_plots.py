@@ -1,14 +1,13 @@
-"""Draws the measurements of GPU ranks that bench/results/index.json names, beside their files.
+"""Draws the pictures in docs/pictures, of runs in bench/results/current.
 
     python tools/make_results_plots.py [--out DIR]
 
-A picture has the name that the index has for its file, so new measurements replace it.
+A picture has the name of its run, and says of which commit and day it is.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from make_results_table import RESULTS, first_and_second_modes, size_name
+import result_files
+import small_svg
+from make_results_table import ROOT, first_and_second_modes, size_name
 from sennit.cli import gpu_rows
 from sennit.cli.plot import STYLES, save_plot
+from sennit.cli.plot_messages import save_messages
 
+PICTURES = ROOT / "docs/pictures"
 Rows = list[dict[str, Any]]
 # "sennit share 8": copy engines; "sennit sm share 30", and what else comes: beside kernels.
 SHARE = re.compile(r"sennit (?:\w+ )?share (\d+)$")
@@ -28,11 +31,10 @@ ALONE = ("sennit put", "sennit stream")
 """Ways of a message over NVLink alone, beside a share of 0."""
 
 
-def read(what: str) -> Rows:
-    """The rows of a file of the index; of the earliest, what the program printed."""
-    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
-    document = json.loads((RESULTS / index[what]).read_text(encoding="utf-8"))
-    return [*document["rows"], *map(gpu_rows.row, document.get("shares", []))]
+def read(name: str) -> Rows:
+    """The rows of a run."""
+    rows: Rows = result_files.read(name)["rows"]
+    return rows
 
 
 # ---- Ratios by size ----
@@ -60,9 +62,7 @@ def draw_groups(what: str, file: Path) -> None:
                 **row,
                 "collective": f"{name.removeprefix('groups ')}, all_reduce",
                 "ratio": None,  # NCCL has NVLink between all
-                "busbw_GBps": gpu_rows.WIRE_GBPS
-                * gpu_rows.floors_us(row)[1]
-                / row["time_us"]["p50"],
+                "busbw_GBps": busbw_gbps(row, row["time_us"]["p50"]),
             }
             for name, row in rows
         ],
@@ -87,11 +87,21 @@ def draw_shared(what: str, file: Path) -> None:
                 "collective": f"{way}, all_reduce",
                 "time_us": times,
                 "ratio": None,
-                "busbw_GBps": row["busbw_GBps"] * row["time_us"]["p50"] / times["p50"],
+                "busbw_GBps": busbw_gbps(row, times["p50"]),
             }
             for way, times, row in series
         ],
     )
+
+
+def busbw_gbps(row: dict[str, Any], time_us: float) -> float:
+    """The bytes of the busiest wire over the time."""
+    return gpu_rows.WIRE_GBPS * gpu_rows.floors_us(row)[1] / time_us
+
+
+def draw_messages(what: str, file: Path) -> None:
+    """How many messages of which size a step of training sends."""
+    save_messages(file, read(what))
 
 
 # ---- Times by share ----
@@ -131,14 +141,9 @@ def times_by_share(row: dict[str, Any]) -> dict[int, float]:
 
 
 def draw_lines(what: str, file: Path) -> None:
-    """As draw_shares, of pairs; a second run and earlier ones are left to the file."""
+    """Of pairs, by share and size; a second run and earlier ones are left to the file."""
     shown = (None, "loaded", "budget")
     draw_panels([row for row in read(what) if "pair" in row and row.get("what") in shown], file)
-
-
-def draw_shares(what: str, file: Path) -> None:
-    """A panel for each pattern of messages: time over that without the host, by share and size."""
-    draw_panels(read(what), file)
 
 
 def draw_panels(measured: Rows, file: Path) -> None:
@@ -193,24 +198,42 @@ def draw_panel(axes: Any, title: str, rows: Rows) -> None:
 
 
 PLOTS: dict[str, Callable[[str, Path], None]] = {
+    "host-mpi-2": draw_ratios,
     "gpu-h200x4": draw_ratios,
     "gpu-h200x2": draw_ratios,
     "h200x4-nop2p": draw_ratios,
     "h200x4-groups": draw_groups,
     "h200x2-lines": draw_lines,
-    "gpu-shares": draw_shares,
     "h200-shared": draw_shared,
+    "ddp-messages": draw_messages,
 }
-"""By the names of the index; each is shown on a page of docs/."""
+"""By the names of runs; each is shown on a page of docs/."""
+
+
+def about(name: str) -> str:
+    """The run that a picture shows."""
+    run = result_files.read(name)
+    return f"bench/results/current/{name}.json, commit {run['commit']}, {run['date'][:10]}"
+
+
+def draw(name: str, folder: Path) -> Path:
+    """Draws the picture of a run."""
+    file = folder / f"{name}.svg"
+    with mpl.rc_context(small_svg.SETTINGS):
+        PLOTS[name](name, file)
+    svg = small_svg.small(file.read_text(encoding="utf-8"), about(name))
+    file.write_text(svg, encoding="utf-8")
+    return file
 
 
 def main() -> None:
     """Draws all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=PICTURES)
     arguments = parser.parse_args()
-    for what, draw in PLOTS.items():
-        draw(what, arguments.out / f"{what}.png")
+    arguments.out.mkdir(exist_ok=True)
+    for name in PLOTS:
+        draw(name, arguments.out)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,36 @@
-"""Writes the results tables of README.md and docs/performance.md from bench/results.
+"""Writes the tables of README.md, docs/performance.md and bench/results/README.md.
 
-python tools/make_results_table.py
+    python tools/make_results_table.py
+
+They are of the runs in bench/results/current.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+import re
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-# The package itself needs its extension; this module needs nothing of it.
-sys.path.append(str(Path(__file__).resolve().parents[1] / "frontends/python/sennit/cli"))
-import gpu_rows
+import result_files
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench/results"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
 PERFORMANCE = ROOT / "docs/performance.md"
 HOST_BEGIN, HOST_END = "<!-- host results -->\n", "<!-- /host results -->"
 GPU_BEGIN, GPU_END = "<!-- gpu results -->\n", "<!-- /gpu results -->"
+RUNS = ROOT / "bench/results/README.md"
+RUNS_BEGIN, RUNS_END = "<!-- runs -->\n", "<!-- /runs -->"
+
+Renewed = Callable[[str], str]
+"""The text of a page with what its tables have to say now."""
+
+README_RUN = "host-2-cores"
+GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
+HOST_RUNS = ("host-mpi-2", "host-mpi-4", "host-mpi-8")
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 LARGEST_ELEMENT = 8
@@ -39,14 +47,15 @@ def cell(rows: list[dict[str, Any]], collective: str, ranks: int, size: int) -> 
     return ""
 
 
-def table(document: dict[str, Any], file: str) -> str:
+def table(name: str) -> str:
     """One machine: a line a collective, a column a size."""
+    document = result_files.read(name)
     machine = document["machine"]
     rows = document["rows"]
     lines = [
         f"{machine['cpu']}, {machine['cores']} cores, commit {document['commit']}, "
-        f"{document['date'][:10]} ([file](bench/results/{file})); median us of a call, every "
-        "element checked:\n",
+        f"{document['date'][:10]} ([file](bench/results/current/{name}.json)); median us of a "
+        "call, every element checked:\n",
         "| collective | ranks | " + " | ".join(SIZES.values()) + " |",
         "|---|---|" + "---|" * len(SIZES),
     ]
@@ -65,16 +74,15 @@ def table(document: dict[str, Any], file: str) -> str:
     return "\n".join(lines) + "\n\n" + words
 
 
+def between(text: str, begin: str, made: str, end: str) -> str:
+    """The text with what was made between its two marks."""
+    before, rest = text.split(begin)
+    return before + begin + made + end + rest.split(end)[1]
+
+
 def readme(text: str) -> str:
-    """README with the tables of the result files that index.json names for it."""
-    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
-    tables = [
-        table(json.loads((RESULTS / index[what]).read_text(encoding="utf-8")), index[what])
-        for what in sorted(index)
-        if what.startswith("readme-")
-    ]
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + "\n".join(tables) + END + rest.split(END)[1]
+    """README with its table."""
+    return between(text, BEGIN, table(README_RUN), END)
 
 
 def size_name(size: int) -> str:
@@ -85,25 +93,27 @@ def size_name(size: int) -> str:
     return f"{size} B"
 
 
-def gpu_table(document: dict[str, Any], file: str) -> str:
-    """One machine: a line a size, a column a collective: our time, its floor, and the ratio."""
+def gpu_table(name: str) -> str:
+    """One machine: a line a size, a column a collective: our time, and the ratio to NCCL's."""
+    document = result_files.read(name)
     machine = document["machine"]
     firsts, seconds = first_and_second_modes(document["rows"])
-    registered = [row for row in document["rows"] if row.get("registered")]
     text = (
         f"{len(machine['gpus'])} x {machine['gpus'][0]}, driver {machine['driver']}, NCCL "
         f"{document['nccl']}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/{file})). Our us, of which the floor, and NCCL's time over "
-        "ours:\n\n"
-    ) + ratios(firsts, with_floors=True)
+        f"([file](../bench/results/current/{name}.json)):\n\n"
+    ) + ratios([row for row in firsts if is_shown(row["bytes"])])
     if seconds:
-        text += f"\nThe same without graphs:\n\n{ratios(seconds, with_floors=True)}"
-    if registered:
         text += (
-            "\nBoth libraries on registered memory of ncclMemAlloc, NCCL with its windows alone:"
-            f"\n\n{ratios(registered, with_floors=True)}"
+            "\nEnqueued on a stream, up to 16 MB, geometric means of the ratios: "
+            f"{geometric_means(seconds)}.\n"
         )
     return text
+
+
+def is_shown(size: int) -> bool:
+    """Whether a row of the table: powers of two. A page says what other lengths take."""
+    return size >= 64 and size.bit_count() == 1
 
 
 def first_and_second_modes(
@@ -123,13 +133,13 @@ def first_and_second_modes(
     return firsts, seconds
 
 
-def time_and_ratio(row: dict[str, Any], *, with_floor: bool) -> str:
-    """'10.5, 4.0 (**1.62**)'."""
-    floor = f", {max(gpu_rows.floors_us(row)):.1f}" if with_floor else ""
-    return f"{row['time_us']['p50']:.1f}{floor} (**{row['ratio']:.2f}**)"
+def time_and_ratio(row: dict[str, Any]) -> str:
+    """'10.5 (**1.62**)'."""
+    time = row["time_us"]["p50"]
+    return f"{time:.{1 if time < 100 else 0}f} (**{row['ratio']:.2f}**)"
 
 
-def ratios(rows: list[dict[str, Any]], *, with_floors: bool = False) -> str:
+def ratios(rows: list[dict[str, Any]]) -> str:
     """A line a size, a column a collective: our time, and the ratio to the best rival's."""
     cells = {(row["collective"], row["bytes"]): row for row in rows}
     sizes = sorted({size for _, size in cells})
@@ -137,54 +147,83 @@ def ratios(rows: list[dict[str, Any]], *, with_floors: bool = False) -> str:
     lines = ["| bytes | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for size in sizes:
         row = [cells.get((collective, size)) for collective in names]
-        texts = [time_and_ratio(cell, with_floor=with_floors) if cell else "" for cell in row]
+        texts = [time_and_ratio(cell) if cell else "" for cell in row]
         lines.append(f"| {size_name(size)} | " + " | ".join(texts) + " |")
     return "\n".join(lines) + "\n"
 
 
-def geometric_means(rows: list[dict[str, Any]]) -> str:
-    """'all_reduce 1.55 (least 1.17)' for each collective."""
+def means(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """'1.55 (least 1.17)' for each collective: the geometric mean of its ratios, and the least."""
     found: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         found[row["collective"]].append(row["ratio"])
-    return ", ".join(
-        f"{name} {geometric_mean(values):.2f} (least {min(values):.2f})"
+    return {
+        name: f"{geometric_mean(values):.2f} (least {min(values):.2f})"
         for name, values in found.items()
-    )
+    }
 
 
-def host_table(document: dict[str, Any], file: str) -> str:
-    """One number of ranks, beside MPI."""
-    machine = document["machine"]
-    rows = document["rows"]
-    versions = sorted({rival["version"] for row in rows for rival in row["rivals"]})
-    return (
-        f"{rows[0]['ranks']} ranks on {machine['cores']} cores of an {machine['cpu']}, "
-        f"{' and '.join(versions)}, commit {document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/{file})). Our us, and the faster MPI's time over ours; "
-        f"geometric means: {geometric_means(rows)}.\n\n"
-    ) + ratios(rows)
+def geometric_means(rows: list[dict[str, Any]]) -> str:
+    """'all_reduce 1.55 (least 1.17)' for each collective."""
+    return ", ".join(f"{name} {mean}" for name, mean in means(rows).items())
+
+
+def host_table() -> str:
+    """Host ranks compared with MPI: a line a number of ranks, a column a collective."""
+    documents = {name: result_files.read(name) for name in HOST_RUNS}
+    first = documents[HOST_RUNS[0]]
+    machine = first["machine"]
+    names = [name for name in COLLECTIVES if name in means(first["rows"])]
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores. Time of the faster MPI over Sennit's: "
+        "geometric mean over all sizes, and the least:\n",
+        "| ranks | rival | " + " | ".join(names) + " | run |",
+        "|---|---|" + "---|" * len(names) + "---|",
+    ]
+    for name, document in documents.items():
+        rows = document["rows"]
+        versions = sorted({rival["version"] for row in rows for rival in row["rivals"]})
+        cells = [str(rows[0]["ranks"]), ", ".join(versions)]
+        cells += [means(rows)[collective] for collective in names]
+        cells.append(
+            f"commit {document['commit']}, {document['date'][:10]} "
+            f"([file](../bench/results/current/{name}.json))"
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def performance(text: str) -> str:
-    """The page on performance, with the tables of the files that index.json names for it."""
-    index = json.loads((RESULTS / "index.json").read_text(encoding="utf-8"))
+    """The page on performance, with its tables."""
+    text = between(text, GPU_BEGIN, "\n".join(map(gpu_table, GPU_RUNS)), GPU_END)
+    return between(text, HOST_BEGIN, host_table(), HOST_END)
 
-    def read(what: str) -> tuple[dict[str, Any], str]:
-        return json.loads((RESULTS / index[what]).read_text(encoding="utf-8")), index[what]
 
-    before, rest = text.split(GPU_BEGIN)
-    gpus = [gpu_table(*read(what)) for what in ("gpu-h200x4", "gpu-h200x2")]
-    text = before + GPU_BEGIN + "\n".join(gpus) + GPU_END + rest.split(GPU_END)[1]
-    tables = [host_table(*read(what)) for what in sorted(index) if what.startswith("host-mpi-")]
-    before, rest = text.split(HOST_BEGIN)
-    return before + HOST_BEGIN + "\n".join(tables) + HOST_END + rest.split(HOST_END)[1]
+def machine_name(machine: dict[str, Any]) -> str:
+    """'2 x NVIDIA H200, Intel(R) Xeon(R) Processor, 16 cores', as far as the run says it."""
+    gpus = [gpu if isinstance(gpu, str) else gpu["name"] for gpu in machine["gpus"]]
+    parts = [f"{len(gpus)} x {gpus[0]}"] if gpus else []
+    parts += [machine["cpu"]] if machine.get("cpu") else []
+    parts += [f"{machine['cores']} cores"] if machine.get("cores") else []
+    return ", ".join(parts)
+
+
+def runs(text: str) -> str:
+    """The page on the runs themselves, with a line for each."""
+    lines = ["| run | machine | measured by | date | commit |", "|---|---|---|---|---|"]
+    for name in result_files.names():
+        run = result_files.read(name)
+        cells = [f"[{name}](current/{name}.json)", machine_name(run["machine"])]
+        commit = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", run["commit"])
+        cells += [f"`{run['program']}`", run["date"][:10], commit]
+        lines.append(f"| {' | '.join(cells)} |")
+    return between(text, RUNS_BEGIN, "\n".join(lines) + "\n", RUNS_END)
 
 
 def main() -> None:
     """Rewrites the tables."""
-    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
-    PERFORMANCE.write_text(performance(PERFORMANCE.read_text(encoding="utf-8")), encoding="utf-8")
+    for file, renewed in ((README, readme), (PERFORMANCE, performance), (RUNS, runs)):
+        file.write_text(renewed(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

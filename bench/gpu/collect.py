@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 # The package itself needs its extension, which is not built here; this module needs nothing of it.
-sys.path.append(str(Path(__file__).resolve().parents[2] / "frontends/python/sennit/cli"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "frontends/python/sennit/cli"), str(ROOT / "tools")]
 import gpu_rows
+import result_files
 
 ENGINES = ("sennit ll128", "sennit slots", "sennit put", "sennit stream")
 
@@ -124,6 +126,7 @@ def main() -> None:
     rows = [gpu_rows.row(json.loads(line)) for line in lines]
     document: dict[str, Any] = {
         "schema": 1,
+        "program": "bench/gpu/run",
         "machine": machine(),
         "version": "0.1.0",
         "nccl": arguments.nccl_version,
@@ -136,7 +139,7 @@ def main() -> None:
         print(f"tests: {document['tests']}")
     if litmus := lines_of(arguments.litmus):
         document["litmus"] = litmus
-    arguments.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    result_files.write(arguments.out, document)
     if rows:
         show(rows)
 

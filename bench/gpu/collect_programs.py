@@ -1,6 +1,6 @@
 """Puts what programs for NCCL did over this library into one result file.
 
-python3 bench/gpu/collect_programs.py --out FILE [--log LOG] PART.json...
+python3 bench/gpu/collect_programs.py --out FILE PART.json...
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from collect import answer, machine
+from collect import answer, machine, result_files
 
 PACKAGES = ("torch", "torchvision", "cupy-cuda13x", "jax", "nvidia-nccl-cu13")
 
@@ -29,11 +29,11 @@ def main() -> None:
     """Collects and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--log", type=Path, help="what the parts have printed")
     parser.add_argument("parts", type=Path, nargs="*")
     arguments = parser.parse_args()
     document = {
         "schema": 1,
+        "program": "bench/gpu/nccl_programs",
         "machine": machine(),
         "version": "0.1.0",
         "versions": {"python": platform.python_version()}
@@ -46,9 +46,8 @@ def main() -> None:
             for part in arguments.parts
             if part.exists()
         },
-        "printed": arguments.log.read_text(errors="replace").splitlines() if arguments.log else [],
     }
-    arguments.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    result_files.write(arguments.out, document)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,8 @@ def run_rank(options: argparse.Namespace, rank: int) -> None:
             cuda.call("cudaStreamSynchronize", None)
             row[f"{call}_us"] = round((time.perf_counter() - begin) * 1e6, 1)
         row["all_mib"] = round(free_at_first - cuda.free_mib(), 1)
-        print(json.dumps(row), flush=True)
+        sys.stdout.write(json.dumps(row) + "\n")  # in one piece: ranks share the output
+        sys.stdout.flush()
     os._exit(0)  # what is measured is over, and ranks end together with their communicators
 
 

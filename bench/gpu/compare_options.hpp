@@ -46,7 +46,8 @@ struct Options {
 Options parse_options(int argc, char** argv);
 
 // Of each buffer: whole pages for the largest size, as frameworks allocate. Copy engines read other
-// allocations of a peer up to 1.6 times as slowly when kernels have run before (docs/gpu.md).
+// allocations of a peer up to 1.5 times as slowly when kernels have run before
+// (docs/lab/2026-11-22-copy-engines.md).
 std::size_t buffer_bytes(const Options& options);
 
 // What a rank sends and receives in one send_recv.

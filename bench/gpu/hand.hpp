@@ -1,6 +1,6 @@
 // all_reduce and all_gather of small calls as one would write them by hand for one case: two or
-// four ranks, float32, pairs of elements, peers that answer. What our kernels' generality costs
-// shows beside it (docs/performance.md).
+// four ranks, float32, pairs of elements, peers that answer. The difference to our kernels is what
+// their generality costs (docs/lab/2026-11-24-kernels.md).
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// A row as one line of JSON, in the fields that docs/cli.md lists.
+// A row as one line of JSON, in the fields that docs/bench_json.md lists.
 #pragma once
 
 #include "measure.hpp"

@@ -1,4 +1,4 @@
-/* sennit.h: collective communication over every wire of one machine.
+/* sennit.h: collective communication between the ranks of one machine, in host or GPU memory.
  *
  *   sennit_comm_t comm = NULL;
  *   sennit_status_t status = sennit_comm_init_env(&comm, NULL);  // of torchrun, mpirun, srun, ...
@@ -10,23 +10,54 @@
  *   }
  *   sennit_comm_destroy(comm);
  *
- * Threads: functions on different communicators may be called from different threads at any time.
- * Functions on one communicator may be called from any thread, one thread at a time; abort may be
- * called from any thread while another waits. Groups and the last error belong to the calling
- * thread.
+ * Ranks: a rank is a process or a thread. A communicator has either host ranks, whose buffers are
+ * in host memory, or GPU ranks, whose buffers are in memory of their GPU, in pinned or in managed
+ * memory. All ranks of a communicator make the same calls in the same order.
  *
- * Buffers belong to the caller and must stay valid until the call has returned, or until its work
- * has been waited for. In place: all_reduce, reduce and broadcast with recv == send; all_gather and
- * gather with send == recv + rank * count elements; reduce_scatter and scatter with
- * recv == send + rank * count elements; all_to_all with recv == send, of GPU ranks on all or none.
- * Other overlaps are errors. The v-forms are told below.
+ * Return of a call:
+ *   host rank  when the call has ended. With `work` in its options: at once.
+ *   GPU rank   when the call is enqueued on `stream`. Some large calls block the host before that,
+ *              until other ranks have made them as well: docs/gpu_rules.md lists them.
+ *
+ * Stream order: `stream` is a cudaStream_t of a GPU rank's device, NULL its default stream. A call
+ * begins after all earlier work of its stream and after all earlier calls of its communicator on
+ * any stream. Later work of its stream begins after the call. Host ranks take NULL only.
+ *
+ * Buffers belong to the caller. Until a call has ended, do not write its send buffer, do not access
+ * its recv buffer, and free neither:
+ *   host rank  it has ended when it has returned; with a work, when sennit_work_wait has returned
+ *              anything but SENNIT_IN_PROGRESS.
+ *   GPU rank   it has ended when its stream has run past it. Work that is enqueued on that stream
+ *              after the call may use the buffers. Before the host or another stream uses or frees
+ *              them, synchronize with the stream, or let sennit_work_wait return SENNIT_OK.
+ * All else that a call is given (options, strings, counts, displacements) is read before it
+ * returns, also inside a group.
+ *
+ * Failure: a call that is refused (SENNIT_INVALID_ARGUMENT, SENNIT_INVALID_USAGE,
+ * SENNIT_UNSUPPORTED) has no effect. Other errors make the communicator fail, for which
+ * sennit_comm_async_error can be asked: outputs are undefined, and later calls return the error.
+ * GPU calls may fail after they have returned; sennit_comm_async_error, the next call and the
+ * call's work say so. Peers may still write into outputs of a failed GPU communicator: free these
+ * after the communicators of all ranks have been destroyed.
+ *
+ * CUDA graphs: a GPU call may be captured. It then runs at each launch of the graph, and cannot
+ * have a work. Under capture the program itself orders the streams of a communicator's calls.
+ * docs/gpu_rules.md has the rules for graphs.
+ *
+ * In place: all_reduce, reduce and broadcast with recv == send; all_gather and gather with
+ * send == recv + rank * count elements; reduce_scatter and scatter with
+ * recv == send + rank * count elements; all_to_all with recv == send, on all GPU ranks or on none.
+ * Any other overlap of send and recv is an error. The v-forms have rules of their own, see below.
  *
  * `count` is in elements: of the whole vector for all_reduce, reduce, broadcast, send and recv; of
- * one rank's part for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.
+ * one rank's block for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.
  *
- * `stream` is a cudaStream_t for buffers in GPU memory and NULL for buffers in host memory.
+ * Threads: different communicators may be used by different threads at the same time. One
+ * communicator, with its works, may be used by any thread, but by one at a time. Exception:
+ * sennit_comm_abort may be called at any time. Groups and the last error belong to the calling
+ * thread.
  *
- * Every struct begins with its own size, set by its initializer, so that it can grow.
+ * Every struct begins with its own size, which its initializer sets, so that it can grow.
  */
 #ifndef SENNIT_SENNIT_H_
 #define SENNIT_SENNIT_H_
@@ -57,41 +88,42 @@ typedef enum sennit_status_t {
   SENNIT_STATUS_MAX_ = 0x7fffffff /* keeps the enum at 32 bits */
 } sennit_status_t;
 
-/* "SENNIT_RANK_FAILED", and the sentence that belongs to it. Never NULL, for any value. */
+/* The name ("SENNIT_RANK_FAILED") and the description of a status. Never NULL, for any value. */
 SENNIT_API const char* sennit_status_name(sennit_status_t status);
 SENNIT_API const char* sennit_status_text(sennit_status_t status);
 
-/* The error contract as fields. Strings and arrays are never NULL, may be empty, and stay valid
- * until the next failure on the same thread (sennit_last_error) or communicator. */
+/* An error with its facts as fields (docs/errors.md). Strings and arrays are never NULL but may be
+ * empty. They stay valid until the next error of the same thread (sennit_last_error) or the next
+ * sennit_comm_last_error of the same communicator. */
 typedef struct sennit_error_t {
   size_t struct_size;
   sennit_status_t status;
-  const char* message; /* one line: what, where, what to do */
+  const char* message; /* one line: what failed, where, what to do */
   const char* comm;    /* name of the communicator */
   const char* op;      /* "all_reduce"; empty outside a call */
-  uint64_t sequence;   /* number of the call on its communicator, from 1 */
+  uint64_t sequence;   /* number of the collective on its communicator, from 1; 0: none */
   uint64_t count;
   const char* dtype;
   const char* reduce_op;
   int32_t root; /* -1: none */
   int32_t rank; /* of the caller; -1: none */
   int32_t size;
-  const int32_t* blamed_ranks;
+  const int32_t* blamed_ranks; /* the ranks that caused it, as far as known */
   size_t blamed_count;
-  const char* evidence;
-  double elapsed_s;
-  const char* next;
+  const char* evidence; /* what was observed */
+  double elapsed_s;     /* since the call was made */
+  const char* next;     /* what to do */
 } sennit_error_t;
 #define SENNIT_ERROR_INITIALIZER \
   {sizeof(sennit_error_t), SENNIT_OK, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0}
 
-/* The last failure of a call made by this thread; status SENNIT_OK when there was none. */
+/* The last error returned to this thread; status SENNIT_OK if there was none. */
 SENNIT_API sennit_status_t sennit_last_error(sennit_error_t* error);
 SENNIT_API const char* sennit_last_error_message(void);
 
 /* ---- Version -------------------------------------------------------------------------------- */
 
-/* major * 10000 + minor * 100 + patch of the library that runs. */
+/* major * 10000 + minor * 100 + patch of the library that is loaded. */
 SENNIT_API int sennit_version(void);
 SENNIT_API const char* sennit_version_string(void);
 
@@ -108,7 +140,7 @@ typedef enum sennit_dtype_t {
   SENNIT_UINT16 = 7,
   SENNIT_UINT32 = 8,
   SENNIT_UINT64 = 9,
-  SENNIT_BOOL = 10, /* a byte; any but zero is true */
+  SENNIT_BOOL = 10, /* one byte; nonzero is true */
   SENNIT_FLOAT16 = 11,
   SENNIT_BFLOAT16 = 12,
   SENNIT_FLOAT8_E4M3FN = 13,
@@ -118,9 +150,9 @@ typedef enum sennit_dtype_t {
   SENNIT_DTYPE_MAX_ = 0x7fffffff
 } sennit_dtype_t;
 
-/* docs/numerics.md says which operators there are for which types, and what each computes; other
- * pairs are refused with SENNIT_UNSUPPORTED. Operators made by sennit_redop_create_premulsum have
- * values from SENNIT_REDOP_CUSTOM_FIRST on. */
+/* docs/numerics.md says which operators each type has, and what they compute; other pairs are
+ * refused with SENNIT_UNSUPPORTED. Operators made by sennit_redop_create_premulsum have values from
+ * SENNIT_REDOP_CUSTOM_FIRST on. */
 typedef enum sennit_redop_t {
   SENNIT_SUM = 0,
   SENNIT_PROD = 1,
@@ -140,88 +172,101 @@ typedef enum sennit_redop_t {
 typedef struct sennit_comm* sennit_comm_t;
 typedef struct sennit_work* sennit_work_t;
 
-/* Names one set of ranks that are to join. 128 bytes, to be carried to all of them as they are. */
+/* Identifies the ranks of one communicator while they join. The program sends its 128 bytes,
+ * unchanged, to all of them. */
 typedef struct sennit_unique_id_t {
   unsigned char bytes[128];
 } sennit_unique_id_t;
 
 /* ---- Communicators -------------------------------------------------------------------------- */
 
-/* A zero or NULL field takes the environment variable beside it, else the default. */
+/* A field that is zero or NULL takes the value of the environment variable named beside it, if that
+ * is set, else the default. */
 typedef struct sennit_config_t {
   size_t struct_size;
-  const char* name;      /* in messages; default "world" */
-  double join_timeout_s; /* SENNIT_JOIN_TIMEOUT_S, 60 */
-  double deadline_s;     /* SENNIT_DEADLINE_S, 30; negative: none */
-  const char* paths;     /* SENNIT_PATHS, "shm,cma": what may be used; GPUs: docs/multipath.md */
-  int64_t slot_bytes;    /* SENNIT_SLOT_BYTES, by the number of ranks */
-  int32_t slots;         /* SENNIT_SLOTS, by the number of ranks */
-  int32_t ports;         /* SENNIT_PORTS, 4: channels between two ranks that one plan may have */
-  int32_t
-      non_blocking; /* 1: init returns SENNIT_IN_PROGRESS at once; ask sennit_comm_async_error */
-  int32_t reproducible; /* SENNIT_REPRODUCIBLE, 0. 1: all calls, see sennit_call_options_t */
-  const char* device;   /* SENNIT_DEVICE, "host"; "cuda": the thread's current device; "cuda:1" */
-  const char* path_policy;  /* SENNIT_PATH_POLICY, "least_loaded": how calls use several paths */
-  const char* tuning_table; /* SENNIT_TUNING_TABLE, none: the file that `sennit tune` wrote here */
+  const char* name;      /* for messages; default "world" */
+  double join_timeout_s; /* SENNIT_JOIN_TIMEOUT_S, default 60 */
+  double deadline_s;     /* of each call; SENNIT_DEADLINE_S, default 30; negative: none */
+  const char* paths;     /* allowed; SENNIT_PATHS, default "shm,cma"; GPUs: docs/multipath.md */
+  int64_t slot_bytes;    /* SENNIT_SLOT_BYTES, default by the number of ranks */
+  int32_t slots;         /* SENNIT_SLOTS, default by the number of ranks */
+  int32_t ports;         /* channels from one rank to another in a plan; SENNIT_PORTS, default 4 */
+  int32_t non_blocking;  /* 1: init returns SENNIT_IN_PROGRESS; poll sennit_comm_async_error */
+  int32_t reproducible;  /* 1: as in sennit_call_options_t, for all calls; SENNIT_REPRODUCIBLE */
+  const char* device;    /* "host", "cuda" (the current device of the calling thread) or "cuda:1";
+                            SENNIT_DEVICE, default "host" */
+  const char* path_policy;  /* how host ranks use several paths; SENNIT_PATH_POLICY, default
+                               "least_loaded" */
+  const char* tuning_table; /* file written by `sennit tune` on this machine; SENNIT_TUNING_TABLE,
+                               default none */
 } sennit_config_t;
 #define SENNIT_CONFIG_INITIALIZER {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/* A fresh id; made by one rank and carried to the others by the program. */
+/* A new random id. One rank makes it, and the program sends it to the others. */
 SENNIT_API sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id);
-/* The id that belongs to a text that all ranks know (a job's name); the same text, the same id. */
+/* An id derived from a text that all ranks know, such as a job name. Equal texts give equal ids. */
 SENNIT_API sennit_status_t sennit_unique_id_from_text(sennit_unique_id_t* id, const char* text);
 
-/* Rank, size and id from the launcher's variables; the order is in docs/launchers.md. */
+/* All ranks call one of these. Each blocks until all ranks have joined, unless the config says
+ * non_blocking. sennit_comm_init_env takes rank, size and id from the variables of the launcher
+ * (docs/launchers.md). */
 SENNIT_API sennit_status_t sennit_comm_init_env(sennit_comm_t* comm, const sennit_config_t* config);
 SENNIT_API sennit_status_t sennit_comm_init_rank(sennit_comm_t* comm,
                                                  int size,
                                                  const sennit_unique_id_t* id,
                                                  int rank,
                                                  const sennit_config_t* config);
-/* All ranks of a communicator in this process, rank i in comms[i]. devices: NULL for host ranks. */
+/* All ranks in the calling process: comms[i] is rank i, on GPU devices[i]; NULL for host ranks. */
 SENNIT_API sennit_status_t sennit_comm_init_all(sennit_comm_t* comms,
                                                 int size,
                                                 const int* devices,
                                                 const sennit_config_t* config);
-/* Ranks with the same color (>= 0) form a communicator, ordered by key, then rank. color < 0: none,
- * *result becomes NULL. Called by all ranks. config: NULL takes the parent's. */
+/* Collective. Ranks with the same color (>= 0) form a communicator, ordered by key, then by rank. A
+ * rank with color < 0 gets none: *result becomes NULL. config: NULL takes that of `comm`. */
 SENNIT_API sennit_status_t sennit_comm_split(
     sennit_comm_t comm, int color, int key, sennit_comm_t* result, const sennit_config_t* config);
-/* A communicator without `excluded` ranks and without those known to be dead; called by the others,
- * on a communicator that may have failed. */
+/* A communicator without the excluded ranks and without those known to be dead. Called by all other
+ * ranks, with the same list; `comm` may have failed. */
 SENNIT_API sennit_status_t sennit_comm_shrink(sennit_comm_t comm,
                                               const int* excluded,
                                               int excluded_count,
                                               sennit_comm_t* result,
                                               const sennit_config_t* config);
-/* Ends all waiting, here and on the other ranks, with SENNIT_ABORTED; a non-blocking init, too. */
+/* Makes the communicator fail with SENNIT_ABORTED on all ranks: calls that wait return, kernels and
+ * streams that wait for other ranks go on. Also ends a non-blocking init. Does not block. */
 SENNIT_API sennit_status_t sennit_comm_abort(sennit_comm_t comm);
-/* Says that this rank makes no more calls. Waits for the rank's own outstanding works. Refused
- * while this thread's open group has calls of it. */
+/* Declares that this rank makes no more calls. Waits for its outstanding calls (for those of GPU
+ * ranks together with earlier work of their streams, but not for graphs), then needs no peer. Calls
+ * that have not ended after 4 seconds are abandoned: the communicator is aborted, and
+ * SENNIT_INVALID_USAGE returned. GPU ranks without a deadline wait for as long as peers may come.
+ * Returns the error of GPU calls that fail meanwhile. Refused while the open group of this thread
+ * has calls of the communicator. */
 SENNIT_API sennit_status_t sennit_comm_finalize(sennit_comm_t comm);
-/* Finalizes if needed and frees, also where it returns an error. Needs no peer. NULL is allowed;
- * refused, and not freed, while this thread's open group has calls of it. */
+/* Finalizes if that has not been done, then frees the communicator, whatever it returns. NULL is
+ * allowed. Refused, and nothing is freed, while the open group of this thread has calls of the
+ * communicator. Works stay valid. Graphs with captured calls must not run any more. */
 SENNIT_API sennit_status_t sennit_comm_destroy(sennit_comm_t comm);
-/* SENNIT_OK, SENNIT_IN_PROGRESS while a non-blocking init runs, or why the communicator failed. */
+/* *state: SENNIT_OK, SENNIT_IN_PROGRESS while a non-blocking init runs, or why it has failed. */
 SENNIT_API sennit_status_t sennit_comm_async_error(sennit_comm_t comm, sennit_status_t* state);
 SENNIT_API sennit_status_t sennit_comm_last_error(sennit_comm_t comm, sennit_error_t* error);
 SENNIT_API sennit_status_t sennit_comm_rank(sennit_comm_t comm, int* rank);
 SENNIT_API sennit_status_t sennit_comm_size(sennit_comm_t comm, int* size);
-/* CUDA device of this rank, -1 for a host rank. */
+/* The CUDA device of this rank; -1 for a host rank. */
 SENNIT_API sennit_status_t sennit_comm_device(sennit_comm_t comm, int* device);
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* Memory that peers can reach: of the device that SENNIT_DEVICE names, as in sennit_config_t. On
- * host ranks any memory is as good. */
+/* Memory of the device that SENNIT_DEVICE names: ordinary memory for host ranks, memory of
+ * cudaMalloc for GPU ranks. No call requires buffers from here. */
 SENNIT_API sennit_status_t sennit_mem_alloc(void** pointer, size_t bytes);
-/* Of this device; NULL: that of SENNIT_DEVICE. */
+/* The same for a device by name, as in sennit_config_t; NULL: that of SENNIT_DEVICE. */
 SENNIT_API sennit_status_t sennit_mem_alloc_on(void** pointer, size_t bytes, const char* device);
-/* Of memory of either; NULL is allowed. */
+/* Frees memory of either function. NULL is allowed. */
 SENNIT_API sennit_status_t sennit_mem_free(void* pointer);
-/* A hint that the buffer will be used often, of one rank; waits for nobody. GPU ranks tell the
- * others, who map the buffer at their next call that is not captured: from then on what is large is
- * stored straight there, also the first time. Host ranks need none. */
+/* Hint: calls will receive in this buffer. One rank alone may register. GPU ranks advertise the
+ * buffer to their peers without blocking; each peer maps it in its next call that is not under
+ * stream capture, and large transfers then write into it directly, also the first one. Host ranks
+ * ignore it. Deregistering has no effect: peers unmap memory after it has been freed. */
 SENNIT_API sennit_status_t sennit_comm_register(sennit_comm_t comm,
                                                 void* pointer,
                                                 size_t bytes,
@@ -230,15 +275,15 @@ SENNIT_API sennit_status_t sennit_comm_deregister(sennit_comm_t comm, void* hand
 
 /* ---- Operators ------------------------------------------------------------------------------ */
 
-/* The sum of contributions, each first multiplied by the *scalar of its rank and rounded to dtype.
- * *scalar lies in host memory and is copied. The operator serves calls of this communicator and
- * dtype; calls that have been made do not need it any more. */
+/* A sum whose contributions are first multiplied by the *scalar of their rank and rounded to dtype.
+ * *scalar is in host memory and is copied. The operator is for calls of this communicator and
+ * dtype. It may be destroyed as soon as these have returned. */
 SENNIT_API sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* op,
                                                          const void* scalar,
                                                          sennit_dtype_t dtype,
                                                          sennit_comm_t comm);
-/* The same, of a scalar that lies where the GPU of this rank can read it. Calls read it when they
- * run, so work before them in their streams may write it; it stays valid until they have ended. */
+/* The same with a scalar that the GPU of this rank can read. Calls read it when they run, so
+ * earlier work of their stream may write it. It must stay valid until they have ended. */
 SENNIT_API sennit_status_t sennit_redop_create_premulsum_on_device(sennit_redop_t* op,
                                                                    const void* scalar,
                                                                    sennit_dtype_t dtype,
@@ -247,21 +292,22 @@ SENNIT_API sennit_status_t sennit_redop_destroy(sennit_redop_t op, sennit_comm_t
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
-/* A zero or NULL field leaves the choice to Sennit. All ranks must ask for the same. */
+/* A field that is zero or NULL leaves the choice to the library. All ranks must request the same,
+ * except deadline_s and work. A request that cannot be met is an error. */
 typedef struct sennit_call_options_t {
   size_t struct_size;
-  const char* algorithm; /* by name; refused when it cannot run this call as named */
-  const char* path;      /* "shm", "cma", or both: "shm+cma", "cma+shm"; see path_policy. GPU ranks:
-                            "nvlink", "host", "nvlink+host", "nvlink+host:8" (percent by host), or
-                            "nvlink+host:dynamic" (sends and recvs) */
-  const char* protocol;  /* "slots", "direct". GPU ranks: "ll", "ll128", "slots", "direct_put",
-                            "direct_get" (sends and recvs), "copy_engines" */
-  int64_t tile_bytes;
-  double deadline_s;   /* of this call; negative: none */
-  sennit_work_t* work; /* not NULL: the call returns at once; wait for *work, then destroy it */
-  int32_t
-      reproducible; /* 1: reductions in the order of ranks, so that the bits of the result do not
-                       depend on size, algorithm or path; refused for algorithms that cannot */
+  const char* algorithm; /* name of a row of docs/algorithms.md */
+  const char* path;      /* host ranks: "shm", "cma", "shm+cma" or "cma+shm". GPU ranks: "nvlink",
+                            "host", "nvlink+host", "nvlink+host:8" (8 percent through host memory)
+                            or "nvlink+host:dynamic" (send and recv only) */
+  const char* protocol;  /* host ranks: "slots" or "direct". GPU ranks: "ll", "ll128", "slots",
+                            "direct_put", "direct_get" (send and recv only) or "copy_engines" */
+  int64_t tile_bytes;    /* host ranks only */
+  double deadline_s;     /* of this call; 0: that of the communicator; negative: none */
+  sennit_work_t* work;   /* not NULL: where to store the work of this call, if the call returns
+                            SENNIT_OK; see "Works" */
+  int32_t reproducible;  /* 1: reduce in rank order, so that the bits of the result do not depend on
+                            size, algorithm or path */
 } sennit_call_options_t;
 #define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0}
 
@@ -273,7 +319,7 @@ SENNIT_API sennit_status_t sennit_all_reduce(const void* send,
                                              sennit_comm_t comm,
                                              void* stream,
                                              const sennit_call_options_t* options);
-/* recv is used at the root only. */
+/* recv is used by the root only. */
 SENNIT_API sennit_status_t sennit_reduce(const void* send,
                                          void* recv,
                                          size_t count,
@@ -283,7 +329,7 @@ SENNIT_API sennit_status_t sennit_reduce(const void* send,
                                          sennit_comm_t comm,
                                          void* stream,
                                          const sennit_call_options_t* options);
-/* send is used at the root only. */
+/* send is used by the root only. */
 SENNIT_API sennit_status_t sennit_broadcast(const void* send,
                                             void* recv,
                                             size_t count,
@@ -314,7 +360,7 @@ SENNIT_API sennit_status_t sennit_all_to_all(const void* send,
                                              sennit_comm_t comm,
                                              void* stream,
                                              const sennit_call_options_t* options);
-/* recv is used at the root only. */
+/* recv is used by the root only. */
 SENNIT_API sennit_status_t sennit_gather(const void* send,
                                          void* recv,
                                          size_t count,
@@ -323,7 +369,7 @@ SENNIT_API sennit_status_t sennit_gather(const void* send,
                                          sennit_comm_t comm,
                                          void* stream,
                                          const sennit_call_options_t* options);
-/* send is used at the root only. */
+/* send is used by the root only. */
 SENNIT_API sennit_status_t sennit_scatter(const void* send,
                                           void* recv,
                                           size_t count,
@@ -335,9 +381,9 @@ SENNIT_API sennit_status_t sennit_scatter(const void* send,
 SENNIT_API sennit_status_t sennit_barrier(sennit_comm_t comm,
                                           void* stream,
                                           const sennit_call_options_t* options);
-/* The k-th send from a to b meets the k-th recv at b from a, with the same count and dtype. A send
- * may wait for its recv; sends and recvs that need each other belong in one group. A rank with a
- * GPU may be its own peer. */
+/* The k-th send from rank a to rank b matches the k-th recv of b from a, and must have the same
+ * count and dtype. A send may wait for its recv, so put sends and recvs that depend on each other
+ * into one group. A GPU rank may send to itself, within a group. */
 SENNIT_API sennit_status_t sennit_send(const void* send,
                                        size_t count,
                                        sennit_dtype_t dtype,
@@ -353,17 +399,15 @@ SENNIT_API sennit_status_t sennit_recv(void* recv,
                                        void* stream,
                                        const sennit_call_options_t* options);
 
-/* The v-forms: lengths in elements by rank, each block at its displacement in elements; NULL
- * displacements: one block after the other. Any length may be zero. A length is given at both ends
- * (in all_gather_v on all ranks) and must be the same there, else SENNIT_MISMATCH names the two
- * ranks and both numbers. Counts and displacements are read before the call returns, also inside
- * groups and with a work. gather_v uses recv and its table at the root only, scatter_v send and its
- * table.
- * In place: all_gather_v and gather_v with send == recv + recv_displacements[rank] elements,
- * scatter_v with recv == send + send_displacements[rank] elements; never all_to_all_v. Other
- * overlaps of the two buffers, each from first to last block, and of recv blocks are errors.
- * Algorithms that pass on blocks whose lengths a rank does not know (gather binomial) are refused
- * by name. */
+/* The v-forms: blocks of different lengths. Counts and displacements are in elements, one for each
+ * rank. NULL displacements: the blocks are contiguous, in rank order. A count may be zero. Sender
+ * and receiver (in all_gather_v all ranks) must give the same count for a block, else
+ * SENNIT_MISMATCH names the two ranks and both counts. gather_v uses recv and its arrays at the
+ * root only, scatter_v send and its arrays. In place: all_gather_v and gather_v with send == recv +
+ * recv_displacements[rank] elements, scatter_v with recv == send + send_displacements[rank]
+ * elements, all_to_all_v never. Any other overlap of the two buffers (each from its first to its
+ * last block) is an error, and so are recv blocks that overlap each other. Algorithms that forward
+ * blocks whose length a rank does not know (binomial gather_v) are refused. */
 SENNIT_API sennit_status_t sennit_all_gather_v(const void* send,
                                                size_t send_count,
                                                void* recv,
@@ -406,24 +450,47 @@ SENNIT_API sennit_status_t sennit_scatter_v(const void* send,
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-/* Calls between start and end, on any communicators, are made together at the outermost end. They
- * may be posted in any order on different ranks as long as the collectives of one communicator, and
- * the sends (recvs) to (from) one peer, are in the same order. Groups belong to the thread and
- * nest. GPU ranks take up to SENNIT_GROUP_MESSAGES_MAX sends and recvs of one communicator in a
- * group. */
-#define SENNIT_GROUP_MESSAGES_MAX 64
+/* Calls between start and end, on any communicators, are made together by the outermost
+ * sennit_group_end, which returns the error of any of them. Buffers must be valid until they have
+ * ended. Ranks may post the calls of a group in different orders, except that the collectives of
+ * one communicator, and the sends to (recvs from) one peer, need the same order on all ranks.
+ * Groups belong to the calling thread and nest.
+ *
+ * Host ranks: sennit_group_end blocks until all calls without a work have ended. GPU ranks: it
+ * enqueues, one communicator after the other, first the collectives in the order in which they were
+ * posted, each on its stream, then all sends and recvs together on the stream of the first. The
+ * streams of the other sends and recvs are joined: their earlier work comes before all of these
+ * messages, their later work after all of them.
+ *
+ * If a call of the group is refused, host ranks make none of its calls. GPU ranks may have enqueued
+ * earlier ones; their works, if requested, say which. */
+#define SENNIT_GROUP_MESSAGES_MAX 64 /* sends and recvs of a GPU communicator in a group */
 SENNIT_API sennit_status_t sennit_group_start(void);
 SENNIT_API sennit_status_t sennit_group_end(void);
 
 /* ---- Works ---------------------------------------------------------------------------------- */
 
-/* Waits at most timeout_s (negative: until the deadline of the call). SENNIT_IN_PROGRESS when the
- * time is over first; the status of the call once it has ended. Progress is made inside calls of
- * this library, not by a thread of its own. */
+/* A call with a work returns at once on host ranks too. In a group *work is stored when the call is
+ * posted, and may be waited for after sennit_group_end; if that fails before the call was made,
+ * waiting returns SENNIT_INVALID_USAGE. Each work has to be destroyed, also after its communicator,
+ * which may be finalized and destroyed before its works.
+ *
+ * Host ranks make progress only inside calls of this library: a call that nobody waits for may
+ * stand still. A call of a GPU rank makes progress by itself. Its work is an event in the call's
+ * stream, directly behind the call. The work of a call that moves nothing (count 0) still waits for
+ * earlier work of the stream. A call on a stream under capture is refused if it has a work. */
+
+/* Waits for the end of the call, at most timeout_s; negative: without a limit other than the
+ * deadline of the call. SENNIT_IN_PROGRESS: it has not ended in this time. SENNIT_OK: it has ended,
+ * and its buffers may be used and freed. Any other status: the call, or its communicator, has
+ * failed. GPU ranks return such a failure at once, although the stream may still be running; a call
+ * that ended before the communicator failed, but was not waited for or tested until then, may be
+ * reported as failed. */
 SENNIT_API sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s);
-/* Makes some progress; *done becomes 1 when the call has ended (sennit_work_wait tells how). */
+/* Does not block. *done becomes 1 if sennit_work_wait would not return SENNIT_IN_PROGRESS, else 0.
+ * Host ranks make some progress. */
 SENNIT_API sennit_status_t sennit_work_test(sennit_work_t work, int* done);
-/* Waits for the call if it has not ended, then frees. NULL is allowed. */
+/* Waits as sennit_work_wait with a negative time does, then frees the work. NULL is allowed. */
 SENNIT_API sennit_status_t sennit_work_destroy(sennit_work_t work);
 
 #ifdef __cplusplus

@@ -46,12 +46,25 @@ Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operatio
 }
 
 sennit_work_t new_handle(sennit_comm_t comm) {
-  return new sennit_work{.owner = comm, .comm = comm->comm, .engine = comm->engine, .work = {}};
+  return new sennit_work{
+      .owner = comm, .comm = comm->comm, .engine = comm->engine, .work = {}, .in_stream = {}};
 }
 
 Status wait_for(sennit_comm_t comm, const Work& work) {
   comm->engine->run_until(*comm->comm, work, Clock::duration::max());
   return work.status;
+}
+
+Status enqueue(sennit_comm_t comm, DeviceComm::Call&& call, sennit_work_t* wanted) {
+  if (wanted == nullptr) {
+    return comm->device->enqueue({&call, 1});
+  }
+  std::unique_ptr<sennit_work> handle(new_handle(comm));
+  SENNIT_RETURN_IF_ERROR(prepare_device_work(*handle, call.operation, call.stream));
+  call.completion = handle->in_stream->completion();
+  SENNIT_RETURN_IF_ERROR(comm->device->enqueue({&call, 1}));
+  *wanted = handle.release();
+  return {};
 }
 
 // One call: into the open group, or made now; waited for unless the caller took a work.
@@ -81,12 +94,7 @@ Status submit(sennit_comm_t comm,
     return {};
   }
   if (comm->device != nullptr) {
-    if (wanted != nullptr) {
-      *wanted = new_handle(comm);
-      (*wanted)->work = ended_work();
-    }
-    const DeviceComm::Call device_call{std::move(operation), stream};
-    return comm->device->enqueue({&device_call, 1});
+    return enqueue(comm, {std::move(operation), stream}, wanted);
   }
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, post(comm, operation));
   if (wanted == nullptr) {
@@ -170,10 +178,20 @@ Status check_work(sennit_work_t work) {
   if (work == nullptr) {
     return fail(Code::kInvalidArgument, "the work is NULL");
   }
-  if (work->work == nullptr) {
+  const bool is_enqueued = work->in_stream != nullptr && work->in_stream->is_enqueued();
+  if (work->work == nullptr && !is_enqueued) {
     return fail(Code::kInvalidUsage, "the work belongs to a group that has not ended well");
   }
   return work->comm->check_process();
+}
+
+// How the call has ended, or nothing where it has not within `limit`.
+std::optional<Status> outcome_of(sennit_work& work, Clock::duration limit) {
+  if (work.in_stream != nullptr) {
+    return work.in_stream->wait(*work.engine, limit);
+  }
+  return work.engine->run_until(*work.comm, *work.work, limit) ? std::optional(work.work->status)
+                                                               : std::nullopt;
 }
 
 }  // namespace
@@ -400,16 +418,22 @@ sennit_status_t sennit_group_end(void) {
 sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_work(work));
-    return work->engine->run_until(*work->comm, *work->work, to_limit(timeout_s))
-               ? work->work->status
-               : Status(Code::kInProgress, "the call has not ended yet");
+    return outcome_of(*work, to_limit(timeout_s))
+        .value_or(Status(Code::kInProgress, "the call has not ended yet"));
   });
 }
 
 sennit_status_t sennit_work_test(sennit_work_t work, int* done) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_work(work));
+    if (done == nullptr) {
+      return fail(Code::kInvalidArgument, "the result pointer is NULL");
+    }
     work->engine->poke();
+    if (work->in_stream != nullptr) {
+      *done = work->in_stream->poll() ? 1 : 0;
+      return {};
+    }
     const auto guard = work->engine->lock();
     *done = work->work->ended ? 1 : 0;
     return {};
@@ -422,8 +446,12 @@ sennit_status_t sennit_work_destroy(sennit_work_t work) {
       return {};
     }
     const std::unique_ptr<sennit_work> handle(work);
-    if (handle->work != nullptr && handle->comm->check_process().ok()) {
-      handle->engine->run_until(*handle->comm, *handle->work, Clock::duration::max());
+    if (!handle->comm->check_process().ok()) {
+      if (handle->in_stream != nullptr) {
+        handle->in_stream->forget();
+      }
+    } else if (check_work(work).ok()) {
+      (void)outcome_of(*handle, Clock::duration::max());
     }
     return {};
   });

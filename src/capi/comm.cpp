@@ -382,6 +382,9 @@ sennit_status_t sennit_comm_destroy(sennit_comm_t comm) {
       return {};
     }
     Status status = finalize(*handle);
+    if (handle->work_owner != nullptr) {
+      handle->work_owner->end();
+    }
     handle->device.reset();
     handle->engine->detach(*handle->comm);
     return status;

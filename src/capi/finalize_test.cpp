@@ -1,6 +1,5 @@
 // The end of communicators of GPU ranks in the C ABI, on fake GPUs.
-#include "capi/handles.hpp"
-#include "comm/device/testing/fake_messages.hpp"
+#include "capi/testing/fake_handles.hpp"
 #include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <gtest/gtest.h>
@@ -11,20 +10,8 @@
 namespace sennit {
 namespace {
 
-class FakeHandles : public tests::FakeMessages {
+class EndsOfHandles : public tests::FakeHandles {
  protected:
-  // The rank behind a handle, as sennit_comm_init_rank would have made it.
-  static void give(tests::Rank& rank, sennit_comm& handle) {
-    handle.comm = rank.joined;
-    handle.device = std::move(rank.comm);
-    handle.engine = ProgressEngine::of_this_thread();
-    handle.engine->attach(handle.comm);
-  }
-  static void take_back(tests::Rank& rank, sennit_comm& handle) {
-    rank.comm = std::move(handle.device);
-    handle.engine->detach(*handle.comm);
-  }
-
   static void receive(const tests::Rank& rank,
                       sennit_comm& handle,
                       int sender,
@@ -71,7 +58,7 @@ class FakeHandles : public tests::FakeMessages {
 };
 
 // As the rank itself was told, though its line is written once more when it ends.
-TEST_F(FakeHandles, TellTheOthersWhyTheirLastCallsFailed) {
+TEST_F(EndsOfHandles, TellTheOthersWhyTheirLastCallsFailed) {
   options_.deadline_s = 2;
   options_.finalize_s = 60;
   end_in_vain(SENNIT_DEADLINE_EXCEEDED, SENNIT_DEADLINE_EXCEEDED);
@@ -79,7 +66,7 @@ TEST_F(FakeHandles, TellTheOthersWhyTheirLastCallsFailed) {
 
 // Who waits for what was abandoned would take a rank that has ended in order for one that forgot
 // it.
-TEST_F(FakeHandles, TellTheOthersThatTheirEndAbandonedWhatWasInStreams) {
+TEST_F(EndsOfHandles, TellTheOthersThatTheirEndAbandonedWhatWasInStreams) {
   options_.finalize_s = 0.1;
   end_in_vain(SENNIT_INVALID_USAGE, SENNIT_ABORTED);
 }

@@ -52,6 +52,12 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
       comms.push_back(entry.comm);
     }
   }
+  // Before anything of the group is enqueued: a work may be refused.
+  for (const Group::Entry& entry : entries) {
+    if (is_device(entry) && entry.work != nullptr) {
+      SENNIT_RETURN_IF_ERROR(prepare_device_work(*entry.work, entry.operation, entry.stream));
+    }
+  }
   // In one order on all ranks, which may have posted them in others: calls of copy engines wait
   // here for the other ranks.
   std::ranges::stable_sort(comms, {}, [](const sennit_comm_t comm) -> const std::string& {
@@ -62,10 +68,9 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
     calls.reserve(entries.size());
     for (Group::Entry& entry : entries) {
       if (entry.comm == comm) {
-        calls.emplace_back(std::move(entry.operation), entry.stream);
-        if (entry.work != nullptr) {
-          entry.work->work = ended_work();
-        }
+        calls.emplace_back(std::move(entry.operation),
+                           entry.stream,
+                           entry.work != nullptr ? entry.work->in_stream->completion() : nullptr);
       }
     }
     SENNIT_RETURN_IF_ERROR(comm->device->enqueue(calls));
@@ -114,10 +119,21 @@ Status end_group() {
   return wait_for_group(entries, works);
 }
 
-std::shared_ptr<Work> ended_work() {
-  auto work = std::make_shared<Work>();
-  work->ended = true;
-  return work;
+Status prepare_device_work(sennit_work& handle, const Operation& operation, void* stream) {
+  sennit_comm& comm = *handle.owner;
+  auto completion = comm.device->completion_in(stream);
+  if (!completion.ok()) {
+    return fail(completion.status().code(),
+                "{} on communicator '{}': {}",
+                name_of(operation),
+                comm.config.name,
+                completion.status().message());
+  }
+  if (comm.work_owner == nullptr) {
+    comm.work_owner = std::make_shared<WorkOwner>(*comm.device);
+  }
+  handle.in_stream = std::make_unique<DeviceWork>(comm.work_owner, std::move(completion).value());
+  return {};
 }
 
 }  // namespace sennit

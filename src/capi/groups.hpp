@@ -31,7 +31,7 @@ Status check_not_in_open_group(sennit_comm_t comm);
 // this rank before a peer has seen a part of it.
 Status end_group();
 
-// Of a call in stream order, which this library does not wait for.
-std::shared_ptr<Work> ended_work();
+// Makes the handle the work of a call of a GPU rank that is going to be enqueued into `stream`.
+Status prepare_device_work(sennit_work& handle, const Operation& operation, void* stream);
 
 }  // namespace sennit

@@ -1,6 +1,7 @@
 // What stands behind the ABI's opaque handles.
 #pragma once
 
+#include "capi/device_work.hpp"
 #include "comm/device/device_comm.hpp"
 #include "comm/progress_engine.hpp"
 #include "sennit/sennit.h"
@@ -26,7 +27,8 @@ class BackgroundJoin;
 struct sennit_comm {
   std::shared_ptr<sennit::Communicator> comm;
   std::shared_ptr<sennit::ProgressEngine> engine;
-  std::unique_ptr<sennit::DeviceComm> device;  // null for host ranks; ends before `comm`
+  std::unique_ptr<sennit::DeviceComm> device;     // null for host ranks; ends before `comm`
+  std::shared_ptr<sennit::WorkOwner> work_owner;  // of `device`; null before its first work
   sennit::CommConfig config;
   std::future<sennit::Result<sennit::Joined>> joining;
   std::shared_ptr<sennit::BackgroundJoin> background;  // that brings it
@@ -35,13 +37,14 @@ struct sennit_comm {
   sennit::Status last_error;  // of this communicator; sennit_comm_last_error hands out its fields
 };
 
-// One call. `work` is null while its group has not ended, and for calls in stream order, which have
-// ended as far as this library waits for them.
+// One call: of a host rank `work`, of a GPU rank `in_stream`. Neither is there before the group of
+// the call has ended.
 struct sennit_work {
   sennit_comm_t owner = nullptr;
   std::shared_ptr<sennit::Communicator> comm;
   std::shared_ptr<sennit::ProgressEngine> engine;
   std::shared_ptr<sennit::Work> work;
+  std::unique_ptr<sennit::DeviceWork> in_stream;
 };
 
 namespace sennit {

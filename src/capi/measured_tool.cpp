@@ -2,8 +2,8 @@
 // same plans on the description of that machine.
 #include "base/integers.hpp"
 #include "capi/bench_bytes.hpp"
-#include "capi/device_prediction.hpp"
 #include "capi/respond.hpp"
+#include "comm/described_gpus.hpp"
 #include "machine/catalogue.hpp"
 #include "sennit/tools.h"
 #include "sim/simulate.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostRanks = 64;
 
-// What docs/models.md promises from 1 MB on.
+// What docs/simulator.md promises from 1 MB on.
 constexpr double kTolerance = 0.15;
 
 struct MeasuredCall {
@@ -66,7 +66,7 @@ struct Prediction {
 Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
-  SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, device_facts_on(machine, call.ranks));
+  SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, facts_of_described_gpus(machine, call.ranks));
   SENNIT_ASSIGN_OR_RETURN(const DevicePlan made,
                           plan_for_devices({.collective = call.collective,
                                             .shape = shape,

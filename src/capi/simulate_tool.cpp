@@ -1,9 +1,9 @@
 // The functions of tools.h that speak of machines that need not be here.
 #include "algo/algorithm.hpp"
-#include "capi/device_prediction.hpp"
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "capi/shown_schedule.hpp"
+#include "comm/described_gpus.hpp"
 #include "machine/catalogue.hpp"
 #include "machine/topology_picture.hpp"
 #include "select/candidates.hpp"
@@ -106,7 +106,7 @@ Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
       SENNIT_ASSIGN_OR_RETURN(*wish, request.text(key));
     }
   }
-  SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts, device_facts_on(machine, call.shape.ranks));
+  SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts, facts_of_described_gpus(machine, call.shape.ranks));
   if (request.has("groups")) {
     // As with SENNIT_DEVICE_GROUP: path nvlink within them alone.
     facts.nvlink = facts.offers = false;
@@ -255,7 +255,7 @@ Result<Json> list_machines(const JsonObject&) {
 
 // What GPU ranks choose there, if this machine is one that their rules speak of: else null.
 Json gpu_ranks_form(const MachinePlanRequest& wanted, const Topology& machine) {
-  const auto facts = device_facts_on(machine, wanted.shape.ranks);
+  const auto facts = facts_of_described_gpus(machine, wanted.shape.ranks);
   if (!facts.ok() || !facts->nvlink || wanted.ranks_per_device > 1) {
     return {};
   }

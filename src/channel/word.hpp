@@ -19,7 +19,7 @@ inline std::uint64_t load_acquire(const Word& word) {
 }
 
 // Not ordered before a later look at whether the partner sleeps: for that the sleeper pays
-// (exec/cpu/doorbell.hpp).
+// (channel/doorbell.hpp).
 inline void store_release(Word& word, std::uint64_t value) {
   std::atomic_ref(word.value).store(value, std::memory_order_release);
 }

@@ -1,8 +1,8 @@
 // CommConfig: the settings of a communicator. All ranks must have the same; the handshake compares.
 #pragma once
 
+#include "base/die_at.hpp"
 #include "base/status.hpp"
-#include "exec/cpu/die_at.hpp"
 
 #include <cstdint>
 #include <optional>

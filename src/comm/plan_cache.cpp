@@ -1,31 +1,11 @@
 #include "comm/plan_cache.hpp"
 
-#include "verify/verify.hpp"
+#include "exec/proved_plan.hpp"
 
 #include <array>
-#include <mutex>
 #include <utility>
 
 namespace sennit {
-namespace {
-
-// One proof a structure for the whole process: ranks that are threads, and communicators of equal
-// size, share it.
-Result<Proof> prove_once(const Plan& plan) {
-  static std::mutex mutex;
-  static std::map<std::uint64_t, Proof> proofs;
-  const std::uint64_t hash = structure_hash(plan);
-  const std::scoped_lock lock(mutex);
-  if (const auto known = proofs.find(hash); known != proofs.end()) {
-    return known->second;
-  }
-  SENNIT_ASSIGN_OR_RETURN(Proof proof, verify(plan));
-  proofs.emplace(hash, proof);
-  return proof;
-}
-
-}  // namespace
-
 PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports)
     : rank_(rank), facts_(std::move(facts)), ports_(ports) {}
 
@@ -75,16 +55,17 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& request) {
 Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& request,
                                                             const Shape& shape,
                                                             const Choice& choice) {
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
-  SENNIT_ASSIGN_OR_RETURN(const Proof proof, prove_once(*plan));
+  SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
+  SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, prove_once(std::move(plan)));
   const bool pair = request.collective == Collective::kSendRecv;
   const shm::RingGeometry& geometry = rank_.rings.geometry();
   const ProgramLimits limits{.ports = pair ? 1 : ports_,
                              .slots = geometry.slots,
                              .slot_bytes = geometry.slot_bytes,
                              .first_port = pair ? ports_ : 0};
-  SENNIT_ASSIGN_OR_RETURN(Program program,
-                          compile(plan, proof, pair ? request.role : rank_.rank, limits));
+  SENNIT_ASSIGN_OR_RETURN(
+      Program program,
+      compile(proved.plan, proved.proof, pair ? request.role : rank_.rank, limits));
   if (!pair) {
     return std::make_unique<const BoundProgram>(std::move(program), rank_, std::span<const int>());
   }

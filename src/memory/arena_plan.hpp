@@ -2,9 +2,9 @@
 // through them and how large they are. Data alone; memory/arenas.hpp makes them.
 #pragma once
 
-#include "exec/sm/arena.hpp"
-#include "exec/sm/mailbox.hpp"
-#include "exec/sm/message_put.hpp"
+#include "memory/arena.hpp"
+#include "memory/mailbox.hpp"
+#include "memory/message_put.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct ArenaPlan {
   // In the arena of a rank: what is sent between it and `peer`, in either direction.
   [[nodiscard]] std::size_t pair_offset(int peer) const;
   // In the arena of a rank: the words by which messages between it and `peer` are offered a buffer
-  // (exec/sm/message_put.hpp).
+  // (memory/message_put.hpp).
   [[nodiscard]] std::size_t message_offset(int peer) const;
   [[nodiscard]] sm::MessageWords message_words() const {
     return {static_cast<std::size_t>(pair_shape.most_blocks())};

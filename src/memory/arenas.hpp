@@ -29,9 +29,7 @@ class Arenas {
     std::span<std::byte> host{};
   };
 
-  // All together. kUnsupported where the paths that may be used do not join all ranks, or where two
-  // processes share a device: a block that waits for one of another process would keep that one
-  // from running.
+  // All together. kUnsupported where the paths that may be used do not join all ranks.
   static Result<std::unique_ptr<Arenas>> open(const DeviceMeeting& meeting, const Options& options);
   // Once no kernel of this rank runs. Those of others may still store into its arena (PeerMemory).
   ~Arenas() = default;

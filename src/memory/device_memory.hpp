@@ -3,10 +3,10 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
-#include "exec/sm/arena.hpp"
-#include "exec/sm/mailbox.hpp"
+#include "memory/arena.hpp"
 #include "memory/arenas.hpp"
 #include "memory/device_meeting.hpp"
+#include "memory/mailbox.hpp"
 #include "memory/near_mail.hpp"
 
 #include <cstddef>

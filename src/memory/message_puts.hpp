@@ -1,5 +1,5 @@
 // MessagePuts: which buffers of a receiver its senders reach, so that kernels may store messages
-// straight there (exec/sm/message_put.hpp) and copy engines may put them (MessageCopies). Neither
+// straight there (memory/message_put.hpp) and copy engines may put them (MessageCopies). Neither
 // end waits for the other on the host:
 //
 //   1. A receiver that does not know of a sender whether it reaches the allocation of its buffer

@@ -3,10 +3,10 @@
 //
 // The ranks are parted into groups in which every GPU reaches every other; mailboxes between groups
 // stay in host memory. Calls that run step by step use both and need not know
-// (exec/sm/mailbox.hpp).
+// (memory/mailbox.hpp).
 #pragma once
 
-#include "exec/sm/mailbox.hpp"
+#include "memory/mailbox.hpp"
 #include "memory/peer_memory.hpp"
 
 #include <cstddef>

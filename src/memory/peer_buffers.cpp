@@ -13,8 +13,9 @@ namespace {
 constexpr std::ptrdiff_t kMostDescriptors = 16;
 
 // What cudaMalloc hands out beyond one page, if it is not whole pages, copy engines of other GPUs
-// read slowly after kernels have run: 1 GB in 4.3 ms instead of 2.7 (docs/gpu.md). Frameworks and
-// the virtual memory API allocate whole pages.
+// read slowly after kernels have run: 1 GB in 3.1 ms instead of 2.7
+// (docs/lab/2026-11-22-copy-engines.md). Frameworks and the virtual memory API allocate whole
+// pages.
 constexpr std::size_t kPageBytes = std::size_t{2} << 20;
 
 bool is_slow_to_copy(const Allocation& allocation) {

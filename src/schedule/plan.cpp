@@ -333,6 +333,7 @@ std::uint64_t plan_hash(const Plan& plan) {
     hasher.add_structure(strand);
     hasher.add(strand.tile_bytes);
     hasher.add(strand.width);
+    hasher.add(std::int64_t{strand.by_steps});
     hasher.add(strand.share);
   }
   return hasher.finish();

@@ -71,8 +71,8 @@ struct Strand {
   std::vector<std::vector<LaneBinding>> lanes;  // [rank][lane]
   std::int64_t tile_bytes = 64 * 1024;          // per block
   int width = 1;  // copies of the lanes; copy j runs tiles j, j + width, ...
-  // Each copy looks its steps up one by one (exec/sm/step_call.hpp): a matter of time alone, which
-  // is not hashed.
+  // An interpreter kernel runs the steps one by one (exec/sm/step_call.hpp). No matter for the
+  // proof, but ranks of another kernel would wait in other buffers.
   bool by_steps = false;
   int share = 1;  // weight of this strand's part of every block, against the other strands'
 

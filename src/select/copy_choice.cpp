@@ -3,15 +3,8 @@
 #include "select/packet_choice.hpp"
 
 namespace sennit {
-namespace {
-
-// Whose ranks beside the root have no output to store their sums in.
-constexpr std::string_view kStoresNoSums = "scatter_gather";
-
-}  // namespace
-
 // In a reduce, gather or scatter copy engines would be no faster than the root's one wire, which
-// the SMs fill as well; a broadcast in two hops would have to wait often.
+// the SMs fill as well; a broadcast in two hops would wait between its copies, and lost to kernels.
 std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
   switch (collective) {
     case Collective::kAllGather:
@@ -52,14 +45,15 @@ bool wishes_for_copies(Collective collective, const Wishes& wishes) {
 }
 
 // For sends, recvs, and what has blocks that go somewhere.
-Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
-  if (!facts.copy_engines) {
+Status can_be_copied(Collective collective, const Wishes& wishes, const Means& means) {
+  if (!means.copy_engines) {
     return fail(Code::kUnsupported,
                 "protocol {} needs ranks that agree about their buffers on the host, which these "
                 "ranks do not (SENNIT_COPY_ENGINES)",
                 wishes.protocol);
   }
-  if (wishes.algorithm == kStoresNoSums) {
+  const GpuAlgorithm* const wanted = find_gpu_algorithm(wishes.algorithm);
+  if (wanted != nullptr && wanted->stores_no_sums) {
     return fail(Code::kUnsupported,
                 "{} {} passes on sums that are stored nowhere, so copy engines cannot put them "
                 "anywhere; algorithm {} has none",
@@ -72,12 +66,9 @@ Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFa
              : Status();
 }
 
-// A one-shot all-reduce could not be in place, where everybody reads the whole input, and what is
-// to be put has to be stored before (kStoresNoSums).
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
-  return collective == Collective::kAllReduce ? "two_shot"
-         : collective == Collective::kReduce  ? kOneHop
-                                              : algorithm_by_model(collective, ranks, bytes);
+  const std::string_view own = gpu_collective(collective).by_copy_engines;
+  return own.empty() ? algorithm_by_model(collective, ranks, bytes) : own;
 }
 
 }  // namespace sennit

@@ -23,7 +23,7 @@ bool suits_copy_engines(Collective collective,
 
 bool wishes_for_copies(Collective collective, const Wishes& wishes);
 // kUnsupported, saying why, for wishes that copy engines cannot meet.
-Status can_be_copied(Collective collective, const Wishes& wishes, const DeviceFacts& facts);
+Status can_be_copied(Collective collective, const Wishes& wishes, const Means& means);
 
 // Where the call leaves it open.
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes);

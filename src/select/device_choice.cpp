@@ -5,7 +5,6 @@
 #include "select/packet_choice.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace sennit {
 namespace {
@@ -21,23 +20,25 @@ bool can_be_put(Collective collective) {
 
 // Pays where bytes cost more than meeting does, and where one hop is the best way: of broadcasts,
 // between two alone. What is stored is slow where blocks begin apart towards multiples of 16 bytes.
-bool suits_puts(Collective collective, int ranks, std::int64_t bytes, const DeviceFacts& facts) {
+bool suits_puts(Collective collective,
+                int ranks,
+                std::int64_t bytes,
+                const DeviceFacts& facts,
+                const Means& means) {
   if (collective == Collective::kSendRecv) {
-    return facts.offers && bytes >= facts.message_puts_from_bytes;
+    return means.one_sided && bytes >= facts.message_puts_from_bytes;
   }
   const bool is_of_blocks =
       (collective == Collective::kAllGather || collective == Collective::kAllToAll) &&
       bytes % 16 == 0;
   const bool is_one_hop = is_of_blocks || (collective == Collective::kBroadcast && ranks == 2);
-  return facts.offers && is_one_hop && ranks > 1 &&
+  return means.one_sided && is_one_hop && ranks > 1 &&
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
-Result<Protocol> wished_protocol(Collective collective,
-                                 const Wishes& wishes,
-                                 const DeviceFacts& facts) {
+Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, const Means& means) {
   SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
-  if (protocol == Protocol::kDirectPut && !facts.offers) {
+  if (protocol == Protocol::kDirectPut && !means.one_sided) {
     return fail(Code::kUnsupported,
                 "protocol {} needs ranks that may reach into each other's buffers, which "
                 "SENNIT_COPY_ENGINES=off forbids",
@@ -81,15 +82,18 @@ Result<const Algorithm*> find_for(Collective collective,
   return algorithm;
 }
 
-// The call wishes for what kernels run step by step alone: an algorithm of many hops.
-bool wants_steps(Collective collective, const Wishes& wishes, const DeviceFacts& facts) {
+// The call asks for what the interpreter alone runs: an algorithm of many hops.
+bool wants_steps(Collective collective,
+                 const Wishes& wishes,
+                 const DeviceFacts& facts,
+                 const Means& means) {
   if (collective == Collective::kSendRecv || collective == Collective::kBarrier ||
       wishes.algorithm.empty() || has_direct_kernel(wishes.algorithm)) {
     return false;
   }
   const bool suits = wishes.protocol.empty() || wishes.protocol == name(Protocol::kSlots);
-  const bool by_rings = !facts.nvlink && has_rings(facts);
-  return suits && !(by_rings && wishes.algorithm == host_algorithm(collective));
+  const bool by_rings = !facts.nvlink && means.host_rings;
+  return suits && !(by_rings && wishes.algorithm == gpu_collective(collective).on_host);
 }
 
 Result<DeviceChoice> choose_steps(Collective collective, const Shape& shape, const Wishes& wishes) {
@@ -102,7 +106,7 @@ Result<DeviceChoice> choose_steps(Collective collective, const Shape& shape, con
 Result<DeviceChoice> choose_on_host(Collective collective,
                                     const Shape& shape,
                                     const Wishes& wishes) {
-  const std::string_view usual = host_algorithm(collective);
+  const std::string_view usual = gpu_collective(collective).on_host;
   if (usual.empty()) {
     return fail(Code::kUnsupported,
                 "copy engines have no {} over path host alone; kernels do where SENNIT_PATHS=host",
@@ -128,12 +132,13 @@ bool suits_rings(Collective collective,
                  const Shape& shape,
                  std::int64_t bytes,
                  const Wishes& wishes,
-                 const DeviceFacts& facts) {
-  const std::string_view by_copies = host_algorithm(collective);
-  if (!has_rings(facts) || by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
+                 const DeviceFacts& facts,
+                 const Means& means) {
+  const std::string_view by_copies = gpu_collective(collective).on_host;
+  if (!means.host_rings || by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
     return false;
   }
-  const bool is_wish = wishes.algorithm == "hub";
+  const bool is_wish = wishes.algorithm == by_copies && by_copies != kOneHop;
   const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large = collective == Collective::kSendRecv
@@ -148,7 +153,7 @@ bool suits_rings(Collective collective,
 std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
   // What goes to all is written once, so a second hop spares a broadcast nothing.
   return collective == Collective::kBroadcast
-             ? "direct"
+             ? gpu_collective(collective).one_hop
              : algorithm_by_model(collective, ranks, bytes, kHostHopBytes);
 }
 
@@ -172,12 +177,12 @@ const Algorithm* algorithm_of_groups(Collective collective,
   // Its sums are not in the order of ranks.
   const bool is_left_open =
       wishes.algorithm.empty() && !wishes.name_a_way() && !wishes.rank_order && !facts.reproducible;
-  if (collective != Collective::kAllReduce || facts.groups.empty() || !is_left_open ||
-      bytes < kGroupsFromBytes ||
+  const std::string_view grouped = gpu_collective(collective).through_groups;
+  if (grouped.empty() || facts.groups.empty() || !is_left_open || bytes < kGroupsFromBytes ||
       !groups_spare_host(static_cast<int>(facts.groups.size()), shape.ranks)) {
     return nullptr;
   }
-  const Result<const Algorithm*> found = find_for(collective, "hierarchical_sliced", shape);
+  const Result<const Algorithm*> found = find_for(collective, grouped, shape);
   return found.ok() ? *found : nullptr;
 }
 
@@ -186,8 +191,9 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                          const Shape& shape,
                                          std::int64_t bytes,
                                          const Wishes& wishes,
-                                         const DeviceFacts& facts) {
-  if (wants_steps(collective, wishes, facts)) {
+                                         const DeviceFacts& facts,
+                                         const Means& means) {
+  if (wants_steps(collective, wishes, facts, means)) {
     if (!wishes.path.empty() && !facts.groups.empty()) {
       return fail(Code::kUnsupported,
                   "{} runs step by step, over path nvlink within groups of ranks and path host "
@@ -214,7 +220,7 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                 wishes.protocol,
                 facts.why_no_nvlink);
   }
-  if (suits_rings(collective, shape, bytes, wishes, facts)) {
+  if (suits_rings(collective, shape, bytes, wishes, facts, means)) {
     return choose_on_host(collective, shape, wishes);
   }
   const std::string_view wanted = wishes.algorithm.empty()
@@ -232,7 +238,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const Shape& shape,
                                       std::int64_t bytes,
                                       const Wishes& wishes,
-                                      const DeviceFacts& facts) {
+                                      const DeviceFacts& facts,
+                                      const Means& means) {
   const bool is_free = wishes.algorithm.empty();
   const PacketWay packets =
       packets_for(collective,
@@ -242,14 +249,14 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                   collective == Collective::kSendRecv ? facts.ll_send_bytes : facts.ll_call_bytes);
   DeviceChoice choice{.protocol = packets.protocol};
   if (wishes_for_copies(collective, wishes)) {
-    SENNIT_RETURN_IF_ERROR(can_be_copied(collective, wishes, facts));
+    SENNIT_RETURN_IF_ERROR(can_be_copied(collective, wishes, means));
     choice.engine = Engine::kStream;
   } else if (!wishes.protocol.empty()) {
-    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(collective, wishes, facts));
-  } else if (is_free && facts.copy_engines &&
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(collective, wishes, means));
+  } else if (is_free && means.copy_engines &&
              suits_copy_engines(collective, shape.ranks, bytes, facts)) {
     choice.engine = Engine::kStream;
-  } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts)) {
+  } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts, means)) {
     choice.protocol = Protocol::kDirectPut;
   }
   std::string_view wanted = packets.algorithm;
@@ -265,9 +272,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
 }
 
 // Parts of blocks make a whole only where both algorithms cut the vector alike.
-constexpr std::string_view kCutAsHub = "scatter_forward";
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
-  return !is_cut(algorithm.collective) || shape.ranks <= 2 || algorithm.name == kCutAsHub;
+  return !is_cut(algorithm.collective) || shape.ranks <= 2;
 }
 
 // What of `choice`, on copy engines, goes through host memory.
@@ -279,8 +285,9 @@ Status share_with_host(DeviceChoice& choice,
   const bool is_message = algorithm.collective == Collective::kSendRecv;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
   const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_wish);
-  const bool can = !host_algorithm(algorithm.collective).empty() &&
-                   cuts_as_host_algorithm(algorithm, shape) && leaves_a_part;
+  const bool can = !gpu_collective(algorithm.collective).on_host.empty() &&
+                   (cuts_as_host_algorithm(algorithm, shape) || paths.share == kWhole) &&
+                   leaves_a_part;
   if (!can) {
     return paths.is_wish ? fail(Code::kUnsupported,
                                 "{} {} by {} does not share its message with path host",
@@ -308,7 +315,8 @@ Status share_with_host(DeviceChoice& choice,
 Result<DeviceChoice> choose_for_varying(Collective collective,
                                         const Shape& shape,
                                         const Wishes& wishes,
-                                        const DeviceFacts& facts) {
+                                        const DeviceFacts& facts,
+                                        const Means& means) {
   if (!wishes.algorithm.empty() && wishes.algorithm != kOneHop) {
     return fail(Code::kUnsupported,
                 "GPU ranks run {}_v by algorithm {}, each block a message, not by '{}'",
@@ -322,47 +330,40 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
   }
   Wishes of_message = wishes;
   of_message.algorithm.clear();
-  DeviceFacts of_kernels = facts;
-  of_kernels.copy_engines = false;
+  const Means of_kernels{.one_sided = means.one_sided};
   SENNIT_RETURN_IF_ERROR(
-      choose_for_devices(Collective::kSendRecv, {.ranks = 2}, 1, of_message, of_kernels).status());
-  DeviceChoice choice{.protocol = facts.offers ? Protocol::kDirectPut : Protocol::kSlots};
+      choose_for_devices(Collective::kSendRecv, {.ranks = 2}, 1, of_message, facts, of_kernels)
+          .status());
+  DeviceChoice choice{.protocol = means.one_sided ? Protocol::kDirectPut : Protocol::kSlots};
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, kOneHop, shape));
   return choice;
 }
 
 }  // namespace
 
-bool has_direct_kernel(std::string_view algorithm) {
-  constexpr std::array<std::string_view, 5> kFamily = {
-      "direct", "one_shot", "two_shot", "scatter_forward", "scatter_gather"};
-  return std::ranges::find(kFamily, algorithm) != kFamily.end();
-}
-
-std::string_view host_algorithm(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
-      return "hub";
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kSendRecv:
-      return "direct";
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-    case Collective::kBarrier:
-      return {};
+Means without(Means means, Lack lack) {
+  switch (lack) {
+    case Lack::kNothing:
+      break;
+    case Lack::kCopyEngines:
+      means.copy_engines = false;
+      [[fallthrough]];
+    case Lack::kHostRings:
+      means.host_rings = false;
+      break;
+    case Lack::kOneSided:
+      means.one_sided = false;
+      break;
   }
-  return {};
+  return means;
 }
 
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
-                                        const DeviceFacts& facts) {
+                                        const DeviceFacts& facts,
+                                        const Means& means) {
   if (wishes.path == kDynamicPaths && collective != Collective::kSendRecv) {
     return fail(Code::kUnsupported,
                 "path {} is for sends and recvs, whose receiver advises their sender; all ranks "
@@ -371,16 +372,16 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                 name(collective));
   }
   if (shape.varying) {
-    return choose_for_varying(collective, shape, wishes, facts);
+    return choose_for_varying(collective, shape, wishes, facts, means);
   }
-  SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(wishes.path, facts));
+  SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(wishes.path, facts, means));
   if (!facts.nvlink) {
-    return choose_through_host(collective, shape, bytes, wishes, facts);
+    return choose_through_host(collective, shape, bytes, wishes, facts, means);
   }
   if (!paths.nvlink) {
     return choose_on_host(collective, shape, wishes);
   }
-  if (wants_steps(collective, wishes, facts) && !(paths.is_wish && paths.host)) {
+  if (wants_steps(collective, wishes, facts, means) && !(paths.is_wish && paths.host)) {
     return choose_steps(collective, shape, wishes);
   }
   Wishes on_nvlink = wishes;
@@ -390,12 +391,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     if (wishes.protocol.empty() && collective != Collective::kSendRecv) {
       on_nvlink.protocol = kByCopyEngines;
     }
-    if (wishes.algorithm.empty() && collective == Collective::kBroadcast) {
-      on_nvlink.algorithm = kCutAsHub;
-    }
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
-                          choose_on_nvlink(collective, shape, bytes, on_nvlink, facts));
+                          choose_on_nvlink(collective, shape, bytes, on_nvlink, facts, means));
   if (paths.host) {
     SENNIT_RETURN_IF_ERROR(share_with_host(choice, shape, bytes, paths));
   }
@@ -409,8 +407,9 @@ Protocol protocol_of_block(std::int64_t bytes, const Wishes& wishes, const Devic
   if (!wishes.protocol.empty()) {
     return *parse_protocol(wishes.protocol);
   }
-  return suits_puts(Collective::kSendRecv, 2, bytes, facts) ? Protocol::kDirectPut
-                                                            : protocol_of_message(bytes, facts);
+  return suits_puts(Collective::kSendRecv, 2, bytes, facts, Means::of(facts))
+             ? Protocol::kDirectPut
+             : protocol_of_message(bytes, facts);
 }
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {

@@ -26,8 +26,8 @@ struct DeviceChoice {
   Protocol protocol = Protocol::kLl;
   Engine engine = Engine::kSm;
   // Percent of each block that go through host memory, up to kWhole. Between these a strand of its
-  // own, by host_algorithm(), carries them beside that of `algorithm`, which copy engines run; in a
-  // send_recv it may be one of packets, too.
+  // own, by GpuCollective::on_host, carries them beside that of `algorithm`, which copy engines
+  // run; in a send_recv it may be one of packets, too.
   int host_share = 0;
   // Of a message: it begins with that, and follows the load (select/dynamic_share.hpp).
   bool dynamic_share = false;
@@ -66,7 +66,8 @@ inline constexpr std::int64_t kCopiedBroadcastsFromBytes = std::int64_t{128} << 
 inline constexpr std::int64_t kCopiedMessagesFromBytes = std::int64_t{128} << 20;
 
 // On 4 H200s, of all ranks together: ahead of packets by a fifth at 16 MB, and by 3 and 4 % at 4
-// MB (docs/performance.md), by a kernel of their own before they were messages. Not measured since.
+// MB (docs/lab/2026-11-24-kernels.md), by a kernel of their own before they were messages. Not
+// measured since.
 inline constexpr std::int64_t kPutsFromBytes = std::int64_t{8} << 20;
 
 // Of one message, whose ends speak before it moves: at 256 KB as fast as packets, ahead of them by
@@ -131,20 +132,43 @@ struct DeviceFacts {
   bool operator==(const DeviceFacts&) const = default;
 };
 
-// Kernels of one or two hops have a program for it; all others run step by step.
-bool has_direct_kernel(std::string_view algorithm);
+// Means: what a plan may rely on. A communicator has what its facts say. Of one call the ranks may
+// find out together that a means is not there (a buffer that others cannot map, say); the next
+// candidate is the best plan without it.
+struct Means {
+  bool copy_engines = false;
+  bool host_rings = false;  // of copy engines, in pinned host memory
+  bool one_sided = false;   // kernels may store in buffers of other ranks
 
-// What carries a part of a call, or all of it, through host memory; empty: there is nothing.
-std::string_view host_algorithm(Collective collective);
+  static Means of(const DeviceFacts& facts) {
+    return {.copy_engines = facts.copy_engines,
+            .host_rings = facts.copy_engines && facts.host_slots > 0,
+            .one_sided = facts.offers};
+  }
+  bool operator==(const Means&) const = default;
+};
+
+// Which means all ranks have found to be missing, for one call.
+enum class Lack : std::uint8_t { kNothing, kHostRings, kCopyEngines, kOneSided };
+Means without(Means means, Lack lack);
 
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
 // cannot be met are refused by name (kUnsupported, kInvalidArgument). Path "nvlink+host:8" wishes
-// for 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free.
+// for 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free. The best
+// candidate; with fewer means, the next one.
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
                                         const Wishes& wishes,
-                                        const DeviceFacts& facts);
+                                        const DeviceFacts& facts,
+                                        const Means& means);
+inline Result<DeviceChoice> choose_for_devices(Collective collective,
+                                               const Shape& shape,
+                                               std::int64_t bytes,
+                                               const Wishes& wishes,
+                                               const DeviceFacts& facts) {
+  return choose_for_devices(collective, shape, bytes, wishes, facts, Means::of(facts));
+}
 
 // How kernels carry one block, of so many bytes, of a call whose lengths vary and whose wishes
 // choose_for_devices() has met: as a send of that length.

@@ -12,8 +12,9 @@ namespace {
 
 // The percent that went through host memory beside copies over NVLink at the best time, on 2 H200s
 // (`h200x2-lines`; on 4 an all_gather has gained nothing since copy engines put). The first row
-// that fits; docs/multipath.md has the figures. Messages, of 256 MB and 1 GB, begin with that and
-// follow the load: of those a share counts that is near the best both one way and both ways.
+// that fits; docs/lab/2026-11-24-nvlink-and-host.md has the figures. Messages, of 256 MB and 1 GB,
+// begin with that and follow the load: of those a share counts that is near the best both one way
+// and both ways.
 struct HostShare {
   Collective collective;
   int up_to_ranks;
@@ -54,11 +55,9 @@ int usual_host_share(Collective collective, int ranks, std::int64_t bytes) {
   return row != kHostShares.end() && ranks > 1 ? row->percent : 0;
 }
 
-bool has_rings(const DeviceFacts& facts) { return facts.host_slots > 0 && facts.copy_engines; }
-
-Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts) {
+Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts, const Means& means) {
   constexpr std::string_view kBoth = "nvlink+host";
-  const bool has_host = has_rings(facts) || !facts.nvlink;
+  const bool has_host = means.host_rings || !facts.nvlink;
   DevicePaths paths{.nvlink = facts.nvlink,
                     .host = has_host,
                     .share = facts.host_share,

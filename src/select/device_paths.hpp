@@ -12,7 +12,7 @@ namespace sennit {
 // The wish for a share that follows the load (select/dynamic_share.hpp).
 inline constexpr std::string_view kDynamicPaths = "nvlink+host:dynamic";
 // It begins with this where the table has none: near the best of large messages between two H200s
-// (docs/multipath.md).
+// (docs/lab/2026-11-24-nvlink-and-host.md).
 inline constexpr int kFirstDynamicShare = 6;
 
 struct DevicePaths {
@@ -26,11 +26,8 @@ struct DevicePaths {
   bool shares_messages = false;
 };
 
-// Copy engines can move data through host memory.
-bool has_rings(const DeviceFacts& facts);
-
-// What `wish` and `facts` allow; wishes that cannot be met are refused by name.
-Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts);
+// What `wish`, `facts` and `means` allow; wishes that cannot be met are refused by name.
+Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts, const Means& means);
 
 // By the table, in percent.
 int usual_host_share(Collective collective, int ranks, std::int64_t bytes);

@@ -88,7 +88,7 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
     SENNIT_ASSIGN_OR_RETURN(const Algorithm* const on_host,
                             choice.host_share == kWhole
                                 ? Result<const Algorithm*>(choice.algorithm)
-                                : find_algorithm(collective, host_algorithm(collective)));
+                                : find_algorithm(collective, gpu_collective(collective).on_host));
     SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*on_host, shape));
     plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
                                  PathKind::kHost,

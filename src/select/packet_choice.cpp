@@ -8,18 +8,17 @@
 namespace sennit {
 namespace {
 
-// What was fastest of the ways that were timed beside each other on 4 H200s, in
-// bench/results/2026-11-21-h200x4-gpu-slots.json: ll128 and slots of every collective from 1 MB to
-// 1 GB, in steps of four. A row begins at the geometric mean of the last size where another way
-// won and the first where this one did, and the first row that fits is taken.
+// What was fastest of the ways that were timed beside each other on 4 H200s (bench/results,
+// `h200x4-slots`): ll128 and slots of every collective from 1 MB to 1 GB, in steps of four. A row
+// begins at the geometric mean of the last size where another way won and the first where this one
+// did, and the first row that fits is taken.
 //
-// A broadcast of 256 KB in one hop took 5.4 us (2026-11-21-h200x4-gpu-first.json), in two hops 6.6
-// (gpu-slots); one of 1 MB 13.3 and 8.2. A reduce, whose ways are in 2026-11-22-h200x4-reduce.json:
-// 256 KB 5.9 and 7.3, 1 MB 10.1 and 9.8. Rows of two ranks are from 2 H200s, in
-// bench/results/2026-11-21-h200x2-gpu.json, and of reduce in 2026-11-22-h200x2-exchanges.json:
-// ll128 16 MB 56.5 us, 64 MB 209, and slots 57.4 and 197. Up to 256 KB two ranks have Ll and ll128
-// in 2026-11-23-h200x2-packets.json. More than four ranks were not measured: they take slots where
-// they won for every collective of four.
+// A broadcast of 256 KB in one hop took 5.4 us (`h200x4-first`), in two hops 6.6 (`h200x4-slots`);
+// one of 1 MB 13.3 and 8.2. A reduce, whose ways are in `h200x4-reduce`: 256 KB 5.9 and 7.3, 1 MB
+// 10.1 and 9.8. Rows of two ranks are from 2 H200s (`h200x2-gpu-first`, and of reduce
+// `h200x2-exchanges`): ll128 16 MB 56.5 us, 64 MB 209, and slots 57.4 and 197. Up to 256 KB two
+// ranks have Ll and ll128 in `h200x2-packets`. More than four ranks were not measured: they take
+// slots where they won for every collective of four.
 struct MeasuredWay {
   Collective collective;
   int up_to_ranks;
@@ -89,49 +88,9 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes) {
   return is_cut(collective) ? bytes : bytes * ranks;
 }
 
-std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t bytes) {
-  const bool is_of_slices = algorithm == "scatter_forward" || algorithm == "scatter_gather";
-  return algorithm == "two_shot" ? bytes / ranks
-         : is_of_slices          ? bytes / std::max(1, ranks - 1)
-                                 : bytes;
-}
-
 std::int64_t ll_send_bytes(int ranks) {
   constexpr int kMostMeasured = 4;
   return kLlUpToBytes / (ranks <= kMostMeasured ? 1 : ranks - 1);
-}
-
-std::string_view algorithm_by_model(Collective collective,
-                                    int ranks,
-                                    std::int64_t bytes,
-                                    std::int64_t hop_bytes) {
-  switch (collective) {
-    case Collective::kAllReduce: {
-      // One-shot sends (n - 1) vectors, two-shot 2 (n - 1) / n and needs a second hop.
-      const std::int64_t more = bytes * (ranks - 1) * (ranks - 2) / ranks;
-      return more <= hop_bytes ? "one_shot" : "two_shot";
-    }
-    case Collective::kBarrier:
-      return "dissemination";
-    case Collective::kBroadcast: {
-      // Direct sends (n - 1) vectors from the root, in two hops it sends one.
-      const std::int64_t more = bytes * (ranks - 2);
-      return more <= hop_bytes ? "direct" : "scatter_forward";
-    }
-    case Collective::kReduce: {
-      // Direct brings the root (n - 1) vectors, in two hops it gets one.
-      const std::int64_t more = bytes * (ranks - 2);
-      return more <= hop_bytes ? "direct" : "scatter_gather";
-    }
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kSendRecv:
-      return "direct";
-  }
-  return {};
 }
 
 namespace {

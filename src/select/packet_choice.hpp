@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schedule/plan.hpp"
+#include "select/gpu_algorithms.hpp"
 #include "types/types.hpp"
 
 #include <cstdint>
@@ -22,16 +23,9 @@ inline constexpr std::int64_t kLlUpToBytes = 128 * 1024;
 // than Ll128.
 inline constexpr std::int64_t kLlRoundBytes = 256 * 1024;
 
-// What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
-// (bench/results, `h200x4-slots`).
-inline constexpr std::int64_t kHopBytes = 350 * 1000;
-
 // Of a send among so many ranks. Of more than were measured, as if each sent one to all others:
 // they share the thread blocks.
 std::int64_t ll_send_bytes(int ranks);
-
-// The algorithm in which each rank sends to each other one what that one gets of it.
-inline constexpr std::string_view kOneHop = "direct";
 
 struct PacketWay {
   std::string_view algorithm;
@@ -43,15 +37,6 @@ struct PacketWay {
 // What all ranks together hold in the end, of each result once. `bytes`, here and below: of the
 // whole vector for cut collectives, of one rank's part otherwise.
 std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes);
-
-// Of one message of an algorithm of one hop or two.
-std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t bytes);
-
-// One hop or two, where a second one costs as much as sending `hop_bytes`.
-std::string_view algorithm_by_model(Collective collective,
-                                    int ranks,
-                                    std::int64_t bytes,
-                                    std::int64_t hop_bytes = kHopBytes);
 
 // `wanted`: the call names its algorithm; empty: it does not. `round_bytes`: as kLlRoundBytes,
 // where thread blocks are fewer.

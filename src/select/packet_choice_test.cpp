@@ -57,9 +57,9 @@ std::vector<Measured> measured_in(const std::string& file) {
 }
 
 TEST(PacketChoice, TakesWhatWasFasterInTheFilesThatItNames) {
-  std::vector<Measured> rows = measured_in("2026-11-21-h200x4-gpu-slots.json");
+  std::vector<Measured> rows = measured_in("h200x4-slots.json");
   EXPECT_EQ(rows.size(), 36U);
-  const std::vector<Measured> of_two = measured_in("2026-11-21-h200x2-gpu.json");
+  const std::vector<Measured> of_two = measured_in("h200x2-gpu-first.json");
   EXPECT_EQ(of_two.size(), 38U);
   rows.insert(rows.end(), of_two.begin(), of_two.end());
   for (const Measured& row : rows) {
@@ -138,7 +138,7 @@ TEST(PacketChoice, ReducesInTwoHopsWhereThatSavesMoreThanAHopCosts) {
 
 // Whatever the size: no more than 1 % slower than the faster one.
 TEST(PacketChoice, TwoRanksTakeLlAsFarAsThatWasFaster) {
-  std::ifstream text(SENNIT_RESULTS_DIR "/2026-11-23-h200x2-packets.json");
+  std::ifstream text(SENNIT_RESULTS_DIR "/h200x2-packets.json");
   std::map<std::pair<Collective, std::int64_t>, std::map<std::string, double>> times;
   const nlohmann::json document = nlohmann::json::parse(text);
   for (const nlohmann::json& row : document.at("rows")) {
@@ -185,8 +185,8 @@ std::map<std::int64_t, std::string> fastest_reduces(const std::string& file) {
 }
 
 TEST(PacketChoice, ReducesAsWasFastestInTheFilesThatItNames) {
-  for (const auto& [ranks, file, sizes] : {std::tuple(4, "2026-11-22-h200x4-reduce.json", 11),
-                                           std::tuple(2, "2026-11-22-h200x2-exchanges.json", 7)}) {
+  for (const auto& [ranks, file, sizes] :
+       {std::tuple(4, "h200x4-reduce.json", 11), std::tuple(2, "h200x2-exchanges.json", 7)}) {
     const std::map<std::int64_t, std::string> fastest = fastest_reduces(file);
     EXPECT_EQ(fastest.size(), static_cast<std::size_t>(sizes));
     for (const auto& [bytes, best] : fastest) {

@@ -7,8 +7,8 @@
 // The plan is the object that the verifier proves and the executors run, and its steps start and
 // end by the same rules (schedule/schedule.hpp). What the simulator adds is time: a step takes the
 // start-up of its path, and then as long as its bytes take on links that it shares, max-min fair,
-// with all that moves at the same time. docs/models.md says what is left out. The result depends on
-// nothing but the arguments.
+// with all that moves at the same time. docs/simulator.md says what is left out. The result depends
+// on nothing but the arguments.
 #pragma once
 
 #include "machine/topology.hpp"

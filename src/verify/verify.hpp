@@ -4,7 +4,7 @@
 //   Result<Proof> proof = verify(plan);
 //   if (!proof.ok()) { ... proof.status().message() says which rank, lane, step and block ... }
 //
-// What is proved, and how (docs/schedule.md has the derivations):
+// What is proved, and how (docs/schedule_proofs.md has the derivations):
 //  - live: the graph of steps with tile delays has no cycle of delay zero, so the plan ends for
 //    every number of tiles and every order of execution;
 //  - values: every output block holds each contribution exactly once, in the same expression tree

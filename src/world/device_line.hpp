@@ -5,11 +5,11 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
-#include "exec/stream/message.hpp"
-#include "exec/stream/words.hpp"
 #include "types/reduce.hpp"
 #include "world/call_log.hpp"
+#include "world/group_id.hpp"
 #include "world/status_line.hpp"
+#include "world/stream_words.hpp"
 
 #include <array>
 #include <atomic>
@@ -35,7 +35,7 @@ struct BufferOffer {
   MemoryHandle handle{};         // for those who map it
 };
 
-// One rank's part in agreeing about one call (comm/device/agreement.hpp). Plain fields are written
+// One rank's part in agreeing about one call (exec/stream/agreement.hpp). Plain fields are written
 // before the number that announces them.
 struct AgreementLine {
   static constexpr std::size_t kMaxRetired = 8;
@@ -99,7 +99,7 @@ struct MessageLine {
   std::array<std::atomic<std::uint64_t>, stream::kMaxMessages> answers;
 
   // What this rank advises the other, of messages from there to here whose shares follow the load,
-  // by the bit width of their bytes (comm/device/message_shares.hpp). Zero: nothing.
+  // by the bit width of their bytes (exec/stream/message_shares.hpp). Zero: nothing.
   static constexpr std::size_t kSizeClasses = 64;
   std::array<std::atomic<std::uint64_t>, kSizeClasses> shares;
 

@@ -7,7 +7,7 @@
 // still sees at most k + 2 announced has read the words of call k.
 #pragma once
 
-#include "exec/cpu/doorbell.hpp"
+#include "channel/doorbell.hpp"
 #include "types/types.hpp"
 
 #include <array>

@@ -2,6 +2,7 @@
 // and asks the system whether they live; it changes nothing and waits for nothing.
 #pragma once
 
+#include "world/waiting.hpp"
 #include "world/world.hpp"
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace sennit {
 struct CallView {
   std::uint64_t sequence = 0;  // 0: a send or recv, which only two ranks make
   CallWords words;
-  Job::Waiting waiting{};
+  Waiting waiting{};
   const PairCounts* counts = nullptr;  // where lengths vary
   PairMessage message{};               // of a send or recv
   std::optional<double> idle_s{};      // since data moved on any rank, where that is known

@@ -3,10 +3,10 @@
 // ranks live.
 #pragma once
 
-#include "exec/cpu/job.hpp"
 #include "path/host/rings.hpp"
 #include "path/shm/ring_pool.hpp"
 #include "world/device_line.hpp"
+#include "world/host_rank.hpp"
 #include "world/message_log.hpp"
 #include "world/pair_counts.hpp"
 #include "world/rendezvous/rendezvous.hpp"

@@ -56,6 +56,9 @@ TEST_F(DeviceCopyEngines, MoveAShareThroughTheHost) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
     for (const char* const path : {"nvlink+host:6", "nvlink+host:50", "host"}) {
+      if (collective == Collective::kBroadcast && ranks_->size() > 2 && path[0] == 'n') {
+        continue;  // two hops over NVLink are for kernels
+      }
       for (const std::int64_t count : {1, 70001, 3'000'001}) {
         run({.collective = collective,
              .count = count,

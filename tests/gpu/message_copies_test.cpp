@@ -61,7 +61,8 @@ class DeviceMessages : public CopyEngineRanks {
     EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
   }
 
-  // Graphs of threads that exchange among more GPUs have been seen to stand still (docs/gpu.md).
+  // Known hang: replayed graphs of exchanges among more GPUs whose ranks are threads of one process
+  // (docs/lab/2026-11-22-copy-engines.md).
   void keep_two() { ranks_ = std::make_unique<DeviceRanks>(2); }
 
   // Inputs of all ranks at random, and the outputs poisoned.

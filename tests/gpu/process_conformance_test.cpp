@@ -125,6 +125,10 @@ void run_copy_engines(const GpuProcess& self, Member& member) {
   for (const Collective collective :
        {Collective::kAllGather, Collective::kAllToAll, Collective::kBroadcast}) {
     for (const char* const path : {"nvlink", "nvlink+host:6", "host"}) {
+      if (collective == Collective::kBroadcast && self.ranks() > 2 &&
+          path == std::string("nvlink+host:6")) {
+        continue;  // two hops over NVLink are for kernels
+      }
       const std::int64_t count = count_of(collective, kLargeElements, self.ranks());
       member.run({.collective = collective,
                   .count = count,

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import result_files
 from rich.console import Console
 from sennit.cli import bench_gpu, compare_program, gpu_rows, run
 from sennit.cli.gpu_table import GpuTable
 
-RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
-FOUR_GPUS = RESULTS / "2026-11-21-h200x4-gpu-slots.json"
-PAIRS = RESULTS / "2026-11-21-h200x2-pair-shares.json"
-NEW_COLUMNS = {"algbw_GBps", "busbw_GBps", "floor_hops_us", "floor_bytes_us", "registered"}
+FOUR_GPUS = result_files.RESULTS / "h200x4-slots.json"
+PAIRS = result_files.RESULTS / "h200x2-lines.json"
+NOT_IN_FILES = {*result_files.DERIVED, "registered"}
+"""What files leave out, and what the older of the two did not have yet."""
 # Notes what it was told, and prints the rows of the collective and the sizes that were asked for.
 PROGRAM = f"""#!{sys.executable}
 import json, sys
@@ -53,7 +54,7 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
         rival["name"]: {"min": 0.0, "p50": rival["p50_us"], "p95": 0.0} for rival in row["rivals"]
     }
     kept = ("collective", "ranks", "bytes", "mode", "calls_per_sample", "samples", "wrong", "ratio")
-    pattern = ("pair", "bidirectional", "window", "sm_budget")
+    pattern = ("pair", "bidirectional", "window", "sm_budget", "paths", "registered", "sm_count")
     return {
         **{key: row[key] for key in (*kept, *pattern) if key in row},
         "time_us": {"sennit": row["time_us"], **rivals, **row["engines"]},
@@ -111,9 +112,9 @@ def test_rows_are_those_of_result_files(file: Path) -> None:
     assert rows
     for row in rows:
         made = gpu_rows.row(printed(row))
-        assert {key: made[key] for key in made if key not in NEW_COLUMNS} == {
-            key: row[key] for key in row if key != "what"
-        }
+        columns = row.keys() - {"what"}
+        assert {key: made[key] for key in columns} == {key: row[key] for key in columns}
+        assert made.keys() - columns <= NOT_IN_FILES
 
 
 def test_rows_say_whether_sennit_worked_on_registered_memory() -> None:

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import result_files
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
-
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "bench/results"
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +103,8 @@ def test_check_judges_a_table(sennit_command: Command, table: Path) -> None:
 
 
 def test_measured_gpu_calls_are_predicted(sennit_command: Command) -> None:
-    newest = json.loads((RESULTS / "index.json").read_text())["gpu-h200x4"]
-    answer = sennit_command("reproduce", "--measured", str(RESULTS / newest), "--json", "-")
+    measured = str(result_files.RESULTS / "gpu-h200x4.json")
+    answer = sennit_command("reproduce", "--measured", measured, "--json", "-")
     assert answer.returncode == 0, answer.stderr
     compared = json.loads(answer.stdout)
     assert compared["within"] == sum(row["verdict"] == "predicted" for row in compared["rows"])

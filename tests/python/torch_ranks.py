@@ -318,14 +318,16 @@ def the_methods_of_a_group(rank: int, ranks: int, file: str) -> None:
     join(rank, ranks, file)
     world: Any = dist.group.WORLD
     total = sum(inputs(peer, 4) for peer in range(ranks))
-    for tensors, arguments in (([inputs(rank, 4)], ()), (inputs(rank, 4), (dist.ReduceOp.SUM,))):
+    sums: Any = (([inputs(rank, 4)], ()), (inputs(rank, 4), (dist.ReduceOp.SUM,)))
+    for tensors, arguments in sums:
         world.allreduce(tensors, *arguments).wait()
         assert torch.equal(tensors[0] if isinstance(tensors, list) else tensors, total)
     x = inputs(rank, 4)
     assert world.allreduce([x]).get_future().value()[0] is x
-    for root, arguments in ((0, {}), (1, {"root": 1})):
+    roots: Any = ((0, {}), (1, {"root": 1}))
+    for root, options in roots:
         x = inputs(rank, 4)
-        world.broadcast(x, **arguments).wait()
+        world.broadcast(x, **options).wait()
         assert torch.equal(x, inputs(root, 4))
     parts = [inputs(rank, peer + 1) for peer in range(ranks)]
     part = torch.empty(rank + 1)

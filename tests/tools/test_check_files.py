@@ -1,5 +1,7 @@
 """The file rules find what they are there for."""
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import check_files
@@ -14,6 +16,9 @@ RULE: dict[str, Any] = {
     "names_of_others": ["src/mpi.cpp"],
     "longer": {"src/long.cpp": "a table"},
     "words": {"bcast": "broadcast"},
+    "folders": {
+        "bench/results": {"megabytes": 2, "refused": [".png"], "instead": "draw it elsewhere"}
+    },
 }
 
 
@@ -52,3 +57,38 @@ def test_fault_in_the_text_is_found(path: str, text: str, part: str) -> None:
 )
 def test_what_is_allowed_passes(path: str, text: str) -> None:
     assert list(check_files.text_faults(path, text, RULE)) == []
+
+
+def test_a_folder_that_weighs_too_much_is_found() -> None:
+    sizes = {"bench/results/a.json": 1_500_000, "bench/results/current/b.json": 510_000}
+    (fault,) = check_files.folder_faults(sizes, RULE)
+    assert fault == "bench/results: 2.01 MB, at most 2; draw it elsewhere"
+
+
+def test_a_picture_among_results_is_found() -> None:
+    (fault,) = check_files.folder_faults({"bench/results/current/a.png": 10}, RULE)
+    assert fault.startswith("bench/results/current/a.png: ")
+
+
+def test_other_folders_may_weigh_more_and_have_pictures() -> None:
+    sizes = {"bench/results/a.json": 2_000_000, "bench/results_of_all.png": 3_000_000}
+    assert list(check_files.folder_faults(sizes, RULE)) == []
+
+
+def test_the_weight_is_that_of_files_which_git_knows_or_would_add(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    rules = (Path(check_files.__file__).parent / "file_rules.toml").read_text(encoding="utf-8")
+    (tmp_path / "tools/file_rules.toml").write_text(rules, encoding="utf-8")
+    results = tmp_path / "bench/results"
+    results.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("ignored.json\n", encoding="utf-8")
+    (results / "ignored.json").write_text("x" * 2_500_000, encoding="utf-8")
+    assert check_files.faults(tmp_path) == []
+    (results / "run.json").write_text("x" * 2_500_000, encoding="utf-8")
+    (results / "run.png").write_bytes(b"\x89PNG")
+    found = check_files.faults(tmp_path)
+    assert [fault.partition(": ")[0] for fault in found] == [
+        "bench/results",
+        "bench/results/run.png",
+    ]

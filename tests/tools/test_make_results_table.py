@@ -1,29 +1,30 @@
-"""README's results are what the committed result files say."""
+"""The tables of pages are what the committed runs say."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 
-import make_results_table
-
-
-def test_the_committed_table_is_current() -> None:
-    text = make_results_table.README.read_text(encoding="utf-8")
-    assert text == make_results_table.readme(text), "run: python tools/make_results_table.py"
-    page = make_results_table.PERFORMANCE.read_text(encoding="utf-8")
-    assert page == make_results_table.performance(page), "run: python tools/make_results_table.py"
+import make_results_table as tables
+import pytest
 
 
-def test_the_index_names_files_that_are_there() -> None:
-    folder = make_results_table.RESULTS
-    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-    assert index
-    for what, file in index.items():
-        assert (folder / file).is_file(), what
+@pytest.mark.parametrize(
+    ("file", "renewed"),
+    [
+        (tables.README, tables.readme),
+        (tables.PERFORMANCE, tables.performance),
+        (tables.RUNS, tables.runs),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_committed_tables_are_current(file: Path, renewed: tables.Renewed) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert text == renewed(text), "run: python tools/make_results_table.py"
 
 
-def test_no_committed_row_has_wrong_elements() -> None:
-    for file in make_results_table.RESULTS.glob("*-host.json"):
-        rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
-        assert rows
-        assert all(row["wrong"] == 0 for row in rows), file
+def test_machines_are_named_by_what_is_known_of_them() -> None:
+    gpus = {"gpus": ["NVIDIA H200"] * 2, "driver": "580"}
+    assert tables.machine_name(gpus) == "2 x NVIDIA H200"
+    host = {"cpu": "Xeon", "cores": 16, "gpus": [{"name": "NVIDIA H200"}]}
+    assert tables.machine_name(host) == "1 x NVIDIA H200, Xeon, 16 cores"
+    assert tables.machine_name(host | {"gpus": []}) == "Xeon, 16 cores"

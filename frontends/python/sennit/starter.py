@@ -17,7 +17,7 @@ class Starter:
     """The calls of a communicator, each giving a `Work` at once.
 
     Arguments are those of the method of the same name of `Communicator`; what that returns is what
-    `Work.wait()` returns. Buffers must not be touched before the work has ended.
+    `Work.wait()` returns. Do not write the input or use the output before the work has ended.
     """
 
     def __init__(self, group: calls.Group) -> None:

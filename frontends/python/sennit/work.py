@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class Work:
-    """A started call; keeps its buffers alive until it has ended.
+    """A call that was started; it keeps its buffers alive until it has ended.
 
-    Progress is made inside calls of this library only: a work that nobody waits for or tests may
-    stand still.
+    Do not write the input or use the output before then. The call has ended when `wait` returns,
+    or raises anything but `InProgress`. Progress is made inside calls of this library only: a work
+    that nobody waits for or tests may stand still. A work may outlive its communicator.
     """
 
     def __init__(self, work: _core.Work, result: Any) -> None:
@@ -29,14 +30,14 @@ class Work:
         """Wait for the end of the call.
 
         Args:
-            timeout_s: Seconds to wait at most; None waits until the deadline of the call.
+            timeout_s: Seconds to wait at most; None: no limit but the deadline of the call.
 
         Returns:
             What the blocking form of the call returns.
 
         Raises:
-            InProgress: The time is over and the call has not ended; it may be waited for again.
-            Error: The call failed.
+            InProgress: The call has not ended in this time; it may be waited for again.
+            Error: The call has failed. It has ended, and its output is undefined.
             KeyboardInterrupt: Ctrl-C; the communicator has been aborted.
         """
         if timeout_s is not None and math.isnan(timeout_s):

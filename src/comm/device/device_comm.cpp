@@ -1,58 +1,77 @@
 #include "comm/device/device_comm.hpp"
 
-#include "exec/sm/direct_kernels.hpp"
-#include "exec/sm/small_call.hpp"
+#include "memory/message_puts.hpp"
+#include "world/call_ledger.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
+#include <chrono>
 #include <utility>
+#include <vector>
 
 namespace sennit {
 namespace {
 
-// Byte of a range at which the last packets of the last block begin.
-std::int64_t last_block(const sm::Geometry& g, sm::Packets packets) {
-  return (std::int64_t{g.rounds} * g.blocks - 1) * g.warps * g.depth * payload_bytes(packets);
+bool is_message(const DeviceComm::Call& call) {
+  return call.operation.collective == Collective::kSendRecv;
 }
 
-int root_of(const Operation& operation) {
-  return is_rooted(operation.collective) ? operation.root : 0;
-}
-
-// `groups`: of the ranks, for algorithms that look at them.
-Shape shape_of(const Operation& operation, int ranks, const std::vector<std::vector<int>>& groups) {
-  if (operation.collective == Collective::kSendRecv) {
-    return {.ranks = 2};
+// Side streams have been joined into the streams of the calls by now.
+Status record_completions(std::span<const DeviceComm::Call> calls) {
+  for (const DeviceComm::Call& call : calls) {
+    if (call.completion != nullptr) {
+      SENNIT_RETURN_IF_ERROR(call.completion->record(call.stream));
+    }
   }
-  return {
-      .ranks = ranks, .root = root_of(operation), .groups = groups, .varying = operation.varying};
+  return {};
 }
 
-// Of a rank in the schedule: a send_recv has a sender, 0, and a receiver.
-int place_of(const Operation& operation, int rank) {
-  const bool is_pair = operation.collective == Collective::kSendRecv;
-  return is_pair ? (operation.is_send ? 0 : 1) : rank;
+// The streams of the calls but that of the first, each once.
+std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
+  std::vector<void*> others;
+  for (const DeviceComm::Call& call : calls) {
+    if (call.stream != calls.front().stream &&
+        std::ranges::find(others, call.stream) == others.end()) {
+      others.push_back(call.stream);
+    }
+  }
+  return others;
+}
+
+std::string_view reason_of(Lack lack) {
+  switch (lack) {
+    case Lack::kHostRings:
+      return "some rank cannot pin its rings in host memory, or captures and has not pinned them "
+             "before";
+    case Lack::kCopyEngines:
+      return "of some rank a buffer cannot be mapped by others, or was not mapped before its "
+             "stream "
+             "captured, or the call works in place where it may not";
+    case Lack::kOneSided:
+      return "it works in place where that is not supported";
+    case Lack::kNothing:
+      break;
+  }
+  return "";
+}
+
+Status unavailable(const Operation& operation, Lack lack, const Status& without_it) {
+  const std::string& protocol = operation.wishes.protocol;
+  return fail(Code::kUnsupported,
+              "{}{} cannot run as requested: {}. Without this: {}",
+              name(operation.collective),
+              protocol.empty() ? std::string() : fmt::format(" by protocol {}", protocol),
+              reason_of(lack),
+              without_it.message());
 }
 
 }  // namespace
-
-sm::Packets DeviceComm::packets_of(Protocol protocol) const {
-  return protocol == Protocol::kLl      ? sm::Packets::kLl
-         : protocol == Protocol::kLl128 ? sm::Packets::kLl128
-         : facts_.nvlink                ? sm::Packets::kSlots
-                                        : sm::Packets::kPlain;
-}
 
 DeviceComm::DeviceComm(CudaDriver& driver, int device, World& world, Options options)
     : driver_(driver),
       device_(device),
       world_(world),
       options_(std::move(options)),
-      order_(driver),
-      comparison_(world),
-      message_comparison_(world) {}
+      order_(driver) {}
 
 Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
                                                        int device,
@@ -62,58 +81,27 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   const DeviceScope scope(driver, device);
   SENNIT_RETURN_IF_ERROR(scope.status());
   std::unique_ptr<DeviceComm> comm(new DeviceComm(driver, device, world, options));
-  SENNIT_ASSIGN_OR_RETURN(
-      comm->memory_,
-      DeviceMemory::create(
-          driver,
-          {.device = device, .rank = world.rank(), .ranks = world.size(), .group = options.group},
-          {.blocks = options.blocks,
-           .nvlink = options.nvlink,
-           .groups_by = options.groups_by,
-           .host = world.host_arenas()},
-          exchange));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
-  SENNIT_RETURN_IF_ERROR(comm->preload());
   SENNIT_ASSIGN_OR_RETURN(comm->token_,
                           driver.allocate(static_cast<std::size_t>(world.size()) * 16));
-  SENNIT_RETURN_IF_ERROR(comm->open_copy_engines(exchange));
-  comm->start_watching();
+  SENNIT_ASSIGN_OR_RETURN(comm->context_,
+                          GpuContext::create(driver, device, world, options, exchange));
+  comm->executables_ = std::make_unique<Executables>(*comm->context_, world.rank(), world.size());
+  comm->groups_ =
+      std::make_unique<MessageGroups>(driver, *comm->context_, *comm->executables_, world.rank());
+  comm->watch_ = std::make_unique<DeviceWatch>(world, *comm->context_, options.name);
   return comm;
 }
 
 DeviceComm::~DeviceComm() {
   (void)finalize();
-  leave_watched();
-  message_puts_.reset();  // both know the memory
-  copy_engines_.reset();
+  watch_.reset();
+  executables_.reset();
+  context_.reset();
   if (token_ != nullptr) {
     const DeviceScope scope(driver_, device_);
     (void)driver_.release(token_);
   }
-}
-
-Status DeviceComm::preload() {
-  for (const int calls : {sm::kFewPairCalls, sm::kMaxPairCalls}) {
-    for (const bool on_host : {false, true}) {
-      SENNIT_RETURN_IF_ERROR(driver_.preload(sm::pairs_kernel(calls, on_host)));
-    }
-  }
-  for (const int calls : {sm::kFewSmallPairs, sm::kMaxSmallPairs}) {
-    for (const int parts : {1, 2}) {
-      SENNIT_RETURN_IF_ERROR(driver_.preload(sm::small_pairs_kernel(calls, parts)));
-    }
-  }
-  for (const sm::KernelKind kind : sm::kKernelKinds) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(sm::moving_kernel(kind)));
-    for (const Dtype dtype : kDtypes) {
-      for (const ReduceOp op : kReduceOps) {
-        if (const void* kernel = sm::reducing_kernel(kind, dtype, op); kernel != nullptr) {
-          SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
-        }
-      }
-    }
-  }
-  return {};
 }
 
 Status DeviceComm::check(const Operation& operation) const {
@@ -145,37 +133,36 @@ Status DeviceComm::check(const Operation& operation) const {
   return {};
 }
 
-DeviceComm::Key DeviceComm::key_of(const Operation& operation, const DeviceChoice& choice) const {
-  return {operation.collective,
-          root_of(operation),
-          place_of(operation, world_.rank()),
-          operation.varying,
-          choice};
-}
-
 double DeviceComm::deadline_of(const Operation& operation) const {
   return operation.deadline_s != 0 ? operation.deadline_s : options_.deadline_s;
 }
 
-std::uint64_t DeviceComm::deadline_ns(const Operation& operation) const {
-  const double seconds = deadline_of(operation);
-  return seconds > 0 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
+GpuCall DeviceComm::gpu_call(const Call& call) {
+  return {.operation = call.operation,
+          .stream = call.stream,
+          .deadline_s = deadline_of(call.operation),
+          .guard = *this};
 }
 
-std::uint32_t DeviceComm::deadline_ms(const Operation& operation) const {
-  constexpr double kMost = std::numeric_limits<std::uint32_t>::max();
-  return static_cast<std::uint32_t>(
-      std::clamp(std::ceil(deadline_of(operation) * 1e3), 0.0, kMost));
+std::function<Status()> DeviceComm::trouble_of(const Operation& operation) {
+  return [this, &operation, begin = Clock::now()]() -> Status {
+    const double deadline_s = deadline_of(operation);
+    if (deadline_s > 0 && Clock::now() - begin > std::chrono::duration<double>(deadline_s)) {
+      return watch_->explain_deadline(operation);
+    }
+    return watch_->look();
+  };
 }
 
-Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
-                                        const DeviceFacts& facts) const {
+Result<DeviceChoice> DeviceComm::choose(const Operation& operation, const Means& means) const {
+  const DeviceFacts& facts = context_->facts();
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
                           choose_for_devices(operation.collective,
                                              shape_of(operation, world_.size(), facts.groups),
                                              operation.bytes(),
                                              operation.wishes,
-                                             facts));
+                                             facts,
+                                             means));
   if (choice.by_steps && is_reduction(operation.collective)) {
     choice.scaled = {.contributions = scales_contributions(operation.op),
                      .sums = finishes_sum(operation.op)};
@@ -183,119 +170,58 @@ Result<DeviceChoice> DeviceComm::choose(const Operation& operation,
   return choice;
 }
 
-Result<DeviceComm::Proved> DeviceComm::prove(const Operation& operation,
-                                             const DeviceChoice& choice) const {
-  SENNIT_ASSIGN_OR_RETURN(
-      std::shared_ptr<const Plan> plan,
-      make_device_plan(choice, shape_of(operation, world_.size(), facts_.groups), facts_));
-  SENNIT_ASSIGN_OR_RETURN(Proof proof, verify(*plan));
-  return Proved{std::move(plan), std::move(proof)};
-}
-
-Result<const DeviceComm::Program*> DeviceComm::find(const Operation& operation,
-                                                    const DeviceChoice& choice) {
-  const Key key = key_of(operation, choice);
-  if (const auto known = programs_.find(key); known != programs_.end()) {
-    return &known->second;
+// What it refuses is refused on all ranks alike.
+Result<Executable*> DeviceComm::next_candidate(const Operation& op, Candidates& candidates) {
+  for (;;) {
+    const Result<DeviceChoice> choice = choose(op, candidates.means);
+    if (!choice.ok()) {
+      return candidates.lack == Lack::kNothing ? choice.status()
+                                               : unavailable(op, candidates.lack, choice.status());
+    }
+    SENNIT_ASSIGN_OR_RETURN(Executable* const executable, executables_->find(op, *choice));
+    // Once the call is reported, some rank that the others do not know of may work in place.
+    const bool is_out =
+        executable->needs_separate_buffers() &&
+        (candidates.is_reported || (op.wishes.protocol.empty() && !executable->refuses(op).ok()));
+    if (!is_out) {
+      return executable;
+    }
+    candidates.lack = candidates.is_reported ? candidates.lack : Lack::kOneSided;
+    candidates.means = without(candidates.means, Lack::kOneSided);
   }
-  SENNIT_ASSIGN_OR_RETURN(const Proved proved, prove(operation, choice));
-  const Plan& plan = *proved.plan;
-  SENNIT_ASSIGN_OR_RETURN(const sm::DirectProgram direct,
-                          sm::compile_direct(*plan.strands.front().schedule, key.place));
-  return &programs_.emplace(key, Program{direct, plan_hash(plan), packets_of(choice.protocol)})
-              .first->second;
 }
 
-// Before anything that waits: whoever waits for this rank can see what it has called.
-void DeviceComm::announce(const Operation& operation, std::uint64_t plan_hash) {
-  world_.device_line(world_.rank()).collectives.enter(++calls_, words_of(operation, plan_hash));
-}
-
-Status DeviceComm::give_up(const Status& status) {
-  const Status why = [&] {
-    const std::scoped_lock lock(mutex_);
-    failure_ = cause_.ok() ? status : cause_;
-    return failure_;
-  }();
-  abort();
-  return why;
-}
-
+// The candidates in their order, until one is in the stream. The call is reported once, by the
+// first of them; from then on a failure to enqueue is one of the communicator, since other ranks
+// may wait for this one.
 Status DeviceComm::collective(const Call& call) {
   const Operation& op = call.operation;
-  if (op.varying) {
-    return exchange_varying(call);  // others may have something where this rank has nothing
+  if (op.count == 0 && !op.varying) {
+    return {};  // in a v-form others may have something where this rank has nothing
   }
-  if (op.count == 0) {
-    return {};
-  }
-  SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice, choose(op, facts_));
-  if (choice.by_steps) {
-    return run_steps(call, choice);
-  }
-  if (is_for_streams(choice)) {
-    SENNIT_ASSIGN_OR_RETURN(const bool is_done, copy(call, choice));
-    if (is_done) {
+  Candidates candidates{.means = Means::of(context_->facts())};
+  for (;;) {
+    SENNIT_ASSIGN_OR_RETURN(Executable* const executable, next_candidate(op, candidates));
+    if (const Status refusal = executable->refuses(op); !refusal.ok()) {
+      // In place is a matter of this rank alone. Ranks that do not refuse see by this entry that
+      // they wait in vain; where all refuse, all go on.
+      context_->ledger().report(words_of(op, CallWords::kRefused));
+      return refusal;
+    }
+    if (!candidates.is_reported) {
+      context_->ledger().report(words_of(op, executable->hash()));
+      candidates.is_reported = true;
+    }
+    const Result<Lack> enqueued = executable->enqueue(gpu_call(call));
+    if (!enqueued.ok()) {
+      return watch_->give_up(enqueued.status());
+    }
+    if (*enqueued == Lack::kNothing) {
       return {};
     }
-    // What it refuses it refuses on all ranks, which have agreed so far.
-    SENNIT_ASSIGN_OR_RETURN(const bool is_put, put_instead(call));
-    if (is_put) {
-      return {};
-    }
-    SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
-    const Result<const Program*> program = find(op, choice);
-    return program.ok() ? launch(call, **program) : give_up(program.status());
+    candidates.lack = *enqueued;
+    candidates.means = without(candidates.means, *enqueued);
   }
-  if (choice.protocol == Protocol::kDirectPut) {
-    SENNIT_ASSIGN_OR_RETURN(const bool is_done, put(call, choice));
-    if (is_done) {
-      return {};
-    }
-    SENNIT_ASSIGN_OR_RETURN(choice, choose_kernel(op));
-  }
-  SENNIT_ASSIGN_OR_RETURN(const Program* const program, find(op, choice));
-  announce(op, program->plan_hash);
-  return launch(call, *program);
-}
-
-Status DeviceComm::launch(const Call& call, const Program& program) {
-  const Operation& op = call.operation;
-  const auto element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype));
-  sm::DirectCall direct;
-  direct.input = static_cast<const std::byte*>(op.send);
-  direct.output = static_cast<std::byte*>(op.recv);
-  direct.scalar = op.scaling.scalar;
-  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
-  sm::bind(program.direct, op.count, element_bytes, direct);
-  direct.on_host = !facts_.nvlink;
-  direct.states = memory_->states();
-  direct.board = memory_->board_on_device();
-  direct.packets = program.packets;
-  direct.layout = memory_->shape().layout(program.packets);
-  direct.deadline_ns = deadline_ns(op);
-  direct.fingerprint = fingerprint_of(words_of(op, program.plan_hash));
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    direct.arenas[static_cast<std::size_t>(rank)] = memory_->arena(rank);
-  }
-  const sm::Geometry geometry =
-      sm::geometry_for(sm::longest_range(program.direct.problem, op.count, element_bytes),
-                       program.packets,
-                       memory_->shape(),
-                       memory_->block_limit());
-  sm::apply(geometry, direct);
-  direct.all_heard = sm::hears_all(direct, last_block(geometry, program.packets));
-  sm::SmallCall small;
-  const bool is_small = program.packets == sm::Packets::kLl && sm::make_small(direct, small);
-  const sm::KernelKind kind = is_small ? sm::KernelKind::kSmall : sm::kernel_kind(program.packets);
-  const Status launched =
-      driver_.launch(is_reduction(op.collective) ? sm::reducing_kernel(kind, op.dtype, op.op)
-                                                 : sm::moving_kernel(kind),
-                     {.blocks = static_cast<unsigned>(geometry.blocks),
-                      .threads = static_cast<unsigned>(geometry.warps) * 32},
-                     is_small ? static_cast<const void*>(&small) : &direct,
-                     call.stream);
-  return launched.ok() ? launched : give_up(launched);
 }
 
 // An all_gather of nothing in particular: no rank leaves before all have come.
@@ -309,15 +235,34 @@ Status DeviceComm::barrier(void* stream) {
   return collective({.operation = gather, .stream = stream});
 }
 
-Status DeviceComm::enqueue(std::span<const Call> calls) {
-  SENNIT_RETURN_IF_ERROR(failure());
-  if (std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0) {
-    // A kernel says why before it says that others shall leave.
-    const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
-    const std::scoped_lock lock(mutex_);
-    failure_ = explain(trouble == sm::Trouble::kNone ? sm::Trouble::kAborted : trouble);
-    return failure_;
+// Together, in the stream of the first: sends and recvs that were posted together may need each
+// other.
+Status DeviceComm::messages(std::span<const Call> calls) {
+  std::vector<GpuCall> gpu_calls;
+  gpu_calls.reserve(calls.size());
+  for (const Call& call : calls) {
+    gpu_calls.push_back(gpu_call(call));
   }
+  SENNIT_ASSIGN_OR_RETURN(auto messages, groups_->plan(gpu_calls));
+  const auto run = [&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(groups_->agree(messages));
+    void* const stream = calls.front().stream;
+    const std::vector<void*> others = other_streams(calls);
+    SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
+    SENNIT_RETURN_IF_ERROR(order_.before(stream));
+    const Status status = groups_->enqueue(messages, stream);
+    // Also after a failure half way, as of collectives.
+    const Status ordered = order_.after(stream);
+    SENNIT_RETURN_IF_ERROR(status);
+    SENNIT_RETURN_IF_ERROR(ordered);
+    return order_.fork(stream, others);
+  };
+  const Status status = run();
+  return status.ok() ? status : watch_->give_up(status);
+}
+
+Status DeviceComm::enqueue(std::span<const Call> calls) {
+  SENNIT_RETURN_IF_ERROR(trouble());
   if (is_finalized_ && !calls.empty()) {
     return fail(Code::kInvalidUsage,
                 "{} on communicator '{}' after finalize",
@@ -330,12 +275,10 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   for (const Call& call : calls) {
     SENNIT_RETURN_IF_ERROR(check(call.operation));
   }
-  keep_up_with_loans(calls);
-  const auto is_message = [](const Call& call) {
-    return call.operation.collective == Collective::kSendRecv;
-  };
+  map_registered_buffers(calls);
   if (!calls.empty() && std::ranges::all_of(calls, is_message)) {
-    return messages(calls);
+    SENNIT_RETURN_IF_ERROR(messages(calls));
+    return record_completions(calls);
   }
   std::vector<Call> sends_and_recvs;
   for (const Call& call : calls) {
@@ -350,8 +293,54 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
     const Status ordered = order_.after(call.stream);
     SENNIT_RETURN_IF_ERROR(status);
     SENNIT_RETURN_IF_ERROR(ordered);
+    SENNIT_RETURN_IF_ERROR(record_completions({&call, 1}));
   }
-  return sends_and_recvs.empty() ? Status() : messages(sends_and_recvs);
+  if (!sends_and_recvs.empty()) {
+    SENNIT_RETURN_IF_ERROR(messages(sends_and_recvs));
+  }
+  return record_completions(sends_and_recvs);
+}
+
+void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {
+  if (context_->message_puts() == nullptr || !failure().ok()) {
+    return;
+  }
+  const DeviceScope scope(driver_, device_);
+  if (scope.status().ok()) {
+    context_->message_puts()->lend_to_all(static_cast<std::byte*>(memory), bytes);
+  }
+}
+
+void DeviceComm::map_registered_buffers(std::span<const Call> calls) {
+  MessagePuts* const buffers = context_->message_puts();
+  if (buffers == nullptr) {
+    return;
+  }
+  buffers->keep_up();
+  const auto may_be_captured = [&](const Call& call) {
+    const Result<bool> is_capturing = driver_.is_capturing(call.stream);
+    return !is_capturing.ok() || *is_capturing;
+  };
+  if (buffers->has_loans() && std::ranges::none_of(calls, may_be_captured)) {
+    buffers->map_loans();
+  }
+}
+
+// The watch ends what waits in vain, so it lives on until nothing waits, and is there before
+// anything does. Once it has been stopped, because the process ends, CUDA is about to end all that
+// is in streams.
+Status DeviceComm::finalize() {
+  if (watch_ == nullptr || !watch_->is_watching()) {
+    return {};
+  }
+  is_finalized_ = true;
+  const DeviceScope scope(driver_, device_);
+  const bool had_failed = !failure().ok();
+  if (options_.deadline_s >= 0) {
+    watch_->abandon_at(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(options_.finalize_s)));
+  }
+  return watch_->end_of_finalize(had_failed, order_.drain());
 }
 
 }  // namespace sennit

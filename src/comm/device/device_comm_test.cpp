@@ -340,8 +340,12 @@ TEST_F(FakeGpus, RefuseAlikeWhatCopyEnginesOfOneRankCannotRun) {
     Operation op = all_gather(rank, 1000);
     op.collective = Collective::kBroadcast;
     op.wishes.protocol = "copy_engines";
-    op.wishes.algorithm = "chain";
-    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
+    for (const char* const algorithm : {"chain", "scatter_forward"}) {
+      op.wishes.algorithm = algorithm;
+      const Status status = rank.call(op);
+      EXPECT_EQ(status.code(), Code::kUnsupported);
+      EXPECT_NE(status.message().find("which kernels do"), std::string::npos) << status.message();
+    }
     EXPECT_TRUE(rank.comm->failure().ok());
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     rank.finish();

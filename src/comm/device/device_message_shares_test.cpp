@@ -1,7 +1,7 @@
 // Sends and recvs whose shares through host memory follow the load.
 #include "base/testing/trials.hpp"
-#include "comm/device/message_shares.hpp"
 #include "comm/device/testing/fake_shared_messages.hpp"
+#include "exec/stream/message_shares.hpp"
 
 #include <gtest/gtest.h>
 

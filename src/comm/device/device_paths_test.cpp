@@ -128,7 +128,7 @@ TEST_F(FakeGpusWithRings, PinNothingWhileAStreamCaptures) {
   });
 }
 
-TEST_F(FakeGpusWithRings, BroadcastFromEveryRootOverBothPaths) {
+TEST_F(FakeGpusWithRings, BroadcastFromEveryRootThroughTheHost) {
   run([](Rank& rank) {
     rank.recv = rank.allocate(kPart);
     for (int root = 0; root < kRanks; ++root) {
@@ -144,6 +144,8 @@ TEST_F(FakeGpusWithRings, BroadcastFromEveryRootOverBothPaths) {
       op.count = kPart;
       op.root = root;
       op.wishes.path = "nvlink+host:25";
+      EXPECT_EQ(rank.call(op).code(), Code::kUnsupported) << "two hops over NVLink";
+      op.wishes.path = "host";
       const Status status = rank.call(op);
       ASSERT_TRUE(status.ok()) << status.message();
       rank.finish();

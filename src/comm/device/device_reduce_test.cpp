@@ -85,6 +85,26 @@ class ReducingGpus : public FakeGpus {
 
 constexpr std::array kProtocols = {"ll", "ll128", "slots"};
 
+// A kernel is loaded by the first call that is launched with it, and not by one that is captured.
+TEST_F(ReducingGpus, LoadAKernelOnceAndNotInACapture) {
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fake_direct_kernel);
+    const Operation op = prepare(rank, {.protocol = "ll128"});
+    const int at_creation = rank.cuda->calls("preload");
+    rank.cuda->begin_capture(rank.stream);
+    ASSERT_TRUE(rank.call(op).ok());
+    (void)take(rank.cuda->end_capture(rank.stream));
+    EXPECT_EQ(rank.cuda->calls("preload"), at_creation);
+    call_all(rank, {op, op});
+    EXPECT_EQ(rank.cuda->calls("preload"), at_creation + 1);
+    Operation others = op;
+    others.op = ReduceOp::kMax;
+    ASSERT_TRUE(rank.call(others).ok());
+    rank.finish();
+    EXPECT_EQ(rank.cuda->calls("preload"), at_creation + 2);
+  });
+}
+
 // One byte is one slice alone; 200 bytes are two of 128 at most.
 TEST_F(ReducingGpus, BringTheSumToEveryRootAndNothingToOthers) {
   run([](Rank& rank) {

@@ -160,6 +160,23 @@ TEST_F(SteppingGpus, AndPacketsTakeTurns) {
   });
 }
 
+// On all ranks alike, so the communicator goes on.
+TEST_F(SteppingGpus, RefuseACallOfTooManyMessages) {
+  run([](Rank& rank) {
+    fill(rank, kCount, kCount);
+    Operation endless = wished(rank, Collective::kAllReduce, "ring");
+    endless.recv = rank.send;
+    endless.count = std::int64_t{1} << 44;
+    const Status refused = rank.call(endless);
+    EXPECT_EQ(refused.code(), Code::kUnsupported);
+    EXPECT_NE(refused.message().find("messages of one channel"), std::string::npos)
+        << refused.message();
+    expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
+    rank.finish();
+    check_sum(rank, "a call after one that was refused");
+  });
+}
+
 // Nothing has to be there before: the first call of its kind may be captured.
 TEST_F(SteppingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {

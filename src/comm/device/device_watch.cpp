@@ -1,6 +1,8 @@
-// How calls on GPU memory fail: what a rank sees of the others, and how it lets its own waits go.
+#include "comm/device/device_watch.hpp"
+
 #include "base/fork_guard.hpp"
-#include "comm/device/device_comm.hpp"
+#include "exec/stream/copy_engines.hpp"
+#include "world/watch.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -24,7 +26,7 @@ constexpr std::chrono::milliseconds kReleaseInterval{1};
 // the memory that watchers look at, so they are stopped before.
 struct Watched {
   std::mutex mutex;
-  std::set<DeviceComm*> comms;
+  std::set<DeviceWatch*> comms;
   std::uint64_t process = fork_generation();
 };
 
@@ -44,51 +46,50 @@ void stop_all() {
     return;  // a child has none of its parent's threads
   }
   const std::scoped_lock lock(watched().mutex);
-  for (DeviceComm* const comm : watched().comms) {
-    comm->stop_watching();
+  for (DeviceWatch* const comm : watched().comms) {
+    comm->stop();
   }
 }
 
 }  // namespace
 
-void DeviceComm::start_watching() {
+DeviceWatch::DeviceWatch(World& world, GpuContext& context, std::string name)
+    : world_(world),
+      context_(context),
+      name_(std::move(name)),
+      comparison_(world),
+      message_comparison_(world) {
   const std::scoped_lock lock(watched().mutex);
   watched().comms.insert(this);
   watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-void DeviceComm::stop_watching() {
+DeviceWatch::~DeviceWatch() {
+  {
+    const std::scoped_lock lock(watched().mutex);
+    watched().comms.erase(this);
+  }
+  stop();
+}
+
+void DeviceWatch::stop() {
   watcher_.request_stop();
   if (watcher_.joinable()) {
     watcher_.join();
   }
 }
 
-void DeviceComm::leave_watched() {
-  {
-    const std::scoped_lock lock(watched().mutex);
-    watched().comms.erase(this);
-  }
-  stop_watching();
+bool DeviceWatch::is_watching() const {
+  const std::stop_token watching = watcher_.get_stop_token();
+  return watching.stop_possible() && !watching.stop_requested();
 }
 
-// The watcher ends what waits in vain, so it lives on until nothing waits, and is there before
-// anything does. Once it has been stopped, because the process ends, CUDA is about to end all that
-// is in streams.
-Status DeviceComm::finalize() {
-  const std::stop_token watching = watcher_.get_stop_token();
-  if (!watching.stop_possible() || watching.stop_requested()) {
-    return {};
-  }
-  is_finalized_ = true;
-  const DeviceScope scope(driver_, device_);
-  const bool had_failed = !failure().ok();
-  if (options_.deadline_s >= 0) {
-    const std::scoped_lock lock(mutex_);
-    finalize_by_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(options_.finalize_s));
-  }
-  Status drained = order_.drain();
+void DeviceWatch::abandon_at(Clock::time_point when) {
+  const std::scoped_lock lock(mutex_);
+  finalize_by_ = when;
+}
+
+Status DeviceWatch::end_of_finalize(bool had_failed, Status drained) {
   Status failed = [this] {
     const std::scoped_lock lock(mutex_);
     finalize_by_.reset();
@@ -97,26 +98,53 @@ Status DeviceComm::finalize() {
   if (had_failed || failed.ok()) {
     return drained;
   }
-  tell_others();  // where kernels have ended before the watcher looked
+  tell_others();  // where kernels have ended before the thread looked
   return failed;
 }
 
-Status DeviceComm::failure() {
+Status DeviceWatch::give_up(const Status& status) {
+  const Status why = [&] {
+    const std::scoped_lock lock(mutex_);
+    failure_ = cause_.ok() ? status : cause_;
+    return failure_;
+  }();
+  abort();
+  return why;
+}
+
+Status DeviceWatch::trouble() {
+  SENNIT_RETURN_IF_ERROR(failure());
+  if (std::atomic_ref(board().abort).load(std::memory_order_acquire) == 0) {
+    return {};
+  }
+  // A kernel says why before it says that others shall leave.
+  const auto trouble = std::atomic_ref(board().trouble).load(std::memory_order_acquire);
+  const std::scoped_lock lock(mutex_);
+  failure_ = explain(trouble == sm::Trouble::kNone ? sm::Trouble::kAborted : trouble);
+  return failure_;
+}
+
+Status DeviceWatch::explain_deadline(const Operation& operation) const {
+  return told(operation.collective == Collective::kSendRecv ? explain_absence_of(operation)
+                                                            : explain_absence());
+}
+
+Status DeviceWatch::failure() {
   const std::scoped_lock lock(mutex_);
   return find_failure();
 }
 
-Status DeviceComm::find_failure() {
+Status DeviceWatch::find_failure() {
   if (failure_.ok()) {
-    const auto trouble = std::atomic_ref(memory_->board().trouble).load(std::memory_order_acquire);
+    const auto trouble = std::atomic_ref(board().trouble).load(std::memory_order_acquire);
     failure_ = trouble == sm::Trouble::kNone ? Status() : explain(trouble);
   }
   return failure_;
 }
 
-Status DeviceComm::told(const Verdict& verdict) const {
+Status DeviceWatch::told(const Verdict& verdict) const {
   ErrorDetail detail;
-  detail.comm = options_.name;
+  detail.comm = name_;
   detail.rank = world_.rank();
   detail.size = world_.size();
   detail.blamed_ranks = verdict.blamed_ranks;
@@ -126,7 +154,7 @@ Status DeviceComm::told(const Verdict& verdict) const {
                     : "abort() it, then shrink() to the survivors, or exit";
   std::string message =
       fmt::format("a GPU call on communicator '{}', rank {} of {}, failed: {}. Next: {}",
-                  options_.name,
+                  name_,
                   world_.rank(),
                   world_.size(),
                   verdict.evidence,
@@ -135,7 +163,7 @@ Status DeviceComm::told(const Verdict& verdict) const {
 }
 
 // Of a call whose deadline has passed: who has not made it, as far as the lines tell.
-Verdict DeviceComm::explain_absence() const {
+Verdict DeviceWatch::explain_absence() const {
   Verdict verdict{.code = Code::kDeadlineExceeded,
                   .evidence = "its deadline has passed, with all ranks in it"};
   const std::uint64_t calls =
@@ -154,7 +182,7 @@ Verdict DeviceComm::explain_absence() const {
   return verdict;
 }
 
-Verdict DeviceComm::explain_absence_of(const Operation& operation) const {
+Verdict DeviceWatch::explain_absence_of(const Operation& operation) const {
   return {.code = Code::kDeadlineExceeded,
           .blamed_ranks = {operation.peer},
           .evidence = fmt::format("the deadline of a {} has passed; alive, but has not called for "
@@ -163,7 +191,7 @@ Verdict DeviceComm::explain_absence_of(const Operation& operation) const {
                                   world_.describe(operation.peer))};
 }
 
-Verdict DeviceComm::explain_wait(const std::vector<int>& peers) const {
+Verdict DeviceWatch::explain_wait(const std::vector<int>& peers) const {
   std::string waited_for;
   for (const int peer : peers) {
     waited_for += (waited_for.empty() ? "" : ", ") + world_.describe(peer);
@@ -174,25 +202,25 @@ Verdict DeviceComm::explain_wait(const std::vector<int>& peers) const {
               "messages were waited for until the deadline, in streams, with {}", waited_for)};
 }
 
-Status DeviceComm::explain(sm::Trouble trouble) const {
+Status DeviceWatch::explain(sm::Trouble trouble) const {
   if (!cause_.ok()) {
     return cause_;
   }
   if (trouble == sm::Trouble::kDeadline) {
-    sm::Board& board = memory_->board();
-    const auto peer = static_cast<int>(std::atomic_ref(board.peer).load());
+    sm::Board& error = board();
+    const auto peer = static_cast<int>(std::atomic_ref(error.peer).load());
     return told({.code = Code::kDeadlineExceeded,
                  .blamed_ranks = {peer},
                  .evidence = fmt::format("{} was waited for until the deadline: its part of round "
                                          "{} of thread block {} did not come",
                                          world_.describe(peer),
-                                         board.round,
-                                         board.block)});
+                                         error.round,
+                                         error.block)});
   }
-  return {Code::kAborted, fmt::format("communicator '{}' was aborted", options_.name)};
+  return {Code::kAborted, fmt::format("communicator '{}' was aborted", name_)};
 }
 
-std::optional<int> DeviceComm::find_quitter() const {
+std::optional<int> DeviceWatch::find_quitter() const {
   for (int rank = 0; rank < world_.size(); ++rank) {
     const RankState state = world_.line(rank).state.load(std::memory_order_acquire);
     if (state == RankState::kAborted || state == RankState::kFailed) {
@@ -203,7 +231,7 @@ std::optional<int> DeviceComm::find_quitter() const {
 }
 
 // Of a rank that has given up.
-Verdict DeviceComm::retell(int rank) const {
+Verdict DeviceWatch::retell(int rank) const {
   const StatusLine& line = world_.line(rank);
   Verdict verdict{.code = Code::kAborted,
                   .blamed_ranks = {rank},
@@ -230,7 +258,7 @@ Verdict DeviceComm::retell(int rank) const {
 
 // Unless another rank has done so: they may wait for what this rank does not go on with, and are
 // not to be surprised by what its streams do from now on.
-void DeviceComm::tell_others() {
+void DeviceWatch::tell_others() {
   const std::scoped_lock lock(mutex_);
   const bool is_active =
       world_.my_line().state.load(std::memory_order_acquire) == RankState::kActive;
@@ -246,26 +274,26 @@ void DeviceComm::tell_others() {
 
 // Waits of kernels end by the board, and these then say so themselves; those of streams by their
 // words, as if what they waited for had come: so what is in the streams has failed from now on.
-void DeviceComm::abort() {
+void DeviceWatch::abort() {
   std::uint32_t nobody = 0;
-  std::atomic_ref(memory_->board().abort)
+  std::atomic_ref(board().abort)
       .compare_exchange_strong(nobody, sm::kAbortedByHost, std::memory_order_acq_rel);
-  if (copy_engines_ == nullptr) {
+  if (context_.copy_engines() == nullptr) {
     tell_others();
     return;
   }
-  copy_engines_->close();
-  if (copy_engines_->has_calls()) {
+  context_.copy_engines()->close();
+  if (context_.copy_engines()->has_calls()) {
     auto none = sm::Trouble::kNone;
-    std::atomic_ref(memory_->board().trouble)
+    std::atomic_ref(board().trouble)
         .compare_exchange_strong(none, sm::Trouble::kAborted, std::memory_order_acq_rel);
   }
   tell_others();
-  copy_engines_->release();
+  context_.copy_engines()->release();
 }
 
 // Of this rank's calls, what a rank that has been seen to have finalized has no part in.
-std::optional<Verdict> DeviceComm::find_missing_calls(int finalized) const {
+std::optional<Verdict> DeviceWatch::find_missing_calls(int finalized) const {
   const std::uint64_t calls = calls_of(world_.rank());
   if (calls_of(finalized) < calls) {
     return Verdict{.code = Code::kMismatch,
@@ -279,7 +307,7 @@ std::optional<Verdict> DeviceComm::find_missing_calls(int finalized) const {
   return message_comparison_.find_missing(finalized);
 }
 
-Status DeviceComm::look() {
+Status DeviceWatch::look() {
   const std::scoped_lock lock(mutex_);
   // Before anything else is looked at: who has given up may have found the same.
   const std::optional<int> quitter = find_quitter();
@@ -287,7 +315,7 @@ Status DeviceComm::look() {
   if (finalize_by_ && Clock::now() > *finalize_by_) {
     failure_ = fail(Code::kInvalidUsage,
                     "finalize of communicator '{}' abandoned calls that had not ended",
-                    options_.name);
+                    name_);
     return failure_;
   }
   SENNIT_RETURN_IF_ERROR(cause_);
@@ -321,13 +349,13 @@ Status DeviceComm::look() {
   return quitter ? told(retell(*quitter)) : Status();
 }
 
-std::uint64_t DeviceComm::calls_of(int rank) const {
+std::uint64_t DeviceWatch::calls_of(int rank) const {
   return world_.device_line(rank).collectives.entered.load(std::memory_order_acquire);
 }
 
 // Kernels wait for as long as their deadline allows, streams for ever; what cannot end is ended
 // here, again and again, since calls that are still in the streams begin to wait later.
-void DeviceComm::watch(const std::stop_token& stop) {
+void DeviceWatch::watch(const std::stop_token& stop) {
   bool is_ending = false;
   while (!stop.stop_requested()) {
     std::this_thread::sleep_for(is_ending ? kReleaseInterval : kWatchInterval);
@@ -343,12 +371,12 @@ void DeviceComm::watch(const std::stop_token& stop) {
   }
 }
 
-bool DeviceComm::watch_streams() {
-  if (copy_engines_ == nullptr) {
+bool DeviceWatch::watch_streams() {
+  if (context_.copy_engines() == nullptr) {
     return false;
   }
-  const bool is_over = std::atomic_ref(memory_->board().abort).load(std::memory_order_acquire) != 0;
-  const auto running = copy_engines_->running();
+  const bool is_over = std::atomic_ref(board().abort).load(std::memory_order_acquire) != 0;
+  const auto running = context_.copy_engines()->running();
   const bool is_late =
       running && running->deadline.count() > 0 && running->duration > running->deadline;
   if (is_late && !is_over) {
@@ -359,7 +387,7 @@ bool DeviceComm::watch_streams() {
     return false;
   }
   abort();
-  return copy_engines_->has_calls();
+  return context_.copy_engines()->has_calls();
 }
 
 }  // namespace sennit

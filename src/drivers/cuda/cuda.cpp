@@ -365,6 +365,18 @@ class Runtime final : public CudaDriver {
                 "making a stream wait for an event");
   }
 
+  Result<bool> has_passed(void* event) override {
+    const CaptureScope outside;
+    SENNIT_RETURN_IF_ERROR(outside.status());
+    const cudaError_t error = cudaEventQuery(to_event(event));
+    if (error == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return false;
+    }
+    SENNIT_RETURN_IF_ERROR(told(error, "querying an event"));
+    return true;
+  }
+
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override {
     const CaptureScope outside;
     SENNIT_RETURN_IF_ERROR(outside.status());

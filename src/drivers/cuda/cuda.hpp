@@ -168,6 +168,9 @@ class CudaDriver {
   // waiting stream into the capture.
   virtual Status record(void* event, void* stream) = 0;
   virtual Status wait_for(void* event, void* stream) = 0;
+  // Whether all that a recorded event stands for has ended. Does not block. Not for events of a
+  // capture.
+  virtual Result<bool> has_passed(void* event) = 0;
   // From one timed event to another, of one device; none where one has not been reached yet. Waits
   // for nothing. Not for events of a capture.
   virtual Result<std::optional<double>> elapsed_us(void* begin, void* end) = 0;

@@ -7,14 +7,15 @@
 //   }
 #pragma once
 
+#include "base/die_at.hpp"
 #include "exec/cpu/assigner.hpp"
 #include "exec/cpu/bound_program.hpp"
 #include "exec/cpu/bundle.hpp"
 #include "exec/cpu/claim_log.hpp"
-#include "exec/cpu/die_at.hpp"
 #include "exec/cpu/trace.hpp"
 #include "schedule/path_policy.hpp"
 #include "types/reduce.hpp"
+#include "world/waiting.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -54,13 +55,6 @@ class Job {
   [[nodiscard]] const Status& status() const { return status_; }
 
   // What the first unfinished lane that depends on another rank waits for.
-  struct Waiting {
-    int peer = -1;  // -1: nothing that another rank must do
-    int lane = 0;
-    int step = 0;
-    std::int64_t tile = 0;
-    bool foreign = false;  // the message is there, but belongs to another call
-  };
   [[nodiscard]] Waiting waiting() const;
 
   // Of a job that has not advanced, of a call that has begun as a SingleTile: goes on behind the

@@ -5,7 +5,7 @@
 
 namespace sennit {
 
-Job::Waiting Job::waiting() const {
+Waiting Job::waiting() const {
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const LaneState& state = lanes_[l];
     const ProgramLane& lane = program_.lanes[l];

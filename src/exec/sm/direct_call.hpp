@@ -7,8 +7,8 @@
 // to its output, if it has one, and, in phase 1, to other ranks.
 #pragma once
 
-#include "exec/sm/arena.hpp"
-#include "exec/sm/message_put.hpp"
+#include "memory/arena.hpp"
+#include "memory/message_put.hpp"
 
 #include <array>
 #include <cstddef>
@@ -96,7 +96,7 @@ struct PairMessage {
 };
 
 // Sends and recvs that were posted together run together, in chains of those that follow each other
-// (comm/device/group_order.hpp), the sends' first. Lanes of thread blocks run those of one way:
+// (exec/sm/group_order.hpp), the sends' first. Lanes of thread blocks run those of one way:
 // lane l runs chains first + l, first + l + lanes, ...
 struct PairLanes {
   std::int32_t lanes = 0;

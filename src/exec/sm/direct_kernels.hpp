@@ -1,7 +1,7 @@
 // The kernels of collectives, sends and recvs, as CudaDriver::launch takes them.
 #pragma once
 
-#include "exec/sm/arena.hpp"
+#include "memory/arena.hpp"
 #include "types/tables.hpp"
 
 #include <array>

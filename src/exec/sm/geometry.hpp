@@ -1,8 +1,8 @@
 // Geometry: how many blocks and warps run a call, and in how many rounds.
 #pragma once
 
-#include "exec/sm/arena.hpp"
 #include "exec/sm/direct_call.hpp"
+#include "memory/arena.hpp"
 
 #include <cstdint>
 

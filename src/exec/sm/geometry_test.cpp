@@ -1,6 +1,6 @@
 #include "exec/sm/geometry.hpp"
 
-#include "exec/sm/arena.hpp"
+#include "memory/arena.hpp"
 
 #include <gtest/gtest.h>
 

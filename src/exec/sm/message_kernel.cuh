@@ -1,10 +1,10 @@
 // How one block carries its part of one message (exec/sm/pairs_kernel.cuh): as packets, as the
-// direct kernel moves them, or, where its two ends take part in that (exec/sm/message_put.hpp), by
+// direct kernel moves them, or, where its two ends take part in that (memory/message_put.hpp), by
 // stores into the receiver's buffer.
 #pragma once
 
 #include "exec/sm/direct_kernel.cuh"
-#include "exec/sm/message_put.hpp"
+#include "memory/message_put.hpp"
 
 namespace sennit::sm {
 

@@ -15,7 +15,7 @@
 // round and 20 of the fingerprint. A call that differs between ranks never matches.
 #pragma once
 
-#include "exec/sm/arena.hpp"
+#include "memory/arena.hpp"
 #include "exec/unit.cuh"
 
 #include <cstdint>

@@ -3,15 +3,15 @@
 //
 // A call is cut into tiles as schedules are. Block b of a kernel is a copy of the lane: it runs
 // tiles b, b + blocks, ... one step after the other, all threads of it in each step, and meets
-// block b of other ranks through mailboxes (exec/sm/mailbox.hpp). So no block waits for another of
+// block b of other ranks through mailboxes (memory/mailbox.hpp). So no block waits for another of
 // its own rank, and they need not be resident together.
 //
 // The program stands in the parameter, too: nothing has to be brought to the device before a call,
 // which may be captured the first time it is made.
 #pragma once
 
-#include "exec/sm/arena.hpp"
-#include "exec/sm/mailbox.hpp"
+#include "memory/arena.hpp"
+#include "memory/mailbox.hpp"
 
 #include <algorithm>
 #include <array>

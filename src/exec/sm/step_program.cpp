@@ -269,39 +269,51 @@ Result<std::unique_ptr<const StepProgram>> compile_steps(const Strand& strand, i
   return StepCompiler(strand, rank).run();
 }
 
-Status bind(const Problem& problem, Elements elements, const StepLimits& limits, StepCall& call) {
-  call.block_bytes =
-      block_range(problem, elements.count, elements.bytes, 0).length * elements.bytes;
-  call.total_bytes = is_cut(problem.collective) ? elements.count * elements.bytes
-                                                : std::numeric_limits<std::int64_t>::max();
-  const std::int64_t near = slot_limit(call.program, limits, MailPlace::kDevice);
-  const std::int64_t far = slot_limit(call.program, limits, MailPlace::kHost);
-  const std::int64_t limit =
-      std::min({near, far, scratch_limit(call.program, limits)}) / kLine * kLine;
+Result<StepTiling> tiling_of(const Problem& problem,
+                             Elements elements,
+                             const StepLimits& limits,
+                             const StepProgram& program) {
+  StepTiling tiling{.block_bytes = block_range(problem, elements.count, elements.bytes, 0).length *
+                                   elements.bytes};
+  const std::int64_t near = slot_limit(program, limits, MailPlace::kDevice);
+  const std::int64_t far = slot_limit(program, limits, MailPlace::kHost);
+  const std::int64_t limit = std::min({near, far, scratch_limit(program, limits)}) / kLine * kLine;
   if (limit < kLine) {
     const auto tightest =
         static_cast<std::size_t>(far < near ? MailPlace::kHost : MailPlace::kDevice);
     return fail(Code::kUnsupported,
                 "messages of {} blocks on {} channels between two ranks do not fit the {} bytes "
                 "that a block of a kernel has for them",
-                call.program.message_parts,
-                call.program.channels[tightest],
+                program.message_parts,
+                program.channels[tightest],
                 limits.slot_bytes[tightest]);
   }
   // All blocks of the kernel get a tile, if that leaves work for all of their threads.
-  const std::int64_t share = ceiling(ceiling(call.block_bytes, limits.blocks), kLine) * kLine;
-  call.tile_bytes = std::min(limit, std::max(share, kLeastTileBytes));
-  call.tiles = std::max<std::int64_t>(1, ceiling(call.block_bytes, call.tile_bytes));
-  call.blocks = static_cast<std::int32_t>(std::min<std::int64_t>(limits.blocks, call.tiles));
-  call.scratch_stride = static_cast<std::int64_t>(limits.scratch_bytes);
-  const std::int64_t turns = ceiling(call.tiles, call.blocks);
-  if (turns * call.program.per_tile > kMostMessages) {
+  const std::int64_t share = ceiling(ceiling(tiling.block_bytes, limits.blocks), kLine) * kLine;
+  tiling.tile_bytes = std::min(limit, std::max(share, kLeastTileBytes));
+  tiling.tiles = std::max<std::int64_t>(1, ceiling(tiling.block_bytes, tiling.tile_bytes));
+  tiling.blocks = static_cast<std::int32_t>(std::min<std::int64_t>(limits.blocks, tiling.tiles));
+  const std::int64_t turns = ceiling(tiling.tiles, tiling.blocks);
+  if (turns * program.per_tile > kMostMessages) {
     return fail(Code::kUnsupported,
                 "{} bytes a block take {} messages of one channel, and there may be {}",
-                call.block_bytes,
-                turns * call.program.per_tile,
+                tiling.block_bytes,
+                turns * program.per_tile,
                 kMostMessages);
   }
+  return tiling;
+}
+
+Status bind(const Problem& problem, Elements elements, const StepLimits& limits, StepCall& call) {
+  SENNIT_ASSIGN_OR_RETURN(const StepTiling tiling,
+                          tiling_of(problem, elements, limits, call.program));
+  call.block_bytes = tiling.block_bytes;
+  call.total_bytes = is_cut(problem.collective) ? elements.count * elements.bytes
+                                                : std::numeric_limits<std::int64_t>::max();
+  call.tile_bytes = tiling.tile_bytes;
+  call.tiles = tiling.tiles;
+  call.blocks = tiling.blocks;
+  call.scratch_stride = static_cast<std::int64_t>(limits.scratch_bytes);
   return {};
 }
 

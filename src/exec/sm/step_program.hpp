@@ -31,8 +31,21 @@ struct StepLimits {
   std::array<std::size_t, kMailPlaces> slot_bytes{};
 };
 
-// Cuts the call into tiles. Equal on all ranks, for equal limits and mailboxes. kUnsupported where
-// messages of the least tile would not fit.
+// How a call is cut into tiles.
+struct StepTiling {
+  std::int64_t block_bytes = 0;
+  std::int64_t tile_bytes = 0;
+  std::int64_t tiles = 1;
+  std::int32_t blocks = 1;  // of the kernel
+};
+// Equal on all ranks, for equal limits and mailboxes, and so is a refusal: kUnsupported where
+// messages of the least tile would not fit, or are too many.
+Result<StepTiling> tiling_of(const Problem& problem,
+                             Elements elements,
+                             const StepLimits& limits,
+                             const StepProgram& program);
+
+// Fills the part of `call` that follows from the number of elements. Fails as tiling_of() does.
 Status bind(const Problem& problem, Elements elements, const StepLimits& limits, StepCall& call);
 
 }  // namespace sennit::sm

@@ -3,8 +3,8 @@
 // waits for nobody.
 #pragma once
 
-#include "exec/stream/words.hpp"
 #include "types/tables.hpp"
+#include "world/stream_words.hpp"
 
 #include <array>
 #include <cstddef>

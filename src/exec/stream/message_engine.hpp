@@ -1,6 +1,6 @@
 // MessageEngine: runs sends and recvs with copy engines alone: one end of a message moves it, the
 // receiver out of the memory of its sender or the sender into that of its receiver, and both wait
-// in words of that message (exec/stream/words.hpp). A part of the message, or all of it, may go
+// in words of that message (world/stream_words.hpp). A part of the message, or all of it, may go
 // through host memory meanwhile (exec/stream/message_slots.hpp).
 //
 //   MessageEngine engine(driver, words, rank);
@@ -34,7 +34,7 @@
 #include "exec/stream/message.hpp"
 #include "exec/stream/side_streams.hpp"
 #include "exec/stream/word_steps.hpp"
-#include "exec/stream/words.hpp"
+#include "world/stream_words.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "exec/stream/slot_program.hpp"
 
-#include "exec/stream/words.hpp"
+#include "world/stream_words.hpp"
 
 #include <algorithm>
 #include <map>

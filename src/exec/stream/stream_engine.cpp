@@ -1,6 +1,7 @@
 #include "exec/stream/stream_engine.hpp"
 
 #include "exec/stream/slot_run.hpp"
+#include "exec/stream/staging_sizes.hpp"
 #include "exec/stream/word_steps.hpp"
 
 #include <algorithm>
@@ -87,7 +88,7 @@ Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, v
 std::int64_t StreamEngine::rounds_of(const StreamProgram& program, const Extent& extent) const {
   const Problem& problem = program.problem;
   return is_reduction(problem.collective) && problem.ranks > 1
-             ? StreamRun::rounds_for(problem, extent, staging_.most_bytes())
+             ? staging_rounds(problem, extent, staging_.most_bytes())
              : 1;
 }
 
@@ -99,7 +100,7 @@ std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Ext
   const std::int64_t rounds = rounds_of(program, extent);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const Portion portion{.before = round, .share = 1, .total = rounds};
-    room = std::max(room, StreamRun::room_for(program.problem, portion, extent));
+    room = std::max(room, staging_room(program.problem, portion, extent));
   }
   return (program.problem.ranks - 1) * room;
 }

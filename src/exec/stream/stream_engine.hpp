@@ -1,5 +1,5 @@
 // StreamEngine: runs calls with copy engines, which put the blocks of this rank into the memory of
-// the others; waiting is done by the streams, in words (exec/stream/words.hpp), and
+// the others; waiting is done by the streams, in words (world/stream_words.hpp), and
 // no SM is busy meanwhile. What is to be reduced goes into staging memory of the rank that folds
 // it, by a kernel that waits for nobody. docs/decisions/0037-copy-engines-put.md says why.
 //
@@ -20,8 +20,8 @@
 #include "exec/stream/staging.hpp"
 #include "exec/stream/stream_call.hpp"
 #include "exec/stream/stream_run.hpp"
-#include "exec/stream/words.hpp"
 #include "path/host/rings.hpp"
+#include "world/stream_words.hpp"
 
 #include <array>
 #include <cstdint>
@@ -82,7 +82,7 @@ class StreamEngine {
   SideStreams sides_;
   SideStreams slot_sides_;
   host::Rings rings_;
-  std::array<void*, StreamRun::kMostPieces> folded_{};  // events
+  std::array<void*, kMaxPieces> folded_{};  // events
 };
 
 }  // namespace sennit::stream

@@ -107,7 +107,6 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> kCases = {
       {.collective = Collective::kAllGather},
       {.collective = Collective::kBroadcast},
-      {.collective = Collective::kBroadcast, .algorithm = "scatter_forward"},
       {.collective = Collective::kAllToAll},
       {.collective = Collective::kAllToAll, .algorithm = "pairwise"},
       {.collective = Collective::kGather},
@@ -189,10 +188,7 @@ TEST(StreamEngine, SendsToOneRank) {
 }
 
 TEST(StreamEngine, IsReplayedFromGraphs) {
-  const Case c{.collective = Collective::kBroadcast,
-               .algorithm = "scatter_forward",
-               .root = 2,
-               .count = 30001};
+  const Case c{.collective = Collective::kBroadcast, .root = 2, .count = 30001};
   const Schedule schedule = schedule_of(c);
   FakeRanks ranks({.ranks = c.ranks});
   Problem whole = schedule.problem;
@@ -250,7 +246,7 @@ TEST(StreamEngine, FailsAsTheDriverDoes) {
   }
   for (const char* const call : {"create_stream", "create_event"}) {
     FakeCuda cuda({});
-    cuda.fail(call, 2);
+    cuda.fail(call);
     EXPECT_FALSE(StreamEngine::create(cuda, {}).ok()) << call;
     EXPECT_EQ(cuda.left_over(), 0) << call;
   }

@@ -1,6 +1,6 @@
 #include "exec/stream/stream_program.hpp"
 
-#include "exec/stream/words.hpp"
+#include "world/stream_words.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -9,10 +9,10 @@
 namespace sennit::stream {
 namespace {
 
-// Where a message comes from, on the rank that writes its channel.
+// What a message carries: a block of its sender's input, or a sum of inputs that the sender stores.
 struct Source {
   Block block;
-  int depth = 0;
+  bool is_sum = false;
 };
 
 // A block of the input, and the channel by which another rank gets it.
@@ -47,7 +47,6 @@ class Compiler {
     for (const auto& [block, channel] : forwards_) {
       SENNIT_RETURN_IF_ERROR(pass_on(block, channel));
     }
-    std::ranges::stable_sort(program_.arrivals, {}, &Arrival::depth);
     put_in_ring_order();
     if (!is_read_first(false)) {
       return refuse("a block that others read is written again");
@@ -59,7 +58,7 @@ class Compiler {
  private:
   Status refuse(std::string_view why) const {
     return fail(Code::kUnsupported,
-                "{}/{} is no schedule for copy engines: {}",
+                "{}/{} cannot run on copy engines: {}",
                 name(schedule_.problem.collective),
                 schedule_.algorithm,
                 why);
@@ -84,9 +83,6 @@ class Compiler {
     }
     for (std::size_t c = 0; c < schedule_.channels.size(); ++c) {
       const auto channel = static_cast<int>(c);
-      if (const std::optional<Source> source = source_of(channel)) {
-        program_.hops = std::max(program_.hops, source->depth + 1);
-      }
       if (channel_at(channel).readers.size() != 1 || messages_per_tile(schedule_, channel) != 1) {
         return refuse("a channel of it has several readers or messages");
       }
@@ -157,7 +153,7 @@ class Compiler {
         }
       }
     }
-    return refuse_way();
+    return refuse_forwarding();
   }
 
   // Whether the block behind `channel` has been made of what came from the channel's reader.
@@ -168,26 +164,24 @@ class Compiler {
            });
   }
 
-  Status refuse_way() const {
-    return refuse("a message of it does not go from block to block in few hops");
+  Status refuse_forwarding() const {
+    return refuse("it passes on what arrives, which kernels do: request no protocol for it");
   }
 
   Status arrive(const Step& step) {
     const int channel = step.in.front();
     const std::optional<Source> source = source_of(channel);
-    if (step.to.empty() || !source || source->depth >= kMaxDepth) {
-      return refuse_way();
+    if (step.to.empty() || !source || !step.out.empty()) {
+      return refuse_forwarding();
     }
     program_.arrivals.push_back({.sender = writer(channel),
                                  .channel = ordinal(channel),
                                  .from = source->block,
                                  .to = step.to.front(),
-                                 .depth = source->depth,
                                  .is_admitted = is_made_of_readers(channel, source->block)});
     const Step* const made = maker(writer(channel), source->block);
     writes_.push_back(
         {.to = step.to.front(), .follows = made == nullptr ? std::vector<int>() : made->in});
-    forward(step);
     return {};
   }
 
@@ -216,7 +210,7 @@ class Compiler {
     }
     for (const int channel : step.in) {
       const std::optional<Source> source = source_of(channel);
-      if (!source || source->depth > 0) {
+      if (!source || source->is_sum) {
         return refuse("it reduces what has been passed on");
       }
       operands.push_back({writer(channel), ordinal(channel), source->block});
@@ -233,7 +227,9 @@ class Compiler {
     }
     writes_.push_back({.to = step.to.front(), .own_source = step.from.front()});
     program_.folds.push_back({std::move(ordered), step.to.front()});
-    forward(step);
+    for (const int next : step.out) {
+      forwards_.emplace_back(step.to.front(), next);
+    }
     return {};
   }
 
@@ -245,32 +241,21 @@ class Compiler {
     return operands.size() == found.size() && std::ranges::find(found, false) == found.end();
   }
 
-  void forward(const Step& step) {
-    for (const int next : step.out) {
-      forwards_.emplace_back(step.to.front(), next);
-    }
-  }
-
-  // The block that the writer of `channel` sends, and how many hops it has behind it there.
-  std::optional<Source> source_of(int channel, int hops = 0) const {
-    const int rank = writer(channel);
+  std::optional<Source> source_of(int channel) const {
     const std::optional<Block> block = sent_block(channel);
-    if (!block || block->space == Space::kInput) {
-      return block ? std::optional(Source{*block, 0}) : std::nullopt;
-    }
-    const Step* const made = maker(rank, *block);
-    if (made == nullptr || hops >= kMaxDepth) {
+    if (!block) {
       return std::nullopt;
     }
-    int depth = 0;
-    for (const int arrived : made->in) {
-      const std::optional<Source> before = source_of(arrived, hops + 1);
-      if (!before) {
-        return std::nullopt;
-      }
-      depth = std::max(depth, before->depth + 1);
+    if (block->space == Space::kInput) {
+      return Source{*block, false};
     }
-    return Source{*block, depth};
+    const Step* const made = maker(writer(channel), *block);
+    const bool is_sum = made != nullptr && made->kind == StepKind::kRecvReduce &&
+                        std::ranges::all_of(made->in, [&](int contribution) {
+                          const std::optional<Block> from = sent_block(contribution);
+                          return from && from->space == Space::kInput;
+                        });
+    return is_sum ? std::optional(Source{*block, true}) : std::nullopt;
   }
 
   // The one block that is behind the messages of `channel`.
@@ -301,32 +286,24 @@ class Compiler {
 
   Status pass_on(const Block& block, int channel) {
     SENNIT_ASSIGN_OR_RETURN(const Departure departure, departure_of(block, channel));
-    if (const auto arrival = std::ranges::find(program_.arrivals, block, &Arrival::to);
-        arrival != program_.arrivals.end()) {
-      arrival->passes_on.push_back(departure);
-      return {};
+    const auto fold = std::ranges::find(program_.folds, block, &Fold::to);
+    if (fold == program_.folds.end()) {
+      return refuse_forwarding();
     }
-    if (const auto fold = std::ranges::find(program_.folds, block, &Fold::to);
-        fold != program_.folds.end()) {
-      fold->passes_on.push_back(departure);
-      return {};
-    }
-    return refuse("it passes on what did not arrive");
+    fold->passes_on.push_back(departure);
+    return {};
   }
 
   void put_in_ring_order() {
     const int ranks = program_.problem.ranks;
-    const auto put = [&](std::vector<Departure>& departures, int direction) {
+    const auto put = [&](std::vector<Departure>& departures) {
       std::ranges::stable_sort(departures, {}, [&](const Departure& departure) {
-        return (direction * (departure.reader - program_.rank) + ranks) % ranks;
+        return (departure.reader - program_.rank + ranks) % ranks;
       });
     };
-    put(program_.departures, 1);
-    for (Arrival& arrival : program_.arrivals) {
-      put(arrival.passes_on, -1);
-    }
+    put(program_.departures);
     for (Fold& fold : program_.folds) {
-      put(fold.passes_on, 1);
+      put(fold.passes_on);
     }
   }
 
@@ -375,7 +352,7 @@ class Compiler {
   StreamProgram program_;
   std::vector<Lent> lent_;
   std::vector<Write> writes_;
-  std::vector<std::pair<Block, int>> forwards_;  // what arrived, and the channel that it leaves by
+  std::vector<std::pair<Block, int>> forwards_;  // of the output, and the channels they leave by
 };
 
 }  // namespace

@@ -5,12 +5,15 @@
 //   SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
 //   engine.run(program, call, stream);   // exec/stream/stream_engine.hpp
 //
-// Who copies is the engine's choice: of collectives the rank that has a block, which puts it where
-// it belongs; of a message either end, as the two have decided. The order of lanes is not kept: a
-// part leaves when it lies there. So what is proved is the loosened schedule (schedule/passes.hpp).
-// A block that leaves is written again in the same call only by what its reader sends after having
-// it, which is checked here, too, since the proof speaks of tiles and here all of them leave at
-// once.
+// The engine chooses which rank copies: of collectives the rank that has a block, which puts it
+// where it belongs; of a message either end, as the two have decided. The order of lanes is not
+// kept: a block leaves as soon as it lies there. So the loosened schedule is what is proved
+// (schedule/passes.hpp). A block that leaves is written again in the same call only by what its
+// reader sends after having it. This is checked here as well, because the proof speaks of tiles,
+// and here all tiles leave at once.
+//
+// Blocks of an input leave, and sums of inputs. What arrives is not passed on: copies that wait for
+// other copies lost to kernels (docs/performance.md).
 #pragma once
 
 #include "schedule/schedule.hpp"
@@ -19,8 +22,6 @@
 #include <vector>
 
 namespace sennit::stream {
-
-inline constexpr int kMaxDepth = 2;
 
 // A block of this rank that goes to `reader`.
 struct Departure {
@@ -37,11 +38,9 @@ struct Arrival {
   int channel = 0;  // of those from the sender to this rank
   Block from;       // of the sender
   Block to;
-  int depth = 0;  // hops before: 0 for blocks of the sender's input
-  // The sender has made it of what came from this rank, which then has begun the call and need not
-  // say so.
+  // A sum, to which this rank has contributed. So the sender knows that this rank has begun the
+  // call, and this rank does not signal it.
   bool is_admitted = false;
-  std::vector<Departure> passes_on{};
 };
 
 // A contribution to a fold: an input block, of another rank or of this one.
@@ -55,7 +54,7 @@ struct Operand {
 struct Fold {
   std::vector<Operand> operands;
   Block to;
-  std::vector<Departure> passes_on{};
+  std::vector<Departure> passes_on{};  // the sum, to other ranks
 };
 
 struct OwnCopy {
@@ -63,19 +62,16 @@ struct OwnCopy {
   Block to;
 };
 
-// Departures are in the order of a ring, the next rank first: no two ranks begin with the same
-// reader. What arrives is passed on the other way round: while its source goes from rank to rank,
-// those that forward what they have had of it never write where it does, nor where another does
-// (where they are odd in number).
+// Departures, and the readers of a sum, are in the order of a ring, the next rank first: no two
+// ranks begin with the same reader.
 struct StreamProgram {
   Problem problem;
   int rank = 0;
   std::vector<Departure> departures;  // of the input
-  std::vector<Arrival> arrivals;      // smallest depth first
-  // At most one with contributions of other ranks; these have no hop behind them.
+  std::vector<Arrival> arrivals;
+  // At most one with contributions of other ranks.
   std::vector<Fold> folds;
   std::vector<OwnCopy> copies;
-  int hops = 1;  // of the longest way that a block goes, between whichever ranks
   // In place, too, no block is written before those who read it have it.
   bool may_be_in_place = false;
 

@@ -1,49 +1,8 @@
 #include "exec/stream/stream_run.hpp"
 
-#include "base/integers.hpp"
-
-#include <algorithm>
+#include "exec/stream/staging_sizes.hpp"
 
 namespace sennit::stream {
-namespace {
-
-// Where copies end within a page they run slower.
-constexpr std::int64_t kPartUnit = 4096;
-
-constexpr std::int64_t whole_units(std::int64_t bytes) {
-  return ceiling(bytes, kPartUnit) * kPartUnit;
-}
-
-// Rounding may give more to a later block than to the first.
-std::int64_t longest_range(const Problem& problem, const Portion& portion, const Extent& extent) {
-  std::int64_t longest = 0;
-  for (int block = 0; block < (problem.blocks_differ() ? problem.cut : 1); ++block) {
-    longest = std::max(longest, range_of(problem, portion, extent, block).length);
-  }
-  return longest;
-}
-
-std::uint64_t* word(RankWords::Peers& words, int peer, int channel, int part) {
-  return &words[static_cast<std::size_t>(peer)][static_cast<std::size_t>(channel)]
-               [static_cast<std::size_t>(part)];
-}
-
-}  // namespace
-
-std::int64_t StreamRun::room_for(const Problem& problem,
-                                 const Portion& portion,
-                                 const Extent& extent) {
-  return whole_units(longest_range(problem, portion, extent));
-}
-
-std::int64_t StreamRun::rounds_for(const Problem& problem,
-                                   const Extent& extent,
-                                   std::int64_t most_bytes) {
-  // A round's blocks may be somewhat longer than their share, and lie apart.
-  const std::int64_t room = most_bytes / (problem.ranks - 1) - 2 * kPartUnit;
-  return std::max<std::int64_t>(1, ceiling(longest_range(problem, Portion{}, extent), room));
-}
-
 StreamRun::StreamRun(const StreamContext& context,
                      const StreamProgram& program,
                      const Portion& portion,
@@ -54,21 +13,7 @@ StreamRun::StreamRun(const StreamContext& context,
       portion_(portion),
       call_(call),
       stream_(stream),
-      longest_(longest_range(program.problem, portion, call.extent())),
-      cut_(cut_for(program, longest_, call.part_bytes)) {}
-
-StreamRun::Cut StreamRun::cut_for(const StreamProgram& program,
-                                  std::int64_t longest,
-                                  std::int64_t part_bytes) {
-  // Copying a part before the next one is there pays only where somebody waits to pass it on. Sums
-  // leave in pieces of their own.
-  const bool is_passed_on = program.hops > 1 && !is_reduction(program.problem.collective);
-  const std::int64_t wanted =
-      is_passed_on ? std::clamp<std::int64_t>(longest / part_bytes, 1, kMaxParts) : 1;
-  const std::int64_t part = std::max(kPartUnit, whole_units(ceiling(longest, wanted)));
-  return {.parts = static_cast<int>(std::max<std::int64_t>(1, ceiling(longest, part))),
-          .part_bytes = part};
-}
+      longest_(longest_range(program.problem, portion, call.extent())) {}
 
 // What is folded at once, and how the last contribution comes: smaller and smaller pieces, so that
 // little is left to be folded after the last copy. Equal at both ends.
@@ -76,8 +21,8 @@ std::vector<StreamRun::Piece> StreamRun::pieces_of(std::int64_t length) const {
   if (length < 2 * call_.part_bytes) {
     return {{0, length}};
   }
-  const std::int64_t half = length / 2 / kPartUnit * kPartUnit;
-  const std::int64_t quarter = (length - half) / 2 / kPartUnit * kPartUnit;
+  const std::int64_t half = length / 2 / kPieceUnit * kPieceUnit;
+  const std::int64_t quarter = (length - half) / 2 / kPieceUnit * kPieceUnit;
   return {{0, half}, {half, quarter}, {half + quarter, length - half - quarter}};
 }
 
@@ -101,9 +46,8 @@ void StreamRun::meet(std::vector<WordStep>& steps) const {
 }
 
 // Whoever waits, waits for what its peers put in before anything that waits for it in turn:
-// contributions, then folds, then sums; or parts one after the other, smallest depth first.
+// contributions, then folds, then sums.
 Status StreamRun::move() {
-  SENNIT_RETURN_IF_ERROR(await_room_for_forwards());
   for (const Departure& departure : program_.departures) {
     SENNIT_RETURN_IF_ERROR(departure.to ? Status() : contribute(departure));
   }
@@ -111,8 +55,11 @@ Status StreamRun::move() {
     SENNIT_RETURN_IF_ERROR(run_fold(fold));
     SENNIT_RETURN_IF_ERROR(put_sums(fold));
   }
-  for (int part = 0; part < cut_.parts; ++part) {
-    SENNIT_RETURN_IF_ERROR(put_part(part));
+  for (const Departure& departure : program_.departures) {
+    if (departure.to) {
+      SENNIT_RETURN_IF_ERROR(copy(departure, {0, range_of(departure.from).length}));
+      SENNIT_RETURN_IF_ERROR(say_in_time(departure));
+    }
   }
   for (const OwnCopy& copy : program_.copies) {
     SENNIT_RETURN_IF_ERROR(copy_own(copy));
@@ -123,9 +70,7 @@ Status StreamRun::move() {
 void StreamRun::settle(std::vector<WordStep>& steps) const {
   steps.insert(steps.end(), unsaid_.begin(), unsaid_.end());
   for (const Arrival& arrival : program_.arrivals) {
-    for (int part = 0; part < cut_.parts && arrival.passes_on.empty(); ++part) {
-      consume(steps, there(program_.rank, arrival.sender, arrival.channel, part));
-    }
+    consume(steps, there(program_.rank, arrival.sender, arrival.channel, /*piece=*/0));
   }
 }
 
@@ -152,11 +97,13 @@ RankWords& StreamRun::words_of(int rank) const {
 }
 
 std::uint64_t* StreamRun::room(int sender, int reader, int channel) const {
-  return word(words_of(sender).done, reader, channel, 0);
+  return &words_of(sender)
+              .done[static_cast<std::size_t>(reader)][static_cast<std::size_t>(channel)];
 }
 
-std::uint64_t* StreamRun::there(int reader, int sender, int channel, int part) const {
-  return word(words_of(reader).ready, sender, channel, part);
+std::uint64_t* StreamRun::there(int reader, int sender, int channel, int piece) const {
+  return &words_of(reader).ready[static_cast<std::size_t>(sender)][static_cast<std::size_t>(
+      channel)][static_cast<std::size_t>(piece)];
 }
 
 void StreamRun::await_room(std::vector<WordStep>& steps,
@@ -168,37 +115,25 @@ void StreamRun::await_room(std::vector<WordStep>& steps,
   }
 }
 
-Status StreamRun::await_room_for_forwards() {
-  std::vector<WordStep> steps;
-  for (const Arrival& arrival : program_.arrivals) {
-    await_room(steps, arrival.passes_on);
-  }
-  if (steps.empty()) {
-    return {};
-  }
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kForwards));
-  return walk(context_.driver, steps, stream);
+WordStep StreamRun::arrived(const Departure& departure, int piece) const {
+  return fill(there(departure.reader, program_.rank, departure.channel, piece));
 }
 
-WordStep StreamRun::arrived(const Departure& departure, int part) const {
-  return fill(there(departure.reader, program_.rank, departure.channel, part));
-}
-
-Status StreamRun::say(const Departure& departure, int part, void* stream) const {
-  return walk(context_.driver, {arrived(departure, part)}, stream);
+Status StreamRun::say(const Departure& departure, int piece) const {
+  return walk(context_.driver, {arrived(departure, piece)}, stream_);
 }
 
 // A word between copies holds up the next one; where ranks get as much as they give, nobody waits
-// for a block that goes no further before the end.
-Status StreamRun::say_in_time(const Departure& departure, int part, int depth) {
-  if (program_.hops > depth + 1 || program_.arrivals.empty()) {
-    return say(departure, part, stream_);
+// for a block before the end.
+Status StreamRun::say_in_time(const Departure& departure) {
+  if (program_.arrivals.empty()) {
+    return say(departure, /*piece=*/0);
   }
-  unsaid_.push_back(arrived(departure, part));
+  unsaid_.push_back(arrived(departure, /*piece=*/0));
   return {};
 }
 
-Status StreamRun::copy(const Departure& departure, const Piece& piece, void* stream) const {
+Status StreamRun::copy(const Departure& departure, const Piece& piece) const {
   const ByteRange from = range_of(departure.from);
   const std::byte* const base = departure.from.space == Space::kInput ? call_.input : call_.output;
   std::byte* const to = departure.to ? peer(departure.reader).output + range_of(*departure.to).begin
@@ -207,7 +142,7 @@ Status StreamRun::copy(const Departure& departure, const Piece& piece, void* str
                           : context_.driver.copy_async(to + piece.at,
                                                        base + from.begin + piece.at,
                                                        static_cast<std::size_t>(piece.bytes),
-                                                       stream);
+                                                       stream_);
 }
 
 Status StreamRun::contribute(const Departure& departure) {
@@ -216,8 +151,8 @@ Status StreamRun::contribute(const Departure& departure) {
                                         ? pieces_of(length)
                                         : std::vector<Piece>{{0, length}};
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream_));
-    SENNIT_RETURN_IF_ERROR(say(departure, static_cast<int>(i), stream_));
+    SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i]));
+    SENNIT_RETURN_IF_ERROR(say(departure, static_cast<int>(i)));
   }
   return {};
 }
@@ -266,43 +201,12 @@ Status StreamRun::put_sums(const Fold& fold) {
     const bool is_first = &departure == &fold.passes_on.front();
     for (std::size_t i = 0; i < pieces.size() && is_first; ++i) {
       SENNIT_RETURN_IF_ERROR(context_.driver.wait_for(context_.folded[i], stream_));
-      SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i], stream_));
+      SENNIT_RETURN_IF_ERROR(copy(departure, pieces[i]));
     }
     if (!is_first) {
-      SENNIT_RETURN_IF_ERROR(copy(departure, {0, range_of(fold.to).length}, stream_));
+      SENNIT_RETURN_IF_ERROR(copy(departure, {0, range_of(fold.to).length}));
     }
-    SENNIT_RETURN_IF_ERROR(say_in_time(departure, 0, /*depth=*/1));
-  }
-  return {};
-}
-
-Status StreamRun::put(const Departure& departure, int part, void* stream) const {
-  const std::int64_t at = part * cut_.part_bytes;
-  const std::int64_t left = range_of(departure.from).length - at;
-  return copy(departure, {at, std::min(cut_.part_bytes, left)}, stream);
-}
-
-Status StreamRun::put_part(int part) {
-  for (const Departure& departure : program_.departures) {
-    if (departure.to) {
-      SENNIT_RETURN_IF_ERROR(put(departure, part, stream_));
-      SENNIT_RETURN_IF_ERROR(say_in_time(departure, part, /*depth=*/0));
-    }
-  }
-  for (const Arrival& arrival : program_.arrivals) {
-    SENNIT_RETURN_IF_ERROR(arrival.passes_on.empty() ? Status() : pass_on(arrival, part));
-  }
-  return {};
-}
-
-Status StreamRun::pass_on(const Arrival& arrival, int part) {
-  SENNIT_ASSIGN_OR_RETURN(void* const stream, context_.sides.use(kForwards));
-  std::vector<WordStep> steps;
-  consume(steps, there(program_.rank, arrival.sender, arrival.channel, part));
-  SENNIT_RETURN_IF_ERROR(walk(context_.driver, steps, stream));
-  for (const Departure& departure : arrival.passes_on) {
-    SENNIT_RETURN_IF_ERROR(put(departure, part, stream));
-    SENNIT_RETURN_IF_ERROR(say(departure, part, stream));
+    SENNIT_RETURN_IF_ERROR(say_in_time(departure));
   }
   return {};
 }

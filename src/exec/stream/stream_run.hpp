@@ -3,8 +3,8 @@
 //
 // All that leaves goes on the user's stream: few and large copies in the order of a ring, so that
 // each rank is written by one other at a time. On several streams, or in more parts, the ranks fall
-// out of step and two write to one while another has none (docs/performance.md). Beside it are a
-// stream for what is passed on and one for what stays on this rank.
+// out of step and two write to one while another has none (docs/lab/2026-11-22-copy-engines.md).
+// Beside it is a stream for what stays on this rank.
 #pragma once
 
 #include "exec/stream/side_streams.hpp"
@@ -25,22 +25,12 @@ struct StreamContext {
   SideStreams& sides;  // StreamRun::kStreams of them
   std::span<RankWords* const> words;
   const Staging& staging;
-  std::span<void* const> folded;  // StreamRun::kMostPieces events
+  std::span<void* const> folded;  // kMaxPieces events
 };
 
 class StreamRun {
  public:
-  static constexpr int kStreams = 2;
-  static constexpr int kMostPieces = 3;
-
-  // Bytes that one rank has for another one's contribution.
-  static std::int64_t room_for(const Problem& problem,
-                               const Portion& portion,
-                               const Extent& extent);
-  // Rounds in which contributions of `most_bytes` in all may lie on a rank at once.
-  static std::int64_t rounds_for(const Problem& problem,
-                                 const Extent& extent,
-                                 std::int64_t most_bytes);
+  static constexpr int kStreams = 1;
 
   StreamRun(const StreamContext& context,
             const StreamProgram& program,
@@ -58,21 +48,14 @@ class StreamRun {
   void settle(std::vector<WordStep>& steps) const;
 
  private:
-  static constexpr int kForwards = 0;
-  static constexpr int kOwnStream = 1;
+  static constexpr int kOwnStream = 0;
 
-  // How blocks that are passed on are cut, equal on all ranks.
-  struct Cut {
-    int parts = 1;
-    std::int64_t part_bytes = 0;  // of every block
-  };
   // Of a block.
   struct Piece {
     std::int64_t at = 0;
     std::int64_t bytes = 0;
   };
 
-  static Cut cut_for(const StreamProgram& program, std::int64_t longest, std::int64_t part_bytes);
   [[nodiscard]] std::vector<Piece> pieces_of(std::int64_t length) const;
   [[nodiscard]] ByteRange range_of(const Block& block) const;
   [[nodiscard]] const Buffers& peer(int rank) const;
@@ -84,23 +67,19 @@ class StreamRun {
   [[nodiscard]] RankWords& words_of(int rank) const;
   // `sender` may put what it has for `reader`; and has put it.
   [[nodiscard]] std::uint64_t* room(int sender, int reader, int channel) const;
-  [[nodiscard]] std::uint64_t* there(int reader, int sender, int channel, int part) const;
+  [[nodiscard]] std::uint64_t* there(int reader, int sender, int channel, int piece) const;
   void await_room(std::vector<WordStep>& steps, const std::vector<Departure>& departures) const;
-  Status await_room_for_forwards();
-  [[nodiscard]] WordStep arrived(const Departure& departure, int part) const;
-  Status say(const Departure& departure, int part, void* stream) const;
-  // Of what has so many hops behind it.
-  Status say_in_time(const Departure& departure, int part, int depth);
+  [[nodiscard]] WordStep arrived(const Departure& departure, int piece) const;
+  Status say(const Departure& departure, int piece) const;
+  // At once where the readers wait for nothing else, or with the end of the call.
+  Status say_in_time(const Departure& departure);
 
   // Of a block of this rank, to where it belongs on `departure.reader`.
-  Status copy(const Departure& departure, const Piece& piece, void* stream) const;
+  Status copy(const Departure& departure, const Piece& piece) const;
   Status contribute(const Departure& departure);
   Status run_fold(const Fold& fold);
   Status launch(const Fold& fold, const Piece& piece, void* stream) const;
   Status put_sums(const Fold& fold);
-  Status put(const Departure& departure, int part, void* stream) const;
-  Status put_part(int part);
-  Status pass_on(const Arrival& arrival, int part);
   Status copy_own(const OwnCopy& copy);
 
   StreamContext context_;
@@ -109,7 +88,6 @@ class StreamRun {
   const StreamCall& call_;
   void* stream_;          // the user's
   std::int64_t longest_;  // of all blocks
-  Cut cut_;
   std::vector<WordStep> unsaid_{};
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
-#include "exec/stream/words.hpp"
+#include "world/stream_words.hpp"
 
 #include <cstdint>
 #include <vector>

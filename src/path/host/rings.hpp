@@ -1,7 +1,7 @@
 // Path host: a ring of slots for each rank in host memory that all processes share and all devices
 // have mapped. The owner's copy engine fills a slot; whoever the message is for, one rank or all
 // others (a hub), copies it out again. Who may touch a slot when is said in words
-// (exec/stream/words.hpp).
+// (world/stream_words.hpp).
 //
 // A ring is small, so that it stays in the cache of the host: what is written to it is read again
 // some hundred microseconds later.

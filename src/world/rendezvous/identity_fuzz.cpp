@@ -1,6 +1,6 @@
 // Any environment: lines "NAME=value" of the launchers' variables, and each value as every type.
+#include "base/die_at.hpp"
 #include "base/env.hpp"
-#include "exec/cpu/die_at.hpp"
 #include "world/rendezvous/frame.hpp"
 #include "world/rendezvous/identity.hpp"
 #include "world/rendezvous/unix_socket.hpp"

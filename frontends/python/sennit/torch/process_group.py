@@ -287,7 +287,12 @@ class ProcessGroup(dist.ProcessGroup):
         return self._calls(works, outputs)
 
     @undisturbed
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Calls:  # noqa: ARG002
+    def alltoall(
+        self,
+        outputs: Tensors,
+        inputs: Tensors,
+        opts: Any = None,  # noqa: ARG002
+    ) -> Calls:
         """Give each rank its tensor of the list, and get one from each; sizes may differ."""
         flat = room_for(outputs)
         sent = [tensor.numel() for tensor in inputs]

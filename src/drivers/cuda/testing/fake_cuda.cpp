@@ -1,6 +1,8 @@
 #include "drivers/cuda/testing/fake_cuda.hpp"
 
-#include "drivers/cuda/testing/fake_stream.hpp"  // IWYU pragma: keep: owned streams and events end here
+// IWYU pragma: begin_keep: owned streams and events end here
+#include "drivers/cuda/testing/fake_stream.hpp"
+// IWYU pragma: end_keep
 
 #include <fcntl.h>
 #include <sys/mman.h>

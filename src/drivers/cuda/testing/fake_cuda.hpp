@@ -104,6 +104,21 @@ class FakeCuda final : public CudaDriver {
 
   void run_kernels(Kernel kernel) { kernel_ = std::move(kernel); }
 
+  // Told, in the order of the calls, what is put into streams: also while they capture.
+  struct Issued {
+    enum class What : std::uint8_t { kLaunch, kCopy, kRecord, kWaitFor, kWalk };
+    What what = What::kLaunch;
+    void* stream = nullptr;
+    void* event = nullptr;             // of the records and waits
+    const void* kernel = nullptr;      // of a launch
+    const void* parameters = nullptr;  // as long as the call lasts
+    void* to = nullptr;                // of a copy, as are the next two
+    const void* from = nullptr;
+    std::size_t bytes = 0;
+    std::span<const WordStep> steps{};  // as long as the call lasts
+  };
+  void watch(std::function<void(const Issued&)> watcher) { watcher_ = std::move(watcher); }
+
   // What timed events see: each stream has a clock that goes on by what its work is said to take,
   // and to that of an event that it waits for; copies out of host memory also wait for each
   // other. Words move clocks of fakes that have the same `words`. Nothing takes time unless it is
@@ -165,6 +180,7 @@ class FakeCuda final : public CudaDriver {
   Status destroy_event(void* event) override;
   Status record(void* event, void* stream) override;
   Status wait_for(void* event, void* stream) override;
+  Result<bool> has_passed(void* event) override;
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override;
   Status walk_words(std::span<const WordStep> steps, void* stream) override;
   Result<bool> is_capturing(void* stream) override;
@@ -200,6 +216,7 @@ class FakeCuda final : public CudaDriver {
   [[nodiscard]] bool are_joined(int device, int peer) const;
   [[nodiscard]] bool corrupts(const void* to, int device);
   void check_range(const void* pointer, std::size_t bytes, int device, std::string_view what);
+  void tell(const Issued& issued) const;
   void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
   void pass_copy(const void* from, std::size_t bytes, double& now_us);
   // Where the word of a step lies in the mapped memory.
@@ -209,6 +226,7 @@ class FakeCuda final : public CudaDriver {
   Options options_;
   std::uint64_t number_ = 0;  // of this fake, in its process
   Kernel kernel_;
+  std::function<void(const Issued&)> watcher_;
   Costs costs_;
   double from_host_us_ = 0;  // until when its copy engine is busy
   LaunchShape last_shape_;

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "exec/sm/direct_call.hpp"
-#include "exec/sm/message_put.hpp"
 #include "exec/sm/testing/fake_direct_kernel.hpp"
 #include "exec/sm/testing/fake_wait.hpp"
+#include "memory/message_put.hpp"
 
 #include <algorithm>
 #include <array>

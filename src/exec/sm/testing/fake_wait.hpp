@@ -2,7 +2,7 @@
 // so or its deadline has passed, and says on the board why.
 #pragma once
 
-#include "exec/sm/arena.hpp"
+#include "memory/arena.hpp"
 
 #include <atomic>
 #include <chrono>

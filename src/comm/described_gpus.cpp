@@ -1,0 +1,110 @@
+#include "comm/described_gpus.hpp"
+
+#include "comm/comm_config.hpp"
+#include "exec/sm/context.hpp"
+#include "exec/sm/kernel_limits.hpp"
+#include "memory/pair_rings.hpp"
+#include "path/host/rings.hpp"
+#include "sim/fabric.hpp"
+
+#include <algorithm>
+
+namespace sennit {
+namespace {
+
+host::RingShape host_ring() {
+  const CommConfig config;
+  return host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
+}
+
+host::RingShape host_ring(const DeviceCall& call, const DeviceFacts& facts) {
+  return call.collective == Collective::kSendRecv
+             ? PairRings::shape_beside(host_ring(), /*through_host=*/!facts.nvlink)
+             : host_ring();
+}
+
+// The tiles, copies and slots with which a strand of such a call runs.
+Status set_geometry(const DeviceCall& call,
+                    const DeviceChoice& choice,
+                    const DeviceFacts& facts,
+                    Strand& strand) {
+  const bool by_copies = strand.lanes.front().front().engine == Engine::kStream;
+  const bool on_host =
+      !strand.channels.empty() && strand.channels.front().paths.front() == PathKind::kHost;
+  const std::int64_t longest = block_range(strand.schedule->problem, call.bytes, 1, 0).length;
+  if (by_copies) {
+    strand.tile_bytes = on_host ? static_cast<std::int64_t>(host_ring(call, facts).slot_bytes)
+                                : std::max<std::int64_t>(1, longest);  // one copy a message
+    return {};
+  }
+  const bool is_message = call.collective == Collective::kSendRecv;
+  const sm::KernelLimits limits = sm::KernelLimits::described(
+      is_message ? std::max(call.world_ranks, call.shape.ranks) : call.shape.ranks,
+      facts.nvlink,
+      CommConfig{}.device_blocks);
+  if (choice.by_steps) {
+    return sm::set_step_grid(call.bytes, limits, strand);
+  }
+  if (on_host) {
+    return fail(Code::kUnsupported,
+                "kernels whose packets go through host memory are not simulated");
+  }
+  const std::int64_t part = longest * (kWhole - choice.host_share) / kWhole;
+  if (choice.protocol == Protocol::kDirectPut) {
+    sm::set_one_sided_grid(part, limits.blocks, strand);
+    return {};
+  }
+  const sm::Packets packets = sm::packets_of(choice.protocol, facts);
+  sm::set_grid(
+      is_message ? limits.grid_of_message(part, packets) : limits.grid_of_call(part, packets),
+      packets,
+      strand);
+  return {};
+}
+
+}  // namespace
+
+Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks) {
+  const std::vector<int> devices = machine.devices();
+  const auto is_gpu = [&](int device) {
+    return machine.vertices[static_cast<std::size_t>(device)].kind == VertexKind::kGpu;
+  };
+  if (ranks > static_cast<int>(devices.size()) || !std::ranges::all_of(devices, is_gpu)) {
+    return fail(Code::kUnsupported,
+                "what is predicted has a GPU for each rank, of one host; machine {} has {} devices "
+                "for {} ranks",
+                machine.name,
+                devices.size(),
+                ranks);
+  }
+  SENNIT_ASSIGN_OR_RETURN(sim::Fabric fabric, sim::Fabric::build(machine, {.ranks = ranks}));
+  DeviceFacts facts{.copy_engines = true,
+                    .ll_send_bytes = ll_send_bytes(ranks),
+                    .host_slots = host_ring().slots,
+                    .is_pair = ranks == 2,
+                    .offers = true};
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
+      if (from != to && fabric.route(from, to, PathKind::kNvlink) == nullptr) {
+        facts.nvlink = facts.offers = false;
+        facts.why_no_nvlink = "the machine has no NVLink between all of these GPUs";
+      }
+    }
+  }
+  return facts;
+}
+
+Result<DevicePlan> plan_for_devices(const DeviceCall& call, const DeviceFacts& facts) {
+  DevicePlan made;
+  SENNIT_ASSIGN_OR_RETURN(
+      made.choice, choose_for_devices(call.collective, call.shape, call.bytes, call.wishes, facts));
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
+                          make_device_plan(made.choice, call.shape, facts));
+  made.plan = *plan;
+  for (Strand& strand : made.plan.strands) {
+    SENNIT_RETURN_IF_ERROR(set_geometry(call, made.choice, facts, strand));
+  }
+  return made;
+}
+
+}  // namespace sennit

@@ -1,0 +1,146 @@
+#include "exec/gpu_context.hpp"
+
+#include "base/log.hpp"
+#include "exec/sm/context.hpp"
+#include "exec/sm/peer_launcher.hpp"
+#include "exec/stream/copy_engines.hpp"
+#include "memory/message_puts.hpp"
+#include "select/packet_choice.hpp"
+#include "world/call_ledger.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace sennit {
+namespace {
+
+// What a message may hold that goes by Ll in one round.
+std::int64_t round_bytes(const sm::ArenaShape& shape) {
+  return std::int64_t{shape.ll_blocks} * shape.ll_depth * sm::kWarps *
+         sm::payload_bytes(sm::Packets::kLl);
+}
+
+bool has_nvlink(const DeviceMemory& memory) {
+  return memory.arenas().plan().place == ArenaPlace::kDevice;
+}
+
+}  // namespace
+
+Result<GpuOptions::CopyUse> parse_copy_engines(std::string_view text) {
+  using CopyUse = GpuOptions::CopyUse;
+  for (const auto& [word, value] : {std::pair("auto", CopyUse::kAuto),
+                                    std::pair("on", CopyUse::kOn),
+                                    std::pair("off", CopyUse::kOff)}) {
+    if (text == word) {
+      return value;
+    }
+  }
+  return fail(Code::kInvalidArgument, "SENNIT_COPY_ENGINES is '{}'; it can be auto, on, off", text);
+}
+
+GpuContext::GpuContext() = default;
+GpuContext::~GpuContext() = default;
+
+Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
+                                                       int device,
+                                                       World& world,
+                                                       const GpuOptions& options,
+                                                       const Exchange& exchange) {
+  std::unique_ptr<GpuContext> context(new GpuContext());
+  SENNIT_ASSIGN_OR_RETURN(
+      context->memory_,
+      DeviceMemory::create(
+          driver,
+          {.device = device, .rank = world.rank(), .ranks = world.size(), .group = options.group},
+          {.blocks = options.blocks,
+           .nvlink = options.nvlink,
+           .groups_by = options.groups_by,
+           .host = world.host_arenas()},
+          exchange));
+  context->ledger_ = std::make_unique<CallLedger>(world);
+  context->kernels_ =
+      std::make_unique<sm::Context>(sm::Context{.driver = driver,
+                                                .world = world,
+                                                .memory = *context->memory_,
+                                                .facts = context->facts_,
+                                                .ledger = *context->ledger_,
+                                                .kernels = sm::KernelsOnDemand(driver)});
+  context->launcher_ = std::make_unique<sm::PeerLauncher>(*context->kernels_);
+  // No rank launches before all have loaded these, since loading waits for what runs: the exchange
+  // of facts sees to that.
+  SENNIT_RETURN_IF_ERROR(context->kernels_->kernels.load_movers());
+  context->open_copy_engines(driver, world, options);
+  SENNIT_RETURN_IF_ERROR(context->agree_on_facts(driver, world, options, exchange));
+  return context;
+}
+
+void GpuContext::open_copy_engines(CudaDriver& driver, World& world, const GpuOptions& options) {
+  const bool wanted = options.copy_engines == GpuOptions::CopyUse::kOn ||
+                      (options.copy_engines == GpuOptions::CopyUse::kAuto &&
+                       memory_->has_a_process_each() && world.size() > 1);
+  if (!wanted) {
+    return;
+  }
+  auto opened = CopyEngines::create(driver, *memory_, world, options.copies_by_kernel);
+  if (opened.ok()) {
+    copy_engines_ = std::move(opened).value();
+  } else {
+    SENNIT_INFO("device", "no copy engines: {}", opened.status().message());
+  }
+}
+
+Status GpuContext::agree_on_facts(CudaDriver& driver,
+                                  World& world,
+                                  const GpuOptions& options,
+                                  const Exchange& exchange) {
+  struct Able {
+    bool to_use_copy_engines;
+    bool to_copy_messages;
+    bool to_map_buffers;
+  };
+  const bool has_queues = driver.queues() >= kDefaultQueues;
+  if (copy_engines_ != nullptr && !has_queues) {
+    SENNIT_INFO("device",
+                "copy engines run sends and recvs only where a call asks for them: "
+                "CUDA_DEVICE_MAX_CONNECTIONS is {}",
+                driver.queues());
+  }
+  const Able mine{.to_use_copy_engines = copy_engines_ != nullptr,
+                  .to_copy_messages = has_queues,
+                  // Control blocks have room for so many.
+                  .to_map_buffers = has_nvlink(*memory_) && world.size() <= stream::kMaxRanks &&
+                                    options.copy_engines != GpuOptions::CopyUse::kOff};
+  std::vector<Able> all(static_cast<std::size_t>(world.size()));
+  SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(Able)));
+  if (!std::ranges::all_of(all, &Able::to_use_copy_engines)) {
+    copy_engines_.reset();
+  }
+  if (std::ranges::all_of(all, &Able::to_map_buffers)) {
+    message_puts_ = std::make_unique<MessagePuts>(driver, *memory_, world);
+    kernels_->message_puts = message_puts_.get();
+  }
+  facts_ = {
+      .copy_engines = copy_engines_ != nullptr,
+      .nvlink = has_nvlink(*memory_),
+      .why_no_nvlink = memory_->arenas().why_not_on_devices(),
+      .reproducible = options.reproducible,
+      .groups = memory_->near_groups(),
+      .ll_call_bytes = round_bytes(memory_->shape()),
+      .ll_send_bytes = std::min(round_bytes(memory_->pair_shape()), ll_send_bytes(world.size())),
+      .host_slots = world.host_ring_shape().slots,
+      .host_share = options.host_share,
+      .dynamic_share = options.dynamic_share,
+      .is_pair = world.size() == 2,
+      .shares_devices = !memory_->has_a_device_each(),
+      .copies_from_bytes = options.copies_from_bytes,
+      .folds_from_bytes = options.folds_from_bytes,
+      .copies_messages = std::ranges::all_of(all, &Able::to_copy_messages),
+      .messages_from_bytes = options.messages_from_bytes,
+      .offers = message_puts_ != nullptr,
+      .puts_from_bytes = options.puts_from_bytes,
+      .message_puts_from_bytes = options.message_puts_from_bytes};
+  return {};
+}
+
+}  // namespace sennit

@@ -1,0 +1,94 @@
+// GpuContext: what a communicator of GPU ranks has to run plans with: the memory that its GPUs
+// share, its engines, and the facts by which all its ranks choose alike.
+#pragma once
+
+#include "drivers/cuda/cuda.hpp"
+#include "memory/device_memory.hpp"
+#include "select/device_choice.hpp"
+#include "world/world.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace sennit {
+
+class CallLedger;
+class CopyEngines;
+class MessagePuts;
+namespace sm {
+class PeerLauncher;
+struct Context;
+}  // namespace sm
+
+struct GpuOptions {
+  std::string name = "world";
+  double deadline_s = 30.0;  // negative: none
+  // What has not ended so long after finalize() is abandoned; nothing is where calls may wait for
+  // ever.
+  double finalize_s = 4.0;
+  int blocks = 128;  // of a call, at most
+  // kAuto: where every rank is a process. A call of copy engines waits on the host for all ranks,
+  // so a thread that makes the calls of several of them would wait for itself.
+  enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
+  CopyUse copy_engines = CopyUse::kAuto;
+  bool reproducible = false;     // sums have the order of ranks, or are refused
+  bool copies_by_kernel = true;  // blocks that stay, beside copy engines
+  bool nvlink = true;            // may be used; path host may where the world has memory for it
+  int group = 0;                 // of this rank, see DeviceIdentity
+  std::string groups_by{};       // see Arenas::Options
+  // See DeviceFacts.
+  int host_share = -1;
+  bool dynamic_share = false;
+  std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
+  std::int64_t folds_from_bytes = DeviceFacts{}.folds_from_bytes;
+  std::int64_t messages_from_bytes = DeviceFacts{}.messages_from_bytes;
+  std::int64_t puts_from_bytes = DeviceFacts{}.puts_from_bytes;
+  std::int64_t message_puts_from_bytes = DeviceFacts{}.message_puts_from_bytes;
+};
+
+// "auto", "on" or "off".
+Result<GpuOptions::CopyUse> parse_copy_engines(std::string_view text);
+
+class GpuContext {
+ public:
+  // All ranks together; `device` is the current one. `driver` and `world` outlive the result.
+  static Result<std::unique_ptr<GpuContext>> create(CudaDriver& driver,
+                                                    int device,
+                                                    World& world,
+                                                    const GpuOptions& options,
+                                                    const Exchange& exchange);
+  ~GpuContext();
+  GpuContext(const GpuContext&) = delete;
+  GpuContext& operator=(const GpuContext&) = delete;
+
+  [[nodiscard]] const DeviceMemory& memory() const { return *memory_; }
+  [[nodiscard]] const DeviceFacts& facts() const { return facts_; }
+  [[nodiscard]] CallLedger& ledger() { return *ledger_; }
+  [[nodiscard]] sm::Context& kernels() { return *kernels_; }
+  [[nodiscard]] sm::PeerLauncher& launcher() { return *launcher_; }
+  // Null: this communicator does not use them.
+  [[nodiscard]] CopyEngines* copy_engines() { return copy_engines_.get(); }
+  // Buffers that ranks have mapped for each other; null: they map none.
+  [[nodiscard]] MessagePuts* message_puts() { return message_puts_.get(); }
+
+ private:
+  GpuContext();
+  void open_copy_engines(CudaDriver& driver, World& world, const GpuOptions& options);
+  Status agree_on_facts(CudaDriver& driver,
+                        World& world,
+                        const GpuOptions& options,
+                        const Exchange& exchange);
+
+  std::unique_ptr<DeviceMemory> memory_;
+  DeviceFacts facts_;
+  std::unique_ptr<CallLedger> ledger_;
+  // Each uses the memory.
+  std::unique_ptr<CopyEngines> copy_engines_;
+  std::unique_ptr<MessagePuts> message_puts_;
+  std::unique_ptr<sm::Context> kernels_;
+  std::unique_ptr<sm::PeerLauncher> launcher_;
+};
+
+}  // namespace sennit

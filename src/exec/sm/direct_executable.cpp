@@ -1,0 +1,67 @@
+#include "exec/sm/direct_executable.hpp"
+
+#include "exec/sm/small_call.hpp"
+
+#include <utility>
+
+namespace sennit::sm {
+namespace {
+
+// Byte of a range at which the last packets of the last block begin.
+std::int64_t last_block(const Geometry& g, Packets packets) {
+  return (std::int64_t{g.rounds} * g.blocks - 1) * g.warps * g.depth * payload_bytes(packets);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executable>> DirectExecutable::compile(ProvedPlan proved,
+                                                              const PlanKey& key,
+                                                              Context& context) {
+  SENNIT_ASSIGN_OR_RETURN(const DirectProgram program,
+                          compile_direct(*proved.plan->strands.front().schedule, key.place));
+  const Packets packets = packets_of(key.choice.protocol, context.facts);
+  return std::unique_ptr<Executable>(
+      new DirectExecutable(std::move(proved), program, packets, context));
+}
+
+Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {
+  const Operation& op = call.operation;
+  const DeviceMemory& memory = context_.memory;
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype));
+  DirectCall direct;
+  direct.input = static_cast<const std::byte*>(op.send);
+  direct.output = static_cast<std::byte*>(op.recv);
+  direct.scalar = op.scaling.scalar;
+  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
+  bind(program_, op.count, element_bytes, direct);
+  direct.on_host = !context_.facts.nvlink;
+  direct.states = memory.states();
+  direct.board = memory.board_on_device();
+  direct.packets = packets_;
+  direct.layout = memory.shape().layout(packets_);
+  direct.deadline_ns = call.deadline_ns();
+  direct.fingerprint = fingerprint_of(words_of(op, hash()));
+  for (int rank = 0; rank < memory.ranks(); ++rank) {
+    direct.arenas[static_cast<std::size_t>(rank)] = memory.arena(rank);
+  }
+  const Geometry geometry = context_.limits.grid_of_call(
+      longest_range(program_.problem, op.count, element_bytes), packets_);
+  apply(geometry, direct);
+  direct.all_heard = hears_all(direct, last_block(geometry, packets_));
+  SmallCall small;
+  const bool is_small = packets_ == Packets::kLl && make_small(direct, small);
+  const KernelKind kind = is_small ? KernelKind::kSmall : kernel_kind(packets_);
+  const void* kernel = moving_kernel(kind);
+  if (is_reduction(op.collective)) {
+    SENNIT_ASSIGN_OR_RETURN(kernel, context_.kernels.reducer(kind, op.dtype, op.op, call.stream));
+  }
+  SENNIT_RETURN_IF_ERROR(
+      context_.driver.launch(kernel,
+                             {.blocks = static_cast<unsigned>(geometry.blocks),
+                              .threads = static_cast<unsigned>(geometry.warps) * 32},
+                             is_small ? static_cast<const void*>(&small) : &direct,
+                             call.stream));
+  return Lack::kNothing;
+}
+
+}  // namespace sennit::sm

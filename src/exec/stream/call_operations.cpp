@@ -1,0 +1,85 @@
+#include "exec/stream/call_operations.hpp"
+
+#include <span>
+#include <variant>
+#include <vector>
+
+namespace sennit::stream {
+namespace {
+
+// Strands that go from memory to memory are issued first: each part of those through slots takes
+// some calls of the driver, and many of them more time than such a strand takes to begin. So where
+// a device has one queue for all streams, what waits there waits for what peers issued at the
+// beginning of the call; then for copies of direct strands that come earlier in the order of
+// move(); and behind them strands through slots wait for each other alone.
+void append(int rank,
+            const StreamCall& call,
+            std::uint64_t number,
+            OperationWriter& writer,
+            std::span<DirectOperations> direct,
+            std::span<SlotOperations> slots) {
+  // What the user's stream holds so far comes before everything of this call.
+  writer.fork();
+  writer.put(kUsersStream, StoreFlag{running_flag(rank), running_word(0, call.deadline_ms)});
+  for (DirectOperations& strand : direct) {
+    strand.meet();
+  }
+  for (DirectOperations& strand : direct) {
+    strand.move();
+  }
+  for (SlotOperations& strand : slots) {
+    strand.move();
+  }
+  writer.join();
+  for (DirectOperations& strand : direct) {
+    strand.settle();
+  }
+  for (SlotOperations& strand : slots) {
+    strand.settle();
+  }
+  end_call(writer, rank, number);
+}
+
+}  // namespace
+
+void end_call(OperationWriter& writer, int rank, std::uint64_t number) {
+  writer.put(kUsersStream, StoreFlag{running_flag(rank), kIdle});
+  if (number != 0) {
+    writer.put(kUsersStream, StoreFlag{ended_flag(rank), number});
+  }
+}
+
+void append_round(const StreamProgram& program,
+                  const StreamCall& call,
+                  const Round& round,
+                  OperationList& list) {
+  OperationWriter writer(list);
+  DirectOperations strand(
+      writer, program, {.before = round.index, .share = 1, .total = round.count}, call);
+  const std::uint64_t number = round.index + 1 == round.count ? call.number : 0;
+  append(program.rank, call, number, writer, {&strand, 1}, {});
+}
+
+void append_call(const PlanProgram& program,
+                 const StreamCall& call,
+                 const host::RingShape& ring,
+                 OperationList& list) {
+  OperationWriter writer(list);
+  std::vector<DirectOperations> direct;
+  std::vector<SlotOperations> slots;
+  for (const StrandProgram& strand : program.strands) {
+    if (const auto* const straight = std::get_if<StreamProgram>(&strand.program)) {
+      direct.emplace_back(writer, *straight, strand.portion, call);
+    } else {
+      slots.emplace_back(writer,
+                         std::get<SlotProgram>(strand.program),
+                         strand.portion,
+                         call,
+                         ring,
+                         kFirstSlotStream);
+    }
+  }
+  append(program.rank, call, call.number, writer, direct, slots);
+}
+
+}  // namespace sennit::stream

@@ -1,0 +1,256 @@
+#include "exec/stream/copy_engines.hpp"
+
+#include "base/log.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// Watchers look 20 times a second.
+constexpr std::chrono::milliseconds kHearing{250};
+
+}  // namespace
+
+CopyEngines::CopyEngines(CudaDriver& driver,
+                         const DeviceMemory& memory,
+                         World& world,
+                         bool copies_by_kernel)
+    : driver_(driver),
+      memory_(memory),
+      world_(world),
+      copies_by_kernel_(copies_by_kernel),
+      buffers_(driver, memory, world),
+      agreement_(world, buffers_) {}
+
+Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
+                                                         const DeviceMemory& memory,
+                                                         World& world,
+                                                         bool copies_by_kernel) {
+  if (world.size() > stream::kMaxRanks) {
+    return fail(Code::kUnsupported, "copy engines serve up to {} ranks", stream::kMaxRanks);
+  }
+  std::unique_ptr<CopyEngines> self(new CopyEngines(driver, memory, world, copies_by_kernel));
+  SENNIT_ASSIGN_OR_RETURN(std::vector<stream::RankWords*> words, self->map_words());
+  stream::RankWords& mine = *words[static_cast<std::size_t>(world.rank())];
+  SENNIT_ASSIGN_OR_RETURN(self->messages_, MessageCopies::create(driver, memory, world, words));
+  SENNIT_ASSIGN_OR_RETURN(self->engine_, stream::StreamEngine::create(driver, std::move(words)));
+  SENNIT_RETURN_IF_ERROR(self->probe(mine));
+  SENNIT_RETURN_IF_ERROR(self->preload_folds());
+  return self;
+}
+
+CopyEngines::~CopyEngines() {
+  const DeviceScope scope(driver_, memory_.device());
+  engine_.reset();  // its streams use the words, as do those of messages
+  messages_.reset();
+}
+
+Result<std::byte*> CopyEngines::map_part(std::byte* memory, std::size_t bytes) {
+  SENNIT_ASSIGN_OR_RETURN(mapped_.emplace_back(), HeldMemory::pin(driver_, memory, bytes));
+  return mapped_.back()->on_device();
+}
+
+Result<std::vector<stream::RankWords*>> CopyEngines::map_words() {
+  std::vector<stream::RankWords*> words;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    auto* const host = reinterpret_cast<std::byte*>(&world_.stream_words()[rank]);
+    SENNIT_ASSIGN_OR_RETURN(std::byte* const address, map_part(host, sizeof(stream::RankWords)));
+    words.push_back(reinterpret_cast<stream::RankWords*>(address));
+  }
+  return words;
+}
+
+Status CopyEngines::map_rings() {
+  host::Rings rings{.shape = world_.host_ring_shape(), .bases = {}};
+  host::wish_for_huge_pages(world_.host_ring(0), rings.shape.bytes() * world_.size());
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    SENNIT_ASSIGN_OR_RETURN(std::byte* const base,
+                            map_part(world_.host_ring(rank), rings.shape.bytes()));
+    rings.bases.push_back(base);
+  }
+  SENNIT_INFO("device",
+              "path host: {} slots of {} bytes of pinned host memory for each of {} ranks",
+              rings.shape.slots,
+              rings.shape.slot_bytes,
+              world_.size());
+  return engine_->use_rings(std::move(rings));
+}
+
+Result<bool> CopyEngines::open_rings(void* stream, const std::function<Status()>& trouble) {
+  if (has_rings_) {
+    return true;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+  if (!has_rings_here_ && !is_capturing && ring_retries_.is_due()) {
+    const std::size_t mapped_before = mapped_.size();
+    const Status status = map_rings();
+    has_rings_here_ = status.ok();
+    if (!has_rings_here_) {
+      SENNIT_INFO("device", "no path host: {}", status.message());
+      mapped_.resize(mapped_before);
+    }
+  }
+  SENNIT_ASSIGN_OR_RETURN(has_rings_, agreement_.do_all_agree(has_rings_here_, trouble));
+  return has_rings_;
+}
+
+// Not every device takes word steps, and no attribute that the runtime knows tells.
+Status CopyEngines::probe(stream::RankWords& mine) {
+  SENNIT_ASSIGN_OR_RETURN(void* const stream, driver_.create_stream());
+  const WordStep step{WordStep::Kind::kStore, &mine.running, stream::kIdle};
+  Status status = driver_.walk_words({&step, 1}, stream);
+  if (status.ok()) {
+    status = driver_.synchronize(stream);
+  }
+  const Status destroyed = driver_.destroy_stream(stream);
+  return status.ok() ? destroyed : status;
+}
+
+bool CopyEngines::can_run(const Call& call, const stream::Extent& extent, bool is_capturing) {
+  const Operation& op = call.operation;
+  if (!call.program.may_be_in_place() && is_in_place(op, world_.rank(), world_.size())) {
+    return false;
+  }
+  // The others could not read a scalar in memory of this device.
+  return !is_reduction(op.collective) ||
+         (op.scalar_on_device == nullptr && can_fold(call, extent, is_capturing));
+}
+
+// As with other kernels: a first launch may wait for what is in the streams already.
+Status CopyEngines::preload_folds() {
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kReduceOps) {
+      if (const void* const kernel = stream::fold_kernel(dtype, op); kernel != nullptr) {
+        SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
+      }
+    }
+  }
+  return {};
+}
+
+// The memory that reductions need is taken when it is first needed, which a capture does not allow.
+// Where ranks are threads of one process, their folds were seen to stand still on GPUs; why is not
+// known yet (docs/decisions/0021-fetch-and-fold.md).
+bool CopyEngines::can_fold(const Call& call, const stream::Extent& extent, bool is_capturing) {
+  if (!memory_.has_a_process_each()) {
+    return false;
+  }
+  const stream::Staging& staging = engine_->staging();
+  const std::int64_t needed = engine_->staging_needs(*call.program.alone(), extent);
+  if (needed <= staging.bytes() || is_capturing) {
+    return needed <= staging.bytes();
+  }
+  if (call.operation.wishes.protocol.empty() && !staging_retries_.is_due()) {
+    return false;
+  }
+  const Status status = engine_->reserve_staging(needed);
+  if (status.ok()) {
+    staging_retries_ = {};
+    SENNIT_INFO("device", "{} bytes of GPU memory stage reductions", staging.bytes());
+  } else {
+    SENNIT_INFO("device", "reductions take kernels: {}", status.message());
+  }
+  return status.ok();
+}
+
+Result<bool> CopyEngines::run(const Call& call) {
+  const Operation& op = call.operation;
+  const stream::PlanProgram& program = call.program;
+  SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(call.stream));
+  Agreement::Request request{.is_capturing = capturing, .trouble = call.trouble};
+  const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
+  const stream::Extent extent{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
+  request.takes_part = can_run(call, extent, capturing);
+  request.output = {program.lends_output() ? op.recv : nullptr, needs.output_bytes};
+  if (program.lends_staging()) {
+    request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
+  }
+  request.scalar = op.scaling.scalar;
+  request.takes_slow = op.wishes.name_a_way();
+  SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
+  if (!peers) {
+    return false;
+  }
+  stream::StreamCall streamed{.input = static_cast<const std::byte*>(op.send),
+                              .output = static_cast<std::byte*>(op.recv),
+                              .peers = *peers,
+                              .count = extent.count,
+                              .element_bytes = extent.element_bytes,
+                              .deadline_ms = call.deadline_ms};
+  if (is_reduction(op.collective)) {
+    streamed.fold = stream::fold_kernel(op.dtype, op.op);
+  }
+  // Who wishes for copy engines keeps all SMs. Kernels beside word waits of threads of one process
+  // were seen to stand still.
+  if (copies_by_kernel_ && op.wishes.protocol.empty() && memory_.has_a_process_each()) {
+    streamed.copy = stream::copy_kernel();
+  }
+  SENNIT_ASSIGN_OR_RETURN(streamed.number, begin_call(capturing));
+  SENNIT_RETURN_IF_ERROR(engine_->run(program, streamed, call.stream));
+  return true;
+}
+
+Status CopyEngines::run(stream::MessageEngine::Group group) {
+  SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(group.stream));
+  SENNIT_ASSIGN_OR_RETURN(group.number, begin_call(capturing));
+  return messages_->engine().run(group);
+}
+
+// Either this sees that it is closed, or who has closed it sees in has_calls() that there is a
+// call: both write one and then read the other, in one order for all.
+Result<std::uint64_t> CopyEngines::begin_call(bool is_capturing) {
+  const std::uint64_t number = is_capturing ? 0 : ++calls_;
+  if (is_closed_) {
+    return fail(Code::kAborted, "the communicator was given up meanwhile");
+  }
+  return number;
+}
+
+void CopyEngines::release() {
+  const std::scoped_lock lock(release_mutex_);
+  stream::RankWords& words = world_.stream_words()[world_.rank()];
+  words.release_others();
+  const Clock::time_point now = Clock::now();
+  released_at_ = released_at_.value_or(now);
+  if (now - *released_at_ >= kHearing) {
+    words.release_puts();
+  }
+}
+
+bool CopyEngines::has_calls() const {
+  stream::RankWords& words = world_.stream_words()[world_.rank()];
+  // Partner: the stores of this device's streams, in end_call().
+  const auto now = [](std::uint64_t& word) {
+    return std::atomic_ref(word).load(std::memory_order_acquire);
+  };
+  return now(words.ended) != calls_ || now(words.running) != stream::kIdle;
+}
+
+std::optional<CopyEngines::Running> CopyEngines::running() {
+  const std::atomic_ref word(world_.stream_words()[world_.rank()].running);
+  std::uint64_t found = word.load(std::memory_order_acquire);
+  if (found == stream::kIdle) {
+    return std::nullopt;
+  }
+  if ((found & stream::kSeen) == 0) {
+    // Partner: the stores of this device's streams. A call that has ended meanwhile is not marked.
+    if (word.compare_exchange_strong(found, found | stream::kSeen, std::memory_order_acq_rel)) {
+      seen_at_ = Clock::now();
+    }
+    return std::nullopt;
+  }
+  Running running{.duration = Clock::now() - seen_at_,
+                  .deadline = std::chrono::milliseconds(found >> stream::kDeadlineAt)};
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if ((found >> (stream::kPeersAt + rank) & 1) != 0) {
+      running.peers.push_back(rank);
+    }
+  }
+  return running;
+}
+
+}  // namespace sennit

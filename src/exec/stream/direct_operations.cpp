@@ -1,0 +1,239 @@
+#include "exec/stream/direct_operations.hpp"
+
+#include "exec/stream/staging_sizes.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sennit::stream {
+DirectOperations::DirectOperations(OperationWriter& writer,
+                                   const StreamProgram& program,
+                                   const Portion& portion,
+                                   const StreamCall& call)
+    : writer_(writer),
+      program_(program),
+      portion_(portion),
+      call_(call),
+      longest_(longest_range(program.problem, portion, call.extent())) {}
+
+// What is reduced at once, and how the last contribution comes: smaller and smaller pieces, so that
+// little is left to be reduced after the last copy. Equal at both ends.
+DirectOperations::Pieces DirectOperations::pieces_of(std::int64_t length) const {
+  if (length < 2 * call_.part_bytes) {
+    return {.pieces = {{{0, length}}}, .count = 1};
+  }
+  const std::int64_t half = length / 2 / kPieceUnit * kPieceUnit;
+  const std::int64_t quarter = (length - half) / 2 / kPieceUnit * kPieceUnit;
+  return {.pieces = {{{0, half}, {half, quarter}, {half + quarter, length - half - quarter}}},
+          .count = 3};
+}
+
+void DirectOperations::meet() {
+  for (const Arrival& arrival : program_.arrivals) {
+    if (!arrival.is_admitted) {
+      writer_.fill(kUsersStream, done_flag(arrival.sender, program_.rank, arrival.channel));
+    }
+  }
+  for (const Fold& fold : program_.folds) {
+    for (const Operand& operand : fold.operands) {
+      if (operand.sender != program_.rank) {
+        writer_.fill(kUsersStream, done_flag(operand.sender, program_.rank, operand.channel));
+      }
+    }
+  }
+  await_room(program_.departures);
+  for (const Fold& fold : program_.folds) {
+    await_room(fold.passes_on);
+  }
+}
+
+// Whoever waits, waits for what its peers issue before anything that waits for it in turn:
+// contributions, then reductions, then sums.
+void DirectOperations::move() {
+  for (const Departure& departure : program_.departures) {
+    if (!departure.to) {
+      contribute(departure);
+    }
+  }
+  for (const Fold& fold : program_.folds) {
+    reduce(fold);
+    put_sums(fold);
+  }
+  for (const Departure& departure : program_.departures) {
+    if (departure.to) {
+      put_whole(departure);
+    }
+  }
+  for (const OwnCopy& copy : program_.copies) {
+    copy_own(copy);
+  }
+}
+
+// In the order in which they are put.
+template <typename Function>
+void DirectOperations::for_each_put(Function function) const {
+  for (const Fold& fold : program_.folds) {
+    std::ranges::for_each(fold.passes_on, function);
+  }
+  for (const Departure& departure : program_.departures) {
+    if (departure.to) {
+      function(departure);
+    }
+  }
+}
+
+void DirectOperations::settle() {
+  if (program_.arrivals.empty()) {
+    return;
+  }
+  for_each_put([&](const Departure& departure) { signal(departure, /*piece=*/0); });
+  for (const Arrival& arrival : program_.arrivals) {
+    writer_.consume(kUsersStream,
+                    ready_flag(program_.rank, arrival.sender, arrival.channel, /*piece=*/0));
+  }
+}
+
+ByteRange DirectOperations::range_of(const Block& block) const {
+  return stream::range_of(program_.problem, portion_, call_.extent(), block.index);
+}
+
+Place DirectOperations::own_place(const Block& block) const {
+  return {.memory = block.space == Space::kInput ? Memory::kInput : Memory::kOutput,
+          .index = program_.rank,
+          .at = range_of(block).begin};
+}
+
+Place DirectOperations::staged(int reader, int sender) const {
+  return {.memory = Memory::kStaging,
+          .index = reader,
+          .at = (sender < reader ? sender : sender - 1) * whole_units(longest_)};
+}
+
+bool DirectOperations::is_last(int sender, int reader) const {
+  return (sender + program_.problem.ranks - reader) % program_.problem.ranks == 1;
+}
+
+void DirectOperations::await_room(const std::vector<Departure>& departures) {
+  for (const Departure& departure : departures) {
+    if (!departure.is_admitted) {
+      writer_.consume(kUsersStream, done_flag(program_.rank, departure.reader, departure.channel));
+    }
+  }
+}
+
+void DirectOperations::signal(const Departure& departure, int piece) {
+  writer_.fill(kUsersStream, ready_flag(departure.reader, program_.rank, departure.channel, piece));
+}
+
+// A flag between copies holds up the next one; where ranks get as much as they give, nobody waits
+// for a block before the end.
+void DirectOperations::signal_in_time(const Departure& departure) {
+  if (program_.arrivals.empty()) {
+    signal(departure, /*piece=*/0);
+  }
+}
+
+void DirectOperations::copy(const Departure& departure, const Piece& piece) {
+  if (piece.bytes <= 0) {
+    return;
+  }
+  Place from = own_place(departure.from);
+  Place to = staged(departure.reader, program_.rank);
+  if (departure.to) {
+    to = {
+        .memory = Memory::kOutput, .index = departure.reader, .at = range_of(*departure.to).begin};
+  }
+  from.at += piece.at;
+  to.at += piece.at;
+  writer_.put(kUsersStream, CopyBytes{.to = to, .from = from, .bytes = piece.bytes});
+}
+
+void DirectOperations::contribute(const Departure& departure) {
+  const std::int64_t length = range_of(departure.from).length;
+  const Pieces pieces = is_last(program_.rank, departure.reader)
+                            ? pieces_of(length)
+                            : Pieces{.pieces = {{{0, length}}}, .count = 1};
+  for (int i = 0; i < pieces.count; ++i) {
+    copy(departure, pieces.pieces[static_cast<std::size_t>(i)]);
+    signal(departure, i);
+  }
+}
+
+void DirectOperations::reduce(const Fold& fold) {
+  const Pieces pieces = pieces_of(range_of(fold.to).length);
+  for (int i = 0; i < pieces.count; ++i) {
+    for (const Operand& operand : fold.operands) {
+      const bool comes_in_pieces = is_last(operand.sender, program_.rank);
+      if (operand.sender != program_.rank && (i == 0 || comes_in_pieces)) {
+        writer_.consume(
+            kOwnStream,
+            ready_flag(program_.rank, operand.sender, operand.channel, comes_in_pieces ? i : 0));
+      }
+    }
+    reduce(fold, pieces.pieces[static_cast<std::size_t>(i)]);
+    writer_.put(kOwnStream, RecordEvent{kReducedEvent + i});
+  }
+}
+
+void DirectOperations::reduce(const Fold& fold, const Piece& piece) {
+  if (piece.bytes <= 0) {
+    return;
+  }
+  std::vector<ReduceOperand>& operands = writer_.list().operands;
+  const auto first = static_cast<std::int32_t>(operands.size());
+  for (const Operand& operand : fold.operands) {
+    Place place = operand.sender == program_.rank ? own_place(operand.from)
+                                                  : staged(program_.rank, operand.sender);
+    place.at += piece.at;
+    operands.push_back({.place = place, .rank = operand.sender});
+  }
+  Place to = own_place(fold.to);
+  to.at += piece.at;
+  writer_.put(kOwnStream,
+              ReduceBytes{.to = to,
+                          .bytes = piece.bytes,
+                          .first = first,
+                          .count = static_cast<std::int32_t>(fold.operands.size())});
+}
+
+// The first rank gets the first piece while the last one is reduced.
+void DirectOperations::put_sums(const Fold& fold) {
+  const std::int64_t length = range_of(fold.to).length;
+  const Pieces pieces = pieces_of(length);
+  for (const Departure& departure : fold.passes_on) {
+    const bool is_first = &departure == &fold.passes_on.front();
+    for (int i = 0; i < pieces.count && is_first; ++i) {
+      writer_.put(kUsersStream, AwaitEvent{kReducedEvent + i});
+      copy(departure, pieces.pieces[static_cast<std::size_t>(i)]);
+    }
+    if (!is_first) {
+      copy(departure, {0, length});
+    }
+    signal_in_time(departure);
+  }
+}
+
+void DirectOperations::put_whole(const Departure& departure) {
+  copy(departure, {0, range_of(departure.from).length});
+  signal_in_time(departure);
+}
+
+void DirectOperations::copy_own(const OwnCopy& copy) {
+  const std::byte* const source = call_.input + range_of(copy.from).begin;
+  const std::byte* const target = call_.output + range_of(copy.to).begin;
+  const std::int64_t bytes = range_of(copy.to).length;
+  if (source == target || bytes == 0) {
+    return;
+  }
+  // Kernels copy byte after byte what is not aligned.
+  const bool is_aligned =
+      (reinterpret_cast<std::uintptr_t>(source) | reinterpret_cast<std::uintptr_t>(target)) % 16 ==
+      0;
+  writer_.put(kOwnStream,
+              CopyBytes{.to = own_place(copy.to),
+                        .from = own_place(copy.from),
+                        .bytes = bytes,
+                        .is_by_kernel = call_.copy != nullptr && is_aligned});
+}
+
+}  // namespace sennit::stream

@@ -1,0 +1,124 @@
+#include "exec/stream/testing/stream_cases.hpp"
+
+#include "algo/algorithm.hpp"
+#include "schedule/passes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace sennit::stream {
+namespace {
+
+constexpr int kStagingSlots = 2;
+
+// None of schedules that cannot be loosened.
+std::vector<Strand> direct_strand(const Schedule& schedule) {
+  const auto loosened = std::make_shared<const Schedule>(loosen(schedule));
+  if (!check_structure(*loosened).ok()) {
+    return {};
+  }
+  Strand strand =
+      bind(loosened, PathKind::kNvlink, Protocol::kDirectPut, kStagingSlots, Engine::kStream);
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    if (!is_stored_whole(*loosened, static_cast<int>(c))) {
+      strand.channels[c].protocol = Protocol::kSlots;  // its staging memory
+    }
+  }
+  return {strand};
+}
+
+Strand host_strand(const Schedule& schedule, const host::RingShape& ring) {
+  return bind(std::make_shared<const Schedule>(schedule),
+              PathKind::kHost,
+              Protocol::kSlots,
+              ring.slots,
+              Engine::kStream);
+}
+
+std::optional<StreamCase> case_of(std::string name, std::vector<Strand> strands) {
+  StreamCase result{
+      .name = std::move(name), .plan = {.strands = std::move(strands)}, .programs = {}};
+  if (result.plan.strands.empty() || !check_structure(result.plan).ok()) {
+    return std::nullopt;
+  }
+  for (int rank = 0; rank < result.ranks(); ++rank) {
+    Result<PlanProgram> program = compile_plan(result.plan, rank);
+    if (!program.ok()) {
+      return std::nullopt;
+    }
+    result.programs.push_back(std::move(program).value());
+  }
+  return result;
+}
+
+class Cases {
+ public:
+  Cases(int ranks, const host::RingShape& ring) : ranks_(ranks), ring_(ring) {}
+
+  void add(Collective collective, int root) {
+    std::vector<StreamCase> direct;
+    std::vector<StreamCase> through_host;
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      const Result<Schedule> schedule = make_schedule(algorithm, {.ranks = ranks_, .root = root});
+      if (!schedule.ok()) {
+        continue;
+      }
+      const std::string title = fmt::format(
+          "{}/{} of {} ranks, root {}", sennit::name(collective), algorithm.name, ranks_, root);
+      if (auto made = case_of(title, direct_strand(*schedule))) {
+        direct.push_back(std::move(*made));
+      }
+      if (auto made = case_of(title + ", through the host", {host_strand(*schedule, ring_)})) {
+        through_host.push_back(std::move(*made));
+      }
+    }
+    for (const StreamCase& one : direct) {
+      for (const StreamCase& other : through_host) {
+        if (auto both = case_of(one.name + " and " + other.name,
+                                {one.plan.strands.front(), other.plan.strands.front()})) {
+          cases_.push_back(std::move(*both));
+          if (ranks_ <= 2) {
+            break;  // nearly all algorithms are one
+          }
+        }
+      }
+    }
+    std::ranges::move(direct, std::back_inserter(cases_));
+    std::ranges::move(through_host, std::back_inserter(cases_));
+  }
+
+  std::vector<StreamCase> take() { return std::move(cases_); }
+
+ private:
+  int ranks_;
+  host::RingShape ring_;
+  std::vector<StreamCase> cases_;
+};
+
+}  // namespace
+
+bool StreamCase::has_slots() const {
+  return std::ranges::any_of(programs.front().strands, [](const StrandProgram& strand) {
+    return std::holds_alternative<SlotProgram>(strand.program);
+  });
+}
+
+std::vector<StreamCase> stream_cases(int ranks, const host::RingShape& ring, int most_roots) {
+  Cases cases(ranks, ring);
+  for (const Collective collective : kCollectives) {
+    if (collective == Collective::kSendRecv && ranks != 2) {
+      continue;
+    }
+    const int roots = is_rooted(collective) ? std::min(ranks, most_roots) : 1;
+    for (int root = 0; root < roots; ++root) {
+      cases.add(collective, root);
+    }
+  }
+  return cases.take();
+}
+
+}  // namespace sennit::stream

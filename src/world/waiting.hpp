@@ -1,0 +1,16 @@
+// Waiting: what a call of this rank waits for, as one rank tells it of itself.
+#pragma once
+
+#include <cstdint>
+
+namespace sennit {
+
+struct Waiting {
+  int peer = -1;  // -1: nothing that another rank must do
+  int lane = 0;
+  int step = 0;
+  std::int64_t tile = 0;
+  bool foreign = false;  // the message is there, but belongs to another call
+};
+
+}  // namespace sennit
