@@ -54,8 +54,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                                            const CommConfig& config,
                                                            const JoinInterruption& interruption) {
   CommConfig full = config;
-  full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
-  full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
+  full.slot_bytes = full.slot_bytes != 0 ? full.slot_bytes : default_slot_bytes(identity.size);
+  full.slots = full.slots != 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
     return sennit::fail(
@@ -239,8 +239,6 @@ void Communicator::start(Work& work) {
     auto& calls = way_of(work).calls;
     work.message = calls.entered.load(std::memory_order_relaxed) + 1;
     calls.enter(work.message, work.words);
-    // Each end announces itself, and then looks for the other: one at least must see the other.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   work.call.die_at = die_at(work.sequence);
   work.job.emplace(*work.program, work.call);
@@ -289,12 +287,13 @@ bool Communicator::advance_front(Queue& queue) {
       fail(*work, *verdict);
       return true;
     }
-    // Nor does an end of no elements wait for anything; what arrives elsewhere is what is expected.
-    if (work->sequence == 0 && (work->operation.is_send || work->operation.count == 0)) {
-      if (const auto verdict = find_different_end(*work)) {
-        fail(*work, *verdict);
-        return true;
-      }
+    // Nor does a recv of no elements wait for anything.
+    if (work->sequence == 0 && !work->operation.is_send && work->operation.count == 0) {
+      empty_recvs_[work->operation.peer] = work->message;
+    }
+    if (const auto verdict = find_unexpected_message()) {
+      fail(*work, *verdict);
+      return true;
     }
     queue.pop_front();
     end(*work, {});
@@ -306,16 +305,21 @@ bool Communicator::advance_front(Queue& queue) {
   return moved;
 }
 
-// The verdict when the other end of a message has begun, and is another message.
-std::optional<Verdict> Communicator::find_different_end(const Work& work) const {
-  const int peer = work.operation.peer;
-  const bool is_send = work.operation.is_send;
-  const auto& theirs = world_.message_log(peer, rank()).way(!is_send).calls;
-  if (theirs.entered.load(std::memory_order_seq_cst) < work.message) {
-    return std::nullopt;
+// The verdict when elements have been sent to a recv that expected none.
+std::optional<Verdict> Communicator::find_unexpected_message() {
+  for (auto recv = empty_recvs_.begin(); recv != empty_recvs_.end();) {
+    const auto& [peer, number] = *recv;
+    if (world_.message_log(peer, rank()).sent.calls.entered.load(std::memory_order_acquire) <
+        number) {
+      ++recv;
+      continue;
+    }
+    if (auto verdict = find_different_message(world_, peer, rank())) {
+      return verdict;
+    }
+    recv = empty_recvs_.erase(recv);
   }
-  return is_send ? find_different_message(world_, rank(), peer)
-                 : find_different_message(world_, peer, rank());
+  return std::nullopt;
 }
 
 void Communicator::end(Work& work, Status status) {

@@ -104,7 +104,7 @@ class Communicator {
   Status check(const Operation& operation) const;
   void learn(const Work& work);
   void set_times(Work& work) const;
-  [[nodiscard]] std::optional<Verdict> find_different_end(const Work& work) const;
+  std::optional<Verdict> find_unexpected_message();
   [[nodiscard]] MessageLog::Way& way_of(const Work& work) const;
   [[nodiscard]] DieAt* die_at(std::uint64_t sequence);
   void start(Work& work);
@@ -139,6 +139,8 @@ class Communicator {
   Moves moves_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;
+  // By peer, the last recv of no elements whose send has not been seen: it has ended all the same.
+  std::map<int, std::uint64_t> empty_recvs_;
 };
 
 }  // namespace sennit

@@ -119,7 +119,7 @@ LongWait Communicator::long_wait(Clock::time_point now) const {
   if (!first.job || now - first.posted < OwnWait::kLong) {
     return {};
   }
-  const Job::Waiting waiting = view_of(first).waiting;
+  const Waiting waiting = view_of(first).waiting;
   if (waiting.peer < 0 || waiting.foreign) {
     return {};
   }

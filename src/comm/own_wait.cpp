@@ -2,8 +2,7 @@
 
 namespace sennit {
 
-void OwnWait::begin(const Work& work, bool for_good) {
-  const Clock::time_point now = Clock::now();
+void OwnWait::begin(const Work& work, bool for_good, Clock::time_point now) {
   if (work_ != &work) {
     work_ = &work;
     first_ = now;
@@ -20,7 +19,9 @@ void OwnWait::begin(const Work& work, bool for_good) {
 
 void OwnWait::end() {
   is_on_ = false;
-  spent_ += Clock::now() - last_;
+  if (!for_good_) {
+    spent_ += Clock::now() - last_;
+  }
   if (told_ != 0 && !is_kept_) {
     line_.long_wait.store(0, std::memory_order_release);
   }

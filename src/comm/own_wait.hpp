@@ -16,9 +16,11 @@ class OwnWait {
 
   explicit OwnWait(StatusLine& line) : line_(line) {}
 
-  // Around a wait: until the work has ended (`for_good`), or for a time.
-  void begin(const Work& work, bool for_good);
+  // Around a wait that begins now: until the work has ended (`for_good`), or for a time.
+  void begin(const Work& work, bool for_good, Clock::time_point now);
   void end();
+  // Whether a wait for this work has been the last thing done.
+  [[nodiscard]] bool continues(const Work& work) const { return work_ == &work; }
   // Something else is done with the communicator in between.
   void touch();
   // The communicator has failed: the line goes on telling why.

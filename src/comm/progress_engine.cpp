@@ -37,8 +37,9 @@ constexpr int kQuickYields = 8;
 // Lives while the engine's lock is held.
 class LongWaitScope {
  public:
-  LongWaitScope(Communicator& comm, const Work& work, bool for_good) : comm_(comm) {
-    comm_.own_wait().begin(work, for_good);
+  LongWaitScope(Communicator& comm, const Work& work, bool for_good, Clock::time_point now)
+      : comm_(comm) {
+    comm_.own_wait().begin(work, for_good, now);
   }
   ~LongWaitScope() { comm_.own_wait().end(); }
   LongWaitScope(const LongWaitScope&) = delete;
@@ -178,7 +179,11 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     }
   }
   const Clock::time_point begin = Clock::now();
-  const LongWaitScope scope(comm, work, limit == Clock::duration::max());
+  const bool for_good = limit == Clock::duration::max();
+  std::optional<LongWaitScope> scope;  // of a wait that is long enough to be looked at
+  if (comm.own_wait().continues(work)) {
+    scope.emplace(comm, work, for_good, begin);
+  }
   Clock::time_point last_move = begin;
   while (true) {
     const bool moved = run_rounds(work);
@@ -187,6 +192,9 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     }
     const Clock::time_point now = Clock::now();
     if (next_look() <= now) {
+      if (!scope) {
+        scope.emplace(comm, work, for_good, begin);
+      }
       look();
     }
     if (work.ended || now - begin >= limit) {
