@@ -128,7 +128,7 @@ Status Communicator::check(const Operation& op) const {
   }
   if (op.collective == Collective::kSendRecv && op.peer == rank()) {
     return sennit::fail(Code::kInvalidArgument,
-                        "peer {} is rank {} itself; ranks in host memory send to others",
+                        "peer {} is rank {} itself; put the send and its recv into one group",
                         op.peer,
                         rank());
   }
