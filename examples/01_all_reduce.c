@@ -1,6 +1,7 @@
 /* All ranks add their vectors. Build and run (an installed Sennit, two ranks by hand):
  *
- *   cc 01_all_reduce.c -o all_reduce $(pkg-config --cflags --libs sennit)
+ *   cc 01_all_reduce.c -o all_reduce $(pkg-config --cflags --libs sennit) \
+ *     -Wl,-rpath,$(pkg-config --variable=libdir sennit)
  *   export SENNIT_SIZE=2 SENNIT_KEY=my-job
  *   SENNIT_RANK=1 ./all_reduce & SENNIT_RANK=0 ./all_reduce
  *

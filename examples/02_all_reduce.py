@@ -1,12 +1,11 @@
 """All ranks add their vectors, in two ways to get ranks.
 
 python 02_all_reduce.py                                 # four processes of its own
-torchrun --nproc-per-node 4 02_all_reduce.py            # the ranks of a launcher
+torchrun --nproc-per-node 4 02_all_reduce.py            # the ranks of a launcher, such as torchrun,
+mpirun -n 4 python 02_all_reduce.py                     # mpirun or srun
 """
 
 from __future__ import annotations
-
-import os
 
 import numpy as np
 import sennit
@@ -24,8 +23,10 @@ def add_up(comm: sennit.Communicator) -> float:
 
 
 if __name__ == "__main__":
-    if "RANK" in os.environ:
-        with sennit.init() as world:
-            print(f"rank {world.rank} of {world.size}: every element is {add_up(world)}")
-    else:
+    try:
+        world = sennit.init()
+    except sennit.InvalidUsage:  # no launcher has started this process
         print(f"4 ranks: every element is {sennit.spawn(add_up, 4)}")
+    else:
+        with world:
+            print(f"rank {world.rank} of {world.size}: every element is {add_up(world)}")

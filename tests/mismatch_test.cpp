@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>
@@ -246,6 +247,244 @@ TEST_F(Mismatch, WithRanksThatMakeNoMoreCallsIsToldToo) {
       }
     }
   }
+}
+
+// ---- Messages ----
+
+Calls send(std::size_t count, int peer, sennit_dtype_t dtype = SENNIT_FLOAT32) {
+  return [=](sennit_comm_t comm) {
+    return sennit_send(input(), count, dtype, peer, comm, nullptr, nullptr);
+  };
+}
+
+Calls recv(std::size_t count, int peer, sennit_dtype_t dtype = SENNIT_FLOAT32) {
+  return [=](sennit_comm_t comm) {
+    return sennit_recv(output(), count, dtype, peer, comm, nullptr, nullptr);
+  };
+}
+
+// Whoever needs nothing of the other end hears of the difference in the barriers behind it.
+Report call_then_meet(const std::string& name, int ranks, int rank, const Calls& calls) {
+  const sennit_comm_t comm = join_ranks(name, ranks, rank);
+  const Report report = report_of([&] { return in_turn({calls, barrier(), barrier()})(comm); });
+  sennit_comm_destroy(comm);
+  return report;
+}
+
+void expect_mismatch(const std::vector<std::optional<Report>>& reports,
+                     const std::vector<std::string>& named) {
+  for (const auto& report : reports) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_MISMATCH) << report->message;
+    EXPECT_LT(report->ended_at - last_call(reports), kAfterLastCaller) << report->message;
+    for (const std::string& words : named) {
+      EXPECT_NE(std::string(report->message).find(words), std::string::npos)
+          << "no '" << words << "' in: " << report->message;
+    }
+  }
+}
+
+TEST_F(Mismatch, OfTheTwoEndsOfAMessageIsToldToBothWithCountAndType) {
+  struct Ends {
+    std::size_t sent;
+    std::size_t expected;
+    sennit_dtype_t dtype = SENNIT_FLOAT32;  // at the receiver
+  };
+  for (const Ends& ends : {Ends{0, 4},
+                           Ends{4, 0},
+                           Ends{4, 5},
+                           Ends{5, 4},
+                           Ends{4, kLarge},
+                           Ends{kLarge, 4},
+                           Ends{kLarge, 0},
+                           Ends{0, kLarge},
+                           Ends{kLarge, kLarge - 1},
+                           Ends{4, 4, SENNIT_INT32},
+                           Ends{kLarge, kLarge, SENNIT_INT32}}) {
+    for (const bool behind_a_collective : {false, true}) {
+      for (int late = 0; late < 2; ++late) {
+        SCOPED_TRACE(std::to_string(ends.sent) + " for " + std::to_string(ends.expected) +
+                     (behind_a_collective ? " behind a collective" : "") + ", rank " +
+                     std::to_string(late) + " late");
+        const std::string name = fresh_name();
+        RankProcesses ranks(2, [&](int rank) {
+          const Calls before = behind_a_collective ? barrier() : in_turn({});
+          const Calls message = rank == 0 ? send(ends.sent, 1) : recv(ends.expected, 0, ends.dtype);
+          return call_then_meet(name, 2, rank, [&](sennit_comm_t comm) {
+            const sennit_status_t status = before(comm);
+            sleep_s(rank == late ? 0.02 : 0.0);
+            return status == SENNIT_OK ? message(comm) : status;
+          });
+        });
+        expect_mismatch(ranks.reports(),
+                        {"sends " + std::to_string(ends.sent) + " x float32",
+                         "expects " + std::to_string(ends.expected) +
+                             (ends.dtype == SENNIT_INT32 ? " x int32" : " x float32")});
+      }
+    }
+  }
+}
+
+// Waits as programs do that look after signals in between.
+Calls in_slices(const std::function<sennit_status_t(sennit_comm_t, sennit_work_t*)>& start) {
+  return [=](sennit_comm_t comm) {
+    sennit_work_t work = nullptr;
+    sennit_status_t status = start(comm, &work);
+    while (status == SENNIT_OK || status == SENNIT_IN_PROGRESS) {
+      status = sennit_work_wait(work, 0.05);
+      if (status == SENNIT_OK) {
+        break;
+      }
+    }
+    sennit_work_destroy(work);
+    return status;
+  };
+}
+
+Calls send_in_slices(std::size_t count, int peer) {
+  return in_slices([=](sennit_comm_t comm, sennit_work_t* work) {
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.work = work;
+    return sennit_send(input(), count, SENNIT_FLOAT32, peer, comm, nullptr, &options);
+  });
+}
+
+Calls barrier_in_slices() {
+  return in_slices([](sennit_comm_t comm, sennit_work_t* work) {
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.work = work;
+    return sennit_barrier(comm, nullptr, &options);
+  });
+}
+
+TEST_F(Mismatch, OfCallsThatWaitForEachOtherInACircleIsToldLongBeforeTheDeadline) {
+  const std::string large = std::to_string(kLarge) + " x float32";
+  struct Circle {
+    std::string name;
+    std::vector<Calls> calls;  // by rank
+    std::vector<std::string> named;
+  };
+  const std::vector<Circle> circles = {
+      {"a send and a collective",
+       {send(kLarge, 1), all_reduce(10)},
+       {"waits in send of " + large + " to rank 1", "waits in all_reduce of 10 x float32, sum"}},
+      {"a send and a barrier, in slices",
+       {send_in_slices(kLarge, 1), barrier_in_slices()},
+       {"waits in send of " + large + " to rank 1", "waits in barrier (call 1) for rank 0"}},
+      {"a recv and a collective behind another",
+       {in_turn({barrier(), recv(4, 1)}), in_turn({barrier(), all_reduce(10)})},
+       {"waits in recv of 4 x float32 from rank 1", "all_reduce of 10 x float32, sum"}},
+      {"two sends",
+       {send(kLarge, 1), send(kLarge, 0)},
+       {"waits in send of " + large + " to rank 1", "waits in send of " + large + " to rank 0"}},
+      {"three recvs, beside a rank that has no part in it",
+       {recv(4, 1), recv(5, 2), recv(6, 0), barrier()},
+       {"waits in recv of 4 x float32 from rank 1",
+        "waits in recv of 5 x float32 from rank 2",
+        "waits in recv of 6 x float32 from rank 0"}},
+  };
+  for (const Circle& circle : circles) {
+    SCOPED_TRACE(circle.name);
+    const std::string name = fresh_name();
+    const int count = static_cast<int>(circle.calls.size());
+    RankProcesses ranks(count, [&](int rank) {
+      return call_then_meet(name, count, rank, circle.calls[static_cast<std::size_t>(rank)]);
+    });
+    expect_mismatch(ranks.reports(), circle.named);
+  }
+}
+
+// Rank 1 has started a collective and comes to its recv only later, while rank 0 waits in its send.
+TEST_F(Mismatch, IsNotToldWhileTheCallMayStillCome) {
+  constexpr double kAway = 0.9;
+  struct Way {
+    std::string name;
+    std::function<void(sennit_work_t)> spend_time;
+  };
+  const std::vector<Way> ways = {
+      {"elsewhere", [](sennit_work_t) { sleep_s(kAway); }},
+      {"in one wait that has an end", [](sennit_work_t work) { sennit_work_wait(work, kAway); }},
+      {"asking now and then",
+       [](sennit_work_t work) {
+         int done = 0;
+         for (const double until = now() + kAway; now() < until;) {
+           sennit_work_test(work, &done);
+           sennit_work_wait(work, 0.01);
+         }
+       }},
+  };
+  for (const Way& way : ways) {
+    SCOPED_TRACE(way.name);
+    const std::string name = fresh_name();
+    RankProcesses ranks(2, [&](int rank) {
+      return call_then_meet(name, 2, rank, [&](sennit_comm_t comm) -> sennit_status_t {
+        if (rank == 0) {
+          return in_turn({send(kLarge, 1), barrier()})(comm);
+        }
+        sennit_work_t work = nullptr;
+        sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+        options.work = &work;
+        sennit_status_t status = sennit_barrier(comm, nullptr, &options);
+        way.spend_time(work);
+        status = status == SENNIT_OK ? recv(kLarge, 0)(comm) : status;
+        status = status == SENNIT_OK ? sennit_work_wait(work, -1) : status;
+        sennit_work_destroy(work);
+        return status;
+      });
+    });
+    for (const auto& report : ranks.reports()) {
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+    }
+  }
+}
+
+// ---- Late calls ----
+
+TEST_F(Mismatch, IsNoneWhereACallIsLateWhoseDataMoves) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(2, [&](int rank) {
+    setenv("SENNIT_SLOT_BYTES", "1024", 1);  // a call that takes its time
+    setenv("SENNIT_SLOTS", "1", 1);
+    const sennit_comm_t comm = join_ranks(name, 2, rank, /*deadline_s=*/0.1);
+    constexpr std::size_t kCount = std::size_t{64} << 20;
+    std::vector<float> data(kCount);
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.protocol = "slots";
+    const Report report = report_of([&] {
+      return sennit_all_reduce(
+          data.data(), data.data(), kCount, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, &options);
+    });
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  bool is_told = false;
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_DEADLINE_EXCEEDED) << report->message;
+    EXPECT_EQ(std::string(report->evidence).find("without progress"), std::string::npos)
+        << report->message;
+    is_told = is_told || std::string(report->message).find("its data moves") != std::string::npos;
+  }
+  EXPECT_TRUE(is_told);
+}
+
+TEST_F(Mismatch, IsNoneWhereTheOtherEndOfAMessageIsLate) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(2, [&](int rank) {
+    const sennit_comm_t comm = join_ranks(name, 2, rank, /*deadline_s=*/0.2);
+    sleep_s(rank * 0.5);
+    const Report report = report_of([&] { return recv(4, 1 - rank)(comm); });
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  const auto reports = ranks.reports();
+  ASSERT_TRUE(reports[0]);
+  EXPECT_EQ(reports[0]->status, SENNIT_DEADLINE_EXCEEDED) << reports[0]->message;
+  EXPECT_NE(std::string(reports[0]->evidence).find("has not made the send that this recv needs"),
+            std::string::npos)
+      << reports[0]->message;
+  EXPECT_EQ(reports[0]->blamed_ranks(), std::vector{1});
 }
 
 }  // namespace

@@ -28,16 +28,21 @@ double us_since(Clock::time_point begin) {
 }  // namespace
 
 Measure::Measure(const WorkOrder& order,
+                 const TimeLimit& limit,
                  sennit_comm_t comm,
                  const Rival* rival,
                  StartLine& start_line)
-    : order_(order), comm_(comm), start_line_(start_line) {
+    : order_(order), limit_(limit), comm_(comm), start_line_(start_line) {
   check(sennit_comm_rank(comm, &rank_));
   check(sennit_comm_size(comm, &ranks_));
   own_ = std::make_unique<OwnCalls>(order, comm, rank_, ranks_);
   if (rival != nullptr) {
     rival_ = std::make_unique<RivalCalls>(order, *rival, rank_, ranks_);
   }
+}
+
+bool Measure::is_over() const {
+  return limit_.seconds > 0 && largest_of_all(us_since(limit_.begin)) > limit_.seconds * 1e6;
 }
 
 double Measure::time_calls(Calls& calls, Buffers& buffers, int count) {
@@ -93,7 +98,9 @@ void Measure::calibrate(Runner& runner, Buffers& buffers) {
   const double slow_us = order_.slow_seconds * 1e6;
   double us = largest_of_all(time_calls(runner.calls, buffers, 1));
   const int rest = order_.warmup - 1;
-  if (rest > 0 && (slow_us == 0 || us * rest < slow_us)) {
+  const bool takes_too_long = (slow_us > 0 && us * rest >= slow_us) ||
+                              (limit_.seconds > 0 && us * rest >= limit_.seconds * 1e6);
+  if (rest > 0 && !takes_too_long) {
     time_calls(runner.calls, buffers, rest);
     us = largest_of_all(time_calls(runner.calls, buffers, 1));
   }
@@ -135,6 +142,7 @@ void Measure::take_samples(std::vector<Runner>& runners, Buffers& buffers, bool 
       // The slowest rank's clock decides for all; this sample is the row's last one.
       is_late = largest_of_all(us_since(begin)) > order_.max_seconds * 1e6;
     }
+    is_late = is_over() || is_late;
     for (Runner& runner : runners) {
       if (sample >= runner.samples) {
         continue;

@@ -6,6 +6,7 @@
 #include "rival.hpp"
 #include "start_line.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,10 +34,23 @@ struct Row {
   std::string plan;  // how our calls were carried out, as sennit_tool_last_plan tells
 };
 
+// How long a job may take, on the clock of the slowest rank.
+struct TimeLimit {
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  double seconds = 0;  // 0: any time
+};
+
 class Measure {
  public:
   // `rival` may be null.
-  Measure(const WorkOrder& order, sennit_comm_t comm, const Rival* rival, StartLine& start_line);
+  Measure(const WorkOrder& order,
+          const TimeLimit& limit,
+          sennit_comm_t comm,
+          const Rival* rival,
+          StartLine& start_line);
+
+  // Whether the time of the job is over; all ranks ask together, and hear the same.
+  [[nodiscard]] bool is_over() const;
 
   // Makes the next calls so, beginning with one; false where it is refused, on all ranks alike.
   bool try_once(Buffers& buffers, RowSize size, const Try& one);
@@ -63,6 +77,7 @@ class Measure {
   std::uint64_t check_call(Calls& calls, Buffers& buffers);
 
   const WorkOrder& order_;
+  const TimeLimit& limit_;
   sennit_comm_t comm_;
   StartLine& start_line_;
   int rank_ = 0;

@@ -46,7 +46,9 @@ void check_order(const WorkOrder& order, int ranks) {
     exit_with_error(2, "send_recv has no in-place form");
   }
   if (order.root >= ranks) {
-    exit_with_error(2, "the root is not a rank");
+    exit_with_error(2,
+                    "root " + std::to_string(order.root) + " is not a rank; the ranks are 0 to " +
+                        std::to_string(ranks - 1));
   }
 }
 
@@ -57,9 +59,10 @@ struct Ranks {
   int size = 0;
   std::optional<Rival> rival;
   std::optional<StartLine> start_line;
+  bool has_row = false;
 };
 
-std::uint64_t run_order(const WorkOrder& order, Ranks& ranks) {
+std::uint64_t run_order(const WorkOrder& order, const TimeLimit& limit, Ranks& ranks) {
   std::size_t largest = 64;
   for (const std::size_t bytes : order.sizes) {
     largest = std::max(largest, row_size(order, ranks.size, bytes).bytes);
@@ -74,9 +77,15 @@ std::uint64_t run_order(const WorkOrder& order, Ranks& ranks) {
     }
   };
   for (int cycle = 0; cycle < order.cycles; ++cycle) {
-    Measure measure(order, ranks.comm, ranks.rival ? &*ranks.rival : nullptr, *ranks.start_line);
+    Measure measure(
+        order, limit, ranks.comm, ranks.rival ? &*ranks.rival : nullptr, *ranks.start_line);
     Contest contest(order);
     for (const std::size_t bytes : order.sizes) {
+      // One row there is in any case.
+      if (ranks.has_row && measure.is_over()) {
+        return wrong;
+      }
+      ranks.has_row = true;
       const RowSize size = row_size(order, ranks.size, bytes);
       if (order.tries.empty()) {
         finish(measure.run(buffers, size));
@@ -105,8 +114,9 @@ std::uint64_t run(const Job& job) {
   }
   ranks.start_line.emplace(ranks.comm, ranks.rank, ranks.size);
   std::uint64_t wrong = 0;
+  const TimeLimit limit{.seconds = job.max_seconds};
   for (const WorkOrder& order : job.orders) {
-    wrong += run_order(order, ranks);
+    wrong += run_order(order, limit, ranks);
   }
   check(sennit_barrier(ranks.comm, nullptr, nullptr));
   check(sennit_comm_destroy(ranks.comm));

@@ -22,7 +22,7 @@ Json time_us(const Timing& timing) {
 }
 
 // Of the rival, whose name the reader of the row knows.
-Json rivals(const Row& row, const std::string& version) {
+Json rivals(const WorkOrder& order, const Row& row, const std::string& version) {
   if (version.empty()) {
     return Json::array();
   }
@@ -35,7 +35,7 @@ Json rivals(const Row& row, const std::string& version) {
            {"calls_per_sample", row.rival->calls_per_sample},
            {"time_us", time_us(*row.rival)},
            {"warm_us", row.rival_warm ? time_us(*row.rival_warm) : Json(nullptr)},
-           {"wrong", row.rival_wrong}}};
+           {"wrong", order.check ? Json(row.rival_wrong) : Json(nullptr)}}};
 }
 
 }  // namespace
@@ -70,9 +70,9 @@ std::string to_json(const WorkOrder& order,
                {"rotate_bytes", order.rotate_bytes},
                {"algbw_GBps", algbw},
                {"busbw_GBps", algbw * bus_factor(order, ranks)},
-               {"wrong", row.wrong},
+               {"wrong", order.check ? Json(row.wrong) : Json(nullptr)},
                {"predicted_us", nullptr},
-               {"rivals", rivals(row, rival_version)},
+               {"rivals", rivals(order, row, rival_version)},
                {"rival", nullptr},
                {"ratio", nullptr}};
   if (row.number >= 0) {

@@ -166,6 +166,7 @@ Job parse_job(const Json& object) {
   }
   reader.read("rival", job.rival);
   reader.read("meeting", job.meeting);
+  reader.read("max_seconds", job.max_seconds);
   reader.refuse_the_rest();
   return job;
 }
@@ -184,7 +185,10 @@ int exit_code_of(sennit_status_t status) {
 }
 
 [[noreturn]] void print_and_exit(int code, const Json& fields) {
-  std::fprintf(stderr, "%s\n", Json{{"error", fields}}.dump().c_str());
+  // Names of hosts and files may be no UTF-8.
+  const std::string text =
+      Json{{"error", fields}}.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  std::fprintf(stderr, "%s\n", text.c_str());
   // Not exit(): another rank may just be killing us, and nothing here needs an orderly end.
   std::fflush(nullptr);
   std::_Exit(code);

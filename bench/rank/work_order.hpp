@@ -70,8 +70,9 @@ struct WorkOrder {
 // All that one set of ranks does.
 struct Job {
   std::vector<WorkOrder> orders;
-  std::string rival;    // shared object of the library to compare with; empty: none
-  std::string meeting;  // a file of this job, where the rival's ranks may meet
+  std::string rival;       // shared object of the library to compare with; empty: none
+  std::string meeting;     // a file of this job, where the rival's ranks may meet
+  double max_seconds = 0;  // no row begins later, and the row that runs takes no more samples
 };
 
 // Exits 2, saying what is wrong, on anything that is not a job.

@@ -389,7 +389,7 @@ SENNIT_API sennit_status_t sennit_barrier(sennit_comm_t comm,
                                           const sennit_call_options_t* options);
 /* The k-th send from rank a to rank b matches the k-th recv of b from a, and must have the same
  * count and dtype. A send may wait for its recv, so put sends and recvs that depend on each other
- * into one group. A GPU rank may send to itself, within a group. */
+ * into one group. A rank may send to itself, within a group. */
 SENNIT_API sennit_status_t sennit_send(const void* send,
                                        size_t count,
                                        sennit_dtype_t dtype,

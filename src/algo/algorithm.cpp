@@ -15,7 +15,9 @@
 #include "schedule/passes.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -40,6 +42,28 @@ Status check_shape(const Algorithm& algorithm, const Shape& shape) {
     return wrong(defect);
   }
   return {};
+}
+
+// The fused schedule. A row that builds none is a mistake of its author, who is told which.
+Result<Schedule> build(const Algorithm& algorithm, const Shape& shape) {
+  const auto wrong = [&](std::string_view reason) {
+    return fail(Code::kNotProved,
+                "{} {} builds no schedule for {} ranks and root {}: {}",
+                name(algorithm.collective),
+                algorithm.name,
+                shape.ranks,
+                shape.root,
+                reason);
+  };
+  try {
+    Schedule schedule = algorithm.build(shape);
+    if (const Status structure = check_structure(schedule); !structure.ok()) {
+      return wrong(structure.message());
+    }
+    return fuse(std::move(schedule));
+  } catch (const std::out_of_range&) {
+    return wrong("it names a rank, a lane or a step that is not there");
+  }
 }
 
 }  // namespace
@@ -98,7 +122,7 @@ Result<Schedule> make_schedule(const Algorithm& algorithm, const Shape& shape) {
                 shape.ranks,
                 reason);
   }
-  Schedule schedule = fuse(algorithm.build(shape));
+  SENNIT_ASSIGN_OR_RETURN(Schedule schedule, build(algorithm, shape));
   if (!shape.varying) {
     return schedule;
   }

@@ -45,7 +45,8 @@ std::span<const Algorithm> algorithms(Collective collective);
 // The row with this name; a failure lists the names there are.
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
 
-// The fused schedule of `algorithm` for `shape`, or why it is refused by name. Rows know nothing of
+// The fused schedule of `algorithm` for `shape`, or why it is refused by name (kUnsupported) or is
+// none (kNotProved). Rows know nothing of
 // lengths: where they vary, the schedule is refused if a rank would handle a block whose length it
 // cannot know.
 Result<Schedule> make_schedule(const Algorithm& algorithm, const Shape& shape);

@@ -3,6 +3,7 @@
 #include "algo/shapes.hpp"
 #include "algo/testing/one_tile.hpp"
 #include "base/testing/trials.hpp"
+#include "schedule/builder.hpp"
 #include "schedule/passes.hpp"
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -316,6 +318,45 @@ TEST(Barrier, NoRankLeavesBeforeAllHaveEntered) {
       const Schedule schedule = make_schedule(algorithm, ranks(n)).value();
       EXPECT_TRUE(one_tile::last_steps_follow_all_first_steps(schedule)) << algorithm.name << n;
     }
+  }
+}
+
+// Mistakes of an algorithm's author: the sentence has to say what is wrong, and of which shape.
+Schedule writes_its_input(const Shape& shape) {
+  Builder b("mistaken", {Collective::kAllReduce, shape.ranks, 0, /*cut=*/1});
+  const LaneId lane = b.lane(0, Need::kMove);
+  b.copy(lane, {output_block(0)}, {input_block(0)});
+  return std::move(b).finish();
+}
+
+Schedule names_a_rank_too_many(const Shape& shape) {
+  Builder b("mistaken", {Collective::kAllReduce, shape.ranks, 0, /*cut=*/1});
+  b.lane(shape.ranks, Need::kMove);
+  return std::move(b).finish();
+}
+
+Schedule waits_without_a_step(const Shape& shape) {
+  Builder b("mistaken", {Collective::kAllReduce, shape.ranks, 0, /*cut=*/1});
+  const LaneId lane = b.lane(0, Need::kMove);
+  b.after(lane, {{0, 0}});
+  return std::move(b).finish();
+}
+
+TEST(Algorithms, ThatBuildNoScheduleAreNotProvedAndNeverEndTheProcess) {
+  Algorithm mistaken = row(Collective::kAllReduce, "ring");
+  mistaken.name = "mistaken";
+  for (const auto& [build, words] :
+       {std::pair{&writes_its_input, "input"},
+        std::pair{&names_a_rank_too_many, "a rank, a lane or a step that is not there"},
+        std::pair{&waits_without_a_step, "a rank, a lane or a step that is not there"}}) {
+    mistaken.build = build;
+    const Result<Schedule> made = make_schedule(mistaken, {.ranks = 3});
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.status().code(), Code::kNotProved);
+    EXPECT_NE(made.status().message().find("all_reduce mistaken builds no schedule for 3 ranks"),
+              std::string::npos)
+        << made.status().message();
+    EXPECT_NE(made.status().message().find(words), std::string::npos) << made.status().message();
   }
 }
 

@@ -1,5 +1,6 @@
 #include "capi/groups.hpp"
 
+#include "capi/own_messages.hpp"
 #include "exec/sm/direct_call.hpp"
 
 #include <algorithm>
@@ -79,6 +80,42 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
   return {};
 }
 
+// Prepares the works of all calls, before any other rank sees one of them.
+Result<std::vector<std::shared_ptr<Work>>> prepare_group(const std::vector<Group::Entry>& entries) {
+  std::vector<std::shared_ptr<Work>> works;
+  works.reserve(entries.size());
+  for (const Group::Entry& entry : entries) {
+    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
+    const auto guard = entry.comm->engine->lock();
+    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work,
+                            is_own_message(entry) ? prepare_own_end(entry)
+                                                  : entry.comm->comm->prepare(entry.operation));
+    works.push_back(std::move(work));
+  }
+  return works;
+}
+
+// Posts the calls of host ranks, and gives the callers their works.
+Result<std::vector<std::shared_ptr<Work>>> post_group(const std::vector<Group::Entry>& entries) {
+  SENNIT_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<Work>> works, prepare_group(entries));
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<OwnMessage> own, pair_own_messages(entries));
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto guard = entries[i].comm->engine->lock();
+    if (!is_own_message(entries[i])) {
+      entries[i].comm->engine->post(*entries[i].comm->comm, works[i]);
+    }
+    if (entries[i].work != nullptr) {
+      entries[i].work->work = works[i];
+    }
+  }
+  for (const OwnMessage& message : own) {
+    sennit_comm& comm = *entries[message.send].comm;
+    const auto guard = comm.engine->lock();
+    deliver(comm, *works[message.send], *works[message.recv]);
+  }
+  return works;
+}
+
 }  // namespace
 
 Group& group() {
@@ -102,20 +139,7 @@ Status end_group() {
     group().entries = std::move(entries);  // their room, for the next group
     return {};
   }
-  std::vector<std::shared_ptr<Work>> works;
-  for (const Group::Entry& entry : entries) {
-    SENNIT_RETURN_IF_ERROR(check_comm(entry.comm));
-    const auto guard = entry.comm->engine->lock();
-    SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work, entry.comm->comm->prepare(entry.operation));
-    works.push_back(std::move(work));
-  }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto guard = entries[i].comm->engine->lock();
-    entries[i].comm->engine->post(*entries[i].comm->comm, works[i]);
-    if (entries[i].work != nullptr) {
-      entries[i].work->work = works[i];
-    }
-  }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Work>> works, post_group(entries));
   return wait_for_group(entries, works);
 }
 

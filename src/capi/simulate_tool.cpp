@@ -2,6 +2,7 @@
 #include "algo/algorithm.hpp"
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
+#include "capi/shown_schedule.hpp"
 #include "comm/described_gpus.hpp"
 #include "machine/catalogue.hpp"
 #include "machine/topology_picture.hpp"
@@ -123,6 +124,7 @@ Result<Plan> plan_of(const JsonObject& request,
   if (on_gpu_ranks) {
     return plan_of_gpu_ranks(request, wanted, machine);
   }
+  SENNIT_RETURN_IF_ERROR(check_taken(request, *wanted.algorithm));
   if (request.has("path")) {
     SENNIT_ASSIGN_OR_RETURN(const std::string path, request.text("path"));
     SENNIT_ASSIGN_OR_RETURN(wanted.path, parse_path_kind(path));
@@ -172,6 +174,21 @@ Json strands_form(const Plan& plan) {
   return rows;
 }
 
+// Whether what was simulated would give right results; null where nobody has proved so many ranks.
+Json proof_form(const Plan& plan) {
+  constexpr std::size_t kProvedRanks = 64;
+  for (const Strand& strand : plan.strands) {
+    if (strand.schedule->ranks.size() > kProvedRanks) {
+      return nullptr;
+    }
+    Json proof = proof_form(*strand.schedule);
+    if (proof.at("proved") != true) {
+      return proof;
+    }
+  }
+  return {{"proved", true}};
+}
+
 Result<Json> simulate_collective(const JsonObject& request) {
   SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
   SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
@@ -207,6 +224,7 @@ Result<Json> simulate_collective(const JsonObject& request) {
               {"steps", run.steps},
               {"flows", run.flows},
               {"simulation_seconds", took.count()},
+              {"proof", proof_form(plan)},
               {"links", links_form(run)},
               {"trace", timeline ? trace_json(plan, run) : Json()},
               {"svg", drawn ? Json(timeline_svg(plan, run)) : Json()}};

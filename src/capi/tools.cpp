@@ -9,6 +9,7 @@
 #include "capi/handles.hpp"
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
+#include "capi/shown_schedule.hpp"
 #include "discover/discover.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "schedule/json_form.hpp"
@@ -35,9 +36,6 @@ namespace {
 // Proofs of larger schedules take minutes and their pictures are wallpaper.
 constexpr int kMaxShownRanks = 512;
 constexpr std::size_t kMaxDrawnSteps = 4096;
-
-// Slots of a channel in the plans that are proved for `show`; what executors take at least.
-constexpr int kShownSlots = 2;
 
 Result<std::optional<Collective>> read_collective(const JsonObject& request) {
   if (!request.has("collective")) {
@@ -160,25 +158,6 @@ Result<Json> verify_algorithms(const JsonObject& request) {
 
 // ---- show
 
-Json proof_form(const Schedule& schedule) {
-  const Plan plan{{bind(std::make_shared<const Schedule>(schedule),
-                        PathKind::kShm,
-                        Protocol::kSlots,
-                        kShownSlots,
-                        Engine::kCpu)}};
-  const Result<Proof> proof = verify(plan);
-  if (!proof.ok()) {
-    return {{"proved", false}, {"why", proof.status().message()}};
-  }
-  return {{"proved", true},
-          {"protocol", name(Protocol::kSlots)},
-          {"slots", kShownSlots},
-          {"in_place", proof->in_place},
-          {"why_not_in_place", proof->why_not_in_place},
-          {"reproducible", proof->reproducible},
-          {"structure_hash", fmt::format("{:016x}", proof->structure_hash)}};
-}
-
 std::size_t step_count(const Schedule& schedule) {
   std::size_t count = 0;
   for (const auto& lanes : schedule.ranks) {
@@ -217,6 +196,7 @@ Result<Json> show_schedule(const JsonObject& request) {
     SENNIT_ASSIGN_OR_RETURN(algorithm, find_algorithm(*collective, algorithm_name));
   }
   SENNIT_ASSIGN_OR_RETURN(const Shape shape, read_shape(request, *collective));
+  SENNIT_RETURN_IF_ERROR(check_taken(request, *algorithm));
   SENNIT_ASSIGN_OR_RETURN(const Schedule schedule, make_schedule(*algorithm, shape));
   const bool drawn = step_count(schedule) <= kMaxDrawnSteps;
   return Json{{"text", to_text(schedule)},

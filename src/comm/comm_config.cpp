@@ -2,6 +2,9 @@
 
 #include "base/env.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace sennit {
 namespace {
 
@@ -42,7 +45,9 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(const std::uint64_t slot_bytes, env_bytes("SENNIT_SLOT_BYTES"));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t slots, env_integer("SENNIT_SLOTS", {0, 4096}));
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ports, env_integer("SENNIT_PORTS", {1, 1024}));
-  config.slot_bytes = static_cast<std::int64_t>(slot_bytes);
+  // What is too large is refused with the other sizes, and must not become negative here.
+  config.slot_bytes = static_cast<std::int64_t>(
+      std::min(slot_bytes, std::uint64_t{std::numeric_limits<std::int64_t>::max()}));
   config.slots = static_cast<int>(slots);
   config.ports = static_cast<int>(ports);
   SENNIT_ASSIGN_OR_RETURN(config.die_at, DieAt::from_environment());

@@ -15,15 +15,10 @@ namespace sennit {
 namespace {
 
 using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 // A call that has waited this long looks at the other ranks' lines, then ever less often: a look
 // costs some microseconds, and a mismatch or death must be told within a second.
 constexpr Clock::duration kFirstLook = microseconds(100);
-constexpr Clock::duration kLongestLookInterval = milliseconds(50);
-constexpr Clock::duration kProcessLookInterval = milliseconds(20);
-// A process that is killed loses its memory first; its pidfd tells of its death a moment later.
-constexpr Clock::duration kDyingTime = milliseconds(300);
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
 // megabytes when every one of them is used.
@@ -51,22 +46,14 @@ World::Layout layout_for(int ranks, const CommConfig& config, const AllowedPaths
   return layout;
 }
 
-const PairCounts* counts_of(const Work& work) {
-  return work.operation.varying ? &work.counts : nullptr;
-}
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& identity,
                                                            const CommConfig& config,
                                                            const JoinInterruption& interruption) {
   CommConfig full = config;
-  full.slot_bytes = full.slot_bytes > 0 ? full.slot_bytes : default_slot_bytes(identity.size);
-  full.slots = full.slots > 0 ? full.slots : kDefaultSlots;
+  full.slot_bytes = full.slot_bytes != 0 ? full.slot_bytes : default_slot_bytes(identity.size);
+  full.slots = full.slots != 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
     return sennit::fail(
@@ -146,7 +133,7 @@ Status Communicator::check(const Operation& op) const {
   }
   if (op.collective == Collective::kSendRecv && op.peer == rank()) {
     return sennit::fail(Code::kInvalidArgument,
-                        "peer {} is rank {} itself; ranks in host memory send to others",
+                        "peer {} is rank {} itself; put the send and its recv into one group",
                         op.peer,
                         rank());
   }
@@ -196,6 +183,7 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
 }
 
 void Communicator::post(std::shared_ptr<Work> work) {
+  wait_.touch();
   set_times(*work);
   last_program_ = work->program;
   const bool pair = work->operation.collective == Collective::kSendRecv;
@@ -252,9 +240,17 @@ void Communicator::start(Work& work) {
       world_.counts().publish(rank(), work.sequence, work.counts);
     }
     world_.my_line().enter(work.sequence, work.words);
+  } else {
+    auto& calls = way_of(work).calls;
+    work.message = calls.entered.load(std::memory_order_relaxed) + 1;
+    calls.enter(work.message, work.words);
   }
   work.call.die_at = die_at(work.sequence);
   work.job.emplace(*work.program, work.call);
+}
+
+MessageLog::Way& Communicator::way_of(const Work& work) const {
+  return world_.message_log(rank(), work.operation.peer).way(work.operation.is_send);
 }
 
 bool Communicator::progress() {
@@ -270,7 +266,13 @@ bool Communicator::progress() {
   bool moved = !collectives_.empty() && advance_front(collectives_);
   for (auto pair = pairs_.begin(); pair != pairs_.end();) {
     moved = advance_front(pair->second) || moved;
+    if (!failure_.ok()) {
+      return true;  // and there are no pairs any more
+    }
     pair = pair->second.empty() ? pairs_.erase(pair) : std::next(pair);
+  }
+  if (moved) {
+    moves_.add();
   }
   return moved;
 }
@@ -285,8 +287,16 @@ bool Communicator::advance_front(Queue& queue) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
     const CallView view{
-        .sequence = work->sequence, .words = work->words, .counts = counts_of(*work)};
+        .sequence = work->sequence, .words = work->words, .counts = work->pair_counts()};
     if (const auto verdict = find_different_counts(world_, view)) {
+      fail(*work, *verdict);
+      return true;
+    }
+    // Nor does a recv of no elements wait for anything.
+    if (work->sequence == 0 && !work->operation.is_send && work->operation.count == 0) {
+      empty_recvs_[work->operation.peer] = work->message;
+    }
+    if (const auto verdict = find_unexpected_message()) {
       fail(*work, *verdict);
       return true;
     }
@@ -300,120 +310,33 @@ bool Communicator::advance_front(Queue& queue) {
   return moved;
 }
 
+// The verdict when elements have been sent to a recv that expected none.
+std::optional<Verdict> Communicator::find_unexpected_message() {
+  for (auto recv = empty_recvs_.begin(); recv != empty_recvs_.end();) {
+    const auto& [peer, number] = *recv;
+    if (world_.message_log(peer, rank()).sent.calls.entered.load(std::memory_order_acquire) <
+        number) {
+      ++recv;
+      continue;
+    }
+    if (auto verdict = find_different_message(world_, peer, rank())) {
+      return verdict;
+    }
+    recv = empty_recvs_.erase(recv);
+  }
+  return std::nullopt;
+}
+
 void Communicator::end(Work& work, Status status) {
   if (status.ok() && work.sequence != 0) {
     world_.my_line().leave(work.sequence);
+  } else if (status.ok()) {
+    way_of(work).ended.store(work.message, std::memory_order_release);
   }
   work.status = std::move(status);
   work.ended = true;
   work.job.reset();
   work.input_copy.reset();
-}
-
-CallView Communicator::view_of(const Work& work) const {
-  CallView view{.sequence = work.sequence, .words = work.words, .counts = counts_of(work)};
-  if (work.job) {
-    view.waiting = work.job->waiting();
-  }
-  if (work.sequence == 0) {
-    view.waiting.peer = work.operation.peer;
-  }
-  return view;
-}
-
-Clock::time_point Communicator::next_look() const {
-  if (is_inherited()) {
-    return Clock::time_point::max();
-  }
-  if (world_.alarms() != alarms_seen_) {
-    return {};  // long past, yet near enough to be subtracted from
-  }
-  Clock::time_point next = Clock::time_point::max();
-  if (!collectives_.empty()) {
-    next = collectives_.front()->next_look;
-  }
-  for (const auto& [key, queue] : pairs_) {
-    if (!queue.empty()) {
-      next = std::min(next, queue.front()->next_look);
-    }
-  }
-  return next;
-}
-
-void Communicator::look(Clock::time_point now) {
-  const bool alarmed = world_.alarms() != alarms_seen_;
-  alarms_seen_ = world_.alarms();
-  const bool ask_processes = alarmed || now >= next_process_look_;
-  const Depth depth = ask_processes ? Depth::kLinesAndProcesses : Depth::kLines;
-  if (ask_processes) {
-    next_process_look_ = now + kProcessLookInterval;
-  }
-  std::vector<std::shared_ptr<Work>> running;
-  if (!collectives_.empty()) {
-    running.push_back(collectives_.front());
-  }
-  for (const auto& [key, queue] : pairs_) {
-    if (!queue.empty()) {
-      running.push_back(queue.front());
-    }
-  }
-  for (const std::shared_ptr<Work>& work : running) {
-    if (work->ended || (!alarmed && now < work->next_look)) {
-      continue;
-    }
-    const CallView view = view_of(*work);
-    world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
-    if (const auto verdict = find_failure(world_, view, depth)) {
-      // A peer may leave, or die, once its part of a send or recv lies in our slots.
-      if (work->sequence != 0 || !(work->job->advance() || work->job->finished())) {
-        fail(*work, *verdict);
-      }
-    } else if (const auto broken = find_broken(*work, now)) {
-      fail(*work, *broken);
-    } else if (now >= work->deadline) {
-      fail(*work, explain_deadline(world_, view));
-    } else {
-      warn(*work, now);
-      work->look_interval = std::min(work->look_interval * 2, kLongestLookInterval);
-      work->next_look = std::min(now + work->look_interval, work->deadline);
-    }
-  }
-}
-
-// The verdict on a job that cannot go on because a peer's memory could not be read, unless that
-// peer may yet turn out to be dead.
-std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point now) {
-  const Status& status = work.job->status();
-  if (status.ok()) {
-    return std::nullopt;
-  }
-  if (work.broken_since == Clock::time_point()) {
-    work.broken_since = now;
-  }
-  if (now < work.broken_since + kDyingTime) {
-    return std::nullopt;
-  }
-  return Verdict{.code = status.code(),
-                 .blamed_ranks = status.detail().blamed_ranks,
-                 .evidence = status.message()};
-}
-
-// At the first warning's time and at each doubling, who is here and who is not.
-void Communicator::warn(Work& work, Clock::time_point now) {
-  if (now < work.next_warning) {
-    return;
-  }
-  work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
-  const Verdict verdict = explain_deadline(world_, view_of(work));
-  SENNIT_WARN("comm",
-              "{} #{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
-              sennit::describe(work.words),
-              work.sequence,
-              config_.name,
-              rank(),
-              size(),
-              seconds_since(work.posted),
-              verdict.evidence);
 }
 
 void Communicator::fail(const Work& work, const Verdict& verdict) {
@@ -423,6 +346,7 @@ void Communicator::fail(const Work& work, const Verdict& verdict) {
 // Ends every work, and tells the other ranks why.
 void Communicator::fail_all(const Status& status, const Work* cause) {
   failure_ = status;
+  wait_.keep();
   SENNIT_INFO("comm", "{}", status.message());
   if (cause != nullptr) {
     const auto& blamed = status.detail().blamed_ranks;

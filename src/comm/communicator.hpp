@@ -7,9 +7,12 @@
 #include "base/fork_guard.hpp"
 #include "comm/allowed_paths.hpp"
 #include "comm/comm_config.hpp"
+#include "comm/moves.hpp"
+#include "comm/own_wait.hpp"
 #include "comm/plan_cache.hpp"
 #include "comm/quick_calls.hpp"
 #include "comm/work.hpp"
+#include "world/deadlock.hpp"
 #include "world/watch.hpp"
 #include "world/world.hpp"
 
@@ -67,6 +70,8 @@ class Communicator {
   [[nodiscard]] bool is_idle() const { return collectives_.empty() && pairs_.empty(); }
   // A call that has not ended, or null.
   [[nodiscard]] std::shared_ptr<Work> outstanding() const;
+  // The wait for a work of this communicator, which whoever waits tells.
+  [[nodiscard]] OwnWait& own_wait() { return wait_; }
   // When look() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
 
@@ -102,6 +107,8 @@ class Communicator {
   Status check(const Operation& operation) const;
   void learn(const Work& work);
   void set_times(Work& work) const;
+  std::optional<Verdict> find_unexpected_message();
+  [[nodiscard]] MessageLog::Way& way_of(const Work& work) const;
   [[nodiscard]] DieAt* die_at(std::uint64_t sequence);
   void start(Work& work);
   bool advance_front(Queue& queue);
@@ -111,6 +118,7 @@ class Communicator {
   static std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;
+  [[nodiscard]] LongWait long_wait(Clock::time_point now) const;
 
   CommConfig config_;
   std::uint64_t generation_ = fork_generation();
@@ -129,8 +137,13 @@ class Communicator {
   std::map<int, ScaledOp> ops_;
   int next_op_ = kFirstScaledOp;
   Clock::time_point next_process_look_;
+  DeadlockWatch deadlocks_{world_};
+  OwnWait wait_{world_.my_line()};
+  Moves moves_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;
+  // By peer, the last recv of no elements whose send has not been seen: it has ended all the same.
+  std::map<int, std::uint64_t> empty_recvs_;
 };
 
 }  // namespace sennit

@@ -26,7 +26,7 @@ void Communicator::learn(const Work& work) {
 
 std::optional<QuickRun> Communicator::begin_quick(const PlainCall& call) {
   if (is_inherited() || !failure_.ok() || finalized_ || !collectives_.empty() || !pairs_.empty() ||
-      aborted_.load(std::memory_order_acquire)) {
+      !empty_recvs_.empty() || aborted_.load(std::memory_order_acquire)) {
     return std::nullopt;
   }
   const QuickCall* known = quick_calls_.find(call);

@@ -22,7 +22,8 @@ Status error_contract(const Work& work,
   detail.blamed_ranks = verdict.blamed_ranks;
   detail.evidence = verdict.evidence;
   detail.elapsed_s = std::chrono::duration<double>(Clock::now() - work.posted).count();
-  detail.next = verdict.code == Code::kMismatch
+  detail.next = !verdict.next.empty() ? verdict.next
+                : verdict.code == Code::kMismatch
                     ? "make all ranks call the same operation in the same order, then start again"
                     : "abort() the communicator, then shrink() it to the survivors, or exit";
   const std::string call = work.sequence != 0 ? fmt::format(" #{}", work.sequence)

@@ -38,6 +38,21 @@ constexpr int kQuickRounds = 400;
 // Where ranks outnumber the cores: offers of the core, while one after the other comes to its turn.
 constexpr int kQuickYields = 8;
 
+// Lives while the engine's lock is held.
+class LongWaitScope {
+ public:
+  LongWaitScope(Communicator& comm, const Work& work, bool for_good, Clock::time_point now)
+      : comm_(comm) {
+    comm_.own_wait().begin(work, for_good, now);
+  }
+  ~LongWaitScope() { comm_.own_wait().end(); }
+  LongWaitScope(const LongWaitScope&) = delete;
+  LongWaitScope& operator=(const LongWaitScope&) = delete;
+
+ private:
+  Communicator& comm_;
+};
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -189,6 +204,11 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
   const IdleHook& idle = comm.config().idle;
   const Clock::duration longest_sleep = idle.call != nullptr ? kSleepBetweenHooks : kLongestSleep;
   const Clock::time_point begin = Clock::now();
+  const bool for_good = limit == Clock::duration::max();
+  std::optional<LongWaitScope> scope;  // of a wait that is long enough to be looked at
+  if (comm.own_wait().continues(work)) {
+    scope.emplace(comm, work, for_good, begin);
+  }
   Clock::time_point last_move = begin;
   while (true) {
     const bool moved = run_rounds(work);
@@ -197,6 +217,9 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     }
     const Clock::time_point now = Clock::now();
     if (next_look() <= now) {
+      if (!scope) {
+        scope.emplace(comm, work, for_good, begin);
+      }
       look();
     }
     if (work.ended || now - begin >= limit) {
@@ -256,6 +279,9 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
 
 void ProgressEngine::poke() {
   const std::scoped_lock guard(mutex_);
+  for (const auto& comm : comms_) {
+    comm->own_wait().touch();
+  }
   progress();
   look();
 }

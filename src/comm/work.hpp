@@ -17,6 +17,7 @@ namespace sennit {
 struct Work {
   Operation operation;
   std::uint64_t sequence = 0;  // 0: send or recv
+  std::uint64_t message = 0;   // number of a send or recv that has begun, among those of its pair
   CallWords words;
   PairCounts counts;  // where lengths vary
   Call call;
@@ -31,6 +32,10 @@ struct Work {
   Clock::time_point broken_since;  // when a look first found that the job cannot go on
   bool ended = false;
   Status status;
+
+  [[nodiscard]] const PairCounts* pair_counts() const {
+    return operation.varying ? &counts : nullptr;
+  }
 };
 
 }  // namespace sennit

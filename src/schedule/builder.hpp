@@ -14,7 +14,8 @@
 //   }
 //
 // Steps are appended to their lane in the order of the calls. Nothing is checked here beyond
-// indices; finish() runs check_structure.
+// indices, which throw std::out_of_range: make_schedule() tells both kinds of mistakes of an
+// algorithm to its author.
 #pragma once
 
 #include "schedule/schedule.hpp"
@@ -60,7 +61,7 @@ class Builder {
   // The step just added to `lane` also waits for `steps` of the same rank and tile.
   void after(LaneId lane, std::initializer_list<StepRef> steps);
 
-  // Ends the building. A schedule that breaks check_structure is a defect of its algorithm.
+  // Ends the building. The schedule may break check_structure.
   [[nodiscard]] Schedule finish() &&;
 
  private:

@@ -83,7 +83,7 @@ Result<PathPolicy> parse_path_policy(std::string_view text) {
   }
   return fail(Code::kInvalidArgument,
               "there is no path policy '{}'; there are: least_loaded, round_robin, random:SEED, "
-              "fixed:PATH (0 to {})",
+              "dynamic, claimed, and fixed:N for path N of those of a call, counted from 0 (to {})",
               text,
               kMaxBundlePaths - 1);
 }

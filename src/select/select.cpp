@@ -178,6 +178,11 @@ Result<Strand> bind_strand(const Choice& choice,
   const std::int64_t slot_tile = static_cast<std::int64_t>(facts.slot_bytes) /
                                  std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
   strand.tile_bytes = slots_anywhere ? std::min(choice.tile_bytes, slot_tile) : choice.tile_bytes;
+  if (choice.tile_bytes < 64) {
+    return fail(Code::kInvalidArgument,
+                "a tile of {} bytes is too small; the least is 64",
+                choice.tile_bytes);
+  }
   if (strand.tile_bytes < 64) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks sends {} blocks a message, which do not fit a slot of {} bytes; "

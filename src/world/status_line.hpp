@@ -62,6 +62,9 @@ struct alignas(128) StatusLine {
   std::atomic<std::uint32_t> failure_code{0};
   std::atomic<std::int32_t> blamed{-1};
   std::atomic<std::int32_t> waits_for{-1};  // rank, while it has waited long
+  std::atomic<std::uint64_t> long_wait{0};  // see world/deadlock.hpp
+  std::atomic<std::uint32_t> beats{0};      // looks at the others, with an attempt to move before
+  std::atomic<std::uint64_t> moves{0};      // rounds in which data moved, as of the last look
   std::atomic<std::uint64_t> probe_address{0};
   std::atomic<ProbeState> probe{ProbeState::kNone};
 

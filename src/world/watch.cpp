@@ -1,5 +1,7 @@
 #include "world/watch.hpp"
 
+#include "world/deadlock.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -103,14 +105,31 @@ std::string about(const World& world, int rank) {
                      world.is_stopped(rank) ? ", stopped by a signal or a debugger" : "");
 }
 
+// What a rank has seen that gave up for a mismatch.
+std::optional<Verdict> find_mismatch_of(const World& world, const CallView& view, int rank) {
+  const std::uint64_t sequence = world.line(rank).entered.load(std::memory_order_acquire);
+  if (sequence != 0) {  // else it has made no collective
+    if (auto verdict = find_disagreement(world, view, sequence)) {
+      return verdict;
+    }
+  }
+  for (int peer = 0; peer < world.size(); ++peer) {
+    for (const auto& [from, to] : {std::pair(rank, peer), std::pair(peer, rank)}) {
+      if (auto verdict = find_different_message(world, from, to)) {
+        return verdict;
+      }
+    }
+  }
+  return find_circle(world, rank);
+}
+
 // Why a rank gave up that says in its line that it did. What made it is the cause; the rank itself
 // is only the messenger.
 Verdict retell(const World& world, const CallView& view, int rank) {
   const StatusLine& line = world.line(rank);
   const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
   if (code == Code::kMismatch) {
-    const std::uint64_t sequence = line.entered.load(std::memory_order_acquire);
-    if (auto verdict = find_disagreement(world, view, sequence)) {
+    if (auto verdict = find_mismatch_of(world, view, rank)) {
       return *verdict;
     }
   }
@@ -146,7 +165,7 @@ std::optional<Verdict> find_finalized(const World& world, const CallView& view) 
       .evidence = fmt::format("{} finalized the communicator after call {}; this rank called {}",
                               describe_ranks(world, finalized),
                               last_call,
-                              describe(view.words))};
+                              describe_call(view, world.rank()))};
 }
 
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
@@ -175,6 +194,22 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
   return std::nullopt;
 }
 
+// Whether the other end of a message has begun its part.
+bool has_other_end(const World& world, const CallView& view) {
+  const bool is_send = view.message.from == world.rank();
+  const int peer = is_send ? view.message.to : view.message.from;
+  return world.message_log(peer, world.rank())
+             .way(!is_send)
+             .calls.entered.load(std::memory_order_acquire) >= view.message.number;
+}
+
+// Whether a rank that has not left our call has not come there yet.
+bool is_absent(const World& world, int rank, const CallView& view) {
+  return view.sequence != 0
+             ? world.line(rank).entered.load(std::memory_order_acquire) < view.sequence
+             : !has_other_end(world, view);
+}
+
 // Whom a rank in our call waits for, as far as it has said so.
 int waits_for(const World& world, int rank, const CallView& view) {
   if (rank == world.rank()) {
@@ -185,6 +220,23 @@ int waits_for(const World& world, int rank, const CallView& view) {
 }
 
 }  // namespace
+
+std::string describe_call(const CallView& view, int rank) {
+  if (view.sequence != 0) {
+    return describe(view.words);
+  }
+  const bool is_send = view.message.from == rank;
+  return fmt::format("{} of {} {} rank {}",
+                     is_send ? "send" : "recv",
+                     describe_elements(view.words),
+                     is_send ? "to" : "from",
+                     is_send ? view.message.to : view.message.from);
+}
+
+std::string describe_elements(const CallWords& words) {
+  const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
+  return fmt::format("{} x {}", words.count, dtype.ok() ? name(dtype.value()) : "an unknown dtype");
+}
 
 std::string describe(const CallWords& words) {
   const auto collective = static_cast<Collective>(words.collective);
@@ -198,7 +250,7 @@ std::string describe(const CallWords& words) {
   const std::string_view type = dtype.ok() ? name(dtype.value()) : "an unknown dtype";
   std::string text = words.varying
                          ? fmt::format("{}_v of {}", name(collective), type)
-                         : fmt::format("{} of {} x {}", name(collective), words.count, type);
+                         : fmt::format("{} of {}", name(collective), describe_elements(words));
   if (is_reduction(collective)) {
     // Of one that the caller made there is no value in the ABI's table.
     const auto op = words.op == static_cast<std::uint32_t>(ReduceOp::kPremulSum)
@@ -290,6 +342,39 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
   return std::nullopt;
 }
 
+std::optional<Verdict> find_different_message(const World& world, int from, int to) {
+  if (from == to) {
+    return std::nullopt;
+  }
+  const auto& sent = world.message_log(from, to).sent.calls;
+  const auto& received = world.message_log(to, from).received.calls;
+  const std::uint64_t last = std::min(sent.entered.load(std::memory_order_acquire),
+                                      received.entered.load(std::memory_order_acquire));
+  const std::uint64_t first = last > MessageLog::kKept ? last - MessageLog::kKept : 1;
+  for (std::uint64_t number = first; number <= last; ++number) {
+    CallWords meant;
+    CallWords expected;
+    if (!sent.read(number, meant) || !received.read(number, expected) || meant == expected) {
+      continue;
+    }
+    // Of one count and type they can differ in how they are sent, which a caller may ask for.
+    const bool differ_in_elements = describe_elements(meant) != describe_elements(expected);
+    const auto text = [&](const CallWords& words) {
+      return differ_in_elements ? describe_elements(words) : describe(words);
+    };
+    return Verdict{.code = Code::kMismatch,
+                   .blamed_ranks = {std::min(from, to), std::max(from, to)},
+                   .evidence = fmt::format("{} sends {} to {}, which expects {} (message {} from "
+                                           "the one to the other)",
+                                           world.describe(from),
+                                           text(meant),
+                                           world.describe(to),
+                                           text(expected),
+                                           number)};
+  }
+  return std::nullopt;
+}
+
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth) {
   // In the order of how much each explains: different counts, a different call and a death are
   // causes, a rank that gave up is often only their first witness.
@@ -298,6 +383,11 @@ std::optional<Verdict> find_failure(const World& world, const CallView& view, De
   }
   if (auto verdict = find_different_call(world, view)) {
     return verdict;
+  }
+  if (view.sequence == 0) {
+    if (auto verdict = find_different_message(world, view.message.from, view.message.to)) {
+      return verdict;
+    }
   }
   if (view.waiting.foreign) {
     return Verdict{.code = Code::kMismatch,
@@ -326,8 +416,7 @@ Verdict explain_deadline(const World& world, const CallView& view) {
     }
     if (world.is_stopped(rank)) {
       stopped.push_back(rank);
-    } else if (view.sequence != 0 &&
-               world.line(rank).entered.load(std::memory_order_acquire) < view.sequence) {
+    } else if (is_absent(world, rank, view)) {
       absent.push_back(rank);
     }
   }
@@ -341,7 +430,17 @@ Verdict explain_deadline(const World& world, const CallView& view) {
   if (!absent.empty()) {
     verdict.blamed_ranks = absent;
     verdict.evidence =
-        fmt::format("alive, but has not made this call: {}", describe_ranks(world, absent));
+        fmt::format("alive, but has not made {}: {}",
+                    view.sequence != 0                  ? "this call"
+                    : view.message.from == world.rank() ? "the recv that this send needs"
+                                                        : "the send that this recv needs",
+                    describe_ranks(world, absent));
+    return verdict;
+  }
+  constexpr double kIdleTime = 1.0;
+  if (view.idle_s && *view.idle_s < kIdleTime) {
+    verdict.evidence = "all are in the call, and its data moves";
+    verdict.next = "give the call more time (deadline_s, or SENNIT_DEADLINE_S)";
     return verdict;
   }
   // Everybody is in the call: follow who waits for whom to the end, or into a circle.
@@ -353,7 +452,8 @@ Verdict explain_deadline(const World& world, const CallView& view) {
   }
   verdict.blamed_ranks = chain.size() > 1 ? std::vector<int>{chain.back()} : std::vector<int>{};
   verdict.evidence = fmt::format(
-      "all are in the call, without progress at lane {} step {}; who waits for whom: {}",
+      "all are in the call, without progress{} at lane {} step {}; who waits for whom: {}",
+      view.idle_s ? fmt::format(" for {:.0f} s", *view.idle_s) : "",
       view.waiting.lane,
       view.waiting.step,
       fmt::join(chain, " -> "));

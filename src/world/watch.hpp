@@ -19,12 +19,15 @@ struct CallView {
   CallWords words;
   Waiting waiting{};
   const PairCounts* counts = nullptr;  // where lengths vary
+  PairMessage message{};               // of a send or recv
+  std::optional<double> idle_s{};      // since data moved on any rank, where that is known
 };
 
 struct Verdict {
   Code code = Code::kOk;
   std::vector<int> blamed_ranks{};
   std::string evidence{};  // whole clauses, for the middle of the error line
+  std::string next{};      // what to do, where it is not what the code says
 };
 
 // Reading the lines costs a microsecond; asking whether the processes live is a system call that
@@ -50,11 +53,19 @@ Verdict different_counts(
 // itself and this rank.
 std::optional<Verdict> find_different_counts(const World& world, const CallView& view);
 
+// The verdict when the two ends of a message, as far as both are begun and can still be read,
+// differ in count or type.
+std::optional<Verdict> find_different_message(const World& world, int from, int to);
+
 // The verdict when the deadline has passed: who has not made the call, is stopped, or waits for
 // whom.
 Verdict explain_deadline(const World& world, const CallView& view);
 
 // "all_reduce of 1024 x float32, sum"
 std::string describe(const CallWords& words);
+// The same, or "send of 4 x float32 to rank 1", of the call that `rank` is in.
+std::string describe_call(const CallView& view, int rank);
+// "1024 x float32"
+std::string describe_elements(const CallWords& words);
 
 }  // namespace sennit

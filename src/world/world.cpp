@@ -22,8 +22,12 @@ std::size_t bells_offset(int ranks) {
 std::size_t counts_offset(int ranks) {
   return bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
 }
+std::size_t message_logs_offset(int ranks) {
+  return counts_offset(ranks) + PairCountBoard::bytes(ranks);
+}
 std::size_t device_lines_offset(int ranks) {
-  const std::size_t end = counts_offset(ranks) + PairCountBoard::bytes(ranks);
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t end = message_logs_offset(ranks) + n * n * sizeof(MessageLog);
   return (end + kPage - 1) / kPage * kPage;
 }
 // These are whole pages: only those that are used become memory.
@@ -77,6 +81,8 @@ World::World(Membership membership, const Layout& layout)
       bells_(reinterpret_cast<Doorbell*>(membership_.segment->data() +
                                          bells_offset(layout.rings.ranks))),
       counts_(membership_.segment->data() + counts_offset(layout.rings.ranks), layout.rings.ranks),
+      message_logs_(reinterpret_cast<MessageLog*>(membership_.segment->data() +
+                                                  message_logs_offset(layout.rings.ranks))),
       device_lines_(reinterpret_cast<DeviceLine*>(membership_.segment->data() +
                                                   device_lines_offset(layout.rings.ranks))),
       stream_words_(reinterpret_cast<stream::RankWords*>(membership_.segment->data() +

@@ -7,6 +7,7 @@
 #include "path/shm/ring_pool.hpp"
 #include "world/device_line.hpp"
 #include "world/host_rank.hpp"
+#include "world/message_log.hpp"
 #include "world/pair_counts.hpp"
 #include "world/rendezvous/rendezvous.hpp"
 #include "world/status_line.hpp"
@@ -45,6 +46,10 @@ class World {
   [[nodiscard]] StatusLine& line(int rank) const { return lines_[rank]; }
   [[nodiscard]] StatusLine& my_line() const { return lines_[rank()]; }
   [[nodiscard]] const PairCountBoard& counts() const { return counts_; }
+  // What `rank` has called with `peer`; written by `rank`.
+  [[nodiscard]] MessageLog& message_log(int rank, int peer) const {
+    return message_logs_[rank * size() + peer];
+  }
   [[nodiscard]] DeviceLine& device_line(int rank) const { return device_lines_[rank]; }
   // Of all ranks, one after the other, in whole pages.
   [[nodiscard]] stream::RankWords* stream_words() const { return stream_words_; }
@@ -93,6 +98,7 @@ class World {
   StatusLine* lines_;
   Doorbell* bells_;
   PairCountBoard counts_;
+  MessageLog* message_logs_;
   DeviceLine* device_lines_;
   stream::RankWords* stream_words_;
   HostRank host_rank_;

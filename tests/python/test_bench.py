@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import Any
 
 import pytest
 from sennit.cli import names
+from sennit.cli import ranks as ranks_module
+from sennit.cli.failure import Failure
+from sennit.cli.ranks import Ranks
 from sennit.cli.sizes import human, sweep
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -134,9 +138,15 @@ def test_the_plot_is_a_picture(sennit_command: Command, tmp_path: Path) -> None:
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_rank_that_is_killed_ends_the_benchmark_with_3() -> None:
+def start_endless(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], list[int]]:
+    """A benchmark that has its first row and measures the second for hours; its ranks."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "sennit", "bench", "--ranks", "3", "-n", "1000000", "--no-pin"],
+        [
+            *(sys.executable, "-m", "sennit", "bench", "--ranks", "3", "-n", "1000000"),
+            *("--no-pin", "-b", "8", "-e", "16"),
+            *arguments,
+        ],
+        env={**os.environ, "TMPDIR": str(folder), "SENNIT_DEADLINE_S": "2"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -146,18 +156,136 @@ def test_a_rank_that_is_killed_ends_the_benchmark_with_3() -> None:
     while len(children.read_text().split()) < 3:
         assert time.monotonic() < until
         time.sleep(0.05)
-    ranks = [int(pid) for pid in children.read_text().split()]
+    return process, [int(pid) for pid in children.read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("event", "code", "words"),
+    [
+        (lambda _, ranks: os.kill(ranks[1], signal.SIGKILL), 3, ("rank 1 (", "died")),
+        (
+            lambda _, ranks: os.kill(ranks[1], signal.SIGSTOP),
+            3,
+            ("rank 1 (", "stopped by a signal"),
+        ),
+        (lambda bench, _: bench.send_signal(signal.SIGINT), 130, ("interrupted",)),
+        (lambda bench, _: bench.terminate(), 143, ("ended by SIGTERM",)),
+    ],
+    ids=["a rank is killed", "a rank is stopped", "Ctrl-C", "SIGTERM"],
+)
+def test_a_benchmark_that_ends_early_says_why_and_leaves_its_rows_alone(
+    tmp_path: Path, event: Callable[[Any, list[int]], None], code: int, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "rows.json"
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    process, ranks = start_endless(folder, "--json", str(file))
     time.sleep(0.5)  # they join within milliseconds, then call for many minutes
-    os.kill(ranks[1], signal.SIGKILL)
+    event(process, ranks)
     start = time.monotonic()
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 3
-    assert time.monotonic() - start < 10
-    assert "died" in errors
-    assert "rank 1 (" in errors
-    assert f"pid {ranks[1]}" in errors
+    assert time.monotonic() - start < 12
+    assert process.returncode == code
+    for word in words:
+        assert word in errors
     assert "Traceback" not in errors
+    assert "Next: abort()" not in errors  # is advice for programs
+    assert list(folder.iterdir()) == []
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks)
+    document = json.loads(file.read_text())
+    assert document["rows"] == []
+    assert document["error"]["message"]
+
+
+def fake_ranks(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> Ranks:
+    """Ranks that are shell scripts."""
+    program = folder / "rank"
+    program.write_text(f"#!/bin/bash\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(ranks_module, "rank_program", lambda: program)
+    return Ranks({"orders": []}, ranks_module.own_starts(2))
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "code"),
+    [
+        # As a rank ends whose algorithm is not proved.
+        ("""echo '{"error": {"message": "it is wrong"}}' >&2; exit 1""", "it is wrong", 1),
+        ("""echo '{"error": {"message": "no such"}}' >&2; exit 2""", "no such", 2),
+        ("kill -ABRT $$", "was killed by SIGABRT and left no message", 3),
+        ("exit 7", "ended with code 7 and left no message", 3),
+    ],
+)
+def test_a_rank_that_fails_is_told_with_its_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, words: str, code: int
+) -> None:
+    with fake_ranks(monkeypatch, tmp_path, script) as running:
+        with pytest.raises(Failure, match=words) as caught:
+            list(running.rows())
+        assert caught.value.exit_code == code
+
+
+def test_lines_that_are_no_rows_and_no_text_are_passed_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = (
+        """printf '\\xff from a launcher\\n{"cut": off\\n{"bytes": 8}\\n'; printf '\\xfe\\n' >&2"""
+    )
+    with fake_ranks(monkeypatch, tmp_path, script) as running:
+        assert list(running.rows()) == [{"bytes": 8}]
+    errors = capfd.readouterr().err
+    assert "\\xff from a launcher" in errors
+    assert '{"cut": off' in errors
+    assert "\\xfe" in errors
+
+
+def test_ranks_that_the_system_refuses_leave_nobody_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[subprocess.Popen[str]] = []
+    start = subprocess.Popen
+
+    def refuse_the_second(*arguments: Any, **keywords: Any) -> subprocess.Popen[str]:
+        if started:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        started.append(start(*arguments, **keywords))
+        return started[0]
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(subprocess, "Popen", refuse_the_second)
+    with pytest.raises(Failure, match=r"refuses to start rank 1 of 2: .*unavailable") as caught:
+        fake_ranks(monkeypatch, tmp_path, "sleep 30")
+    assert caught.value.exit_code == 3
+    assert started[0].poll() is not None
+    assert [file.name for file in tmp_path.iterdir()] == ["rank"]
+
+
+def test_max_seconds_ends_all_rows_and_keeps_those_that_are_there(
+    sennit_command: Command,
+) -> None:
+    arguments = ("--ranks", "2", "-n", "100000", "-e", "64K", "--no-pin", "--max-seconds", "1")
+    start = time.monotonic()
+    answer = sennit_command("bench", *arguments, "--json", "-")
+    assert time.monotonic() - start < 30  # 14 rows, of which one alone would take longer
+    assert answer.returncode == 0, answer.stderr
+    rows = json.loads(answer.stdout)["rows"]
+    assert 1 <= len(rows) < 14
+    assert f"{len(rows)} of 14 rows in 1 s" in answer.stderr
+
+
+def test_what_is_not_checked_is_not_right(sennit_command: Command) -> None:
+    (row,) = bench(sennit_command, "--ranks", "2", "-b", "8", "-e", "8", "--no-check")["rows"]
+    assert row["wrong"] is None
+    answer = sennit_command("bench", "barrier", "--ranks", "2", *QUICK)
+    assert answer.stdout.splitlines()[-1].split()[-1] == "N/A"
+
+
+def test_one_rank_is_drawn_without_a_warning(sennit_command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "plot.png"
+    answer = sennit_command("bench", "--ranks", "1", "-e", "64", *QUICK, "--plot", str(file))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith("all_reduce, 1 rank on this machine")
+    assert file.read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_unknown_algorithm_is_bad_usage(sennit_command: Command) -> None:

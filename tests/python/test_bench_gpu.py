@@ -364,7 +364,7 @@ def test_a_program_that_ends_without_rows_or_reason_is_told(
         (["send_recv", "--share", "dynamic"], "--share dynamic needs --mode stream"),
         (["all_gather", "--share", "dynamic", "--mode", "stream"], "is for send_recv"),
         (["send_recv", "--bidirectional"], "--bidirectional needs --pair"),
-        (["send_recv", "--pair", "0:4"], "4 ranks do not have"),
+        (["send_recv", "--pair", "0:4"], "the 4 ranks are 0 to 3"),
         (["all_reduce", "--pair", "0:1"], "are for send_recv"),
         (["--ranks", "1"], "--ranks of GPUs is 2 to 16; not 1"),
     ],

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sennit.cli import plot
+from sennit.cli.launcher import place_in_job
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -17,6 +22,11 @@ COMMANDS = (
     *("bench", "verify", "algorithms", "show", "simulate", "explain", "reproduce"),
     *("tune", "codec", "machine", "info", "doctor", "bench ddp"),
 )
+
+
+TWO = ("--ranks", "2", "-e", "64")
+RING = ("show", "all_reduce", "--algorithm", "ring")
+ON_H200 = ("--machine", "h200-x4", "--bytes", "1M", "--algorithm", "ring")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -38,9 +48,29 @@ def test_help_is_the_committed_text(sennit_command: Command, command: str) -> No
         (["bench", "-d", "float128"], "'float128' is none of float32"),
         (["bench", "-r", "first"], "'first' is neither a rank nor 'rotate'"),
         (["bench", "send_recv", "--pair", "1:1"], "'1:1' is not of the form A:B"),
-        (["bench", "send_recv", "--ranks", "2", "--pair", "0:2"], "2 ranks do not have"),
+        (["bench", "send_recv", "--ranks", "2", "--pair", "0:2"], "the 2 ranks are 0 to 1"),
+        (["bench", "-b", "1K", "-e", "8"], "begin at 1K (-b) and end at 8 (-e)"),
+        (["bench", "--ranks", "5000"], "5000 is not in the range"),
+        (["bench", "-d", "bfloat16", "-o", "bitwise_and"], "bfloat16 has no operator bitwise_and"),
+        (["bench", "broadcast", *TWO, "-r", "5"], "root 5 is not a rank; the ranks are 0 to 1"),
+        (["bench", *TWO, "--tile-bytes", "3"], "a tile of 3 bytes is too small"),
+        (["bench", *TWO, "--protocol", "direct"], "protocol direct cannot carry it; use slots"),
+        (["bench", "--json", "/no/dir/x"], "cannot write /no/dir/x"),
+        (["bench", "--plot", "/no/dir/x.png"], "cannot write /no/dir/x.png"),
+        (["bench", "--plot", "x.xyz"], "x.xyz does not end in one of"),
+        (["bench", "--plot", "-"], "- does not end in one of"),
+        (["tune", "--out", "/no/dir/t"], "cannot write /no/dir/t"),
         (["show", "nonsense"], "'nonsense' is not one of"),
+        (["show", "all_reduce", "--root", "9"], "--root is 9, expected 0 to 0"),
+        (["show", "all_reduce", "--picture", "x.png"], "x.png does not end in .svg"),
+        ([*RING, "--ranks", "48", "--picture", "/tmp/x.svg"], "too many steps to draw"),
+        ([*RING, "--radix", "3"], "--radix is given, but all_reduce ring takes none"),
+        ([*RING, "--groups", "0,1/2,3"], "--groups is given, but all_reduce ring takes none"),
+        (["simulate", "all_reduce", *ON_H200, "--radix", "3"], "--radix is given"),
+        (["simulate", "all_reduce", *ON_H200, "--trace", "/no/x.json"], "cannot write /no/x.json"),
+        (["machine", "--file", "/no/file.machine"], "cannot read /no/file.machine"),
         (["verify", "--ranks", "many"], "many"),
+        (["verify", "--ranks", "5:2"], "--ranks is '5:2', expected"),
     ],
 )
 def test_bad_usage_ends_with_2_and_says_what_is_wrong(
@@ -168,3 +198,85 @@ def test_doctor_names_a_remedy_for_what_is_missing(sennit_command: Command) -> N
     for check in checks:
         assert check["feature"]
         assert check["ok"] or check["remedy"] in " ".join(answer.stderr.split("\n"))
+
+
+def test_what_is_no_text_is_shown_and_ends_no_command(
+    sennit_command: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / os.fsdecode(b"no text \xff.machine")
+    file.write_bytes(b"machine no text \xff\n")
+    answer = sennit_command("machine", "--file", str(file))
+    assert answer.returncode == 2
+    assert "it is no UTF-8" in answer.stderr
+    file.write_text("machine here\n")
+    answer = sennit_command("machine", "--file", str(file), "--json", str(tmp_path / "x.json"))
+    assert answer.returncode in (0, 2)
+    answer = sennit_command("show", "all_reduce", "--algorithm", os.fsdecode(b"\xff"))
+    assert answer.returncode == 2
+    assert "no algorithm" in answer.stderr
+    answer = sennit_command("info", SENNIT_KEY=os.fsdecode(b"\xff"))
+    assert answer.returncode == 0
+    answer = sennit_command("bench", *TWO, SENNIT_DEADLINE_S=os.fsdecode(b"\xff"))
+    assert answer.returncode == 2
+    assert "a number of seconds" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_output_that_cannot_be_written_is_no_wrong_data() -> None:
+    command = [sys.executable, "-m", "sennit", "info"]
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert answer.returncode == 5
+    assert answer.stderr == ("sennit: the output could not be written: No space left on device\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    answer = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (answer.returncode, answer.stderr) == (141, "")
+
+
+def test_ctrl_c_ends_a_long_computation_at_once() -> None:
+    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = (
+        f"{handler}; import sys; sys.argv = ['sennit', 'verify', '--ranks', '1:64'];"
+        "from sennit.__main__ import main; sys.exit(main())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - start < 5
+    assert process.returncode == 130
+    assert errors == "sennit: interrupted\n"
+
+
+SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_place"),
+    [({}, True), ({"SLURM_NTASKS": "1"}, False), ({"SLURM_STEP_ID": ""}, False)],
+)
+def test_a_shell_that_slurm_started_is_no_rank(changes: dict[str, str], is_place: bool) -> None:
+    assert (place_in_job({**SLURM, **changes}) is not None) == is_place
+
+
+def test_a_place_that_is_no_number_is_bad_usage(sennit_command: Command) -> None:
+    answer = sennit_command("bench", **{**SLURM, "SLURM_PROCID": "first"})
+    assert answer.returncode == 2
+    assert "SLURM_PROCID=first" in answer.stderr
+
+
+def test_lines_of_a_plot_are_told_apart() -> None:
+    styles = [tuple(plot._style(index).values()) for index in range(36)]
+    assert len(set(styles)) == 36
+    row = {"collective": "all_reduce", "dtype": "int32", "ranks": 2, "bytes": 8}
+    rows = [{**row, "op": op} for op in ("sum", "min", "max")]
+    assert list(plot._series(rows)) == [
+        "all_reduce int32, 2 ranks",
+        "all_reduce int32 min, 2 ranks",
+        "all_reduce int32 max, 2 ranks",
+    ]

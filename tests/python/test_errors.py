@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,6 +143,46 @@ def test_limits_beyond_the_clock_are_no_limits(seconds: float) -> None:
         work.wait(seconds or None)
 
     sennit.spawn(rank, 2, threads=True, deadline_s=seconds)
+
+
+@pytest.mark.parametrize(
+    ("config", "variables", "words"),
+    [
+        ({}, {"SENNIT_SLOT_BYTES": "18446744073709551615"}, "slot_bytes in 1K..1G"),
+        ({}, {"SENNIT_SLOT_BYTES": "9223372036854775808"}, "slot_bytes in 1K..1G"),
+        ({}, {"SENNIT_SLOT_BYTES": "2G"}, "slot_bytes in 1K..1G"),
+        ({"slot_bytes": -1}, {}, "slot_bytes in 1K..1G"),
+        ({"slots": -1}, {}, "slots in 1..4096"),
+        ({"ports": -1}, {}, "ports must lie in 1..1024"),
+        ({"path_policy": "fixed:cma"}, {}, "fixed:N for path N"),
+    ],
+)
+def test_settings_out_of_range_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, Any],
+    variables: dict[str, str],
+    words: str,
+) -> None:
+    job = {"SENNIT_RANK": "0", "SENNIT_SIZE": "1", "SENNIT_KEY": "settings"}
+    for name, value in {**job, **variables}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(sennit.InvalidArgument) as caught:
+        sennit.init(config=sennit.Config(**config))
+    assert words in str(caught.value)
+
+
+def test_messages_may_hold_names_that_are_no_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = {"SENNIT_RANK": "0", "SENNIT_SIZE": "1", "SENNIT_KEY": "settings"}
+    for name, value in job.items():
+        monkeypatch.setenv(name, value)
+    file = os.fsdecode(b"/no/\xff")
+    with pytest.raises(sennit.Error, match=r"/no/\\xff"):
+        sennit.init(config=sennit.Config(tuning_table=Path(file)))
+    monkeypatch.setenv("SENNIT_TUNING_TABLE", file)
+    with pytest.raises(sennit.Error, match=r"/no/\\xff"):
+        sennit.init()
 
 
 def test_what_is_no_number_of_seconds_is_refused() -> None:

@@ -79,9 +79,19 @@ def test_python_all_reduce_starts_its_own_ranks() -> None:
     assert printed == "4 ranks: every element is [10.0, 10.0, 10.0, 10.0]\n"
 
 
-def test_python_all_reduce_joins_the_ranks_of_a_launcher() -> None:
-    launcher = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(os.getpid())}
-    ranks = [{"RANK": str(rank), **launcher} for rank in range(2)]
+LAUNCHERS = {
+    "RANK": {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(os.getpid())},
+    "OMPI_COMM_WORLD_RANK": {
+        "OMPI_COMM_WORLD_SIZE": "2",
+        "PMIX_NAMESPACE": f"example {os.getpid()}",
+    },
+    "SLURM_PROCID": {"SLURM_NTASKS": "2", "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0"},
+}
+
+
+@pytest.mark.parametrize("variable", LAUNCHERS)
+def test_python_all_reduce_joins_the_ranks_of_a_launcher(variable: str) -> None:
+    ranks = [{variable: str(rank), **LAUNCHERS[variable]} for rank in range(2)]
     printed = run_ranks([sys.executable, str(EXAMPLES / "02_all_reduce.py")], ranks)
     assert printed == [f"rank {rank} of 2: every element is 3.0\n" for rank in range(2)]
 

@@ -43,6 +43,10 @@ def test_messages_arrive(tmp_path: Path) -> None:
     run_ranks("messages", 2, tmp_path)
 
 
+def test_elements_match_by_index_in_any_dense_order(tmp_path: Path) -> None:
+    run_ranks("dense_orders", 3, tmp_path)
+
+
 def test_groups_of_some_ranks_work(tmp_path: Path) -> None:
     run_ranks("groups", 3, tmp_path)
 

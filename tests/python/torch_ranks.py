@@ -179,6 +179,47 @@ def messages(rank: int, ranks: int, file: str) -> None:
     dist.destroy_process_group()
 
 
+def dense_orders(rank: int, ranks: int, file: str) -> None:
+    """Elements find each other by index, however densely each rank's tensor lies in memory."""
+    join(rank, ranks, file)
+
+    def lying_anyhow(values: torch.Tensor) -> torch.Tensor:
+        if rank % 3 == 0:
+            return values.clone()
+        if rank % 3 == 1:
+            return values.contiguous(memory_format=torch.channels_last)
+        return values.permute(3, 1, 0, 2).contiguous().permute(2, 1, 3, 0)
+
+    def part(of: int) -> torch.Tensor:
+        return inputs(of, 2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+
+    total = sum(part(peer) for peer in range(ranks))
+    x = lying_anyhow(part(rank))
+    strides = x.stride()
+    dist.all_reduce(x)
+    assert torch.equal(x, total)
+    assert x.stride() == strides
+    work = dist.all_reduce(x := lying_anyhow(part(rank)), async_op=True)
+    assert work is not None
+    work.wait()
+    assert torch.equal(x, total)
+    dist.broadcast(x := lying_anyhow(part(rank)), 1)
+    assert torch.equal(x, part(1))
+    dist.reduce(x := lying_anyhow(part(rank)), 1)
+    assert rank != 1 or torch.equal(x, total)
+    got = lying_anyhow(torch.zeros(2, 3, 4, 5))
+    source = (rank - 1) % ranks
+    works = [
+        dist.isend(lying_anyhow(part(rank)), (rank + 1) % ranks),
+        dist.irecv(got, source),
+    ]
+    for one in works:
+        assert one is not None
+        one.wait()
+    assert torch.equal(got, part(source))
+    dist.destroy_process_group()
+
+
 def groups(rank: int, ranks: int, file: str) -> None:
     """A group of some of the ranks, beside that of all."""
     join(rank, ranks, file)
@@ -196,8 +237,11 @@ def refusals(rank: int, ranks: int, file: str) -> None:
     """What cannot be done is refused before anything moves, with a sentence."""
     join(rank, ranks, file)
     same_tensor = torch.ones(2)
+    x = torch.ones(4)
     cases: tuple[tuple[str, Callable[[], Any]], ...] = (
-        ("contiguous", lambda: dist.all_reduce(torch.ones(4, 4).t())),
+        ("contiguous", lambda: dist.all_reduce(torch.ones(4, 4)[:, :2])),
+        ("contiguous", lambda: dist.broadcast(torch.ones(1, 4).expand(4, 4), 0)),
+        ("contiguous", lambda: dist.all_gather_into_tensor(torch.ones(ranks, 4).t(), x)),
         ("dense", lambda: dist.broadcast(torch.eye(3).to_sparse(), 0)),
         ("on meta", lambda: dist.all_reduce(torch.ones(4, device="meta"))),
         ("no tags", lambda: dist.send(torch.ones(1), (rank + 1) % ranks, tag=3)),

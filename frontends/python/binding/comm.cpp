@@ -50,6 +50,32 @@ struct Config {
   }
 };
 
+// The name of a file is bytes, which need not be text.
+void make_config(Config* self,
+                 std::string name,
+                 double join_timeout_s,
+                 double deadline_s,
+                 std::optional<std::string> paths,
+                 std::int64_t slot_bytes,
+                 std::int32_t slots,
+                 std::int32_t ports,
+                 bool reproducible,
+                 std::optional<std::string> path_policy,
+                 const std::optional<nb::bytes>& tuning_table) {
+  new (self) Config{std::move(name),
+                    join_timeout_s,
+                    deadline_s,
+                    std::move(paths),
+                    slot_bytes,
+                    slots,
+                    ports,
+                    reproducible,
+                    std::move(path_policy),
+                    tuning_table ? std::optional<std::string>(
+                                       std::in_place, tuning_table->c_str(), tuning_table->size())
+                                 : std::nullopt};
+}
+
 constexpr std::chrono::microseconds kFirstPause{50};
 constexpr std::chrono::microseconds kLongestPause{5000};
 constexpr std::chrono::milliseconds kQuestionInterval{100};
@@ -199,16 +225,8 @@ void Comm::destroy() {
 
 void bind_comm(nb::module_& module) {
   nb::class_<Config>(module, "Config")
-      .def(nb::init<std::string,
-                    double,
-                    double,
-                    std::optional<std::string>,
-                    std::int64_t,
-                    std::int32_t,
-                    std::int32_t,
-                    bool,
-                    std::optional<std::string>,
-                    std::optional<std::string>>(),
+      .def("__init__",
+           &make_config,
            nb::arg("name"),
            nb::arg("join_timeout_s"),
            nb::arg("deadline_s"),

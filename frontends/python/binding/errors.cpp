@@ -33,6 +33,13 @@ nb::object class_for(sennit_status_t status) {
   return classes_of.attr("Error");
 }
 
+// Names of hosts, files and communicators may hold any bytes; those that are no UTF-8 become
+// "\xff".
+nb::object text_of(const std::string& bytes) {
+  return nb::steal(PyUnicode_DecodeUTF8(
+      bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "backslashreplace"));
+}
+
 std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
 // The values that a field has on an error that did not come from a call.
@@ -91,24 +98,24 @@ ErrorRecord record_of(const sennit_error_t& error) {
 }
 
 void raise(const ErrorRecord& record) {
-  nb::object error = class_for(record.status)(record.message);
+  nb::object error = class_for(record.status)(text_of(record.message));
   nb::list blamed;
   for (const std::int32_t rank : record.blamed_ranks) {
     blamed.append(rank);
   }
-  error.attr("comm") = record.comm;
-  error.attr("op") = record.op;
+  error.attr("comm") = text_of(record.comm);
+  error.attr("op") = text_of(record.op);
   error.attr("sequence") = record.sequence;
   error.attr("count") = record.count;
-  error.attr("dtype") = record.dtype;
-  error.attr("reduce_op") = record.reduce_op;
+  error.attr("dtype") = text_of(record.dtype);
+  error.attr("reduce_op") = text_of(record.reduce_op);
   error.attr("root") = record.root < 0 ? nb::object(nb::none()) : nb::object(nb::int_(record.root));
   error.attr("rank") = record.rank < 0 ? nb::object(nb::none()) : nb::object(nb::int_(record.rank));
   error.attr("size") = record.size;
   error.attr("blamed_ranks") = nb::tuple(blamed);
-  error.attr("evidence") = record.evidence;
+  error.attr("evidence") = text_of(record.evidence);
   error.attr("elapsed_s") = record.elapsed_s;
-  error.attr("next") = record.next;
+  error.attr("next") = text_of(record.next);
   PyErr_SetObject(error.type().ptr(), error.ptr());
   throw nb::python_error();
 }

@@ -221,6 +221,12 @@ bool Work::wait(double timeout_s) {
     {
       const nb::gil_scoped_release unlocked;
       status = sennit_work_wait(work_, std::clamp(left, 0.0, kSignalSlice_s));
+      if (status == SENNIT_IN_PROGRESS && timeout_s >= 0.0) {
+        // A caller that comes back by itself may then make the call that another rank waits for. To
+        // wait in slices alone would say that it cannot.
+        int done = 0;
+        sennit_work_test(work_, &done);
+      }
     }
     if (end_with(status)) {
       return true;

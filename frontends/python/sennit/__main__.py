@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import os
 import sys
 
 EXIT_MISSING = 4
@@ -19,7 +21,18 @@ def main() -> int:
         return EXIT_MISSING
     from sennit.cli import run
 
-    return run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # for names of files that are no text
+    code = run(sys.argv[1:])
+    from sennit.cli.tools import is_running
+
+    if is_running():
+        # The library still computes what nobody waits for, and would be torn down below it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ class Config:
         ports: int,
         reproducible: bool,
         path_policy: str | None,
-        tuning_table: str | None,
+        tuning_table: bytes | None,
     ) -> None: ...
 
 class Comm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from sennit import _core, calls
 
@@ -27,7 +28,7 @@ class Config:
     ports: int | None = None
     reproducible: bool | None = None
     path_policy: str | None = None
-    tuning_table: str | None = None
+    tuning_table: str | os.PathLike[str] | None = None
 
     def core(
         self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
@@ -45,5 +46,5 @@ class Config:
             ports=self.ports or 0,
             reproducible=bool(self.reproducible),
             path_policy=self.path_policy,
-            tuning_table=self.tuning_table,
+            tuning_table=None if self.tuning_table is None else os.fsencode(self.tuning_table),
         )

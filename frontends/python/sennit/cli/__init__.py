@@ -1,12 +1,17 @@
 """The command line: one file a command.
 
 Exit codes: 0 done, 1 wrong data or a failed proof, 2 bad usage, 3 a rank failed or a deadline
-passed, 4 needs hardware or a library that is not here.
+passed, 4 needs hardware or a library that is not here, 5 the answer could not be written. Ended by
+Ctrl-C 130, by SIGTERM 143, by a reader of the output that has gone 141.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -27,10 +32,18 @@ from sennit.cli import (
     tune,
     verify,
 )
-from sennit.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure, exit_code_of
+from sennit.cli.failure import (
+    EXIT_INTERRUPTED,
+    EXIT_NOT_WRITTEN,
+    EXIT_READER_GONE,
+    EXIT_TERMINATED,
+    EXIT_USAGE,
+    Failure,
+    exit_code_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class _Words(click.Group):
@@ -51,7 +64,7 @@ def command_line() -> None:
     """Collective communication over every wire of a machine.
 
     Exit codes: 0 done, 1 wrong data or a failed proof, 2 bad usage, 3 a rank failed or a deadline
-    passed, 4 needs hardware or a library that is not here.
+    passed, 4 needs hardware or a library that is not here, 5 the answer could not be written.
     """
 
 
@@ -75,13 +88,38 @@ for _module in (
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code."""
+    if "_SENNIT_COMPLETE" in os.environ:  # a shell asks click for words, and gets them here
+        command_line.main(prog_name="sennit")
     try:
-        code = command_line.main(list(arguments), prog_name="sennit", standalone_mode=False)
+        with _ending_by_sigterm():
+            code = _run(arguments)
+            sys.stdout.flush()
+            return code
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("sennit: interrupted\n")
+        return EXIT_INTERRUPTED
+    except Terminated:
+        sys.stderr.write("sennit: ended by SIGTERM\n")
+        return EXIT_TERMINATED
+    except BrokenPipeError:
+        _discard_output()
+        return EXIT_READER_GONE
+    except OSError as error:
+        _discard_output()
+        sys.stderr.write(f"sennit: the output could not be written: {error.strerror}\n")
+        return EXIT_NOT_WRITTEN
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        # Not main(): for a reader that has gone it would say that the data is wrong.
+        with command_line.make_context("sennit", list(arguments)) as context:
+            code = command_line.invoke(context)
+    except click.exceptions.Exit as end:
+        return int(end.exit_code)
     except click.ClickException as error:
         error.show()
         return EXIT_USAGE
-    except (click.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
     except Failure as failure:
         sys.stderr.write(f"{failure}\n")
         return failure.exit_code
@@ -89,3 +127,30 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return exit_code_of(type(error).__name__)
     return code if isinstance(code, int) else 0
+
+
+class Terminated(BaseException):
+    """SIGTERM has come: what the command holds is to be given back on the way out."""
+
+
+@contextlib.contextmanager
+def _ending_by_sigterm() -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _discard_output() -> None:
+    """Let the interpreter flush what is left into nothing, without a word."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -46,7 +46,7 @@ class AgainstTable(BenchTable):
             row["dtype"],
             row["op"] if row["collective"] in REDUCING else _NONE,
         ]
-        wrong = str(row["wrong"] + rival.get("wrong", 0))
+        wrong = _NONE if row["wrong"] is None else str(row["wrong"] + (rival.get("wrong") or 0))
         if rival["skipped"]:
             return [*head, f"{row['time_us']['p50']:.2f}", "skipped", *[_NONE] * 4, wrong]
         return [

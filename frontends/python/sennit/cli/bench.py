@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,19 +59,49 @@ def command(
         bench_gpu.refuse_what_is_not_meant(options, place)
     else:
         _refuse_what_is_missing(options)
-    if plot_file is not None:
-        plot.require_matplotlib()
+    if options["begin"] > options["end"]:
+        raise click.UsageError(
+            f"the sizes begin at {human(options['begin'])} (-b) and end at "
+            f"{human(options['end'])} (-e), which is less"
+        )
     output = Output(json_file) if place is None or place.rank == 0 else None
-    if on_gpus and output is not None:
-        found = bench_gpu.measure(options, ranks, output, _progress)
-    else:
-        found = {"rows": _measure_on_host(options, ranks, place, output)}
-    rows = found["rows"]
-    if output is not None:
-        output.write_json(bench_document.document(rows) | found)
-        if plot_file is not None:
-            plot.save_plot(plot_file, rows)
-    return EXIT_WRONG if any(_wrong(row) for row in rows) else EXIT_DONE
+    answer = _Answer(output, plot_file)
+    try:
+        if on_gpus and output is not None:
+            answer.more = bench_gpu.measure(options, ranks, output, _progress, answer.rows)
+        else:
+            _measure_on_host(options, ranks, place, output, answer.rows)
+    except BaseException as error:
+        answer.write_what_there_is(error)
+        raise
+    answer.write()
+    return EXIT_WRONG if any(_wrong(row) for row in answer.rows) else EXIT_DONE
+
+
+class _Answer:
+    """What is written when all is measured, and of a benchmark that ends early, too."""
+
+    def __init__(self, output: Output | None, plot_file: Path | None) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.more: dict[str, Any] = {}
+        self._output = output
+        self._plot_file = plot_file
+
+    def write(self) -> None:
+        if self._output is None:
+            return
+        self._output.write_json(bench_document.document(self.rows) | self.more)
+        if self._plot_file is not None and self.rows:
+            plot.save_plot(self._plot_file, self.rows)
+
+    def write_what_there_is(self, error: BaseException) -> None:
+        if isinstance(error, OSError):  # the output cannot be written
+            return
+        message = str(error) if isinstance(error, Failure) else "interrupted"
+        if isinstance(error, click.ClickException):
+            message = error.format_message()
+        self.more["error"] = {"message": message}
+        self.write()
 
 
 def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
@@ -97,14 +128,18 @@ def _measure_on_host(
     ranks: int | None,
     place: launcher.Place | None,
     output: Output | None,
-) -> list[dict[str, Any]]:
+    done: list[dict[str, Any]],
+) -> None:
+    """Add the rows to `done`, each when it is there."""
     ranks = _rank_count(ranks, place)
     refuse_pair_beyond(ranks, options["pair"])
     orders = list(_work_orders(options, ranks))
     if options["against"]:
-        return _measure_against(orders, options, place, ranks, output)
+        done += _measure_against(orders, options, place, ranks, output)
+        return
     starts = own_starts(ranks) if place is None else start_in_place(place)
-    return _measure({"orders": orders}, starts, BenchTable, output)
+    job = {"orders": orders, "max_seconds": options["max_seconds"]}
+    _measure(job, starts, BenchTable, output, done)
 
 
 def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:
@@ -112,14 +147,18 @@ def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:
         return ranks or max(2, min(_DEFAULT_RANKS_MAX, len(os.sched_getaffinity(0))))
     if ranks not in (None, place.size):
         raise click.UsageError(
-            f"--ranks {ranks}, but {place.launcher} started {place.size} ranks; leave it out"
+            f"--ranks {ranks}, but {place.launcher} started {place.size} ranks; leave --ranks out"
         )
     return place.size
 
 
 def _work_orders(options: Mapping[str, Any], ranks: int) -> Iterator[dict[str, Any]]:
     dtype, op = options["dtype"], options["op"]
-    for collective in options["collectives"] or ("all_reduce",):
+    collectives = options["collectives"] or ("all_reduce",)
+    reduces = any(collective in names.REDUCING for collective in collectives)
+    if reduces and "all" not in (dtype, op) and not names.has_operator(dtype, op):
+        raise click.UsageError(f"{dtype} has no operator {op} (docs/numerics.md has the table)")
+    for collective in collectives:
         for one_dtype in names.DTYPES if dtype == "all" else (dtype,):
             for one_op in names.REDUCE_OPS if op == "all" else (op,):
                 if "all" in (dtype, op) and not names.has_operator(one_dtype, one_op):
@@ -145,7 +184,6 @@ def _work_order(
         "iterations",
         "warmup",
         "seed",
-        "max_seconds",
         "pin",
         "pair",
         "bidirectional",
@@ -187,8 +225,13 @@ def _measure_against(
         for rival in found:
             if output is not None:
                 output.console.print(f"against {rival.name} {rival.settings}".rstrip())
-            job = {"orders": orders, "rival": str(rival.library)}
-            rows = _measure(job, rival.starts(), AgainstTable, output)
+            job = {
+                "orders": orders,
+                "rival": str(rival.library),
+                "max_seconds": options["max_seconds"],
+            }
+            rows: list[dict[str, Any]] = []
+            _measure(job, rival.starts(), AgainstTable, output, rows)
             alone = rival.time_alone(orders, rows)
             measured.append(bench_against.Measured(rival.name, rival.settings, rows, alone))
     merged = bench_against.merged(measured)
@@ -202,25 +245,33 @@ def _measure(
     starts: Sequence[Start],
     table_type: type[BenchTable],
     output: Output | None,
-) -> list[dict[str, Any]]:
-    """The rows of a job; shown on `output`, which all ranks but 0 of a launcher's job lack."""
+    done: list[dict[str, Any]],
+) -> None:
+    """Add the rows of a job; shown on `output`, which all ranks but 0 of a launcher's job lack."""
     with Ranks(job, starts) as running:
         rows = running.rows()
         if output is None:
-            return list(rows)
-        done: list[dict[str, Any]] = []
+            done.extend(rows)
+            return
+        wanted = 0
         for order in job["orders"]:
             table = table_type(output.console)
+            count = len(order["sizes"]) * order["cycles"]
+            wanted += count
             with _progress(output, order) as advance:
-                for row in itertools.islice(rows, len(order["sizes"]) * order["cycles"]):
-                    table.add(order, row)
+                for row in itertools.islice(rows, count):
                     done.append(row)
+                    table.add(order, row)
                     advance()
         # What goes wrong after the last row is a failure, too.
         done.extend(rows)
-        if not done:
+        if len(done) == wanted:
+            return
+        limit = job["max_seconds"]
+        if limit is not None:
+            sys.stderr.write(f"sennit: {len(done)} of {wanted} rows in {limit:g} s\n")
+        elif not done:
             raise Failure("sennit: the launcher ended well but started no ranks", EXIT_RANK_FAILED)
-        return done
 
 
 def _wrong(row: dict[str, Any]) -> int:

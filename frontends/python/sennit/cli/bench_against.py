@@ -58,15 +58,15 @@ def merged(measured: Sequence[Measured]) -> list[dict[str, Any]]:
     """One row for each row of the jobs: ours beside the best rival, with all rivals in "rivals".
 
     The times that stand for ours are those of the job with the best rival, because they were taken
-    in turns with it.
+    in turns with it. Where time ran out, jobs have different numbers of rows: those that all have.
     """
     rows = []
-    for same in zip(*(one.rows for one in measured), strict=True):
+    for same in zip(*(one.rows for one in measured), strict=False):
         entries = [_entry(one, row) for one, row in zip(measured, same, strict=True)]
         timed = [entry for entry in entries if not entry["skipped"]]
         best = min(timed, key=lambda entry: entry["p50_us"], default=None)
         row = dict(same[entries.index(best) if best else 0])
-        row["wrong"] = sum(other["wrong"] for other in same)
+        row["wrong"] = None if row["wrong"] is None else sum(other["wrong"] for other in same)
         row["rivals"] = entries
         row["rival"] = {key: best[key] for key in ("name", "p50_us")} if best else None
         row["ratio"] = best["ratio"] if best else None

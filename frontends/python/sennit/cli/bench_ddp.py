@@ -73,6 +73,7 @@ _POSITIVE = click.IntRange(min=1)
     "--plot",
     "plot_file",
     type=click.Path(path_type=Path),
+    callback=plot.parse_plot,
     metavar="FILE",
     help="Draw the sizes of messages to this file.",
 )
@@ -91,8 +92,6 @@ def command(json_file: str | None, plot_file: Path | None, executor: str, **opti
     if place is not None:
         raise click.UsageError(f"the ranks are started here; do not use {place.launcher}")
     _refuse_what_is_missing(executor)
-    if plot_file is not None:
-        plot.require_matplotlib()
     output = Output(json_file)
     with tempfile.TemporaryDirectory(prefix="sennit-ddp-") as folder:
         answer = Path(folder) / "answer.json"

@@ -237,16 +237,19 @@ def _words_of_messages(order: Mapping[str, Any]) -> dict[str, str | int]:
 
 
 def measure(
-    options: Mapping[str, Any], ranks: int | None, output: Output, progress: Progress
+    options: Mapping[str, Any],
+    ranks: int | None,
+    output: Output,
+    progress: Progress,
+    rows: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """The rows of all collectives, printed as they are measured, and the version of NCCL if used.
+    """Add the rows of all collectives, printed as they are measured; the version of NCCL if used.
 
     Raises:
         Failure: Something that this needs is not here, or a rank failed.
     """
     place, ranks = _find_place(options, ranks)
     refuse_pair_beyond(ranks, options["pair"])
-    rows: list[dict[str, Any]] = []
     for order in _work_orders(options, ranks):
         table = GpuTable(output.console, place.nccl_version)
         arguments = arguments_of(order, place.nccl)
@@ -263,4 +266,4 @@ def measure(
                 f"{order['collective']}",
                 EXIT_RANK_FAILED,
             )
-    return {"nccl": place.nccl_version, "rows": rows}
+    return {"nccl": place.nccl_version}

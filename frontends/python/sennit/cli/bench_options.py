@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sennit.cli import names
+from sennit.cli.plot import parse_plot
 from sennit.cli.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def refuse_pair_beyond(ranks: int, pair: list[int] | None) -> None:
         click.UsageError: It has.
     """
     if pair is not None and max(pair) >= ranks:
-        raise click.UsageError(f"--pair names a rank that {ranks} ranks do not have")
+        raise click.UsageError(
+            f"--pair {pair[0]}:{pair[1]}: the {ranks} ranks are 0 to {ranks - 1}"
+        )
 
 
 _OPTIONS = (
@@ -148,7 +151,7 @@ _OPTIONS = (
     ),
     click.option(
         "--ranks",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=1, max=4096),
         metavar="N",
         help="Default: one a core, at least 2, at most 8; with --executor cuda all GPUs.",
     ),
@@ -220,7 +223,7 @@ _OPTIONS = (
         "--max-seconds",
         type=click.FloatRange(min=0, min_open=True),
         metavar="S",
-        help="Stop in time.",
+        help="Begin no row later, and end the row that is measured then.",
     ),
     click.option("--pin/--no-pin", default=True, show_default=True, help="Bind ranks to cores."),
     click.option("--pair", callback=_parse_pair, metavar="A:B", help="send_recv: this pair alone."),
@@ -246,6 +249,7 @@ _OPTIONS = (
         "--plot",
         "plot_file",
         type=click.Path(path_type=Path),
+        callback=parse_plot,
         metavar="FILE",
         help="Draw to this file.",
     ),

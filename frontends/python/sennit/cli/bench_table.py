@@ -39,7 +39,8 @@ class BenchTable:
         checked = "checked" if order["check"] else "not checked"
         place = "in place" if order["in_place"] else "out of place"
         self._console.print(
-            f"{order['collective']}, {ranks} ranks on this machine, {place}, "
+            f"{order['collective']}, {ranks} rank{'s' if ranks > 1 else ''} on this machine, "
+            f"{place}, "
             f"{order['iterations']} samples after {order['warmup']}, {checked}"
         )
 

@@ -122,6 +122,7 @@ def measured_rows(program: Path, arguments: Sequence[str]) -> Iterator[dict[str,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            errors="backslashreplace",
             start_new_session=True,
         ) as process,
     ):

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from sennit import _core
 from sennit.cli.failure import EXIT_DONE
+from sennit.cli.files import read_text
 from sennit.cli.machine_choice import machine_arguments
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
@@ -80,10 +81,7 @@ def _explain_host(
 ) -> dict[str, Any]:
     if options["root"] or options["ranks_per_gpu"]:
         raise click.UsageError("--root and --ranks-per-gpu are for a described --machine")
-    try:
-        text = None if table is None else table.read_text(encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(f"cannot read {table}: {error.strerror}") from error
+    text = None if table is None else read_text(table)
     return ask(
         _core.tool_explain_host,
         collective=collective,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,8 +30,22 @@ _LAUNCHERS = (
 
 
 def place_in_job(environment: Mapping[str, str]) -> Place | None:
-    """The place in a launcher's job; None for a process that nobody launched as a rank."""
+    """The place in a launcher's job; None for a process that nobody launched as a rank.
+
+    A job of one rank is most often a shell that a launcher started, such as that of `srun --pty`: a
+    process there has no ranks to join, and may start its own.
+
+    Raises:
+        click.UsageError: The variables are there and are no numbers.
+    """
     for launcher, rank, size, further in _LAUNCHERS:
-        if all(name in environment for name in (rank, size, *further)):
-            return Place(int(environment[rank]), int(environment[size]), launcher)
+        # One that is empty counts as not set, as in the library.
+        if all(environment.get(name) for name in (rank, size, *further)):
+            if not (environment[rank].isdecimal() and environment[size].isdecimal()):
+                raise click.UsageError(
+                    f"{rank}={environment[rank]} and {size}={environment[size]} are no place in a "
+                    f"job of {launcher}"
+                )
+            place = Place(int(environment[rank]), int(environment[size]), launcher)
+            return place if place.size > 1 else None
     return None

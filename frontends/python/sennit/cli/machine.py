@@ -9,6 +9,7 @@ import click
 
 from sennit import _core
 from sennit.cli.failure import EXIT_DONE
+from sennit.cli.files import parse_svg, write_text
 from sennit.cli.hwloc import machine_text
 from sennit.cli.machine_choice import machine_arguments
 from sennit.cli.output import Output, json_option
@@ -27,6 +28,7 @@ from sennit.cli.tools import ask
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=parse_svg,
     metavar="FILE.svg",
     help="Draw the machine that --file or --hwloc names.",
 )
@@ -53,7 +55,7 @@ def command(
         answer = ask(_core.tool_topology, **arguments)
         output.console.print(answer["text"], markup=False, end="")
         if picture is not None:
-            _write(picture, answer["svg"])
+            write_text(picture, answer["svg"])
     elif picture is not None:
         raise click.UsageError("--picture draws the machine that --file or --hwloc names")
     else:
@@ -63,10 +65,3 @@ def command(
             output.console.print(f"{key:<14} {shown}", markup=False)
     output.write_json(answer)
     return EXIT_DONE
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(f"cannot write {file}: {error.strerror}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
+from sennit.cli.files import read_text
 
 
 def machine_arguments(machine: str) -> dict[str, str]:
@@ -12,7 +12,4 @@ def machine_arguments(machine: str) -> dict[str, str]:
     file = Path(machine)
     if not file.suffix and "/" not in machine:
         return {"machine": machine}
-    try:
-        return {"machine_text": file.read_text(encoding="utf-8"), "machine_file": machine}
-    except OSError as error:
-        raise click.BadParameter(f"cannot read {machine}: {error.strerror}") from error
+    return {"machine_text": read_text(file), "machine_file": machine}

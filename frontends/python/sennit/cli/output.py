@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.console import Console
 
+from sennit.cli.files import check_writable, write_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,14 +30,22 @@ def json_option(command: _Command) -> _Command:
     )(command)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line to end, which knows the exit code."""
+        raise BrokenPipeError
+
+
 class Output:
     """Tables on standard output, unless that is where the JSON goes."""
 
     def __init__(self, json_file: str | None) -> None:
         """Write JSON to this file, `-` for standard output, None for nowhere."""
         self._json_file = json_file
+        if json_file is not None and json_file != _STANDARD_OUTPUT:
+            check_writable(Path(json_file))
         to_stderr = json_file == _STANDARD_OUTPUT
-        self.console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
+        self.console = _Console(stderr=to_stderr, highlight=False, soft_wrap=True)
         if not self.console.is_terminal:
             self.console.width = _FILE_WIDTH
 
@@ -48,7 +58,4 @@ class Output:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        try:
-            Path(self._json_file).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise click.BadParameter(f"cannot write {self._json_file}: {error.strerror}") from error
+        write_text(Path(self._json_file), text)

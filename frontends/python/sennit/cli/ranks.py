@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sennit
-from sennit import _core
-from sennit.cli.failure import EXIT_RANK_FAILED, EXIT_WRONG, Failure, exit_code_of, missing
+from sennit.cli.failure import EXIT_RANK_FAILED, EXIT_WRONG, Failure, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from sennit.cli.launcher import Place
 
 _GRACE_S = 5.0  # survivors report a dead rank within 2 s; then nothing more is to be learnt
-_CLASS_OF_CODE: dict[Any, str] = {
-    c_name: python_name for python_name, _, c_name in _core.STATUS_CODES
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,18 +72,33 @@ class Ranks:
         job_file = Path(self._folder.name) / "job.json"
         meeting = str(Path(self._folder.name) / "meeting")
         job_file.write_text(json.dumps({**job, "meeting": meeting}), encoding="utf-8")
-        program = str(rank_program())
-        for index, start in enumerate(starts):
-            process = subprocess.Popen(
-                [*start.launcher, program, str(job_file)],
-                env=dict(start.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            self._processes.append(process)
-            threading.Thread(target=self._attend, args=(index, process), daemon=True).start()
+        try:
+            program = str(rank_program())
+            for index, start in enumerate(starts):
+                self._start(index, start, [program, str(job_file)])
+        except BaseException as error:
+            self.__exit__()
+            if isinstance(error, OSError | RuntimeError):  # a process, or a thread
+                raise Failure(
+                    f"sennit: the system refuses to start rank {len(self._processes)} of "
+                    f"{len(starts)}: {error}\nNext: take fewer --ranks, or raise the limits "
+                    "(ulimit -u, ulimit -n)",
+                    EXIT_RANK_FAILED,
+                ) from error
+            raise
+
+    def _start(self, index: int, start: Start, program: list[str]) -> None:
+        process = subprocess.Popen(
+            [*start.launcher, *program],
+            env=dict(start.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+        )
+        self._processes.append(process)
+        threading.Thread(target=self._attend, args=(index, process), daemon=True).start()
 
     def __enter__(self) -> Ranks:
         """Return itself."""
@@ -97,6 +109,7 @@ class Ranks:
         for process in self._processes:
             # A launcher ends its ranks when it is asked to end, and cannot when it is killed.
             process.terminate()
+            process.send_signal(signal.SIGCONT)  # one that is stopped hears nothing else
         for process in self._processes:
             _wait_or_kill(process)
         self._folder.cleanup()
@@ -119,23 +132,30 @@ class Ranks:
                 self._errors.append((index, value))
             else:
                 self._codes[index] = value
-                if value not in (0, EXIT_WRONG):
+                if self._has_failed(index):
                     give_up_at = min(give_up_at, time.monotonic() + _GRACE_S)
-        failed = [index for index, code in self._codes.items() if code not in (0, EXIT_WRONG)]
+        failed = [index for index in self._codes if self._has_failed(index)]
         if failed:
             raise self._failure(failed)
+
+    def _has_failed(self, index: int) -> bool:
+        """Whether a process did not come to its end: with wrong rows it does, and says nothing."""
+        has_said_why = any(at == index for at, _ in self._errors)
+        return self._codes[index] not in (0, EXIT_WRONG) or has_said_why
 
     def _failure(self, failed: list[int]) -> Failure:
         if self._errors:
             # Whoever can blame a rank knows more than one that was only told to stop.
             index, error = max(self._errors, key=lambda item: bool(item[1].get("blamed_ranks")))
-            name = _CLASS_OF_CODE.get(error.get("code"))
-            code = self._codes.get(index, EXIT_RANK_FAILED) if name is None else exit_code_of(name)
-            return Failure(str(error.get("message")), code)
+            # What a call of a program may do next is no advice to a person with a command line.
+            message = str(error.get("message")).partition(" The communicator is now failed")[0]
+            # Its own code knows more than the class of the error: here it is the options that ask
+            # for what there is not.
+            return Failure(message, self._codes.get(index, EXIT_RANK_FAILED))
         index = failed[0]
         return Failure(
-            f"sennit: rank {index} of {len(self._processes)} ended with code {self._codes[index]} "
-            "and left no message",
+            f"sennit: rank {index} of {len(self._processes)} {_how(self._codes[index])} and left "
+            "no message\nNext: SENNIT_DEBUG=INFO before the command says more",
             EXIT_RANK_FAILED,
         )
 
@@ -147,22 +167,27 @@ class Ranks:
         if process.stdout is not None:
             reader = threading.Thread(target=self._read_rows, args=(process,), daemon=True)
             reader.start()
-        for line in process.stderr:
-            error = _error_of(line)
-            if error is None:
-                sys.stderr.write(line)
-            else:
-                self._events.put(("error", index, error))
+        with process.stderr as lines:
+            for line in lines:
+                error = _error_of(line)
+                if error is None:
+                    sys.stderr.write(line)
+                else:
+                    self._events.put(("error", index, error))
         if reader is not None:
             reader.join()
         self._events.put(("end", index, process.wait()))
 
     def _read_rows(self, process: subprocess.Popen[str]) -> None:
-        for line in process.stdout or ():
-            if line.startswith("{"):
-                self._events.put(("row", 0, json.loads(line)))
-            else:  # of a launcher
-                sys.stderr.write(line)
+        if process.stdout is None:
+            return
+        with process.stdout as lines:
+            for line in lines:
+                row = _object_of(line)
+                if row is not None:
+                    self._events.put(("row", 0, row))
+                else:  # of a launcher, or cut off
+                    sys.stderr.write(line)
 
 
 def _wait_or_kill(process: subprocess.Popen[str]) -> None:
@@ -203,11 +228,25 @@ def start_in_place(place: Place) -> list[Start]:
     return [Start({**os.environ, **own})]
 
 
-def _error_of(line: str) -> dict[str, Any] | None:
-    if not line.startswith('{"error"'):
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _object_of(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
         return None
     try:
-        error = json.loads(line)["error"]
+        value = json.loads(line)
     except ValueError:
         return None
+    return value if isinstance(value, dict) else None
+
+
+def _error_of(line: str) -> dict[str, Any] | None:
+    error = (_object_of(line) or {}).get("error")
     return error if isinstance(error, dict) else None

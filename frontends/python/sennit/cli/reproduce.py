@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sennit import _core
 from sennit.cli.failure import EXIT_DONE
+from sennit.cli.files import read_text
 from sennit.cli.output import Output, json_option
 from sennit.cli.sizes import human
 from sennit.cli.tools import ask
@@ -70,8 +71,8 @@ def command(
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document = json.loads(read_text(file))
+    except ValueError as error:
         raise _no_result_file(file, error) from error
     if not isinstance(document, dict):
         raise _no_result_file(file, TypeError("it is no JSON object"))

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from sennit import _core
-from sennit.cli.failure import EXIT_DONE
+from sennit.cli.failure import EXIT_DONE, EXIT_WRONG
+from sennit.cli.files import parse_svg, write_text
 from sennit.cli.groups import parse_groups
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
-from sennit.cli.tools import ask
+from sennit.cli.tools import ask, warn_unproved
 
 
 @click.command("show")
@@ -29,6 +30,7 @@ from sennit.cli.tools import ask
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=parse_svg,
     metavar="FILE.svg",
     help="Draw a space-time diagram.",
 )
@@ -58,10 +60,13 @@ def command(
         groups=groups,
     )
     output.console.print(answer["text"], markup=False)
+    is_proved = warn_unproved(answer)
     if picture is not None:
-        try:
-            picture.write_text(answer["svg"], encoding="utf-8")
-        except OSError as error:
-            raise click.BadParameter(f"cannot write {picture}: {error.strerror}") from error
+        if answer["svg"] is None:
+            raise click.BadParameter(
+                f"the schedule on {ranks} ranks has too many steps to draw (more than 4096); take "
+                "fewer ranks"
+            )
+        write_text(picture, answer["svg"])
     output.write_json(answer)
-    return EXIT_DONE
+    return EXIT_DONE if is_proved else EXIT_WRONG

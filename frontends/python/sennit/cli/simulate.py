@@ -10,13 +10,14 @@ import click
 from rich.table import Table
 
 from sennit import _core
-from sennit.cli.failure import EXIT_DONE
+from sennit.cli.failure import EXIT_DONE, EXIT_WRONG
+from sennit.cli.files import parse_output, parse_svg, write_text
 from sennit.cli.groups import parse_groups
 from sennit.cli.machine_choice import machine_arguments
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
 from sennit.cli.sizes import human, parse_size
-from sennit.cli.tools import ask
+from sennit.cli.tools import ask, warn_unproved
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,12 +59,14 @@ _SHOWN_LINKS = 12
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=parse_output,
     metavar="FILE.json",
     help="Write a timeline for ui.perfetto.dev.",
 )
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=parse_svg,
     metavar="FILE.svg",
     help="Draw the timeline and the use of links.",
 )
@@ -92,16 +95,17 @@ def command(
     )
     timeline, svg = answer.pop("trace"), answer.pop("svg")
     if trace is not None:
-        _write(trace, json.dumps(timeline))
+        write_text(trace, json.dumps(timeline))
     if picture is not None:
         if svg is None:
             raise click.BadParameter(
                 f"{answer['steps']} steps are too many to draw; take fewer ranks or larger tiles"
             )
-        _write(picture, svg)
+        write_text(picture, svg)
     _print(output.console, answer)
+    is_proved = warn_unproved(answer)
     output.write_json(answer)
-    return EXIT_DONE
+    return EXIT_DONE if is_proved else EXIT_WRONG
 
 
 def _print(console: Console, answer: dict[str, Any]) -> None:
@@ -133,10 +137,3 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
             f"{link['busy'] * 100:.1f} %",
         )
     console.print(table)
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(f"cannot write {file}: {error.strerror}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from rich.table import Table
 from sennit import _core
 from sennit.cli import tune_work
 from sennit.cli.bench_document import document
-from sennit.cli.failure import EXIT_DONE
+from sennit.cli.failure import EXIT_DONE, Failure
+from sennit.cli.files import check_writable, parse_output, read_text, write_text
 from sennit.cli.names import COLLECTIVES
 from sennit.cli.output import Output, json_option
 from sennit.cli.sizes import human
@@ -45,6 +47,7 @@ def _parse_ranks(ctx: click.Context, param: click.Parameter, value: str) -> list
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=parse_output,
     metavar="FILE",
     help="Write the table here; default: sennit.tuning.",
 )
@@ -71,42 +74,40 @@ def command(
     if checked is not None and out is not None:
         raise click.UsageError("--check judges a table and writes none: leave --out away")
     output = Output(json_file)
+    file = check_writable(out or Path("sennit.tuning")) if checked is None else None
     begin = time.monotonic()
     names = collectives or tuple(name for name in COLLECTIVES if name != "barrier")
     repetitions = tune_work.REPETITIONS[checked is not None]
-    rows = []
+    rows: list[dict[str, Any]] = []
+    failures: list[Failure] = []
     for count in ranks:
         for collective in names:
-            rows += tune_work.measure(collective, count, repetitions)
+            found, failure = tune_work.measure(collective, count, repetitions)
+            rows += found
+            if failure is not None:
+                failures.append(failure)
+                sys.stderr.write(f"{collective} on {count} ranks ended early: {failure}\n")
             output.console.print(
                 f"{collective} on {count} ranks: {len(rows)} times, "
                 f"{time.monotonic() - begin:.0f} s",
                 markup=False,
             )
-    if checked is None:
-        answer = _write(out or Path("sennit.tuning"), rows)
+    if not rows and failures:
+        raise failures[0]
+    if file is not None:
+        answer = _write(file, rows)
         _print_fits(output.console, answer)
-    else:
-        answer = ask(_core.tool_tune_check, table=_read(checked), rows=rows)
+    elif checked is not None:
+        answer = ask(_core.tool_tune_check, table=read_text(checked), rows=rows)
         _print_judgement(output.console, answer)
     seconds = time.monotonic() - begin
     output.write_json({**document(rows), "seconds": seconds, **answer})
-    return EXIT_DONE
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(f"cannot read {file}: {error.strerror}") from error
+    return failures[0].exit_code if failures else EXIT_DONE
 
 
 def _write(file: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
     answer = ask(_core.tool_tune, rows=rows)
-    try:
-        file.write_text(answer["text"], encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(f"cannot write {file}: {error.strerror}") from error
+    write_text(file, answer["text"])
     return {"file": str(file), "times": len(rows), **answer}
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from sennit import _core
+from sennit.cli.failure import Failure
 from sennit.cli.names import PER_RANK
 from sennit.cli.ranks import Ranks, own_starts
 from sennit.cli.tools import ask
@@ -32,16 +33,22 @@ _MOST_SECONDS = 0.1
 """Of one row."""
 
 
-def measure(collective: str, ranks: int, repetitions: int) -> list[dict[str, Any]]:
-    """The times of all ways at all sizes, as rows of the library's tuning functions."""
+def measure(
+    collective: str, ranks: int, repetitions: int
+) -> tuple[list[dict[str, Any]], Failure | None]:
+    """The times of all ways at all sizes, as rows of the library's tuning functions.
+
+    Where a rank fails, such as by a way that misses the deadline on a busy machine: the times until
+    then, and the failure.
+    """
     order = {"cycles": repetitions, "prune": _PRUNE}
-    rows = _measure(collective, ranks, _SIZES, _ways(collective), order)
-    if collective == "broadcast":
+    rows, failure = _measure(collective, ranks, _SIZES, _ways(collective), order)
+    if collective == "broadcast" and failure is None:
         order["prune"] = 0.0
-        chains = _measure(collective, ranks, _CHAIN_SIZES, _chain_ways(), order)
+        chains, failure = _measure(collective, ranks, _CHAIN_SIZES, _chain_ways(), order)
         known = {_key(row) for row in rows}
         rows += [row for row in chains if _key(row) not in known]
-    return rows
+    return rows, failure
 
 
 def _ways(collective: str) -> list[dict[str, Any]]:
@@ -72,7 +79,7 @@ def _measure(
     sizes: list[int],
     ways: list[dict[str, Any]],
     how: dict[str, Any],
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], Failure | None]:
     # A whole element for every rank.
     quantum = 4 * ranks if collective in PER_RANK else 4
     order = {
@@ -87,10 +94,14 @@ def _measure(
         **how,
     }
     times: dict[tuple[int, int], list[float]] = defaultdict(list)
+    failed: Failure | None = None
     with Ranks({"orders": [order]}, own_starts(ranks)) as running:
-        for row in running.rows():
-            times[row["bytes"], row["try"]].append(row["time_us"]["p50"])
-    return [
+        try:
+            for row in running.rows():
+                times[row["bytes"], row["try"]].append(row["time_us"]["p50"])
+        except Failure as failure:
+            failed = failure
+    rows = [
         {
             "collective": collective,
             "ranks": ranks,
@@ -102,6 +113,7 @@ def _measure(
         # A tile that is no smaller than all there is makes the same plan as the default one.
         if _is_distinct(ways[number], size, collective, ranks)
     ]
+    return rows, failed
 
 
 def _is_distinct(way: dict[str, Any], size: int, collective: str, ranks: int) -> bool:

@@ -13,7 +13,10 @@ from sennit.torch.rendezvous import join
 from sennit.torch.tensors import (
     checked,
     checked_list,
+    hand_back,
     hand_out,
+    in_order,
+    in_order_list,
     joined,
     listed,
     only,
@@ -126,6 +129,12 @@ class ProcessGroup(dist.ProcessGroup):
     ) -> Calls:
         return self._held.hold(Calls(works, outputs, finish))
 
+    def _calls_in_order(
+        self, works: Sequence[sennit.Work], buffers: Tensors, tensors: Tensors
+    ) -> Calls:
+        """Calls that write buffers of in_order, which are copied back at the end."""
+        return self._calls(works, tensors, lambda: hand_back(buffers, tensors))
+
     # Collectives of one tensor.
 
     @undisturbed
@@ -135,7 +144,8 @@ class ProcessGroup(dist.ProcessGroup):
         """Overwrite the tensor by that of the root."""
         tensors = listed(tensors)
         source = root_of(opts if root is None else root)
-        return self._calls([self._start.broadcast(checked(only(tensors)), source)], tensors)
+        buffer = in_order(only(tensors))
+        return self._calls_in_order([self._start.broadcast(buffer, source)], [buffer], tensors)
 
     @undisturbed
     def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> Calls:
@@ -146,17 +156,17 @@ class ProcessGroup(dist.ProcessGroup):
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Calls:
         """Combine each tensor with those of the other ranks, in place."""
         op = operator_of(opts)
-        buffers = checked_list(tensors)
+        buffers = in_order_list(tensors)
         with group():
             works = [self._start.all_reduce(buffer, buffer, op=op) for buffer in buffers]
-        return self._calls(works, tensors)
+        return self._calls_in_order(works, buffers, tensors)
 
     @undisturbed
     def reduce(self, tensors: Tensors, opts: Any = None) -> Calls:
         """Combine the tensors of all ranks, in place at the root."""
-        buffer = checked(only(tensors))
-        op = operator_of(opts)
-        return self._calls([self._start.reduce(buffer, buffer, op=op, root=root_of(opts))], tensors)
+        buffer = in_order(only(tensors))
+        work = self._start.reduce(buffer, buffer, op=operator_of(opts), root=root_of(opts))
+        return self._calls_in_order([work], [buffer], tensors)
 
     @undisturbed
     def all_gather_single(
@@ -306,13 +316,14 @@ class ProcessGroup(dist.ProcessGroup):
     def send(self, tensors: Tensors, peer: int, tag: int) -> Calls:
         """Send a tensor."""
         _refuse_tag(tag)
-        return self._calls([self._start.send(checked(only(tensors)), peer)])
+        return self._calls([self._start.send(in_order(only(tensors)), peer)])
 
     @undisturbed
     def recv(self, tensors: Tensors, peer: int, tag: int) -> Calls:
         """Receive a tensor."""
         _refuse_tag(tag)
-        return self._calls([self._start.recv(checked(only(tensors)), peer)], tensors)
+        buffer = in_order(only(tensors))
+        return self._calls_in_order([self._start.recv(buffer, peer)], [buffer], tensors)
 
     @undisturbed
     def recv_anysource(self, tensors: Tensors, tag: int) -> Calls:  # noqa: ARG002

@@ -54,8 +54,7 @@ def only(tensors: Sequence[Any]) -> Any:
     return tensors[0]
 
 
-def checked(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, if its memory can be used as it lies there."""
+def _refuse_what_is_not_in_memory(tensor: torch.Tensor) -> None:
     if tensor.device.type != "cpu":
         raise Unsupported(
             f"the backend sennit moves tensors of CPU memory, this one is on {tensor.device}"
@@ -64,18 +63,61 @@ def checked(tensor: torch.Tensor) -> torch.Tensor:
         raise Unsupported(f"the backend sennit moves dense tensors, this one is {tensor.layout}")
     if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         raise Unsupported("pass tensor.resolve_conj().resolve_neg(): this one is a lazy view")
+
+
+def checked(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, if its memory can be used as it lies there."""
+    _refuse_what_is_not_in_memory(tensor)
     if not tensor.is_contiguous():
         raise InvalidArgument("the backend sennit takes contiguous tensors: pass x.contiguous()")
     return tensor.detach()
 
 
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill one piece of memory, each with a place of its own."""
+    expected = 1
+    for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if length != 1 and stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as it lies there, or a copy in the order of indices of a dense one (channels_last).
+
+    A copy, since the ranks need not agree about the order: element by element as they lie in
+    memory, a rank with channels_last and one without would get each other's elements.
+    """
+    _refuse_what_is_not_in_memory(tensor)
+    return checked(tensor.detach().contiguous() if _is_dense(tensor) else tensor)
+
+
+def in_order_list(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """All tensors in_order, none of which may stand there twice: it would be written twice."""
+    buffers = [in_order(tensor) for tensor in tensors]
+    _refuse_twice(tensors)
+    return buffers
+
+
+def hand_back(buffers: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
+    """Copy what in_order copied back to where it came from."""
+    for buffer, tensor in zip(buffers, tensors, strict=True):
+        if not tensor.is_contiguous():
+            tensor.detach().copy_(buffer)
+
+
 def checked_list(outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors, checked, none of which may stand there twice: it would be written twice."""
     tensors = [checked(tensor) for tensor in outputs]
-    places = [tensor.data_ptr() for tensor in tensors if tensor.numel() > 0]
+    _refuse_twice(tensors)
+    return tensors
+
+
+def _refuse_twice(outputs: Sequence[torch.Tensor]) -> None:
+    places = [tensor.data_ptr() for tensor in outputs if tensor.numel() > 0]
     if len(set(places)) != len(places):
         raise InvalidArgument("the same tensor stands twice in a list of outputs")
-    return tensors
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -76,7 +76,9 @@ def _compiled(torch: Path) -> Path:
     command += ["-I", headers, "-I", headers / "torch/csrc/api/include", "-o", unfinished]
     command += [f"-L{torch / 'lib'}", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{torch / 'lib'}"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, errors="backslashreplace", check=False
+        )
     except OSError as error:
         raise missing(f"--against gloo: g++ cannot be run: {error}", "apt install g++") from error
     if answer.returncode != 0:

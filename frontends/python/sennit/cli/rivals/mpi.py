@@ -60,7 +60,9 @@ class Mpi:
             output,
         ]
         try:
-            answer = subprocess.run(command, capture_output=True, text=True, check=False)
+            answer = subprocess.run(
+                command, capture_output=True, text=True, errors="backslashreplace", check=False
+            )
         except OSError as error:
             raise self._missing(f"{compiler} cannot be run: {error.strerror}") from error
         if answer.returncode != 0:
@@ -187,6 +189,7 @@ class MpiRival:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="backslashreplace",
             check=False,
         )
         if answer.returncode != 0:

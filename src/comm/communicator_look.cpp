@@ -1,0 +1,170 @@
+// What a communicator does about calls that wait: deadlines, failures of others, warnings.
+#include "base/log.hpp"
+#include "comm/communicator.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+namespace sennit {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Clock::duration kLongestLookInterval = milliseconds(50);
+constexpr Clock::duration kProcessLookInterval = milliseconds(20);
+// A process that is killed loses its memory first; its pidfd tells of its death a moment later.
+constexpr Clock::duration kDyingTime = milliseconds(300);
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+CallView Communicator::view_of(const Work& work) const {
+  CallView view{.sequence = work.sequence, .words = work.words, .counts = work.pair_counts()};
+  if (work.job) {
+    view.waiting = work.job->waiting();
+  }
+  if (work.sequence == 0) {
+    const int peer = work.operation.peer;
+    const bool is_send = work.operation.is_send;
+    view.waiting.peer = peer;
+    view.message = {
+        .from = is_send ? rank() : peer, .to = is_send ? peer : rank(), .number = work.message};
+  }
+  view.idle_s = moves_.idle_s(work.posted);
+  return view;
+}
+
+Clock::time_point Communicator::next_look() const {
+  if (is_inherited()) {
+    return Clock::time_point::max();
+  }
+  if (world_.alarms() != alarms_seen_) {
+    return {};  // long past, yet near enough to be subtracted from
+  }
+  Clock::time_point next = Clock::time_point::max();
+  if (!collectives_.empty()) {
+    next = collectives_.front()->next_look;
+  }
+  for (const auto& [key, queue] : pairs_) {
+    if (!queue.empty()) {
+      next = std::min(next, queue.front()->next_look);
+    }
+  }
+  return next;
+}
+
+void Communicator::look(Clock::time_point now) {
+  const bool alarmed = world_.alarms() != alarms_seen_;
+  alarms_seen_ = world_.alarms();
+  moves_.count(world_, now);
+  wait_.tell(long_wait(now));
+  const bool ask_processes = alarmed || now >= next_process_look_;
+  const Depth depth = ask_processes ? Depth::kLinesAndProcesses : Depth::kLines;
+  if (ask_processes) {
+    next_process_look_ = now + kProcessLookInterval;
+  }
+  std::vector<std::shared_ptr<Work>> running;
+  if (!collectives_.empty()) {
+    running.push_back(collectives_.front());
+  }
+  for (const auto& [key, queue] : pairs_) {
+    if (!queue.empty()) {
+      running.push_back(queue.front());
+    }
+  }
+  for (const std::shared_ptr<Work>& work : running) {
+    if (work->ended || (!alarmed && now < work->next_look)) {
+      continue;
+    }
+    const CallView view = view_of(*work);
+    world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
+    if (const auto verdict = find_failure(world_, view, depth)) {
+      // A peer may leave, or die, once its part of a send or recv lies in our slots.
+      if (work->sequence != 0 || !(work->job->advance() || work->job->finished())) {
+        fail(*work, *verdict);
+      }
+    } else if (const auto circle = wait_.tells_of(*work) ? deadlocks_.find() : std::nullopt) {
+      fail(*work, *circle);
+    } else if (const auto broken = find_broken(*work, now)) {
+      fail(*work, *broken);
+    } else if (now >= work->deadline) {
+      fail(*work, explain_deadline(world_, view));
+    } else {
+      warn(*work, now);
+      work->look_interval = std::min(work->look_interval * 2, kLongestLookInterval);
+      work->next_look = std::min(now + work->look_interval, work->deadline);
+    }
+  }
+}
+
+// What this rank waits in and does nothing else before that has ended.
+LongWait Communicator::long_wait(Clock::time_point now) const {
+  const Work* const work = wait_.work(now);
+  if (work == nullptr) {
+    return {};
+  }
+  // A work that others of its queue are ahead of waits for the first of them.
+  const Operation& operation = work->operation;
+  const bool is_message = work->sequence == 0;
+  const auto pair = pairs_.find({operation.peer, operation.is_send});
+  if (is_message ? pair == pairs_.end() : collectives_.empty()) {
+    return {};
+  }
+  const Work& first = is_message ? *pair->second.front() : *collectives_.front();
+  if (!first.job || now - first.posted < OwnWait::kLong) {
+    return {};
+  }
+  const Waiting waiting = view_of(first).waiting;
+  if (waiting.peer < 0 || waiting.foreign) {
+    return {};
+  }
+  return {.call = !is_message         ? LongWait::Call::kCollective
+                  : operation.is_send ? LongWait::Call::kSend
+                                      : LongWait::Call::kRecv,
+          .peer = waiting.peer,
+          .number = is_message ? first.message : first.sequence};
+}
+
+// The verdict on a job that cannot go on because a peer's memory could not be read, unless that
+// peer may yet turn out to be dead.
+std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point now) {
+  const Status& status = work.job->status();
+  if (status.ok()) {
+    return std::nullopt;
+  }
+  if (work.broken_since == Clock::time_point()) {
+    work.broken_since = now;
+  }
+  if (now < work.broken_since + kDyingTime) {
+    return std::nullopt;
+  }
+  return Verdict{.code = status.code(),
+                 .blamed_ranks = status.detail().blamed_ranks,
+                 .evidence = status.message()};
+}
+
+// At the first warning's time and at each doubling, who is here and who is not.
+void Communicator::warn(Work& work, Clock::time_point now) {
+  if (now < work.next_warning) {
+    return;
+  }
+  work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
+  const CallView view = view_of(work);
+  const Verdict verdict = explain_deadline(world_, view);
+  SENNIT_WARN("comm",
+              "{}{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
+              describe_call(view, rank()),
+              work.sequence != 0 ? fmt::format(" #{}", work.sequence) : "",
+              config_.name,
+              rank(),
+              size(),
+              seconds_since(work.posted),
+              verdict.evidence);
+}
+
+}  // namespace sennit

@@ -1,0 +1,183 @@
+"""The failure matrix of the front ends: what happens to a rank, when, and what the others are told.
+
+Columns of `MATRIX` are moments: joining, splitting, in a call, waiting for one, leaving. A cell is
+what the survivors are told; all of them, in time, and who is to blame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import failure_ranks
+import pytest
+from failure_ranks import DEADLINE_S, HAS_TORCH, JOIN_S, RANKS, VICTIM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from failure_ranks import Outcome
+
+MOMENTS = ("join", "split", "call", "wait", "destroy")
+NOBODY_CAME = "JoinTimeout"
+DEAD = "RankFailed"
+LATE = "DeadlineExceeded"
+GONE = "Mismatch"  # it has left the communicator, or makes another call
+ABORTED = "Aborted"
+NOTHING = ""
+
+#                  join         split                call     wait     destroy
+PYTHON = {
+    "kill":       (NOBODY_CAME, DEAD,                DEAD,    DEAD,    NOTHING),
+    "leave":      (NOBODY_CAME, DEAD,                DEAD,    DEAD,    NOTHING),
+    "term":       (NOBODY_CAME, DEAD,                DEAD,    DEAD,    NOTHING),
+    "stop":       (NOBODY_CAME, LATE,                LATE,    LATE,    NOTHING),
+    "exit":       (NOBODY_CAME, GONE,                GONE,    GONE,    NOTHING),
+    "exception":  (NOBODY_CAME, GONE,                GONE,    GONE,    NOTHING),
+    "interrupt":  (None,        ABORTED,             ABORTED, ABORTED, NOTHING),
+    # It has all that calls need; a new communicator needs more, and it ends with that error.
+    "no descriptors": (NOBODY_CAME, DEAD,            NOTHING, NOTHING, NOTHING),
+}  # fmt: skip
+TORCH = {
+    "kill":       (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
+    "stop":       (NOBODY_CAME, NOBODY_CAME,         LATE,    LATE,    NOTHING),
+    "leave":      (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
+    "exception":  (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
+}  # fmt: skip
+MATRIX: dict[str, dict[str, tuple[str | None, ...]]] = {"python": {**PYTHON}, "torch": {**TORCH}}
+
+# From the event on; failures.md of the contract, with a second for a busy machine.
+LONGEST_S = {
+    NOBODY_CAME: JOIN_S + 2,
+    DEAD: 2 + 1,
+    LATE: DEADLINE_S + 2,
+    GONE: 1 + 1,
+    ABORTED: 1 + 1,
+    NOTHING: 5 + 1,
+}
+
+CELLS = [
+    pytest.param(front_end, moment, event, told, id=f"{front_end}-{event}-{moment}")
+    for front_end, rows in MATRIX.items()
+    for event, row in rows.items()
+    for moment, told in zip(MOMENTS, row, strict=True)
+    if told is not None
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Any:
+    """Processes that begin with all modules imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["failure_ranks"])
+    return context
+
+
+@contextlib.contextmanager
+def ranks(server: Any, target: Callable[..., None], *arguments: Any) -> Iterator[list[Any]]:
+    """Processes and pipes of ranks; `arguments` are made for each. None is left."""
+    started = []
+    try:
+        for rank in range(RANKS):
+            here, there = server.Pipe(duplex=False)
+            its = [argument(rank) if callable(argument) else argument for argument in arguments]
+            process = server.Process(target=target, args=(there, *its))
+            process.start()
+            there.close()
+            started.append((process, here))
+        yield started
+    finally:
+        for process, pipe in started:
+            process.kill()
+            process.join()
+            process.close()
+            pipe.close()
+
+
+def outcome_of(pipe: Any) -> Outcome | None:
+    """What a rank has told; None: it has died."""
+    if not pipe.poll(20):
+        pytest.fail("a rank tells nothing")
+    try:
+        outcome: Outcome = pipe.recv()
+    except EOFError:
+        return None
+    return outcome
+
+
+@pytest.mark.parametrize(("front_end", "moment", "event", "told"), CELLS)
+def test_survivors_are_told_in_time_and_whom_to_blame(
+    server: Any, tmp_path: Path, front_end: str, moment: str, event: str, told: str
+) -> None:
+    if front_end == "torch" and not HAS_TORCH:
+        pytest.skip("torch: needs PyTorch")
+    began = server.Value("d", 0.0)
+    place = (
+        str(tmp_path / "store") if front_end == "torch" else f"matrix {os.getpid()} {time.time()}"
+    )
+    arguments = (front_end, moment, event, lambda rank: rank, place, began)
+    with ranks(server, failure_ranks.be_a_rank, *arguments) as started:
+        survivors = [pipe for rank, (_, pipe) in enumerate(started) if rank != VICTIM]
+        for outcome in [outcome_of(pipe) for pipe in survivors]:
+            assert outcome is not None
+            assert outcome.error == told, outcome.text
+            assert outcome.ended_at - began.value < LONGEST_S[told], outcome.text
+            assert outcome.blamed == ((VICTIM,) if told else ()), outcome.text
+        if event == "no descriptors" and told != NOTHING:
+            outcome = outcome_of(started[VICTIM][1])
+            assert outcome is not None
+            assert outcome.error == "SystemFailure"
+            assert "file descriptors" in outcome.text
+
+
+ODD: dict[str, tuple[dict[bytes, bytes], tuple[str, int], str]] = {
+    # What the kernel may refuse in a container: another way is found, or the error names the call.
+    "no process_vm_readv": ({}, ("process_vm_readv", errno.EPERM), NOTHING),
+    "no memfd_create": ({}, ("memfd_create", errno.ENOSYS), NOTHING),
+    "no pidfd_open": ({}, ("pidfd_open", errno.EPERM), "Unsupported pidfd_open is refused"),
+    # What is no text.
+    "key": ({b"SENNIT_NO_SUCH": b"\xff"}, ("", 0), NOTHING),
+    "folder of sockets": ({b"SENNIT_SOCKET_DIR": b"FOLDER/\xff"}, ("", 0), NOTHING),
+    "file of messages": (
+        {b"SENNIT_DEBUG": b"INFO", b"SENNIT_DEBUG_FILE": b"FOLDER/\xff"},
+        ("", 0),
+        NOTHING,
+    ),
+    "table": ({b"SENNIT_TUNING_TABLE": b"FOLDER/\xff.tuning"}, ("", 0), r"Error \xff.tuning"),
+    "paths": ({b"SENNIT_PATHS": b"\xff"}, ("", 0), r"InvalidArgument \xff"),
+    # Folders that cannot be written, also by root.
+    "sockets in a folder of the kernel": (
+        {b"SENNIT_SOCKET_DIR": b"/proc/self"},
+        ("", 0),
+        "Error SENNIT_SOCKET_DIR",
+    ),
+    "messages in a folder that is not there": (
+        {b"SENNIT_DEBUG": b"INFO", b"SENNIT_DEBUG_FILE": b"/no/such/folder/file"},
+        ("", 0),
+        NOTHING,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_places_work_or_are_named(server: Any, tmp_path: Path, what: str) -> None:
+    folder = os.fsencode(tmp_path)
+    (tmp_path / os.fsdecode(b"\xff")).mkdir(mode=0o700)
+    variables, refused, told = ODD[what]
+    variables = {name: value.replace(b"FOLDER", folder) for name, value in variables.items()}
+    place = f"matrix {os.getpid()} {time.time()}"
+    arguments = (lambda rank: rank, place, variables, refused)
+    with ranks(server, failure_ranks.be_a_rank_somewhere_odd, *arguments) as started:
+        for outcome in [outcome_of(pipe) for _, pipe in started]:
+            assert outcome is not None
+            if outcome.error == "skipped":
+                pytest.skip(f"host: {outcome.text}")
+            error, _, words = told.partition(" ")
+            assert bool(outcome.error) == bool(error), outcome
+            assert error in ("", "Error", outcome.error), outcome
+            assert words in outcome.text, outcome
