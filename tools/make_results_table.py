@@ -1,4 +1,4 @@
-"""Writes the tables of README.md, docs/performance.md and bench/results/README.md.
+"""Writes the tables of README.md, of pages in docs and of bench/results/README.md.
 
     python tools/make_results_table.py
 
@@ -22,6 +22,8 @@ BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
 PERFORMANCE = ROOT / "docs/performance.md"
 HOST_BEGIN, HOST_END = "<!-- host results -->\n", "<!-- /host results -->"
 GPU_BEGIN, GPU_END = "<!-- gpu results -->\n", "<!-- /gpu results -->"
+CODECS = ROOT / "docs/codecs.md"
+CODECS_BEGIN, CODECS_END = "<!-- codecs -->\n", "<!-- /codecs -->"
 RUNS = ROOT / "bench/results/README.md"
 RUNS_BEGIN, RUNS_END = "<!-- runs -->\n", "<!-- /runs -->"
 
@@ -29,6 +31,7 @@ Renewed = Callable[[str], str]
 """The text of a page with what its tables have to say now."""
 
 README_RUN = "host-2-cores"
+CODEC_RUN = "host-2-cores-codecs"
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
 HOST_RUNS = ("host-mpi-2", "host-mpi-4", "host-mpi-8")
 
@@ -199,6 +202,55 @@ def performance(text: str) -> str:
     return between(text, HOST_BEGIN, host_table(), HOST_END)
 
 
+def number(value: float) -> str:
+    """'5.5e-3', and 0 for what is lossless."""
+    if value == 0:
+        return "0"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}" if int(exponent) < -1 else f"{value:.2g}"
+
+
+def codec_table() -> str:
+    """A line a codec: bits, errors by kind of data, bound, speed of a core."""
+    document = result_files.read(CODEC_RUN)
+    errors = {
+        (row["codec"], row["data"], row["dtype"]): row
+        for row in document["rows"]
+        if row["kind"] == "error"
+    }
+    times = {
+        (row["codec"], row["dtype"]): f"{row['encode_GBps']:.2g} / {row['decode_GBps']:.2g}"
+        for row in document["rows"]
+        if row["kind"] == "time"
+    }
+    lines = [
+        "| codec | bits | normal | smooth | after an FFT | bound | type | encode / decode |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for codec in dict.fromkeys(codec for codec, _, _ in errors):
+        dtype = next(
+            dtype for dtype in ("float32", "bfloat16", "float64") if (codec, dtype) in times
+        )
+        row = errors[codec, "normal", dtype]
+        cells = [f"`{codec}`", f"{row['bits']:.4g}"]
+        for data, its_type in (("normal", dtype), ("smooth", dtype), ("complex", "complex64")):
+            its = errors.get((codec, data, its_type))
+            cells.append(number(its["rms"]) if its else "")
+        cells += [number(row["bound"]), dtype, times[codec, dtype]]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines.append(
+        f"\n{machine_name(document['machine'])}, Sennit {document['version']}, commit "
+        f"{document['commit']}, {document['date'][:10]} "
+        f"([file](../bench/results/current/{CODEC_RUN}.json), which has the other types)."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def codecs(text: str) -> str:
+    """The page on codecs, with its table."""
+    return between(text, CODECS_BEGIN, codec_table(), CODECS_END)
+
+
 def machine_name(machine: dict[str, Any]) -> str:
     """'2 x NVIDIA H200, Intel(R) Xeon(R) Processor, 16 cores', as far as the run says it."""
     gpus = [gpu if isinstance(gpu, str) else gpu["name"] for gpu in machine["gpus"]]
@@ -222,7 +274,12 @@ def runs(text: str) -> str:
 
 def main() -> None:
     """Rewrites the tables."""
-    for file, renewed in ((README, readme), (PERFORMANCE, performance), (RUNS, runs)):
+    for file, renewed in (
+        (README, readme),
+        (PERFORMANCE, performance),
+        (CODECS, codecs),
+        (RUNS, runs),
+    ):
         file.write_text(renewed(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -57,13 +57,16 @@ inline constexpr auto kLargestFinite<Bfloat16> = real_of<float>(0x7f7f0000U);
 template <>
 inline constexpr auto kLargestFinite<Float16> = 65504.0F;
 
-// A NaN stays one.
+// A NaN stays one. Without a branch, so that loops become vectors.
 template <typename Element, typename Real>
 SENNIT_HOST_DEVICE inline Element stored_within_range(Real value) {
-  constexpr Real kLargest = kLargestFinite<Element>;
-  value = value > kLargest ? kLargest : value;
-  value = value < -kLargest ? -kLargest : value;
-  return Computed<Element>::store(value);
+  using Bits = BitsOf<Real>;
+  constexpr Bits kLargest = bits_of(Real{kLargestFinite<Element>});
+  constexpr Bits kInfinity = FormatOf<Real>::kLastNumber;
+  const Bits magnitude = magnitude_of(value);
+  const Bits sign = bits_of(value) ^ magnitude;
+  const bool is_beyond = static_cast<Bits>(magnitude - kLargest - 1) < kInfinity - kLargest;
+  return Computed<Element>::store(real_of<Real>(sign | select(is_beyond, kLargest, magnitude)));
 }
 
 // What both families do first: the values to compute with, and the bits of the largest magnitude.

@@ -2,13 +2,11 @@
 
 #include "codec/codec.hpp"
 #include "codec/coder.hpp"
-#include "codec/schemes.hpp"
 #include "codec/testing/drawn_values.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -13,6 +13,7 @@ import pytest
     [
         (tables.README, tables.readme),
         (tables.PERFORMANCE, tables.performance),
+        (tables.CODECS, tables.codecs),
         (tables.RUNS, tables.runs),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -28,3 +29,10 @@ def test_machines_are_named_by_what_is_known_of_them() -> None:
     host = {"cpu": "Xeon", "cores": 16, "gpus": [{"name": "NVIDIA H200"}]}
     assert tables.machine_name(host) == "1 x NVIDIA H200, Xeon, 16 cores"
     assert tables.machine_name(host | {"gpus": []}) == "Xeon, 16 cores"
+
+
+def test_errors_have_two_digits() -> None:
+    values = (0.0, 0.00547, 0.625, 10.0, 0.0551, 8.2e-7)
+    assert [tables.number(value) for value in values] == [
+        *("0", "5.5e-3", "0.62", "10", "5.5e-2", "8.2e-7")
+    ]

@@ -20,7 +20,7 @@ class DrawnValues {
   std::vector<Real> next(std::size_t count, int kind = -1) {
     kind = kind < 0 ? static_cast<int>(random_() % kKinds) : kind;
     const double scale = std::ldexp(1.0, static_cast<int>(random_() % 40) - 20);
-    const double phase = static_cast<double>(random_() % 1000);
+    const auto phase = static_cast<double>(random_() % 1000);
     std::vector<Real> values(count);
     for (std::size_t i = 0; i < count; ++i) {
       values[i] = static_cast<Real>(value(kind, scale, phase + static_cast<double>(i)));

@@ -116,7 +116,7 @@ std::vector<unsigned char> plain_zfp_encode(const Four<Real>& values, int rate) 
   }
   const int exponent = std::ilogb(most) + 1;
   string.put(1, 1);
-  string.put(static_cast<std::uint64_t>(exponent + Format::kBias), Format::kExponentBits);
+  string.put(static_cast<unsigned>(exponent + Format::kBias), Format::kExponentBits);
   typename Format::Int integers[4];
   for (std::size_t i = 0; i < 4; ++i) {
     integers[i] = static_cast<typename Format::Int>(
