@@ -133,7 +133,7 @@ class RecvPiece {
   RecvPiece(const Packer<Abi>& packer, const Elements<Abi>& elements)
       : packer_(packer), elements_(elements) {
     if (elements.is_plain()) {
-      data_ = static_cast<std::byte*>(const_cast<void*>(elements.place));
+      data_ = const_cast<std::byte*>(static_cast<const std::byte*>(elements.place));
     } else {
       memory_ = new_memory(elements.bytes());
       data_ = memory_.get();

@@ -90,8 +90,9 @@ class Communicators {
   }
 
  private:
-  static constexpr double kFirstWarning_s = 60;  // programs are out of step for longer than 5 s
-  static constexpr double kIdleAfter_s = 20e-6;
+  // Seconds.
+  static constexpr double kFirstWarning = 60;  // programs are out of step for longer than 5 s
+  static constexpr double kIdleAfter = 20e-6;
 
   static int never_copied(
       Comm /*comm*/, int /*key*/, void* /*extra*/, void* /*from*/, void* /*to*/, int* flag) {
@@ -256,10 +257,10 @@ class Communicators {
     config.device = "host";
     config.deadline_s = -1;
     config.non_blocking = 1;
-    config.first_warning_s = kFirstWarning_s;
+    config.first_warning_s = kFirstWarning;
     config.idle_hook = &poke;
     config.idle_argument = &progress_;
-    config.idle_after_s = kIdleAfter_s;
+    config.idle_after_s = kIdleAfter;
     sennit_status_t state =
         sennit_comm_init_rank(&member.engine, member.size, &id, member.rank, &config);
     while (state == SENNIT_IN_PROGRESS) {

@@ -5,10 +5,8 @@
 // A jump has no signature, so one set of entries serves MPIs whose handles are integers and those
 // whose handles are pointers.
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

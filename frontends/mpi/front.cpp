@@ -4,9 +4,8 @@
 #include "sennit/tools.h"
 
 #include <cstring>
-#include <mutex>
-#include <optional>
 #include <string>
+#include <utility>
 
 namespace sennit_mpi {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 namespace sennit_mpi {
 namespace {
@@ -23,7 +22,7 @@ constexpr const char* kOnlyOfMpi = "PMPI_Init";
 Library Library::find() {
   link_map* object = nullptr;
   void* const program = ::dlopen(nullptr, RTLD_LAZY);
-  if (program != nullptr && ::dlinfo(program, RTLD_DI_LINKMAP, &object) == 0) {
+  if (program != nullptr && ::dlinfo(program, RTLD_DI_LINKMAP, static_cast<void*>(&object)) == 0) {
     for (; object != nullptr; object = object->l_next) {
       // The program itself has an empty name.
       const char* const name = *object->l_name != '\0' ? object->l_name : nullptr;
@@ -56,7 +55,7 @@ void* Library::object(const std::string& name) const {
 void* Library::profiler(const std::string& name) const {
   link_map* object = nullptr;
   void* const program = ::dlopen(nullptr, RTLD_LAZY);
-  if (program == nullptr || ::dlinfo(program, RTLD_DI_LINKMAP, &object) != 0) {
+  if (program == nullptr || ::dlinfo(program, RTLD_DI_LINKMAP, static_cast<void*>(&object)) != 0) {
     return nullptr;
   }
   // What the loader would have bound the program to without us: the first in its order.

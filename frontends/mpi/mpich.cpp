@@ -1,5 +1,5 @@
 // The front end for MPIs of MPICH's ABI.
-#include "table.hpp"
+#include "table.hpp"  // IWYU pragma: keep
 
 namespace sennit_mpi {
 

@@ -225,11 +225,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     if (work.ended || now - begin >= limit) {
       return work.ended;
     }
-    if (idle.call != nullptr && now - begin >= clock_span(idle.after_s)) {
-      guard.unlock();
-      idle.call(idle.argument);
-      guard.lock();
-    }
+    run_hook(idle, now - begin, guard);
     if (moved) {
       last_move = now;
     } else if (now - last_move >= patience_.spin) {
@@ -244,6 +240,16 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
       }
       guard.lock();
     }
+  }
+}
+
+void ProgressEngine::run_hook(const IdleHook& idle,
+                              Clock::duration waited,
+                              std::unique_lock<std::mutex>& guard) {
+  if (idle.call != nullptr && waited >= clock_span(idle.after_s)) {
+    guard.unlock();
+    idle.call(idle.argument);
+    guard.lock();
   }
 }
 
