@@ -91,9 +91,8 @@ void deliver(sennit_comm& comm, Work& send, Work& recv) {
   const Operation& op = send.operation;
   if (failure.ok() && op.count > 0) {
     // The two buffers may be one.
-    std::memmove(recv.operation.recv,
-                 op.send,
-                 static_cast<std::size_t>(op.count) * size_bytes(op.dtype));
+    std::memmove(
+        recv.operation.recv, op.send, static_cast<std::size_t>(op.count) * size_bytes(op.dtype));
   }
   for (Work* const work : {&send, &recv}) {
     work->status = failure;
