@@ -19,8 +19,8 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
       ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples bench/ddp)
 
-.PHONY: help deps build bench plots rivals torch test coverage fuzz failures format lint tidy \
-  everything clean
+.PHONY: help deps build bench plots rivals torch test coverage fuzz failures soak format lint \
+  tidy everything clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -77,6 +77,10 @@ fuzz: $(STAMPS)/deps  ## every fuzz target for a minute, with sanitizers
 failures: build  ## the whole failure matrix: kill and stop at every step, minutes
 	cmake --build $(BUILD) --target sennit_failure_matrix
 	$(BUILD)/tests/sennit_failure_matrix
+
+SOAK_SECONDS ?= 3600
+soak: build  ## random calls with random failures for an hour (SOAK_SECONDS), with flat resources
+	$(VENV)/bin/python tests/soak/soak.py --seconds $(SOAK_SECONDS)
 
 format: $(STAMPS)/lint  ## rewrite the sources in the house format
 	git ls-files '*.hpp' '*.cpp' '*.h' | xargs clang-format -i

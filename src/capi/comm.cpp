@@ -126,6 +126,7 @@ Status split(
   gather.count = 2;
   gather.dtype = Dtype::kInt64;
   SENNIT_RETURN_IF_ERROR(run_on_host(handle, gather));
+  const std::uint64_t call = parent.world().my_line().left.load(std::memory_order_relaxed);
   std::vector<int> members;
   for (int rank = 0; rank < parent.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)].color == color) {
@@ -142,9 +143,9 @@ Status split(
   return open(result,
               how.config,
               how.non_blocking,
-              [comm = handle.comm, what, members, config = how.config](
+              [comm = handle.comm, what, members, call, config = how.config](
                   const std::function<Status()>& reason) {
-                return join_members(comm, what, members, config, reason);
+                return join_part(comm, what, members, call, config, reason);
               });
 }
 

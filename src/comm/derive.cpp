@@ -34,7 +34,39 @@ Status check_alive(const World& world, const std::vector<int>& members) {
   return {};
 }
 
+// The failure of a join that waits for a rank that has left the parent before the end of its call
+// `call`; ok while all members have ended that, or may.
+Status check_came(const World& world, const std::vector<int>& members, std::uint64_t call) {
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    const StatusLine& line = world.line(members[place]);
+    const RankState state = line.state.load(std::memory_order_acquire);
+    const bool may_come = state == RankState::kActive || state == RankState::kJoining;
+    if (may_come || line.left.load(std::memory_order_acquire) >= call) {
+      continue;
+    }
+    ErrorDetail detail;
+    detail.blamed_ranks = {static_cast<int>(place)};
+    detail.evidence =
+        fmt::format("it was {} of the parent, and gave up there", world.describe(members[place]));
+    detail.next = "abort() the parent, then shrink() it to the survivors, or exit";
+    return {Code::kRankFailed, fmt::format("rank {} does not come to join", place), detail};
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<std::shared_ptr<Communicator>> join_part(const std::shared_ptr<Communicator>& parent,
+                                                const std::string& what,
+                                                const std::vector<int>& members,
+                                                std::uint64_t call,
+                                                const CommConfig& config,
+                                                const std::function<Status()>& interruption) {
+  return join_members(parent, what, members, config, [&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(interruption ? interruption() : Status());
+    return check_came(parent->world(), members, call);
+  });
+}
 
 Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communicator>& parent,
                                                    const std::string& what,

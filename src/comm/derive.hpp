@@ -20,6 +20,16 @@ Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communi
                                                    const CommConfig& config,
                                                    const std::function<Status()>& interruption);
 
+// The same after a collective of the parent, its number `call`, in which all ranks have told of
+// which part they are. kRankFailed, too, when a member has given up in that call, which can end
+// well on a rank whose data the others need and on no other.
+Result<std::shared_ptr<Communicator>> join_part(const std::shared_ptr<Communicator>& parent,
+                                                const std::string& what,
+                                                const std::vector<int>& members,
+                                                std::uint64_t call,
+                                                const CommConfig& config,
+                                                const std::function<Status()>& interruption);
+
 // Joins all ranks that are alive but the excluded ones. When one dies meanwhile, begins again
 // without it.
 Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Communicator>& parent,

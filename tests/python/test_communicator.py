@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import sennit
@@ -79,3 +81,21 @@ def test_a_registration_ends_once() -> None:
         return float(x[0])
 
     assert sennit.spawn(rank, 2, threads=True) == [2.0, 2.0]
+
+
+def test_a_rank_does_not_wait_to_join_a_part_with_those_that_gave_up() -> None:
+    gave_up = threading.Event()
+
+    def rank(comm: sennit.Communicator) -> sennit.Error:
+        if comm.rank == 1:
+            gave_up.wait()  # its part of the split then ends well, for all data are there
+        with pytest.raises(sennit.Error) as caught:
+            comm.split(0)
+        gave_up.set()
+        return caught.value
+
+    late, left_alone = sennit.spawn(rank, 2, threads=True, deadline_s=0.2)
+    assert type(late) is sennit.DeadlineExceeded
+    assert type(left_alone) is sennit.RankFailed
+    assert left_alone.blamed_ranks == (0,)
+    assert "rank 0 does not come to join" in str(left_alone)

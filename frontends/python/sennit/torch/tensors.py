@@ -84,7 +84,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as it lies there, or a copy in index order of a dense one (channels_last).
+    """The tensor as it lies there; a dense one in another order (channels_last) as a copy.
 
     A copy, since the ranks need not agree about the order: element by element as they lie in
     memory, a rank with channels_last and one without would get each other's elements.
