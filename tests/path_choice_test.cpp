@@ -19,7 +19,7 @@ using Event = TraceMessage::Event;
 constexpr std::int64_t kTileElements = 16;
 constexpr int kSlots = 2;
 
-struct Wish {
+struct Request {
   bool rank_0_chooses = false;  // the paths of what is sent to it
   int width = 1;
 };
@@ -30,18 +30,20 @@ bool is_read_by_rank_0(const Schedule& schedule, std::size_t channel) {
 }
 
 // Every channel whose messages are stored whole is a bundle, where the proof holds with it.
-std::optional<Made> bundled(const Algorithm& algorithm, const Shape& shape, const Wish& wish = {}) {
+std::optional<Made> bundled(const Algorithm& algorithm,
+                            const Shape& shape,
+                            const Request& request = {}) {
   const auto schedule = std::make_shared<const Schedule>(make_schedule(algorithm, shape).value());
   Strand strand = sennit::bind(schedule, PathKind::kShm, Protocol::kSlots, kSlots, Engine::kCpu);
   strand.tile_bytes = kTileElements * static_cast<std::int64_t>(sizeof(std::int64_t));
-  strand.width = wish.width;
+  strand.width = request.width;
   bool any = false;
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     if (is_stored_whole(*schedule, static_cast<int>(c))) {
       strand.channels[c] = {.paths = {PathKind::kShm, PathKind::kCma},
                             .protocol = Protocol::kDirectGet,
                             .slots = kSlots,
-                            .chooser = wish.rank_0_chooses && is_read_by_rank_0(*schedule, c)
+                            .chooser = request.rank_0_chooses && is_read_by_rank_0(*schedule, c)
                                            ? Chooser::kReader
                                            : Chooser::kSender};
       any = true;
@@ -61,10 +63,10 @@ std::optional<Made> bundled(const Algorithm& algorithm, const Shape& shape, cons
               .slots = kSlots};
 }
 
-Made bundled(Collective collective, std::string_view name, int ranks, const Wish& wish = {}) {
+Made bundled(Collective collective, std::string_view name, int ranks, const Request& request = {}) {
   Shape shape;
   shape.ranks = ranks;
-  return bundled(*find_algorithm(collective, name).value(), shape, wish).value();
+  return bundled(*find_algorithm(collective, name).value(), shape, request).value();
 }
 
 // Two runs of the same plan: the second finds the rings where the first one left them.

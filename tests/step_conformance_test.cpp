@@ -114,7 +114,7 @@ struct StepRank {
   RankMemory memory;
   Bytes scratch = Bytes(static_cast<std::size_t>(kLimits.blocks) * kLimits.scratch_bytes);
   std::array<std::uint64_t, kMailbox.blocks> calls{};
-  sm::Board board{};
+  sm::ErrorWord error_word{};
 
   Status run(const Case& c, const RankRun& buffers, const Made& made) {
     sm::StepCall call;
@@ -123,7 +123,7 @@ struct StepRank {
     call.output = buffers.recv();
     call.scratch = scratch.data();
     call.calls = calls.data();
-    call.board = &board;
+    call.error_word = &error_word;
     for (int peer = 0; peer < c.ranks; ++peer) {
       call.inbox[static_cast<std::size_t>(peer)] = mail.mailbox(peer, rank);
       call.outbox[static_cast<std::size_t>(peer)] = mail.mailbox(rank, peer);
@@ -135,8 +135,9 @@ struct StepRank {
     const sm::Elements elements{c.count, static_cast<std::int64_t>(size_bytes(c.dtype))};
     SENNIT_RETURN_IF_ERROR(sm::bind(made.problem, elements, kLimits, call));
     sm::FakeSteps(call, {.dtype = c.dtype, .op = c.op}).run();
-    return board.trouble == sm::Trouble::kNone ? Status()
-                                               : fail(Code::kDeadlineExceeded, "it stands still");
+    return error_word.trouble == sm::Trouble::kNone
+               ? Status()
+               : fail(Code::kDeadlineExceeded, "it stands still");
   }
 };
 

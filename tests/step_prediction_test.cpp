@@ -3,7 +3,7 @@
 // take. No run has shown the latter yet (docs/decisions/0032).
 #include "base/integers.hpp"
 #include "exec/sm/step_program.hpp"
-#include "memory/arena_plan.hpp"
+#include "memory/fifo_plan.hpp"
 #include "schedule/one_lane.hpp"
 #include "select/device_choice.hpp"
 #include "sim/simulate.hpp"
@@ -20,7 +20,7 @@ constexpr int kRanks = 4;
 // Wires as in h200-x4.machine. step, lanes, call and the start of path host are what fits 5 calls
 // over NVLink (h200x4-groups, `steps ring`) and 9 in groups best. An SM has 16 KB of loads under
 // way: 8 GB/s of host memory are one such batch every 2 us. Memory of the host: all_reduce of
-// 256 MB in h200x4-nop2p, whose arenas lie in its cache as mailboxes do.
+// 256 MB in h200x4-nop2p, whose FIFOs lie in its cache as mailboxes do.
 constexpr std::string_view kMachine = R"(machine steps Four H200 that run schedules step by step
 source h200 h200-x4.machine
 source fit to rows of h200x4-groups
@@ -50,7 +50,7 @@ constexpr Kernels kOverNvlink{Wires::kNvlink, false, 32, 128 << 10, 0};
 constexpr Kernels kInGroups{Wires::kGroups, false, 16, 64 << 10, 64 << 10};
 
 Kernels kernels_of_today() {
-  const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, kRanks, 132);
+  const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, kRanks, 132);
   return {.blocks = plan.mailbox.blocks,
           .near_slot_bytes = plan.near_mailbox.slot_bytes,
           .far_slot_bytes = plan.mailbox.slot_bytes};

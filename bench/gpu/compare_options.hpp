@@ -21,7 +21,7 @@ struct Options {
   std::string nccl;
   std::string mode = "graph";
   std::string collective;  // empty: all
-  // What Sennit's own calls wish for; empty: its choice.
+  // What Sennit's own calls request; empty: its choice.
   std::string algorithm;
   std::string path;
   std::string protocol;

@@ -25,12 +25,12 @@ void add_messages(Json& line, const Options& options) {
   }
 }
 
-void add_wishes(Json& line, const Options& options) {
-  const std::pair<const char*, const std::string*> wishes[] = {
+void add_request(Json& line, const Options& options) {
+  const std::pair<const char*, const std::string*> request[] = {
       {"algorithm", &options.algorithm}, {"paths", &options.path}, {"protocol", &options.protocol}};
-  for (const auto& [name, wish] : wishes) {
-    if (!wish->empty()) {
-      line[name] = *wish;
+  for (const auto& [name, request] : request) {
+    if (!request->empty()) {
+      line[name] = *request;
     }
   }
 }
@@ -112,7 +112,7 @@ std::string line_of(const Options& options,
     line["sm_budget"] = options.sm_budget;
   }
   line["registered"] = options.rivals == Rivals::kWindows;
-  add_wishes(line, options);
+  add_request(line, options);
   return line.dump();
 }
 

@@ -55,14 +55,16 @@ bool takes_part(const WorkOrder& order, int rank) {
 
 OwnCalls::OwnCalls(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks)
     : order_(order), comm_(comm), rank_(rank), ranks_(ranks) {
-  const auto wish = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
-  options_.algorithm = wish(order.algorithm);
-  options_.path = wish(order.path);
-  options_.protocol = wish(order.protocol);
+  const auto request = [](const std::string& text) {
+    return text.empty() ? nullptr : text.c_str();
+  };
+  options_.algorithm = request(order.algorithm);
+  options_.path = request(order.path);
+  options_.protocol = request(order.protocol);
   options_.tile_bytes = order.tile_bytes;
 }
 
-void OwnCalls::wish(const Try& one) {
+void OwnCalls::request(const Try& one) {
   options_.algorithm = one.algorithm.empty() ? nullptr : one.algorithm.c_str();
   options_.protocol = one.protocol.empty() ? nullptr : one.protocol.c_str();
   options_.tile_bytes = one.tile_bytes;

@@ -44,7 +44,7 @@ class OwnCalls final : public Calls {
   OwnCalls(const WorkOrder& order, sennit_comm_t comm, int rank, int ranks);
 
   // What the next calls ask for by name, instead of what the order says.
-  void wish(const Try& one);
+  void request(const Try& one);
   void call(const Buffers& buffers, std::size_t count, int root) override;
   // The same, where it may be refused.
   [[nodiscard]] sennit_status_t attempt(const Buffers& buffers, std::size_t count, int root) const;

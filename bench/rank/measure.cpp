@@ -178,7 +178,7 @@ bool Measure::time_row(Buffers& buffers, Row& row, bool is_warm) {
 }
 
 bool Measure::try_once(Buffers& buffers, RowSize size, const Try& one) {
-  own_->wish(one);
+  own_->request(one);
   buffers.lay_out(size.count, size.bytes, /*rotates=*/false);
   const sennit_status_t status =
       own_->attempt(buffers, size.count, root_of(order_, ranks_, next_call_++));

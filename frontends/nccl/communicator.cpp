@@ -19,14 +19,14 @@ namespace {
 
 static_assert(sizeof(ncclUniqueId) == sizeof(sennit_unique_id_t));
 
-struct Wish {
+struct Request {
   bool blocking = true;
   std::string name;  // empty: not said
 };
 
 // What of a caller's config matters here. The rest are hints about NCCL's own ways (channels,
 // networks, thread blocks), which change no result.
-ncclResult_t read_config(const ncclConfig_t* config, Wish& wish) {
+ncclResult_t read_config(const ncclConfig_t* config, Request& request) {
   if (config == nullptr) {
     return ncclSuccess;
   }
@@ -37,9 +37,9 @@ ncclResult_t read_config(const ncclConfig_t* config, Wish& wish) {
     return refuse(ncclInvalidArgument, "the config was not set by NCCL_CONFIG_INITIALIZER");
   }
   std::memcpy(&full, config, std::min(config->size, sizeof(full)));
-  wish.blocking =
-      full.blocking == SENNIT_NCCL_CONFIG_UNDEFINED ? wish.blocking : full.blocking != 0;
-  wish.name = full.commName != nullptr ? full.commName : "";
+  request.blocking =
+      full.blocking == SENNIT_NCCL_CONFIG_UNDEFINED ? request.blocking : full.blocking != 0;
+  request.name = full.commName != nullptr ? full.commName : "";
   return ncclSuccess;
 }
 
@@ -56,13 +56,13 @@ bool is_host() {
 // Programs for NCCL may let other ranks wait as long as they like, while they save a checkpoint,
 // say, and watch their calls themselves; ranks that die are found all the same. The first call of a
 // communicator, which makes it, may come that late, too.
-sennit_config_t config_of(const Wish& wish) {
+sennit_config_t config_of(const Request& request) {
   constexpr double kLongJoin = 1800;
   constexpr double kNoDeadline = -1;
   sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
-  config.name = wish.name.empty() ? nullptr : wish.name.c_str();
+  config.name = request.name.empty() ? nullptr : request.name.c_str();
   config.device = device_name();
-  config.non_blocking = wish.blocking ? 0 : 1;
+  config.non_blocking = request.blocking ? 0 : 1;
   config.join_timeout_s = is_set("SENNIT_JOIN_TIMEOUT_S") ? 0 : kLongJoin;
   config.deadline_s = is_set("SENNIT_DEADLINE_S") ? 0 : kNoDeadline;
   return config;
@@ -94,7 +94,8 @@ ncclResult_t hand_out(std::unique_ptr<ncclComm> made, sennit_status_t status, nc
   return result_of(status);
 }
 
-ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, const Wish& wish) {
+ncclResult_t init(
+    ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, const Request& request) {
   if (comm == nullptr) {
     return refuse(ncclInvalidArgument, "the result pointer is NULL");
   }
@@ -102,11 +103,11 @@ ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank,
   say_what_is_ours();
   sennit_unique_id_t key;
   std::memcpy(&key, &id, sizeof(key));
-  sennit_config_t config = config_of(wish);
+  sennit_config_t config = config_of(request);
   // One thread may make several ranks in a group, so none of them may wait for the others here.
   config.non_blocking = config.non_blocking != 0 || in_group() ? 1 : 0;
   auto made = std::make_unique<ncclComm>();
-  made->blocking = wish.blocking;
+  made->blocking = request.blocking;
   const sennit_status_t status = sennit_comm_init_rank(&made->comm, ranks, &key, rank, &config);
   const ncclResult_t result = hand_out(std::move(made), status, comm);
   if (result == ncclInProgress && in_group()) {
@@ -128,21 +129,21 @@ ncclResult_t derive(ncclComm_t parent,
   if (result == nullptr) {
     return refuse(ncclInvalidArgument, "the result pointer is NULL");
   }
-  Wish wish{.blocking = parent->blocking, .name = {}};
-  if (const ncclResult_t read = read_config(config, wish); read != ncclSuccess) {
+  Request request{.blocking = parent->blocking, .name = {}};
+  if (const ncclResult_t read = read_config(config, request); read != ncclSuccess) {
     return read;
   }
-  const auto run = [parent, result, wish, make] {
+  const auto run = [parent, result, request, make] {
     const Use use(parent);
     forget_refusal();
     // At the end of a group another thread may run this, which has another current device.
     int number = -1;
     sennit_comm_device(parent->comm, &number);
     const std::string device = number < 0 ? "host" : "cuda:" + std::to_string(number);
-    sennit_config_t full = config_of(wish);
+    sennit_config_t full = config_of(request);
     full.device = device.c_str();
     auto made = std::make_unique<ncclComm>();
-    made->blocking = wish.blocking;
+    made->blocking = request.blocking;
     const sennit_status_t status = make(parent->comm, &made->comm, &full);
     return hand_out(std::move(made), status, result);
   };
@@ -176,9 +177,9 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
 
 ncclResult_t ncclCommInitRankConfig(
     ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  Wish wish;
-  const ncclResult_t read = read_config(config, wish);
-  return of_group(read != ncclSuccess ? read : init(comm, ranks, id, rank, wish));
+  Request request;
+  const ncclResult_t read = read_config(config, request);
+  return of_group(read != ncclSuccess ? read : init(comm, ranks, id, rank, request));
 }
 
 // Several ids let many ranks meet at several places. On one node one place serves all.

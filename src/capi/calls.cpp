@@ -26,13 +26,13 @@ Result<sennit_call_options_t> read_options(const sennit_call_options_t& options)
   return full;
 }
 
-void set_wishes(const sennit_call_options_t& options, Operation& operation) {
+void set_request(const sennit_call_options_t& options, Operation& operation) {
   const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
-  operation.wishes = {.algorithm = text(options.algorithm),
-                      .path = text(options.path),
-                      .protocol = text(options.protocol),
-                      .tile_bytes = options.tile_bytes,
-                      .rank_order = options.reproducible != 0};
+  operation.request = {.algorithm = text(options.algorithm),
+                       .path = text(options.path),
+                       .protocol = text(options.protocol),
+                       .tile_bytes = options.tile_bytes,
+                       .rank_order = options.reproducible != 0};
   operation.deadline_s = options.deadline_s;
 }
 
@@ -82,7 +82,7 @@ Status submit(sennit_comm_t comm,
   }
   if (given != nullptr) {
     SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(*given));
-    set_wishes(options, operation);
+    set_request(options, operation);
     wanted = options.work;
   }
   if (group().depth > 0) {
@@ -124,7 +124,7 @@ Result<Operation> to_operation(const PlainCall& a, sennit_comm_t comm) {
   return operation;
 }
 
-// Waited for, and without any wish; what a later version of the ABI adds may be one.
+// Waited for, and without any request; what a later version of the ABI adds may be one.
 bool is_plain(const sennit_call_options_t* options) {
   return options == nullptr ||
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&

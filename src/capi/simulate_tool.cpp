@@ -88,7 +88,7 @@ Result<bool> speaks_of_gpu_ranks(const JsonObject& request) {
   return path.find('+') != std::string::npos;
 }
 
-// As GPU ranks would run it with these wishes.
+// As GPU ranks would run it with this request.
 Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
                                const MachinePlanRequest& wanted,
                                const Topology& machine) {
@@ -99,11 +99,11 @@ Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
   }
   DeviceCall call{
       .collective = wanted.algorithm->collective, .shape = wanted.shape, .bytes = wanted.bytes};
-  for (const auto& [key, wish] : {std::pair{"algorithm", &call.wishes.algorithm},
-                                  {"path", &call.wishes.path},
-                                  {"protocol", &call.wishes.protocol}}) {
+  for (const auto& [key, request] : {std::pair{"algorithm", &call.request.algorithm},
+                                     {"path", &call.request.path},
+                                     {"protocol", &call.request.protocol}}) {
     if (request.has(key)) {
-      SENNIT_ASSIGN_OR_RETURN(*wish, request.text(key));
+      SENNIT_ASSIGN_OR_RETURN(*request, request.text(key));
     }
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts, facts_of_described_gpus(machine, call.shape.ranks));

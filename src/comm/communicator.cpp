@@ -5,7 +5,7 @@
 #include "comm/allowed_paths.hpp"
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
-#include "memory/arena_plan.hpp"
+#include "memory/fifo_plan.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -40,8 +40,8 @@ World::Layout layout_for(int ranks, const CommConfig& config, const AllowedPaths
     if (ranks <= stream::kMaxRanks) {
       layout.host_rings = host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
     }
-    layout.arena_bytes_a_rank =
-        ArenaPlan::make(ArenaPlace::kHost, ranks, config.device_blocks).bytes();
+    layout.fifo_bytes_a_rank =
+        FifoPlan::make(FifoPlace::kHost, ranks, config.device_blocks).bytes();
   }
   return layout;
 }
@@ -148,21 +148,21 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
   SENNIT_RETURN_IF_ERROR(check(operation));
   const bool pair = operation.collective == Collective::kSendRecv;
   const bool reduces = is_reduction(operation.collective);
-  Wishes wishes = operation.wishes;
-  wishes.rank_order = reduces && (wishes.rank_order || config_.reproducible);
+  CallRequest request = operation.request;
+  request.rank_order = reduces && (request.rank_order || config_.reproducible);
   const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
                            .sums = reduces && finishes_sum(operation.op)};
-  const PlanRequest request{.collective = operation.collective,
-                            .root = is_rooted(operation.collective) ? operation.root : 0,
-                            .bytes = known_bytes(operation),
-                            .peer = pair ? operation.peer : -1,
-                            .role = pair ? (operation.is_send ? 0 : 1) : -1,
-                            .varying = operation.varying,
-                            .wishes = wishes,
-                            .scaled = scaled};
+  const PlanRequest wanted{.collective = operation.collective,
+                           .root = is_rooted(operation.collective) ? operation.root : 0,
+                           .bytes = known_bytes(operation),
+                           .peer = pair ? operation.peer : -1,
+                           .role = pair ? (operation.is_send ? 0 : 1) : -1,
+                           .varying = operation.varying,
+                           .request = request,
+                           .scaled = scaled};
   auto work = std::make_shared<Work>();
   work->operation = operation;
-  SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(request));
+  SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(wanted));
   const Program& program = work->program->program();
   work->words = words_of(operation, program.plan_hash);
   work->call = {.input = operation.send,

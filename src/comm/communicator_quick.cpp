@@ -10,7 +10,7 @@ namespace sennit {
 void Communicator::learn(const Work& work) {
   const Operation& operation = work.operation;
   if (operation.varying || operation.collective == Collective::kSendRecv ||
-      operation.deadline_s != 0 || operation.wishes != Wishes{} ||
+      operation.deadline_s != 0 || operation.request != CallRequest{} ||
       quick_calls_.find(plain(operation)) != nullptr) {
     return;
   }

@@ -97,7 +97,8 @@ Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks) 
 Result<DevicePlan> plan_for_devices(const DeviceCall& call, const DeviceFacts& facts) {
   DevicePlan made;
   SENNIT_ASSIGN_OR_RETURN(
-      made.choice, choose_for_devices(call.collective, call.shape, call.bytes, call.wishes, facts));
+      made.choice,
+      choose_for_devices(call.collective, call.shape, call.bytes, call.request, facts));
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
                           make_device_plan(made.choice, call.shape, facts));
   made.plan = *plan;

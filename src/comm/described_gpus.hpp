@@ -18,7 +18,7 @@ struct DeviceCall {
   Collective collective = Collective::kAllReduce;
   Shape shape{};
   std::int64_t bytes = 0;  // as for choose_for_devices()
-  Wishes wishes{};
+  CallRequest request{};
   int world_ranks = 0;  // of the communicator, where a message between two of them is one of many
 };
 

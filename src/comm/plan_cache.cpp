@@ -9,42 +9,41 @@ namespace sennit {
 PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports)
     : rank_(rank), facts_(std::move(facts)), ports_(ports) {}
 
-Result<const BoundProgram*> PlanCache::find(const PlanRequest& request) {
-  SENNIT_ASSIGN_OR_RETURN(const BoundProgram* found, find_any(request));
+Result<const BoundProgram*> PlanCache::find(const PlanRequest& wanted) {
+  SENNIT_ASSIGN_OR_RETURN(const BoundProgram* found, find_any(wanted));
   const Proof& proof = found->program().proof;
-  SENNIT_CHECK(proof.scaled == request.scaled, "what the operator scales is what the plan scales");
-  if (request.wishes.rank_order && !proof.reproducible) {
+  SENNIT_CHECK(proof.scaled == wanted.scaled, "what the operator scales is what the plan scales");
+  if (wanted.request.rank_order && !proof.reproducible) {
     const Schedule& schedule = *found->program().plan->strands.front().schedule;
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks does not reduce all contributions in one step in the order of "
                 "ranks, which `reproducible` needs",
-                name(request.collective),
+                name(wanted.collective),
                 schedule.algorithm,
                 schedule.problem.ranks);
   }
   return found;
 }
 
-Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& request) {
-  const bool pair = request.collective == Collective::kSendRecv;
+Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
+  const bool pair = wanted.collective == Collective::kSendRecv;
   const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks,
-                    .root = request.root,
-                    .varying = request.varying};
+                    .root = wanted.root,
+                    .varying = wanted.varying};
   SENNIT_ASSIGN_OR_RETURN(Choice choice,
-                          choose(request.collective, shape, request.bytes, request.wishes, facts_));
-  choice.scaled = request.scaled;
-  const Key key{
-      request.collective, request.root, request.peer, request.role, request.varying, choice};
+                          choose(wanted.collective, shape, wanted.bytes, wanted.request, facts_));
+  choice.scaled = wanted.scaled;
+  const Key key{wanted.collective, wanted.root, wanted.peer, wanted.role, wanted.varying, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return known->second.get();
   }
-  auto made = make(request, shape, choice);
-  const bool free_to_choose = !request.wishes.name_a_way();
+  auto made = make(wanted, shape, choice);
+  const bool free_to_choose = !wanted.request.name_a_way();
   const bool refused = !made.ok() && (made.status().code() == Code::kNotProved ||
                                       made.status().code() == Code::kUnsupported);
   if (refused && choice.direct && free_to_choose) {
     choice.direct = false;
-    made = make(request, shape, choice);
+    made = make(wanted, shape, choice);
   }
   if (!made.ok()) {
     return made.status();
@@ -52,25 +51,24 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& request) {
   return programs_.emplace(key, std::move(made).value()).first->second.get();
 }
 
-Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& request,
+Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& wanted,
                                                             const Shape& shape,
                                                             const Choice& choice) {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
   SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, prove_once(std::move(plan)));
-  const bool pair = request.collective == Collective::kSendRecv;
+  const bool pair = wanted.collective == Collective::kSendRecv;
   const shm::RingGeometry& geometry = rank_.rings.geometry();
   const ProgramLimits limits{.ports = pair ? 1 : ports_,
                              .slots = geometry.slots,
                              .slot_bytes = geometry.slot_bytes,
                              .first_port = pair ? ports_ : 0};
   SENNIT_ASSIGN_OR_RETURN(
-      Program program,
-      compile(proved.plan, proved.proof, pair ? request.role : rank_.rank, limits));
+      Program program, compile(proved.plan, proved.proof, pair ? wanted.role : rank_.rank, limits));
   if (!pair) {
     return std::make_unique<const BoundProgram>(std::move(program), rank_, std::span<const int>());
   }
-  const std::array<int, 2> ranks = request.role == 0 ? std::array{rank_.rank, request.peer}
-                                                     : std::array{request.peer, rank_.rank};
+  const std::array<int, 2> ranks =
+      wanted.role == 0 ? std::array{rank_.rank, wanted.peer} : std::array{wanted.peer, rank_.rank};
   return std::make_unique<const BoundProgram>(std::move(program), rank_, ranks);
 }
 

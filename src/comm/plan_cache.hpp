@@ -17,7 +17,7 @@ struct PlanRequest {
   int peer = -1;           // of a send (role 0) or recv (role 1)
   int role = -1;
   bool varying = false;
-  Wishes wishes;
+  CallRequest request;
   ScaledParts scaled;  // by the call's operator
 };
 
@@ -28,9 +28,10 @@ class PlanCache {
   PlanCache(HostRank& rank, HostFacts facts, int ports);
 
   // The program of a call, valid as long as the cache. kNotProved for a plan without proof;
-  // kUnsupported where rank order is wished and the proof did not find it in the algorithm; where
-  // nobody asked for one copy by name and it cannot be carried or proved, slots are used instead.
-  Result<const BoundProgram*> find(const PlanRequest& request);
+  // kUnsupported where rank order is requested and the proof did not find it in the algorithm;
+  // where nobody asked for one copy by name and it cannot be carried or proved, slots are used
+  // instead.
+  Result<const BoundProgram*> find(const PlanRequest& wanted);
 
  private:
   struct Key {
@@ -44,8 +45,8 @@ class PlanCache {
     auto operator<=>(const Key&) const = default;
   };
 
-  Result<const BoundProgram*> find_any(const PlanRequest& request);
-  Result<std::unique_ptr<const BoundProgram>> make(const PlanRequest& request,
+  Result<const BoundProgram*> find_any(const PlanRequest& wanted);
+  Result<std::unique_ptr<const BoundProgram>> make(const PlanRequest& wanted,
                                                    const Shape& shape,
                                                    const Choice& choice);
 

@@ -134,9 +134,9 @@ ProgressEngine::Patience ProgressEngine::patience() const {
                     .crowd = crowd,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
                     .poll = kPollTime * crowd};
-  const auto wished = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
-  if (wished.ok() && *wished >= 0) {
-    patience.poll = microseconds(*wished);
+  const auto requested = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
+  if (requested.ok() && *requested >= 0) {
+    patience.poll = microseconds(*requested);
   }
   return patience;
 }

@@ -16,13 +16,13 @@ namespace sennit {
 namespace {
 
 // What a message may hold that goes by Ll in one round.
-std::int64_t round_bytes(const sm::ArenaShape& shape) {
+std::int64_t round_bytes(const sm::FifoShape& shape) {
   return std::int64_t{shape.ll_blocks} * shape.ll_depth * sm::kWarps *
          sm::payload_bytes(sm::Packets::kLl);
 }
 
 bool has_nvlink(const DeviceMemory& memory) {
-  return memory.arenas().plan().place == ArenaPlace::kDevice;
+  return memory.fifos().plan().place == FifoPlace::kDevice;
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
           {.blocks = options.blocks,
            .nvlink = options.nvlink,
            .groups_by = options.groups_by,
-           .host = world.host_arenas()},
+           .host = world.host_fifos()},
           exchange));
   context->ledger_ = std::make_unique<CallLedger>(world);
   context->kernels_ =
@@ -123,7 +123,7 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
   facts_ = {
       .copy_engines = copy_engines_ != nullptr,
       .nvlink = has_nvlink(*memory_),
-      .why_no_nvlink = memory_->arenas().why_not_on_devices(),
+      .why_no_nvlink = memory_->fifos().why_not_on_devices(),
       .reproducible = options.reproducible,
       .groups = memory_->near_groups(),
       .ll_call_bytes = round_bytes(memory_->shape()),

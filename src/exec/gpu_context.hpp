@@ -37,7 +37,7 @@ struct GpuOptions {
   bool copies_by_kernel = true;  // blocks that stay, beside copy engines
   bool nvlink = true;            // may be used; path host may where the world has memory for it
   int group = 0;                 // of this rank, see DeviceIdentity
-  std::string groups_by{};       // see Arenas::Options
+  std::string groups_by{};       // see Fifos::Options
   // See DeviceFacts.
   int host_share = -1;
   bool dynamic_share = false;

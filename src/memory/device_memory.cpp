@@ -40,7 +40,7 @@ Status DeviceMemory::allocate() {
       driver_.allocate(step_scratch_bytes() +
                        static_cast<std::size_t>(step_blocks()) * sizeof(std::uint64_t)));
   step_scratch_ = static_cast<std::byte*>(scratch);
-  SENNIT_ASSIGN_OR_RETURN(board_, driver_.allocate_mapped(sizeof(sm::Board)));
+  SENNIT_ASSIGN_OR_RETURN(error_word_, driver_.allocate_mapped(sizeof(sm::ErrorWord)));
   return {};
 }
 
@@ -61,7 +61,7 @@ Status DeviceMemory::limit_blocks(const DeviceMeeting& meeting) {
 
 Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
                                                            const DeviceIdentity& identity,
-                                                           const Arenas::Options& options,
+                                                           const Fifos::Options& options,
                                                            const Exchange& exchange) {
   std::unique_ptr<DeviceMemory> memory(new DeviceMemory(driver, identity));
   SENNIT_ASSIGN_OR_RETURN(const DeviceMeeting meeting,
@@ -71,10 +71,10 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   if (identity.rank == 0) {
     warn_of_turns(meeting);
   }
-  SENNIT_ASSIGN_OR_RETURN(memory->arenas_, Arenas::open(meeting, options));
-  if (memory->arenas_->plan().place == ArenaPlace::kHost && options.nvlink) {
+  SENNIT_ASSIGN_OR_RETURN(memory->fifos_, Fifos::open(meeting, options));
+  if (memory->fifos_->plan().place == FifoPlace::kHost && options.nvlink) {
     SENNIT_ASSIGN_OR_RETURN(memory->near_,
-                            NearMail::open(meeting, memory->arenas_->plan().near_mailbox));
+                            NearMail::open(meeting, memory->fifos_->plan().near_mailbox));
   }
   SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
   SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
@@ -100,22 +100,22 @@ DeviceMemory::~DeviceMemory() {
   if (step_scratch_ != nullptr) {
     (void)driver_.release(step_scratch_);
   }
-  if (board_.host != nullptr) {
-    (void)driver_.release_mapped(board_);
+  if (error_word_.host != nullptr) {
+    (void)driver_.release_mapped(error_word_);
   }
 }
 
 DeviceMemory::Mailbox DeviceMemory::mailbox(int writer, int reader) const {
-  const ArenaPlan& plan = arenas_->plan();
+  const FifoPlan& plan = fifos_->plan();
   std::byte* const near = near_ == nullptr ? nullptr : near_->mailbox(writer, reader);
   return near != nullptr ? Mailbox{near, plan.near_mailbox}
-                         : Mailbox{arena(reader) + plan.mailbox_offset(writer), plan.mailbox};
+                         : Mailbox{fifo(reader) + plan.mailbox_offset(writer), plan.mailbox};
 }
 
 std::size_t DeviceMemory::slot_bytes(sm::MailPlace place) const {
-  const ArenaPlan& plan = arenas_->plan();
-  const bool in_arenas = (place == sm::MailPlace::kHost) == (plan.place == ArenaPlace::kHost);
-  return (in_arenas ? plan.mailbox : plan.near_mailbox).slot_bytes;
+  const FifoPlan& plan = fifos_->plan();
+  const bool in_fifos = (place == sm::MailPlace::kHost) == (plan.place == FifoPlace::kHost);
+  return (in_fifos ? plan.mailbox : plan.near_mailbox).slot_bytes;
 }
 
 DeviceMemory::Pair DeviceMemory::make_pair(int peer, bool sends) const {
@@ -124,9 +124,9 @@ DeviceMemory::Pair DeviceMemory::make_pair(int peer, bool sends) const {
   const auto index = static_cast<std::size_t>(shape().most_blocks()) +
                      (2 * static_cast<std::size_t>(peer) + (sends ? 1 : 0)) *
                          static_cast<std::size_t>(pair_shape().most_blocks());
-  const ArenaPlan& plan = arenas_->plan();
-  return {.sender = arena(from) + plan.pair_offset(to) + pair_shape().started_bytes(),
-          .receiver = arena(to) + plan.pair_offset(from),
+  const FifoPlan& plan = fifos_->plan();
+  return {.sender = fifo(from) + plan.pair_offset(to) + pair_shape().started_bytes(),
+          .receiver = fifo(to) + plan.pair_offset(from),
           .states = states_ + index,
           .put = message_put(peer, sends)};
 }
@@ -134,10 +134,10 @@ DeviceMemory::Pair DeviceMemory::make_pair(int peer, bool sends) const {
 sm::MessagePut DeviceMemory::message_put(int peer, bool sends) const {
   const int from = sends ? identity_.rank : peer;
   const int to = sends ? peer : identity_.rank;
-  const ArenaPlan& plan = arenas_->plan();
+  const FifoPlan& plan = fifos_->plan();
   const sm::MessageWords words = plan.message_words();
   const auto words_of = [&](int owner, int other) {
-    return reinterpret_cast<std::uint64_t*>(arena(owner) + plan.message_offset(other));
+    return reinterpret_cast<std::uint64_t*>(fifo(owner) + plan.message_offset(other));
   };
   std::uint64_t* const counted = words_of(identity_.rank, peer);
   return {.offers = words_of(from, to) + words.offers(),

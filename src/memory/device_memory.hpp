@@ -1,11 +1,11 @@
-// DeviceMemory: the arenas of all ranks of a communicator, as one device sees them, and this rank's
+// DeviceMemory: the FIFOs of all ranks of a communicator, as one device sees them, and this rank's
 // own words beside them. Made and taken down by all ranks together.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
-#include "memory/arena.hpp"
-#include "memory/arenas.hpp"
 #include "memory/device_meeting.hpp"
+#include "memory/fifo.hpp"
+#include "memory/fifos.hpp"
 #include "memory/mailbox.hpp"
 #include "memory/near_mail.hpp"
 
@@ -18,10 +18,10 @@ namespace sennit {
 
 class DeviceMemory {
  public:
-  // What Arenas::open says.
+  // What Fifos::open says.
   static Result<std::unique_ptr<DeviceMemory>> create(CudaDriver& driver,
                                                       const DeviceIdentity& identity,
-                                                      const Arenas::Options& options,
+                                                      const Fifos::Options& options,
                                                       const Exchange& exchange);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -40,12 +40,12 @@ class DeviceMemory {
   // Nor share two a device.
   [[nodiscard]] bool has_a_device_each() const { return has_a_device_each_; }
 
-  // Of the collectives: the arena of each rank.
-  [[nodiscard]] const Arenas& arenas() const { return *arenas_; }
-  [[nodiscard]] const sm::ArenaShape& shape() const { return arenas_->plan().shape; }
-  [[nodiscard]] std::byte* arena(int rank) const { return arenas_->of(rank); }
+  // Of the collectives: the FIFO of each rank.
+  [[nodiscard]] const Fifos& fifos() const { return *fifos_; }
+  [[nodiscard]] const sm::FifoShape& shape() const { return fifos_->plan().shape; }
+  [[nodiscard]] std::byte* fifo(int rank) const { return fifos_->of(rank); }
   // They lie in host memory, as no GPU reaches another.
-  [[nodiscard]] bool is_on_host() const { return arenas_->plan().place == ArenaPlace::kHost; }
+  [[nodiscard]] bool is_on_host() const { return fifos_->plan().place == FifoPlace::kHost; }
   [[nodiscard]] sm::BlockState* states() const { return states_; }
 
   // Of calls that run step by step (exec/sm/step_call.hpp): the mailbox that `writer` writes for
@@ -57,8 +57,8 @@ class DeviceMemory {
   [[nodiscard]] Mailbox mailbox(int writer, int reader) const;
   // Of a block, for the slots of one that lies there.
   [[nodiscard]] std::size_t slot_bytes(sm::MailPlace place) const;
-  [[nodiscard]] int step_blocks() const { return arenas_->plan().mailbox.blocks; }
-  // Ranks between which mailboxes lie in device memory although arenas do not; empty: there is no
+  [[nodiscard]] int step_blocks() const { return fifos_->plan().mailbox.blocks; }
+  // Ranks between which mailboxes lie in device memory although FIFOs do not; empty: there is no
   // such difference.
   [[nodiscard]] std::vector<std::vector<int>> near_groups() const {
     return near_ == nullptr ? std::vector<std::vector<int>>() : near_->groups();
@@ -69,7 +69,7 @@ class DeviceMemory {
     return reinterpret_cast<std::uint64_t*>(step_scratch_ + step_scratch_bytes());
   }
 
-  // Of what this rank sends to `peer`, or receives from there: the arenas of both. A rank that
+  // Of what this rank sends to `peer`, or receives from there: the FIFOs of both. A rank that
   // sends to itself has two ends.
   struct Pair {
     std::byte* sender = nullptr;
@@ -77,14 +77,16 @@ class DeviceMemory {
     sm::BlockState* states = nullptr;
     sm::MessagePut put;  // its words
   };
-  [[nodiscard]] const sm::ArenaShape& pair_shape() const { return arenas_->plan().pair_shape; }
+  [[nodiscard]] const sm::FifoShape& pair_shape() const { return fifos_->plan().pair_shape; }
   [[nodiscard]] const Pair& pair(int peer, bool sends) const {
     return pairs_[2 * static_cast<std::size_t>(peer) + (sends ? 1 : 0)];
   }
 
-  [[nodiscard]] sm::Board& board() const { return *static_cast<sm::Board*>(board_.host); }
-  [[nodiscard]] sm::Board* board_on_device() const {
-    return static_cast<sm::Board*>(board_.device);
+  [[nodiscard]] sm::ErrorWord& error_word() const {
+    return *static_cast<sm::ErrorWord*>(error_word_.host);
+  }
+  [[nodiscard]] sm::ErrorWord* error_word_on_device() const {
+    return static_cast<sm::ErrorWord*>(error_word_.device);
   }
 
   // Blocks that a kernel of this rank may have, so that those of all ranks on the device run at
@@ -93,7 +95,7 @@ class DeviceMemory {
 
  private:
   DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity);
-  // Beside the arenas.
+  // Beside the FIFOs.
   Status allocate();
   Status limit_blocks(const DeviceMeeting& meeting);
   [[nodiscard]] Pair make_pair(int peer, bool sends) const;
@@ -106,12 +108,12 @@ class DeviceMemory {
   DeviceIdentity identity_;
   std::vector<std::uint64_t> processes_;  // by rank
   bool has_a_device_each_ = true;
-  std::unique_ptr<Arenas> arenas_;
-  std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the arenas
+  std::unique_ptr<Fifos> fifos_;
+  std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the FIFOs
   std::vector<Pair> pairs_;         // by peer, what is received first
   sm::BlockState* states_ = nullptr;
   std::byte* step_scratch_ = nullptr;
-  MappedMemory board_;
+  MappedMemory error_word_;
   int block_limit_ = 1;
 };
 

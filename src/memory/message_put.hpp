@@ -12,7 +12,7 @@
 // why.
 #pragma once
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "memory/near_mail.hpp"
 
 #include "base/log.hpp"
-#include "memory/arena_probe.hpp"
+#include "memory/fifo_probe.hpp"
 
 #include <fmt/ranges.h>
 

@@ -1,5 +1,5 @@
 // NearMail: mailboxes in device memory for GPUs that reach each other, in a communicator whose
-// arenas lie in host memory because not all do.
+// FIFOs lie in host memory because not all do.
 //
 // The ranks are parted into groups in which every GPU reaches every other; mailboxes between groups
 // stay in host memory. Calls that run step by step use both and need not know

@@ -22,7 +22,7 @@ std::byte* PairRings::open(int sender, int reader, bool may_pin) {
 
 std::shared_ptr<HeldMemory> PairRings::pin(int sender, int reader) {
   std::byte* const memory = world_.pair_ring(sender, reader);
-  host::wish_for_huge_pages(memory, shape_.bytes());
+  host::advise_huge_pages(memory, shape_.bytes());
   const Result<std::shared_ptr<HeldMemory>> pinned =
       HeldMemory::pin(driver_, memory, shape_.bytes());
   if (!pinned.ok()) {

@@ -39,26 +39,26 @@ bool suits_copy_engines(Collective collective,
                     copied_from_bytes(collective, facts);
 }
 
-bool wishes_for_copies(Collective collective, const Wishes& wishes) {
-  return wishes.protocol == kByCopyEngines ||
-         (collective == Collective::kSendRecv && wishes.protocol == name(Protocol::kDirectGet));
+bool requests_copies(Collective collective, const CallRequest& request) {
+  return request.protocol == kByCopyEngines ||
+         (collective == Collective::kSendRecv && request.protocol == name(Protocol::kDirectGet));
 }
 
 // For sends, recvs, and what has blocks that go somewhere.
-Status can_be_copied(Collective collective, const Wishes& wishes, const Means& means) {
+Status can_be_copied(Collective collective, const CallRequest& request, const Means& means) {
   if (!means.copy_engines) {
     return fail(Code::kUnsupported,
                 "protocol {} needs ranks that agree about their buffers on the host, which these "
                 "ranks do not (SENNIT_COPY_ENGINES)",
-                wishes.protocol);
+                request.protocol);
   }
-  const GpuAlgorithm* const wanted = find_gpu_algorithm(wishes.algorithm);
+  const GpuAlgorithm* const wanted = find_gpu_algorithm(request.algorithm);
   if (wanted != nullptr && wanted->stores_no_sums) {
     return fail(Code::kUnsupported,
                 "{} {} passes on sums that are stored nowhere, so copy engines cannot put them "
                 "anywhere; algorithm {} has none",
                 name(collective),
-                wishes.algorithm,
+                request.algorithm,
                 kOneHop);
   }
   return collective == Collective::kBarrier

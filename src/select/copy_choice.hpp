@@ -1,5 +1,5 @@
-// Selection for copy engines: which calls they run over NVLink, by size or by wish. A pure function
-// of what all ranks share.
+// Selection for copy engines: which calls they run over NVLink, by size or by request. A pure
+// function of what all ranks share.
 #pragma once
 
 #include "select/device_choice.hpp"
@@ -9,10 +9,10 @@
 
 namespace sennit {
 
-// The protocol by which a call wishes for copy engines, whichever they speak.
+// The protocol by which a call requests copy engines, whichever they speak.
 inline constexpr std::string_view kByCopyEngines = "copy_engines";
 
-// From how many bytes on calls that wish for nothing take copy engines: of a message, or of all
+// From how many bytes on calls that request nothing take copy engines: of a message, or of all
 // ranks together.
 std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts);
 
@@ -21,9 +21,9 @@ bool suits_copy_engines(Collective collective,
                         std::int64_t bytes,
                         const DeviceFacts& facts);
 
-bool wishes_for_copies(Collective collective, const Wishes& wishes);
-// kUnsupported, saying why, for wishes that copy engines cannot meet.
-Status can_be_copied(Collective collective, const Wishes& wishes, const Means& means);
+bool requests_copies(Collective collective, const CallRequest& request);
+// kUnsupported, saying why, for requests that copy engines cannot meet.
+Status can_be_copied(Collective collective, const CallRequest& request, const Means& means);
 
 // Where the call leaves it open.
 std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes);

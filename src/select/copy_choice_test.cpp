@@ -32,29 +32,29 @@ TEST(CopyChoice, LeavesLargeCallsToCopyEnginesThatPut) {
             Engine::kSm);
 }
 
-TEST(CopyChoice, CopyEnginesRunWhatWishesForThem) {
+TEST(CopyChoice, CopyEnginesRunWhatRequestsThem) {
   for (const auto& [collective, protocol] :
        {std::pair(Collective::kSendRecv, Protocol::kDirectGet),
         std::pair(Collective::kAllGather, Protocol::kDirectPut),
         std::pair(Collective::kBroadcast, Protocol::kDirectPut),
         std::pair(Collective::kReduce, Protocol::kDirectPut)}) {
-    const DeviceChoice choice = chosen(collective, 2, 8, wishes("", "copy_engines"));
+    const DeviceChoice choice = chosen(collective, 2, 8, requesting("", "copy_engines"));
     EXPECT_EQ(choice.engine, Engine::kStream);
     EXPECT_EQ(choice.protocol, protocol);
   }
-  EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("", "copy_engines"), {}),
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, requesting("", "copy_engines"), {}),
                        "SENNIT_COPY_ENGINES"));
-  EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("", "direct_get"), kBothPaths),
-                       "wish for copy_engines"));
-  EXPECT_TRUE(
-      contains(refusal(Collective::kBarrier, wishes("", "copy_engines"), kBothPaths), "barrier"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, requesting("", "direct_get"), kBothPaths),
+                       "request copy_engines"));
+  EXPECT_TRUE(contains(refusal(Collective::kBarrier, requesting("", "copy_engines"), kBothPaths),
+                       "barrier"));
 }
 
 // One-shot is no slower between two ranks, but reads what it overwrites where calls are in place;
 // and sums that are passed on without having been stored cannot be put anywhere.
 TEST(CopyChoice, ReductionsStoreWhatTheySum) {
   const auto algorithm = [](Collective collective, int ranks, const std::string& protocol) {
-    return chosen(collective, ranks, kMega, wishes("", protocol)).algorithm->name;
+    return chosen(collective, ranks, kMega, requesting("", protocol)).algorithm->name;
   };
   EXPECT_EQ(algorithm(Collective::kAllReduce, 2, "copy_engines"), "two_shot");
   EXPECT_EQ(algorithm(Collective::kAllReduce, 2, "ll128"), "one_shot");
@@ -65,7 +65,7 @@ TEST(CopyChoice, ReductionsStoreWhatTheySum) {
 // Its schedule for ranks that make no rectangle has channels that nobody uses.
 TEST(CopyChoice, PlansThatAreNoneAreRefused) {
   const DeviceChoice choice =
-      chosen(Collective::kAllGather, 5, kMega, wishes("", "copy_engines", "multi_rail"));
+      chosen(Collective::kAllGather, 5, kMega, requesting("", "copy_engines", "multi_rail"));
   EXPECT_FALSE(make_device_plan(choice, {.ranks = 5}, kBothPaths).ok());
 }
 
@@ -74,7 +74,7 @@ TEST(CopyChoice, PlansOfReductionsAreProvedInPlace) {
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
     for (const int ranks : {2, 3, 8}) {
       const DeviceChoice choice =
-          chosen(collective, ranks, kMega, wishes("", std::string(kByCopyEngines)));
+          chosen(collective, ranks, kMega, requesting("", std::string(kByCopyEngines)));
       const auto plan = make_device_plan(choice, {.ranks = ranks}, kBothPaths);
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       const auto proof = verify(**plan);

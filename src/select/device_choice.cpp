@@ -37,32 +37,34 @@ bool suits_puts(Collective collective,
          total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
 }
 
-Result<Protocol> wished_protocol(Collective collective, const Wishes& wishes, const Means& means) {
-  SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(wishes.protocol));
+Result<Protocol> requested_protocol(Collective collective,
+                                    const CallRequest& request,
+                                    const Means& means) {
+  SENNIT_ASSIGN_OR_RETURN(const Protocol protocol, parse_protocol(request.protocol));
   if (protocol == Protocol::kDirectPut && !means.one_sided) {
     return fail(Code::kUnsupported,
                 "protocol {} needs ranks that may reach into each other's buffers, which "
                 "SENNIT_COPY_ENGINES=off forbids",
-                wishes.protocol);
+                request.protocol);
   }
   if (protocol == Protocol::kDirectGet) {
     return fail(Code::kUnsupported,
                 "protocol {} is for sends and recvs; copy engines put the blocks of {} where they "
-                "belong: wish for {}",
-                wishes.protocol,
+                "belong: request {}",
+                request.protocol,
                 name(collective),
                 kByCopyEngines);
   }
   if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
     return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
   }
-  if (protocol == Protocol::kDirectPut && !wishes.algorithm.empty() &&
-      wishes.algorithm != kOneHop) {
+  if (protocol == Protocol::kDirectPut && !request.algorithm.empty() &&
+      request.algorithm != kOneHop) {
     return fail(Code::kUnsupported,
                 "{} {} passes on what arrives, which protocol direct_put does not on GPU ranks; "
                 "algorithm {} does",
                 name(collective),
-                wishes.algorithm,
+                request.algorithm,
                 kOneHop);
   }
   return protocol;
@@ -85,42 +87,44 @@ Result<const Algorithm*> find_for(Collective collective,
 
 // The call asks for what the interpreter alone runs: an algorithm of many hops.
 bool wants_steps(Collective collective,
-                 const Wishes& wishes,
+                 const CallRequest& request,
                  const DeviceFacts& facts,
                  const Means& means) {
   if (collective == Collective::kSendRecv || collective == Collective::kBarrier ||
-      wishes.algorithm.empty() || has_direct_kernel(wishes.algorithm)) {
+      request.algorithm.empty() || has_direct_kernel(request.algorithm)) {
     return false;
   }
-  const bool suits = wishes.protocol.empty() || wishes.protocol == name(Protocol::kSlots);
+  const bool suits = request.protocol.empty() || request.protocol == name(Protocol::kSlots);
   const bool by_rings = !facts.nvlink && means.host_rings;
-  return suits && !(by_rings && wishes.algorithm == gpu_collective(collective).on_host);
+  return suits && !(by_rings && request.algorithm == gpu_collective(collective).on_host);
 }
 
-Result<DeviceChoice> choose_steps(Collective collective, const Shape& shape, const Wishes& wishes) {
+Result<DeviceChoice> choose_steps(Collective collective,
+                                  const Shape& shape,
+                                  const CallRequest& request) {
   SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm,
-                          find_for(collective, wishes.algorithm, shape));
+                          find_for(collective, request.algorithm, shape));
   return DeviceChoice{.algorithm = algorithm, .protocol = Protocol::kSlots, .by_steps = true};
 }
 
 // All through host memory, by copy engines.
 Result<DeviceChoice> choose_on_host(Collective collective,
                                     const Shape& shape,
-                                    const Wishes& wishes) {
+                                    const CallRequest& request) {
   const std::string_view usual = gpu_collective(collective).on_host;
   if (usual.empty()) {
     return fail(Code::kUnsupported,
                 "copy engines have no {} over path host alone; kernels do where SENNIT_PATHS=host",
                 name(collective));
   }
-  if (!wishes.protocol.empty() && wishes.protocol != name(Protocol::kSlots) &&
-      wishes.protocol != kByCopyEngines) {
+  if (!request.protocol.empty() && request.protocol != name(Protocol::kSlots) &&
+      request.protocol != kByCopyEngines) {
     return fail(Code::kUnsupported,
                 "beside nvlink, path host carries protocol slots, not '{}'",
-                wishes.protocol);
+                request.protocol);
   }
   const std::string_view wanted =
-      wishes.algorithm.empty() ? usual : std::string_view(wishes.algorithm);
+      request.algorithm.empty() ? usual : std::string_view(request.algorithm);
   SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_for(collective, wanted, shape));
   return DeviceChoice{.algorithm = algorithm,
                       .protocol = Protocol::kSlots,
@@ -128,27 +132,27 @@ Result<DeviceChoice> choose_on_host(Collective collective,
                       .host_share = kWhole};
 }
 
-// Where no GPU reaches another: the call goes by copy engines, as it wishes or by its size.
+// Where no GPU reaches another: the call goes by copy engines, as requested or by its size.
 bool suits_rings(Collective collective,
                  const Shape& shape,
                  std::int64_t bytes,
-                 const Wishes& wishes,
+                 const CallRequest& request,
                  const DeviceFacts& facts,
                  const Means& means) {
   const std::string_view by_copies = gpu_collective(collective).on_host;
-  if (!means.host_rings || by_copies.empty() || wishes.protocol == name(Protocol::kLl)) {
+  if (!means.host_rings || by_copies.empty() || request.protocol == name(Protocol::kLl)) {
     return false;
   }
-  const bool is_wish = wishes.algorithm == by_copies && by_copies != kOneHop;
-  const bool is_left_open = wishes.algorithm.empty() || wishes.algorithm == by_copies;
+  const bool is_requested = request.algorithm == by_copies && by_copies != kOneHop;
+  const bool is_left_open = request.algorithm.empty() || request.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large = collective == Collective::kSendRecv
                             ? facts.copies_messages && bytes >= std::min(facts.messages_from_bytes,
                                                                          kHostMessagesFromBytes)
                             : collective != Collective::kAllGather &&
                                   total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
-  const bool wants = is_large || wishes.protocol == name(Protocol::kSlots);
-  return is_wish || (is_left_open && shape.ranks > 1 && wants);
+  const bool wants = is_large || request.protocol == name(Protocol::kSlots);
+  return is_requested || (is_left_open && shape.ranks > 1 && wants);
 }
 
 std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
@@ -173,11 +177,11 @@ bool groups_spare_host(int groups, int ranks) {
 const Algorithm* algorithm_of_groups(Collective collective,
                                      const Shape& shape,
                                      std::int64_t bytes,
-                                     const Wishes& wishes,
+                                     const CallRequest& request,
                                      const DeviceFacts& facts) {
   // Its sums are not in the order of ranks.
-  const bool is_left_open =
-      wishes.algorithm.empty() && !wishes.name_a_way() && !wishes.rank_order && !facts.reproducible;
+  const bool is_left_open = request.algorithm.empty() && !request.name_a_way() &&
+                            !request.rank_order && !facts.reproducible;
   const std::string_view grouped = gpu_collective(collective).through_groups;
   if (grouped.empty() || facts.groups.empty() || !is_left_open || bytes < kGroupsFromBytes ||
       !groups_spare_host(static_cast<int>(facts.groups.size()), shape.ranks)) {
@@ -191,44 +195,45 @@ const Algorithm* algorithm_of_groups(Collective collective,
 Result<DeviceChoice> choose_through_host(Collective collective,
                                          const Shape& shape,
                                          std::int64_t bytes,
-                                         const Wishes& wishes,
+                                         const CallRequest& request,
                                          const DeviceFacts& facts,
                                          const Means& means) {
-  if (wants_steps(collective, wishes, facts, means)) {
-    if (!wishes.path.empty() && !facts.groups.empty()) {
+  if (wants_steps(collective, request, facts, means)) {
+    if (!request.path.empty() && !facts.groups.empty()) {
       return fail(Code::kUnsupported,
                   "{} runs step by step, over path nvlink within groups of ranks and path host "
-                  "between them; wish for no path",
+                  "between them; request no path",
                   name(collective));
     }
-    return choose_steps(collective, shape, wishes);
+    return choose_steps(collective, shape, request);
   }
   if (const Algorithm* const grouped =
-          algorithm_of_groups(collective, shape, bytes, wishes, facts)) {
+          algorithm_of_groups(collective, shape, bytes, request, facts)) {
     return DeviceChoice{.algorithm = grouped, .protocol = Protocol::kSlots, .by_steps = true};
   }
-  const bool is_wish = !wishes.protocol.empty();
+  const bool is_requested = !request.protocol.empty();
   DeviceChoice choice{.protocol = Protocol::kSlots};
-  if (wishes.protocol == kByCopyEngines) {
+  if (request.protocol == kByCopyEngines) {
     choice.protocol = Protocol::kDirectPut;
-  } else if (is_wish) {
-    SENNIT_ASSIGN_OR_RETURN(choice.protocol, parse_protocol(wishes.protocol));
+  } else if (is_requested) {
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, parse_protocol(request.protocol));
   }
   if (choice.protocol != Protocol::kLl && choice.protocol != Protocol::kSlots) {
     return fail(Code::kUnsupported,
                 "path host carries protocols ll and slots on GPU ranks, not '{}', which needs path "
                 "nvlink; that is not there: {}",
-                wishes.protocol,
+                request.protocol,
                 facts.why_no_nvlink);
   }
-  if (suits_rings(collective, shape, bytes, wishes, facts, means)) {
-    return choose_on_host(collective, shape, wishes);
+  if (suits_rings(collective, shape, bytes, request, facts, means)) {
+    return choose_on_host(collective, shape, request);
   }
-  const std::string_view wanted = wishes.algorithm.empty()
+  const std::string_view wanted = request.algorithm.empty()
                                       ? algorithm_through_host(collective, shape.ranks, bytes)
-                                      : std::string_view(wishes.algorithm);
+                                      : std::string_view(request.algorithm);
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
-  if (!is_wish && message_bytes(choice.algorithm->name, shape.ranks, bytes) <= kHostLlUpToBytes) {
+  if (!is_requested &&
+      message_bytes(choice.algorithm->name, shape.ranks, bytes) <= kHostLlUpToBytes) {
     choice.protocol = Protocol::kLl;
   }
   return choice;
@@ -238,22 +243,22 @@ Result<DeviceChoice> choose_through_host(Collective collective,
 Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const Shape& shape,
                                       std::int64_t bytes,
-                                      const Wishes& wishes,
+                                      const CallRequest& request,
                                       const DeviceFacts& facts,
                                       const Means& means) {
-  const bool is_free = wishes.algorithm.empty();
+  const bool is_free = request.algorithm.empty();
   const PacketWay packets =
       packets_for(collective,
                   shape.ranks,
                   bytes,
-                  wishes.algorithm,
+                  request.algorithm,
                   collective == Collective::kSendRecv ? facts.ll_send_bytes : facts.ll_call_bytes);
   DeviceChoice choice{.protocol = packets.protocol};
-  if (wishes_for_copies(collective, wishes)) {
-    SENNIT_RETURN_IF_ERROR(can_be_copied(collective, wishes, means));
+  if (requests_copies(collective, request)) {
+    SENNIT_RETURN_IF_ERROR(can_be_copied(collective, request, means));
     choice.engine = Engine::kStream;
-  } else if (!wishes.protocol.empty()) {
-    SENNIT_ASSIGN_OR_RETURN(choice.protocol, wished_protocol(collective, wishes, means));
+  } else if (!request.protocol.empty()) {
+    SENNIT_ASSIGN_OR_RETURN(choice.protocol, requested_protocol(collective, request, means));
   } else if (is_free && means.copy_engines &&
              suits_copy_engines(collective, shape.ranks, bytes, facts)) {
     choice.engine = Engine::kStream;
@@ -277,24 +282,24 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
 Result<DeviceChoice> choose_for_rare_operator(Collective collective,
                                               const Shape& shape,
                                               std::int64_t bytes,
-                                              const Wishes& wishes,
+                                              const CallRequest& request,
                                               const DeviceFacts& facts,
                                               const Means& means) {
-  if (wants_steps(collective, wishes, facts, means)) {
-    return choose_steps(collective, shape, wishes);
+  if (wants_steps(collective, request, facts, means)) {
+    return choose_steps(collective, shape, request);
   }
-  const bool takes_ll = wishes.protocol.empty() || wishes.protocol == name(Protocol::kLl);
-  const bool takes_path = wishes.path.empty() ||
-                          wishes.path == name(facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
+  const bool takes_ll = request.protocol.empty() || request.protocol == name(Protocol::kLl);
+  const bool takes_path = request.path.empty() ||
+                          request.path == name(facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
   if (!takes_ll || !takes_path) {
     return fail(
         Code::kUnsupported,
         "{} has no {} for logical and bitwise operators, which go by protocol ll or step by "
         "step on GPU ranks: ask for no protocol and no path",
         name(collective),
-        takes_ll ? wishes.path : wishes.protocol);
+        takes_ll ? request.path : request.protocol);
   }
-  Wishes by_ll = wishes;
+  CallRequest by_ll = request;
   by_ll.protocol = name(Protocol::kLl);
   if (facts.nvlink) {
     return choose_on_nvlink(collective, shape, bytes, by_ll, facts, means);
@@ -302,7 +307,7 @@ Result<DeviceChoice> choose_for_rare_operator(Collective collective,
   if (by_ll.algorithm.empty()) {
     by_ll.algorithm = algorithm_through_host(collective, shape.ranks, bytes);
   }
-  return wishes.protocol.empty() &&
+  return request.protocol.empty() &&
                  message_bytes(by_ll.algorithm, shape.ranks, bytes) > kHostLlUpToBytes
              ? choose_steps(collective, shape, by_ll)
              : choose_through_host(collective, shape, bytes, by_ll, facts, means);
@@ -321,25 +326,26 @@ Status share_with_host(DeviceChoice& choice,
   const Algorithm& algorithm = *choice.algorithm;
   const bool is_message = algorithm.collective == Collective::kSendRecv;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
-  const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_wish);
+  const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_requested);
   const bool can = !gpu_collective(algorithm.collective).on_host.empty() &&
                    (cuts_as_host_algorithm(algorithm, shape) || paths.share == kWhole) &&
                    leaves_a_part;
   if (!can) {
-    return paths.is_wish ? fail(Code::kUnsupported,
-                                "{} {} by {} does not share its message with path host",
-                                name(algorithm.collective),
-                                algorithm.name,
-                                name(choice.protocol))
-                         : Status();
+    return paths.is_requested ? fail(Code::kUnsupported,
+                                     "{} {} by {} does not share its message with path host",
+                                     name(algorithm.collective),
+                                     algorithm.name,
+                                     name(choice.protocol))
+                              : Status();
   }
-  const bool has_usual = paths.is_wish || (is_message ? paths.shares_messages : paths.shares_calls);
+  const bool has_usual =
+      paths.is_requested || (is_message ? paths.shares_messages : paths.shares_calls);
   choice.host_share = paths.share >= 0 ? paths.share
                       : has_usual      ? usual_host_share(algorithm.collective, shape.ranks, bytes)
                                        : 0;
-  // What nobody wished for must not lose where others use the wires to the host.
-  choice.shares_puts_alone =
-      is_message && paths.share < 0 && !paths.is_wish && !paths.is_dynamic && choice.host_share > 0;
+  // What nobody requested must not lose where others use the wires to the host.
+  choice.shares_puts_alone = is_message && paths.share < 0 && !paths.is_requested &&
+                             !paths.is_dynamic && choice.host_share > 0;
   choice.dynamic_share = is_message && (paths.is_dynamic || choice.shares_puts_alone);
   if (choice.dynamic_share && choice.host_share == 0) {
     choice.host_share = kFirstDynamicShare;
@@ -351,21 +357,21 @@ Status share_with_host(DeviceChoice& choice,
 // which need less. What is refused does not depend on lengths, so that all ranks refuse it.
 Result<DeviceChoice> choose_for_varying(Collective collective,
                                         const Shape& shape,
-                                        const Wishes& wishes,
+                                        const CallRequest& request,
                                         const DeviceFacts& facts,
                                         const Means& means) {
-  if (!wishes.algorithm.empty() && wishes.algorithm != kOneHop) {
+  if (!request.algorithm.empty() && request.algorithm != kOneHop) {
     return fail(Code::kUnsupported,
                 "GPU ranks run {}_v by algorithm {}, each block a message, not by '{}'",
                 name(collective),
                 kOneHop,
-                wishes.algorithm);
+                request.algorithm);
   }
-  if (wishes_for_copies(Collective::kSendRecv, wishes)) {
+  if (requests_copies(Collective::kSendRecv, request)) {
     return fail(
-        Code::kUnsupported, "copy engines run no {}_v; wish for no protocol", name(collective));
+        Code::kUnsupported, "copy engines run no {}_v; request no protocol", name(collective));
   }
-  Wishes of_message = wishes;
+  CallRequest of_message = request;
   of_message.algorithm.clear();
   const Means of_kernels{.one_sided = means.one_sided};
   SENNIT_RETURN_IF_ERROR(
@@ -402,37 +408,37 @@ Means without(Means means, Lack lack) {
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
-                                        const Wishes& wishes,
+                                        const CallRequest& request,
                                         const DeviceFacts& facts,
                                         const Means& means) {
-  if (wishes.path == kDynamicPaths && collective != Collective::kSendRecv) {
+  if (request.path == kDynamicPaths && collective != Collective::kSendRecv) {
     return fail(Code::kUnsupported,
                 "path {} is for sends and recvs, whose receiver advises their sender; all ranks "
-                "of {} have to know its share: wish for nvlink+host, or for nvlink+host:8",
+                "of {} have to know its share: request nvlink+host or nvlink+host:8",
                 kDynamicPaths,
                 name(collective));
   }
   if (shape.varying) {
-    return choose_for_varying(collective, shape, wishes, facts, means);
+    return choose_for_varying(collective, shape, request, facts, means);
   }
   if (!means.every_kernel) {
-    return choose_for_rare_operator(collective, shape, bytes, wishes, facts, means);
+    return choose_for_rare_operator(collective, shape, bytes, request, facts, means);
   }
-  SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(wishes.path, facts, means));
+  SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(request.path, facts, means));
   if (!facts.nvlink) {
-    return choose_through_host(collective, shape, bytes, wishes, facts, means);
+    return choose_through_host(collective, shape, bytes, request, facts, means);
   }
   if (!paths.nvlink) {
-    return choose_on_host(collective, shape, wishes);
+    return choose_on_host(collective, shape, request);
   }
-  if (wants_steps(collective, wishes, facts, means) && !(paths.is_wish && paths.host)) {
-    return choose_steps(collective, shape, wishes);
+  if (wants_steps(collective, request, facts, means) && !(paths.is_requested && paths.host)) {
+    return choose_steps(collective, shape, request);
   }
-  Wishes on_nvlink = wishes;
-  if (paths.is_wish && paths.host) {
+  CallRequest on_nvlink = request;
+  if (paths.is_requested && paths.host) {
     // Kernels leave the host a part of a message alone; of other calls copy engines have to run the
     // rest, whatever would be best by size.
-    if (wishes.protocol.empty() && collective != Collective::kSendRecv) {
+    if (request.protocol.empty() && collective != Collective::kSendRecv) {
       on_nvlink.protocol = kByCopyEngines;
     }
   }
@@ -447,9 +453,11 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   return choice;
 }
 
-Protocol protocol_of_block(std::int64_t bytes, const Wishes& wishes, const DeviceFacts& facts) {
-  if (!wishes.protocol.empty()) {
-    return *parse_protocol(wishes.protocol);
+Protocol protocol_of_block(std::int64_t bytes,
+                           const CallRequest& request,
+                           const DeviceFacts& facts) {
+  if (!request.protocol.empty()) {
+    return *parse_protocol(request.protocol);
   }
   return suits_puts(Collective::kSendRecv, 2, bytes, facts, Means::of(facts))
              ? Protocol::kDirectPut

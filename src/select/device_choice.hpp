@@ -31,7 +31,7 @@ struct DeviceChoice {
   int host_share = 0;
   // Of a message: it begins with that, and follows the load (select/dynamic_share.hpp).
   bool dynamic_share = false;
-  // Nobody has wished for that: then a message has a share if it is put. Of these each end knows
+  // Nobody has requested that: then a message has a share if it is put. Of these each end knows
   // how its group lies to that of the other one, so that no order of groups can make them stand
   // still, whatever queues the streams of a device share.
   bool shares_puts_alone = false;
@@ -102,7 +102,7 @@ struct DeviceFacts {
   // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
   bool nvlink = true;
   std::string_view why_no_nvlink = "SENNIT_PATHS leaves it out";
-  bool reproducible = false;  // every call wishes for the order of ranks
+  bool reproducible = false;  // every call requests the order of ranks
   // Where not: ranks that do, by group, for what runs step by step; empty: none do.
   std::vector<std::vector<int>> groups{};
   // The longest messages that Ll may carry, in one round: of calls, and of sends.
@@ -156,27 +156,29 @@ struct Means {
 enum class Lack : std::uint8_t { kNothing, kHostRings, kCopyEngines, kOneSided };
 Means without(Means means, Lack lack);
 
-// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Wishes that
-// cannot be met are refused by name (kUnsupported, kInvalidArgument). Path "nvlink+host:8" wishes
-// for 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free. The best
+// `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Requests that
+// cannot be met are refused by name (kUnsupported, kInvalidArgument). Path "nvlink+host:8" requests
+// 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free. The best
 // candidate; with fewer means, the next one.
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
-                                        const Wishes& wishes,
+                                        const CallRequest& request,
                                         const DeviceFacts& facts,
                                         const Means& means);
 inline Result<DeviceChoice> choose_for_devices(Collective collective,
                                                const Shape& shape,
                                                std::int64_t bytes,
-                                               const Wishes& wishes,
+                                               const CallRequest& request,
                                                const DeviceFacts& facts) {
-  return choose_for_devices(collective, shape, bytes, wishes, facts, Means::of(facts));
+  return choose_for_devices(collective, shape, bytes, request, facts, Means::of(facts));
 }
 
-// How kernels carry one block, of so many bytes, of a call whose lengths vary and whose wishes
+// How kernels carry one block, of so many bytes, of a call whose lengths vary and whose request
 // choose_for_devices() has met: as a send of that length.
-Protocol protocol_of_block(std::int64_t bytes, const Wishes& wishes, const DeviceFacts& facts);
+Protocol protocol_of_block(std::int64_t bytes,
+                           const CallRequest& request,
+                           const DeviceFacts& facts);
 
 // The protocol of packets for a message that is not stored in place, nor moved by copy engines.
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts);
@@ -184,8 +186,8 @@ Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts);
 // Kernels have what of it does not go through host memory.
 bool leaves_rest_to_kernels(const DeviceChoice& choice);
 
-// The same choice with just so many percent through host memory: how a message goes whose ends wish
-// for different shares, or where less of the host is there than was wished for.
+// The same choice with just so many percent through host memory: how a message goes whose ends
+// request different shares, or where less of the host is there than was requested.
 DeviceChoice with_host_share(const DeviceChoice& choice, int share);
 
 // The strand of the kernels or copy engines, on NVLink where the ranks have it, and that of copy

@@ -24,7 +24,7 @@ TEST(DeviceChoice, SendsAShareThroughTheHostWhereItPays) {
   EXPECT_EQ(chosen(Collective::kAllGather, 8, 256 * kMega, {}).host_share, 0);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, {}, {.copy_engines = true}).host_share,
             0);
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, wishes("", "ll128")).host_share, 0);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, requesting("", "ll128")).host_share, 0);
 }
 
 TEST(DeviceChoice, LeavesLargeBroadcastsBetweenTwoToCopyEnginesAndBothPaths) {
@@ -48,7 +48,7 @@ TEST(DeviceChoice, TakesTheShareThatWasSet) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 256 * kMega, {}, facts).host_share, 0);
 }
 
-TEST(DeviceChoice, TakesThePathsThatACallWishesFor) {
+TEST(DeviceChoice, TakesThePathsThatACallRequests) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 100, over("nvlink+host:7")).host_share, 7);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 64 * kMega, over("nvlink")).host_share, 0);
   EXPECT_EQ(chosen(Collective::kAllGather, 2, 384 * kMega, over("nvlink+host")).host_share, 8);
@@ -60,10 +60,11 @@ TEST(DeviceChoice, TakesThePathsThatACallWishesFor) {
 
 TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
   for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
-    for (const Wishes& wish :
-         {wishes("", "", "ring"), wishes("", "slots", "ring"), wishes("", "", "hierarchical")}) {
-      const DeviceChoice choice = chosen(Collective::kAllReduce, 4, kMega, wish, facts);
-      EXPECT_TRUE(choice.by_steps) << wish.algorithm;
+    for (const CallRequest& request : {requesting("", "", "ring"),
+                                       requesting("", "slots", "ring"),
+                                       requesting("", "", "hierarchical")}) {
+      const DeviceChoice choice = chosen(Collective::kAllReduce, 4, kMega, request, facts);
+      EXPECT_TRUE(choice.by_steps) << request.algorithm;
       EXPECT_EQ(choice.protocol, Protocol::kSlots);
       EXPECT_EQ(choice.host_share, 0);
     }
@@ -73,15 +74,16 @@ TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
       }
     }
     EXPECT_FALSE(
-        chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "two_shot"), facts).by_steps);
+        chosen(Collective::kAllReduce, 4, kMega, requesting("", "", "two_shot"), facts).by_steps);
     EXPECT_FALSE(
-        chosen(Collective::kAllReduce, 4, kMega, wishes("", "ll", "ring"), facts).by_steps);
+        chosen(Collective::kAllReduce, 4, kMega, requesting("", "ll", "ring"), facts).by_steps);
   }
   // Slots of one or two hops are packets, or those of copy engines.
-  EXPECT_FALSE(chosen(Collective::kAllReduce, 4, 8, wishes("", "slots")).by_steps);
+  EXPECT_FALSE(chosen(Collective::kAllReduce, 4, 8, requesting("", "slots")).by_steps);
   EXPECT_FALSE(
-      chosen(Collective::kAllGather, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
-  EXPECT_FALSE(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), without_nvlink()).by_steps);
+      chosen(Collective::kAllGather, 4, 8, requesting("", "slots"), without_nvlink()).by_steps);
+  EXPECT_FALSE(
+      chosen(Collective::kReduce, 4, 8, requesting("", "slots"), without_nvlink()).by_steps);
 }
 
 TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {
@@ -89,7 +91,7 @@ TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {
   facts.groups = {{0, 2}, {1, 3}};
   const Shape shape{.ranks = 4, .groups = facts.groups};
   const DeviceChoice choice =
-      chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "hierarchical"), facts);
+      chosen(Collective::kAllReduce, 4, kMega, requesting("", "", "hierarchical"), facts);
   const auto plan = make_device_plan(choice, shape, facts);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_TRUE(verify(**plan).ok());
@@ -102,14 +104,14 @@ TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {
     between += far ? 1 : 0;
   }
   EXPECT_EQ(between, 2);  // the two leaders alone cross
-  EXPECT_TRUE(contains(refusal(Collective::kAllReduce, wishes("host", "", "ring"), facts),
-                       "wish for no path"));
+  EXPECT_TRUE(contains(refusal(Collective::kAllReduce, requesting("host", "", "ring"), facts),
+                       "request no path"));
 }
 
 TEST(DeviceChoice, StepsTakeThePathThatThereIs) {
   for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
     const DeviceChoice choice =
-        chosen(Collective::kAllReduce, 4, kMega, wishes("", "", "ring"), facts);
+        chosen(Collective::kAllReduce, 4, kMega, requesting("", "", "ring"), facts);
     const auto plan = make_device_plan(choice, {.ranks = 4}, facts);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     for (const ChannelBinding& binding : (*plan)->strands.front().channels) {
@@ -131,7 +133,8 @@ TEST(DeviceChoice, EveryPlanOfKernelsThroughTheHostIsProved) {
         for (const std::string protocol : {"ll", "slots"}) {
           DeviceFacts facts = without_nvlink();
           facts.copy_engines = false;
-          const DeviceChoice choice = chosen(collective, ranks, bytes, wishes("", protocol), facts);
+          const DeviceChoice choice =
+              chosen(collective, ranks, bytes, requesting("", protocol), facts);
           EXPECT_EQ(name(choice.protocol), protocol);
           const auto plan = make_device_plan(choice, {.ranks = ranks}, facts);
           ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -147,7 +150,7 @@ TEST(DeviceChoice, LargeReducesAreProvedInPlaceAndInTheOrderOfRanks) {
   for (const int ranks : {3, 4, 8, 16}) {
     for (const std::string protocol : {"ll", "ll128", "slots"}) {
       const DeviceChoice choice =
-          chosen(Collective::kReduce, ranks, 256 * kMega, wishes("", protocol));
+          chosen(Collective::kReduce, ranks, 256 * kMega, requesting("", protocol));
       EXPECT_EQ(choice.algorithm->name, "scatter_gather");
       EXPECT_EQ(name(choice.protocol), protocol);
       const auto plan = make_device_plan(choice, {.ranks = ranks, .root = ranks / 2}, kBothPaths);
@@ -168,23 +171,25 @@ TEST(DeviceChoice, RefusesByNameWhatItCannotDo) {
       contains(refusal(Collective::kAllReduce, over("host")), "no all_reduce over path host"));
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, over("host"), {.copy_engines = true}),
                        "SENNIT_HOST_RING_BYTES"));
-  EXPECT_TRUE(contains(refusal(Collective::kAllGather, wishes("host", "ll")), "protocol slots"));
-  EXPECT_TRUE(contains(refusal(Collective::kBroadcast, wishes("nvlink+host:5", "", "direct")),
+  EXPECT_TRUE(
+      contains(refusal(Collective::kAllGather, requesting("host", "ll")), "protocol slots"));
+  EXPECT_TRUE(contains(refusal(Collective::kBroadcast, requesting("nvlink+host:5", "", "direct")),
                        "does not share its message"));
   EXPECT_TRUE(contains(
-      refusal(Collective::kReduce, wishes("", "copy_engines", "scatter_gather"), kBothPaths),
+      refusal(Collective::kReduce, requesting("", "copy_engines", "scatter_gather"), kBothPaths),
       "stored nowhere"));
 }
 
 TEST(DeviceChoice, GivesRareOperatorsTheKernelsThatTheyHave) {
-  const auto choose_and = [](std::int64_t bytes, const Wishes& wish, const DeviceFacts& facts) {
-    return choose_for_devices(Collective::kAllReduce,
-                              {.ranks = 4},
-                              bytes,
-                              wish,
-                              facts,
-                              Means::of(facts, ReduceOp::kBitwiseAnd));
-  };
+  const auto choose_and =
+      [](std::int64_t bytes, const CallRequest& request, const DeviceFacts& facts) {
+        return choose_for_devices(Collective::kAllReduce,
+                                  {.ranks = 4},
+                                  bytes,
+                                  request,
+                                  facts,
+                                  Means::of(facts, ReduceOp::kBitwiseAnd));
+      };
   for (const std::int64_t bytes : {std::int64_t{1}, kKilo, kMega, 1024 * kMega}) {
     const DeviceChoice over_nvlink = *choose_and(bytes, {}, kBothPaths);
     EXPECT_EQ(over_nvlink.protocol, Protocol::kLl) << bytes;
@@ -194,10 +199,12 @@ TEST(DeviceChoice, GivesRareOperatorsTheKernelsThatTheyHave) {
     EXPECT_EQ(over_host.by_steps, bytes >= kMega) << bytes;
     EXPECT_TRUE(over_host.by_steps || over_host.protocol == Protocol::kLl) << bytes;
   }
-  EXPECT_TRUE(choose_and(kMega, wishes({}, {}, "ring"), kBothPaths)->by_steps);
-  for (const auto& wish :
-       {wishes({}, "ll128"), wishes({}, "copy_engines"), over("host"), over("nvlink+host:8")}) {
-    const Status refused = choose_and(kMega, wish, kBothPaths).status();
+  EXPECT_TRUE(choose_and(kMega, requesting({}, {}, "ring"), kBothPaths)->by_steps);
+  for (const auto& request : {requesting({}, "ll128"),
+                              requesting({}, "copy_engines"),
+                              over("host"),
+                              over("nvlink+host:8")}) {
+    const Status refused = choose_and(kMega, request, kBothPaths).status();
     EXPECT_EQ(refused.code(), Code::kUnsupported);
     EXPECT_TRUE(contains(refused.message(), "go by protocol ll or step by step"));
   }
@@ -223,9 +230,9 @@ TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
   }
 }
 
-TEST(DeviceChoice, MessagesShareByWishAtAnySize) {
-  const auto share = [](std::int64_t bytes, const Wishes& wish) {
-    return chosen(Collective::kSendRecv, 2, bytes, wish).host_share;
+TEST(DeviceChoice, MessagesShareByRequestAtAnySize) {
+  const auto share = [](std::int64_t bytes, const CallRequest& request) {
+    return chosen(Collective::kSendRecv, 2, bytes, request).host_share;
   };
   for (const std::int64_t bytes : {kMega, 64 * kMega, 256 * kMega, 1024 * kMega, 4096 * kMega}) {
     EXPECT_EQ(share(bytes, {}), 0);
@@ -236,7 +243,7 @@ TEST(DeviceChoice, MessagesShareByWishAtAnySize) {
   EXPECT_EQ(share(256 * kMega, over("nvlink+host")), 6);
   EXPECT_EQ(share(1024 * kMega, over("nvlink+host")), 8);
   const DeviceChoice packets =
-      chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:40", "ll128"));
+      chosen(Collective::kSendRecv, 2, kMega, requesting("nvlink+host:40", "ll128"));
   EXPECT_EQ(packets.protocol, Protocol::kLl128);
   EXPECT_EQ(packets.host_share, 40);
   DeviceFacts facts = kBothPaths;
@@ -248,8 +255,8 @@ TEST(DeviceChoice, MessagesShareByWishAtAnySize) {
 TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
   DeviceFacts facts = kBothPaths;
   facts.is_pair = true;
-  const auto found = [&](std::int64_t bytes, const Wishes& wish) {
-    return chosen(Collective::kSendRecv, 2, bytes, wish, facts);
+  const auto found = [&](std::int64_t bytes, const CallRequest& request) {
+    return chosen(Collective::kSendRecv, 2, bytes, request, facts);
   };
   EXPECT_EQ(found(128 * kMega, {}), chosen(Collective::kSendRecv, 2, 128 * kMega, {}));
   EXPECT_EQ(found(256 * kMega, {}).host_share, 6);
@@ -270,27 +277,28 @@ TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
   EXPECT_FALSE(found(256 * kMega, {}).dynamic_share);
 }
 
-TEST(DeviceChoice, MessagesFollowTheLoadByWishOrSetting) {
+TEST(DeviceChoice, MessagesFollowTheLoadByRequestOrSetting) {
   DeviceFacts facts = kBothPaths;
-  const DeviceChoice wished = chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:dynamic"));
-  EXPECT_EQ(wished.engine, Engine::kSm);
-  EXPECT_EQ(with_host_share(wished, 0), chosen(Collective::kSendRecv, 2, kMega, {}))
+  const DeviceChoice requested =
+      chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:dynamic"));
+  EXPECT_EQ(requested.engine, Engine::kSm);
+  EXPECT_EQ(with_host_share(requested, 0), chosen(Collective::kSendRecv, 2, kMega, {}))
       << "what does not go through the host goes as all of it would";
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, 128 * kMega, over("nvlink+host:dynamic")).protocol,
             Protocol::kDirectGet);
-  EXPECT_EQ(wished.host_share, 6);
-  EXPECT_TRUE(wished.dynamic_share);
-  EXPECT_FALSE(with_host_share(wished, 6).dynamic_share);
-  EXPECT_EQ(with_host_share(wished, 0),
+  EXPECT_EQ(requested.host_share, 6);
+  EXPECT_TRUE(requested.dynamic_share);
+  EXPECT_FALSE(with_host_share(requested, 6).dynamic_share);
+  EXPECT_EQ(with_host_share(requested, 0),
             with_host_share(chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:30")), 0))
-      << "ends that wish for different shares agree";
+      << "ends that request different shares agree";
   facts.host_share = 12;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:dynamic"), facts).host_share,
             6);
   facts.host_share = -1;
   facts.dynamic_share = true;
-  const auto follows = [&](std::int64_t bytes, const Wishes& wish) {
-    return chosen(Collective::kSendRecv, 2, bytes, wish, facts).dynamic_share;
+  const auto follows = [&](std::int64_t bytes, const CallRequest& request) {
+    return chosen(Collective::kSendRecv, 2, bytes, request, facts).dynamic_share;
   };
   EXPECT_TRUE(follows(128 * kMega, {}));
   EXPECT_TRUE(follows(kMega, over("nvlink+host")));
@@ -316,7 +324,7 @@ TEST(DeviceChoice, CollectivesDoNotFollowTheLoad) {
                                               kBothPaths)
                                .status();
     EXPECT_EQ(refused.code(), Code::kUnsupported);
-    EXPECT_NE(refused.message().find("wish for nvlink+host"), std::string::npos);
+    EXPECT_NE(refused.message().find("request nvlink+host"), std::string::npos);
   }
 }
 
@@ -326,9 +334,9 @@ TEST(DeviceChoice, NothingFollowsALoadWhereOnePathIsNotThere) {
   DeviceFacts without_nvlink = kBothPaths;
   without_nvlink.nvlink = false;
   for (DeviceFacts facts : {without_rings, without_nvlink}) {
-    const auto wished = choose_for_devices(
+    const auto requested = choose_for_devices(
         Collective::kSendRecv, {.ranks = 2}, kMega, over("nvlink+host:dynamic"), facts);
-    EXPECT_EQ(wished.status().code(), Code::kUnsupported);
+    EXPECT_EQ(requested.status().code(), Code::kUnsupported);
     facts.dynamic_share = true;
     EXPECT_FALSE(chosen(Collective::kSendRecv, 2, 128 * kMega, {}, facts).dynamic_share);
   }
@@ -338,10 +346,10 @@ TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
   DeviceFacts facts = kBothPaths;
   facts.offers = true;
   for (const std::string protocol : {"", "direct_get", "direct_put", "ll128", "slots"}) {
-    const DeviceChoice wished =
-        chosen(Collective::kSendRecv, 2, kMega, wishes("nvlink+host:30", protocol), facts);
+    const DeviceChoice requested =
+        chosen(Collective::kSendRecv, 2, kMega, requesting("nvlink+host:30", protocol), facts);
     for (const int share : {0, 1, 30, 99, 100}) {
-      const DeviceChoice choice = with_host_share(wished, share);
+      const DeviceChoice choice = with_host_share(requested, share);
       const auto plan = make_device_plan(choice, {.ranks = 2}, kBothPaths);
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       EXPECT_EQ((*plan)->strands.size(), share % 100 == 0 ? 1U : 2U);
@@ -368,22 +376,22 @@ TEST(DeviceChoice, PutsFromTheirSizeOn) {
 
 TEST(DeviceChoice, KernelsTakeTheWayOfPacketsWhereTheCallLeavesItOpen) {
   const DeviceFacts facts{.copy_engines = true};
-  const auto expect = [&](Collective collective, std::int64_t bytes, const Wishes& wish) {
-    const DeviceChoice choice = chosen(collective, 4, bytes, wish, facts);
-    const PacketWay way = packets_for(collective, 4, bytes, wish.algorithm);
+  const auto expect = [&](Collective collective, std::int64_t bytes, const CallRequest& request) {
+    const DeviceChoice choice = chosen(collective, 4, bytes, request, facts);
+    const PacketWay way = packets_for(collective, 4, bytes, request.algorithm);
     EXPECT_EQ(choice.algorithm->name, way.algorithm) << bytes;
     EXPECT_EQ(choice.protocol, way.protocol) << bytes;
   };
   for (const std::int64_t bytes : {kMega / 1024, kMega / 4, 16 * kMega, 64 * kMega}) {
     expect(Collective::kAllReduce, bytes, {});
     expect(Collective::kBroadcast, bytes, {});
-    expect(Collective::kBroadcast, bytes, wishes("", "", "direct"));
+    expect(Collective::kBroadcast, bytes, requesting("", "", "direct"));
   }
-  // A wish for a protocol leaves the algorithm open.
-  const DeviceChoice wished =
-      chosen(Collective::kBroadcast, 4, kMega / 4, wishes("", "slots"), facts);
-  EXPECT_EQ(wished.algorithm->name, "direct");
-  EXPECT_EQ(wished.protocol, Protocol::kSlots);
+  // A request for a protocol leaves the algorithm open.
+  const DeviceChoice requested =
+      chosen(Collective::kBroadcast, 4, kMega / 4, requesting("", "slots"), facts);
+  EXPECT_EQ(requested.algorithm->name, "direct");
+  EXPECT_EQ(requested.protocol, Protocol::kSlots);
 }
 
 TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
@@ -398,7 +406,8 @@ TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
                 {Collective::kScatter, true}};
   for (const auto& [collective, in_place] : family) {
     for (const int ranks : {2, 5, 16}) {
-      const DeviceChoice choice = chosen(collective, ranks, kMega, wishes("", "direct_put"), facts);
+      const DeviceChoice choice =
+          chosen(collective, ranks, kMega, requesting("", "direct_put"), facts);
       EXPECT_EQ(choice.algorithm->name, "direct") << "one hop, whatever is best of packets";
       const auto plan = make_device_plan(choice, {.ranks = ranks}, facts);
       ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -433,27 +442,28 @@ TEST(DeviceChoice, EveryPlanOfACallWhoseLengthsVaryIsProved) {
 }
 
 TEST(DeviceChoice, PutsMessagesBetweenThoseOfPacketsAndThoseOfCopyEngines) {
-  const auto protocol = [](std::int64_t bytes, const DeviceFacts& facts, const Wishes& wish) {
-    return chosen(Collective::kSendRecv, 2, bytes, wish, facts).protocol;
-  };
+  const auto protocol =
+      [](std::int64_t bytes, const DeviceFacts& facts, const CallRequest& request) {
+        return chosen(Collective::kSendRecv, 2, bytes, request, facts).protocol;
+      };
   // Threads of one process have no copy engines.
   const DeviceFacts threads{.offers = true};
   EXPECT_EQ(protocol(kMessagePutsFromBytes - 1, threads, {}), Protocol::kLl128);
   EXPECT_EQ(protocol(kMessagePutsFromBytes, threads, {}), Protocol::kDirectPut);
   EXPECT_EQ(protocol(kCopiedMessagesFromBytes, threads, {}), Protocol::kDirectPut);
-  EXPECT_EQ(protocol(8, threads, wishes("", "direct_put")), Protocol::kDirectPut);
-  EXPECT_EQ(protocol(kMega, threads, wishes("", "slots")), Protocol::kSlots);
+  EXPECT_EQ(protocol(8, threads, requesting("", "direct_put")), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(kMega, threads, requesting("", "slots")), Protocol::kSlots);
   const DeviceFacts processes{.copy_engines = true, .offers = true};
   EXPECT_EQ(protocol(kCopiedMessagesFromBytes - 1, processes, {}), Protocol::kDirectPut);
   EXPECT_EQ(protocol(kCopiedMessagesFromBytes, processes, {}), Protocol::kDirectGet);
-  EXPECT_EQ(protocol(64 * kMega, processes, wishes("", "direct_put")), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(64 * kMega, processes, requesting("", "direct_put")), Protocol::kDirectPut);
 }
 
 TEST(DeviceChoice, PutsNoMessagesWhereNobodyReachesIntoBuffers) {
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, {}, {.copy_engines = true}).protocol,
             Protocol::kLl128);
-  const Result<DeviceChoice> refused =
-      choose_for_devices(Collective::kSendRecv, {.ranks = 2}, kMega, wishes("", "direct_put"), {});
+  const Result<DeviceChoice> refused = choose_for_devices(
+      Collective::kSendRecv, {.ranks = 2}, kMega, requesting("", "direct_put"), {});
   EXPECT_EQ(refused.status().code(), Code::kUnsupported);
   EXPECT_TRUE(contains(refused.status().message(), "SENNIT_COPY_ENGINES=off"));
 }

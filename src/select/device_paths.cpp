@@ -55,7 +55,9 @@ int usual_host_share(Collective collective, int ranks, std::int64_t bytes) {
   return row != kHostShares.end() && ranks > 1 ? row->percent : 0;
 }
 
-Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts, const Means& means) {
+Result<DevicePaths> paths_for(std::string_view request,
+                              const DeviceFacts& facts,
+                              const Means& means) {
   constexpr std::string_view kBoth = "nvlink+host";
   const bool has_host = means.host_rings || !facts.nvlink;
   DevicePaths paths{.nvlink = facts.nvlink,
@@ -64,23 +66,23 @@ Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts, c
                     .is_dynamic = facts.dynamic_share,
                     .shares_calls = !facts.shares_devices,
                     .shares_messages = facts.is_pair && !facts.shares_devices};
-  if (wish.empty()) {
+  if (request.empty()) {
     return paths;
   }
-  paths.nvlink = wish.starts_with("nvlink");
-  paths.host = wish != "nvlink";
-  paths.is_wish = true;
-  if (wish == kDynamicPaths) {
+  paths.nvlink = request.starts_with("nvlink");
+  paths.host = request != "nvlink";
+  paths.is_requested = true;
+  if (request == kDynamicPaths) {
     paths.share = -1;
     paths.is_dynamic = true;
-  } else if (wish.starts_with(kBoth) && wish.substr(kBoth.size()).starts_with(':')) {
-    SENNIT_ASSIGN_OR_RETURN(paths.share, parse_share(wish, wish.substr(kBoth.size() + 1)));
+  } else if (request.starts_with(kBoth) && request.substr(kBoth.size()).starts_with(':')) {
+    SENNIT_ASSIGN_OR_RETURN(paths.share, parse_share(request, request.substr(kBoth.size() + 1)));
     paths.is_dynamic = false;
-  } else if (wish != "nvlink" && wish != "host" && wish != kBoth) {
+  } else if (request != "nvlink" && request != "host" && request != kBoth) {
     return fail(Code::kUnsupported,
                 "GPU ranks have no path '{}'; there are: nvlink, host, nvlink+host, nvlink+host:8 "
                 "(percent through the host), nvlink+host:dynamic",
-                wish);
+                request);
   }
   if (paths.host && !has_host) {
     return fail(Code::kUnsupported, "{}", kNoHost);

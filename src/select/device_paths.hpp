@@ -1,5 +1,5 @@
 // The paths that a call of GPU ranks may use, and how it shares its message between the two: by its
-// wish, by the settings of the communicator, or by a table of what pays.
+// request, by the settings of the communicator, or by a table of what pays.
 #pragma once
 
 #include "select/device_choice.hpp"
@@ -9,7 +9,7 @@
 
 namespace sennit {
 
-// The wish for a share that follows the load (select/dynamic_share.hpp).
+// The request for a share that follows the load (select/dynamic_share.hpp).
 inline constexpr std::string_view kDynamicPaths = "nvlink+host:dynamic";
 // It begins with this where the table has none: near the best of large messages between two H200s
 // (docs/lab/2026-11-24-nvlink-and-host.md).
@@ -18,16 +18,18 @@ inline constexpr int kFirstDynamicShare = 6;
 struct DevicePaths {
   bool nvlink = true;
   bool host = false;
-  int share = -1;           // in percent, through host memory; negative: by the table
-  bool is_dynamic = false;  // of messages, which then begin with that
-  bool is_wish = false;     // of this call
-  // By the table, also without a wish.
+  int share = -1;             // in percent, through host memory; negative: by the table
+  bool is_dynamic = false;    // of messages, which then begin with that
+  bool is_requested = false;  // of this call
+  // By the table, also without a request.
   bool shares_calls = false;
   bool shares_messages = false;
 };
 
-// What `wish`, `facts` and `means` allow; wishes that cannot be met are refused by name.
-Result<DevicePaths> paths_for(std::string_view wish, const DeviceFacts& facts, const Means& means);
+// What `request`, `facts` and `means` allow; requests that cannot be met are refused by name.
+Result<DevicePaths> paths_for(std::string_view request,
+                              const DeviceFacts& facts,
+                              const Means& means);
 
 // By the table, in percent.
 int usual_host_share(Collective collective, int ranks, std::int64_t bytes);

@@ -8,7 +8,7 @@
 
 namespace sennit {
 
-// Of what choose_for_devices() gives for a call that wishes for nothing, where NVLink joins all.
+// Of what choose_for_devices() gives for a call that requests nothing, where NVLink joins all.
 std::string reason_for(const DeviceChoice& choice,
                        int ranks,
                        std::int64_t bytes,

@@ -60,10 +60,10 @@ HostCandidate candidate_of(const Algorithm& algorithm,
                            std::int64_t bytes,
                            const HostFacts& facts) {
   HostCandidate candidate{.algorithm = &algorithm, .direct = direct};
-  const Wishes wishes{.algorithm = std::string(algorithm.name),
-                      .path = {},
-                      .protocol = std::string(way_name(direct))};
-  const Result<Choice> choice = choose(algorithm.collective, shape, bytes, wishes, facts);
+  const CallRequest request{.algorithm = std::string(algorithm.name),
+                            .path = {},
+                            .protocol = std::string(way_name(direct))};
+  const Result<Choice> choice = choose(algorithm.collective, shape, bytes, request, facts);
   if (!choice.ok()) {
     candidate.refused = choice.status().message();
     return candidate;

@@ -12,8 +12,8 @@ TEST(HostChoice, TakesKernelsThroughTheHostWhereNvlinkIsNotThere) {
                                       Collective::kAllGather,
                                       Collective::kSendRecv}) {
     const int ranks = collective == Collective::kSendRecv ? 2 : 4;
-    for (const Wishes& wish : {Wishes(), over("host"), wishes("", "ll")}) {
-      const DeviceChoice choice = chosen(collective, ranks, 8, wish, facts);
+    for (const CallRequest& request : {CallRequest(), over("host"), requesting("", "ll")}) {
+      const DeviceChoice choice = chosen(collective, ranks, 8, request, facts);
       EXPECT_EQ(choice.protocol, Protocol::kLl);
       EXPECT_EQ(choice.host_share, 0);
     }
@@ -42,7 +42,7 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
   }
   expect(Collective::kSendRecv, 2, kHostMessagesFromBytes - 1, Protocol::kSlots);
   expect(Collective::kAllGather, 4, 256 * kMega, Protocol::kSlots);
-  EXPECT_EQ(chosen(Collective::kReduce, 4, 8, wishes("", "slots"), facts).protocol,
+  EXPECT_EQ(chosen(Collective::kReduce, 4, 8, requesting("", "slots"), facts).protocol,
             Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, 8 * kMega, {}, facts).algorithm->name, "two_shot");
@@ -53,30 +53,31 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
 TEST(HostChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
   DeviceFacts facts = without_nvlink();
   const std::int64_t part = kSlotsFromBytes / 4;
-  const auto share = [&](const Wishes& wish, std::int64_t bytes) {
-    return chosen(Collective::kAllToAll, 4, bytes, wish, facts).host_share;
+  const auto share = [&](const CallRequest& request, std::int64_t bytes) {
+    return chosen(Collective::kAllToAll, 4, bytes, request, facts).host_share;
   };
   EXPECT_EQ(share({}, part), 100);
   EXPECT_EQ(share({}, part - 1), 0);
-  EXPECT_EQ(share(wishes("", "ll"), part), 0);
-  EXPECT_EQ(share(wishes("", "slots"), 8), 100);
-  const auto gathered = [&](const Wishes& wish) {
-    return chosen(Collective::kAllGather, 4, part, wish, facts).host_share;
+  EXPECT_EQ(share(requesting("", "ll"), part), 0);
+  EXPECT_EQ(share(requesting("", "slots"), 8), 100);
+  const auto gathered = [&](const CallRequest& request) {
+    return chosen(Collective::kAllGather, 4, part, request, facts).host_share;
   };
   EXPECT_EQ(gathered({}), 0) << "by kernels";
-  EXPECT_EQ(gathered(wishes("", "slots")), 100);
-  EXPECT_EQ(gathered(wishes("", "slots", "direct")), 0) << "by kernels";
-  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, wishes("host", "slots"), facts).host_share, 100);
-  EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, wishes("", "", "hub"), facts).protocol,
+  EXPECT_EQ(gathered(requesting("", "slots")), 100);
+  EXPECT_EQ(gathered(requesting("", "slots", "direct")), 0) << "by kernels";
+  EXPECT_EQ(chosen(Collective::kAllToAll, 4, 8, requesting("host", "slots"), facts).host_share,
+            100);
+  EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, requesting("", "", "hub"), facts).protocol,
             Protocol::kSlots);
   const std::int64_t message = kHostMessagesFromBytes;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message - 1, {}, facts).host_share, 0);
-  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, wishes("", "slots"), facts).host_share, 100);
+  EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, requesting("", "slots"), facts).host_share, 100);
   facts.copy_engines = false;
   EXPECT_EQ(share({}, part), 0);
-  EXPECT_EQ(share(wishes("", "slots"), part), 0);
-  EXPECT_TRUE(chosen(Collective::kAllGather, 4, part, wishes("", "", "hub"), facts).by_steps);
+  EXPECT_EQ(share(requesting("", "slots"), part), 0);
+  EXPECT_TRUE(chosen(Collective::kAllGather, 4, part, requesting("", "", "hub"), facts).by_steps);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 0);
 }
 
@@ -86,7 +87,7 @@ TEST(HostChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
     EXPECT_TRUE(contains(refusal(Collective::kAllGather, over(path), facts), "it is a test"));
   }
   for (const std::string protocol : {"ll128", "direct_get", "direct_put"}) {
-    const std::string text = refusal(Collective::kAllGather, wishes("", protocol), facts);
+    const std::string text = refusal(Collective::kAllGather, requesting("", protocol), facts);
     EXPECT_TRUE(contains(text, "ll and slots") && contains(text, protocol)) << text;
   }
 }
@@ -94,18 +95,18 @@ TEST(HostChoice, RefusesByNameWhatNeedsNvlinkWhereItIsNotThere) {
 TEST(HostChoice, TakesTheWiresOfGroupsByItselfWhereTheyPay) {
   DeviceFacts facts = without_nvlink();
   facts.groups = {{0, 1}, {2, 3}};
-  const auto grouped = [&](Collective collective, std::int64_t bytes, const Wishes& wish) {
+  const auto grouped = [&](Collective collective, std::int64_t bytes, const CallRequest& request) {
     const auto choice =
-        choose_for_devices(collective, {.ranks = 4, .groups = facts.groups}, bytes, wish, facts);
+        choose_for_devices(collective, {.ranks = 4, .groups = facts.groups}, bytes, request, facts);
     return choice.ok() && choice->algorithm->name == "hierarchical_sliced" && choice->by_steps;
   };
   EXPECT_TRUE(grouped(Collective::kAllReduce, kGroupsFromBytes, {}));
   EXPECT_TRUE(grouped(Collective::kAllReduce, 1024 * kMega, {}));
   EXPECT_FALSE(grouped(Collective::kAllReduce, kGroupsFromBytes - 1, {}));
   EXPECT_FALSE(grouped(Collective::kReduceScatter, kMega, {})) << "it has no such algorithm";
-  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, wishes("", "slots")));
+  EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, requesting("", "slots")));
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, over("host")));
-  Wishes ordered;
+  CallRequest ordered;
   ordered.rank_order = true;
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, ordered));
   facts.reproducible = true;

@@ -80,40 +80,43 @@ struct Ways {
   bool slots = false;
 };
 
-Result<Ways> ways_of(const Wishes& wishes) {
-  const bool both = wishes.path == "shm+cma" || wishes.path == "cma+shm";
-  if (wishes.path != "" && wishes.path != "shm" && wishes.path != "cma" && !both) {
+Result<Ways> ways_of(const CallRequest& request) {
+  const bool both = request.path == "shm+cma" || request.path == "cma+shm";
+  if (request.path != "" && request.path != "shm" && request.path != "cma" && !both) {
     return fail(Code::kInvalidArgument,
                 "host ranks have no path '{}'; there are: shm, cma, shm+cma, cma+shm",
-                wishes.path);
+                request.path);
   }
-  if (wishes.protocol != "" && wishes.protocol != "slots" && wishes.protocol != "direct") {
+  if (request.protocol != "" && request.protocol != "slots" && request.protocol != "direct") {
     return fail(Code::kInvalidArgument,
                 "host ranks have no protocol '{}'; there are: slots (over shm), direct (over cma)",
-                wishes.protocol);
+                request.protocol);
   }
   const Ways ways{
-      .direct = both || wishes.path == "cma" || wishes.protocol == "direct",
-      .slots = both || wishes.path == "shm" || wishes.protocol == "slots",
+      .direct = both || request.path == "cma" || request.protocol == "direct",
+      .slots = both || request.path == "shm" || request.protocol == "slots",
   };
-  if (ways.direct && ways.slots && (!both || wishes.protocol != "")) {
+  if (ways.direct && ways.slots && (!both || request.protocol != "")) {
     return fail(Code::kInvalidArgument,
                 "protocol slots runs over path shm and direct over cma; '{}' over '{}' is neither",
-                wishes.protocol,
-                wishes.path);
+                request.protocol,
+                request.path);
   }
   return ways;
 }
 
-Status choose_ways(const Wishes& wishes, bool one_copy, const HostFacts& facts, Choice& choice) {
-  SENNIT_ASSIGN_OR_RETURN(const Ways ways, ways_of(wishes));
+Status choose_ways(const CallRequest& request,
+                   bool one_copy,
+                   const HostFacts& facts,
+                   Choice& choice) {
+  SENNIT_ASSIGN_OR_RETURN(const Ways ways, ways_of(request));
   if (ways.direct && !facts.cma) {
     return fail(Code::kUnsupported,
                 "path cma is not available: SENNIT_PATHS leaves it out, or the system forbids "
                 "process_vm_readv between these ranks (see `sennit doctor`)");
   }
   choice.slots_too = ways.direct && ways.slots;
-  choice.slots_first = !wishes.path.starts_with("cma");
+  choice.slots_first = !request.path.starts_with("cma");
   if ((ways.slots || !ways.direct) && !facts.shm) {
     choice.direct = facts.cma;
     return facts.cma && !choice.slots_too
@@ -129,10 +132,10 @@ Status choose_ways(const Wishes& wishes, bool one_copy, const HostFacts& facts, 
 const Timing* measured_best(Collective collective,
                             const Shape& shape,
                             std::int64_t bytes,
-                            const Wishes& wishes,
+                            const CallRequest& request,
                             const HostFacts& facts) {
-  const bool free = wishes.algorithm.empty() && !wishes.name_a_way() && wishes.tile_bytes == 0 &&
-                    !(wishes.rank_order && is_reduction(collective));
+  const bool free = request.algorithm.empty() && !request.name_a_way() && request.tile_bytes == 0 &&
+                    !(request.rank_order && is_reduction(collective));
   if (!facts.table || !free || shape.varying) {
     return nullptr;
   }
@@ -222,22 +225,22 @@ Result<PathChoice> parse_path_choice(std::string_view text) {
 Result<Choice> choose(Collective collective,
                       const Shape& shape,
                       std::int64_t bytes,
-                      const Wishes& wishes,
+                      const CallRequest& request,
                       const HostFacts& facts) {
   Choice choice;
-  if (const Timing* best = measured_best(collective, shape, bytes, wishes, facts)) {
+  if (const Timing* best = measured_best(collective, shape, bytes, request, facts)) {
     choice.algorithm = best->algorithm;
     choice.direct = best->direct;
     choice.tile_bytes = best->tile_bytes > 0 ? best->tile_bytes : default_tile(best->direct, facts);
     return choice;
   }
-  std::string_view wanted = wishes.algorithm;
+  std::string_view wanted = request.algorithm;
   if (wanted.empty() && shape.varying) {
     // It runs every v-form: nobody passes on blocks whose lengths only others know.
     wanted = "direct";
   }
   if (wanted.empty()) {
-    const bool rank_order = wishes.rank_order && is_reduction(collective);
+    const bool rank_order = request.rank_order && is_reduction(collective);
     wanted =
         rule_for(rank_order ? std::span<const Rule>(kRankOrderRules) : kRules, collective, bytes);
   }
@@ -251,14 +254,14 @@ Result<Choice> choose(Collective collective,
                 why);
   }
   SENNIT_RETURN_IF_ERROR(
-      choose_ways(wishes, prefers_one_copy(collective, shape.ranks, bytes), facts, choice));
+      choose_ways(request, prefers_one_copy(collective, shape.ranks, bytes), facts, choice));
   if (shape.varying && choice.slots_too) {
     return fail(Code::kUnsupported,
                 "a call whose lengths vary takes one path, shm or cma, not '{}'",
-                wishes.path);
+                request.path);
   }
   choice.tile_bytes =
-      wishes.tile_bytes > 0 ? wishes.tile_bytes : default_tile(choice.direct, facts);
+      request.tile_bytes > 0 ? request.tile_bytes : default_tile(choice.direct, facts);
   return choice;
 }
 

@@ -16,7 +16,7 @@
 namespace sennit {
 
 // What the user asked for by name; empty or zero: Sennit's choice.
-struct Wishes {
+struct CallRequest {
   std::string algorithm;
   std::string path;      // "shm", "cma", or both: "shm+cma", "cma+shm"
   std::string protocol;  // "slots", "direct"
@@ -28,7 +28,7 @@ struct Wishes {
 
   [[nodiscard]] bool name_a_way() const { return !path.empty() || !protocol.empty(); }
 
-  bool operator==(const Wishes&) const = default;
+  bool operator==(const CallRequest&) const = default;
 };
 
 // How a call that asks for two paths uses them.
@@ -70,12 +70,12 @@ struct Choice {
 };
 
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise; where lengths
-// vary, of the longest part if every rank knows all of them, else 0. Wishes that cannot be met are
-// refused by name (kUnsupported, kInvalidArgument).
+// vary, of the longest part if every rank knows all of them, else 0. Requests that cannot be met
+// are refused by name (kUnsupported, kInvalidArgument).
 Result<Choice> choose(Collective collective,
                       const Shape& shape,
                       std::int64_t bytes,
-                      const Wishes& wishes,
+                      const CallRequest& request,
                       const HostFacts& facts);
 
 // The plan of a choice for host ranks. kUnsupported when `direct` was chosen and no channel of the

@@ -33,7 +33,7 @@ struct Operation {
   bool varying = false;  // the v-form: each block of this rank has a place and a length of its own
   std::vector<ElementRange> inputs{};
   std::vector<ElementRange> outputs{};
-  Wishes wishes;
+  CallRequest request;
   double deadline_s = 0;  // 0: the communicator's; negative: none
 
   // Of `count` elements.

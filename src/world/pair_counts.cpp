@@ -20,18 +20,18 @@ PairCounts pair_counts(const Operation& operation, int rank, int ranks) {
   return counts;
 }
 
-std::size_t PairCountBoard::bytes(int ranks) {
+std::size_t PairCountTable::bytes(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   return kCallsKept * n * n * 2 * sizeof(std::uint64_t);
 }
 
-std::atomic<std::uint64_t>* PairCountBoard::at(int rank, std::uint64_t call, int peer) const {
+std::atomic<std::uint64_t>* PairCountTable::at(int rank, std::uint64_t call, int peer) const {
   const auto n = static_cast<std::size_t>(ranks_);
   const std::size_t row = static_cast<std::size_t>(rank) * kCallsKept + call % kCallsKept;
   return counts_ + 2 * (row * n + static_cast<std::size_t>(peer));
 }
 
-void PairCountBoard::publish(int rank, std::uint64_t call, const PairCounts& counts) const {
+void PairCountTable::publish(int rank, std::uint64_t call, const PairCounts& counts) const {
   for (std::size_t peer = 0; peer < counts.sent.size(); ++peer) {
     std::atomic<std::uint64_t>* const pair = at(rank, call, static_cast<int>(peer));
     pair[0].store(counts.sent[peer], std::memory_order_release);
@@ -39,7 +39,7 @@ void PairCountBoard::publish(int rank, std::uint64_t call, const PairCounts& cou
   }
 }
 
-PairCountBoard::Pair PairCountBoard::read(int rank, std::uint64_t call, int peer) const {
+PairCountTable::Pair PairCountTable::read(int rank, std::uint64_t call, int peer) const {
   const std::atomic<std::uint64_t>* const pair = at(rank, call, peer);
   return {.sent = pair[0].load(std::memory_order_acquire),
           .expected = pair[1].load(std::memory_order_acquire)};

@@ -1,7 +1,7 @@
 // Pair counts: in calls whose lengths vary, how many elements each rank sends to and expects from
 // each other. Only the two ranks of a pair know its count, so it is no part of the words that all
 // ranks compare; a message of another length has another fingerprint and is never taken (see
-// channel::with_length). The board is where the two can read what the other meant.
+// channel::with_length). The error word is where the two can read what the other meant.
 #pragma once
 
 #include "world/operation.hpp"
@@ -24,12 +24,12 @@ PairCounts pair_counts(const Operation& operation, int rank, int ranks);
 // The counts of the last calls of all ranks, in shared memory. They keep the rhythm of the words of
 // StatusLine: written before the call is announced there, and valid for a reader who finds that the
 // rank is at most two calls on, before and after reading.
-class PairCountBoard {
+class PairCountTable {
  public:
   static std::size_t bytes(int ranks);
 
   // `base` is zeroed memory of that size.
-  PairCountBoard(std::byte* base, int ranks)
+  PairCountTable(std::byte* base, int ranks)
       : counts_(reinterpret_cast<std::atomic<std::uint64_t>*>(base)), ranks_(ranks) {}
 
   void publish(int rank, std::uint64_t call, const PairCounts& counts) const;

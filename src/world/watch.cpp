@@ -327,7 +327,7 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
     if (peer == world.rank() || !world.line(peer).read(view.sequence, words) || !is_in_it()) {
       continue;
     }
-    const PairCountBoard::Pair theirs = world.counts().read(peer, view.sequence, world.rank());
+    const PairCountTable::Pair theirs = world.counts().read(peer, view.sequence, world.rank());
     if (!world.line(peer).read(view.sequence, words)) {
       continue;  // overwritten meanwhile, perhaps
     }

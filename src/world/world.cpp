@@ -23,7 +23,7 @@ std::size_t counts_offset(int ranks) {
   return bells_offset(ranks) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
 }
 std::size_t message_logs_offset(int ranks) {
-  return counts_offset(ranks) + PairCountBoard::bytes(ranks);
+  return counts_offset(ranks) + PairCountTable::bytes(ranks);
 }
 std::size_t device_lines_offset(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
@@ -52,19 +52,19 @@ std::size_t host_rings_bytes(const World::Layout& layout) {
   return (ranks + ranks * ranks) * layout.host_rings.bytes();
 }
 
-std::size_t host_arenas_offset(const World::Layout& layout) {
+std::size_t host_fifos_offset(const World::Layout& layout) {
   return whole_huge_pages(host_rings_offset(layout.rings) + host_rings_bytes(layout));
 }
 
-std::size_t host_arenas_bytes(const World::Layout& layout) {
-  return static_cast<std::size_t>(layout.rings.ranks) * layout.arena_bytes_a_rank;
+std::size_t host_fifos_bytes(const World::Layout& layout) {
+  return static_cast<std::size_t>(layout.rings.ranks) * layout.fifo_bytes_a_rank;
 }
 
 }  // namespace
 
 std::size_t World::segment_bytes(const Layout& layout) {
-  if (layout.arena_bytes_a_rank > 0) {
-    return host_arenas_offset(layout) + host_arenas_bytes(layout);
+  if (layout.fifo_bytes_a_rank > 0) {
+    return host_fifos_offset(layout) + host_fifos_bytes(layout);
   }
   if (layout.host_rings.slots > 0) {
     return host_rings_offset(layout.rings) + host_rings_bytes(layout);
@@ -95,9 +95,9 @@ World::World(Membership membership, const Layout& layout)
       host_rings_(layout.host_rings.slots == 0
                       ? nullptr
                       : membership_.segment->data() + host_rings_offset(layout.rings)) {
-  if (layout.arena_bytes_a_rank > 0) {
-    host_arenas_ = {membership_.segment->data() + host_arenas_offset(layout),
-                    host_arenas_bytes(layout)};
+  if (layout.fifo_bytes_a_rank > 0) {
+    host_fifos_ = {membership_.segment->data() + host_fifos_offset(layout),
+                   host_fifos_bytes(layout)};
   }
   for (int peer = 0; peer < size(); ++peer) {
     host_rank_.peers[static_cast<std::size_t>(peer)] =

@@ -27,8 +27,8 @@ class World {
   // What lies in the shared segment beside what each has.
   struct Layout {
     shm::RingGeometry rings;
-    host::RingShape host_rings;          // of each rank with a GPU
-    std::size_t arena_bytes_a_rank = 0;  // in whole pages; 0: no arenas in host memory
+    host::RingShape host_rings;         // of each rank with a GPU
+    std::size_t fifo_bytes_a_rank = 0;  // in whole pages; 0: no FIFOs in host memory
   };
   // Bytes of the shared segment.
   static std::size_t segment_bytes(const Layout& layout);
@@ -45,7 +45,7 @@ class World {
   [[nodiscard]] HostRank& host_rank() { return host_rank_; }
   [[nodiscard]] StatusLine& line(int rank) const { return lines_[rank]; }
   [[nodiscard]] StatusLine& my_line() const { return lines_[rank()]; }
-  [[nodiscard]] const PairCountBoard& counts() const { return counts_; }
+  [[nodiscard]] const PairCountTable& counts() const { return counts_; }
   // What `rank` has called with `peer`; written by `rank`.
   [[nodiscard]] MessageLog& message_log(int rank, int peer) const {
     return message_logs_[rank * size() + peer];
@@ -62,9 +62,9 @@ class World {
   [[nodiscard]] std::byte* pair_ring(int sender, int reader) const {
     return host_ring(size() * (1 + sender) + reader);
   }
-  // For arenas of GPUs that do not reach each other: of all ranks, one after the other; empty where
+  // For FIFOs of GPUs that do not reach each other: of all ranks, one after the other; empty where
   // they may not use the host's memory.
-  [[nodiscard]] std::span<std::byte> host_arenas() const { return host_arenas_; }
+  [[nodiscard]] std::span<std::byte> host_fifos() const { return host_fifos_; }
   [[nodiscard]] Doorbell& bell(int rank) const { return bells_[rank]; }
   [[nodiscard]] std::uint32_t alarms() const {
     return header_->alarms.load(std::memory_order_acquire);
@@ -97,14 +97,14 @@ class World {
   ControlHeader* header_;
   StatusLine* lines_;
   Doorbell* bells_;
-  PairCountBoard counts_;
+  PairCountTable counts_;
   MessageLog* message_logs_;
   DeviceLine* device_lines_;
   stream::RankWords* stream_words_;
   HostRank host_rank_;
   host::RingShape host_ring_shape_;
   std::byte* host_rings_;
-  std::span<std::byte> host_arenas_;
+  std::span<std::byte> host_fifos_;
 };
 
 }  // namespace sennit

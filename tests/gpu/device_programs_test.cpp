@@ -63,7 +63,7 @@ TEST(DevicePrograms, MemoryOfTheLibraryIsOfTheDevice) {
   EXPECT_EQ(facts.device, 0);
 }
 
-// Without an order two kernels of a rank would use one arena at once.
+// Without an order two kernels of a rank would use one FIFO at once.
 TEST(DevicePrograms, CallsInTwoStreamsRunInTheirOrder) {
   if (lacks_gpu()) {
     GTEST_SKIP() << "gpu1: needs one GPU";

@@ -9,12 +9,12 @@
 namespace sennit::tests {
 namespace {
 
-// Of float32. Large messages wish for copy engines, small ones do not: both ways are taken in
+// Of float32. Large messages request copy engines, small ones do not: both ways are taken in
 // turns.
 constexpr std::int64_t kLarge = 1'100'003;
 constexpr std::int64_t kSmall = 1000;
 
-// What messages wish for; no path: what their size says.
+// What messages request; no path: what their size says.
 struct Way {
   const char* path = nullptr;
   const char* protocol = nullptr;
@@ -88,7 +88,7 @@ class DeviceMessages : public CopyEngineRanks {
     }
   }
 
-  const char* large_ = "direct_get";  // what large messages wish for
+  const char* large_ = "direct_get";  // what large messages request
 };
 
 // Either their receivers fetch them all, or senders put those whose buffers they find in time.

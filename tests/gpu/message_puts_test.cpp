@@ -71,13 +71,13 @@ class RingRank {
     ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
   }
   sennit_status_t send(const Message& m, double deadline_s = 0) {
-    sennit_call_options_t options = wish();
+    sennit_call_options_t options = request();
     options.deadline_s = deadline_s;
     return sennit_send(
         out_ + m.from, m.bytes, SENNIT_UINT8, (rank_ + 1) % ranks_, comm_, stream_, &options);
   }
   sennit_status_t recv(const Message& m, double deadline_s = 0) {
-    sennit_call_options_t options = wish();
+    sennit_call_options_t options = request();
     options.deadline_s = deadline_s;
     return sennit_recv(in_ + m.to, m.bytes, SENNIT_UINT8, previous(), comm_, stream_, &options);
   }
@@ -124,7 +124,7 @@ class RingRank {
   static std::byte content(int rank, std::size_t at) {
     return static_cast<std::byte>(at * 7 + at / 251 + static_cast<std::size_t>(rank) * 37 + 1);
   }
-  static sennit_call_options_t wish() {
+  static sennit_call_options_t request() {
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.protocol = "direct_put";
     return options;

@@ -133,14 +133,14 @@ class RingRank {
   }
   void post(Place place) {
     use_device();
-    sennit_call_options_t wish = SENNIT_CALL_OPTIONS_INITIALIZER;
-    wish.protocol = "direct_put";
+    sennit_call_options_t request = SENNIT_CALL_OPTIONS_INITIALIZER;
+    request.protocol = "direct_put";
     const int next = (rank_ + 1) % ranks_;
     ASSERT_EQ(sennit_group_start(), SENNIT_OK);
-    EXPECT_EQ(sennit_send(out_->part(0), kMessage, SENNIT_UINT8, next, comm_, stream_, &wish),
+    EXPECT_EQ(sennit_send(out_->part(0), kMessage, SENNIT_UINT8, next, comm_, stream_, &request),
               SENNIT_OK)
         << sennit_last_error_message();
-    EXPECT_EQ(sennit_recv(at(place), kMessage, SENNIT_UINT8, previous(), comm_, stream_, &wish),
+    EXPECT_EQ(sennit_recv(at(place), kMessage, SENNIT_UINT8, previous(), comm_, stream_, &request),
               SENNIT_OK)
         << sennit_last_error_message();
     ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();

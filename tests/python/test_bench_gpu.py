@@ -213,12 +213,12 @@ def test_ranks_are_the_gpus_and_two_where_there_is_one(
     assert told(program)[0]["--ranks"] == ranks
 
 
-@pytest.mark.parametrize("wish", [["--against", "nccl"], ["--registered"]])
+@pytest.mark.parametrize("request", [["--against", "nccl"], ["--registered"]])
 def test_nccl_is_refused_where_ranks_share_gpus(
-    program: Path, gpus: Gpus, capsys: pytest.CaptureFixture[str], wish: list[str]
+    program: Path, gpus: Gpus, capsys: pytest.CaptureFixture[str], request: list[str]
 ) -> None:
     gpus(1)
-    assert bench("--ranks", "4", *wish) == 2
+    assert bench("--ranks", "4", *request) == 2
     assert "NCCL refuses to share GPUs" in " ".join(capsys.readouterr().err.split())
     assert not (program.parent / "told").exists()
 
@@ -226,9 +226,9 @@ def test_nccl_is_refused_where_ranks_share_gpus(
 def test_options_become_the_words_of_the_program(program: Path) -> None:
     sizes = ("-b", "8", "-e", "1G", "-f", "64")
     options = ("--mode", "stream", "--no-registered", "-n", "7", "-w", "2", "--no-check")
-    wishes = ("--algorithm", "two_shot", "--protocol", "ll128", "--paths", "nvlink")
+    request = ("--algorithm", "two_shot", "--protocol", "ll128", "--paths", "nvlink")
     # The recorded rows have few of these sizes.
-    assert bench("all_gather", *sizes, *options, *wishes, "--ranks", "3") == 3
+    assert bench("all_gather", *sizes, *options, *request, "--ranks", "3") == 3
     assert told(program) == [
         {
             "--nccl": "/nccl/libnccl.so.2",

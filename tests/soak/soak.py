@@ -41,14 +41,14 @@ class Holdings(NamedTuple):
 
 
 # Threads and descriptors are counted; mappings and memory are also the allocator's, which keeps
-# arenas of threads and what does not fit elsewhere.
+# FIFOs of threads and what does not fit elsewhere.
 MOST_GROWTH = Holdings(descriptors=0, threads=0, mappings=40, kib=24 << 10)
 
 
 def holdings() -> Holdings:
     """Of this process, now."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what threads of earlier rounds have left in their arenas
+    ctypes.CDLL(None).malloc_trim(0)  # what threads of earlier rounds have left in their FIFOs
     own = Path("/proc/self")
     pages = int((own / "statm").read_text().split()[1])
     return Holdings(

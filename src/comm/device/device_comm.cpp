@@ -55,7 +55,7 @@ std::string_view reason_of(Lack lack) {
 }
 
 Status unavailable(const Operation& operation, Lack lack, const Status& without_it) {
-  const std::string& protocol = operation.wishes.protocol;
+  const std::string& protocol = operation.request.protocol;
   return fail(Code::kUnsupported,
               "{}{} cannot run as requested: {}. Without this: {}",
               name(operation.collective),
@@ -160,7 +160,7 @@ Result<DeviceChoice> DeviceComm::choose(const Operation& operation, const Means&
                           choose_for_devices(operation.collective,
                                              shape_of(operation, world_.size(), facts.groups),
                                              operation.bytes(),
-                                             operation.wishes,
+                                             operation.request,
                                              facts,
                                              means));
   if (choice.by_steps && is_reduction(operation.collective)) {
@@ -182,7 +182,7 @@ Result<Executable*> DeviceComm::next_candidate(const Operation& op, Candidates& 
     // Once the call is reported, some rank that the others do not know of may work in place.
     const bool is_out =
         executable->needs_separate_buffers() &&
-        (candidates.is_reported || (op.wishes.protocol.empty() && !executable->refuses(op).ok()));
+        (candidates.is_reported || (op.request.protocol.empty() && !executable->refuses(op).ok()));
     if (!is_out) {
       return executable;
     }

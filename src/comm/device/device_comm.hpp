@@ -3,7 +3,7 @@
 // A call is checked; `select` names the best plan for it, then the next best where all ranks have
 // found that one out of reach; the plan's executable (exec/executable.hpp), proved and made at
 // first use, puts it into the stream. Errors that come later are recorded in the error word
-// (sm::Board, in pinned memory) and returned by failure(), the next call, or
+// (sm::ErrorWord, in pinned memory) and returned by failure(), the next call, or
 // sennit_comm_async_error. DeviceWatch finds out why calls cannot end, and ends them.
 #pragma once
 

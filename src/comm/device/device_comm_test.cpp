@@ -39,7 +39,7 @@ TEST_F(FakeGpus, EveryRootBroadcasts) {
       }
       Operation op;
       op.collective = Collective::kBroadcast;
-      op.wishes.protocol = "copy_engines";
+      op.request.protocol = "copy_engines";
       op.send = rank.recv;
       op.recv = rank.recv;
       op.count = kVector;
@@ -55,12 +55,12 @@ TEST_F(FakeGpus, EveryRootBroadcasts) {
 TEST_F(FakeGpus, MapsAnAllocationOnceHoweverOftenItIsUsed) {
   run([](Rank& rank) {
     fill(rank);
-    const int arenas = rank.cuda->calls("import_memory");
+    const int fifos = rank.cuda->calls("import_memory");
     for (int i = 0; i < 5; ++i) {
       ASSERT_TRUE(rank.call(all_gather(rank)).ok());
       rank.finish();
     }
-    EXPECT_EQ(rank.cuda->calls("import_memory") - arenas, kRanks - 1);
+    EXPECT_EQ(rank.cuda->calls("import_memory") - fifos, kRanks - 1);
   });
 }
 
@@ -189,23 +189,23 @@ TEST_F(FakeGpus, NoRankUsesCopyEnginesWhenOneCannot) {
     fill(rank);
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     EXPECT_EQ(rank.launches(), 1);
-    Operation wished = all_gather(rank);
-    wished.wishes.protocol = "copy_engines";
-    EXPECT_EQ(rank.call(wished).code(), Code::kUnsupported);
+    Operation requested = all_gather(rank);
+    requested.request.protocol = "copy_engines";
+    EXPECT_EQ(rank.call(requested).code(), Code::kUnsupported);
   });
 }
 
-TEST_F(FakeGpus, CopyEnginesCanBeWishedForOrLeft) {
+TEST_F(FakeGpus, CopyEnginesCanBeRequestedOrLeft) {
   run([](Rank& rank) {
     fill(rank);
     Operation small = all_gather(rank, 100);
-    small.wishes.protocol = "copy_engines";
+    small.request.protocol = "copy_engines";
     ASSERT_TRUE(rank.call(small).ok());
     rank.finish();
     EXPECT_EQ(rank.launches(), 0);
     EXPECT_EQ(rank.recv[399], content(3, 99));
     Operation large = all_gather(rank);
-    large.wishes.protocol = "ll128";
+    large.request.protocol = "ll128";
     ASSERT_TRUE(rank.call(large).ok());
     EXPECT_EQ(rank.launches(), 1);
   });
@@ -339,9 +339,9 @@ TEST_F(FakeGpus, RefuseAlikeWhatCopyEnginesOfOneRankCannotRun) {
     fill(rank);
     Operation op = all_gather(rank, 1000);
     op.collective = Collective::kBroadcast;
-    op.wishes.protocol = "copy_engines";
+    op.request.protocol = "copy_engines";
     for (const char* const algorithm : {"chain", "scatter_forward"}) {
-      op.wishes.algorithm = algorithm;
+      op.request.algorithm = algorithm;
       const Status status = rank.call(op);
       EXPECT_EQ(status.code(), Code::kUnsupported);
       EXPECT_NE(status.message().find("which kernels do"), std::string::npos) << status.message();
@@ -362,11 +362,11 @@ TEST_F(FakeGpus, AScalarOnTheDeviceIsLeftToTheKernel) {
       return [] {};
     });
     Operation op = all_gather(rank, 16);
-    op.wishes.protocol = "ll128";  // on the kernel that takes a DirectCall
+    op.request.protocol = "ll128";  // on the kernel that takes a DirectCall
     op.collective = Collective::kAllReduce;
     op.dtype = Dtype::kFloat32;
     op.op = ReduceOp::kPremulSum;
-    op.wishes.protocol = "ll128";  // small calls have another parameter
+    op.request.protocol = "ll128";  // small calls have another parameter
     ASSERT_TRUE(rank.call(op).ok());
     EXPECT_EQ(seen, nullptr);
     op.scalar_on_device = rank.allocate(16);
@@ -454,15 +454,15 @@ TEST_F(FakeGpus, GiveBackAllThatTheyTook) {
 TEST_F(FakeGpus, ThreadsOfOneProcessKeepTheMemoryOfARankThatEndsEarly) {
   options_.copy_engines = DeviceComm::Options::CopyUse::kOn;
   shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
-  std::atomic<std::byte*> arena = nullptr;  // of rank 0
+  std::atomic<std::byte*> fifo = nullptr;  // of rank 0
   shared_cuda_->run_kernels([&](const void* /*kernel*/, const void* parameters) {
-    arena = static_cast<const sm::DirectCall*>(parameters)->arenas[0];
+    fifo = static_cast<const sm::DirectCall*>(parameters)->fifos[0];
     return [] {};
   });
   run([&](Rank& rank) {
     fill(rank);
     Operation op = all_gather(rank, 100'000);
-    op.wishes.protocol = "ll128";
+    op.request.protocol = "ll128";
     ASSERT_TRUE(rank.call(op).ok());
     meet();
     if (rank.rank == 0) {
@@ -470,7 +470,7 @@ TEST_F(FakeGpus, ThreadsOfOneProcessKeepTheMemoryOfARankThatEndsEarly) {
     }
     meet();
     const stream::RankWords* const words = &rank.joined->world().stream_words()[0];
-    EXPECT_EQ(take(rank.cuda->facts_of(arena)).kind, MemoryKind::kDevice);
+    EXPECT_EQ(take(rank.cuda->facts_of(fifo)).kind, MemoryKind::kDevice);
     EXPECT_EQ(take(rank.cuda->facts_of(words)).kind, MemoryKind::kPinned);
     meet();
   });

@@ -62,9 +62,9 @@ class FoldingGpus : public FakeGpus {
     return op;
   }
 
-  static Operation wished(Operation operation) {
-    operation.wishes.protocol = "copy_engines";
-    operation.wishes.algorithm =
+  static Operation requested(Operation operation) {
+    operation.request.protocol = "copy_engines";
+    operation.request.algorithm =
         operation.collective == Collective::kAllReduce ? "two_shot" : "direct";
     return operation;
   }
@@ -112,7 +112,7 @@ TEST_F(FoldingGpus, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(fold_floats);
     fill_floats(rank, kCount, rank.rank % 2 == 0);
-    expect_ok(rank.call(wished(reduction(rank, Collective::kAllReduce, kCount))));
+    expect_ok(rank.call(requested(reduction(rank, Collective::kAllReduce, kCount))));
     rank.finish();
     check_sums(rank, kCount);
   });
@@ -122,7 +122,7 @@ TEST_F(FoldingGpus, ScatterTheirSums) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(fold_floats);
     fill_floats(rank, kCount * kRanks, false);
-    expect_ok(rank.call(wished(reduction(rank, Collective::kReduceScatter, kCount))));
+    expect_ok(rank.call(requested(reduction(rank, Collective::kReduceScatter, kCount))));
     rank.finish();
     check_sums(rank, kCount, rank.rank * kCount);
   });
@@ -133,7 +133,7 @@ TEST_F(FoldingGpus, ReduceToEveryRoot) {
     rank.cuda->run_kernels(fold_floats);
     fill_floats(rank, kCount, false);
     for (int root = 0; root < kRanks; ++root) {
-      Operation op = wished(reduction(rank, Collective::kReduce, kCount));
+      Operation op = requested(reduction(rank, Collective::kReduce, kCount));
       op.root = root;
       expect_ok(rank.call(op));
       rank.finish();
@@ -147,7 +147,7 @@ TEST_F(FoldingGpus, ReduceToEveryRoot) {
 TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
-    Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));
+    Operation op = requested(reduction(rank, Collective::kAllReduce, kCount));
     if (rank.rank == 1) {
       op.scalar_on_device = rank.allocate(4);
     }
@@ -158,7 +158,7 @@ TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
 TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
-    const Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));
+    const Operation op = requested(reduction(rank, Collective::kAllReduce, kCount));
     if (rank.rank == 2) {
       rank.cuda->fail("allocate");
     }
@@ -186,7 +186,7 @@ TEST_F(FoldingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
       EXPECT_EQ(rank.cuda->calls("copy_async"), at_first) << "by kernels";
     }
     rank.cuda->run_kernels(fold_floats);
-    expect_ok(rank.call(wished(op)));
+    expect_ok(rank.call(requested(op)));
     rank.finish();
     check_sums(rank, kCount);
     refill(rank, kCount);
@@ -211,11 +211,11 @@ TEST_F(FoldingGpus, TakeTurnsWithOtherCollectives) {
         fill_floats(rank, count * kRanks, false);
         constexpr std::array kTurns = {
             Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce};
-        Operation op = wished(reduction(rank, kTurns[static_cast<std::size_t>(i) % 3], count));
+        Operation op = requested(reduction(rank, kTurns[static_cast<std::size_t>(i) % 3], count));
         op.root = i % kRanks;
         if (i % 4 == 3) {
           op.collective = Collective::kAllGather;
-          op.wishes.algorithm = "direct";
+          op.request.algorithm = "direct";
         }
         calls.push_back(op);
         expect_ok(rank.call(op));
@@ -235,10 +235,10 @@ TEST_F(FoldingGpus, NothingIsStagedWhileAStreamCaptures) {
     // All have mapped the buffers, but nobody has reduced.
     Operation gather = all_gather(rank, 16);
     gather.recv = rank.allocate(16 * kRanks);
-    gather.wishes.protocol = "copy_engines";
+    gather.request.protocol = "copy_engines";
     expect_ok(rank.call(gather));
     rank.finish();
-    const Operation op = wished(reduction(rank, Collective::kAllReduce, kCount));
+    const Operation op = requested(reduction(rank, Collective::kAllReduce, kCount));
     rank.cuda->begin_capture(rank.stream);
     EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
     ASSERT_TRUE(rank.cuda->end_capture(rank.stream).ok());
@@ -257,7 +257,7 @@ TEST_F(FoldingGpus, NothingIsStagedWhileAStreamCaptures) {
 TEST_F(FoldingGpus, GiveBackTheMemoryThatStages) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
-    expect_ok(rank.call(wished(reduction(rank, Collective::kAllReduce, kCount))));
+    expect_ok(rank.call(requested(reduction(rank, Collective::kAllReduce, kCount))));
     rank.finish();
     EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
     EXPECT_TRUE(rank.cuda->release(rank.send).ok());

@@ -63,7 +63,7 @@ TEST_F(MovedByEitherEnd, GraphsPutAsTheirCapturesDid) {
 }
 
 TEST_F(MovedByEitherEnd, NobodyPutsWhatOneEndWantsFetched) {
-  for (const bool is_senders_wish : {false, true}) {
+  for (const bool is_senders_request : {false, true}) {
     run([&](Rank& rank) {
       std::byte* const out = outgoing(rank);
       std::byte* const in = incoming(rank);
@@ -75,8 +75,8 @@ TEST_F(MovedByEitherEnd, NobodyPutsWhatOneEndWantsFetched) {
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
           calls = {send(rank, rank.rank + 1, out)};
         }
-        const bool wishes = is_senders_wish == (rank.rank % 2 == 0);
-        ASSERT_TRUE(post(rank, wished(calls, wishes ? "direct_get" : "copy_engines")).ok());
+        const bool request = is_senders_request == (rank.rank % 2 == 0);
+        ASSERT_TRUE(post(rank, requested(calls, request ? "direct_get" : "copy_engines")).ok());
       }
       rank.finish();
       EXPECT_EQ(copies(rank) - before, rank.rank % 2 == 0 ? 0 : 20);
@@ -143,7 +143,7 @@ TEST_F(MovedByEitherEnd, BringsEveryByteHoweverTheEndsMeet) {
       const Crossing crossing(rank, kRanks);
       std::mt19937 random(static_cast<unsigned>(rank.rank));
       if (one_queue) {  // which a fake kernel keeps until it ends, unlike a real one
-        ASSERT_TRUE(post(rank, wished(crossing.all(), "copy_engines")).ok());
+        ASSERT_TRUE(post(rank, requested(crossing.all(), "copy_engines")).ok());
         rank.finish();
         meet();
       }
@@ -153,7 +153,7 @@ TEST_F(MovedByEitherEnd, BringsEveryByteHoweverTheEndsMeet) {
         for (int message = 0; message < Crossing::kMessages; ++message) {
           crossing.add(message, calls);
           if (rank.rank % 2 == 1 || message + 1 == Crossing::kMessages) {
-            ASSERT_TRUE(post(rank, wished(std::exchange(calls, {}), "copy_engines")).ok());
+            ASSERT_TRUE(post(rank, requested(std::exchange(calls, {}), "copy_engines")).ok());
             nap(random);
           }
         }
@@ -180,7 +180,7 @@ TEST_F(MovedByEitherEnd, GroupsThatHaveNotMetAreNotWaitedForAtOnce) {
         calls.push_back(send(rank, peer, out));
         calls.push_back(recv(rank, peer, in + peer * kLarge));
       }
-      EXPECT_TRUE(post(rank, wished(calls, "direct_get")).ok());
+      EXPECT_TRUE(post(rank, requested(calls, "direct_get")).ok());
     };
     if (rank.rank == 0) {
       exchange_with({1, 2});

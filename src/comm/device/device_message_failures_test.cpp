@@ -387,10 +387,10 @@ TEST_F(FakeMessages, ThatWereLetGoHaveFailedAlsoIfNobodyAskedBefore) {
     const Gate gate(rank);
     gate.close(rank.stream);
     if (rank.rank == 0) {
-      ASSERT_TRUE(post(rank, wished({send(rank, 1, out)}, "direct_get")).ok());
+      ASSERT_TRUE(post(rank, requested({send(rank, 1, out)}, "direct_get")).ok());
     }
     if (rank.rank == 1) {
-      ASSERT_TRUE(post(rank, wished({recv(rank, 0, in)}, "direct_get")).ok());
+      ASSERT_TRUE(post(rank, requested({recv(rank, 0, in)}, "direct_get")).ok());
     }
     meet();
     if (rank.rank == 0) {
@@ -416,7 +416,8 @@ TEST_F(FakeMessages, NobodyIsBlamedForOthersThatWereWaitedForAsWell) {
     std::byte* const out = outgoing(rank);
     introduce(rank, out, incoming(rank));
     if (rank.rank == 0) {
-      ASSERT_TRUE(post(rank, wished({send(rank, 1, out), send(rank, 2, out)}, "direct_get")).ok());
+      ASSERT_TRUE(
+          post(rank, requested({send(rank, 1, out), send(rank, 2, out)}, "direct_get")).ok());
       EXPECT_EQ(failure_of(rank).detail().blamed_ranks, (std::vector{1, 2}));
       rank.finish();
     }

@@ -54,21 +54,21 @@ TEST_F(FakeMessagesWithRings, EveryPairInOneGroupAtEveryShare) {
   }
 }
 
-// One wishes for the host and its receiver does not, and the other way about.
+// One requests the host and its receiver does not, and the other way about.
 TEST_F(FakeMessagesWithRings, TheSendersShareCounts) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    const bool wishes = rank.rank % 2 == 0;
-    Calls calls = wished(around(rank, out, in), "direct_get");
-    calls[wishes ? 0 : 1].operation.wishes.path = "nvlink+host:50";
+    const bool request = rank.rank % 2 == 0;
+    Calls calls = requested(around(rank, out, in), "direct_get");
+    calls[request ? 0 : 1].operation.request.path = "nvlink+host:50";
     // Even ranks send half of it through slots, odd ones receive that.
     EXPECT_EQ(work_of(rank, calls).copies, 1 + 33);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
-    calls = wished(around(rank, out, in), "direct_get");
-    calls[1].operation.wishes.path = "host";
-    calls[1].operation.wishes.protocol.clear();
+    calls = requested(around(rank, out, in), "direct_get");
+    calls[1].operation.request.path = "host";
+    calls[1].operation.request.protocol.clear();
     EXPECT_EQ(work_of(rank, calls).copies, 1);
     EXPECT_TRUE(rank.comm->failure().ok());
   });
@@ -80,7 +80,7 @@ TEST_F(FakeMessagesWithRings, ShareByTheSettingWhereTheCallSaysNothing) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
     introduce(rank, out, in);
-    EXPECT_EQ(work_of(rank, wished(around(rank, out, in), "direct_get")).copies, 1 + 2 * 17);
+    EXPECT_EQ(work_of(rank, requested(around(rank, out, in), "direct_get")).copies, 1 + 2 * 17);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
   });
 }
@@ -252,7 +252,7 @@ TEST_F(FakeMessagesWithRings, GoThroughSlotsWhereNvlinkIsNotThere) {
     meet();
     EXPECT_EQ(work_of(rank, calls).launches, 0);
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
-    EXPECT_EQ(work_of(rank, wished(calls, "ll")).launches, 1);
+    EXPECT_EQ(work_of(rank, requested(calls, "ll")).launches, 1);
   });
 }
 

@@ -19,7 +19,7 @@
 namespace sennit::tests {
 namespace {
 
-// What a message wishes for. Equal at both ends. The last two are of kernels.
+// What a message requests. Equal at both ends. The last two are of kernels.
 struct Way {
   const char* path;
   const char* protocol;
@@ -46,7 +46,7 @@ class Program {
  public:
   static constexpr std::int64_t kCount = 20'001;
 
-  // `is_free`: no message has a wish.
+  // `is_free`: no message has a request.
   Program(unsigned seed, int ranks, bool is_free) : random_(seed), is_free_(is_free) {
     if (seed % 2 == 0) {
       mix(ranks);

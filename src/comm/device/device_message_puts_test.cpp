@@ -21,9 +21,9 @@ constexpr std::int64_t kOfSlots = (std::int64_t{2} << 20) + 5;
 class OfferingMessages : public OfferingGpus {
  protected:
   static Calls around(const Rank& rank, std::byte* out, std::byte* in, std::int64_t count) {
-    return wished({send(rank, next_of(rank, kRanks), out, count),
-                   recv(rank, previous_of(rank, kRanks), in, count)},
-                  "direct_put");
+    return requested({send(rank, next_of(rank, kRanks), out, count),
+                      recv(rank, previous_of(rank, kRanks), in, count)},
+                     "direct_put");
   }
 
   void post_and_meet(const Rank& rank, const Calls& calls) {
@@ -70,7 +70,7 @@ TEST_F(OfferingMessages, ByThemselvesFromTheirSizeOn) {
     lend(rank, around(rank, out, in, kOfLl));
     const int before = offers(rank);
     for (const std::int64_t count : {kOfLl128 - 1, kOfLl128}) {
-      post_and_meet(rank, wished(around(rank, out, in, count), ""));
+      post_and_meet(rank, requested(around(rank, out, in, count), ""));
       ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), count)));
     }
     EXPECT_EQ(offers(rank), before + 1);
@@ -134,7 +134,7 @@ class OfferingInLanes : public OfferingMessages, public ::testing::WithParamInte
       calls.push_back(recv(rank, 0, memory, kOfLl128));
     }
     for (DeviceComm::Call& call : calls) {
-      call.operation.wishes.protocol = GetParam();
+      call.operation.request.protocol = GetParam();
       call.operation.deadline_s = deadline_s;
     }
     return post(rank, calls);
@@ -160,7 +160,7 @@ TEST_P(OfferingInLanes, WhoseTurnDidNotComeAreNotReplacedByTheNext) {
     } else if (rank.rank == 0) {
       ASSERT_TRUE(send_to_all(rank, memory, 0.3).ok());
       const Calls next{send(rank, 3, memory + kOfLl128, kOfLl128)};
-      ASSERT_TRUE(post(rank, wished(next, GetParam())).ok());
+      ASSERT_TRUE(post(rank, requested(next, GetParam())).ok());
       rank.finish();
       EXPECT_EQ(failure_of(rank).code(), Code::kDeadlineExceeded);
     }
@@ -169,8 +169,8 @@ TEST_P(OfferingInLanes, WhoseTurnDidNotComeAreNotReplacedByTheNext) {
 
 INSTANTIATE_TEST_SUITE_P(Protocols, OfferingInLanes, ::testing::Values("direct_put", "ll128"));
 
-// Every rank with every other and itself, several messages each way, of all sizes and wishes, in an
-// order of each rank's own.
+// Every rank with every other and itself, several messages each way, of all sizes and requests, in
+// an order of each rank's own.
 class OfferingCrowds : public OfferingMessages {
  protected:
   struct Sent {
@@ -205,7 +205,7 @@ class OfferingCrowds : public OfferingMessages {
              is_send ? between(rank.rank, peer, round) : between(peer, rank.rank, round)) {
           chain.push_back(is_send ? send(rank, peer, out + peer * kRoom + sent.at, sent.count)
                                   : recv(rank, peer, in + peer * kRoom + sent.at, sent.count));
-          chain.back().operation.wishes.protocol = sent.protocol;
+          chain.back().operation.request.protocol = sent.protocol;
         }
       }
     }
@@ -395,7 +395,7 @@ TEST_F(OfferingMessages, AnEndThatNeverCallsIsNamedAtTheDeadline) {
       meet();
       const int peer = is_send ? next_of(rank, kRanks) : previous_of(rank, kRanks);
       if (rank.rank == 1) {
-        const Calls calls = wished(
+        const Calls calls = requested(
             {is_send ? send(rank, peer, out, kOfLl) : recv(rank, peer, in, kOfLl)}, "direct_put");
         ASSERT_TRUE(post(rank, calls).ok());
         ASSERT_TRUE(post(rank, calls).ok());
@@ -422,7 +422,7 @@ class OfferingAlone : public OfferingMessages {
       lend(rank, around(rank, out, in, kOfLl));
       std::memset(in, 0xa5, kOfLl);
       meet();
-      const Calls end = wished(
+      const Calls end = requested(
           {rank.rank == 0 ? send(rank, 1, out, kOfLl) : recv(rank, 0, in, kOfLl)}, "direct_put");
       if (rank.rank == first) {
         // Two in the stream: the second one finds the words of the first.
@@ -457,9 +457,9 @@ TEST_F(OfferingMessages, EndsThatDifferAreNamed) {
       return;
     }
     std::byte* const memory = outgoing(rank);
-    const Calls calls =
-        wished({rank.rank == 0 ? send(rank, 1, memory, kOfLl) : recv(rank, 0, memory, kOfLl + 1)},
-               "direct_put");
+    const Calls calls = requested(
+        {rank.rank == 0 ? send(rank, 1, memory, kOfLl) : recv(rank, 0, memory, kOfLl + 1)},
+        "direct_put");
     ASSERT_TRUE(post(rank, calls).ok());
     const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kMismatch) << status.message();

@@ -136,7 +136,7 @@ TEST_F(FakeSharedMessages, FollowTheLoadBothWaysAtOnce) {
   });
 }
 
-TEST_F(FakeSharedMessages, WishedForAtOneEndOrBothByCopyEnginesOrKernels) {
+TEST_F(FakeSharedMessages, RequestedAtOneEndOrBothByCopyEnginesOrKernels) {
   set_costs({.direct = 1, .host = 2});
   for (const bool one_queue : {false, true}) {
     cuda_options_.one_queue = one_queue;
@@ -295,16 +295,16 @@ TEST_F(FakeSharedMessages, FollowTheLoadByTheSettingButCollectivesDoNot) {
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     introduce_paths(rank, out, in);
-    const Calls calls = wished(around(rank, out, in), kFetched);
+    const Calls calls = requested(around(rank, out, in), kFetched);
     repeat(rank, calls, 30);
     expect_half(slots_of(rank, calls, 1).most);
     fill(rank);
     ASSERT_TRUE(rank.call(all_gather(rank)).ok());
     rank.finish();
     check_gathered(rank);
-    Operation wish = all_gather(rank);
-    wish.wishes.path = kDynamic;
-    EXPECT_EQ(rank.call(wish).code(), Code::kUnsupported);
+    Operation request = all_gather(rank);
+    request.request.path = kDynamic;
+    EXPECT_EQ(rank.call(request).code(), Code::kUnsupported);
   });
 }
 

@@ -18,7 +18,7 @@ TEST_F(FakeMessages, TheFirstOutOfAnAllocationTakesKernelsAndMakesItKnown) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
-    const int arenas = rank.cuda->calls("import_memory");
+    const int fifos = rank.cuda->calls("import_memory");
     ring_and_meet(rank, out, in);
     EXPECT_EQ(rank.launches(), 1);
     for (int i = 0; i < 3; ++i) {
@@ -27,7 +27,7 @@ TEST_F(FakeMessages, TheFirstOutOfAnAllocationTakesKernelsAndMakesItKnown) {
       ASSERT_TRUE(came_from(previous_of(rank, kRanks), in)) << "rank " << rank.rank;
     }
     EXPECT_EQ(rank.launches(), 1);
-    EXPECT_EQ(rank.cuda->calls("import_memory") - arenas, 2) << "what comes and where it goes";
+    EXPECT_EQ(rank.cuda->calls("import_memory") - fifos, 2) << "what comes and where it goes";
   });
 }
 
@@ -82,8 +82,8 @@ TEST_F(FakeMessages, OneSendsFirstAndOneReceivesFirst) {
       introduce(rank, out, in, "copy_engines");
       const int before = rank.launches();
       const int peer = rank.rank ^ 1;
-      const Calls sends = wished({send(rank, peer, out)}, "copy_engines");
-      const Calls recvs = wished({recv(rank, peer, in)}, "copy_engines");
+      const Calls sends = requested({send(rank, peer, out)}, "copy_engines");
+      const Calls recvs = requested({recv(rank, peer, in)}, "copy_engines");
       for (int round = 0; round < 10; ++round) {
         const bool sends_first = rank.rank % 2 == 0;
         ASSERT_TRUE(post(rank, sends_first ? sends : recvs).ok());
@@ -122,29 +122,29 @@ TEST_F(FakeMessages, AGroupMaySpanStreams) {
   });
 }
 
-// By wish: what waits for one rank could hold up what comes from another.
+// By request: what waits for one rank could hold up what comes from another.
 TEST_F(FakeMessages, RunWhereAllStreamsShareOneQueue) {
   cuda_options_.one_queue = true;
   // They carry what is posted too late to be put and was not fetched before.
   prepare_ = [](Rank& rank) { rank.cuda->run_kernels(fake_pairs_kernel); };
   run([&](Rank& rank) {
-    constexpr const char* kWish = "copy_engines";
+    constexpr const char* kRequest = "copy_engines";
     std::byte* const out = outgoing(rank, kRanks);
     std::byte* const in = incoming(rank, kRanks);
     const int before = rank.cuda->calls("copy_async");
-    for (const char* wish : {"", "", kWish}) {
+    for (const char* request : {"", "", kRequest}) {
       EXPECT_EQ(rank.cuda->calls("copy_async"), before);
-      EXPECT_TRUE(post(rank, wished(every_pair(rank, out, in), wish)).ok());
+      EXPECT_TRUE(post(rank, requested(every_pair(rank, out, in), request)).ok());
       rank.finish();
       meet();
     }
     const Calls around = {send(rank, next_of(rank, kRanks), out),
                           recv(rank, previous_of(rank, kRanks), in)};
     for (int round = 0; round < 5; ++round) {
-      EXPECT_TRUE(post(rank, wished(around, kWish)).ok());
-      EXPECT_TRUE(post(rank, wished(every_pair(rank, out, in), kWish)).ok());
+      EXPECT_TRUE(post(rank, requested(around, kRequest)).ok());
+      EXPECT_TRUE(post(rank, requested(every_pair(rank, out, in), kRequest)).ok());
     }
-    EXPECT_TRUE(post(rank, wished(around, kWish)).ok());
+    EXPECT_TRUE(post(rank, requested(around, kRequest)).ok());
     rank.finish();
     EXPECT_TRUE(came_from(previous_of(rank, kRanks), in));
     EXPECT_GT(rank.cuda->calls("copy_async"), before);
@@ -160,9 +160,9 @@ TEST_F(FakeMessages, MoreThanThereAreSlots) {
     const int before = rank.launches();
     for (int i = 0; i < 2 * stream::kMaxMessages + 3; ++i) {
       ASSERT_TRUE(post(rank,
-                       wished({send(rank, next_of(rank, kRanks), out + i, kSmall),
-                               recv(rank, previous_of(rank, kRanks), in, kSmall)},
-                              "direct_get"))
+                       requested({send(rank, next_of(rank, kRanks), out + i, kSmall),
+                                  recv(rank, previous_of(rank, kRanks), in, kSmall)},
+                                 "direct_get"))
                       .ok());
     }
     rank.finish();
@@ -235,7 +235,7 @@ TEST_F(FakeMessages, MemoryThatCannotBeReachedTakesKernels) {
   });
 }
 
-TEST_F(FakeMessages, MemoryThatIsNotWholePagesTakesKernelsUnlessEnginesAreWishedFor) {
+TEST_F(FakeMessages, MemoryThatIsNotWholePagesTakesKernelsUnlessEnginesAreRequested) {
   run([&](Rank& rank) {
     std::byte* const out = rank.allocate_as_said(3 * kLarge);
     std::memcpy(out, contents(rank.rank, kLarge).data(), kLarge);
@@ -275,9 +275,9 @@ TEST_F(FakeMessages, AgreeHoweverLateTheAnswersCome) {
       std::byte* const out = outgoing(rank, 1, kSmall);
       std::byte* const in = incoming(rank, 1, kSmall);
       for (int messages = 0; messages < 3; ++messages) {
-        const Calls calls = wished({send(rank, next_of(rank, kRanks), out, kSmall),
-                                    recv(rank, previous_of(rank, kRanks), in, kSmall)},
-                                   "direct_get");
+        const Calls calls = requested({send(rank, next_of(rank, kRanks), out, kSmall),
+                                       recv(rank, previous_of(rank, kRanks), in, kSmall)},
+                                      "direct_get");
         EXPECT_TRUE(post(rank, calls).ok());
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
       }
@@ -338,24 +338,24 @@ TEST_F(FakeMessages, SmallOnesAndThoseToOneselfTakeKernels) {
   });
 }
 
-TEST_F(FakeMessages, AnEngineCanBeWishedFor) {
+TEST_F(FakeMessages, AnEngineCanBeRequested) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
     introduce(rank, out, in);
     const int before = rank.launches();
     ASSERT_TRUE(post(rank,
-                     wished({send(rank, next_of(rank, kRanks), out, kSmall),
-                             recv(rank, previous_of(rank, kRanks), in, kSmall)},
-                            "direct_get"))
+                     requested({send(rank, next_of(rank, kRanks), out, kSmall),
+                                recv(rank, previous_of(rank, kRanks), in, kSmall)},
+                               "direct_get"))
                     .ok());
     rank.finish();
     check_no_launches(rank, before);
     EXPECT_TRUE(holds(in, contents(previous_of(rank, kRanks), kSmall)));
     ASSERT_TRUE(post(rank,
-                     wished({send(rank, next_of(rank, kRanks), out),
-                             recv(rank, previous_of(rank, kRanks), in)},
-                            "ll128"))
+                     requested({send(rank, next_of(rank, kRanks), out),
+                                recv(rank, previous_of(rank, kRanks), in)},
+                               "ll128"))
                     .ok());
     EXPECT_EQ(rank.launches(), before + 1);
   });

@@ -22,7 +22,7 @@ class FakeGpusWithRings : public FakeGpus {
 
   static Operation shared_gather(const Rank& rank, std::string path) {
     Operation op = all_gather(rank);
-    op.wishes.path = std::move(path);
+    op.request.path = std::move(path);
     return op;
   }
 
@@ -58,7 +58,7 @@ TEST_F(FakeGpusWithRings, ShareByTheSettingWhereTheCallSaysNothing) {
     fill(rank);
     const int before = rank.cuda->calls("map_host");
     Operation op = all_gather(rank);
-    op.wishes.protocol = "copy_engines";
+    op.request.protocol = "copy_engines";
     ASSERT_TRUE(rank.call(op).ok());
     check_moved(rank);
     EXPECT_EQ(rank.cuda->calls("map_host"), before + kRanks);
@@ -73,14 +73,14 @@ TEST_F(FakeGpusWithRings, TakeNvlinkAloneWhenOneCannotPinItsRing) {
       rank.cuda->fail("map_host");
     }
     Operation op = all_gather(rank);
-    op.wishes.protocol = "copy_engines";
+    op.request.protocol = "copy_engines";
     for (int i = 0; i < 2; ++i) {
       std::memset(rank.recv, 0, kPart * kRanks);
       ASSERT_TRUE(rank.call(op).ok());
       check_moved(rank);
     }
-    const Status wished = rank.call(shared_gather(rank, "nvlink+host:6"));
-    EXPECT_EQ(wished.code(), Code::kUnsupported) << wished.message();
+    const Status requested = rank.call(shared_gather(rank, "nvlink+host:6"));
+    EXPECT_EQ(requested.code(), Code::kUnsupported) << requested.message();
     EXPECT_TRUE(rank.comm->failure().ok());
   });
 }
@@ -94,7 +94,7 @@ TEST_F(FakeGpusWithRings, TryAgainToPinWhatCouldNotBePinned) {
     }
     const int before = rank.cuda->left_over();
     Operation op = all_gather(rank);
-    op.wishes.protocol = "copy_engines";
+    op.request.protocol = "copy_engines";
     ASSERT_TRUE(rank.call(op).ok());
     rank.finish();
     EXPECT_TRUE(rank.rank != 2 || rank.cuda->left_over() == before + kRanks - 1)
@@ -143,9 +143,9 @@ TEST_F(FakeGpusWithRings, BroadcastFromEveryRootThroughTheHost) {
       op.recv = rank.recv;
       op.count = kPart;
       op.root = root;
-      op.wishes.path = "nvlink+host:25";
+      op.request.path = "nvlink+host:25";
       EXPECT_EQ(rank.call(op).code(), Code::kUnsupported) << "two hops over NVLink";
-      op.wishes.path = "host";
+      op.request.path = "host";
       const Status status = rank.call(op);
       ASSERT_TRUE(status.ok()) << status.message();
       rank.finish();

@@ -22,7 +22,7 @@ void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.messag
 
 class PuttingGpus : public OfferingGpus {
  protected:
-  static Operation wished(const Rank& rank, Collective collective, std::int64_t count = kCount) {
+  static Operation requested(const Rank& rank, Collective collective, std::int64_t count = kCount) {
     Operation op;
     op.collective = collective;
     op.send = rank.send;
@@ -30,7 +30,7 @@ class PuttingGpus : public OfferingGpus {
     op.count = count;
     op.root = 2;
     op.dtype = Dtype::kFloat32;
-    op.wishes.protocol = "direct_put";
+    op.request.protocol = "direct_put";
     return op;
   }
 
@@ -85,7 +85,7 @@ TEST_F(PuttingGpus, StoreEachBlockWhereItBelongs) {
         const int before = offers(rank);
         for (int i = 0; i < 3; ++i) {
           std::memset(rank.recv, 0xa5, static_cast<std::size_t>(count * kRanks * 4));
-          call_and_meet(rank, wished(rank, collective, count));
+          call_and_meet(rank, requested(rank, collective, count));
           check_blocks(rank, collective, count);
         }
         EXPECT_GE(offers(rank), before + kRanks) << "the third call goes straight";
@@ -99,7 +99,7 @@ TEST_F(PuttingGpus, StoreWhatARootSendsOrGets) {
     for (const Collective collective :
          {Collective::kBroadcast, Collective::kScatter, Collective::kGather}) {
       fill(rank, kCount * kRanks, kCount * kRanks);
-      const Operation op = wished(rank, collective);
+      const Operation op = requested(rank, collective);
       lend(rank, op);
       const int before = offers(rank);
       std::memset(rank.recv, 0xa5, static_cast<std::size_t>(kCount * 4));
@@ -122,7 +122,7 @@ TEST_F(PuttingGpus, InPlace) {
     rank.recv = rank.allocate(kCount * kRanks * 4);
     rank.send = rank.recv + std::int64_t{rank.rank} * kCount * 4;
     write(rank, rank.send, kCount);
-    const Operation op = wished(rank, Collective::kAllGather);
+    const Operation op = requested(rank, Collective::kAllGather);
     lend(rank, op);
     const int before = offers(rank);
     call_and_meet(rank, op);
@@ -136,7 +136,7 @@ TEST_F(PuttingGpus, OfThreadsOfOneProcess) {
   share_a_process();
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
-    call_and_meet(rank, wished(rank, Collective::kAllGather));
+    call_and_meet(rank, requested(rank, Collective::kAllGather));
     check_blocks(rank, Collective::kAllGather, kCount);
     EXPECT_EQ(all_offers(), kRanks * kRanks) << "the first call goes straight";
   });
@@ -158,7 +158,7 @@ TEST_F(PuttingGpus, FitBesideTheOtherRanksOfTheirGpu) {
   run([&](Rank& rank) {
     fill(rank, kMany, kMany * kRanks);
     rank.recv = static_cast<std::byte*>(take(rank.cuda->allocate_private(kMany * kRanks * 4)));
-    call_and_meet(rank, wished(rank, Collective::kAllGather, kMany));
+    call_and_meet(rank, requested(rank, Collective::kAllGather, kMany));
     check_blocks(rank, Collective::kAllGather, kMany);
     EXPECT_GT(most, kRanks) << "by packets";
     EXPECT_LE(most, take(rank.cuda->describe(0)).sm_count / 3);
@@ -176,8 +176,8 @@ TEST_F(PuttingGpus, DoWhatCopyEnginesLeave) {
     rank.recv = rank.allocate(kMany * kRanks * 4);
     for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
       Operation op =
-          wished(rank, collective, collective == Collective::kAllToAll ? kMany / 4 : kMany);
-      op.wishes.protocol.clear();
+          requested(rank, collective, collective == Collective::kAllToAll ? kMany / 4 : kMany);
+      op.request.protocol.clear();
       const int before = rank.cuda->calls("import_memory");
       lend(rank, op);
       const bool is_put = rank.cuda->calls("import_memory") - before == kRanks - 1;
@@ -193,14 +193,14 @@ TEST_F(PuttingGpus, TakeTurnsWithMessages) {
     std::byte* const in = incoming(rank);
     std::byte* const out = outgoing(rank);
     for (int i = 0; i < 4; ++i) {
-      call_and_meet(rank, wished(rank, Collective::kAllGather));
+      call_and_meet(rank, requested(rank, Collective::kAllGather));
       check_blocks(rank, Collective::kAllGather, kCount);
       ASSERT_TRUE(post(rank,
-                       sennit::tests::wished({send(rank, next_of(rank, kRanks), out, kSmall),
-                                              recv(rank, previous_of(rank, kRanks), in, kSmall),
-                                              send(rank, rank.rank, out, kSmall),
-                                              recv(rank, rank.rank, in + kSmall, kSmall)},
-                                             "direct_put"))
+                       sennit::tests::requested({send(rank, next_of(rank, kRanks), out, kSmall),
+                                                 recv(rank, previous_of(rank, kRanks), in, kSmall),
+                                                 send(rank, rank.rank, out, kSmall),
+                                                 recv(rank, rank.rank, in + kSmall, kSmall)},
+                                                "direct_put"))
                       .ok());
       rank.finish();
       ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kSmall)));
@@ -210,11 +210,11 @@ TEST_F(PuttingGpus, TakeTurnsWithMessages) {
   });
 }
 
-// They share arenas and words.
+// They share FIFOs and words.
 TEST_F(PuttingGpus, NameASendThatComesInAnotherOrder) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
-    const Operation op = wished(rank, Collective::kAllGather);
+    const Operation op = requested(rank, Collective::kAllGather);
     std::byte* const memory = outgoing(rank);
     const auto make_message = [&] {
       if (rank.rank < 2) {
@@ -247,7 +247,7 @@ TEST_F(PuttingGpus, NameASendThatComesInAnotherOrder) {
 TEST_F(PuttingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
-    const Operation op = wished(rank, Collective::kAllGather);
+    const Operation op = requested(rank, Collective::kAllGather);
     lend(rank, op);
     call_and_meet(rank, op);
     const int imports = rank.cuda->calls("import_memory");
@@ -277,23 +277,23 @@ TEST_F(PuttingGpus, ByThemselvesWhereTheyPay) {
   run([](Rank& rank) {
     // Kernels of messages have all their threads, those of packets here fewer.
     const auto is_put = [&](Operation op) {
-      op.wishes = {};
+      op.request = {};
       expect_ok(rank.call(op));
       return rank.cuda->last_shape().threads == sm::kThreads;
     };
     fill(rank, kCount * kRanks, kCount * kRanks);
-    EXPECT_TRUE(is_put(wished(rank, Collective::kAllToAll)));
-    EXPECT_TRUE(is_put(wished(rank, Collective::kAllGather)));
-    EXPECT_FALSE(is_put(wished(rank, Collective::kAllGather, kCount - 1))) << "blocks lie apart";
-    EXPECT_FALSE(is_put(wished(rank, Collective::kAllReduce)));
-    EXPECT_FALSE(is_put(wished(rank, Collective::kBroadcast))) << "two hops are better";
+    EXPECT_TRUE(is_put(requested(rank, Collective::kAllToAll)));
+    EXPECT_TRUE(is_put(requested(rank, Collective::kAllGather)));
+    EXPECT_FALSE(is_put(requested(rank, Collective::kAllGather, kCount - 1))) << "blocks lie apart";
+    EXPECT_FALSE(is_put(requested(rank, Collective::kAllReduce)));
+    EXPECT_FALSE(is_put(requested(rank, Collective::kBroadcast))) << "two hops are better";
     rank.send = rank.recv;
-    EXPECT_FALSE(is_put(wished(rank, Collective::kAllToAll))) << "in place";
+    EXPECT_FALSE(is_put(requested(rank, Collective::kAllToAll))) << "in place";
     rank.finish();
   });
 }
 
-TEST_F(PuttingGpus, RefuseAWishThatCannotBeMet) {
+TEST_F(PuttingGpus, RefuseARequestThatCannotBeMet) {
   run([](Rank& rank) {
     fill(rank, kCount * kRanks, kCount * kRanks);
     const auto expect_refused = [&](const Operation& op, const std::string& why) {
@@ -301,12 +301,12 @@ TEST_F(PuttingGpus, RefuseAWishThatCannotBeMet) {
       EXPECT_EQ(status.code(), Code::kUnsupported);
       EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
     };
-    expect_refused(wished(rank, Collective::kAllReduce), "direct_put");
-    Operation two_hops = wished(rank, Collective::kBroadcast);
-    two_hops.wishes.algorithm = "scatter_forward";
+    expect_refused(requested(rank, Collective::kAllReduce), "direct_put");
+    Operation two_hops = requested(rank, Collective::kBroadcast);
+    two_hops.request.algorithm = "scatter_forward";
     expect_refused(two_hops, "scatter_forward passes on what arrives");
     rank.send = rank.recv;
-    expect_refused(wished(rank, Collective::kAllToAll), "in place");
+    expect_refused(requested(rank, Collective::kAllToAll), "in place");
     EXPECT_EQ(rank.launches(), 0);
   });
 }
@@ -321,8 +321,8 @@ TEST_F(PuttingGpus, HearOfARankThatIsInPlaceAlone) {
       if (rank.rank == 2) {
         rank.send = rank.recv;
       }
-      Operation op = wished(rank, Collective::kAllToAll);
-      op.wishes.protocol = protocol;
+      Operation op = requested(rank, Collective::kAllToAll);
+      op.request.protocol = protocol;
       const Status called = call_last(rank, 2, op);
       EXPECT_EQ(called.code(), rank.rank == 2 && !protocol.empty() ? Code::kUnsupported : Code::kOk)
           << called.message();
@@ -343,7 +343,7 @@ TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
       // lent by then, and does not.
       rank.cuda->fail("is_capturing", 3);
     }
-    const Status status = call_last(rank, 1, wished(rank, Collective::kAllGather));
+    const Status status = call_last(rank, 1, requested(rank, Collective::kAllGather));
     EXPECT_EQ(status.code(), rank.rank == 1 ? Code::kSystemError : Code::kOk) << status.message();
     EXPECT_EQ(failure_of(rank).code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted);
     rank.finish();
@@ -354,7 +354,7 @@ TEST_F(PuttingGpus, LeaveAtTheDeadline) {
   options_.deadline_s = 2;
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
-    leave_at_the_deadline(rank, wished(rank, Collective::kAllGather));
+    leave_at_the_deadline(rank, requested(rank, Collective::kAllGather));
   });
 }
 
@@ -388,11 +388,12 @@ TEST_F(PuttingGpus, WithdrawAllOffersAtTheDeadline) {
     const Calls calls = {rank.rank == 1 ? send(rank, 0, rank.send, kCount)
                                         : recv(rank, 1, rank.recv, kCount)};
     for (int i = 0; i < 2; ++i) {
-      expect_ok(rank.rank < 2 ? post(rank, sennit::tests::wished(calls, "direct_put")) : Status());
+      expect_ok(rank.rank < 2 ? post(rank, sennit::tests::requested(calls, "direct_put"))
+                              : Status());
       rank.finish();
       meet();
     }
-    leave_at_the_deadline(rank, wished(rank, Collective::kAllGather));
+    leave_at_the_deadline(rank, requested(rank, Collective::kAllGather));
     if (rank.rank == 0) {
       EXPECT_EQ(offered.size(), 2) << "to itself and to rank 1";
       EXPECT_TRUE(std::ranges::all_of(offered, is_withdrawn));

@@ -41,8 +41,8 @@ class ReducingGpus : public FakeGpus {
     op.dtype = Dtype::kUint8;
     op.root = c.root;
     op.count = c.count;
-    op.wishes.protocol = c.protocol;
-    op.wishes.algorithm = c.algorithm;
+    op.request.protocol = c.protocol;
+    op.request.algorithm = c.algorithm;
     auto* const recv = rank.allocate(c.count + 1) + 1;
     std::fill_n(recv, bytes, kUntouched);
     const bool is_in_place = c.in_place && rank.rank == c.root;
@@ -76,7 +76,7 @@ class ReducingGpus : public FakeGpus {
     rank.finish();
     for (const Operation& op : calls) {
       EXPECT_TRUE(holds(static_cast<const std::byte*>(op.recv), expected(rank, op)))
-          << op.count << " bytes to " << op.root << " by " << op.wishes.protocol << " on rank "
+          << op.count << " bytes to " << op.root << " by " << op.request.protocol << " on rank "
           << rank.rank;
     }
     EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();

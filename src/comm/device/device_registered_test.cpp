@@ -24,9 +24,9 @@ class RegisteredMemory : public OfferingGpus {
   }
 
   static Calls around(const Rank& rank, std::byte* out, std::byte* in) {
-    return wished({send(rank, next_of(rank, kRanks), out, kCount),
-                   recv(rank, previous_of(rank, kRanks), in, kCount)},
-                  "direct_put");
+    return requested({send(rank, next_of(rank, kRanks), out, kCount),
+                      recv(rank, previous_of(rank, kRanks), in, kCount)},
+                     "direct_put");
   }
   static bool has_come(const Rank& rank, const std::byte* in) {
     return holds(in, contents(previous_of(rank, kRanks), kCount));
@@ -63,7 +63,7 @@ TEST_F(RegisteredMemory, IsStoredIntoByTheFirstBlocksOfAnAllGather) {
     register_and_meet(rank, rank.recv, kCount * kRanks);
     call_something(rank);
     Operation op = all_gather(rank, kCount);
-    op.wishes.protocol = "direct_put";
+    op.request.protocol = "direct_put";
     ASSERT_TRUE(rank.call(op).ok());
     rank.finish();
     EXPECT_EQ(offers(rank), kRanks);

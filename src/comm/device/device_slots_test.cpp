@@ -42,8 +42,8 @@ class SlottingGpus : public FakeGpus {
     }
     op.send = send;
     op.recv = rank.allocate(problem.output_blocks(rank.rank) * count + 16);
-    op.wishes.protocol = "slots";
-    op.wishes.algorithm = c.algorithm;
+    op.request.protocol = "slots";
+    op.request.algorithm = c.algorithm;
     return op;
   }
 
@@ -59,7 +59,7 @@ class SlottingGpus : public FakeGpus {
         }
         const std::byte found = static_cast<const std::byte*>(op.recv)[b * op.count + i];
         ASSERT_EQ(std::to_integer<int>(found), sum & 0xff)
-            << name(op.collective) << " " << op.wishes.algorithm << " of " << op.count << ": rank "
+            << name(op.collective) << " " << op.request.algorithm << " of " << op.count << ": rank "
             << rank.rank << ", block " << b << ", byte " << i;
       }
     }
@@ -108,7 +108,7 @@ TEST_F(SlottingGpus, TakeTurnsWithLl) {
     for (int turn = 0; turn < 12; ++turn) {
       // Off multiples of 16 bytes, so that no call has the kernel of small ones.
       calls.push_back(prepare(rank, {Collective::kAllReduce, "two_shot"}, 50'001));
-      calls.back().wishes.protocol = turn % 3 == 1 ? "slots" : "ll";
+      calls.back().request.protocol = turn % 3 == 1 ? "slots" : "ll";
       calls.back().recv = static_cast<std::byte*>(calls.back().recv) + 1;
       const Status status = rank.call(calls.back());
       ASSERT_TRUE(status.ok()) << status.message();
@@ -142,7 +142,7 @@ TEST_F(SlottingGpus, LearnThatARankHasFinalized) {
   });
 }
 
-// Both ways at once, so that each arena of a pair has packets and the words of the other direction.
+// Both ways at once, so that each FIFO of a pair has packets and the words of the other direction.
 TEST_F(SlottingGpus, CarryMessagesBothWays) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(fake_pairs_kernel);
@@ -156,7 +156,7 @@ TEST_F(SlottingGpus, CarryMessagesBothWays) {
         op.is_send = is_send;
         op.peer = rank.rank ^ 1;
         op.count = kCount;
-        op.wishes.protocol = "slots";
+        op.request.protocol = "slots";
         std::byte* const buffer = rank.allocate(kCount);
         if (is_send) {
           std::memcpy(buffer, contents(rank.rank + turn, kCount).data(), kCount);

@@ -30,14 +30,16 @@ void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.messag
 
 class SteppingGpus : public FakeGpus {
  protected:
-  static Operation wished(const Rank& rank, Collective collective, const std::string& algorithm) {
+  static Operation requested(const Rank& rank,
+                             Collective collective,
+                             const std::string& algorithm) {
     Operation op;
     op.collective = collective;
     op.send = rank.send;
     op.recv = rank.recv;
     op.count = kCount;
     op.dtype = Dtype::kUint32;
-    op.wishes.algorithm = algorithm;
+    op.request.algorithm = algorithm;
     return op;
   }
 
@@ -67,7 +69,7 @@ class SteppingGpus : public FakeGpus {
   }
 };
 
-TEST_F(SteppingGpus, RunEveryRowOfAllReduceByWish) {
+TEST_F(SteppingGpus, RunEveryRowOfAllReduceByRequest) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount, rank.rank % 2 == 1);
     for (const Algorithm& algorithm : algorithms(Collective::kAllReduce)) {
@@ -76,7 +78,7 @@ TEST_F(SteppingGpus, RunEveryRowOfAllReduceByWish) {
       }
       refill(rank, kCount);
       const int before = rank.launches();
-      expect_ok(rank.call(wished(rank, Collective::kAllReduce, std::string(algorithm.name))));
+      expect_ok(rank.call(requested(rank, Collective::kAllReduce, std::string(algorithm.name))));
       rank.finish();
       EXPECT_EQ(rank.launches(), before + 1);
       check_sum(rank, std::string(algorithm.name));
@@ -87,18 +89,18 @@ TEST_F(SteppingGpus, RunEveryRowOfAllReduceByWish) {
 TEST_F(SteppingGpus, MoveBlocksOverManyHops) {
   run([](Rank& rank) {
     fill(rank, kCount * kRanks, kCount * kRanks);
-    expect_ok(rank.call(wished(rank, Collective::kAllGather, "ring")));
+    expect_ok(rank.call(requested(rank, Collective::kAllGather, "ring")));
     rank.finish();
     for (std::int64_t i = 0; i < kCount * kRanks; ++i) {
       ASSERT_EQ(found(rank, i), value(static_cast<int>(i / kCount), i % kCount));
     }
-    expect_ok(rank.call(wished(rank, Collective::kAllToAll, "bruck")));
+    expect_ok(rank.call(requested(rank, Collective::kAllToAll, "bruck")));
     rank.finish();
     for (std::int64_t i = 0; i < kCount * kRanks; ++i) {
       const auto source = static_cast<int>(i / kCount);
       ASSERT_EQ(found(rank, i), value(source, rank.rank * kCount + i % kCount));
     }
-    Operation broadcast = wished(rank, Collective::kBroadcast, "chain");
+    Operation broadcast = requested(rank, Collective::kBroadcast, "chain");
     broadcast.root = 2;
     expect_ok(rank.call(broadcast));
     rank.finish();
@@ -116,16 +118,16 @@ TEST_F(SteppingGpus, HaveManyCallsInFlight) {
     std::byte* const gathered = rank.allocate(kCount * 4 * kRanks);
     for (int i = 0; i < 5; ++i) {
       rank.recv = first;
-      expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
-      expect_ok(rank.call(wished(rank, Collective::kAllReduce, "halving_doubling")));
+      expect_ok(rank.call(requested(rank, Collective::kAllReduce, "ring")));
+      expect_ok(rank.call(requested(rank, Collective::kAllReduce, "halving_doubling")));
       rank.recv = gathered;
-      expect_ok(rank.call(wished(rank, Collective::kAllGather, "ring")));
+      expect_ok(rank.call(requested(rank, Collective::kAllGather, "ring")));
       rank.recv = first;
-      Operation reduce = wished(rank, Collective::kReduce, "k_nomial");
+      Operation reduce = requested(rank, Collective::kReduce, "k_nomial");
       reduce.root = i % kRanks;
       reduce.count = 100 + i;
       expect_ok(rank.call(reduce));
-      expect_ok(rank.call(wished(rank, Collective::kAllReduce, "hierarchical_sliced")));
+      expect_ok(rank.call(requested(rank, Collective::kAllReduce, "hierarchical_sliced")));
     }
     rank.finish();
     check_sum(rank, "the last of many");
@@ -137,7 +139,7 @@ TEST_F(SteppingGpus, AndPacketsTakeTurns) {
     fill(rank, kCount, kCount);
     for (int i = 0; i < 3; ++i) {
       rank.cuda->run_kernels(steps_of(Dtype::kUint32, ReduceOp::kSum));
-      expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
+      expect_ok(rank.call(requested(rank, Collective::kAllReduce, "ring")));
       rank.cuda->run_kernels(fake_direct_kernel);
       Operation gather;
       gather.collective = Collective::kAllGather;
@@ -148,7 +150,7 @@ TEST_F(SteppingGpus, AndPacketsTakeTurns) {
       gather.send = send;
       gather.recv = recv + 1;
       gather.count = 101;
-      gather.wishes.protocol = "ll";
+      gather.request.protocol = "ll";
       expect_ok(rank.call(gather));
       rank.finish();
       check_sum(rank, "a ring");
@@ -164,14 +166,14 @@ TEST_F(SteppingGpus, AndPacketsTakeTurns) {
 TEST_F(SteppingGpus, RefuseACallOfTooManyMessages) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount);
-    Operation endless = wished(rank, Collective::kAllReduce, "ring");
+    Operation endless = requested(rank, Collective::kAllReduce, "ring");
     endless.recv = rank.send;
     endless.count = std::int64_t{1} << 44;
     const Status refused = rank.call(endless);
     EXPECT_EQ(refused.code(), Code::kUnsupported);
     EXPECT_NE(refused.message().find("messages of one channel"), std::string::npos)
         << refused.message();
-    expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
+    expect_ok(rank.call(requested(rank, Collective::kAllReduce, "ring")));
     rank.finish();
     check_sum(rank, "a call after one that was refused");
   });
@@ -182,8 +184,8 @@ TEST_F(SteppingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount);
     rank.cuda->begin_capture(rank.stream);
-    expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
-    expect_ok(rank.call(wished(rank, Collective::kAllReduce, "hierarchical")));
+    expect_ok(rank.call(requested(rank, Collective::kAllReduce, "ring")));
+    expect_ok(rank.call(requested(rank, Collective::kAllReduce, "hierarchical")));
     const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
     for (int replay = 0; replay < 5; ++replay) {
       std::memset(rank.recv, 0xa5, kCount * 4);
@@ -204,7 +206,7 @@ TEST_F(SteppingGpus, ScaleOnce) {
     }
     const auto check = [&](ReduceOp op, float scalar, const std::function<float(float)>& expected) {
       rank.cuda->run_kernels(steps_of(Dtype::kFloat32, op));
-      Operation operation = wished(rank, Collective::kAllReduce, "hierarchical_sliced");
+      Operation operation = requested(rank, Collective::kAllReduce, "hierarchical_sliced");
       operation.dtype = Dtype::kFloat32;
       operation.op = op;
       std::memcpy(operation.scaling.scalar.data(), &scalar, 4);
@@ -225,21 +227,21 @@ TEST_F(SteppingGpus, ScaleOnce) {
 TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
   run([](Rank& rank) {
     fill(rank, kCount * kRanks, kCount * kRanks, true);
-    Status status = rank.call(wished(rank, Collective::kAllToAll, "pairwise"));
+    Status status = rank.call(requested(rank, Collective::kAllToAll, "pairwise"));
     EXPECT_EQ(status.code(), Code::kUnsupported);
     EXPECT_NE(status.message().find("pairwise on 4 ranks is not proved in place"),
               std::string::npos)
         << status.message();
 
-    Operation ordered = wished(rank, Collective::kAllReduce, "ring");
-    ordered.wishes.rank_order = true;
+    Operation ordered = requested(rank, Collective::kAllReduce, "ring");
+    ordered.request.rank_order = true;
     status = rank.call(ordered);
     EXPECT_EQ(status.code(), Code::kUnsupported);
     EXPECT_NE(status.message().find("which `reproducible` needs"), std::string::npos)
         << status.message();
 
-    Operation packets = wished(rank, Collective::kAllReduce, "ring");
-    packets.wishes.protocol = "ll";
+    Operation packets = requested(rank, Collective::kAllReduce, "ring");
+    packets.request.protocol = "ll";
     status = rank.call(packets);
     EXPECT_EQ(status.code(), Code::kUnsupported);
     EXPECT_NE(status.message().find("ring is no schedule for the direct kernel"), std::string::npos)
@@ -249,7 +251,7 @@ TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
     // All have refused alike: nothing is in the way of the next call.
     rank.send = rank.recv = rank.allocate(kCount * 4);
     refill(rank, kCount);
-    expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
+    expect_ok(rank.call(requested(rank, Collective::kAllReduce, "ring")));
     rank.finish();
     check_sum(rank, "after refusals");
   });
@@ -259,7 +261,7 @@ TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
 TEST_F(SteppingGpus, HearAtOnceThatAnotherRankHasRefused) {
   run([this](Rank& rank) {
     fill(rank, kCount * kRanks, kCount * kRanks, rank.rank == 2);
-    const Status called = call_last(rank, 2, wished(rank, Collective::kAllToAll, "pairwise"));
+    const Status called = call_last(rank, 2, requested(rank, Collective::kAllToAll, "pairwise"));
     EXPECT_EQ(called.code(), rank.rank == 2 ? Code::kUnsupported : Code::kOk) << called.message();
     const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
@@ -276,7 +278,7 @@ TEST_F(SteppingGpus, HearAtOnceThatAnotherRankCouldNotLaunch) {
     if (rank.rank == 1) {
       rank.cuda->fail("launch");
     }
-    const Status called = call_last(rank, 1, wished(rank, Collective::kAllReduce, "ring"));
+    const Status called = call_last(rank, 1, requested(rank, Collective::kAllReduce, "ring"));
     EXPECT_EQ(called.code(), rank.rank == 1 ? Code::kSystemError : Code::kOk) << called.message();
     EXPECT_EQ(failure_of(rank).code(), rank.rank == 1 ? Code::kSystemError : Code::kAborted);
     rank.finish();
@@ -290,8 +292,8 @@ TEST_F(SteppingGpus, RunThroughHostMemoryWhereNothingElseIsThere) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount);
     for (const std::string algorithm : {"ring", "hierarchical", "hierarchical_sliced"}) {
-      Operation op = wished(rank, Collective::kAllReduce, algorithm);
-      op.wishes.protocol = "slots";
+      Operation op = requested(rank, Collective::kAllReduce, algorithm);
+      op.request.protocol = "slots";
       expect_ok(rank.call(op));
       rank.finish();
       check_sum(rank, algorithm);
@@ -303,7 +305,7 @@ TEST_F(SteppingGpus, LeaveAtTheDeadline) {
   options_.deadline_s = 1;
   run([this](Rank& rank) {
     fill(rank, kCount, kCount);
-    leave_at_the_deadline(rank, wished(rank, Collective::kAllReduce, "ring"));
+    leave_at_the_deadline(rank, requested(rank, Collective::kAllReduce, "ring"));
   });
 }
 
@@ -311,7 +313,7 @@ TEST_F(SteppingGpus, LeaveWhenTheyAreAborted) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount);
     if (rank.rank != 3) {
-      expect_ok(rank.call(wished(rank, Collective::kAllReduce, "ring")));
+      expect_ok(rank.call(requested(rank, Collective::kAllReduce, "ring")));
     }
     meet();
     rank.comm->abort();
@@ -327,7 +329,7 @@ TEST_F(SteppingGpus, NameCallsThatDiffer) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount);
     expect_ok(rank.call(
-        wished(rank, Collective::kAllReduce, rank.rank == 2 ? "halving_doubling" : "ring")));
+        requested(rank, Collective::kAllReduce, rank.rank == 2 ? "halving_doubling" : "ring")));
     const Status status = failure_of(rank);
     EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
     rank.finish();

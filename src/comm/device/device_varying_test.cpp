@@ -146,7 +146,7 @@ class VaryingGpus : public OfferingGpus {
       for (const Collective collective : kForms) {
         for (const std::string protocol : {"", "ll", "slots"}) {
           Operation op = make(rank, collective);
-          op.wishes.protocol = protocol;
+          op.request.protocol = protocol;
           for (int i = 0; i < 4; ++i) {
             call_and_check(rank, op);
           }
@@ -205,9 +205,9 @@ TEST_F(VaryingGpus, BesideOtherCalls) {
       std::byte* const out = outgoing(rank);
       std::byte* const in = incoming(rank);
       ASSERT_TRUE(post(rank,
-                       wished({send(rank, next_of(rank, kRanks), out, kUnit),
-                               recv(rank, previous_of(rank, kRanks), in, kUnit)},
-                              "slots"))
+                       requested({send(rank, next_of(rank, kRanks), out, kUnit),
+                                  recv(rank, previous_of(rank, kRanks), in, kUnit)},
+                                 "slots"))
                       .ok());
       rank.finish();
       EXPECT_TRUE(holds(in, contents(previous_of(rank, kRanks), kUnit)));
@@ -277,8 +277,8 @@ TEST_F(VaryingGpus, RefuseAlikeWhatTheyHaveNot) {
   run([](Rank& rank) {
     const auto expect_refused = [&](const char* algorithm, const char* protocol, const char* why) {
       Operation op = make(rank, Collective::kAllToAll);
-      op.wishes.algorithm = algorithm;
-      op.wishes.protocol = protocol;
+      op.request.algorithm = algorithm;
+      op.request.protocol = protocol;
       const Status status = rank.call(op);
       EXPECT_EQ(status.code(), Code::kUnsupported);
       EXPECT_NE(status.message().find(why), std::string::npos) << status.message();

@@ -53,9 +53,9 @@ class VirtualMemoryOfProcesses : public ::testing::Test {
     return memory;
   }
   static Calls around(const Rank& rank, std::byte* out, std::byte* in) {
-    return wished({send(rank, next_of(rank, kProcesses), out, kCount),
-                   recv(rank, previous_of(rank, kProcesses), in, kCount)},
-                  "direct_put");
+    return requested({send(rank, next_of(rank, kProcesses), out, kCount),
+                      recv(rank, previous_of(rank, kProcesses), in, kCount)},
+                     "direct_put");
   }
   static void pass(const Rank& rank, std::byte* out, std::byte* in) {
     std::memset(in, 0xa5, kCount);

@@ -29,9 +29,9 @@ class VirtualMemory : public OfferingGpus {
   }
 
   static Calls around(const Rank& rank, std::byte* out, std::byte* in) {
-    return wished({send(rank, next_of(rank, kRanks), out, kCount),
-                   recv(rank, previous_of(rank, kRanks), in, kCount)},
-                  "direct_put");
+    return requested({send(rank, next_of(rank, kRanks), out, kCount),
+                      recv(rank, previous_of(rank, kRanks), in, kCount)},
+                     "direct_put");
   }
   // Sends around and looks at what has come.
   void pass(const Rank& rank, std::byte* out, std::byte* in) {
@@ -85,7 +85,7 @@ TEST_F(VirtualMemory, OfARankItselfIsNotMapped) {
     std::byte* const out = outgoing_of(rank);
     std::byte* const in = allocate(rank, kLarge);
     const int imports = rank.cuda->calls("import_memory");
-    const Calls calls = wished(
+    const Calls calls = requested(
         {send(rank, rank.rank, out, kCount), recv(rank, rank.rank, in, kCount)}, "direct_put");
     ASSERT_TRUE(post(rank, calls).ok());
     rank.finish();
@@ -100,7 +100,7 @@ TEST_F(VirtualMemory, TakesTheBlocksOfAnAllGather) {
     rank.send = outgoing_of(rank, kCount);
     rank.recv = allocate(rank, kCount * kRanks);
     Operation op = all_gather(rank, kCount);
-    op.wishes.protocol = "direct_put";
+    op.request.protocol = "direct_put";
     int before = 0;
     for (int i = 0; i < 3; ++i) {
       std::memset(rank.recv, 0xa5, kCount * kRanks);
@@ -121,7 +121,7 @@ TEST_F(VirtualMemory, IsWrittenByCopyEngines) {
     rank.send = outgoing_of(rank, kPart);
     rank.recv = allocate(rank, kPart * kRanks);
     Operation op = all_gather(rank);
-    op.wishes.protocol = "copy_engines";
+    op.request.protocol = "copy_engines";
     for (int i = 0; i < 2; ++i) {
       std::memset(rank.recv, 0xa5, kPart * kRanks);
       ASSERT_TRUE(rank.call(op).ok());

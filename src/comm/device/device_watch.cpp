@@ -114,11 +114,11 @@ Status DeviceWatch::give_up(const Status& status) {
 
 Status DeviceWatch::trouble() {
   SENNIT_RETURN_IF_ERROR(failure());
-  if (std::atomic_ref(board().abort).load(std::memory_order_acquire) == 0) {
+  if (std::atomic_ref(error_word().abort).load(std::memory_order_acquire) == 0) {
     return {};
   }
   // A kernel says why before it says that others shall leave.
-  const auto trouble = std::atomic_ref(board().trouble).load(std::memory_order_acquire);
+  const auto trouble = std::atomic_ref(error_word().trouble).load(std::memory_order_acquire);
   const std::scoped_lock lock(mutex_);
   failure_ = explain(trouble == sm::Trouble::kNone ? sm::Trouble::kAborted : trouble);
   return failure_;
@@ -136,7 +136,7 @@ Status DeviceWatch::failure() {
 
 Status DeviceWatch::find_failure() {
   if (failure_.ok()) {
-    const auto trouble = std::atomic_ref(board().trouble).load(std::memory_order_acquire);
+    const auto trouble = std::atomic_ref(error_word().trouble).load(std::memory_order_acquire);
     failure_ = trouble == sm::Trouble::kNone ? Status() : explain(trouble);
   }
   return failure_;
@@ -207,7 +207,7 @@ Status DeviceWatch::explain(sm::Trouble trouble) const {
     return cause_;
   }
   if (trouble == sm::Trouble::kDeadline) {
-    sm::Board& error = board();
+    sm::ErrorWord& error = error_word();
     const auto peer = static_cast<int>(std::atomic_ref(error.peer).load());
     return told({.code = Code::kDeadlineExceeded,
                  .blamed_ranks = {peer},
@@ -272,11 +272,12 @@ void DeviceWatch::tell_others() {
                         blamed.size() == 1 ? blamed.front() : -1);
 }
 
-// Waits of kernels end by the board, and these then say so themselves; those of streams by their
-// words, as if what they waited for had come: so what is in the streams has failed from now on.
+// Waits of kernels end by the error word, and these then say so themselves; those of streams by
+// their words, as if what they waited for had come: so what is in the streams has failed from now
+// on.
 void DeviceWatch::abort() {
   std::uint32_t nobody = 0;
-  std::atomic_ref(board().abort)
+  std::atomic_ref(error_word().abort)
       .compare_exchange_strong(nobody, sm::kAbortedByHost, std::memory_order_acq_rel);
   if (context_.copy_engines() == nullptr) {
     tell_others();
@@ -285,7 +286,7 @@ void DeviceWatch::abort() {
   context_.copy_engines()->close();
   if (context_.copy_engines()->has_calls()) {
     auto none = sm::Trouble::kNone;
-    std::atomic_ref(board().trouble)
+    std::atomic_ref(error_word().trouble)
         .compare_exchange_strong(none, sm::Trouble::kAborted, std::memory_order_acq_rel);
   }
   tell_others();
@@ -375,7 +376,7 @@ bool DeviceWatch::watch_streams() {
   if (context_.copy_engines() == nullptr) {
     return false;
   }
-  const bool is_over = std::atomic_ref(board().abort).load(std::memory_order_acquire) != 0;
+  const bool is_over = std::atomic_ref(error_word().abort).load(std::memory_order_acquire) != 0;
   const auto running = context_.copy_engines()->running();
   const bool is_late =
       running && running->deadline.count() > 0 && running->duration > running->deadline;

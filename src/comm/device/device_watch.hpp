@@ -58,7 +58,7 @@ class DeviceWatch {
   [[nodiscard]] Verdict explain_absence() const;
   [[nodiscard]] Verdict explain_absence_of(const Operation& operation) const;
   [[nodiscard]] Verdict explain_wait(const std::vector<int>& peers) const;
-  [[nodiscard]] sm::Board& board() const { return context_.memory().board(); }
+  [[nodiscard]] sm::ErrorWord& error_word() const { return context_.memory().error_word(); }
   Status find_failure();  // under mutex_
   [[nodiscard]] std::optional<Verdict> find_missing_calls(int finalized) const;
   [[nodiscard]] std::optional<int> find_quitter() const;

@@ -32,7 +32,7 @@ class WrittenOnce : public FakeGpus {
     op.dtype = Dtype::kUint8;
     op.root = root;
     op.count = count;
-    op.wishes.protocol = protocol;
+    op.request.protocol = protocol;
     op.send = rank.allocate(count);
     op.recv = rank.allocate(count);
     const Bytes mine = contents(rank.rank, count, root);

@@ -3,7 +3,7 @@
 // same again and again, so the last few are kept.
 #pragma once
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 #include "select/device_choice.hpp"
 #include "world/operation.hpp"
 
@@ -18,7 +18,7 @@ struct MessageChoice {
   DeviceChoice choice{};                   // of this end
   sm::Packets packets = sm::Packets::kLl;  // of what kernels carry
   std::uint64_t put_hash = 0;  // of the plan by which it may be stored in place; 0: packets alone
-  // What of the choice is equal at both ends, whatever share of the host each wishes for, by its
+  // What of the choice is equal at both ends, whatever share of the host each requests, by its
   // hash. 0: for kernels alone.
   std::uint64_t plan_hash = 0;
 };
@@ -30,13 +30,13 @@ class MessageChoices {
   [[nodiscard]] const MessageChoice* find(const Operation& operation, bool is_own) const {
     const Known& known = known_[place_of(operation, is_own)];
     const bool is_alike = known.bytes == operation.bytes() && known.is_send == operation.is_send &&
-                          known.is_own == is_own && known.wishes == operation.wishes;
+                          known.is_own == is_own && known.request == operation.request;
     return is_alike ? &known.choice : nullptr;
   }
 
   const MessageChoice& keep(const Operation& operation, bool is_own, const MessageChoice& choice) {
     Known& known = known_[place_of(operation, is_own)];
-    known = {operation.bytes(), operation.is_send, is_own, operation.wishes, choice};
+    known = {operation.bytes(), operation.is_send, is_own, operation.request, choice};
     return known.choice;
   }
 
@@ -45,7 +45,7 @@ class MessageChoices {
     std::int64_t bytes = -1;  // none
     bool is_send = false;
     bool is_own = false;
-    Wishes wishes{};
+    CallRequest request{};
     MessageChoice choice{};
   };
   static constexpr std::size_t kSizes = 8;

@@ -38,9 +38,10 @@ TEST(MessageChoices, AreOfMessagesThatAreAlike) {
   Operation other = message;
   other.is_send = false;
   EXPECT_EQ(ways.find(other, false), nullptr);
-  for (std::string Wishes::* const wish : {&Wishes::algorithm, &Wishes::path, &Wishes::protocol}) {
+  for (std::string CallRequest::* const request :
+       {&CallRequest::algorithm, &CallRequest::path, &CallRequest::protocol}) {
     other = message;
-    other.wishes.*wish = "x";
+    other.request.*request = "x";
     EXPECT_EQ(ways.find(other, false), nullptr);
   }
   for (std::int64_t count = 1; count < 200; ++count) {

@@ -65,7 +65,7 @@ Result<MessageChoice> MessageGroups::choose(const Operation& op) const {
   MessageChoice found;
   SENNIT_ASSIGN_OR_RETURN(
       found.choice,
-      choose_for_devices(op.collective, {.ranks = 2}, op.bytes(), op.wishes, facts, means));
+      choose_for_devices(op.collective, {.ranks = 2}, op.bytes(), op.request, facts, means));
   const DeviceChoice& choice = found.choice;
   const bool may_be_put = choice.protocol == Protocol::kDirectPut;
   if (may_be_put) {
@@ -120,7 +120,7 @@ void MessageGroups::agree_to_a_put(const Message& message, MessageCopies::End& e
   const DeviceChoice& choice = message.choice.choice;
   MessagePuts* const buffers = context_.message_puts();
   if (buffers == nullptr || choice.engine != Engine::kStream ||
-      choice.protocol == Protocol::kSlots || op.wishes.protocol == name(Protocol::kDirectGet)) {
+      choice.protocol == Protocol::kSlots || op.request.protocol == name(Protocol::kDirectGet)) {
     return;
   }
   end.may_be_put = true;
@@ -128,7 +128,7 @@ void MessageGroups::agree_to_a_put(const Message& message, MessageCopies::End& e
     end.there = buffers->address_at(op.peer,
                                     {.memory = static_cast<std::byte*>(op.recv),
                                      .bytes = op.bytes(),
-                                     .takes_slow = op.wishes.name_a_way()});
+                                     .takes_slow = op.request.name_a_way()});
   } else if (!end.is_capturing) {
     buffers->map_loan_of(op.peer);
   }

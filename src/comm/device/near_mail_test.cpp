@@ -3,7 +3,7 @@
 
 #include "comm/device/testing/fake_gpus.hpp"
 #include "exec/sm/testing/fake_steps.hpp"
-#include "memory/arena_plan.hpp"
+#include "memory/fifo_plan.hpp"
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ class GroupedGpus : public FakeGpus {
     op.collective = Collective::kAllReduce;
     op.count = kCount;
     op.dtype = Dtype::kUint32;
-    op.wishes.algorithm = algorithm;
+    op.request.algorithm = algorithm;
     const Status status = rank.call(op);
     ASSERT_TRUE(status.ok()) << status.message();
     rank.finish();
@@ -92,7 +92,7 @@ class GroupedGpus : public FakeGpus {
       const auto at = static_cast<std::size_t>(peer);
       const bool on_devices = is_on_a_device(rank, seen.outbox[at]);
       EXPECT_EQ(on_devices, is_on_a_device(rank, seen.inbox[at]));
-      const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, kRanks, seen.shapes[at].blocks);
+      const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, kRanks, seen.shapes[at].blocks);
       EXPECT_EQ(seen.shapes[at], on_devices ? plan.near_mailbox : plan.mailbox);
       if (peer != rank.rank && on_devices) {
         near.insert(peer);

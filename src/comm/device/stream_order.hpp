@@ -1,6 +1,6 @@
 // StreamOrder: keeps the calls of one communicator in their order where they go into several
 // streams, as programs for NCCL do: PyTorch puts calls that are waited for into the caller's stream
-// and others into one of its own. Calls share the arenas and the words of their communicator, so
+// and others into one of its own. Calls share the FIFOs and the words of their communicator, so
 // two may never run at once.
 //
 // In a capture the program orders its streams itself: an event from outside would spoil it.

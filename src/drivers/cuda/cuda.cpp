@@ -88,9 +88,9 @@ class Runtime final : public CudaDriver {
   int queues() override {
     constexpr const char* kName = "CUDA_DEVICE_MAX_CONNECTIONS";
     const char* const text = std::getenv(kName);
-    const Result<std::int64_t> wish =
+    const Result<std::int64_t> request =
         parse_integer(kName, text != nullptr ? text : "", {.min = 1, .max = 32});
-    return wish.ok() ? static_cast<int>(*wish) : kDefaultQueues;
+    return request.ok() ? static_cast<int>(*request) : kDefaultQueues;
   }
 
   Result<int> device_count() override {

@@ -7,7 +7,7 @@
 // to its output, if it has one, and, in phase 1, to other ranks.
 #pragma once
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 #include "memory/message_put.hpp"
 
 #include <array>
@@ -36,8 +36,8 @@ struct BasicDirectCall {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   BlockState* states = nullptr;
-  Board* board = nullptr;
-  std::array<std::byte*, kRanks> arenas{};  // of each rank, as this device sees it
+  ErrorWord* error_word = nullptr;
+  std::array<std::byte*, kRanks> fifos{};  // of each rank, as this device sees it
 
   using Ranges = std::array<ByteRange, kRanks>;
   Ranges push{};                   // phase 0: of the input, to each rank
@@ -62,7 +62,7 @@ struct BasicDirectCall {
   // of it are written once where they are plain or of small calls. Plain ones of phase 1 always
   // are.
   bool pushes_once = false;
-  bool on_host = false;    // arenas lie there: each look at a word is a read over PCIe
+  bool on_host = false;    // FIFOs lie there: each look at a word is a read over PCIe
   bool stores_sum = true;  // in own_to; else it is passed on alone, and own_to is its length
   std::int32_t blocks = 1;
   std::int32_t warps = 1;  // of a block; others that were launched stand by
@@ -73,12 +73,12 @@ struct BasicDirectCall {
   alignas(16) std::array<std::byte, 16> scalar{};  // factor of premul_sum
   const std::byte* scalar_on_device = nullptr;     // not null: where that factor is read instead
   Packets packets = Packets::kLl128;  // of the layout; a kernel of collectives is of one kind
-  ArenaLayout layout;
+  FifoLayout layout;
 };
 
 using DirectCall = BasicDirectCall<kMaxRanks>;
 
-// A send or recv: a call of the two ranks 0 (sends) and 1, in an arena of their own.
+// A send or recv: a call of the two ranks 0 (sends) and 1, in a FIFO of their own.
 using PairCall = BasicDirectCall<2>;
 
 // One end of a message.

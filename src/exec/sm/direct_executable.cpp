@@ -36,13 +36,13 @@ Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {
   bind(program_, op.count, element_bytes, direct);
   direct.on_host = !context_.facts.nvlink;
   direct.states = memory.states();
-  direct.board = memory.board_on_device();
+  direct.error_word = memory.error_word_on_device();
   direct.packets = packets_;
   direct.layout = memory.shape().layout(packets_);
   direct.deadline_ns = call.deadline_ns();
   direct.fingerprint = fingerprint_of(words_of(op, hash()));
   for (int rank = 0; rank < memory.ranks(); ++rank) {
-    direct.arenas[static_cast<std::size_t>(rank)] = memory.arena(rank);
+    direct.fifos[static_cast<std::size_t>(rank)] = memory.fifo(rank);
   }
   const Geometry geometry = context_.limits.grid_of_call(
       longest_range(program_.problem, op.count, element_bytes), packets_);

@@ -149,7 +149,7 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
                                       std::uint32_t wanted,
                                       int phase,
                                       typename P::Raw (&raw)[kBatch]) {
-  const std::byte* const mine = w.call.arenas[w.call.rank];
+  const std::byte* const mine = w.call.fifos[w.call.rank];
   w.waiting_since = 0;
   int spins = 0;
   for (;;) {
@@ -160,9 +160,8 @@ __device__ __forceinline__ bool await(Warp<P, Call>& w,
       if (has(wanted, b)) {
         const std::uint32_t place = w.place(sources[b], phase, steps[b]);
         if constexpr (P::kBlockWords) {
-          const std::byte* const arena =
-              w.is_written_once(phase) ? w.call.arenas[sources[b]] : mine;
-          raw[b] = P::load(arena + place, w.lane);
+          const std::byte* const fifo = w.is_written_once(phase) ? w.call.fifos[sources[b]] : mine;
+          raw[b] = P::load(fifo + place, w.lane);
         } else {
           raw[b] = P::load(mine + place, w.lane);
         }
@@ -198,7 +197,7 @@ __device__ __forceinline__ void forward(const Warp<P, Call>& w,
     if (has(call.forward_to, peer)) {
       P::store(w.packet_at(peer, 1, step), w.lane, units, w.flag);
       if constexpr (P::kBlockWords) {
-        break;  // its readers find it in the own arena
+        break;  // its readers find it in the own FIFO
       }
     }
   }

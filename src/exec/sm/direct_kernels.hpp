@@ -1,7 +1,7 @@
 // The kernels of collectives, sends and recvs, as CudaDriver::launch takes them.
 #pragma once
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 #include "types/tables.hpp"
 
 #include <array>
@@ -42,7 +42,7 @@ constexpr bool has_kernel(KernelKind kind, Dtype dtype, ReduceOp op) {
 
 // What moves data alone. Takes a DirectCall, a SmallCall or a StepCall.
 const void* moving_kernel(KernelKind kind);
-// What runs so many sends and recvs (of PairCalls) through arenas in memory of GPUs or of the host,
+// What runs so many sends and recvs (of PairCalls) through FIFOs in memory of GPUs or of the host,
 // and what runs so many small ones (SmallPairs), in so many parts of a thread block.
 const void* pairs_kernel(int calls, bool on_host);
 const void* small_pairs_kernel(int calls, int parts);

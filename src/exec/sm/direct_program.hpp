@@ -1,7 +1,7 @@
 // DirectProgram: what one rank does in a direct schedule, read off the schedule itself.
 //
 //   SENNIT_ASSIGN_OR_RETURN(DirectProgram program, compile_direct(*strand.schedule, rank));
-//   DirectCall call = ...;                       // buffers, arenas
+//   DirectCall call = ...;                       // buffers, FIFOs
 //   bind(program, count, element_bytes, call);   // ranges and sets of ranks
 #pragma once
 

@@ -8,7 +8,7 @@ namespace sennit::sm {
 
 Geometry geometry_for(std::int64_t longest_bytes,
                       Packets packets,
-                      const ArenaShape& shape,
+                      const FifoShape& shape,
                       int block_limit) {
   // One SM stores some 43 GB/s to its peers, so packets go to as many of them as there are.
   const std::int64_t count =

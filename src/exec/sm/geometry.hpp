@@ -2,7 +2,7 @@
 #pragma once
 
 #include "exec/sm/direct_call.hpp"
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ struct Geometry {
 // equal arguments.
 Geometry geometry_for(std::int64_t longest_bytes,
                       Packets packets,
-                      const ArenaShape& shape,
+                      const FifoShape& shape,
                       int block_limit);
 
 template <int kRanks>

@@ -1,6 +1,6 @@
 #include "exec/sm/geometry.hpp"
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ TEST(LlFlags, TellARoundFromTheOneTwoBefore) {
   }
 }
 
-TEST(Geometry, CoversEveryPacketWithinTheArena) {
-  const ArenaShape shape{.ranks = 4, .plain_blocks = 24};
+TEST(Geometry, CoversEveryPacketWithinTheFifo) {
+  const FifoShape shape{.ranks = 4, .plain_blocks = 24};
   for (const Packets packets : {Packets::kLl, Packets::kLl128, Packets::kPlain}) {
     for (const int limit : {1, 5, 33, 132}) {
       for (std::int64_t bytes = 0; bytes < (std::int64_t{1} << 31); bytes = bytes * 3 + 1) {
@@ -42,16 +42,16 @@ TEST(Geometry, CoversEveryPacketWithinTheArena) {
   }
 }
 
-TEST(ArenaShape, PartsFollowEachOther) {
-  const ArenaShape shape{.ranks = 4, .ll_blocks = 4, .wide_blocks = 3, .plain_blocks = 5};
+TEST(FifoShape, PartsFollowEachOther) {
+  const FifoShape shape{.ranks = 4, .ll_blocks = 4, .wide_blocks = 3, .plain_blocks = 5};
   const auto end = [&](Packets packets) {
-    const ArenaLayout at = shape.layout(packets);
+    const FifoLayout at = shape.layout(packets);
     return std::size_t{at.area} + std::size_t{kGenerations} * at.generation;
   };
   EXPECT_EQ(end(Packets::kLl), shape.area_offset(Packets::kLl128));
   EXPECT_EQ(end(Packets::kLl128), shape.area_offset(Packets::kSlots));
   EXPECT_EQ(end(Packets::kSlots), shape.area_offset(Packets::kPlain));
-  const ArenaLayout plain = shape.layout(Packets::kPlain);
+  const FifoLayout plain = shape.layout(Packets::kPlain);
   EXPECT_EQ(end(Packets::kPlain), plain.words);
   EXPECT_EQ(plain.words_phase, 5 * kWordLineBytes);
   EXPECT_EQ(plain.words + kGenerations * plain.words_generation, plain.flags);

@@ -35,7 +35,7 @@ Status InterpreterExecutable::refuses(const Operation& operation) const {
   const Schedule& schedule = *plan().strands.front().schedule;
   const int ranks = context_.world.size();
   const bool needs_rank_order = is_reduction(operation.collective) &&
-                                (operation.wishes.rank_order || context_.facts.reproducible);
+                                (operation.request.rank_order || context_.facts.reproducible);
   if (needs_rank_order && !proof().reproducible) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks does not reduce all contributions in one step in the order of "
@@ -66,7 +66,7 @@ Result<Lack> InterpreterExecutable::enqueue(const GpuCall& call) {
   steps.output = static_cast<std::byte*>(op.recv);
   steps.scratch = memory.step_scratch();
   steps.calls = memory.step_calls();
-  steps.board = memory.board_on_device();
+  steps.error_word = memory.error_word_on_device();
   for (int peer = 0; peer < memory.ranks(); ++peer) {
     const auto at = static_cast<std::size_t>(peer);
     const DeviceMemory::Mailbox inbox = memory.mailbox(peer, memory.rank());

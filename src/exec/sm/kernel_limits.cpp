@@ -17,8 +17,8 @@ KernelLimits KernelLimits::of(const DeviceMemory& memory) {
 }
 
 KernelLimits KernelLimits::described(int ranks, bool has_nvlink, int blocks) {
-  const ArenaPlan plan =
-      ArenaPlan::make(has_nvlink ? ArenaPlace::kDevice : ArenaPlace::kHost, ranks, blocks);
+  const FifoPlan plan =
+      FifoPlan::make(has_nvlink ? FifoPlace::kDevice : FifoPlace::kHost, ranks, blocks);
   const MailboxShape& on_device = has_nvlink ? plan.mailbox : plan.near_mailbox;
   return {
       .shape = plan.shape,

@@ -5,8 +5,8 @@
 
 #include "exec/sm/geometry.hpp"
 #include "exec/sm/step_program.hpp"
-#include "memory/arena_plan.hpp"
 #include "memory/device_memory.hpp"
+#include "memory/fifo_plan.hpp"
 #include "schedule/plan.hpp"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace sennit::sm {
 
 struct KernelLimits {
-  ArenaShape shape;       // of collectives
-  ArenaShape pair_shape;  // of messages
+  FifoShape shape;       // of collectives
+  FifoShape pair_shape;  // of messages
   int blocks = 1;
   StepLimits steps;
 

@@ -157,7 +157,7 @@ __device__ __forceinline__ Offer await_offer_by_warp(const PairMessage& message,
     }
     if (spins % kPatience == 0) {
       if constexpr (!kFirstLook) {
-        since = look_up(message.call.board,
+        since = look_up(message.call.error_word,
                         message.call.deadline_ns,
                         since,
                         {message.call.peer, block, number});
@@ -305,7 +305,7 @@ static __device__ __forceinline__ bool await_done(const PairMessage& message, bo
     }
     if (spins % kPatience == 0) {
       const int late = (block & ~31) + __ffs(missing) - 1;
-      since = look_up(call.board, call.deadline_ns, since, {call.peer, late, number});
+      since = look_up(call.error_word, call.deadline_ns, since, {call.peer, late, number});
       alive = since != 0;
     }
   }

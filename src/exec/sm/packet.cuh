@@ -15,8 +15,8 @@
 // round and 20 of the fingerprint. A call that differs between ranks never matches.
 #pragma once
 
-#include "memory/arena.hpp"
 #include "exec/unit.cuh"
+#include "memory/fifo.hpp"
 
 #include <cstdint>
 

@@ -158,7 +158,7 @@ __device__ __noinline__ void give_up_lane(const Pairs& pairs, bool receives, int
   }
 }
 
-// For arenas in memory of GPUs, or (kOnHost) for those in host memory. Pairs is a template
+// For FIFOs in memory of GPUs, or (kOnHost) for those in host memory. Pairs is a template
 // parameter so that each file that asks for the kernel has it, as with direct_kernel.
 template <class Pairs, bool kOnHost>
 __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__ Pairs pairs) {

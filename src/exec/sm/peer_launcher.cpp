@@ -32,8 +32,8 @@ void PeerLauncher::describe(const KernelMessage& message, bool may_map, PairMess
   call.input = static_cast<const std::byte*>(op.send);
   call.output = static_cast<std::byte*>(op.recv);
   call.states = pair.states;
-  call.board = context_.memory.board_on_device();
-  call.arenas = {pair.sender, pair.receiver};
+  call.error_word = context_.memory.error_word_on_device();
+  call.fifos = {pair.sender, pair.receiver};
   call.packets = message.packets;
   call.on_host = !context_.facts.nvlink;
   call.layout = context_.memory.pair_shape().layout(call.packets);

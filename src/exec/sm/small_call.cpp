@@ -42,7 +42,7 @@ class Maker {
  private:
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1) != 0; }
 
-  // In the arena of its writer, for all readers. A message has one.
+  // In the FIFO of its writer, for all readers. A message has one.
   bool is_written_once() const { return !Call::kIsPair && call_.on_host && call_.pushes_once; }
   void lies_at(const std::byte* pointer) {
     small_.is_apart |= std::bit_cast<std::uintptr_t>(pointer) % 16 != 0;
@@ -57,14 +57,13 @@ class Maker {
     return (std::int64_t{call_.blocks} - 1 + last) * call_.warps * payload_bytes(Packets::kLl);
   }
 
-  std::byte* arena(int rank) const { return call_.arenas[static_cast<std::size_t>(rank)]; }
-  // In any arena.
+  std::byte* fifo(int rank) const { return call_.fifos[static_cast<std::size_t>(rank)]; }
+  // In any FIFO.
   std::byte* slot(int owner, int source) const {
-    return arena(owner) + call_.layout.area +
-           static_cast<std::size_t>(source) * call_.layout.source;
+    return fifo(owner) + call_.layout.area + static_cast<std::size_t>(source) * call_.layout.source;
   }
   std::uint64_t* started(int owner, int source) const {
-    return reinterpret_cast<std::uint64_t*>(arena(owner) + call_.layout.started) + source;
+    return reinterpret_cast<std::uint64_t*>(fifo(owner) + call_.layout.started) + source;
   }
 
   void push(int peer) {
@@ -110,7 +109,7 @@ class Maker {
     small_.on_host = call_.on_host;
     small_.told = started(call_.rank, 0);
     small_.states = call_.states;
-    small_.board = call_.board;
+    small_.error_word = call_.error_word;
     small_.generation_bytes = call_.layout.generation;
     small_.block_bytes = call_.layout.block;
     small_.push_to = call_.push_to;

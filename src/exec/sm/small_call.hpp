@@ -34,7 +34,7 @@ struct BasicSmallCall {
   const std::byte* own_from = nullptr;        // null: no own block
   std::byte* own_to = nullptr;                // of reductions: where the result goes
   BlockState* states = nullptr;
-  Board* board = nullptr;
+  ErrorWord* error_word = nullptr;
 
   // Words of 32 bits: instructions take them out of the parameters by themselves.
   std::int32_t length = 0;  // of each block, in bytes

@@ -29,7 +29,7 @@ class Calls {
     call.input = buffer_.data();
     call.output = buffer_.data() + buffer_.size() / 2;
     for (std::size_t r = 0; r < kRanks; ++r) {
-      call.arenas[r] = arenas_[r].data();
+      call.fifos[r] = fifos_[r].data();
     }
     call.layout = shape_.layout(Packets::kLl);
     const DirectProgram program = compile_direct(schedule, rank).value();
@@ -45,7 +45,7 @@ class Calls {
 
   // Of phase 0, block 0 and warp 0, in generation 0.
   const std::byte* slot(int owner, int source) const {
-    return call.arenas[static_cast<std::size_t>(owner)] + call.layout.area +
+    return call.fifos[static_cast<std::size_t>(owner)] + call.layout.area +
            static_cast<std::size_t>(source) * call.layout.source;
   }
 
@@ -53,9 +53,9 @@ class Calls {
   SmallCall small;
 
  private:
-  ArenaShape shape_;
+  FifoShape shape_;
   alignas(16) std::array<std::byte, 1 << 12> buffer_{};
-  std::array<std::array<std::byte, 16>, kRanks> arenas_{};
+  std::array<std::array<std::byte, 16>, kRanks> fifos_{};
 };
 
 TEST(SmallCall, OfAnAllGatherHasEveryAddress) {
@@ -157,7 +157,7 @@ TEST(SmallCall, IsNoneOfSeveralRoundsOrHops) {
 
 // A group of messages of so many bytes, of a chain each.
 PairCalls group_of(int sends, int recvs, std::int64_t bytes) {
-  const ArenaShape shape{.ranks = 2, .one_way = true, .phases = 1, .ll_blocks = 16};
+  const FifoShape shape{.ranks = 2, .one_way = true, .phases = 1, .ll_blocks = 16};
   PairCalls pairs;
   const auto add = [&](int count, bool are_sends) {
     PairLanes& way = are_sends ? pairs.sends : pairs.recvs;

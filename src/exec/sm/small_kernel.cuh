@@ -208,7 +208,7 @@ class SmallBlock {
 
   __device__ __forceinline__ bool may_go_on(int peer) {
     const int told = Call::kIsPair ? call_.peer : peer;
-    since_ = look_up(call_.board, call_.deadline_ns, since_, {told, block_, round_});
+    since_ = look_up(call_.error_word, call_.deadline_ns, since_, {told, block_, round_});
     return since_ != 0;
   }
 

@@ -10,7 +10,7 @@
 // which may be captured the first time it is made.
 #pragma once
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 #include "memory/mailbox.hpp"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ struct StepCall {
   std::byte* output = nullptr;
   std::byte* scratch = nullptr;    // of this rank, block after block
   std::uint64_t* calls = nullptr;  // by block: finished so far
-  Board* board = nullptr;
+  ErrorWord* error_word = nullptr;
   std::array<std::byte*, kMaxRanks> inbox{};   // by rank: the mailbox that it writes for this one
   std::array<std::byte*, kMaxRanks> outbox{};  // by rank: the one that this rank writes for it
   std::array<MailboxShape, kMaxRanks> mailboxes{};  // by rank: of those with it

@@ -37,7 +37,7 @@ struct StepBlock {
         }
         if (spins % kPatience == 0) {
           const int of = __shfl_sync(~0u, peer, __ffs(missing) - 1);
-          since = look_up(call.board, call.deadline_ns, since, {of, block, number});
+          since = look_up(call.error_word, call.deadline_ns, since, {of, block, number});
           alive = since != 0;
         }
       }

@@ -64,7 +64,7 @@ class StepCompiler {
 
   // Both ends number the channels between them alike. A channel with several readers is one to
   // each: what is sent to all is stored for each. One whose readers lie in both places counts for
-  // the host's slots, which are the smaller ones (ArenaPlan::near_mailbox).
+  // the host's slots, which are the smaller ones (FifoPlan::near_mailbox).
   void number_channels() {
     std::map<std::pair<int, int>, int> count;
     for (int c = 0; c < std::ssize(schedule_.channels); ++c) {

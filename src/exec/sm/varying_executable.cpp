@@ -22,7 +22,7 @@ KernelMessage VaryingExecutable::message_of(const GpuCall& call, int peer, bool 
   const std::int64_t length = is_send ? sent_to(op, context_.world.rank(), peer)
                                       : expected_from(op, context_.world.rank(), peer);
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype));
-  const Protocol protocol = protocol_of_block(length * element_bytes, op.wishes, facts);
+  const Protocol protocol = protocol_of_block(length * element_bytes, op.request, facts);
   const bool is_one_sided = protocol == Protocol::kDirectPut;
   // Kernels of another protocol, or another length, must not take each other's packets.
   CallWords words = words_of(op, hash() + static_cast<std::uint64_t>(protocol));

@@ -49,14 +49,14 @@ struct Wait {
 
 // Called now and then by a waiting warp. The time since when it waits; 0 when it has to leave. By
 // value and out of line: a warp whose address is taken would live in memory instead of registers.
-inline __device__ __noinline__ std::uint64_t look_up(Board* board,
+inline __device__ __noinline__ std::uint64_t look_up(ErrorWord* error_word,
                                                      std::uint64_t deadline_ns,
                                                      std::uint64_t since,
                                                      Wait wait) {
   const std::uint64_t now = now_ns();
   since = since == 0 ? now : since;
   auto trouble = Trouble::kNone;
-  const std::uint32_t abort = *reinterpret_cast<volatile std::uint32_t*>(&board->abort);
+  const std::uint32_t abort = *reinterpret_cast<volatile std::uint32_t*>(&error_word->abort);
   if (abort != 0) {
     trouble = Trouble::kAborted;
   } else if (deadline_ns != 0 && now - since > deadline_ns) {
@@ -68,15 +68,15 @@ inline __device__ __noinline__ std::uint64_t look_up(Board* board,
   }
   const bool is_told = abort == kAbortedByKernel;
   if ((threadIdx.x & 31) == static_cast<unsigned>(__ffs(troubled) - 1) && !is_told) {
-    board->peer = static_cast<std::uint32_t>(wait.peer);
-    board->block = static_cast<std::uint32_t>(wait.block);
-    board->round = wait.round;
+    error_word->peer = static_cast<std::uint32_t>(wait.peer);
+    error_word->block = static_cast<std::uint32_t>(wait.block);
+    error_word->round = wait.round;
     __threadfence_system();
-    *reinterpret_cast<volatile std::uint32_t*>(&board->trouble) =
+    *reinterpret_cast<volatile std::uint32_t*>(&error_word->trouble) =
         static_cast<std::uint32_t>(trouble);
     // Kernels behind this one would wait for as long again.
     if (abort == 0) {
-      *reinterpret_cast<volatile std::uint32_t*>(&board->abort) = kAbortedByKernel;
+      *reinterpret_cast<volatile std::uint32_t*>(&error_word->abort) = kAbortedByKernel;
     }
   }
   return 0;
@@ -91,7 +91,7 @@ struct Warp {
   int block;
   std::uint64_t round = 0;        // number of the running round, from 1
   std::int64_t first_packet = 0;  // of the block in this round
-  std::uint32_t slot = 0;         // of the warp in this round, in any arena; of phase 0 and rank 0
+  std::uint32_t slot = 0;         // of the warp in this round, in any FIFO; of phase 0 and rank 0
   Flag flag;
   std::uint64_t waiting_since = 0;
   bool alive = true;
@@ -128,30 +128,30 @@ struct Warp {
   // The block has a packet of a range of this length in this round.
   __device__ bool has_packet(std::int64_t length) const { return first_packet * kPayload < length; }
 
-  // Where rank `source` leaves the warp's `step`-th packet in any arena, in bytes from its begin.
+  // Where rank `source` leaves the warp's `step`-th packet in any FIFO, in bytes from its begin.
   // 32 bits, because many of these are held at once.
   __device__ std::uint32_t place(int source, int phase, int step) const {
     return slot + static_cast<std::uint32_t>(phase) * call.layout.phase +
            static_cast<std::uint32_t>(source) * call.layout.source +
            static_cast<std::uint32_t>(step) * call.layout.step;
   }
-  // Plain packets for all others alike lie in the arena of their writer (as do those of small
+  // Plain packets for all others alike lie in the FIFO of their writer (as do those of small
   // calls, exec/sm/small_call.cpp), the rest in that of their reader. What differs here for plain
   // packets is in `if constexpr`, so that it costs kernels over NVLink nothing.
   __device__ bool is_written_once(int phase) const { return phase == 1 || call.pushes_once; }
   __device__ std::byte* packet_at(int peer, int phase, int step) const {
     if constexpr (P::kBlockWords) {
       const int owner = is_written_once(phase) ? call.rank : peer;
-      return call.arenas[owner] + place(call.rank, phase, step);
+      return call.fifos[owner] + place(call.rank, phase, step);
     } else {
-      return call.arenas[peer] + place(call.rank, phase, step);
+      return call.fifos[peer] + place(call.rank, phase, step);
     }
   }
 
   // By which `owner` hears that the packets of `source` have come.
   __device__ std::uint64_t* word(int owner, int source, int phase) const {
     std::byte* const line =
-        call.arenas[owner] + call.layout.words +
+        call.fifos[owner] + call.layout.words +
         static_cast<std::uint32_t>(round & 1) * call.layout.words_generation +
         static_cast<std::uint32_t>(phase) * call.layout.words_phase +
         static_cast<std::uint32_t>(block) * static_cast<std::uint32_t>(kWordLineBytes);
@@ -160,8 +160,8 @@ struct Warp {
 
   // Where rank `source` says that its packets of this round have come, if they carry no flags.
   __device__ std::uint64_t* flag_word(int owner, int source, int phase) const {
-    const ArenaLayout& l = call.layout;
-    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + l.flags +
+    const FifoLayout& l = call.layout;
+    return reinterpret_cast<std::uint64_t*>(call.fifos[owner] + l.flags +
                                             static_cast<std::uint32_t>(round & 1) *
                                                 l.flags_generation +
                                             static_cast<std::uint32_t>(phase) * l.flags_phase +
@@ -170,14 +170,14 @@ struct Warp {
   }
 
   __device__ std::uint64_t* started_word(int owner, int source) const {
-    return reinterpret_cast<std::uint64_t*>(call.arenas[owner] + call.layout.started) +
+    return reinterpret_cast<std::uint64_t*>(call.fifos[owner] + call.layout.started) +
            block * kWordsOfLine + source;
   }
 
   // False when the kernel has to leave, as all lanes then know.
   __device__ __forceinline__ bool may_go_on(int peer) {
     const int told = Call::kIsPair ? call.peer : peer;
-    waiting_since = look_up(call.board, call.deadline_ns, waiting_since, {told, block, round});
+    waiting_since = look_up(call.error_word, call.deadline_ns, waiting_since, {told, block, round});
     alive = waiting_since != 0;
     return alive;
   }

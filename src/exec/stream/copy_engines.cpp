@@ -66,7 +66,7 @@ Result<std::vector<stream::RankWords*>> CopyEngines::map_words() {
 
 Status CopyEngines::map_rings() {
   host::Rings rings{.shape = world_.host_ring_shape(), .bases = {}};
-  host::wish_for_huge_pages(world_.host_ring(0), rings.shape.bytes() * world_.size());
+  host::advise_huge_pages(world_.host_ring(0), rings.shape.bytes() * world_.size());
   for (int rank = 0; rank < world_.size(); ++rank) {
     SENNIT_ASSIGN_OR_RETURN(std::byte* const base,
                             map_part(world_.host_ring(rank), rings.shape.bytes()));
@@ -144,7 +144,7 @@ bool CopyEngines::can_fold(const Call& call, const stream::Extent& extent, bool 
   if (needed <= staging.bytes() || is_capturing) {
     return needed <= staging.bytes();
   }
-  if (call.operation.wishes.protocol.empty() && !staging_retries_.is_due()) {
+  if (call.operation.request.protocol.empty() && !staging_retries_.is_due()) {
     return false;
   }
   const Status status = engine_->reserve_staging(needed);
@@ -170,7 +170,7 @@ Result<bool> CopyEngines::run(const Call& call) {
     request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
   }
   request.scalar = op.scaling.scalar;
-  request.takes_slow = op.wishes.name_a_way();
+  request.takes_slow = op.request.name_a_way();
   SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
   if (!peers) {
     return false;
@@ -185,9 +185,9 @@ Result<bool> CopyEngines::run(const Call& call) {
   if (is_reduction(op.collective)) {
     streamed.fold = stream::fold_kernel(op.dtype, op.op);
   }
-  // Who wishes for copy engines keeps all SMs. Kernels beside word waits of threads of one process
+  // Who requests copy engines keeps all SMs. Kernels beside word waits of threads of one process
   // were seen to stand still.
-  if (copies_by_kernel_ && op.wishes.protocol.empty() && memory_.has_a_process_each()) {
+  if (copies_by_kernel_ && op.request.protocol.empty() && memory_.has_a_process_each()) {
     streamed.copy = stream::copy_kernel();
   }
   SENNIT_ASSIGN_OR_RETURN(streamed.number, begin_call(capturing));

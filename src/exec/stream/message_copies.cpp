@@ -177,7 +177,7 @@ bool MessageCopies::can_fetch(const End& end, const MessageLine::Offer& offer, i
   if (end.leaves_rest) {
     return share > 0 || offer.is_timed;
   }
-  const bool suits = !offer.buffer.is_slow_to_copy || end.operation.wishes.name_a_way();
+  const bool suits = !offer.buffer.is_slow_to_copy || end.operation.request.name_a_way();
   return share == kWhole || (offer.buffer.state == BufferOffer::State::kKnown && suits);
 }
 

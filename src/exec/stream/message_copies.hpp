@@ -47,9 +47,9 @@ class MessageCopies {
   struct End {
     const Operation& operation;
     CallWords words;  // equal at both ends
-    // What goes through host memory, in percent; the sender's wish is the one that counts.
+    // What goes through host memory, in percent; the sender's request is the one that counts.
     int host_share = 0;
-    // It begins with that and follows the load; also the sender's wish.
+    // It begins with that and follows the load; also the sender's request.
     bool dynamic_share = false;
     bool shares_puts_alone = false;  // as of a DeviceChoice
     // Whether nothing else goes from the sender to the receiver in the group of this end.

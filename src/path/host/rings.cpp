@@ -13,7 +13,7 @@ RingShape RingShape::within(std::size_t ring_bytes, std::size_t slot_bytes) {
   return slots < 2 ? RingShape{} : RingShape{static_cast<int>(slots), slot};
 }
 
-void wish_for_huge_pages(std::byte* memory, std::size_t bytes) {
+void advise_huge_pages(std::byte* memory, std::size_t bytes) {
   (void)::madvise(memory, bytes, MADV_HUGEPAGE);
 }
 

@@ -37,7 +37,7 @@ struct Rings {
   }
 };
 
-// Asks for huge pages, of which copy engines have to look up fewer. A wish: nothing depends on it.
-void wish_for_huge_pages(std::byte* memory, std::size_t bytes);
+// Asks for huge pages, of which copy engines have to look up fewer. A hint: nothing depends on it.
+void advise_huge_pages(std::byte* memory, std::size_t bytes);
 
 }  // namespace sennit::host

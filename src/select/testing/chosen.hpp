@@ -19,31 +19,33 @@ inline constexpr DeviceFacts kBothPaths{
 inline DeviceChoice chosen(Collective collective,
                            int ranks,
                            std::int64_t bytes,
-                           const Wishes& wish,
+                           const CallRequest& request,
                            const DeviceFacts& facts = kBothPaths) {
-  const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, wish, facts);
+  const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, request, facts);
   EXPECT_TRUE(choice.ok()) << choice.status().message();
   return choice.ok() ? *choice : DeviceChoice{};
 }
 
 inline std::string refusal(Collective collective,
-                           const Wishes& wish,
+                           const CallRequest& request,
                            const DeviceFacts& facts = kBothPaths) {
-  return choose_for_devices(collective, {.ranks = 4}, 256 * kMega, wish, facts).status().message();
+  return choose_for_devices(collective, {.ranks = 4}, 256 * kMega, request, facts)
+      .status()
+      .message();
 }
 
 inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-inline Wishes wishes(std::string path, std::string protocol, std::string algorithm = {}) {
-  Wishes result;
+inline CallRequest requesting(std::string path, std::string protocol, std::string algorithm = {}) {
+  CallRequest result;
   result.path = std::move(path);
   result.protocol = std::move(protocol);
   result.algorithm = std::move(algorithm);
   return result;
 }
-inline Wishes over(std::string path) { return wishes(std::move(path), {}); }
+inline CallRequest over(std::string path) { return requesting(std::move(path), {}); }
 
 inline DeviceFacts without_nvlink() {
   DeviceFacts facts = kBothPaths;

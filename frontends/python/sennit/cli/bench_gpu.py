@@ -215,7 +215,7 @@ def _yes_or_no(value: bool) -> str:
 
 
 def _words_of_paths(order: Mapping[str, Any]) -> dict[str, str | None]:
-    """With --against shares they are tried beside Sennit's choice, else its calls wish for them."""
+    """With --against shares they are tried beside Sennit's choice, else its calls request them."""
     paths, share = order["paths"], ",".join(order["share"])
     ways = _other_ways(order)
     if ways == ["shares"]:

@@ -17,7 +17,7 @@ WIRE_GBPS = 390.0
 """What copy engines reach between two of them, the most of all that was tried."""
 # SMs that ours takes. Where ranks share GPUs: how many there are, and whether under CUDA's
 # Multi-Process Service. Of send_recv between two ranks, or of several messages at once; what
-# kernels may have; and what the calls wished for.
+# kernels may have; and what the calls requested.
 _ONLY_WHERE_SAID = (
     *("sm_count", "gpus", "mps", "pair", "bidirectional", "window", "sm_budget"),
     *("algorithm", "paths", "protocol"),

@@ -24,7 +24,7 @@ _PAPERS = 5
 _LEAST_BYTES = 1 << 20
 """Below it a call's own cost is most of its time, which a machine file states as one number."""
 
-_WISHES = ("algorithm", "paths", "protocol", "pair", "bidirectional", "window", "sm_budget")
+_REQUESTED = ("algorithm", "paths", "protocol", "pair", "bidirectional", "window", "sm_budget")
 """A row that has one of these is not of the calls that are simulated, which leave all open."""
 
 
@@ -99,7 +99,7 @@ def _measured_rows(file: Path, document: dict[str, Any]) -> list[dict[str, Any]]
             for row in document["rows"]
             if row["executor"] == "cuda"
             and row["bytes"] >= _LEAST_BYTES
-            and not any(wish in row for wish in _WISHES)
+            and not any(request in row for request in _REQUESTED)
         ]
         for row in sorted(rows, key=lambda row: bool(row["mode"] != "graph")):
             call = (row["collective"], row["ranks"], row["bytes"])

@@ -46,17 +46,17 @@ inline DeviceComm::Call recv(const Rank& rank,
   return {message(peer, false, memory, count), rank.stream};
 }
 
-inline Calls wished(Calls calls, const std::string& protocol) {
+inline Calls requested(Calls calls, const std::string& protocol) {
   for (DeviceComm::Call& call : calls) {
-    call.operation.wishes.protocol = protocol;
+    call.operation.request.protocol = protocol;
   }
   return calls;
 }
 
 inline Calls over(Calls calls, const std::string& path, const std::string& protocol = {}) {
   for (DeviceComm::Call& call : calls) {
-    call.operation.wishes.path = path;
-    call.operation.wishes.protocol = protocol;
+    call.operation.request.path = path;
+    call.operation.request.protocol = protocol;
   }
   return calls;
 }
@@ -104,7 +104,7 @@ class FakeMessages : public FakeGpus {
 
   // After this each rank reaches what its peers send out of the memory.
   void introduce(const Rank& rank, std::byte* out, std::byte* in, const char* protocol = "") {
-    EXPECT_TRUE(post(rank, wished(every_pair(rank, out, in, 0), protocol)).ok());
+    EXPECT_TRUE(post(rank, requested(every_pair(rank, out, in, 0), protocol)).ok());
     rank.finish();
     meet();  // all have answered
   }
@@ -124,7 +124,7 @@ class FakeMessages : public FakeGpus {
 
   // The same, where it matters who moves a message.
   static Calls fetched(const Rank& rank, std::byte* out, std::byte* in) {
-    return wished(
+    return requested(
         {send(rank, next_of(rank, kRanks), out), recv(rank, previous_of(rank, kRanks), in)},
         "direct_get");
   }

@@ -74,8 +74,8 @@ class FakeDirectKernel {
   }
 
   std::byte* packet(int owner, int source, int phase) const {
-    const sm::ArenaLayout& l = call_.layout;
-    return call_.arenas[static_cast<std::size_t>(owner)] + l.area +
+    const sm::FifoLayout& l = call_.layout;
+    return call_.fifos[static_cast<std::size_t>(owner)] + l.area +
            static_cast<std::size_t>(round_ & 1) * l.generation +
            static_cast<std::size_t>(block_) * l.block +
            static_cast<std::size_t>(warp_) * sm::kPacketBytes +
@@ -83,7 +83,7 @@ class FakeDirectKernel {
            static_cast<std::size_t>(step_) * l.step;
   }
   std::atomic_ref<std::uint64_t> started(int owner, int source) const {
-    std::byte* const line = call_.arenas[static_cast<std::size_t>(owner)] + call_.layout.started +
+    std::byte* const line = call_.fifos[static_cast<std::size_t>(owner)] + call_.layout.started +
                             static_cast<std::size_t>(block_) * sm::kWordLineBytes;
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(line)[source]);
   }
@@ -103,8 +103,8 @@ class FakeDirectKernel {
     return is_plain_ && (phase == 1 || call_.pushes_once);
   }
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(int owner, int source, int phase) const {
-    const sm::ArenaLayout& l = call_.layout;
-    std::byte* const line = call_.arenas[static_cast<std::size_t>(owner)] + l.words +
+    const sm::FifoLayout& l = call_.layout;
+    std::byte* const line = call_.fifos[static_cast<std::size_t>(owner)] + l.words +
                             static_cast<std::size_t>(round_ & 1) * l.words_generation +
                             static_cast<std::size_t>(phase) * l.words_phase +
                             static_cast<std::size_t>(block_) * sm::kWordLineBytes;
@@ -114,8 +114,8 @@ class FakeDirectKernel {
     if (is_plain_) {
       return word(owner, source, phase);  // one for all warps
     }
-    const sm::ArenaLayout& l = call_.layout;
-    std::byte* const words = call_.arenas[static_cast<std::size_t>(owner)] + l.flags +
+    const sm::FifoLayout& l = call_.layout;
+    std::byte* const words = call_.fifos[static_cast<std::size_t>(owner)] + l.flags +
                              static_cast<std::size_t>(round_ & 1) * l.flags_generation +
                              static_cast<std::size_t>(phase) * l.flags_phase +
                              static_cast<std::size_t>(source) * l.flags_source;
@@ -321,7 +321,7 @@ class FakeDirectKernel {
   std::uint64_t round_ = 0;
   std::int64_t first_packet_ = 0;
   std::int64_t at_ = 0;  // byte of its range at which the packet at hand begins
-  sm::FakeWait wait_{call_.board, call_.deadline_ns};
+  sm::FakeWait wait_{call_.error_word, call_.deadline_ns};
 };
 
 // For FakeCuda::run_kernels, of collectives.

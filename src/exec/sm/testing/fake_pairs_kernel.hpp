@@ -209,7 +209,7 @@ class FakeMessage {
   const sm::PairCall& call_;
   const sm::MessagePut& put_;
   std::vector<std::uint64_t> offers_{};  // by block of a sender, as they were found
-  sm::FakeWait wait_{call_.board, call_.deadline_ns};
+  sm::FakeWait wait_{call_.error_word, call_.deadline_ns};
 };
 
 // For FakeCuda::run_kernels; lanes run side by side.

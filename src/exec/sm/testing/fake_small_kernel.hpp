@@ -138,7 +138,7 @@ class FakeSmallKernel {
   int warp_ = 0;
   std::int64_t at_ = 0;
   std::uint64_t round_ = 0;
-  sm::FakeWait wait_{call_.board, call_.deadline_ns};
+  sm::FakeWait wait_{call_.error_word, call_.deadline_ns};
 };
 
 inline bool is_small_kernel(const void* kernel) {

@@ -149,7 +149,7 @@ class FakeSteps {
   }
 
   const StepCall call_;
-  FakeWait wait_{call_.board, call_.deadline_ns};
+  FakeWait wait_{call_.error_word, call_.deadline_ns};
   const StepProgram& program_ = call_.program;
   Arithmetic arithmetic_;
   int block_ = 0;

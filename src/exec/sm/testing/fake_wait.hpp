@@ -1,8 +1,8 @@
-// For tests without a GPU: how the waits of a kernel end (warp.cuh). It leaves when its board says
-// so or its deadline has passed, and says on the board why.
+// For tests without a GPU: how the waits of a kernel end (warp.cuh). It leaves when its error word
+// says so or its deadline has passed, and says on the error word why.
 #pragma once
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -13,13 +13,15 @@ namespace sennit::sm {
 
 class FakeWait {
  public:
-  // The deadline, in nanoseconds, is that of the whole call; 0: none. `board` may be null: nobody
-  // ends a wait then.
-  FakeWait(Board* board, std::uint64_t deadline_ns) : board_(board), deadline_(deadline_ns) {}
+  // The deadline, in nanoseconds, is that of the whole call; 0: none. `error_word` may be null:
+  // nobody ends a wait then.
+  FakeWait(ErrorWord* error_word, std::uint64_t deadline_ns)
+      : error_word_(error_word), deadline_(deadline_ns) {}
 
   [[nodiscard]] bool is_alive() const { return alive_; }
 
-  // Until it is there, or the kernel leaves; a board names the peer only where it is known here.
+  // Until it is there, or the kernel leaves; an error word names the peer only where it is known
+  // here.
   template <typename Predicate>
   void await(Predicate is_there, int peer = -1) {
     while (alive_ && !is_there()) {
@@ -34,14 +36,14 @@ class FakeWait {
  private:
   void look_up(int peer) {
     std::this_thread::yield();
-    if (board_ == nullptr) {
+    if (error_word_ == nullptr) {
       return;
     }
-    if (std::atomic_ref(board_->abort).load(std::memory_order_acquire) != 0) {
+    if (std::atomic_ref(error_word_->abort).load(std::memory_order_acquire) != 0) {
       leave(Trouble::kAborted);
     } else if (deadline_.count() != 0 && std::chrono::steady_clock::now() - begin_ > deadline_) {
       if (peer >= 0) {  // several lanes may be late at once
-        std::atomic_ref(board_->peer).store(static_cast<std::uint32_t>(peer));
+        std::atomic_ref(error_word_->peer).store(static_cast<std::uint32_t>(peer));
       }
       leave(Trouble::kDeadline);
     }
@@ -49,12 +51,12 @@ class FakeWait {
 
   void leave(Trouble trouble) {
     auto none = Trouble::kNone;
-    std::atomic_ref(board_->trouble).compare_exchange_strong(none, trouble);
-    std::atomic_ref(board_->abort).store(kAbortedByKernel, std::memory_order_release);
+    std::atomic_ref(error_word_->trouble).compare_exchange_strong(none, trouble);
+    std::atomic_ref(error_word_->abort).store(kAbortedByKernel, std::memory_order_release);
     alive_ = false;
   }
 
-  Board* board_;
+  ErrorWord* error_word_;
   std::chrono::nanoseconds deadline_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool alive_ = true;

@@ -50,8 +50,7 @@ void check_reduced(const Rank& rank) {
 }
 
 std::vector<int> run_ranks(const std::function<void(Rank&, SharedExchange&)>& body) {
-  ProcessOptions options{.name = "host-arenas",
-                         .cuda = {.devices = kProcesses, .has_peers = false}};
+  ProcessOptions options{.name = "host-fifos", .cuda = {.devices = kProcesses, .has_peers = false}};
   options.comm.device = "cuda";
   // What is sent goes around its ring many times.
   options.comm.host_slot_bytes = 4096;
@@ -65,11 +64,11 @@ std::vector<int> run_ranks(const std::function<void(Rank&, SharedExchange&)>& bo
   });
 }
 
-TEST(HostArenas, JoinProcesses) {
+TEST(HostFifos, JoinProcesses) {
   const std::vector<int> ends = run_ranks([](Rank& rank, SharedExchange& exchange) {
     for (const char* const protocol : {"ll", "slots", "ll", "slots"}) {
       Operation op = all_reduce(rank);
-      op.wishes.protocol = protocol;
+      op.request.protocol = protocol;
       ASSERT_TRUE(rank.call(op).ok());
       rank.finish();
       check_reduced(rank);
@@ -91,7 +90,7 @@ std::vector<DeviceComm::Call> ring_of_messages(const Rank& rank) {
     op.send = is_send ? rank.send : nullptr;
     op.recv = is_send ? nullptr : rank.recv;
     op.count = kBytes;
-    op.wishes.protocol = "slots";
+    op.request.protocol = "slots";
     calls.push_back({op, rank.stream});
   }
   return calls;
@@ -138,7 +137,7 @@ TEST(HostRingsOfPairs, LetStreamsGoWhenARankIsKilled) {
   EXPECT_EQ(ends[2], 0);
 }
 
-TEST(HostArenas, KeepWhatARankHasSentThatHasEndedInOrder) {
+TEST(HostFifos, KeepWhatARankHasSentThatHasEndedInOrder) {
   const std::vector<int> ends = run_ranks([](Rank& rank, SharedExchange& exchange) {
     Operation broadcast = all_reduce(rank);
     broadcast.collective = Collective::kBroadcast;
@@ -161,7 +160,7 @@ TEST(HostArenas, KeepWhatARankHasSentThatHasEndedInOrder) {
   EXPECT_EQ(ends, std::vector(kProcesses, 0));
 }
 
-TEST(HostArenas, LeaveNothingOfARankThatIsKilled) {
+TEST(HostFifos, LeaveNothingOfARankThatIsKilled) {
   const std::set<std::string> before = names_in_dev_shm();
   const std::vector<int> ends = run_ranks([](Rank& rank, SharedExchange& exchange) {
     ASSERT_TRUE(rank.call(all_reduce(rank)).ok());

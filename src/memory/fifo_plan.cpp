@@ -1,4 +1,4 @@
-#include "memory/arena_plan.hpp"
+#include "memory/fifo_plan.hpp"
 
 #include <algorithm>
 
@@ -23,11 +23,11 @@ constexpr int kSlotsWarpPackets = 512;
 constexpr int kStepBlocks = 32;
 constexpr std::size_t kStepSlotBytes = std::size_t{128} << 10;
 
-ArenaPlan on_devices(int ranks, int blocks) {
+FifoPlan on_devices(int ranks, int blocks) {
   const int pair_blocks = std::max(1, blocks / 2);
   // Each rank has slots from all others: with more of them, less of each.
   const int crowd = std::max(1, ranks / 4);
-  return {.place = ArenaPlace::kDevice,
+  return {.place = FifoPlace::kDevice,
           .ranks = ranks,
           .shape = {.ranks = ranks,
                     .ll_blocks = std::min(32, blocks),
@@ -48,17 +48,17 @@ ArenaPlan on_devices(int ranks, int blocks) {
 
 // Ll carries what is small, a packet or a few in each block. Of plain packets a wire to the host
 // carries 50 GB/s, and a round of a block, which waits for its readers, takes some 10 us: 500 KB
-// under way fill it, and a generation of 32 blocks has that from each source. Small arenas stay in
+// under way fill it, and a generation of 32 blocks has that from each source. Small FIFOs stay in
 // the host's cache; more ranks share its memory, and have less of it for each source.
 //
 // As many blocks run calls step by step. There a round trip is all the steps of a tile, some 30 us,
 // so it takes a megabyte under way. What is near has room of its own for two channels where a
 // hierarchical schedule has one through the host.
-ArenaPlan on_host(int ranks, int blocks) {
+FifoPlan on_host(int ranks, int blocks) {
   const int plain_blocks = ranks <= 4 ? 32 : ranks <= 8 ? 16 : 8;
   const int step_blocks = std::min(plain_blocks, blocks);
   const int ll_blocks = std::min(ranks <= 8 ? 4 : 2, blocks);
-  return {.place = ArenaPlace::kHost,
+  return {.place = FifoPlace::kHost,
           .ranks = ranks,
           .shape = {.ranks = ranks,
                     .ll_blocks = ll_blocks,
@@ -76,34 +76,34 @@ ArenaPlan on_host(int ranks, int blocks) {
 
 }  // namespace
 
-ArenaPlan ArenaPlan::make(ArenaPlace place, int ranks, int blocks) {
+FifoPlan FifoPlan::make(FifoPlace place, int ranks, int blocks) {
   switch (place) {
-    case ArenaPlace::kDevice:
+    case FifoPlace::kDevice:
       return on_devices(ranks, blocks);
-    case ArenaPlace::kHost:
+    case FifoPlace::kHost:
       return on_host(ranks, blocks);
   }
   return {};
 }
 
-std::size_t ArenaPlan::pair_bytes() const {
+std::size_t FifoPlan::pair_bytes() const {
   // The words that tell the sender that a round has begun lie behind those of the other direction.
   return in_packets(pair_shape.bytes() + pair_shape.started_bytes() +
                     message_words().all() * sizeof(std::uint64_t));
 }
 
-std::size_t ArenaPlan::message_offset(int peer) const {
+std::size_t FifoPlan::message_offset(int peer) const {
   return pair_offset(peer) + pair_shape.bytes() + pair_shape.started_bytes();
 }
 
-std::size_t ArenaPlan::pair_offset(int peer) const {
+std::size_t FifoPlan::pair_offset(int peer) const {
   return in_packets(shape.bytes()) + static_cast<std::size_t>(peer) * pair_bytes();
 }
 
-std::size_t ArenaPlan::mailbox_offset(int writer) const {
+std::size_t FifoPlan::mailbox_offset(int writer) const {
   return in_pages(pair_offset(ranks)) + static_cast<std::size_t>(writer) * mailbox.bytes();
 }
 
-std::size_t ArenaPlan::bytes() const { return in_pages(mailbox_offset(ranks)); }
+std::size_t FifoPlan::bytes() const { return in_pages(mailbox_offset(ranks)); }
 
 }  // namespace sennit

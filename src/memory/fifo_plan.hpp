@@ -1,8 +1,8 @@
-// ArenaPlan: where the arenas of a communicator lie, and what follows from it: what may travel
-// through them and how large they are. Data alone; memory/arenas.hpp makes them.
+// FifoPlan: where the FIFOs of a communicator lie, and what follows from it: what may travel
+// through them and how large they are. Data alone; memory/fifos.hpp makes them.
 #pragma once
 
-#include "memory/arena.hpp"
+#include "memory/fifo.hpp"
 #include "memory/mailbox.hpp"
 #include "memory/message_put.hpp"
 
@@ -11,7 +11,7 @@
 
 namespace sennit {
 
-enum class ArenaPlace : std::uint8_t {
+enum class FifoPlace : std::uint8_t {
   // Each in memory of its owner's GPU, mapped into the others: path nvlink.
   kDevice,
   // All in pinned host memory that the ranks share, for GPUs that do not reach each other: path
@@ -20,27 +20,27 @@ enum class ArenaPlace : std::uint8_t {
   kHost,
 };
 
-struct ArenaPlan {
-  ArenaPlace place = ArenaPlace::kDevice;
+struct FifoPlan {
+  FifoPlace place = FifoPlace::kDevice;
   int ranks = 1;
-  sm::ArenaShape shape;       // of the collectives
-  sm::ArenaShape pair_shape;  // of the sends from one rank to one other
-  sm::MailboxShape mailbox;   // of calls that run step by step, from one rank to one other
-  // Of those beside arenas in host memory, between GPUs that reach each other (near_mail.hpp).
+  sm::FifoShape shape;       // of the collectives
+  sm::FifoShape pair_shape;  // of the sends from one rank to one other
+  sm::MailboxShape mailbox;  // of calls that run step by step, from one rank to one other
+  // Of those beside FIFOs in host memory, between GPUs that reach each other (near_mail.hpp).
   sm::MailboxShape near_mailbox{};
 
   // `blocks`: of a call, at most.
-  static ArenaPlan make(ArenaPlace place, int ranks, int blocks);
+  static FifoPlan make(FifoPlace place, int ranks, int blocks);
 
-  // In the arena of a rank: what is sent between it and `peer`, in either direction.
+  // In the FIFO of a rank: what is sent between it and `peer`, in either direction.
   [[nodiscard]] std::size_t pair_offset(int peer) const;
-  // In the arena of a rank: the words by which messages between it and `peer` are offered a buffer
+  // In the FIFO of a rank: the words by which messages between it and `peer` are offered a buffer
   // (memory/message_put.hpp).
   [[nodiscard]] std::size_t message_offset(int peer) const;
   [[nodiscard]] sm::MessageWords message_words() const {
     return {static_cast<std::size_t>(pair_shape.most_blocks())};
   }
-  // In the arena of a rank: the mailbox that `writer` writes for it.
+  // In the FIFO of a rank: the mailbox that `writer` writes for it.
   [[nodiscard]] std::size_t mailbox_offset(int writer) const;
   // Of each rank, in whole pages.
   [[nodiscard]] std::size_t bytes() const;

@@ -1,4 +1,4 @@
-#include "memory/arena_plan.hpp"
+#include "memory/fifo_plan.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@ namespace {
 constexpr std::size_t kMega = std::size_t{1} << 20;
 
 // Nothing of one pair of ranks lies in what another pair uses.
-TEST(ArenaPlan, PartsDoNotOverlap) {
-  for (const ArenaPlace place : {ArenaPlace::kDevice, ArenaPlace::kHost}) {
+TEST(FifoPlan, PartsDoNotOverlap) {
+  for (const FifoPlace place : {FifoPlace::kDevice, FifoPlace::kHost}) {
     for (const int ranks : {1, 2, 3, 8, 16}) {
       for (const int blocks : {1, 2, 5, 7, 20, 66, 128}) {
-        const ArenaPlan plan = ArenaPlan::make(place, ranks, blocks);
+        const FifoPlan plan = FifoPlan::make(place, ranks, blocks);
         EXPECT_GE(plan.pair_offset(0), plan.shape.bytes());
         EXPECT_EQ(plan.pair_offset(0) % sm::kPacketBytes, 0U) << "a line of Ll128 is one in memory";
         // Packets of one direction, and the words of the other behind them.
@@ -32,36 +32,35 @@ TEST(ArenaPlan, PartsDoNotOverlap) {
 }
 
 // What SENNIT_DEVICE_BLOCKS allows, a send and a recv share.
-TEST(ArenaPlan, MessagesHaveHalfOfTheBlocks) {
-  const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kDevice, 4, 8);
+TEST(FifoPlan, MessagesHaveHalfOfTheBlocks) {
+  const FifoPlan plan = FifoPlan::make(FifoPlace::kDevice, 4, 8);
   EXPECT_EQ(plan.shape.blocks(sm::Packets::kSlots), 8);
   for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128, sm::Packets::kSlots}) {
     EXPECT_EQ(plan.pair_shape.blocks(packets), 4);
   }
 }
 
-TEST(ArenaPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
+TEST(FifoPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
   for (const int ranks : {1, 2, 4, 8, 9, 16}) {
-    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, ranks, 128);
     EXPECT_EQ(plan.shape.blocks(sm::Packets::kLl128), 0);
     EXPECT_EQ(plan.pair_shape.blocks(sm::Packets::kLl128), 0);
     for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kPlain}) {
       EXPECT_GT(plan.shape.blocks(packets), 0);
       EXPECT_GT(plan.pair_shape.blocks(packets), 0);
     }
-    EXPECT_EQ(ArenaPlan::make(ArenaPlace::kDevice, ranks, 128).shape.blocks(sm::Packets::kPlain),
-              0);
+    EXPECT_EQ(FifoPlan::make(FifoPlace::kDevice, ranks, 128).shape.blocks(sm::Packets::kPlain), 0);
     EXPECT_LE(plan.bytes() * static_cast<std::size_t>(ranks), 322 * kMega);
   }
   for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kPlain}) {
-    EXPECT_EQ(ArenaPlan::make(ArenaPlace::kHost, 4, 2).shape.blocks(packets), 2);
+    EXPECT_EQ(FifoPlan::make(FifoPlace::kHost, 4, 2).shape.blocks(packets), 2);
   }
-  EXPECT_GT(ArenaPlan::make(ArenaPlace::kDevice, 4, 128).shape.blocks(sm::Packets::kLl128), 0);
+  EXPECT_GT(FifoPlan::make(FifoPlace::kDevice, 4, 128).shape.blocks(sm::Packets::kLl128), 0);
 }
 
-TEST(ArenaPlan, MailboxesOfGpusThatReachEachOtherAreLarger) {
+TEST(FifoPlan, MailboxesOfGpusThatReachEachOtherAreLarger) {
   for (const int ranks : {2, 4, 8, 16}) {
-    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, ranks, 128);
     EXPECT_EQ(plan.near_mailbox.blocks, plan.mailbox.blocks) << "a block meets its like in both";
     EXPECT_GE(plan.near_mailbox.slot_bytes, 2 * plan.mailbox.slot_bytes);
   }
@@ -69,9 +68,9 @@ TEST(ArenaPlan, MailboxesOfGpusThatReachEachOtherAreLarger) {
 
 // What a wire to the host has under way while a tile of a hierarchical schedule goes through all of
 // its steps, and what is pinned for it.
-TEST(ArenaPlan, MailboxesOfFewRanksHoldAMegabyteUnderWay) {
+TEST(FifoPlan, MailboxesOfFewRanksHoldAMegabyteUnderWay) {
   for (const int ranks : {2, 3, 4}) {
-    const ArenaPlan plan = ArenaPlan::make(ArenaPlace::kHost, ranks, 128);
+    const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, ranks, 128);
     constexpr std::size_t kSlots = 2;
     EXPECT_GE(static_cast<std::size_t>(plan.mailbox.blocks) * plan.mailbox.slot_bytes / kSlots,
               kMega);

@@ -1,7 +1,7 @@
-#include "memory/arenas.hpp"
+#include "memory/fifos.hpp"
 
 #include "base/log.hpp"
-#include "memory/arena_probe.hpp"
+#include "memory/fifo_probe.hpp"
 #include "path/host/rings.hpp"
 
 #include <utility>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kNotAllowed = "SENNIT_PATHS leaves it out";
 
 // Why device memory cannot be used, before any is taken; empty: it may be tried.
-Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Arenas::Options& options) {
+Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Fifos::Options& options) {
   if (!options.nvlink) {
     return std::string(kNotAllowed);
   }
@@ -28,25 +28,25 @@ Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Arenas::Op
 
 }  // namespace
 
-Arenas::Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan)
+Fifos::Fifos(const DeviceMeeting& meeting, const FifoPlan& plan)
     : driver_(meeting.driver()),
       rank_(meeting.rank()),
       plan_(plan),
       bases_(static_cast<std::size_t>(meeting.ranks())) {}
 
-Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const Options& options) {
+Result<std::unique_ptr<Fifos>> Fifos::open(const DeviceMeeting& meeting, const Options& options) {
   SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(meeting, options));
-  const auto make = [&](ArenaPlace place) {
-    return std::unique_ptr<Arenas>(
-        new Arenas(meeting, ArenaPlan::make(place, meeting.ranks(), options.blocks)));
+  const auto make = [&](FifoPlace place) {
+    return std::unique_ptr<Fifos>(
+        new Fifos(meeting, FifoPlan::make(place, meeting.ranks(), options.blocks)));
   };
   if (obstacle.empty()) {
-    std::unique_ptr<Arenas> arenas = make(ArenaPlace::kDevice);
-    SENNIT_RETURN_IF_ERROR(arenas->place_on_devices(meeting));
-    if (arenas->obstacle_.empty()) {
-      return arenas;
+    std::unique_ptr<Fifos> fifos = make(FifoPlace::kDevice);
+    SENNIT_RETURN_IF_ERROR(fifos->place_on_devices(meeting));
+    if (fifos->obstacle_.empty()) {
+      return fifos;
     }
-    obstacle = arenas->obstacle_;
+    obstacle = fifos->obstacle_;
   }
   if (options.host.empty()) {
     return fail(Code::kUnsupported,
@@ -54,22 +54,22 @@ Result<std::unique_ptr<Arenas>> Arenas::open(const DeviceMeeting& meeting, const
                 "path host out; allow both: SENNIT_PATHS=nvlink,host",
                 obstacle);
   }
-  std::unique_ptr<Arenas> arenas = make(ArenaPlace::kHost);
-  arenas->obstacle_ = std::move(obstacle);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(arenas->place_on_host(meeting, options.host)));
+  std::unique_ptr<Fifos> fifos = make(FifoPlace::kHost);
+  fifos->obstacle_ = std::move(obstacle);
+  SENNIT_RETURN_IF_ERROR(meeting.agree(fifos->place_on_host(meeting, options.host)));
   if (meeting.rank() == 0) {
     SENNIT_INFO("device",
                 "kernels use path host: {} bytes of pinned host memory for each of {} ranks; path "
                 "nvlink is not used: {}",
-                arenas->plan_.bytes(),
+                fifos->plan_.bytes(),
                 meeting.ranks(),
-                arenas->obstacle_);
+                fifos->obstacle_);
   }
-  return arenas;
+  return fifos;
 }
 
 // Leaves an obstacle where the GPUs do not reach each other after all.
-Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
+Status Fifos::place_on_devices(const DeviceMeeting& meeting) {
   on_devices_ = std::make_unique<PeerMemory>(meeting);
   SENNIT_RETURN_IF_ERROR(meeting.agree(on_devices_->allocate(plan_.bytes())));
   SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped,
@@ -103,8 +103,8 @@ Status Arenas::place_on_devices(const DeviceMeeting& meeting) {
   return meeting.agree({});
 }
 
-Status Arenas::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
-  host::wish_for_huge_pages(memory.data(), memory.size());
+Status Fifos::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+  host::advise_huge_pages(memory.data(), memory.size());
   Result<std::shared_ptr<HeldMemory>> pinned =
       HeldMemory::pin(driver_, memory.data(), memory.size());
   if (!pinned.ok()) {
@@ -122,12 +122,12 @@ Status Arenas::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
   return {};
 }
 
-Status Arenas::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+Status Fifos::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory) {
   const std::size_t bytes = plan_.bytes();
   const std::size_t all = bytes * static_cast<std::size_t>(plan_.ranks);
   if (all > memory.size()) {
     return fail(Code::kInternalError,
-                "the shared segment has {} bytes for arenas, which take {}",
+                "the shared segment has {} bytes for FIFOs, which take {}",
                 memory.size(),
                 all);
   }

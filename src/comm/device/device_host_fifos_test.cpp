@@ -26,7 +26,7 @@ namespace {
 class LogFile {
  public:
   LogFile() {
-    std::string folder = ::testing::TempDir() + "sennit_arenas_XXXXXX";
+    std::string folder = ::testing::TempDir() + "sennit_fifos_XXXXXX";
     EXPECT_NE(::mkdtemp(folder.data()), nullptr);
     folder_ = folder;
     ::setenv("SENNIT_DEBUG", "INFO", 1);
@@ -92,8 +92,8 @@ class FakeGpusWithoutPeers : public FakeGpus {
     op.send = send;
     op.count = c.count;
     op.root = c.root;
-    op.wishes.protocol = c.protocol;
-    op.wishes.path = c.path;
+    op.request.protocol = c.protocol;
+    op.request.path = c.path;
     return op;
   }
 
@@ -183,7 +183,7 @@ TEST_F(FakeGpusWithoutPeers, RunEveryCollectiveOfEveryRoot) {
   });
 }
 
-// More than both generations of the arenas hold.
+// More than both generations of the FIFOs hold.
 TEST_F(FakeGpusWithoutPeers, RunCallsOfManyRoundsOneAfterTheOther) {
   options_.nvlink = false;
   options_.copy_engines = DeviceComm::Options::CopyUse::kOff;
@@ -276,10 +276,8 @@ TEST_F(FakeGpusWithoutPeers, SendAndReceive) {
       EXPECT_TRUE(holds(in, contents(previous, 2 * count))) << rank.rank << ": " << count;
     }
     // Above the size from which copy engines would run it.
-    EXPECT_EQ(
-        post(rank, wished({send(rank, next_of(rank, kRanks), rank.allocate(8), 8)}, "direct_get"))
-            .code(),
-        Code::kUnsupported);
+    const DeviceComm::Call message = send(rank, next_of(rank, kRanks), rank.allocate(8), 8);
+    EXPECT_EQ(post(rank, requested({message}, "direct_get")).code(), Code::kUnsupported);
   });
 }
 
@@ -329,9 +327,9 @@ TEST_F(FakeGpusWithoutPeers, GiveSmallCallsAddressesInHostMemory) {
   options_.nvlink = false;
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
-    const std::span<std::byte> arenas = rank.joined->world().host_arenas();
+    const std::span<std::byte> fifos = rank.joined->world().host_fifos();
     const auto is_inside = [&](const void* pointer) {
-      return pointer >= arenas.data() && pointer < arenas.data() + arenas.size();
+      return pointer >= fifos.data() && pointer < fifos.data() + fifos.size();
     };
     int seen = 0;
     rank.cuda->run_kernels([&](const void* /*kernel*/, const void* parameters) {
@@ -376,15 +374,15 @@ TEST_F(FakeGpusWithoutPeers, AreFoundByAPatternThatDoesNotArrive) {
   EXPECT_EQ(log.lines_with("kernels use path host", "corrupted"), 1);
 }
 
-// What is sound is not suspected, and the arenas are as zeroed as before.
+// What is sound is not suspected, and the FIFOs are as zeroed as before.
 TEST_F(FakeGpusWithoutPeers, AreNoneOfThoseThatPassThePatternTest) {
   const LogFile log;
   run([this](Rank& rank) {
     rank.cuda->run_kernels([](const void* /*kernel*/, const void* parameters) {
       const auto& call = *static_cast<const sm::DirectCall*>(parameters);
-      for (const std::byte* const arena : call.arenas) {
-        for (int i = 0; arena != nullptr && i < 64 * 1024; ++i) {
-          EXPECT_EQ(arena[i], std::byte{0});
+      for (const std::byte* const fifo : call.fifos) {
+        for (int i = 0; fifo != nullptr && i < 64 * 1024; ++i) {
+          EXPECT_EQ(fifo[i], std::byte{0});
         }
       }
       return [] {};

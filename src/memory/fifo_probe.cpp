@@ -1,4 +1,4 @@
-#include "memory/arena_probe.hpp"
+#include "memory/fifo_probe.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@ namespace {
 // Of each pair: a few packets of PCIe and a page.
 constexpr std::size_t kPatternBytes = 4096;
 
-// One word of what `from` writes to `to`; never zero, which the arena holds before.
+// One word of what `from` writes to `to`; never zero, which the FIFO holds before.
 std::uint64_t pattern_word(BrokenPair pair, std::size_t index) {
   const auto ends =
       static_cast<std::uint64_t>(pair.from) << 8 | static_cast<std::uint64_t>(pair.to);
@@ -28,13 +28,13 @@ bool holds_pattern(const std::byte* memory, BrokenPair pair) {
   return true;
 }
 
-// The begin of each arena holds what comes from each rank, then what goes to each.
+// The begin of each FIFO holds what comes from each rank, then what goes to each.
 class PatternTest {
  public:
-  PatternTest(const DeviceMeeting& meeting, const std::vector<std::byte*>& arenas)
+  PatternTest(const DeviceMeeting& meeting, const std::vector<std::byte*>& fifos)
       : meeting_(meeting),
         driver_(meeting.driver()),
-        arenas_(arenas),
+        fifos_(fifos),
         half_(static_cast<std::size_t>(meeting.ranks()) * kPatternBytes) {}
   ~PatternTest() {
     if (stream_ != nullptr) {
@@ -59,9 +59,9 @@ class PatternTest {
     }
     SENNIT_RETURN_IF_ERROR(driver_.copy_async(mine() + half_, host(0), half_, stream_));
     for (int to = 0; to < meeting_.ranks(); ++to) {
-      if (to != meeting_.rank() && arenas_[static_cast<std::size_t>(to)] != nullptr) {
+      if (to != meeting_.rank() && fifos_[static_cast<std::size_t>(to)] != nullptr) {
         SENNIT_RETURN_IF_ERROR(
-            driver_.copy_async(arenas_[static_cast<std::size_t>(to)] + part(meeting_.rank()),
+            driver_.copy_async(fifos_[static_cast<std::size_t>(to)] + part(meeting_.rank()),
                                mine() + half_ + part(to),
                                kPatternBytes,
                                stream_));
@@ -77,7 +77,7 @@ class PatternTest {
     std::vector<char> broken(static_cast<std::size_t>(meeting_.ranks()), 0);
     for (int from = 0; from < meeting_.ranks(); ++from) {
       const bool is_right = from == meeting_.rank() ||
-                            arenas_[static_cast<std::size_t>(from)] == nullptr ||
+                            fifos_[static_cast<std::size_t>(from)] == nullptr ||
                             holds_pattern(host(from), {from, meeting_.rank()});
       broken[static_cast<std::size_t>(from)] = is_right ? 0 : 1;
     }
@@ -92,7 +92,7 @@ class PatternTest {
     return static_cast<std::size_t>(rank) * kPatternBytes;
   }
   [[nodiscard]] std::byte* mine() const {
-    return arenas_[static_cast<std::size_t>(meeting_.rank())];
+    return fifos_[static_cast<std::size_t>(meeting_.rank())];
   }
   [[nodiscard]] std::byte* host(int rank) const {
     return static_cast<std::byte*>(host_.host) + part(rank);
@@ -100,7 +100,7 @@ class PatternTest {
 
   const DeviceMeeting& meeting_;
   CudaDriver& driver_;
-  const std::vector<std::byte*>& arenas_;
+  const std::vector<std::byte*>& fifos_;
   std::size_t half_;
   void* stream_ = nullptr;
   MappedMemory host_;
@@ -109,8 +109,8 @@ class PatternTest {
 }  // namespace
 
 Result<std::vector<BrokenPair>> find_corrupting_pairs(const DeviceMeeting& meeting,
-                                                      const std::vector<std::byte*>& arenas) {
-  PatternTest test(meeting, arenas);
+                                                      const std::vector<std::byte*>& fifos) {
+  PatternTest test(meeting, fifos);
   SENNIT_RETURN_IF_ERROR(meeting.agree(test.write()));
   const Result<std::vector<char>> broken = test.read();
   SENNIT_RETURN_IF_ERROR(meeting.agree(broken.status()));

@@ -1,13 +1,13 @@
-// Arenas: the memory through which the kernels of a communicator's ranks exchange packets, wherever
-// it lies (memory/arena_plan.hpp), mapped into this rank's device.
+// Fifos: the memory through which the kernels of a communicator's ranks exchange packets, wherever
+// it lies (memory/fifo_plan.hpp), mapped into this rank's device.
 //
 // All ranks decide together, out of what each of them tells: device memory where every GPU writes
 // into every other's; where one does not, host memory for all. Calls that run step by step may do
 // better then (memory/near_mail.hpp).
 #pragma once
 
-#include "memory/arena_plan.hpp"
 #include "memory/device_meeting.hpp"
+#include "memory/fifo_plan.hpp"
 #include "memory/peer_memory.hpp"
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace sennit {
 
-class Arenas {
+class Fifos {
  public:
   struct Options {
     int blocks = 128;    // of a call, at most; the same on all ranks
@@ -30,20 +30,20 @@ class Arenas {
   };
 
   // All together. kUnsupported where the paths that may be used do not join all ranks.
-  static Result<std::unique_ptr<Arenas>> open(const DeviceMeeting& meeting, const Options& options);
-  // Once no kernel of this rank runs. Those of others may still store into its arena (PeerMemory).
-  ~Arenas() = default;
-  Arenas(const Arenas&) = delete;
-  Arenas& operator=(const Arenas&) = delete;
+  static Result<std::unique_ptr<Fifos>> open(const DeviceMeeting& meeting, const Options& options);
+  // Once no kernel of this rank runs. Those of others may still store into its FIFO (PeerMemory).
+  ~Fifos() = default;
+  Fifos(const Fifos&) = delete;
+  Fifos& operator=(const Fifos&) = delete;
 
-  [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
+  [[nodiscard]] const FifoPlan& plan() const { return plan_; }
   // As this rank's device sees them.
   [[nodiscard]] std::byte* of(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
   // Why they do not lie in device memory; empty where they do.
   [[nodiscard]] const std::string& why_not_on_devices() const { return obstacle_; }
 
  private:
-  Arenas(const DeviceMeeting& meeting, const ArenaPlan& plan);
+  Fifos(const DeviceMeeting& meeting, const FifoPlan& plan);
 
   Status place_on_devices(const DeviceMeeting& meeting);
   Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
@@ -51,7 +51,7 @@ class Arenas {
 
   CudaDriver& driver_;
   int rank_;
-  ArenaPlan plan_;
+  FifoPlan plan_;
   std::string obstacle_;
   std::vector<std::byte*> bases_;  // by rank
   std::unique_ptr<PeerMemory> on_devices_;

@@ -1,15 +1,15 @@
-// Arena: the device memory that each rank owns and all others write into, and the words by which
+// Fifo: the device memory that each rank owns and all others write into, and the words by which
 // thread blocks of different ranks agree about it. One header for host and device code.
 //
 // All data travels in packets of 1024 bytes (exec/sm/packet.cuh): a warp writes a packet, a warp of
 // the reader waits until it has come. Packets of Ll and Ll128 carry their own flags; what a warp
 // sends a rank as packets of Slots in one round has a flag of its own, apart. Plain packets are for
-// arenas in host memory: when a block of threads has written all that it has for a reader in this
+// FIFOs in host memory: when a block of threads has written all that it has for a reader in this
 // round, it stores the flag of the round into a word of the reader's. Every block of a kernel has
-// its own part of the arena and its own round number, so that no block ever waits for another of
+// its own part of the FIFO and its own round number, so that no block ever waits for another of
 // its own rank.
 //
-//   arena of a rank:  ll     [2 generations][phase][source][block][slot]   packets
+//   FIFO of a rank:  ll     [2 generations][phase][source][block][slot]   packets
 //                     ll128  [2 generations][phase][source][block][slot]   packets
 //                     slots  [2 generations][phase][source][block][slot]   packets
 //                     plain  [2 generations][phase][source][block][slot]   packets
@@ -23,7 +23,7 @@
 // `started` word says it (docs/decisions/0014-rounds-and-packets.md).
 //
 // Plain packets that go to all others alike, and those of small calls through memory of the host,
-// are written once, where their writer would be the source in its own arena, and read there
+// are written once, where their writer would be the source in its own FIFO, and read there
 // (docs/decisions/0027-plain-packets.md).
 #pragma once
 
@@ -81,28 +81,28 @@ constexpr LlFlags ll_flags(std::uint64_t round, std::uint32_t fingerprint) {
   return {low, (mixed & ~kTurns) | (low & kTurns)};
 }
 
-// Where things lie in an arena, for the packets of one protocol, in bytes: so that a kernel adds
+// Where things lie in a FIFO, for the packets of one protocol, in bytes: so that a kernel adds
 // where it would have to multiply.
-struct ArenaLayout {
-  std::uint32_t area = 0;  // from the begin of the arena
+struct FifoLayout {
+  std::uint32_t area = 0;  // from the begin of the FIFO
   std::uint32_t generation = 0;
   std::uint32_t phase = 0;
   std::uint32_t source = 0;
   std::uint32_t block = 0;
   std::uint32_t step = 0;
-  std::uint32_t started = 0;  // from the begin of the arena
-  std::uint32_t flags = 0;    // from the begin of the arena
+  std::uint32_t started = 0;  // from the begin of the FIFO
+  std::uint32_t flags = 0;    // from the begin of the FIFO
   std::uint32_t flags_generation = 0;
   std::uint32_t flags_phase = 0;
   std::uint32_t flags_source = 0;
   // Of plain packets.
-  std::uint32_t words = 0;  // from the begin of the arena
+  std::uint32_t words = 0;  // from the begin of the FIFO
   std::uint32_t words_generation = 0;
   std::uint32_t words_phase = 0;
 };
 
 // What a block may have in one round, in packets of each of its warps, and the blocks of a kernel.
-struct ArenaShape {
+struct FifoShape {
   int ranks = 1;
   bool one_way = false;  // rank 0 alone sends packets
   int phases = 2;
@@ -165,8 +165,8 @@ struct ArenaShape {
   }
   [[nodiscard]] constexpr std::size_t bytes() const { return started_offset() + started_bytes(); }
 
-  [[nodiscard]] constexpr ArenaLayout layout(Packets packets) const {
-    ArenaLayout at;
+  [[nodiscard]] constexpr FifoLayout layout(Packets packets) const {
+    FifoLayout at;
     at.area = static_cast<std::uint32_t>(area_offset(packets));
     at.step = kWarps * kPacketBytes;
     at.block = at.step * static_cast<std::uint32_t>(depth(packets));
@@ -184,7 +184,7 @@ struct ArenaShape {
     return at;
   }
 
-  bool operator==(const ArenaShape&) const = default;
+  bool operator==(const FifoShape&) const = default;
 };
 
 // In place of a number, of rounds or calls: of a block that had to leave one before its end. What
@@ -206,7 +206,7 @@ enum class Trouble : std::uint32_t { kNone, kAborted, kDeadline };
 inline constexpr std::uint32_t kAbortedByHost = 1;
 inline constexpr std::uint32_t kAbortedByKernel = 2;
 
-struct Board {
+struct ErrorWord {
   std::uint32_t abort = 0;  // else one of these; the host leaves what a kernel has written
   Trouble trouble = Trouble::kNone;
   std::uint32_t peer = 0;  // that was waited for
