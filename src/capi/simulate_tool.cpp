@@ -99,11 +99,11 @@ Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
   }
   DeviceCall call{
       .collective = wanted.algorithm->collective, .shape = wanted.shape, .bytes = wanted.bytes};
-  for (const auto& [key, request] : {std::pair{"algorithm", &call.request.algorithm},
-                                     {"path", &call.request.path},
-                                     {"protocol", &call.request.protocol}}) {
+  for (const auto& [key, field] : {std::pair{"algorithm", &call.request.algorithm},
+                                   {"path", &call.request.path},
+                                   {"protocol", &call.request.protocol}}) {
     if (request.has(key)) {
-      SENNIT_ASSIGN_OR_RETURN(*request, request.text(key));
+      SENNIT_ASSIGN_OR_RETURN(*field, request.text(key));
     }
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts, facts_of_described_gpus(machine, call.shape.ranks));

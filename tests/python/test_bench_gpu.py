@@ -213,12 +213,12 @@ def test_ranks_are_the_gpus_and_two_where_there_is_one(
     assert told(program)[0]["--ranks"] == ranks
 
 
-@pytest.mark.parametrize("request", [["--against", "nccl"], ["--registered"]])
+@pytest.mark.parametrize("option", [["--against", "nccl"], ["--registered"]])
 def test_nccl_is_refused_where_ranks_share_gpus(
-    program: Path, gpus: Gpus, capsys: pytest.CaptureFixture[str], request: list[str]
+    program: Path, gpus: Gpus, capsys: pytest.CaptureFixture[str], option: list[str]
 ) -> None:
     gpus(1)
-    assert bench("--ranks", "4", *request) == 2
+    assert bench("--ranks", "4", *option) == 2
     assert "NCCL refuses to share GPUs" in " ".join(capsys.readouterr().err.split())
     assert not (program.parent / "told").exists()
 
