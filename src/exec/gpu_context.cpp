@@ -21,6 +21,10 @@ std::int64_t round_bytes(const sm::FifoShape& shape) {
          sm::payload_bytes(sm::Packets::kLl);
 }
 
+// Messages between threads of one process were seen to hang with 8 hardware queues a device, and
+// not with 16 and 32 (docs/decisions/0043-streams-that-share-queues.md).
+constexpr int kQueuesForThreads = 32;
+
 bool has_nvlink(const DeviceMemory& memory) {
   return memory.fifos().plan().place == FifoPlace::kDevice;
 }
@@ -99,12 +103,14 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
     bool to_copy_messages;
     bool to_map_buffers;
   };
-  const bool has_queues = driver.queues() >= kDefaultQueues;
+  const int needed_queues = memory_->has_a_process_each() ? kDefaultQueues : kQueuesForThreads;
+  const bool has_queues = driver.queues() >= needed_queues;
   if (copy_engines_ != nullptr && !has_queues) {
     SENNIT_INFO("device",
                 "copy engines run sends and recvs only where a call asks for them: "
-                "CUDA_DEVICE_MAX_CONNECTIONS is {}",
-                driver.queues());
+                "CUDA_DEVICE_MAX_CONNECTIONS is {}, not {} or more",
+                driver.queues(),
+                needed_queues);
   }
   const Able mine{.to_use_copy_engines = copy_engines_ != nullptr,
                   .to_copy_messages = has_queues,

@@ -106,8 +106,9 @@ class Orders {
   void lead() {
     for (Entry& entry : entries_) {
       std::map<std::pair<int, int>, Lead> earliest;  // by stream
+      const int holder = holder_of(entry.step);
       for (const int exit : exits_[queue(entry.step)]) {
-        if (exit != entry.step && is_ahead(exit, entry.step)) {
+        if (!may_be_held_up(exit, entry.step, holder)) {
           continue;
         }
         for (const std::size_t next : ordered_by_[static_cast<std::size_t>(exit)]) {
@@ -121,6 +122,34 @@ class Orders {
         entry.leads.push_back(found);
       }
     }
+  }
+
+  // What a step inside a kernel waits for holds up its stream alone. In a graph, so does an event:
+  // it is no node, but an edge to the next node.
+  [[nodiscard]] bool stands_in_queue(int step) const {
+    const StreamStep::Kind kind = graph_.step(step).kind;
+    const bool is_event =
+        kind == StreamStep::Kind::kRecord || kind == StreamStep::Kind::kAwaitEvent;
+    return !graph_.step(step).is_in_kernel && !(is_event && model_.order == QueueOrder::kAny);
+  }
+
+  // The first step of its stream, from this one on, that stands in the queue; none: -1.
+  [[nodiscard]] int holder_of(int step) const {
+    const int rank = graph_.rank_of(step);
+    const int stream = graph_.step(step).stream;
+    for (int at = step; at < graph_.steps() && graph_.rank_of(at) == rank; ++at) {
+      if (graph_.step(at).stream == stream && stands_in_queue(at)) {
+        return at;
+      }
+    }
+    return -1;
+  }
+
+  // While `entry` waits, and so `holder` stands in the queue.
+  [[nodiscard]] bool may_be_held_up(int exit, int entry, int holder) const {
+    const bool needs_entry =
+        graph_.rank_of(entry) == graph_.rank_of(exit) && local_.precedes(entry, exit);
+    return needs_entry || (holder >= 0 && !is_ahead(exit, holder));
   }
 
   // Whether `one` stands ahead of `other` in every order of their queue.

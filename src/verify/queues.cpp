@@ -101,6 +101,9 @@ Result<StreamGraph> proved_signals(std::span<const IssuedSteps> ranks, const Fla
 void add_queues(StreamGraph& graph, const QueueModel& model) {
   std::map<std::int64_t, int> last;  // step, by queue
   for (int at = 0; at < graph.steps(); ++at) {
+    if (graph.step(at).is_in_kernel) {
+      continue;
+    }
     const auto [known, is_first] = last.emplace(queue_of(graph, model, at), at);
     if (!is_first) {
       graph.add(known->second, at, Reason::kQueue);

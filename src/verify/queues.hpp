@@ -51,6 +51,8 @@ struct StreamStep {
   int stream = 0;         // of this rank
   std::int64_t flag = 0;  // the same on all ranks
   int event = 0;          // of this rank
+  // In a kernel that runs: it holds up its stream, but not the others of its queue.
+  bool is_in_kernel = false;
 };
 
 // What the host of one rank issues, in its order.

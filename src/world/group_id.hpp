@@ -33,13 +33,12 @@ inline bool have_met(const GroupId& group, int rank, const GroupId& others, int 
 // that of `other` begins.
 inline int messages_before(const GroupId& group, int rank, const GroupId& others, int other) {
   const auto behind = [](std::uint32_t mine, std::uint32_t theirs) {
-    return static_cast<std::int32_t>(theirs - mine);
+    return std::max(0, static_cast<std::int32_t>(theirs - mine));
   };
   const auto me = static_cast<std::size_t>(rank);
   const auto them = static_cast<std::size_t>(other);
-  return std::max({0,
-                   behind(group.first_sent[them], others.first_received[me]),
-                   behind(group.first_received[them], others.first_sent[me])});
+  return behind(group.first_sent[them], others.first_received[me]) +
+         behind(group.first_received[them], others.first_sent[me]);
 }
 
 }  // namespace sennit::stream

@@ -39,7 +39,7 @@ TEST_F(DeviceCopyEngines, MoveEveryByteOfLargeCalls) {
   }
 }
 
-// Their folds were seen to stand still where ranks are threads (docs/decisions/0021).
+// Reductions of threads were seen to hang (docs/decisions/0043-streams-that-share-queues.md).
 TEST_F(DeviceCopyEngines, RefuseToReduceForThreads) {
   const DeviceCase c{.collective = Collective::kAllReduce,
                      .count = 1000,

@@ -61,10 +61,6 @@ class DeviceMessages : public CopyEngineRanks {
     EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
   }
 
-  // Known hang: replayed graphs of exchanges among more GPUs whose ranks are threads of one process
-  // (docs/lab/2026-11-22-copy-engines.md).
-  void keep_two() { ranks_ = std::make_unique<DeviceRanks>(2); }
-
   // Inputs of all ranks at random, and the outputs poisoned.
   std::vector<Bytes> prepare(const DeviceCase& c) {
     std::vector<Bytes> inputs;
@@ -171,7 +167,6 @@ TEST_P(DeviceMessagesEitherWay, KeepTheirOrderWhateverTheirSizes) {
 }
 
 TEST_P(DeviceMessagesEitherWay, AreReplayed) {
-  keep_two();
   const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
   const std::vector<Bytes> inputs = prepare(c);
   each([&](DeviceRank& r, int rank) {
@@ -267,7 +262,6 @@ TEST_F(DeviceMessages, ArriveWhateverShareIsTriedForThem) {
 }
 
 TEST_F(DeviceMessages, AreReplayedOverBothPaths) {
-  keep_two();
   constexpr Way kWay{"nvlink+host:40", "direct_get"};
   const DeviceCase c{.collective = Collective::kAllToAll, .count = kLarge};
   const std::vector<Bytes> inputs = prepare(c);

@@ -133,8 +133,8 @@ Status CopyEngines::preload_folds() {
 }
 
 // The memory that reductions need is taken when it is first needed, which a capture does not allow.
-// Where ranks are threads of one process, their folds were seen to stand still on GPUs; why is not
-// known yet (docs/decisions/0021-fetch-and-fold.md).
+// Reductions of threads of one process were seen to hang. A kernel that is launched beside waits is
+// the likely reason (docs/decisions/0043-streams-that-share-queues.md).
 bool CopyEngines::can_fold(const Call& call, const stream::Extent& extent, bool is_capturing) {
   if (!memory_.has_a_process_each()) {
     return false;
@@ -185,8 +185,8 @@ Result<bool> CopyEngines::run(const Call& call) {
   if (is_reduction(op.collective)) {
     streamed.fold = stream::fold_kernel(op.dtype, op.op);
   }
-  // Who requests copy engines keeps all SMs. Kernels beside word waits of threads of one process
-  // were seen to stand still.
+  // A call that requests copy engines keeps all SMs. Between threads of one process kernels beside
+  // waits were seen to hang (docs/decisions/0043-streams-that-share-queues.md).
   if (copies_by_kernel_ && op.request.protocol.empty() && memory_.has_a_process_each()) {
     streamed.copy = stream::copy_kernel();
   }
@@ -196,8 +196,8 @@ Result<bool> CopyEngines::run(const Call& call) {
 }
 
 Status CopyEngines::run(stream::MessageEngine::Group group) {
-  SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(group.stream));
-  SENNIT_ASSIGN_OR_RETURN(group.number, begin_call(capturing));
+  SENNIT_ASSIGN_OR_RETURN(group.is_captured, driver_.is_capturing(group.stream));
+  SENNIT_ASSIGN_OR_RETURN(group.number, begin_call(group.is_captured));
   return messages_->engine().run(group);
 }
 

@@ -138,7 +138,7 @@ void MessageCopies::post(const End& end) {
 }
 
 const MessageLine::Post* MessageCopies::find_post(const End& end, std::uint64_t number) const {
-  if (!end.may_be_put) {
+  if (!end.may_be_put || !may_copy(end)) {
     return nullptr;
   }
   const MessageLine::Post& theirs = at(line(end.operation.peer, world_.rank()).posts, number);
@@ -173,6 +173,13 @@ void MessageCopies::describe_buffer(const End& end, MessageLine::Offer& offer) {
   }
 }
 
+// Graphs of kernels and copies that threads of one process replay were seen to hang. The likely
+// reason is that the launch of a graph waits with a lock of the process, for what another thread
+// has yet to launch (docs/decisions/0043-streams-that-share-queues.md).
+bool MessageCopies::may_copy(const End& end) const {
+  return !end.is_capturing || !memory_.is_of_this_process(end.operation.peer);
+}
+
 bool MessageCopies::can_fetch(const End& end, const MessageLine::Offer& offer, int share) const {
   if (end.leaves_rest) {
     return share > 0 || offer.is_timed;
@@ -185,7 +192,7 @@ void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   const Operation& op = end.operation;
   Peer& peer = *peers_[static_cast<std::size_t>(op.peer)];
   const bool may_share = offer.is_put || !end.shares_puts_alone;
-  const bool is_reached = offer.has_ring && peer.reaches_ring && may_share;
+  const bool is_reached = offer.has_ring && peer.reaches_ring && may_share && may_copy(end);
   int share = is_reached ? end.host_share : 0;
   offer.dynamic_from = end.dynamic_share ? end.host_share : -1;
   offer.is_timed = end.dynamic_share && is_reached && end.is_alone && !end.is_capturing &&
@@ -196,7 +203,7 @@ void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
     share = next.share;
     offer.is_timed = next.is_timed;
   }
-  const bool can_copy = offer.is_put || can_fetch(end, offer, share);
+  const bool can_copy = may_copy(end) && (offer.is_put || can_fetch(end, offer, share));
   offer.host_share = can_copy ? share : MessageLine::Offer::kByKernels;
 }
 

@@ -108,6 +108,8 @@ class MessageCopies {
   // The receiver's, of the message of this number; null: there is none that says where to put it.
   [[nodiscard]] const MessageLine::Post* find_post(const End& end, std::uint64_t number) const;
   void describe_buffer(const End& end, MessageLine::Offer& offer);
+  // Whether copy engines may have any of it; asked of a sender.
+  [[nodiscard]] bool may_copy(const End& end) const;
   // Whether copy engines can have their part of it, if they fetch it.
   [[nodiscard]] bool can_fetch(const End& end, const MessageLine::Offer& offer, int share) const;
   // Writes what goes how.

@@ -1,8 +1,7 @@
 // Sends and recvs that go through host memory, in part or wholly.
-#include "exec/stream/message_slots.hpp"
-
 #include "algo/algorithm.hpp"
 #include "drivers/cuda/testing/fake_cuda.hpp"
+#include "exec/stream/lane_operations.hpp"
 #include "exec/stream/message_engine.hpp"
 #include "verify/verify.hpp"
 
@@ -238,14 +237,14 @@ class SlotMessages : public ::testing::Test {
   std::size_t next_at_ = 0;
 };
 
-TEST(MessageSlots, HaveSeveralStreamsALaneWhereTheseAreFew) {
-  EXPECT_EQ(MessageSlots::streams_per_lane(0, 7), 3);
-  EXPECT_EQ(MessageSlots::streams_per_lane(1, 7), 3);
-  EXPECT_EQ(MessageSlots::streams_per_lane(2, 7), 3);  // a rank of a ring
-  EXPECT_EQ(MessageSlots::streams_per_lane(2, 5), 2);
-  EXPECT_EQ(MessageSlots::streams_per_lane(3, 7), 2);
-  EXPECT_EQ(MessageSlots::streams_per_lane(4, 7), 1);
-  EXPECT_EQ(MessageSlots::streams_per_lane(30, 7), 1);
+TEST(LaneOperations, HaveSeveralStreamsALaneWhereTheseAreFew) {
+  EXPECT_EQ(LaneOperations::streams_per_lane(0, 7), 3);
+  EXPECT_EQ(LaneOperations::streams_per_lane(1, 7), 3);
+  EXPECT_EQ(LaneOperations::streams_per_lane(2, 7), 3);  // a rank of a ring
+  EXPECT_EQ(LaneOperations::streams_per_lane(2, 5), 2);
+  EXPECT_EQ(LaneOperations::streams_per_lane(3, 7), 2);
+  EXPECT_EQ(LaneOperations::streams_per_lane(4, 7), 1);
+  EXPECT_EQ(LaneOperations::streams_per_lane(30, 7), 1);
 }
 
 // One thread puts in all groups of all ranks, one rank after the other: nothing waits on the host.

@@ -18,7 +18,11 @@ SlotOperations::SlotOperations(OperationWriter& writer,
       // The first block is the longest.
       parts_(cut_into_slots(range_of(program.problem, portion, call.extent(), 0).length, ring)),
       puts_(writer, first_stream, OperationLine::kMostStreams),
-      takes_(writer, first_stream + OperationLine::kMostStreams, OperationLine::kMostStreams) {}
+      takes_(writer, first_stream + OperationLine::kMostStreams, OperationLine::kMostStreams),
+      order_(writer,
+             {.slots = ring.slots, .first_event = kFirstEvent, .is_captured = call.is_captured},
+             puts_,
+             takes_) {}
 
 int SlotOperations::slot_of(int sender, std::int64_t part, int message) const {
   const std::int64_t before = part * program_.messages[static_cast<std::size_t>(sender)];
@@ -50,45 +54,11 @@ void SlotOperations::move() {
         put(round);
       }
       take(round, takes_of(message));
-      end(round);
+      order_.end(round.number);
     }
   }
   for (const BlockCopy& copy : program_.own_copies) {
     copy_own(copy);
-  }
-}
-
-void SlotOperations::await(int stream, int event, std::int64_t first, std::int64_t round) {
-  if (first >= 0 && round >= first) {
-    writer_.put(stream, AwaitEvent{event + static_cast<int>(round % ring_.slots)});
-  }
-}
-
-void SlotOperations::keep_puts_behind(const Round& round) {
-  if (call_.is_captured) {
-    const int distance = (ring_.slots + 1) / 2;
-    await(puts_.waits(), kPutEvent, first_put_, round.number - distance);
-    await(puts_.waits(), kTakenEvent, first_taken_, round.number - ring_.slots);
-  }
-}
-
-void SlotOperations::keep_takes_behind(const Round& round) {
-  if (call_.is_captured) {
-    const int distance = ring_.slots + 1 - (ring_.slots + 1) / 2;
-    await(takes_.waits(), kTakenEvent, first_taken_, round.number - distance);
-    if (first_put_ >= 0) {
-      writer_.order(puts_.signals(), takes_.waits());
-    }
-  }
-}
-
-void SlotOperations::end(const Round& round) {
-  const auto slot = static_cast<int>(round.number % ring_.slots);
-  if (call_.is_captured && first_put_ >= 0) {
-    writer_.put(puts_.signals(), RecordEvent{kPutEvent + slot});
-  }
-  if (call_.is_captured && first_taken_ >= 0) {
-    writer_.put(takes_.signals(), RecordEvent{kTakenEvent + slot});
   }
 }
 
@@ -106,7 +76,7 @@ void SlotOperations::put(const Round& round) {
   const std::int64_t n =
       round.part * static_cast<std::int64_t>(program_.puts.size()) + round.message;
   if (n >= ring_.slots) {
-    keep_puts_behind(round);
+    order_.before_puts(round.number);
     await_readers(puts_.waits(), n - ring_.slots);
     puts_.has_waited();
   }
@@ -119,14 +89,14 @@ void SlotOperations::put(const Round& round) {
   for (const int reader : put.readers) {
     writer_.fill(puts_.signals(), filled_flag(reader, program_.rank, slot));
   }
-  first_put_ = first_put_ < 0 ? round.number : first_put_;
+  order_.has_put(round.number);
 }
 
 void SlotOperations::take(const Round& round, Takes takes) {
   if (takes.empty()) {
     return;
   }
-  keep_takes_behind(round);
+  order_.before_takes(round.number);
   for (const Take& take : takes) {
     const int slot = slot_of(take.sender, round.part, take.message);
     writer_.consume(takes_.waits(), filled_flag(program_.rank, take.sender, slot));
@@ -144,7 +114,7 @@ void SlotOperations::take(const Round& round, Takes takes) {
     const int slot = slot_of(take.sender, round.part, take.message);
     writer_.fill(takes_.signals(), emptied_flag(take.sender, program_.rank, slot));
   }
-  first_taken_ = first_taken_ < 0 ? round.number : first_taken_;
+  order_.has_taken(round.number);
 }
 
 void SlotOperations::copy_own(const BlockCopy& copy) {

@@ -11,12 +11,7 @@
 // before. A take waits for puts of its own round. call_queues_test.cpp proves it with the queue
 // check.
 //
-// A graph forgets the order of issue, so events keep as much of it as is needed. Where a wait of
-// round t may be ahead of signals of its rank from round t - d + 1 on, the rank holds up d rounds.
-// Let d be P for waits of puts and signals of puts, T for takes and takes. Waits of puts need takes
-// of round t - S, waits of takes puts of round t. So what is signalled in a round comes in the end
-// if P + T <= S + 1, takes wait behind the puts of their round, and puts behind the takes of round
-// t - S. The proof is that no order of a queue makes a circle (the same test).
+// A graph forgets the order of issue, so events keep as much of it as is needed (round_order.hpp).
 //
 // Puts are one line of copies, and takes another, each of which waits in one stream: two that wait
 // for one flag at once could take each other's message.
@@ -24,6 +19,7 @@
 
 #include "exec/stream/direct_operations.hpp"
 #include "exec/stream/operation_line.hpp"
+#include "exec/stream/round_order.hpp"
 #include "exec/stream/slot_parts.hpp"
 #include "exec/stream/slot_program.hpp"
 #include "exec/stream/stream_call.hpp"
@@ -37,10 +33,8 @@ namespace sennit::stream {
 class SlotOperations {
  public:
   static constexpr int kStreams = 2 * OperationLine::kMostStreams;
-  // host::kMaxSlots events each: the puts, and the takes, have been signalled up to a round, by its
-  // number mod S.
-  static constexpr int kPutEvent = DirectOperations::kEndOfEvents;
-  static constexpr int kTakenEvent = kPutEvent + host::kMaxSlots;
+  // RoundOrder::kEvents of them.
+  static constexpr int kFirstEvent = DirectOperations::kEndOfEvents;
 
   // All of these outlive the result. The streams are kStreams from `first_stream` on.
   SlotOperations(OperationWriter& writer,
@@ -66,12 +60,6 @@ class SlotOperations {
 
   void put(const Round& round);
   void take(const Round& round, Takes takes);
-  // Of a graph: before the waits of a round, and behind all of it.
-  void keep_puts_behind(const Round& round);
-  void keep_takes_behind(const Round& round);
-  void end(const Round& round);
-  // What `stream` gets from now on comes behind the signals of that round, if there were any.
-  void await(int stream, int event, std::int64_t first, std::int64_t round);
   void copy_own(const BlockCopy& copy);
   // Waits until all have read the n-th message of this rank.
   void await_readers(int stream, std::int64_t n);
@@ -92,9 +80,7 @@ class SlotOperations {
   SlotParts parts_;
   OperationLine puts_;
   OperationLine takes_;
-  // Rounds from which on there are events.
-  std::int64_t first_put_ = -1;
-  std::int64_t first_taken_ = -1;
+  RoundOrder order_;
 };
 
 }  // namespace sennit::stream

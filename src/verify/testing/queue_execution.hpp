@@ -29,13 +29,24 @@ inline QueueOrders orders_of_issue(const std::vector<IssuedSteps>& ranks) {
 // In queues, one step after the other.
 class QueueExecution {
  public:
-  // Without orders each stream has a queue of its own.
-  QueueExecution(const std::vector<IssuedSteps>& ranks, const QueueOrders& orders) : ranks_(ranks) {
+  // Without orders each stream has a queue of its own. Steps of kernels hold up their stream alone,
+  // and so do events of a graph, which are edges of it.
+  QueueExecution(const std::vector<IssuedSteps>& ranks,
+                 const QueueOrders& orders,
+                 bool is_graph = false)
+      : ranks_(ranks) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       std::map<int, std::vector<std::size_t>> queues;
       for (std::size_t i = 0; i < ranks[rank].steps.size(); ++i) {
         const std::size_t place = orders.empty() ? i : orders[rank][i];
-        queues[orders.empty() ? ranks[rank].steps[place].stream : 0].push_back(place);
+        const StreamStep& step = ranks[rank].steps[place];
+        const bool is_event =
+            step.kind == StreamStep::Kind::kRecord || step.kind == StreamStep::Kind::kAwaitEvent;
+        if (step.is_in_kernel || (is_event && is_graph)) {
+          queues_.push_back({rank, {place}});
+        } else {
+          queues[orders.empty() ? step.stream : 0].push_back(place);
+        }
       }
       for (auto& [number, queue] : queues) {
         queues_.push_back({rank, std::move(queue)});
@@ -111,8 +122,10 @@ class QueueExecution {
   std::set<std::int64_t> full_;
 };
 
-inline bool ends(const std::vector<IssuedSteps>& ranks, const QueueOrders& orders) {
-  QueueExecution execution(ranks, orders);
+inline bool ends(const std::vector<IssuedSteps>& ranks,
+                 const QueueOrders& orders,
+                 bool is_graph = false) {
+  QueueExecution execution(ranks, orders, is_graph);
   execution.run([](std::size_t, std::size_t) { return true; });
   return execution.has_ended_all();
 }

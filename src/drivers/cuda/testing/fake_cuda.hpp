@@ -148,7 +148,7 @@ class FakeCuda final : public CudaDriver {
   Result<FakeGraph> end_capture(void* stream);
 
   std::uint64_t process() override { return options_.process; }
-  int queues() override { return options_.one_queue ? 1 : kDefaultQueues; }
+  int queues() override { return options_.one_queue ? 1 : 32; }
   Result<int> device_count() override;
   Result<CudaDevice> describe(int device) override;
   Result<int> current_device() override;

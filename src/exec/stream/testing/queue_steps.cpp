@@ -33,7 +33,8 @@ class Translation {
   void operator()(const AwaitEvent& wait) { add({.kind = Kind::kAwaitEvent, .event = wait.event}); }
   void operator()(const LaunchKernels& /*launch*/) {
     add({.kind = Kind::kLaunch});
-    for (const StreamStep& step : kernels_ ? kernels_() : std::vector<StreamStep>()) {
+    for (StreamStep step : kernels_ ? kernels_() : std::vector<StreamStep>()) {
+      step.is_in_kernel = true;
       add(step);
     }
   }

@@ -98,7 +98,47 @@ void RecordedCalls::add(const FakeCuda::Issued& issued) {
   }
 }
 
-OperationList in_normal_form(const OperationList& list) {
+namespace {
+
+// The same with an event of its own for each recording.
+OperationList with_single_events(OperationList list) {
+  std::map<int, int> last;  // recording, by event
+  int recordings = 0;
+  for (Operation& operation : list.operations) {
+    if (auto* const record = std::get_if<RecordEvent>(&operation.what)) {
+      last[record->event] = recordings;
+      record->event = recordings++;
+    } else if (auto* const wait = std::get_if<AwaitEvent>(&operation.what)) {
+      wait->event = last.at(wait->event);
+    }
+  }
+  return list;
+}
+
+// The same with waits for events right before what follows them in their stream.
+OperationList with_late_waits(const OperationList& list) {
+  OperationList result{.operations = {}, .operands = list.operands};
+  std::map<int, std::vector<Operation>> waiting;  // by stream
+  for (const Operation& operation : list.operations) {
+    std::vector<Operation>& waits = waiting[operation.stream];
+    if (std::holds_alternative<AwaitEvent>(operation.what)) {
+      waits.push_back(operation);
+      continue;
+    }
+    result.operations.insert(result.operations.end(), waits.begin(), waits.end());
+    waits.clear();
+    result.operations.push_back(operation);
+  }
+  for (const auto& [stream, waits] : waiting) {
+    result.operations.insert(result.operations.end(), waits.begin(), waits.end());
+  }
+  return result;
+}
+
+}  // namespace
+
+OperationList in_normal_form(const OperationList& original) {
+  const OperationList list = with_late_waits(with_single_events(original));
   std::map<int, int> streams{{kUsersStream, kUsersStream}};
   std::map<int, std::size_t> recorded;           // where each event was last recorded
   std::map<std::size_t, std::size_t> record_of;  // of a wait

@@ -30,6 +30,8 @@ class RecordedCalls {
                 const void* copy_kernel);
 
   void add(const FakeCuda::Issued& issued);
+  // Those of the caller, in the user's stream.
+  void add_kernels() { list_.operations.push_back({kUsersStream, LaunchKernels{}}); }
   [[nodiscard]] const OperationList& list() const { return list_; }
   [[nodiscard]] Place place_of(const void* address) const;
 
@@ -48,7 +50,8 @@ class RecordedCalls {
 
 // The same list with streams and events numbered by their first use, and without records that
 // nothing awaits, so that lists of different origin can be compared: each recording of an event has
-// a number of its own, and recordings of one stream with nothing between them are one.
+// a number of its own, recordings of one stream with nothing between them are one, and waits for
+// events stand right before what they hold up.
 OperationList in_normal_form(const OperationList& list);
 
 }  // namespace sennit::stream
