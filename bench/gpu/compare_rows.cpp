@@ -26,11 +26,11 @@ void add_messages(Json& line, const Options& options) {
 }
 
 void add_request(Json& line, const Options& options) {
-  const std::pair<const char*, const std::string*> request[] = {
+  const std::pair<const char*, const std::string*> fields[] = {
       {"algorithm", &options.algorithm}, {"paths", &options.path}, {"protocol", &options.protocol}};
-  for (const auto& [name, request] : request) {
-    if (!request->empty()) {
-      line[name] = *request;
+  for (const auto& [name, value] : fields) {
+    if (!value->empty()) {
+      line[name] = *value;
     }
   }
 }
