@@ -20,7 +20,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -85,8 +84,8 @@ class Front {
 
   // Begins one; the MPI gets a request for it.
   template <class Call>
-  int begin(Member<Abi>& member, Call&& call, typename Abi::Request* request) {
-    auto outstanding = std::make_unique<OutstandingCall<std::decay_t<Call>>>(std::move(call));
+  int begin(Member<Abi>& member, Call call, typename Abi::Request* request) {
+    auto outstanding = std::make_unique<OutstandingCall<Call>>(std::move(call));
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.work = &outstanding->work;
     outstanding->engine = member.shared;

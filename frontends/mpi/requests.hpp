@@ -51,7 +51,7 @@ class Requests {
         out_of_openmpi_(
             reinterpret_cast<RegisterInOpenMpi>(library.function("opal_progress_unregister"))),
         in_mpich_(reinterpret_cast<StartInMpich>(library.function("PMPIX_Async_start"))) {
-    only_ = this;
+    only = this;
     if (in_openmpi_ != nullptr) {
       in_openmpi_(&called_by_openmpi);
     }
@@ -63,10 +63,9 @@ class Requests {
   // A call that has begun; `report` tells its failure and gives the code for it. Returns what the
   // MPI says.
   int start(std::unique_ptr<Outstanding> call,
-            std::function<int(sennit_status_t)> report,
+            const std::function<int(sennit_status_t)>& report,
             Request* request) {
-    auto* const entry =
-        new Entry{.requests = this, .call = std::move(call), .report = std::move(report)};
+    auto* const entry = new Entry{.requests = this, .call = std::move(call), .report = report};
     const int code = functions_.mpi.grequest_start(&queried, &released, &cancelled, entry, request);
     if (code != 0) {
       sennit_work_wait(entry->call->work, -1);
@@ -142,12 +141,12 @@ class Requests {
   static constexpr int kMpichIsDone = 1;
 
   // Neither MPI's callback says whose it is; there is one of these in a process.
-  static inline Requests* only_ = nullptr;
-  static int called_by_openmpi() { return only_->advance() ? 1 : 0; }
+  static inline Requests* only = nullptr;
+  static int called_by_openmpi() { return only->advance() ? 1 : 0; }
   static int called_by_mpich(void* /*thing*/) {
-    only_->advance();
-    const std::scoped_lock lock(only_->mutex_);
-    return only_->entries_.empty() ? kMpichIsDone : kMpichHasNoProgress;
+    only->advance();
+    const std::scoped_lock lock(only->mutex_);
+    return only->entries_.empty() ? kMpichIsDone : kMpichHasNoProgress;
   }
 
   // By the thread that waits, once the request is complete.
