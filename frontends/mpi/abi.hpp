@@ -14,6 +14,7 @@ struct Mpich {
   using Type = int;
   using Op = int;
   using Group = int;
+  using Request = int;
 
   static constexpr Comm kCommNull = 0x04000000;
   static constexpr Type kTypeNull = 0x0c000000;
@@ -60,6 +61,7 @@ struct OpenMpi {
   using Type = void*;
   using Op = void*;
   using Group = void*;
+  using Request = void*;
 
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 15;

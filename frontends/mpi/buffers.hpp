@@ -12,6 +12,8 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace sennit_mpi {
 
@@ -40,19 +42,31 @@ struct Elements {
 template <class Abi>
 class Packer {
  public:
+  using Type = typename Abi::Type;
+
+  // Any communicator of ranks that see memory in one way will do; the program may free its own.
   Packer(const Functions<Abi>& functions, typename Abi::Comm comm)
-      : mpi_(functions.mpi), comm_(comm) {}
+      : mpi_(&functions.mpi), comm_(comm) {}
 
   void pack(const Elements<Abi>& from, std::byte* to) const {
     in_parts(from, [&](const void* part, int count, std::size_t offset, int bytes) {
       int position = 0;
-      mpi_.pack(part, count, from.type, to + offset, bytes, &position, comm_);
+      mpi_->pack(part, count, from.type, to + offset, bytes, &position, comm_);
     });
+  }
+  // The type for as long as the result lives, also if the program frees it meanwhile.
+  [[nodiscard]] std::shared_ptr<const Type> keep(Type type) const {
+    auto* const kept = new Type{};
+    mpi_->type_dup(type, kept);
+    return {kept, [mpi = mpi_](Type* ended) {
+              mpi->type_free(ended);
+              delete ended;
+            }};
   }
   void unpack(const std::byte* from, const Elements<Abi>& to) const {
     in_parts(to, [&](const void* part, int count, std::size_t offset, int bytes) {
       int position = 0;
-      mpi_.unpack(from + offset, bytes, &position, const_cast<void*>(part), count, to.type, comm_);
+      mpi_->unpack(from + offset, bytes, &position, const_cast<void*>(part), count, to.type, comm_);
     });
   }
 
@@ -77,7 +91,7 @@ class Packer {
     }
   }
 
-  const typename Functions<Abi>::Needed& mpi_;
+  const typename Functions<Abi>::Needed* mpi_;
   typename Abi::Comm comm_;
 };
 
@@ -143,6 +157,13 @@ class RecvPiece {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return elements_.bytes(); }
   [[nodiscard]] Range range() const { return {data_, data_ + bytes()}; }
+  // The call goes on after it has returned.
+  void keep() {
+    if (memory_ != nullptr) {
+      type_ = packer_.keep(elements_.type);
+      elements_.type = *type_;
+    }
+  }
   void finish() const {
     if (memory_ != nullptr) {
       packer_.unpack(memory_.get(), elements_);
@@ -150,11 +171,15 @@ class RecvPiece {
   }
 
  private:
-  const Packer<Abi>& packer_;
+  Packer<Abi> packer_;
   Elements<Abi> elements_;
+  std::shared_ptr<const typename Abi::Type> type_;
   std::byte* data_ = nullptr;
   Memory memory_;
 };
+
+// What a rank without bytes points to.
+inline std::byte nothing{};
 
 // A block for each rank, as the v-forms of the library take them: one address, and lengths and
 // displacements in bytes that are not negative. MPI's displacements may be.
@@ -177,6 +202,15 @@ class Blocks {
     settle();
     for (std::size_t i = 0; i < size_ && !is_plain_; ++i) {
       packer_.pack(elements_[i], memory_.get() + displacements_[i]);
+    }
+  }
+  // The call goes on after it has returned.
+  void keep() {
+    for (std::size_t i = 0; i < size_ && !is_plain_; ++i) {
+      if (elements_[i].bytes() > 0) {
+        types_.push_back(packer_.keep(elements_[i].type));
+        elements_[i].type = *types_.back();
+      }
     }
   }
   void finish() const {
@@ -229,7 +263,7 @@ class Blocks {
         first = std::min(first, reinterpret_cast<std::uintptr_t>(elements_[i].place));
       }
     }
-    data_ = first == kNone ? nothing_.data() : reinterpret_cast<std::byte*>(first);
+    data_ = first == kNone ? &nothing : reinterpret_cast<std::byte*>(first);
     for (std::size_t i = 0; i < size_; ++i) {
       // Where an empty block lies says nothing.
       displacements_[i] =
@@ -246,13 +280,13 @@ class Blocks {
     data_ = memory_.get();
   }
 
-  const Packer<Abi>& packer_;
+  Packer<Abi> packer_;
   std::size_t size_ = 0;
   bool is_plain_ = true;
+  std::vector<std::shared_ptr<const typename Abi::Type>> types_;
   std::byte* data_ = nullptr;
   std::size_t span_ = 0;
   Memory memory_;
-  std::array<std::byte, 1> nothing_{};  // what a rank without bytes points to
   std::array<Elements<Abi>, kMostRanks> elements_;
   std::array<std::size_t, kMostRanks> counts_;
   std::array<std::size_t, kMostRanks> displacements_;

@@ -13,8 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sennit_mpi {
@@ -66,15 +69,51 @@ class Calls {
   using Type = typename Abi::Type;
   using Op = typename Abi::Op;
 
-  // NOLINTBEGIN(readability-identifier-naming)
-#define SENNIT_MPI_COUNTED(name, stem, parameters) static int stem parameters;
-#define SENNIT_MPI_SINGLE(name, stem, parameters)
+  using Request = typename Abi::Request;
+
+  // Each collective, and its nonblocking form: run() or begin() of what prepare_X() makes of it,
+  // where that is something, else the MPI's.
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
+  static int stem parameters {                                                         \
+    if (Taken* const taken = front().taking(comm, Call::k##name, true)) {              \
+      if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {             \
+        return front().run(*taken, *call);                                             \
+      }                                                                                \
+    }                                                                                  \
+    return pass_on(                                                                    \
+        same_width().stem,                                                             \
+        front().functions.plain.stem,                                                  \
+        [&] { return static_cast<std::size_t>(entries); },                             \
+        comm,                                                                          \
+        SENNIT_MPI_LIST arguments);                                                    \
+  }                                                                                    \
+  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                  \
+    if (Taken* const taken = front().taking(comm, Call::k##nonblocking, false)) {      \
+      if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {             \
+        call->keep();                                                                  \
+        return front().begin(*taken, std::move(*call), request);                       \
+      }                                                                                \
+    }                                                                                  \
+    return pass_on(                                                                    \
+        same_width().i_##stem,                                                         \
+        front().functions.plain.i_##stem,                                              \
+        [&] { return static_cast<std::size_t>(entries); },                             \
+        comm,                                                                          \
+        SENNIT_MPI_LIST arguments,                                                     \
+        request);                                                                      \
+  }
+#define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
-  // NOLINTEND(readability-identifier-naming)
 
  private:
   static constexpr bool kIsPlain = std::is_same_v<N, int>;
   using Taken = Member<Abi>;
+
+  // What a call becomes; nothing, and counted as passed on: it is for the MPI.
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
+  static auto prepare_##stem(const Taken& taken, SENNIT_MPI_LIST parameters);
+#define SENNIT_MPI_OTHER(name, stem, parameters)
+#include "calls.def"
 
   static Front<Abi>& front() { return *front_in_use<Abi>; }
   static const typename Functions<Abi>::template Counted<N, D>& same_width() {
@@ -91,18 +130,22 @@ class Calls {
     if (same != nullptr) {
       return same(arguments...);
     }
-    Narrowed narrowed(entries());
+    auto narrowed = std::make_unique<Narrowed>(entries());
     // Braces: from left to right.
-    const std::tuple narrow{narrowed(arguments)...};
-    if (!narrowed.fits()) {
+    const std::tuple narrow{(*narrowed)(arguments)...};
+    if (!narrowed->fits()) {
       front().functions.mpi.comm_call_errhandler(comm, Abi::kErrCount);
       return Abi::kErrCount;
     }
-    return std::apply(plain, narrow);
+    const int code = std::apply(plain, narrow);
+    using Last = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
+    if constexpr (std::is_same_v<Last, Request*>) {
+      // The MPI reads the arrays until the call has ended, and nobody tells when.
+      front().keep(std::move(narrowed));
+    }
+    return code;
   }
 
-  // Where a call has no arrays.
-  static std::size_t no_entries() { return 0; }
   static std::size_t entry_a_member(Comm comm) {
     int size = 0;
     front().functions.mpi.comm_size(comm, &size);
@@ -127,9 +170,17 @@ class Calls {
 
   static bool is_in_place(const void* buffer) { return buffer == Abi::in_place(); }
   static bool is_rank(int root, const Taken& taken) { return root >= 0 && root < taken.size; }
-  static Packer<Abi> packer(const Taken& taken) {
-    return {front().functions, taken.handle.load(std::memory_order_relaxed)};
+  // What `make` makes, where the call is taken; else nothing, and it is counted as passed on.
+  template <class Make>
+  static auto when(bool is_taken, const char* why_not, Make&& make)
+      -> std::optional<decltype(make())> {
+    if (is_taken) {
+      return make();
+    }
+    front().share.pass(why_not);
+    return std::nullopt;
   }
+  static Packer<Abi> packer() { return {front().functions, front().abi.self()}; }
   static const Datatypes<Abi>& datatypes() { return front().running()->datatypes; }
 
   // What the MPI would refuse is not ours to describe.
@@ -146,6 +197,9 @@ class Calls {
   }
   static Elements<Abi> elements(const void* buffer, std::int64_t count, Type type) {
     return {buffer, static_cast<std::size_t>(count), type, datatypes().layout_of(type)};
+  }
+  static Elements<Abi> in_bytes(const void* place, std::size_t bytes) {
+    return {place, bytes, front().abi.byte(), {.bytes = 1, .extent = 1, .is_dense = true}};
   }
   // The same, so many elements of the type further on.
   static Elements<Abi> elements_at(const void* buffer,
@@ -203,23 +257,23 @@ class Calls {
   }
 
   template <class Types>
-  static int exchange(Taken& taken,
-                      const void* send,
-                      const N* send_counts,
-                      const D* send_displacements,
-                      Types send_types,
-                      void* recv,
-                      const N* recv_counts,
-                      const D* recv_displacements,
-                      Types recv_types);
-  // What both forms of reduce_scatter are, where every rank gets as many elements.
-  static int reduce_scatter_evenly(
-      Taken& taken, const void* send, void* recv, std::int64_t count, const Reduction& reduction);
+  static auto prepare_exchange(const Taken& taken,
+                               const void* send,
+                               const N* send_counts,
+                               const D* send_displacements,
+                               Types send_types,
+                               void* recv,
+                               const N* recv_counts,
+                               const D* recv_displacements,
+                               Types recv_types);
+  template <class Start>
+  static auto prepare_reduction(const void* send,
+                                void* recv,
+                                std::int64_t count,
+                                Type type,
+                                Op op,
+                                bool is_valid,
+                                Start start);
 };
 
 }  // namespace sennit_mpi
-
-// The MPI's call with the same arguments; `entries` is evaluated only where it is needed.
-#define SENNIT_MPI_PASS(stem, entries, ...) \
-  pass_on(                                  \
-      same_width().stem, front().functions.plain.stem, [&] { return entries; }, comm, __VA_ARGS__)

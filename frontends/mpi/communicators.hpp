@@ -9,6 +9,7 @@
 #include "abi.hpp"
 #include "agreement.hpp"
 #include "buffers.hpp"
+#include "engine.hpp"
 #include "functions.hpp"
 #include "progress.hpp"
 #include "settings.hpp"
@@ -35,7 +36,8 @@ namespace sennit_mpi {
 template <class Abi>
 struct Member {
   std::atomic<typename Abi::Comm> handle{};
-  sennit_comm_t engine = nullptr;  // null: calls are passed on
+  SharedEngine shared;             // null: calls are passed on
+  sennit_comm_t engine = nullptr;  // what it holds
   bool is_settled = false;         // whether it has one does not change any more
   std::string why;                 // it has none
   int rank = 0;
@@ -60,15 +62,16 @@ class Communicators {
     functions_.mpi.comm_create_keyval(&never_copied, &removed, &key_, this);
   }
 
-  // The communicator's member if this blocking collective runs on its engine, which is made now if
-  // its time has come. Null, and counted as passed on: it does not.
-  Member<Abi>* taking(Comm comm, Call call) {
+  // The communicator's member if this collective runs on its engine, which is made now if its time
+  // has come and the call may wait for the other ranks. Null, and counted as passed on: it does
+  // not.
+  Member<Abi>* taking(Comm comm, Call call, bool may_wait) {
     Member<Abi>* const member = find(comm);
     if (member == nullptr) {
       share_.pass("no communicator of this MPI_COMM_WORLD");
       return nullptr;
     }
-    if (!member->is_settled) {
+    if (!member->is_settled && may_wait) {
       settle(*member);
     }
     if (member->engine != nullptr && !settings_.passes(call)) {
@@ -90,6 +93,7 @@ class Communicators {
   }
 
  private:
+  static constexpr const char* kNoneYet = "one of the first calls of a communicator";
   // Seconds.
   static constexpr double kFirstWarning = 60;  // programs are out of step for longer than 5 s
   static constexpr double kIdleAfter = 20e-6;
@@ -157,6 +161,9 @@ class Communicators {
     member->seen = 0;
     member->why = why_not(is_inter != 0, size);
     member->is_settled = !member->why.empty();
+    if (!member->is_settled) {
+      member->why = kNoneYet;
+    }
     member->handle.store(comm, std::memory_order_relaxed);
     functions_.mpi.comm_set_attr(comm, key_, member);
     return member;
@@ -191,14 +198,14 @@ class Communicators {
 
   void end(Member<Abi>& member) {
     share_.take(std::exchange(member.calls, 0), std::exchange(member.bytes, 0));
-    sennit_comm_destroy(std::exchange(member.engine, nullptr));
+    member.engine = nullptr;
+    member.shared.reset();
   }
 
   // All ranks of the communicator are in the same of its blocking collectives.
   void settle(Member<Abi>& member) {
     const Comm comm = member.handle.load(std::memory_order_relaxed);
     if (comm != abi_.world() && ++member.seen <= settings_.after) {
-      member.why = "one of the first calls of a communicator";
       return;
     }
     member.is_settled = true;
@@ -228,7 +235,8 @@ class Communicators {
       all_joined = 0;
     }
     if (all_joined == 0) {
-      sennit_comm_destroy(std::exchange(member.engine, nullptr));
+      member.engine = nullptr;
+      member.shared.reset();
       return why.empty() ? "another rank could not join" : why;
     }
     return {};
@@ -263,6 +271,7 @@ class Communicators {
     config.idle_after_s = kIdleAfter;
     sennit_status_t state =
         sennit_comm_init_rank(&member.engine, member.size, &id, member.rank, &config);
+    member.shared = std::make_shared<const Engine>(member.engine);
     while (state == SENNIT_IN_PROGRESS) {
       progress_.poke();
       ::sched_yield();

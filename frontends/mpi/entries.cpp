@@ -43,13 +43,15 @@
   extern "C" __attribute__((visibility("hidden"))) std::atomic<void*> \
       sennit_slot_##symbol;  // NOLINT(readability-identifier-naming)
 
-#define SENNIT_MPI_SINGLE(name, ...) \
-  SENNIT_MPI_ENTRY(MPI_##name)       \
+#define SENNIT_MPI_OTHER(name, ...) \
+  SENNIT_MPI_ENTRY(MPI_##name)      \
   SENNIT_MPI_ENTRY(PMPI_##name)
-#define SENNIT_MPI_COUNTED(name, ...)  \
-  SENNIT_MPI_SINGLE(name, __VA_ARGS__) \
-  SENNIT_MPI_ENTRY(MPI_##name##_c)     \
-  SENNIT_MPI_ENTRY(PMPI_##name##_c)
+#define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
+  SENNIT_MPI_OTHER(name)                             \
+  SENNIT_MPI_OTHER(nonblocking)
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) \
+  SENNIT_MPI_UNCOUNTED(name, nonblocking)             \
+  SENNIT_MPI_UNCOUNTED(name##_c, nonblocking##_c)
 #include "calls.def"
 #undef SENNIT_MPI_ENTRY
 
@@ -115,11 +117,12 @@ struct Entry {
 // Several threads may come here at once: they find the same functions.
 extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slots() {
   const Entry entries[] = {
-#define SENNIT_MPI_SINGLE(name, ...) \
+#define SENNIT_MPI_OTHER(name, ...) \
   {"MPI_" #name, &sennit_slot_MPI_##name}, {"PMPI_" #name, &sennit_slot_PMPI_##name},
-#define SENNIT_MPI_COUNTED(name, ...)                                                   \
-  SENNIT_MPI_SINGLE(name, __VA_ARGS__){"MPI_" #name "_c", &sennit_slot_MPI_##name##_c}, \
-      {"PMPI_" #name "_c", &sennit_slot_PMPI_##name##_c},
+#define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
+  SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(nonblocking)
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) \
+  SENNIT_MPI_UNCOUNTED(name, nonblocking) SENNIT_MPI_UNCOUNTED(name##_c, nonblocking##_c)
 #include "calls.def"
   };
   const FindFunction find = open_front();

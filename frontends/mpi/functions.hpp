@@ -5,6 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
+
+// A list in parentheses without them.
+#define SENNIT_MPI_LIST(...) __VA_ARGS__
 
 namespace sennit_mpi {
 
@@ -14,18 +18,21 @@ struct Functions {
   using Type = typename Abi::Type;
   using Op = typename Abi::Op;
   using Group = typename Abi::Group;
+  using Request = typename Abi::Request;
 
-  // The collectives, with counts N and displacements D.
+  // The collectives, with counts N and displacements D, and their nonblocking forms.
   template <class N, class D>
   struct Counted {
-#define SENNIT_MPI_COUNTED(name, stem, parameters) int(*stem) parameters = nullptr;
-#define SENNIT_MPI_SINGLE(name, stem, parameters)
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
+  int(*stem) parameters = nullptr;                                                     \
+  int (*i_##stem)(SENNIT_MPI_LIST parameters, Request * request) = nullptr;
+#define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
   };
   Counted<int, int> plain;
   Counted<std::int64_t, std::int64_t> large;  // null where the MPI is older than MPI 4
-#define SENNIT_MPI_COUNTED(name, stem, parameters)
-#define SENNIT_MPI_SINGLE(name, stem, parameters) int(*stem) parameters = nullptr;
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)
+#define SENNIT_MPI_OTHER(name, stem, parameters) int(*stem) parameters = nullptr;
 #include "calls.def"
 
   struct Needed {
@@ -39,10 +46,14 @@ struct Functions {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
           library.function("PMPI_" + name));
     };
-#define SENNIT_MPI_COUNTED(name, stem, parameters) \
-  take(plain.stem, #name);                         \
-  take(large.stem, #name "_c");
-#define SENNIT_MPI_SINGLE(name, stem, parameters) take(stem, #name);
+#define SENNIT_MPI_UNCOUNTED(name, nonblocking, stem, parameters, arguments, entries) \
+  take(plain.stem, #name);                                                            \
+  take(plain.i_##stem, #nonblocking);
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
+  SENNIT_MPI_UNCOUNTED(name, nonblocking, stem, parameters, arguments, entries)        \
+  take(large.stem, #name "_c");                                                        \
+  take(large.i_##stem, #nonblocking "_c");
+#define SENNIT_MPI_OTHER(name, stem, parameters) take(stem, #name);
 #include "calls.def"
 #define SENNIT_MPI_NEEDED(name, member, parameters) take(mpi.member, #name);
 #include "needed.def"

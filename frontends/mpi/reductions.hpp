@@ -11,110 +11,158 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace sennit_mpi {
 
-constexpr const char* kNoReduction = "a type or operator that the library has not";
+// A reduction that is to run. `start_of` gets this, the engine and the options.
+template <class Start>
+struct Reducing {
+  const void* send;
+  void* recv;
+  std::size_t elements;
+  Reduction reduction;
+  Start start_of;
+  Memory block = nullptr;  // what is received, where it may not go straight to `recv`
 
-template <class Abi, class N, class D>
-int Calls<Abi, N, D>::all_reduce(
-    const void* send, void* recv, N count, Type type, Op op, Comm comm) {
-  if (Taken* const taken = front().taking(comm, Call::kAllreduce)) {
-    const auto reduction = datatypes().reduction_of(type, op);
-    if (reduction && count >= 0 && !is_in_place(recv)) {
-      const auto elements = static_cast<std::size_t>(count);
-      return front().finish(*taken,
-                            sennit_all_reduce(is_in_place(send) ? recv : send,
-                                              recv,
-                                              elements,
-                                              reduction->dtype,
-                                              reduction->op,
-                                              taken->engine,
-                                              nullptr,
-                                              nullptr),
-                            elements * reduction->bytes);
-    }
-    front().share.pass(kNoReduction);
+  [[nodiscard]] std::size_t bytes() const { return elements * reduction.bytes; }
+  sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
+    return start_of(*this, block != nullptr ? block.get() : recv, engine, options);
   }
-  return SENNIT_MPI_PASS(all_reduce, no_entries(), send, recv, count, type, op, comm);
+  void keep() {}
+  void finish() {
+    if (block != nullptr && bytes() > 0) {
+      std::memcpy(recv, block.get(), bytes());
+    }
+  }
+};
+
+// `start_of` where the library has the reduction and the rest is valid.
+template <class Abi, class N, class D>
+template <class Start>
+auto Calls<Abi, N, D>::prepare_reduction(const void* send,
+                                         void* recv,
+                                         std::int64_t count,
+                                         Type type,
+                                         Op op,
+                                         bool is_valid,
+                                         Start start) {
+  const auto reduction = datatypes().reduction_of(type, op);
+  return when(
+      reduction && is_valid && count >= 0, "a type or operator that the library has not", [&] {
+        return Reducing<Start>{.send = is_in_place(send) ? recv : send,
+                               .recv = recv,
+                               .elements = static_cast<std::size_t>(count),
+                               .reduction = *reduction,
+                               .start_of = std::move(start)};
+      });
 }
 
 template <class Abi, class N, class D>
-int Calls<Abi, N, D>::reduce(
-    const void* send, void* recv, N count, Type type, Op op, int root, Comm comm) {
-  if (Taken* const taken = front().taking(comm, Call::kReduce)) {
-    const auto reduction = datatypes().reduction_of(type, op);
-    if (reduction && count >= 0 && is_rank(root, *taken)) {
-      const auto elements = static_cast<std::size_t>(count);
-      return front().finish(*taken,
-                            sennit_reduce(is_in_place(send) ? recv : send,
-                                          recv,
-                                          elements,
-                                          reduction->dtype,
-                                          reduction->op,
-                                          root,
-                                          taken->engine,
-                                          nullptr,
-                                          nullptr),
-                            elements * reduction->bytes);
-    }
-    front().share.pass(kNoReduction);
-  }
-  return SENNIT_MPI_PASS(reduce, no_entries(), send, recv, count, type, op, root, comm);
+auto Calls<Abi, N, D>::prepare_all_reduce(const Taken& /*taken*/,
+                                          const void* send,
+                                          void* recv,
+                                          N count,
+                                          Type type,
+                                          Op op,
+                                          Comm /*comm*/) {
+  return prepare_reduction(
+      send,
+      recv,
+      count,
+      type,
+      op,
+      !is_in_place(recv),
+      [](const auto& call, void* to, sennit_comm_t engine, const sennit_call_options_t* options) {
+        return sennit_all_reduce(call.send,
+                                 to,
+                                 call.elements,
+                                 call.reduction.dtype,
+                                 call.reduction.op,
+                                 engine,
+                                 nullptr,
+                                 options);
+      });
 }
 
 template <class Abi, class N, class D>
-int Calls<Abi, N, D>::reduce_scatter_evenly(
-    Taken& taken, const void* send, void* recv, std::int64_t count, const Reduction& reduction) {
-  const auto elements = static_cast<std::size_t>(count);
-  const std::size_t bytes = elements * reduction.bytes;
+auto Calls<Abi, N, D>::prepare_reduce(const Taken& taken,
+                                      const void* send,
+                                      void* recv,
+                                      N count,
+                                      Type type,
+                                      Op op,
+                                      int root,
+                                      Comm /*comm*/) {
+  return prepare_reduction(
+      send,
+      recv,
+      count,
+      type,
+      op,
+      is_rank(root, taken),
+      [root](
+          const auto& call, void* to, sennit_comm_t engine, const sennit_call_options_t* options) {
+        return sennit_reduce(call.send,
+                             to,
+                             call.elements,
+                             call.reduction.dtype,
+                             call.reduction.op,
+                             root,
+                             engine,
+                             nullptr,
+                             options);
+      });
+}
+
+template <class Abi, class N, class D>
+auto Calls<Abi, N, D>::prepare_reduce_scatter_block(const Taken& /*taken*/,
+                                                    const void* send,
+                                                    void* recv,
+                                                    N recv_count,
+                                                    Type type,
+                                                    Op op,
+                                                    Comm /*comm*/) {
+  auto call = prepare_reduction(
+      send,
+      recv,
+      recv_count,
+      type,
+      op,
+      !is_in_place(recv),
+      [](const auto& made, void* to, sennit_comm_t engine, const sennit_call_options_t* options) {
+        return sennit_reduce_scatter(made.send,
+                                     to,
+                                     made.elements,
+                                     made.reduction.dtype,
+                                     made.reduction.op,
+                                     engine,
+                                     nullptr,
+                                     options);
+      });
   // In place MPI wants the block where the buffer begins, and the rest of the buffer unchanged.
-  const bool in_place = is_in_place(send);
-  const Memory block = in_place ? new_memory(bytes) : nullptr;
-  const sennit_status_t status = sennit_reduce_scatter(in_place ? recv : send,
-                                                       in_place ? block.get() : recv,
-                                                       elements,
-                                                       reduction.dtype,
-                                                       reduction.op,
-                                                       taken.engine,
-                                                       nullptr,
-                                                       nullptr);
-  if (in_place && bytes > 0 && status == SENNIT_OK) {
-    std::memcpy(recv, block.get(), bytes);
+  if (call && is_in_place(send)) {
+    call->block = new_memory(call->bytes());
   }
-  return front().finish(taken, status, bytes);
+  return call;
 }
 
+// With equal counts, which all ranks see, it is a reduce_scatter_block.
 template <class Abi, class N, class D>
-int Calls<Abi, N, D>::reduce_scatter_block(
-    const void* send, void* recv, N recv_count, Type type, Op op, Comm comm) {
-  if (Taken* const taken = front().taking(comm, Call::kReduce_scatter_block)) {
-    const auto reduction = datatypes().reduction_of(type, op);
-    if (reduction && recv_count >= 0 && !is_in_place(recv)) {
-      return reduce_scatter_evenly(*taken, send, recv, recv_count, *reduction);
-    }
-    front().share.pass(kNoReduction);
-  }
-  return SENNIT_MPI_PASS(
-      reduce_scatter_block, no_entries(), send, recv, recv_count, type, op, comm);
-}
-
-template <class Abi, class N, class D>
-int Calls<Abi, N, D>::reduce_scatter(
-    const void* send, void* recv, const N* recv_counts, Type type, Op op, Comm comm) {
-  if (Taken* const taken = front().taking(comm, Call::kReduce_scatter)) {
-    const auto reduction = datatypes().reduction_of(type, op);
-    const bool are_equal = recv_counts != nullptr && recv_counts[0] >= 0 &&
-                           std::all_of(recv_counts, recv_counts + taken->size, [&](N count) {
-                             return count == recv_counts[0];
-                           });
-    if (reduction && are_equal && !is_in_place(recv)) {
-      return reduce_scatter_evenly(*taken, send, recv, recv_counts[0], *reduction);
-    }
-    front().share.pass(are_equal ? kNoReduction : "MPI_Reduce_scatter with different counts");
-  }
-  return SENNIT_MPI_PASS(
-      reduce_scatter, entry_a_member(comm), send, recv, recv_counts, type, op, comm);
+auto Calls<Abi, N, D>::prepare_reduce_scatter(const Taken& taken,
+                                              const void* send,
+                                              void* recv,
+                                              const N* recv_counts,
+                                              Type type,
+                                              Op op,
+                                              Comm comm) {
+  constexpr N kNone = -1;
+  const bool are_equal =
+      recv_counts != nullptr && std::all_of(recv_counts, recv_counts + taken.size, [&](N count) {
+        return count == recv_counts[0];
+      });
+  return prepare_reduce_scatter_block(
+      taken, send, recv, are_equal ? recv_counts[0] : kNone, type, op, comm);
 }
 
 }  // namespace sennit_mpi

@@ -12,8 +12,8 @@ namespace sennit_mpi {
 namespace {
 
 constexpr std::array<std::string_view, kCalls> kNames = {
-#define SENNIT_MPI_COUNTED(name, stem, parameters) #name,
-#define SENNIT_MPI_SINGLE(name, stem, parameters) #name,
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) #name, #nonblocking,
+#define SENNIT_MPI_OTHER(name, ...) #name,
 #include "calls.def"
 };
 

@@ -9,8 +9,8 @@ namespace sennit_mpi {
 
 // The calls of calls.def.
 enum class Call : unsigned char {
-#define SENNIT_MPI_COUNTED(name, stem, parameters) k##name,
-#define SENNIT_MPI_SINGLE(name, stem, parameters) k##name,
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) k##name, k##nonblocking,
+#define SENNIT_MPI_OTHER(name, ...) k##name,
 #include "calls.def"
 };
 constexpr std::size_t kCalls = static_cast<std::size_t>(Call::kFinalize) + 1;

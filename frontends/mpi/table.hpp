@@ -15,18 +15,10 @@
 
 namespace sennit_mpi {
 
-// The calls without counts.
 template <class Abi>
-struct Singles {
-  static int barrier(typename Abi::Comm comm) {
-    Front<Abi>& front = *front_in_use<Abi>;
-    if (Member<Abi>* const taken = front.taking(comm, Call::kBarrier)) {
-      return front.finish(*taken, sennit_barrier(taken->engine, nullptr, nullptr), 0);
-    }
-    return front.functions.barrier(comm);
-  }
-  static int finalize() { return front_in_use<Abi>->finalize(); }
-};
+int finalize() {
+  return front_in_use<Abi>->finalize();
+}
 
 template <class Abi>
 void start_front(Library library, Settings settings) {
@@ -42,11 +34,14 @@ void* function_named(const std::string& name) {
     std::string_view name;
     void* function;
   } functions[] = {
-#define SENNIT_MPI_COUNTED(name, stem, parameters) \
-  {#name, reinterpret_cast<void*>(&Plain::stem)},  \
-      {#name "_c", reinterpret_cast<void*>(&Large::stem)},
-#define SENNIT_MPI_SINGLE(name, stem, parameters) \
-  {#name, reinterpret_cast<void*>(&Singles<Abi>::stem)},
+#define SENNIT_MPI_UNCOUNTED(name, nonblocking, stem, ...) \
+  {#name, reinterpret_cast<void*>(&Plain::stem)},          \
+      {#nonblocking, reinterpret_cast<void*>(&Plain::i_##stem)},
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, ...)   \
+  SENNIT_MPI_UNCOUNTED(name, nonblocking, stem, __VA_ARGS__){ \
+      #name "_c", reinterpret_cast<void*>(&Large::stem)},     \
+      {#nonblocking "_c", reinterpret_cast<void*>(&Large::i_##stem)},
+#define SENNIT_MPI_OTHER(name, stem, parameters) {#name, reinterpret_cast<void*>(&stem<Abi>)},
 #include "calls.def"
   };
   for (const auto& [known, function] : functions) {

@@ -53,9 +53,9 @@
  * one rank's block for all_gather, reduce_scatter, all_to_all, gather and scatter. Zero is allowed.
  *
  * Threads: different communicators may be used by different threads at the same time. One
- * communicator, with its works, may be used by any thread, but by one at a time. Exception:
- * sennit_comm_abort may be called at any time. Groups and the last error belong to the calling
- * thread.
+ * communicator, with its works, may be used by any thread, but by one at a time. Exceptions:
+ * sennit_comm_abort, and the functions of a work of host ranks, may be called at any time. Groups
+ * and the last error belong to the calling thread.
  *
  * Every struct begins with its own size, which its initializer sets, so that it can grow.
  */

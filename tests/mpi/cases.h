@@ -34,6 +34,11 @@ void permuted_structs(void);
 void types_for_each_rank(void);
 void nothing_at_all(void);
 void large_counts(void);
+/* Nonblocking collectives. */
+void every_nonblocking_form(void);
+void nonblocking_calls_end_while_a_rank_receives(void);
+void large_nonblocking_calls_end_while_a_rank_receives(void);
+void requests_of_all_kinds_together(void);
 /* What is passed on, beside what is not. */
 void operators_of_the_program(void);
 void pairs_with_places(void);

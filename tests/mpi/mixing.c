@@ -201,12 +201,10 @@ void threads_with_communicators_of_their_own(void) {
 
 /* MPI has no collectives whose ranks disagree about a block. The library tells, and names them. */
 void blocks_of_different_lengths(void) {
-  MPI_Errhandler before;
   MPI_Comm comm;
   int in[2] = {rank, rank};
   int* const out = calloc((size_t)(2 * ranks), sizeof(int));
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_get_errhandler(comm, &before);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   for (int round = 0; round < 3; ++round) {
     EQUAL(sum_over(comm), sum_of_ranks(ranks));

@@ -1,0 +1,187 @@
+// Requests: nonblocking calls that have not ended.
+//
+// For the program each is a generalized request of the MPI, so that it waits for it with whatever
+// else it waits for. The MPI's own progress advances them: it calls back wherever it waits, also in
+// MPI_Recv, for which others may have to see their calls of the library end.
+#pragma once
+
+#include "abi.hpp"
+#include "engine.hpp"
+#include "functions.hpp"
+#include "library.hpp"
+
+#include "sennit/sennit.h"
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace sennit_mpi {
+
+// A call that runs, with its buffers.
+class Outstanding {
+ public:
+  virtual ~Outstanding() = default;
+  Outstanding() = default;
+  Outstanding(const Outstanding&) = delete;
+  Outstanding& operator=(const Outstanding&) = delete;
+
+  // It has ended well: what was received goes where the program wants it.
+  virtual void finish() = 0;
+
+  sennit_work_t work = nullptr;
+  SharedEngine engine;
+};
+
+template <class Abi>
+class Requests {
+ public:
+  using Request = typename Abi::Request;
+
+  // After MPI_Init: Open MPI forgets what was registered earlier.
+  Requests(const Abi& abi, const Library& library, const Functions<Abi>& functions)
+      : abi_(abi),
+        functions_(functions),
+        in_openmpi_(
+            reinterpret_cast<RegisterInOpenMpi>(library.function("opal_progress_register"))),
+        out_of_openmpi_(
+            reinterpret_cast<RegisterInOpenMpi>(library.function("opal_progress_unregister"))),
+        in_mpich_(reinterpret_cast<StartInMpich>(library.function("PMPIX_Async_start"))) {
+    only = this;
+    if (in_openmpi_ != nullptr) {
+      in_openmpi_(&called_by_openmpi);
+    }
+  }
+
+  // Whether the MPI calls back; all ranks have the same MPI.
+  [[nodiscard]] bool can_run() const { return in_openmpi_ != nullptr || in_mpich_ != nullptr; }
+
+  // A call that has begun; `report` tells its failure and gives the code for it. Returns what the
+  // MPI says.
+  int start(std::unique_ptr<Outstanding> call,
+            const std::function<int(sennit_status_t)>& report,
+            Request* request) {
+    auto* const entry = new Entry{.requests = this, .call = std::move(call), .report = report};
+    const int code = functions_.mpi.grequest_start(&queried, &released, &cancelled, entry, request);
+    if (code != 0) {
+      sennit_work_wait(entry->call->work, -1);
+      released(entry);
+      return code;
+    }
+    entry->request = *request;
+    bool is_first = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      is_first = entries_.empty();
+      entries_.push_back(entry);
+      ++count_;
+    }
+    if (is_first && in_mpich_ != nullptr) {
+      in_mpich_(&called_by_mpich, nullptr, kStreamNull);
+    }
+    advance();
+    return 0;
+  }
+
+  // Lets all calls go on, and completes the requests of those that have ended. Does nothing while
+  // it runs already: what it calls may come here again. True when a request was completed.
+  bool advance() {
+    if (count_.load(std::memory_order_relaxed) == 0 ||
+        is_advancing_.exchange(true, std::memory_order_acquire)) {
+      return false;
+    }
+    std::vector<Entry*> ended;
+    {
+      const std::scoped_lock lock(mutex_);
+      std::erase_if(entries_, [&](Entry* entry) {
+        int is_done = 0;
+        const sennit_status_t status = sennit_work_test(entry->call->work, &is_done);
+        if (status == SENNIT_OK && is_done == 0) {
+          return false;
+        }
+        ended.push_back(entry);
+        return true;
+      });
+      count_ = entries_.size();
+    }
+    for (Entry* const entry : ended) {
+      // The program may free it at once on another thread.
+      functions_.mpi.grequest_complete(entry->request);
+    }
+    is_advancing_.store(false, std::memory_order_release);
+    return !ended.empty();
+  }
+
+  // Before MPI_Finalize.
+  void finish() {
+    if (in_openmpi_ != nullptr && out_of_openmpi_ != nullptr) {
+      out_of_openmpi_(&called_by_openmpi);
+    }
+  }
+
+ private:
+  struct Entry {
+    Requests* requests;
+    std::unique_ptr<Outstanding> call;
+    std::function<int(sennit_status_t)> report;
+    Request request{};
+    bool is_finished = false;
+    int code = 0;
+  };
+  using ProgressOfOpenMpi = int (*)();
+  using RegisterInOpenMpi = int (*)(ProgressOfOpenMpi);
+  using ProgressOfMpich = int (*)(void* thing);
+  using StartInMpich = int (*)(ProgressOfMpich, void* state, int stream);
+  static constexpr int kStreamNull = 0x3c000000;
+  static constexpr int kMpichHasNoProgress = 0;
+  static constexpr int kMpichIsDone = 1;
+
+  // Neither MPI's callback says whose it is; there is one of these in a process.
+  static inline Requests* only = nullptr;
+  static int called_by_openmpi() { return only->advance() ? 1 : 0; }
+  static int called_by_mpich(void* /*thing*/) {
+    only->advance();
+    const std::scoped_lock lock(only->mutex_);
+    return only->entries_.empty() ? kMpichIsDone : kMpichHasNoProgress;
+  }
+
+  // By the thread that waits, once the request is complete.
+  static int queried(void* extra, void* status) {
+    auto* const entry = static_cast<Entry*>(extra);
+    const auto& mpi = entry->requests->functions_.mpi;
+    if (!entry->is_finished) {
+      entry->is_finished = true;
+      const sennit_status_t ended = sennit_work_wait(entry->call->work, -1);
+      if (ended == SENNIT_OK) {
+        entry->call->finish();
+      } else {
+        entry->code = entry->report(ended);
+      }
+    }
+    mpi.status_set_elements(status, entry->requests->abi_.byte(), 0);
+    mpi.status_set_cancelled(status, 0);
+    return entry->code;
+  }
+  static int released(void* extra) {
+    const std::unique_ptr<Entry> entry(static_cast<Entry*>(extra));
+    sennit_work_destroy(entry->call->work);
+    return 0;
+  }
+  static int cancelled(void* /*extra*/, int /*is_complete*/) { return 0; }
+
+  const Abi& abi_;
+  const Functions<Abi>& functions_;
+  RegisterInOpenMpi in_openmpi_;
+  RegisterInOpenMpi out_of_openmpi_;
+  StartInMpich in_mpich_;
+  std::mutex mutex_;
+  std::vector<Entry*> entries_;
+  std::atomic<std::size_t> count_{0};
+  std::atomic<bool> is_advancing_{false};
+};
+
+}  // namespace sennit_mpi
