@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
-#include <optional>
 #include <vector>
 
 namespace sennit::tests {
