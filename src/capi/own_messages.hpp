@@ -25,6 +25,6 @@ Result<std::vector<OwnMessage>> pair_own_messages(const std::vector<Group::Entry
 Result<std::shared_ptr<Work>> prepare_own_end(const Group::Entry& entry);
 
 // Copies the message, unless the communicator has failed, and ends the works of both ends.
-void deliver(sennit_comm& comm, Work& send, Work& recv);
+void deliver(const sennit_comm& comm, Work& send, Work& recv);
 
 }  // namespace sennit

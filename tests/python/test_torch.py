@@ -70,6 +70,7 @@ def test_the_death_of_a_rank_is_told(tmp_path: Path) -> None:
         "two_groups_of_one_store",
         "rank_0_comes_too_late",
         "what_others_ask_of_a_group",
+        "a_call_may_have_a_time_of_its_own",
         "the_methods_of_a_group",
         "works_that_python_drops",
         "compiled",

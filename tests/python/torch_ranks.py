@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -355,6 +356,23 @@ def what_others_ask_of_a_group(rank: int, ranks: int, file: str) -> None:
     with pytest.raises(sennit.Unsupported, match="backend sennit alone"):
         dist.all_reduce(torch.ones(1), group=dist.new_group(backend="cpu:sennit,cuda:fake"))
     dist.destroy_process_group()
+
+
+def a_call_may_have_a_time_of_its_own(rank: int, ranks: int, file: str) -> None:
+    """The timeout in the options of a call holds for that call."""
+    join(rank, ranks, file)
+    group: Any = dist.group.WORLD
+    short = dist.AllreduceOptions()
+    short.timeout = datetime.timedelta(milliseconds=200)
+    group.allreduce([torch.ones(1)], dist.AllreduceOptions()).wait()  # has none that is set
+    told = Path(file + ".told")
+    if rank == 0:
+        with pytest.raises(sennit.DeadlineExceeded):
+            group.allreduce([torch.ones(1)], short).wait()
+        told.touch()
+    else:
+        while not told.exists():
+            time.sleep(0.01)
 
 
 def the_methods_of_a_group(rank: int, ranks: int, file: str) -> None:

@@ -7,7 +7,6 @@ live on from round to round, but for one that may be killed; what they hold must
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import multiprocessing
 import os
@@ -40,15 +39,17 @@ class Holdings(NamedTuple):
     kib: int
 
 
-# Threads and descriptors are counted; mappings and memory are also the allocator's, which keeps
-# FIFOs of threads and what does not fit elsewhere.
-MOST_GROWTH = Holdings(descriptors=0, threads=0, mappings=40, kib=24 << 10)
+# Descriptors and threads are counted; mappings and memory are also the interpreter's.
+MOST_GROWTH = Holdings(descriptors=0, threads=0, mappings=10, kib=4 << 10)
+
+# glibc keeps hundreds of megabytes of what threads have freed, unless it gives large blocks back at
+# once and has one arena.
+ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}
 
 
 def holdings() -> Holdings:
     """Of this process, now."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what threads of earlier rounds have left in their FIFOs
     own = Path("/proc/self")
     pages = int((own / "statm").read_text().split()[1])
     return Holdings(
@@ -162,6 +163,7 @@ class Soak:
     def __init__(self, seed: int) -> None:
         """Start the workers; the last one is that which may be killed."""
         self.draw = random.Random(seed)
+        os.environ |= ALLOCATOR
         self.workers = [Worker() for _ in range(MOST_RANKS)]
         self.of_threads = Worker()
         self.rounds: Counter[str] = Counter()
@@ -231,7 +233,8 @@ def judge(plan: Plan, outcomes: Sequence[Outcome | None]) -> Iterator[str]:
         if outcome is None:
             if rank != plan.victim or plan.event not in DEADLY:
                 yield f"{who} has died"
-        elif outcome.wrong:
+        elif outcome.wrong and not (rank == plan.victim and plan.event == "differ"):
+            # A victim that differs may be alone in its part, and then has more than it should.
             yield f"{who}: {outcome.wrong} ({outcome.text})"
         elif rank != plan.victim and outcome.error not in (told or ("",)):
             yield f"{who} was told {outcome.error or 'nothing'}, not {told}: {outcome.text}"

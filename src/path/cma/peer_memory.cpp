@@ -1,18 +1,17 @@
 #include "path/cma/peer_memory.hpp"
 
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 namespace sennit::cma {
 
+PeerMemory::PeerMemory(pid_t pid, bool same_process) : pid_(same_process ? ::getpid() : pid) {}
+
 Status PeerMemory::read(void* to, std::uint64_t address, std::size_t bytes) const {
   if (bytes == 0) {
-    return {};
-  }
-  if (same_process_) {
-    std::memcpy(to, reinterpret_cast<const void*>(address), bytes);
     return {};
   }
   // The kernel moves at most 2 GiB less a page a call and may stop early.

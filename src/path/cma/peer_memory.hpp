@@ -1,5 +1,6 @@
-// Path cma: one copy straight out of another rank's buffer, by process_vm_readv, or by memcpy when
-// the rank is a thread of this process.
+// Path cma: one copy straight out of another rank's buffer, by process_vm_readv. The same where the
+// rank is a thread of this process: one that has given up may free its buffer at any moment, which
+// the system answers with an error, and memcpy with the end of the process.
 #pragma once
 
 #include "base/status.hpp"
@@ -20,7 +21,7 @@ struct Descriptor {
 class PeerMemory {
  public:
   PeerMemory() = default;
-  PeerMemory(pid_t pid, bool same_process) : pid_(pid), same_process_(same_process) {}
+  PeerMemory(pid_t pid, bool same_process);
 
   // Copies `bytes` from `address` in the peer's memory. kRankFailed when the peer has no memory any
   // more, because it is dying; kSystemError with what the system said, such as EPERM where the
@@ -29,7 +30,6 @@ class PeerMemory {
 
  private:
   pid_t pid_ = 0;
-  bool same_process_ = false;
 };
 
 }  // namespace sennit::cma

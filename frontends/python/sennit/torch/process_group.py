@@ -13,6 +13,7 @@ from sennit.torch.rendezvous import join
 from sennit.torch.tensors import (
     checked,
     checked_list,
+    deadline_of,
     hand_back,
     hand_out,
     in_order,
@@ -145,7 +146,9 @@ class ProcessGroup(dist.ProcessGroup):
         tensors = listed(tensors)
         source = root_of(opts if root is None else root)
         buffer = in_order(only(tensors))
-        return self._calls_in_order([self._start.broadcast(buffer, source)], [buffer], tensors)
+        return self._calls_in_order(
+            [self._start.broadcast(buffer, source, deadline_s=deadline_of(opts))], [buffer], tensors
+        )
 
     @undisturbed
     def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> Calls:
@@ -158,14 +161,19 @@ class ProcessGroup(dist.ProcessGroup):
         op = operator_of(opts)
         buffers = in_order_list(tensors)
         with group():
-            works = [self._start.all_reduce(buffer, buffer, op=op) for buffer in buffers]
+            works = [
+                self._start.all_reduce(buffer, buffer, op=op, deadline_s=deadline_of(opts))
+                for buffer in buffers
+            ]
         return self._calls_in_order(works, buffers, tensors)
 
     @undisturbed
     def reduce(self, tensors: Tensors, opts: Any = None) -> Calls:
         """Combine the tensors of all ranks, in place at the root."""
         buffer = in_order(only(tensors))
-        work = self._start.reduce(buffer, buffer, op=operator_of(opts), root=root_of(opts))
+        work = self._start.reduce(
+            buffer, buffer, op=operator_of(opts), root=root_of(opts), deadline_s=deadline_of(opts)
+        )
         return self._calls_in_order([work], [buffer], tensors)
 
     @undisturbed
@@ -180,12 +188,14 @@ class ProcessGroup(dist.ProcessGroup):
         self,
         outputs: Tensors,
         inputs: Tensors,
-        opts: Any = None,  # noqa: ARG002
+        opts: Any = None,
     ) -> Calls:
         """Several calls of all_gather_single at once."""
         pairs = [(checked(x), out) for x, out in zip(inputs, checked_list(outputs), strict=True)]
         with group():
-            works = [self._start.all_gather(x, out) for x, out in pairs]
+            works = [
+                self._start.all_gather(x, out, deadline_s=deadline_of(opts)) for x, out in pairs
+            ]
         return self._calls(works, outputs)
 
     @undisturbed
@@ -207,7 +217,10 @@ class ProcessGroup(dist.ProcessGroup):
             for x, out in zip(inputs, checked_list(outputs), strict=True)
         ]
         with group():
-            works = [self._start.reduce_scatter(x, out, op=op) for x, out in pairs]
+            works = [
+                self._start.reduce_scatter(x, out, op=op, deadline_s=deadline_of(opts))
+                for x, out in pairs
+            ]
         return self._calls(works, outputs)
 
     @undisturbed
@@ -217,22 +230,26 @@ class ProcessGroup(dist.ProcessGroup):
         tensor: torch.Tensor,
         output_splits: Sequence[int],
         input_splits: Sequence[int],
-        opts: Any = None,  # noqa: ARG002
+        opts: Any = None,
     ) -> Calls:
         """Give each rank its rows, and get some from each; no splits: the same number for all."""
         x, out = checked(tensor), checked(output)
         if not output_splits and not input_splits:
-            work = self._start.all_to_all(x.reshape(-1), out.reshape(-1))
+            work = self._start.all_to_all(
+                x.reshape(-1), out.reshape(-1), deadline_s=deadline_of(opts)
+            )
             return self._calls([work], [output])
         sent = self._elements(x, input_splits)
         received = self._elements(out, output_splits)
-        work = self._start.all_to_all_v(x.reshape(-1), sent, received, out.reshape(-1))
+        work = self._start.all_to_all_v(
+            x.reshape(-1), sent, received, out.reshape(-1), deadline_s=deadline_of(opts)
+        )
         return self._calls([work], [output])
 
     @undisturbed
-    def barrier(self, opts: Any = None) -> Calls:  # noqa: ARG002
+    def barrier(self, opts: Any = None) -> Calls:
         """Wait for all ranks."""
-        return self._calls([self._start.barrier()])
+        return self._calls([self._start.barrier(deadline_s=deadline_of(opts))])
 
     # Collectives of lists of tensors, which lie anywhere: they go through one buffer.
 
@@ -248,12 +265,12 @@ class ProcessGroup(dist.ProcessGroup):
         self,
         output_lists: Sequence[Tensors],
         tensors: Tensors,
-        opts: Any = None,  # noqa: ARG002
+        opts: Any = None,
     ) -> Calls:
         """Give all tensors of all ranks to all: output_lists[r] are those of rank r."""
         outputs = [out for outs in output_lists for out in outs]
         flat = room_for(outputs)
-        work = self._start.all_gather(joined(tensors), flat)
+        work = self._start.all_gather(joined(tensors), flat, deadline_s=deadline_of(opts))
         return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
     @undisturbed
@@ -262,10 +279,10 @@ class ProcessGroup(dist.ProcessGroup):
         root = root_of(opts)
         x = checked(only(tensors))
         if self.rank() != root:
-            return self._calls([self._start.gather(x, root=root)])
+            return self._calls([self._start.gather(x, root=root, deadline_s=deadline_of(opts))])
         outputs = only(output_lists)
         flat = room_for(outputs)
-        work = self._start.gather(x, flat, root=root)
+        work = self._start.gather(x, flat, root=root, deadline_s=deadline_of(opts))
         return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
     @undisturbed
@@ -273,7 +290,14 @@ class ProcessGroup(dist.ProcessGroup):
         """Give each rank its tensor of the root's list."""
         root = root_of(opts)
         x = joined(only(input_lists)) if self.rank() == root else None
-        return self._calls([self._start.scatter(x, checked(only(outputs)), root=root)], outputs)
+        return self._calls(
+            [
+                self._start.scatter(
+                    x, checked(only(outputs)), root=root, deadline_s=deadline_of(opts)
+                )
+            ],
+            outputs,
+        )
 
     @undisturbed
     def reduce_scatter(
@@ -290,7 +314,11 @@ class ProcessGroup(dist.ProcessGroup):
         with group():
             works = [
                 self._start.reduce(
-                    checked(x), out if root == self.rank() else None, op=op, root=root
+                    checked(x),
+                    out if root == self.rank() else None,
+                    op=op,
+                    root=root,
+                    deadline_s=deadline_of(opts),
                 )
                 for root, x in enumerate(inputs)
             ]
@@ -301,13 +329,15 @@ class ProcessGroup(dist.ProcessGroup):
         self,
         outputs: Tensors,
         inputs: Tensors,
-        opts: Any = None,  # noqa: ARG002
+        opts: Any = None,
     ) -> Calls:
         """Give each rank its tensor of the list, and get one from each; sizes may differ."""
         flat = room_for(outputs)
         sent = [tensor.numel() for tensor in inputs]
         received = [tensor.numel() for tensor in outputs]
-        work = self._start.all_to_all_v(joined(inputs), sent, received, flat)
+        work = self._start.all_to_all_v(
+            joined(inputs), sent, received, flat, deadline_s=deadline_of(opts)
+        )
         return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
     # Messages.

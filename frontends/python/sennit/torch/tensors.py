@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,6 +41,13 @@ def operator_of(opts: Any) -> str:
 def root_of(opts: Any) -> int:
     """The root of a call: options, a rank, or None for rank 0."""
     return int(getattr(opts, "rootRank", opts or 0))
+
+
+def deadline_of(opts: Any) -> float | None:
+    """The seconds that a call may take by its options; None: those of the group."""
+    timeout = getattr(opts, "timeout", None)
+    # One that was not set is negative, and zero is none at all, as deadline_s has it.
+    return None if timeout is None or timeout < datetime.timedelta() else timeout.total_seconds()
 
 
 def listed(tensors: Sequence[torch.Tensor] | torch.Tensor) -> Sequence[torch.Tensor]:
