@@ -488,13 +488,12 @@ TEST_F(Mismatch, IsNoneWhereTheOtherEndOfAMessageIsLate) {
     sennit_comm_destroy(comm);
     return report;
   });
-  const auto reports = ranks.reports();
-  ASSERT_TRUE(reports[0]);
-  EXPECT_EQ(reports[0]->status, SENNIT_DEADLINE_EXCEEDED) << reports[0]->message;
-  EXPECT_NE(std::string(reports[0]->evidence).find("has not made the send that this recv needs"),
-            std::string::npos)
-      << reports[0]->message;
-  EXPECT_EQ(reports[0]->blamed_ranks(), std::vector{1});
+  const auto report = ranks.reports()[0];
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->status, SENNIT_DEADLINE_EXCEEDED) << report->message;
+  const std::string evidence = report->evidence;
+  EXPECT_NE(evidence.find("has not made the send that this recv needs"), std::string::npos);
+  EXPECT_EQ(report->blamed_ranks(), std::vector{1});
 }
 
 }  // namespace

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,19 @@ def text_faults(path: str, text: str, rule: dict[str, Any]) -> Iterator[str]:
             yield f"{path}:{number}: write {rule['words'][match[1]]} instead of {match[1]}"
 
 
+def count_words(text: str, words: Iterable[str]) -> Counter[str]:
+    """How many lines have each word, in any case."""
+    lines = [set(re.findall(r"[a-z]+", line.lower())) for line in text.splitlines()]
+    return Counter({word: sum(word in line for line in lines) for word in words})
+
+
+def count_faults(counts: Counter[str], rule: dict[str, Any]) -> Iterator[str]:
+    """Words that were to become fewer, and are more."""
+    for word, most in rule["fewer"].items():
+        if counts[word] > most:
+            yield f"{counts[word]} lines of code say '{word}', at most {most}: docs/glossary.md"
+
+
 def folder_faults(sizes: dict[str, int], rule: dict[str, Any]) -> Iterator[str]:
     """Folders that weigh too much, and files of a kind that does not belong into them."""
     for folder, limits in rule["folders"].items():
@@ -65,6 +79,7 @@ def faults(root: Path) -> list[str]:
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: list[str] = []
     sizes: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for path in listing.splitlines():
         file = root / path
         if not file.is_file() or path in NOT_CHECKED:
@@ -72,10 +87,13 @@ def faults(root: Path) -> list[str]:
         sizes[path] = file.stat().st_size
         found += name_faults(path, rule)
         try:
-            found += text_faults(path, file.read_text(encoding="utf-8"), rule)
+            text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # a picture
-    return found + list(folder_faults(sizes, rule))
+        found += text_faults(path, text, rule)
+        if file.suffix in CODE:
+            counts += count_words(text, rule["fewer"])
+    return [*found, *count_faults(counts, rule), *folder_faults(sizes, rule)]
 
 
 def main() -> int:

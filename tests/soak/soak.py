@@ -43,7 +43,7 @@ class Holdings(NamedTuple):
 MOST_GROWTH = Holdings(descriptors=0, threads=0, mappings=10, kib=4 << 10)
 
 # glibc keeps hundreds of megabytes of what threads have freed, unless it gives large blocks back at
-# once and has one arena.
+# once and has one heap for all threads.
 ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}
 
 

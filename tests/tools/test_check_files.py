@@ -16,6 +16,7 @@ RULE: dict[str, Any] = {
     "names_of_others": ["src/mpi.cpp"],
     "longer": {"src/long.cpp": "a table"},
     "words": {"bcast": "broadcast"},
+    "fewer": {"told": 2},
     "folders": {
         "bench/results": {"megabytes": 2, "refused": [".png"], "instead": "draw it elsewhere"}
     },
@@ -92,3 +93,9 @@ def test_the_weight_is_that_of_files_which_git_knows_or_would_add(tmp_path: Path
         "bench/results",
         "bench/results/run.png",
     ]
+
+
+@pytest.mark.parametrize(("lines", "faults"), [(2, 0), (3, 1)])
+def test_words_that_become_more_are_found(lines: int, faults: int) -> None:
+    counts = check_files.count_words("// Told, told.\n// untold\n" * lines, RULE["fewer"])
+    assert len(list(check_files.count_faults(counts, RULE))) == faults
