@@ -74,6 +74,9 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
   // No rank launches before all have loaded these, since loading waits for what runs: the exchange
   // of facts sees to that.
   SENNIT_RETURN_IF_ERROR(context->kernels_->kernels.load_movers());
+  if (!context->memory_->has_a_process_each()) {
+    SENNIT_RETURN_IF_ERROR(context->kernels_->kernels.load_reducers());
+  }
   context->open_copy_engines(driver, world, options);
   SENNIT_RETURN_IF_ERROR(context->agree_on_facts(driver, world, options, exchange));
   return context;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -85,23 +86,18 @@ class ReducingGpus : public FakeGpus {
 
 constexpr std::array kProtocols = {"ll", "ll128", "slots"};
 
-// A kernel is loaded by the first call that is launched with it, and not by one that is captured.
-TEST_F(ReducingGpus, LoadAKernelOnceAndNotInACapture) {
-  run([](Rank& rank) {
+// Ranks that share a process load no kernel while another may wait for one of theirs.
+TEST_F(ReducingGpus, ThatShareAProcessLoadAllKernelsAtCreation) {
+  cuda_options_.process = 1;
+  shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
+  run([this](Rank& rank) {
     rank.cuda->run_kernels(fake_direct_kernel);
     const Operation op = prepare(rank, {.protocol = "ll128"});
+    meet();
     const int at_creation = rank.cuda->calls("preload");
-    rank.cuda->begin_capture(rank.stream);
-    ASSERT_TRUE(rank.call(op).ok());
-    (void)take(rank.cuda->end_capture(rank.stream));
-    EXPECT_EQ(rank.cuda->calls("preload"), at_creation);
+    meet();
     call_all(rank, {op, op});
-    EXPECT_EQ(rank.cuda->calls("preload"), at_creation + 1);
-    Operation others = op;
-    others.op = ReduceOp::kMax;
-    ASSERT_TRUE(rank.call(others).ok());
-    rank.finish();
-    EXPECT_EQ(rank.cuda->calls("preload"), at_creation + 2);
+    EXPECT_EQ(rank.cuda->calls("preload"), at_creation);
   });
 }
 

@@ -6,6 +6,8 @@
 // Loading may wait for what runs on the device, and a kernel that runs may wait for a call of this
 // rank that comes later. Ranks that make the calls of all communicators in one order do not meet
 // that: what runs is then a call that the other ranks have made or will make without this one.
+// Ranks that are threads of one process might wait for each other inside CUDA, too (decision 43):
+// for them all kernels are loaded when the communicator is made.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
@@ -42,17 +44,30 @@ class KernelsOnDemand {
     return {};
   }
 
+  // Kernels that reduce: all of them, for the current device.
+  Status load_reducers() {
+    for (const KernelKind kind : kKernelKinds) {
+      for (const Dtype dtype : kDtypes) {
+        for (const ReduceOp op : kReduceOps) {
+          if (has_kernel(kind, dtype, op)) {
+            SENNIT_RETURN_IF_ERROR(driver_.preload(reducing_kernel(kind, dtype, op)));
+            is_loaded(kind, dtype, op) = true;
+          }
+        }
+      }
+    }
+    return {};
+  }
+
   // The kernel that reduces so. While `stream` captures CUDA is left to load it when the graph is
   // made.
   Result<const void*> reducer(KernelKind kind, Dtype dtype, ReduceOp op, void* stream) {
     const void* const kernel = reducing_kernel(kind, dtype, op);
-    bool& is_loaded = loaded_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(dtype)]
-                             [static_cast<std::size_t>(op)];
-    if (!is_loaded) {
+    if (!is_loaded(kind, dtype, op)) {
       SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
       if (!is_capturing) {
         SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
-        is_loaded = true;
+        is_loaded(kind, dtype, op) = true;
       }
     }
     return kernel;
@@ -60,6 +75,11 @@ class KernelsOnDemand {
 
  private:
   using OfType = std::array<bool, kReduceOps.size()>;
+
+  bool& is_loaded(KernelKind kind, Dtype dtype, ReduceOp op) {
+    return loaded_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(dtype)]
+                  [static_cast<std::size_t>(op)];
+  }
 
   CudaDriver& driver_;
   std::array<std::array<OfType, kDtypes.size()>, kKernelKinds.size()> loaded_{};
