@@ -46,12 +46,12 @@ TEST_F(DeviceWorks, OfCapturedCallsAreRefused) {
 
 TEST_F(DeviceWorks, OfAGroupEndEachInItsStream) {
   run_with_handles([](Rank& rank, Caller& caller) {
-    void* const other = take(rank.cuda->create_stream());
-    const HeldStream held(rank, other);
+    const OtherStream other(rank);
+    const HeldStream held(rank, other.get());
     std::array<sennit_work_t, 2> works{};
     EXPECT_EQ(sennit_group_start(), SENNIT_OK);
     EXPECT_EQ(caller.all_gather(kFew, rank.stream, works.data()), SENNIT_OK);
-    EXPECT_EQ(caller.all_gather(kFew, other, &works[1]), SENNIT_OK);
+    EXPECT_EQ(caller.all_gather(kFew, other.get(), &works[1]), SENNIT_OK);
     EXPECT_EQ(sennit_work_wait(works[0], 0), SENNIT_INVALID_USAGE);  // nothing has begun
     EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
     EXPECT_EQ(sennit_work_wait(works[0], kNoLimit), SENNIT_OK);
@@ -60,19 +60,18 @@ TEST_F(DeviceWorks, OfAGroupEndEachInItsStream) {
     EXPECT_EQ(sennit_work_wait(works[1], kNoLimit), SENNIT_OK);
     destroy(works[0]);
     destroy(works[1]);
-    EXPECT_TRUE(rank.cuda->destroy_stream(other).ok());
   });
 }
 
 // They run together in the stream of the first, which waits for those of the others.
 TEST_F(DeviceWorks, OfMessagesInSeveralStreamsEndTogether) {
   run_with_handles([](Rank& rank, Caller& caller) {
-    void* const other = take(rank.cuda->create_stream());
-    const HeldStream held(rank, other);
+    const OtherStream other(rank);
+    const HeldStream held(rank, other.get());
     std::array<sennit_work_t, 2> works{};
     EXPECT_EQ(sennit_group_start(), SENNIT_OK);
     EXPECT_EQ(caller.send_to_itself(rank.send, rank.stream, works.data()), SENNIT_OK);
-    EXPECT_EQ(caller.receive_from_itself(rank.recv, other, &works[1]), SENNIT_OK);
+    EXPECT_EQ(caller.receive_from_itself(rank.recv, other.get(), &works[1]), SENNIT_OK);
     EXPECT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
     for (sennit_work_t work : works) {
       EXPECT_EQ(sennit_work_wait(work, 0.01), SENNIT_IN_PROGRESS);
@@ -82,7 +81,6 @@ TEST_F(DeviceWorks, OfMessagesInSeveralStreamsEndTogether) {
       EXPECT_EQ(sennit_work_wait(work, kNoLimit), SENNIT_OK);
       destroy(work);
     }
-    EXPECT_TRUE(rank.cuda->destroy_stream(other).ok());
   });
 }
 

@@ -14,6 +14,22 @@ inline constexpr double kNoLimit = -1;
 // Kernels of a fake do nothing, so a call of this size ends when its stream comes to it.
 inline constexpr std::size_t kFew = 1000;
 
+// One beside the rank's.
+class OtherStream {
+ public:
+  explicit OtherStream(const Rank& rank)
+      : cuda_(*rank.cuda), stream_(take(cuda_.create_stream())) {}
+  ~OtherStream() { EXPECT_TRUE(cuda_.destroy_stream(stream_).ok()); }
+  OtherStream(const OtherStream&) = delete;
+  OtherStream& operator=(const OtherStream&) = delete;
+
+  [[nodiscard]] void* get() const { return stream_; }
+
+ private:
+  FakeCuda& cuda_;
+  void* stream_;
+};
+
 // A stream in which nothing goes on before open(), or the end of the scope.
 class HeldStream {
  public:
