@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <optional>
@@ -448,15 +449,21 @@ std::vector<std::optional<Report>> reports_of_a_slow_call(const std::string& nam
     setenv("SENNIT_SLOT_BYTES", "1024", 1);  // a call that takes its time
     setenv("SENNIT_SLOTS", "1", 1);
     const sennit_comm_t comm = join_ranks(name, 2, rank);
-    constexpr std::size_t kCount = std::size_t{64} << 20;
-    std::vector<float> data(kCount);
+    constexpr std::size_t kCount = std::size_t{256} << 20;
+    std::vector<std::uint8_t> data(kCount);
     sennit_barrier(comm, nullptr, nullptr);
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.protocol = "slots";
     options.deadline_s = 0.2;
     const Report report = report_of([&] {
-      return sennit_all_reduce(
-          data.data(), data.data(), kCount, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, &options);
+      return sennit_all_reduce(data.data(),
+                               data.data(),
+                               kCount,
+                               SENNIT_FLOAT8_E4M3FN,
+                               SENNIT_SUM,
+                               comm,
+                               nullptr,
+                               &options);
     });
     sennit_comm_destroy(comm);
     return report;

@@ -44,8 +44,12 @@ class KnownGood:
         return state in self._states.get(subject, [])
 
     def has_seen(self, subject: str) -> bool:
-        """Whether the subject passed in any state."""
+        """Whether the subject passed in any state, or was to be remembered by `see`."""
         return subject in self._states
+
+    def see(self, subject: str) -> None:
+        """There is the subject, whether or not it passes."""
+        self._states.setdefault(subject, [])
 
     def add(self, subject: str, state: str) -> None:
         """The subject passes in this state."""
@@ -93,13 +97,14 @@ def main() -> int:
     parser.add_argument("action", choices=["check", "record"])
     parser.add_argument("name")
     parser.add_argument("paths", nargs="+")
+    parser.add_argument("--also", default="", help="what else decides: a compiler's version, say")
     arguments = parser.parse_args()
     known = KnownGood(arguments.name)
     files = sources(Path(), *arguments.paths)
     if not files:
         print(f"no files: {' '.join(arguments.paths)}", file=sys.stderr)
         return 1
-    state = state_of(Path(), files)
+    state = state_of(Path(), files, arguments.also)
     if arguments.action == "check":
         return 0 if known.holds(arguments.name, state) else 1
     known.add(arguments.name, state)

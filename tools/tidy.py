@@ -153,6 +153,8 @@ def main() -> int:
     for unit, good in zip(now, results, strict=True):
         if good:
             known.add(unit.source, unit.state)
+        else:
+            known.see(unit.source)  # it is checked each time until it is clean
     known.save()
     bad = results.count(False)
     print(f"clang-tidy: {bad} units with findings" if bad else "clang-tidy: no findings")

@@ -183,12 +183,11 @@ class Calls {
   static Packer<Abi> packer() { return {front().functions, front().abi.self()}; }
   static const Datatypes<Abi>& datatypes() { return front().running()->datatypes; }
 
-  // What the MPI would refuse is not ours to describe.
+  // What the MPI would refuse is left to the MPI, which raises its own error. MPICH takes no type
+  // at all where the count is 0, so such a block is taken here: the other ranks cannot know of it.
   static bool is_valid(const void* buffer, std::int64_t count, Type type) {
-    if (count < 0 || type == Type{} || type == front().abi.type_null()) {
-      return false;
-    }
-    return !is_in_place(buffer);
+    const bool is_type = type != Type{} && type != front().abi.type_null();
+    return count >= 0 && (count == 0 || is_type) && !is_in_place(buffer);
   }
   // A buffer may be MPI_BOTTOM, and only the displacement make it an address.
   static const void* moved(const void* buffer, std::int64_t bytes) {
@@ -196,7 +195,8 @@ class Calls {
                                          static_cast<std::uintptr_t>(bytes));
   }
   static Elements<Abi> elements(const void* buffer, std::int64_t count, Type type) {
-    return {buffer, static_cast<std::size_t>(count), type, datatypes().layout_of(type)};
+    const Layout layout = count == 0 ? Layout{.is_dense = true} : datatypes().layout_of(type);
+    return {buffer, static_cast<std::size_t>(count), type, layout};
   }
   static Elements<Abi> in_bytes(const void* place, std::size_t bytes) {
     return {place, bytes, front().abi.byte(), {.bytes = 1, .extent = 1, .is_dense = true}};
@@ -213,8 +213,11 @@ class Calls {
   // A block a rank, its displacement in elements of the type.
   static bool are_valid(
       const void* buffer, const N* counts, const D* displacements, Type type, const Taken& taken) {
-    return counts != nullptr && displacements != nullptr && is_valid(buffer, 0, type) &&
-           std::all_of(counts, counts + taken.size, [](N count) { return count >= 0; });
+    if (counts == nullptr || displacements == nullptr) {
+      return false;
+    }
+    const auto [least, most] = std::minmax_element(counts, counts + taken.size);
+    return *least >= 0 && is_valid(buffer, *most, type);
   }
   static void add_blocks(Blocks<Abi>& blocks,
                          const void* buffer,
@@ -222,11 +225,8 @@ class Calls {
                          const D* displacements,
                          Type type,
                          const Taken& taken) {
-    const Layout layout = datatypes().layout_of(type);
     for (int rank = 0; rank < taken.size; ++rank) {
-      const auto offset = static_cast<std::intptr_t>(displacements[rank]) * layout.extent;
-      const auto count = static_cast<std::size_t>(counts[rank]);
-      blocks.add({moved(buffer, offset), count, type, layout});
+      blocks.add(elements_at(buffer, displacements[rank], counts[rank], type));
     }
   }
   // The same with a type a rank; displacements are in bytes.

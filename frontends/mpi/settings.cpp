@@ -49,8 +49,7 @@ Settings Settings::from_environment() {
       complain("SENNIT_MPI_AFTER", text, "it has to be a number of calls");
     }
   }
-  settings.passed_text = variable("SENNIT_MPI_PASS");
-  std::istringstream names(settings.passed_text);
+  std::istringstream names(variable("SENNIT_MPI_PASS"));
   for (std::string name; std::getline(names, name, ',');) {
     const auto found = std::find(kNames.begin(), kNames.end(), name);
     if (found == kNames.end()) {
@@ -63,7 +62,11 @@ Settings Settings::from_environment() {
 }
 
 std::string Settings::shared() const {
-  return "after=" + std::to_string(after) + " pass=" + passed_text;
+  std::string text = "after=" + std::to_string(after) + " pass=";
+  for (const bool is_passed : passed) {
+    text += is_passed ? '1' : '0';
+  }
+  return text;
 }
 
 }  // namespace sennit_mpi

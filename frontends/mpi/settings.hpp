@@ -20,7 +20,6 @@ struct Settings {
   bool tells_share = false;           // what was taken and what was passed on, at the end
   int after = 2;                      // blocking collectives that are passed on before an engine
   std::array<bool, kCalls> passed{};  // calls that are always passed on
-  std::string passed_text;
 
   // What is wrong with a value is written to standard error, and the default taken.
   static Settings from_environment();

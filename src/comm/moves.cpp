@@ -20,7 +20,9 @@ void Moves::count(const World& world, Clock::time_point now) {
 }
 
 std::optional<double> Moves::idle_s(Clock::time_point begin) const {
-  return moved_at_ > begin
+  // What other ranks moved in earlier calls is seen up to two intervals later.
+  constexpr std::chrono::milliseconds kSettling{100};
+  return moved_at_ > begin + kSettling
              ? std::optional(std::chrono::duration<double>(Clock::now() - moved_at_).count())
              : std::nullopt;
 }

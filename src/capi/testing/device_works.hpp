@@ -14,7 +14,7 @@ inline constexpr double kNoLimit = -1;
 // Kernels of a fake do nothing, so a call of this size ends when its stream comes to it.
 inline constexpr std::size_t kFew = 1000;
 
-// One beside the rank's.
+// A stream other than the rank's.
 class OtherStream {
  public:
   explicit OtherStream(const Rank& rank)

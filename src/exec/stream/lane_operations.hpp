@@ -55,7 +55,6 @@ class LaneOperations {
                  const Setting& setting,
                  std::span<const Message> messages);
 
-  [[nodiscard]] bool empty() const { return puts_.empty() && takes_.empty(); }
   void add_turns(std::set<int>& turns) const;
   // Between fork and join: the messages of this turn, those of earlier ones first.
   void move(int turn);

@@ -191,7 +191,10 @@ bool MessageCopies::can_fetch(const End& end, const MessageLine::Offer& offer, i
 void MessageCopies::decide(const End& end, MessageLine::Offer& offer) {
   const Operation& op = end.operation;
   Peer& peer = *peers_[static_cast<std::size_t>(op.peer)];
-  const bool may_share = offer.is_put || !end.shares_puts_alone;
+  // In a graph the messages of a group wait in a few streams: one peer could hold up another, whose
+  // groups are cut differently. Of two ranks there is no other.
+  const bool may_share =
+      (offer.is_put || !end.shares_puts_alone) && (!end.is_capturing || world_.size() == 2);
   const bool is_reached = offer.has_ring && peer.reaches_ring && may_share && may_copy(end);
   int share = is_reached ? end.host_share : 0;
   offer.dynamic_from = end.dynamic_share ? end.host_share : -1;

@@ -20,7 +20,10 @@ class Player::Play {
 
   Status run() {
     const Status played = play_all();
-    return played.ok() ? played : lead_back(played);
+    if (!played.ok()) {
+      join_streams();
+    }
+    return played;
   }
 
   Status operator()(const AwaitFlag& wait) {
@@ -124,7 +127,8 @@ class Player::Play {
         kernel, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &call, stream());
   }
 
-  Status lead_back(const Status& failure) {
+  // As many as can be joined: what failed first is what the caller gets.
+  void join_streams() {
     std::vector<bool> has_begun(player_.streams_.size());
     for (std::size_t i = 0; i < played_; ++i) {
       has_begun[static_cast<std::size_t>(list_.operations[i].stream)] = true;
@@ -133,12 +137,12 @@ class Player::Play {
       if (!has_begun[number]) {
         continue;
       }
-      SENNIT_ASSIGN_OR_RETURN(void* const event,
-                              player_.event(OperationWriter::event_of(static_cast<int>(number))));
-      SENNIT_RETURN_IF_ERROR(player_.driver_.record(event, player_.streams_[number]));
-      SENNIT_RETURN_IF_ERROR(player_.driver_.wait_for(event, users_stream_));
+      const Result<void*> event =
+          player_.event(OperationWriter::event_of(static_cast<int>(number)));
+      if (event.ok() && player_.driver_.record(*event, player_.streams_[number]).ok()) {
+        (void)player_.driver_.wait_for(*event, users_stream_);
+      }
     }
-    return failure;
   }
 
   Player& player_;

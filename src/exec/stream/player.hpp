@@ -55,9 +55,6 @@ class Player {
   // stream captures. After a failure there are those that there were.
   Status reserve(int streams);
 
-  // Ends all of it: for owners of things that the streams use.
-  void close();
-
   // What was begun in other streams comes before what the user's stream holds from then on, also
   // after a failure.
   Status play(const OperationList& list, const Scene& scene, void* stream);
@@ -68,6 +65,7 @@ class Player {
   // Plays the operations one by one.
   class Play;
 
+  void close();
   Status add_streams(int streams);
   Result<void*> event(int number);
 

@@ -95,7 +95,7 @@ TEST_F(Players, LaunchTheCallersKernelsInTheirPlace) {
 }
 
 // What was begun beside it is at work in the buffers.
-TEST_F(Players, LeadBackWhatWasBegunBeforeAFailure) {
+TEST_F(Players, JoinWhatWasBegunBeforeAFailure) {
   writer_.fork();
   writer_.consume(1, filled_flag(0, 0, 0));
   writer_.put(2, CopyBytes{.to = {}, .from = {.at = 8}, .bytes = 8});

@@ -151,7 +151,8 @@ class Ranks:
             message = str(error.get("message")).partition(" The communicator is now failed")[0]
             # Its own code knows more than the class of the error: here it is the options that ask
             # for what there is not.
-            return Failure(message, self._codes.get(index, EXIT_RANK_FAILED))
+            code = self._codes.get(index, EXIT_RANK_FAILED)
+            return Failure(message, code if code > 0 else EXIT_RANK_FAILED)
         index = failed[0]
         return Failure(
             f"sennit: rank {index} of {len(self._processes)} {_how(self._codes[index])} and left "

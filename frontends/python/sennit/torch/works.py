@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 
 import torch
 from torch.distributed import Work
 
-from sennit import Error
+from sennit import Error, InProgress
 from sennit.torch.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -94,10 +95,13 @@ class Calls(Work):
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Wait for the end, at most so long (zero: until the deadline of the group)."""
         seconds = timeout.total_seconds() if timeout else 0.0
+        until = time.monotonic() + seconds
         try:
             while self._works:
-                self._works[0].wait(seconds or None)
+                self._works[0].wait(max(until - time.monotonic(), 0.0) if seconds else None)
                 self._works.pop(0)
+        except InProgress:
+            raise  # it goes on, and may be waited for again
         except Error as error:
             self._error = error
             raise
