@@ -286,12 +286,30 @@ void expect_mismatch(const std::vector<std::optional<Report>>& reports,
   }
 }
 
+struct Ends {
+  std::size_t sent;
+  std::size_t expected;
+  sennit_dtype_t dtype = SENNIT_FLOAT32;  // at the receiver
+};
+
+// Rank 0 sends, rank 1 receives; one of them comes late.
+std::vector<std::optional<Report>> reports_of_ends(const std::string& name,
+                                                   const Ends& ends,
+                                                   bool behind_a_collective,
+                                                   int late) {
+  RankProcesses ranks(2, [&](int rank) {
+    const Calls before = behind_a_collective ? barrier() : in_turn({});
+    const Calls message = rank == 0 ? send(ends.sent, 1) : recv(ends.expected, 0, ends.dtype);
+    return call_then_meet(name, 2, rank, [&](sennit_comm_t comm) {
+      const sennit_status_t status = before(comm);
+      sleep_s(rank == late ? 0.02 : 0.0);
+      return status == SENNIT_OK ? message(comm) : status;
+    });
+  });
+  return ranks.reports();
+}
+
 TEST_F(Mismatch, OfTheTwoEndsOfAMessageIsToldToBothWithCountAndType) {
-  struct Ends {
-    std::size_t sent;
-    std::size_t expected;
-    sennit_dtype_t dtype = SENNIT_FLOAT32;  // at the receiver
-  };
   for (const Ends& ends : {Ends{0, 4},
                            Ends{4, 0},
                            Ends{4, 5},
@@ -308,17 +326,7 @@ TEST_F(Mismatch, OfTheTwoEndsOfAMessageIsToldToBothWithCountAndType) {
         SCOPED_TRACE(std::to_string(ends.sent) + " for " + std::to_string(ends.expected) +
                      (behind_a_collective ? " behind a collective" : "") + ", rank " +
                      std::to_string(late) + " late");
-        const std::string name = fresh_name();
-        RankProcesses ranks(2, [&](int rank) {
-          const Calls before = behind_a_collective ? barrier() : in_turn({});
-          const Calls message = rank == 0 ? send(ends.sent, 1) : recv(ends.expected, 0, ends.dtype);
-          return call_then_meet(name, 2, rank, [&](sennit_comm_t comm) {
-            const sennit_status_t status = before(comm);
-            sleep_s(rank == late ? 0.02 : 0.0);
-            return status == SENNIT_OK ? message(comm) : status;
-          });
-        });
-        expect_mismatch(ranks.reports(),
+        expect_mismatch(reports_of_ends(fresh_name(), ends, behind_a_collective, late),
                         {"sends " + std::to_string(ends.sent) + " x float32",
                          "expects " + std::to_string(ends.expected) +
                              (ends.dtype == SENNIT_INT32 ? " x int32" : " x float32")});

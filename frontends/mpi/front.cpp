@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <string>
-#include <utility>
 
 namespace sennit_mpi {
 namespace {
@@ -34,14 +33,14 @@ AbiName abi_of(const Library& library) {
 const Process& process() {
   static const Process& only = []() -> const Process& {
     auto* const made = new Process{.library = Library::find()};
-    Settings settings = Settings::from_environment();
+    const Settings settings = Settings::from_environment();
     made->abi = abi_of(made->library);
     switch (made->abi) {
       case AbiName::kMpich:
-        start_front<Mpich>(made->library, std::move(settings));
+        start_front<Mpich>(made->library, settings);
         break;
       case AbiName::kOpenMpi:
-        start_front<OpenMpi>(made->library, std::move(settings));
+        start_front<OpenMpi>(made->library, settings);
         break;
       case AbiName::kNone:
         sennit_tool_warn("mpi",

@@ -7,7 +7,6 @@
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 

@@ -233,9 +233,6 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
       if (now - last_move < patience_.poll && waits_without_yield_ == 0) {
         yield_core(now);
       } else {
-        if (waits_without_yield_ > 0) {
-          --waits_without_yield_;
-        }
         sleep(comm, work, now + std::min(limit - (now - begin), longest_sleep));
       }
       guard.lock();
@@ -266,6 +263,9 @@ void ProgressEngine::yield_core(Clock::time_point now) {
 }
 
 void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_point until) {
+  if (waits_without_yield_ > 0) {
+    --waits_without_yield_;
+  }
   {
     const std::scoped_lock guard(mutex_);
     until = std::min(until, next_look());
