@@ -6,7 +6,7 @@ Data by seed, each of 2^22 values (complex: 2^21):
   normal      Gaussian numbers, as gradients and activations are nearly
   smooth      a field along one axis: 24 waves of falling amplitude, 4 to 500 values long
   complex     smooth lines after a Fourier transform of each 512 values, as 3-D FFTs send them
-  sparse      Gaussian numbers of which 40 % are zeros, as activations behind a ReLU
+  sparse      Gaussian numbers, 40 % of them zeros, as activations behind a ReLU
 Times are CPU times of one thread in the C functions, the least of 50 turns, of 2^18 values, which
 stay in cache.
 """

@@ -15,8 +15,6 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  [[nodiscard]] sennit_comm_t comm() const { return comm_; }
-
  private:
   sennit_comm_t comm_;
 };

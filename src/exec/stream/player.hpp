@@ -1,5 +1,5 @@
-// Player: plays an operation list on a driver, as it stands: the only class of this engine that
-// calls one.
+// Player: issues the operations of a list to the driver, in their order. Nothing else here puts
+// operations into streams, except a stopwatch, which records events.
 //
 //   Player player(driver, words);
 //   SENNIT_RETURN_IF_ERROR(player.reserve(streams));
