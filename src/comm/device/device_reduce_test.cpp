@@ -90,8 +90,8 @@ constexpr std::array kProtocols = {"ll", "ll128", "slots"};
 TEST_F(ReducingGpus, ThatShareAProcessLoadAllKernelsAtCreation) {
   cuda_options_.process = 1;
   shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
+  shared_cuda_->run_kernels(fake_direct_kernel);
   run([this](Rank& rank) {
-    rank.cuda->run_kernels(fake_direct_kernel);
     const Operation op = prepare(rank, {.protocol = "ll128"});
     meet();
     const int at_creation = rank.cuda->calls("preload");
