@@ -1,6 +1,7 @@
 #include "capi/joining.hpp"
 
 #include "comm/allowed_paths.hpp"
+#include "comm/tuning_file.hpp"
 #include "discover/machine_island.hpp"
 
 #include <algorithm>
@@ -178,6 +179,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(handle.config.paths, true));
   SENNIT_ASSIGN_OR_RETURN(const int island, declared_island(handle.config, *driver, device));
+  SENNIT_ASSIGN_OR_RETURN(auto profile, load_gpu_profile(handle.config.gpu_profile));
   SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
   handle.engine->attach(handle.comm);
   const int counted_off = handle.config.device_group;
@@ -194,7 +196,8 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
        .group = counted_off > 0 ? handle.comm->world().rank() / counted_off : island,
        .groups_by = counted_off > 0 ? "SENNIT_DEVICE_GROUP" : "SENNIT_MACHINE",
        .host_share = handle.config.host_share,
-       .dynamic_share = handle.config.dynamic_share},
+       .dynamic_share = handle.config.dynamic_share,
+       .profile = std::move(profile)},
       [&](const void* mine, void* all, std::size_t bytes) {
         return gather_bytes(handle, mine, all, bytes);
       });

@@ -38,6 +38,7 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t group, env_integer("SENNIT_DEVICE_GROUP", {0, 1024}));
   config.device_group = static_cast<int>(group);
   config.machine = env_text("SENNIT_MACHINE");
+  config.gpu_profile = env_text("SENNIT_GPU_PROFILE");
   config.copy_engines = env_text("SENNIT_COPY_ENGINES");
   SENNIT_RETURN_IF_ERROR(read_host_share(config));
   SENNIT_ASSIGN_OR_RETURN(config.host_ring_bytes, env_bytes("SENNIT_HOST_RING_BYTES"));
@@ -57,13 +58,13 @@ Result<CommConfig> CommConfig::from_environment() {
   return config;
 }
 
-std::string CommConfig::settings(std::string_view table) const {
+std::string CommConfig::settings(std::string_view table, std::string_view profile) const {
   return fmt::format(
       "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\nreproducible={}\ndevice={}\n"
       "device_blocks={}\ndevice_group={}\nmachine={}\ncopy_engines={}\nhost_share={}\nhost_ring_"
       "bytes={}\nhost_"
       "slot_bytes={}\n"
-      "tuning_table={}",
+      "tuning_table={}\ngpu_profile={}",
       slot_bytes,
       slots,
       ports,
@@ -78,7 +79,8 @@ std::string CommConfig::settings(std::string_view table) const {
       dynamic_share ? "dynamic" : fmt::format("{}", host_share),
       host_ring_bytes,
       host_slot_bytes,
-      table);
+      table,
+      profile);
 }
 
 }  // namespace sennit

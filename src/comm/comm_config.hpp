@@ -30,6 +30,7 @@ struct CommConfig {
   int ports = 4;
   int device_blocks = 128;            // of a call on a GPU, at most
   int device_group = 0;               // ranks that path nvlink may join; 0: all
+  std::string gpu_profile;            // file; empty: that of the GPU's model
   std::string machine;                // whose islands path nvlink may join; empty: not told
   std::string copy_engines = "auto";  // of GPUs: auto, on, off
   int host_share = -1;                // percent through host memory; -1: what pays
@@ -44,9 +45,9 @@ struct CommConfig {
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
-  // What the handshake compares, as "name=value" lines; `table` names the content of the tuning
-  // table, whose file may lie elsewhere for each rank.
-  [[nodiscard]] std::string settings(std::string_view table) const;
+  // What the handshake compares, as "name=value" lines; `table` and `profile` name the contents of
+  // the tuning table and GPU profile, whose files may lie elsewhere for each rank.
+  [[nodiscard]] std::string settings(std::string_view table, std::string_view profile) const;
 };
 
 }  // namespace sennit

@@ -33,9 +33,9 @@ TEST(CommConfig, HasAShareThatIsANumberOrFollowsTheLoad) {
 
 // What the handshake compares.
 TEST(CommConfig, TellsSettingsApartThatDifferInShares) {
-  EXPECT_NE(with_host_share("dynamic")->settings("").find("\nhost_share=dynamic\n"),
+  EXPECT_NE(with_host_share("dynamic")->settings("", "").find("\nhost_share=dynamic\n"),
             std::string::npos);
-  EXPECT_NE(with_host_share("")->settings("").find("\nhost_share=-1\n"), std::string::npos);
+  EXPECT_NE(with_host_share("")->settings("", "").find("\nhost_share=-1\n"), std::string::npos);
 }
 
 }  // namespace

@@ -77,9 +77,11 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
   SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
+  SENNIT_ASSIGN_OR_RETURN(const auto profile, load_gpu_profile(full.gpu_profile));
   const World::Layout layout = layout_for(identity.size, full, paths);
   const JoinOptions options{.timeout_s = full.join_timeout_s,
-                            .settings = full.settings(table ? table->hash() : "none"),
+                            .settings = full.settings(table ? table->hash() : "none",
+                                                      profile ? profile->hash : "built in"),
                             .segment_bytes = World::segment_bytes(layout),
                             .interruption = interruption};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));

@@ -78,11 +78,13 @@ Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks) 
                 ranks);
   }
   SENNIT_ASSIGN_OR_RETURN(sim::Fabric fabric, sim::Fabric::build(machine, {.ranks = ranks}));
+  const GpuProfile& profile = profile_for({.name = machine.title});
   DeviceFacts facts{.copy_engines = true,
-                    .ll_send_bytes = ll_send_bytes(ranks),
+                    .ll_send_bytes = ll_send_bytes(profile, ranks),
                     .host_slots = host_ring().slots,
                     .is_pair = ranks == 2,
-                    .offers = true};
+                    .offers = true,
+                    .profile = &profile};
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) {
       if (from != to && fabric.route(from, to, PathKind::kNvlink) == nullptr) {

@@ -23,4 +23,19 @@ Result<std::shared_ptr<const TuningTable>> load_tuning_table(const std::string& 
   return std::make_shared<const TuningTable>(std::move(table));
 }
 
+Result<std::optional<GpuProfile>> load_gpu_profile(const std::string& file) {
+  if (file.empty()) {
+    return std::optional<GpuProfile>();
+  }
+  const Result<std::string> text = read_text_file(file);
+  if (!text.ok()) {
+    return fail(Code::kInvalidArgument,
+                "the GPU profile {} cannot be read: {}; SENNIT_GPU_PROFILE names it",
+                file,
+                text.status().message());
+  }
+  SENNIT_ASSIGN_OR_RETURN(GpuProfile profile, gpu_profile_from_text(*text, file));
+  return std::optional(std::move(profile));
+}
+
 }  // namespace sennit

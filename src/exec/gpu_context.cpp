@@ -78,7 +78,7 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
     SENNIT_RETURN_IF_ERROR(context->kernels_->kernels.load_reducers());
   }
   context->open_copy_engines(driver, world, options);
-  SENNIT_RETURN_IF_ERROR(context->agree_on_facts(driver, world, options, exchange));
+  SENNIT_RETURN_IF_ERROR(context->agree_on_facts(driver, device, world, options, exchange));
   return context;
 }
 
@@ -98,6 +98,7 @@ void GpuContext::open_copy_engines(CudaDriver& driver, World& world, const GpuOp
 }
 
 Status GpuContext::agree_on_facts(CudaDriver& driver,
+                                  int device,
                                   World& world,
                                   const GpuOptions& options,
                                   const Exchange& exchange) {
@@ -105,7 +106,10 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
     bool to_use_copy_engines;
     bool to_copy_messages;
     bool to_map_buffers;
+    std::ptrdiff_t profile;  // of its GPU, among gpu_profiles()
   };
+  SENNIT_ASSIGN_OR_RETURN(const CudaDevice gpu, driver.describe(device));
+  const GpuModel model{.name = gpu.name, .compute_capability = gpu.compute_capability};
   const int needed_queues = memory_->has_a_process_each() ? kDefaultQueues : kQueuesForThreads;
   const bool has_queues = driver.queues() >= needed_queues;
   if (copy_engines_ != nullptr && !has_queues) {
@@ -119,7 +123,8 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
                   .to_copy_messages = has_queues,
                   // Control blocks have room for so many.
                   .to_map_buffers = has_nvlink(*memory_) && world.size() <= stream::kMaxRanks &&
-                                    options.copy_engines != GpuOptions::CopyUse::kOff};
+                                    options.copy_engines != GpuOptions::CopyUse::kOff,
+                  .profile = &profile_for(model) - gpu_profiles().data()};
   std::vector<Able> all(static_cast<std::size_t>(world.size()));
   SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(Able)));
   if (!std::ranges::all_of(all, &Able::to_use_copy_engines)) {
@@ -129,26 +134,33 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
     message_puts_ = std::make_unique<MessagePuts>(driver, *memory_, world);
     kernels_->message_puts = message_puts_.get();
   }
-  facts_ = {
-      .copy_engines = copy_engines_ != nullptr,
-      .nvlink = has_nvlink(*memory_),
-      .why_no_nvlink = memory_->fifos().why_not_on_devices(),
-      .reproducible = options.reproducible,
-      .groups = memory_->near_groups(),
-      .ll_call_bytes = round_bytes(memory_->shape()),
-      .ll_send_bytes = std::min(round_bytes(memory_->pair_shape()), ll_send_bytes(world.size())),
-      .host_slots = world.host_ring_shape().slots,
-      .host_share = options.host_share,
-      .dynamic_share = options.dynamic_share,
-      .is_pair = world.size() == 2,
-      .shares_devices = !memory_->has_a_device_each(),
-      .copies_from_bytes = options.copies_from_bytes,
-      .folds_from_bytes = options.folds_from_bytes,
-      .copies_messages = std::ranges::all_of(all, &Able::to_copy_messages),
-      .messages_from_bytes = options.messages_from_bytes,
-      .offers = message_puts_ != nullptr,
-      .puts_from_bytes = options.puts_from_bytes,
-      .message_puts_from_bytes = options.message_puts_from_bytes};
+  own_profile_ = options.profile;
+  const GpuProfile& profile =
+      own_profile_ ? *own_profile_ : gpu_profiles()[static_cast<std::size_t>(all.front().profile)];
+  if (!own_profile_ && !is_measured_on(profile, model)) {
+    SENNIT_INFO("device",
+                "calls are chosen by GPU profile {} ({}), since none was measured on {}; "
+                "SENNIT_GPU_PROFILE can name a file with another",
+                profile.name,
+                profile.measured_on,
+                gpu.name);
+  }
+  facts_ = {.copy_engines = copy_engines_ != nullptr,
+            .nvlink = has_nvlink(*memory_),
+            .why_no_nvlink = memory_->fifos().why_not_on_devices(),
+            .reproducible = options.reproducible,
+            .groups = memory_->near_groups(),
+            .ll_call_bytes = round_bytes(memory_->shape()),
+            .ll_send_bytes =
+                std::min(round_bytes(memory_->pair_shape()), ll_send_bytes(profile, world.size())),
+            .host_slots = world.host_ring_shape().slots,
+            .host_share = options.host_share,
+            .dynamic_share = options.dynamic_share,
+            .is_pair = world.size() == 2,
+            .shares_devices = !memory_->has_a_device_each(),
+            .copies_messages = std::ranges::all_of(all, &Able::to_copy_messages),
+            .offers = message_puts_ != nullptr,
+            .profile = &profile};
   return {};
 }
 

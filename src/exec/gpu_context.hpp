@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,11 +42,8 @@ struct GpuOptions {
   // See DeviceFacts.
   int host_share = -1;
   bool dynamic_share = false;
-  std::int64_t copies_from_bytes = DeviceFacts{}.copies_from_bytes;
-  std::int64_t folds_from_bytes = DeviceFacts{}.folds_from_bytes;
-  std::int64_t messages_from_bytes = DeviceFacts{}.messages_from_bytes;
-  std::int64_t puts_from_bytes = DeviceFacts{}.puts_from_bytes;
-  std::int64_t message_puts_from_bytes = DeviceFacts{}.message_puts_from_bytes;
+  // The same on all ranks; none: that of the model of rank 0's GPU.
+  std::optional<GpuProfile> profile{};
 };
 
 // "auto", "on" or "off".
@@ -77,10 +75,12 @@ class GpuContext {
   GpuContext();
   void open_copy_engines(CudaDriver& driver, World& world, const GpuOptions& options);
   Status agree_on_facts(CudaDriver& driver,
+                        int device,
                         World& world,
                         const GpuOptions& options,
                         const Exchange& exchange);
 
+  std::optional<GpuProfile> own_profile_;  // where the options have one
   std::unique_ptr<DeviceMemory> memory_;
   DeviceFacts facts_;
   std::unique_ptr<CallLedger> ledger_;

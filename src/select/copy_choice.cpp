@@ -9,15 +9,15 @@ std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) 
   switch (collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
-      return facts.copies_from_bytes;
+      return facts.profile->copies_from_bytes;
     case Collective::kAllReduce:
-      return facts.folds_from_bytes;
+      return facts.profile->folds_from_bytes;
     case Collective::kReduceScatter:
-      return facts.folded_blocks_from_bytes;
+      return facts.profile->folded_blocks_from_bytes;
     case Collective::kSendRecv:
-      return facts.copies_messages ? facts.messages_from_bytes : kNever;
+      return facts.copies_messages ? facts.profile->messages_from_bytes : kNever;
     case Collective::kBroadcast:
-      return facts.broadcasts_from_bytes;
+      return facts.profile->broadcasts_from_bytes;
     case Collective::kReduce:
     case Collective::kGather:
     case Collective::kScatter:
@@ -66,9 +66,12 @@ Status can_be_copied(Collective collective, const CallRequest& request, const Me
              : Status();
 }
 
-std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes) {
+std::string_view copying_algorithm(const GpuProfile& profile,
+                                   Collective collective,
+                                   int ranks,
+                                   std::int64_t bytes) {
   const std::string_view own = gpu_collective(collective).by_copy_engines;
-  return own.empty() ? algorithm_by_model(collective, ranks, bytes) : own;
+  return own.empty() ? algorithm_by_model(collective, ranks, bytes, profile.hop_bytes) : own;
 }
 
 }  // namespace sennit

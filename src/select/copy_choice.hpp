@@ -26,6 +26,9 @@ bool requests_copies(Collective collective, const CallRequest& request);
 Status can_be_copied(Collective collective, const CallRequest& request, const Means& means);
 
 // Where the call leaves it open.
-std::string_view copying_algorithm(Collective collective, int ranks, std::int64_t bytes);
+std::string_view copying_algorithm(const GpuProfile& profile,
+                                   Collective collective,
+                                   int ranks,
+                                   std::int64_t bytes);
 
 }  // namespace sennit

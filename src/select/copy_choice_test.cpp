@@ -23,13 +23,16 @@ TEST(CopyChoice, LeavesLargeCallsToCopyEnginesThatPut) {
       EXPECT_EQ(chosen(collective, ranks, bytes, {}, {.offers = true}).engine, Engine::kSm);
     }
   };
-  expect(Collective::kAllGather, kCopiesFromBytes, false);
-  expect(Collective::kAllToAll, kCopiesFromBytes, false);
-  expect(Collective::kAllReduce, kFoldsFromBytes, true);
-  expect(Collective::kReduceScatter, kFoldedBlocksFromBytes, false);
-  EXPECT_EQ(chosen(Collective::kAllReduce, 2, kFoldsFromBytes, {}, facts).engine, Engine::kStream);
-  EXPECT_EQ(chosen(Collective::kReduceScatter, 2, kFoldedBlocksFromBytes, {}, facts).engine,
-            Engine::kSm);
+  expect(Collective::kAllGather, usual_profile().copies_from_bytes, false);
+  expect(Collective::kAllToAll, usual_profile().copies_from_bytes, false);
+  expect(Collective::kAllReduce, usual_profile().folds_from_bytes, true);
+  expect(Collective::kReduceScatter, usual_profile().folded_blocks_from_bytes, false);
+  EXPECT_EQ(chosen(Collective::kAllReduce, 2, usual_profile().folds_from_bytes, {}, facts).engine,
+            Engine::kStream);
+  EXPECT_EQ(
+      chosen(Collective::kReduceScatter, 2, usual_profile().folded_blocks_from_bytes, {}, facts)
+          .engine,
+      Engine::kSm);
 }
 
 TEST(CopyChoice, CopyEnginesRunWhatRequestsThem) {
@@ -44,9 +47,9 @@ TEST(CopyChoice, CopyEnginesRunWhatRequestsThem) {
   }
   EXPECT_TRUE(contains(refusal(Collective::kAllGather, requesting("", "copy_engines"), {}),
                        "SENNIT_COPY_ENGINES"));
-  EXPECT_TRUE(contains(refusal(Collective::kAllGather, requesting("", "direct_get"), kBothPaths),
+  EXPECT_TRUE(contains(refusal(Collective::kAllGather, requesting("", "direct_get"), both_paths()),
                        "request copy_engines"));
-  EXPECT_TRUE(contains(refusal(Collective::kBarrier, requesting("", "copy_engines"), kBothPaths),
+  EXPECT_TRUE(contains(refusal(Collective::kBarrier, requesting("", "copy_engines"), both_paths()),
                        "barrier"));
 }
 
@@ -66,7 +69,7 @@ TEST(CopyChoice, ReductionsStoreWhatTheySum) {
 TEST(CopyChoice, PlansThatAreNoneAreRefused) {
   const DeviceChoice choice =
       chosen(Collective::kAllGather, 5, kMega, requesting("", "copy_engines", "multi_rail"));
-  EXPECT_FALSE(make_device_plan(choice, {.ranks = 5}, kBothPaths).ok());
+  EXPECT_FALSE(make_device_plan(choice, {.ranks = 5}, both_paths()).ok());
 }
 
 TEST(CopyChoice, PlansOfReductionsAreProvedInPlace) {
@@ -75,7 +78,7 @@ TEST(CopyChoice, PlansOfReductionsAreProvedInPlace) {
     for (const int ranks : {2, 3, 8}) {
       const DeviceChoice choice =
           chosen(collective, ranks, kMega, requesting("", std::string(kByCopyEngines)));
-      const auto plan = make_device_plan(choice, {.ranks = ranks}, kBothPaths);
+      const auto plan = make_device_plan(choice, {.ranks = ranks}, both_paths());
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       const auto proof = verify(**plan);
       ASSERT_TRUE(proof.ok()) << proof.status().message();

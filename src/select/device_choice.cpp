@@ -10,10 +10,6 @@
 namespace sennit {
 namespace {
 
-// What a second hop costs through host memory (kHopBytes): on 4 H200s an all_reduce of 32 KB took
-// 9.1 us in one and 10.8 in two, of 64 KB 17.2 and 13.3 (`h200x4-host-packets`).
-constexpr std::int64_t kHostHopBytes = 75 * 1000;
-
 // Contributions have no place in the outputs of others.
 bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;
@@ -27,14 +23,14 @@ bool suits_puts(Collective collective,
                 const DeviceFacts& facts,
                 const Means& means) {
   if (collective == Collective::kSendRecv) {
-    return means.one_sided && bytes >= facts.message_puts_from_bytes;
+    return means.one_sided && bytes >= facts.profile->message_puts_from_bytes;
   }
   const bool is_of_blocks =
       (collective == Collective::kAllGather || collective == Collective::kAllToAll) &&
       bytes % 16 == 0;
   const bool is_one_hop = is_of_blocks || (collective == Collective::kBroadcast && ranks == 2);
   return means.one_sided && is_one_hop && ranks > 1 &&
-         total_bytes(collective, ranks, bytes) >= facts.puts_from_bytes;
+         total_bytes(collective, ranks, bytes) >= facts.profile->puts_from_bytes;
 }
 
 Result<Protocol> requested_protocol(Collective collective,
@@ -146,20 +142,24 @@ bool suits_rings(Collective collective,
   const bool is_requested = request.algorithm == by_copies && by_copies != kOneHop;
   const bool is_left_open = request.algorithm.empty() || request.algorithm == by_copies;
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
-  const bool is_large = collective == Collective::kSendRecv
-                            ? facts.copies_messages && bytes >= std::min(facts.messages_from_bytes,
-                                                                         kHostMessagesFromBytes)
-                            : collective != Collective::kAllGather &&
-                                  total_bytes(collective, shape.ranks, bytes) >= kSlotsFromBytes;
+  const bool is_large =
+      collective == Collective::kSendRecv
+          ? facts.copies_messages && bytes >= std::min(facts.profile->messages_from_bytes,
+                                                       facts.profile->host_messages_from_bytes)
+          : collective != Collective::kAllGather && total_bytes(collective, shape.ranks, bytes) >=
+                                                        facts.profile->host_copies_from_bytes;
   const bool wants = is_large || request.protocol == name(Protocol::kSlots);
   return is_requested || (is_left_open && shape.ranks > 1 && wants);
 }
 
-std::string_view algorithm_through_host(Collective collective, int ranks, std::int64_t bytes) {
+std::string_view algorithm_through_host(const GpuProfile& profile,
+                                        Collective collective,
+                                        int ranks,
+                                        std::int64_t bytes) {
   // What goes to all is written once, so a second hop spares a broadcast nothing.
   return collective == Collective::kBroadcast
              ? gpu_collective(collective).one_hop
-             : algorithm_by_model(collective, ranks, bytes, kHostHopBytes);
+             : algorithm_by_model(collective, ranks, bytes, profile.host_hop_bytes);
 }
 
 // Fewer groups spare the memory of the host more: as many times as it sees a vector, the leaders'
@@ -183,7 +183,8 @@ const Algorithm* algorithm_of_groups(Collective collective,
   const bool is_left_open = request.algorithm.empty() && !request.name_a_way() &&
                             !request.rank_order && !facts.reproducible;
   const std::string_view grouped = gpu_collective(collective).through_groups;
-  if (grouped.empty() || facts.groups.empty() || !is_left_open || bytes < kGroupsFromBytes ||
+  if (grouped.empty() || facts.groups.empty() || !is_left_open ||
+      bytes < facts.profile->groups_from_bytes ||
       !groups_spare_host(static_cast<int>(facts.groups.size()), shape.ranks)) {
     return nullptr;
   }
@@ -228,12 +229,13 @@ Result<DeviceChoice> choose_through_host(Collective collective,
   if (suits_rings(collective, shape, bytes, request, facts, means)) {
     return choose_on_host(collective, shape, request);
   }
-  const std::string_view wanted = request.algorithm.empty()
-                                      ? algorithm_through_host(collective, shape.ranks, bytes)
-                                      : std::string_view(request.algorithm);
+  const std::string_view wanted =
+      request.algorithm.empty()
+          ? algorithm_through_host(*facts.profile, collective, shape.ranks, bytes)
+          : std::string_view(request.algorithm);
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
-  if (!is_requested &&
-      message_bytes(choice.algorithm->name, shape.ranks, bytes) <= kHostLlUpToBytes) {
+  if (!is_requested && message_bytes(choice.algorithm->name, shape.ranks, bytes) <=
+                           facts.profile->host_ll_up_to_bytes) {
     choice.protocol = Protocol::kLl;
   }
   return choice;
@@ -248,7 +250,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
                                       const Means& means) {
   const bool is_free = request.algorithm.empty();
   const PacketWay packets =
-      packets_for(collective,
+      packets_for(*facts.profile,
+                  collective,
                   shape.ranks,
                   bytes,
                   request.algorithm,
@@ -269,7 +272,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   if (choice.engine == Engine::kStream) {
     choice.protocol =
         collective == Collective::kSendRecv ? Protocol::kDirectGet : Protocol::kDirectPut;
-    wanted = is_free ? copying_algorithm(collective, shape.ranks, bytes) : wanted;
+    wanted = is_free ? copying_algorithm(*facts.profile, collective, shape.ranks, bytes) : wanted;
   } else if (choice.protocol == Protocol::kDirectPut) {
     wanted = kOneHop;
   }
@@ -305,10 +308,10 @@ Result<DeviceChoice> choose_for_rare_operator(Collective collective,
     return choose_on_nvlink(collective, shape, bytes, by_ll, facts, means);
   }
   if (by_ll.algorithm.empty()) {
-    by_ll.algorithm = algorithm_through_host(collective, shape.ranks, bytes);
+    by_ll.algorithm = algorithm_through_host(*facts.profile, collective, shape.ranks, bytes);
   }
-  return request.protocol.empty() &&
-                 message_bytes(by_ll.algorithm, shape.ranks, bytes) > kHostLlUpToBytes
+  return request.protocol.empty() && message_bytes(by_ll.algorithm, shape.ranks, bytes) >
+                                         facts.profile->host_ll_up_to_bytes
              ? choose_steps(collective, shape, by_ll)
              : choose_through_host(collective, shape, bytes, by_ll, facts, means);
 }
@@ -322,6 +325,7 @@ bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
 Status share_with_host(DeviceChoice& choice,
                        const Shape& shape,
                        std::int64_t bytes,
+                       const DeviceFacts& facts,
                        const DevicePaths& paths) {
   const Algorithm& algorithm = *choice.algorithm;
   const bool is_message = algorithm.collective == Collective::kSendRecv;
@@ -340,15 +344,16 @@ Status share_with_host(DeviceChoice& choice,
   }
   const bool has_usual =
       paths.is_requested || (is_message ? paths.shares_messages : paths.shares_calls);
-  choice.host_share = paths.share >= 0 ? paths.share
-                      : has_usual      ? usual_host_share(algorithm.collective, shape.ranks, bytes)
-                                       : 0;
+  choice.host_share =
+      paths.share >= 0 ? paths.share
+      : has_usual      ? usual_host_share(*facts.profile, algorithm.collective, shape.ranks, bytes)
+                       : 0;
   // What nobody requested must not lose where others use the wires to the host.
   choice.shares_puts_alone = is_message && paths.share < 0 && !paths.is_requested &&
                              !paths.is_dynamic && choice.host_share > 0;
   choice.dynamic_share = is_message && (paths.is_dynamic || choice.shares_puts_alone);
   if (choice.dynamic_share && choice.host_share == 0) {
-    choice.host_share = kFirstDynamicShare;
+    choice.host_share = facts.profile->first_dynamic_share;
   }
   return {};
 }
@@ -445,7 +450,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
                           choose_on_nvlink(collective, shape, bytes, on_nvlink, facts, means));
   if (paths.host) {
-    SENNIT_RETURN_IF_ERROR(share_with_host(choice, shape, bytes, paths));
+    SENNIT_RETURN_IF_ERROR(share_with_host(choice, shape, bytes, facts, paths));
   }
   if (choice.host_share == kWhole) {
     return choose_on_host(collective, shape, {});
@@ -466,9 +471,11 @@ Protocol protocol_of_block(std::int64_t bytes,
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {
   if (facts.nvlink) {
-    return packets_for(Collective::kSendRecv, 2, bytes, kOneHop, facts.ll_send_bytes).protocol;
+    return packets_for(
+               *facts.profile, Collective::kSendRecv, 2, bytes, kOneHop, facts.ll_send_bytes)
+        .protocol;
   }
-  return bytes <= kHostLlUpToBytes ? Protocol::kLl : Protocol::kSlots;
+  return bytes <= facts.profile->host_ll_up_to_bytes ? Protocol::kLl : Protocol::kSlots;
 }
 
 bool leaves_rest_to_kernels(const DeviceChoice& choice) {

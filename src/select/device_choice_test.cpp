@@ -34,13 +34,13 @@ TEST(DeviceChoice, LeavesLargeBroadcastsBetweenTwoToCopyEnginesAndBothPaths) {
     EXPECT_EQ(choice.engine, engine) << bytes;
     EXPECT_EQ(choice.host_share, share) << bytes;
   };
-  expect(2, kCopiedBroadcastsFromBytes, Engine::kStream, 8);
-  expect(2, kCopiedBroadcastsFromBytes - 16, Engine::kSm, 0);
+  expect(2, usual_profile().broadcasts_from_bytes, Engine::kStream, 8);
+  expect(2, usual_profile().broadcasts_from_bytes - 16, Engine::kSm, 0);
   expect(4, 1024 * kMega, Engine::kSm, 0);
 }
 
 TEST(DeviceChoice, TakesTheShareThatWasSet) {
-  DeviceFacts facts = kBothPaths;
+  DeviceFacts facts = both_paths();
   facts.host_share = 12;
   EXPECT_EQ(chosen(Collective::kAllToAll, 4, 256 * kMega, {}, facts).host_share, 12);
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, 256 * kMega, {}, facts).host_share, 0);
@@ -59,7 +59,7 @@ TEST(DeviceChoice, TakesThePathsThatACallRequests) {
 }
 
 TEST(DeviceChoice, RunsStepByStepWhatHasManyHopsAndNothingElseByItself) {
-  for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
+  for (const DeviceFacts& facts : {both_paths(), without_nvlink()}) {
     for (const CallRequest& request : {requesting("", "", "ring"),
                                        requesting("", "slots", "ring"),
                                        requesting("", "", "hierarchical")}) {
@@ -109,7 +109,7 @@ TEST(DeviceChoice, StepsTakeTheWiresOfEachGroup) {
 }
 
 TEST(DeviceChoice, StepsTakeThePathThatThereIs) {
-  for (const DeviceFacts& facts : {kBothPaths, without_nvlink()}) {
+  for (const DeviceFacts& facts : {both_paths(), without_nvlink()}) {
     const DeviceChoice choice =
         chosen(Collective::kAllReduce, 4, kMega, requesting("", "", "ring"), facts);
     const auto plan = make_device_plan(choice, {.ranks = 4}, facts);
@@ -153,7 +153,7 @@ TEST(DeviceChoice, LargeReducesAreProvedInPlaceAndInTheOrderOfRanks) {
           chosen(Collective::kReduce, ranks, 256 * kMega, requesting("", protocol));
       EXPECT_EQ(choice.algorithm->name, "scatter_gather");
       EXPECT_EQ(name(choice.protocol), protocol);
-      const auto plan = make_device_plan(choice, {.ranks = ranks, .root = ranks / 2}, kBothPaths);
+      const auto plan = make_device_plan(choice, {.ranks = ranks, .root = ranks / 2}, both_paths());
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       const auto proof = verify(**plan);
       ASSERT_TRUE(proof.ok()) << proof.status().message();
@@ -176,7 +176,7 @@ TEST(DeviceChoice, RefusesByNameWhatItCannotDo) {
   EXPECT_TRUE(contains(refusal(Collective::kBroadcast, requesting("nvlink+host:5", "", "direct")),
                        "does not share its message"));
   EXPECT_TRUE(contains(
-      refusal(Collective::kReduce, requesting("", "copy_engines", "scatter_gather"), kBothPaths),
+      refusal(Collective::kReduce, requesting("", "copy_engines", "scatter_gather"), both_paths()),
       "stored nowhere"));
 }
 
@@ -191,7 +191,7 @@ TEST(DeviceChoice, GivesRareOperatorsTheKernelsThatTheyHave) {
                                   Means::of(facts, ReduceOp::kBitwiseAnd));
       };
   for (const std::int64_t bytes : {std::int64_t{1}, kKilo, kMega, 1024 * kMega}) {
-    const DeviceChoice over_nvlink = *choose_and(bytes, {}, kBothPaths);
+    const DeviceChoice over_nvlink = *choose_and(bytes, {}, both_paths());
     EXPECT_EQ(over_nvlink.protocol, Protocol::kLl) << bytes;
     EXPECT_EQ(over_nvlink.engine, Engine::kSm) << bytes;
     EXPECT_EQ(over_nvlink.host_share, 0) << bytes;
@@ -199,16 +199,16 @@ TEST(DeviceChoice, GivesRareOperatorsTheKernelsThatTheyHave) {
     EXPECT_EQ(over_host.by_steps, bytes >= kMega) << bytes;
     EXPECT_TRUE(over_host.by_steps || over_host.protocol == Protocol::kLl) << bytes;
   }
-  EXPECT_TRUE(choose_and(kMega, requesting({}, {}, "ring"), kBothPaths)->by_steps);
+  EXPECT_TRUE(choose_and(kMega, requesting({}, {}, "ring"), both_paths())->by_steps);
   for (const auto& request : {requesting({}, "ll128"),
                               requesting({}, "copy_engines"),
                               over("host"),
                               over("nvlink+host:8")}) {
-    const Status refused = choose_and(kMega, request, kBothPaths).status();
+    const Status refused = choose_and(kMega, request, both_paths()).status();
     EXPECT_EQ(refused.code(), Code::kUnsupported);
     EXPECT_TRUE(contains(refused.message(), "go by protocol ll or step by step"));
   }
-  EXPECT_EQ(Means::of(kBothPaths, ReduceOp::kMax), Means::of(kBothPaths));
+  EXPECT_EQ(Means::of(both_paths(), ReduceOp::kMax), Means::of(both_paths()));
 }
 
 TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
@@ -220,7 +220,7 @@ TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
           continue;  // not cut alike over both paths
         }
         const DeviceChoice choice = chosen(collective, ranks, 256 * kMega, over(path));
-        const auto plan = make_device_plan(choice, {.ranks = ranks}, kBothPaths);
+        const auto plan = make_device_plan(choice, {.ranks = ranks}, both_paths());
         ASSERT_TRUE(plan.ok()) << plan.status().message();
         EXPECT_EQ((*plan)->strands.size(), path == "host" ? 1U : 2U);
         const auto proof = verify(**plan);
@@ -246,14 +246,14 @@ TEST(DeviceChoice, MessagesShareByRequestAtAnySize) {
       chosen(Collective::kSendRecv, 2, kMega, requesting("nvlink+host:40", "ll128"));
   EXPECT_EQ(packets.protocol, Protocol::kLl128);
   EXPECT_EQ(packets.host_share, 40);
-  DeviceFacts facts = kBothPaths;
+  DeviceFacts facts = both_paths();
   facts.host_share = 12;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, 128 * kMega, {}, facts).host_share, 12);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, kMega, {}, facts).host_share, 0) << "by kernels";
 }
 
 TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
-  DeviceFacts facts = kBothPaths;
+  DeviceFacts facts = both_paths();
   facts.is_pair = true;
   const auto found = [&](std::int64_t bytes, const CallRequest& request) {
     return chosen(Collective::kSendRecv, 2, bytes, request, facts);
@@ -278,7 +278,7 @@ TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
 }
 
 TEST(DeviceChoice, MessagesFollowTheLoadByRequestOrSetting) {
-  DeviceFacts facts = kBothPaths;
+  DeviceFacts facts = both_paths();
   const DeviceChoice requested =
       chosen(Collective::kSendRecv, 2, kMega, over("nvlink+host:dynamic"));
   EXPECT_EQ(requested.engine, Engine::kSm);
@@ -310,7 +310,7 @@ TEST(DeviceChoice, MessagesFollowTheLoadByRequestOrSetting) {
 
 // All their ranks have to know the share.
 TEST(DeviceChoice, CollectivesDoNotFollowTheLoad) {
-  DeviceFacts facts = kBothPaths;
+  DeviceFacts facts = both_paths();
   facts.dynamic_share = true;
   for (const char* const path : {"", "nvlink+host"}) {
     const DeviceChoice usual = chosen(Collective::kAllGather, 4, 64 * kMega, over(path), facts);
@@ -321,7 +321,7 @@ TEST(DeviceChoice, CollectivesDoNotFollowTheLoad) {
                                               {.ranks = 4, .varying = varying},
                                               64 * kMega,
                                               over("nvlink+host:dynamic"),
-                                              kBothPaths)
+                                              both_paths())
                                .status();
     EXPECT_EQ(refused.code(), Code::kUnsupported);
     EXPECT_NE(refused.message().find("request nvlink+host"), std::string::npos);
@@ -329,9 +329,9 @@ TEST(DeviceChoice, CollectivesDoNotFollowTheLoad) {
 }
 
 TEST(DeviceChoice, NothingFollowsALoadWhereOnePathIsNotThere) {
-  DeviceFacts without_rings = kBothPaths;
+  DeviceFacts without_rings = both_paths();
   without_rings.host_slots = 0;
-  DeviceFacts without_nvlink = kBothPaths;
+  DeviceFacts without_nvlink = both_paths();
   without_nvlink.nvlink = false;
   for (DeviceFacts facts : {without_rings, without_nvlink}) {
     const auto requested = choose_for_devices(
@@ -343,14 +343,14 @@ TEST(DeviceChoice, NothingFollowsALoadWhereOnePathIsNotThere) {
 }
 
 TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
-  DeviceFacts facts = kBothPaths;
+  DeviceFacts facts = both_paths();
   facts.offers = true;
   for (const std::string protocol : {"", "direct_get", "direct_put", "ll128", "slots"}) {
     const DeviceChoice requested =
         chosen(Collective::kSendRecv, 2, kMega, requesting("nvlink+host:30", protocol), facts);
     for (const int share : {0, 1, 30, 99, 100}) {
       const DeviceChoice choice = with_host_share(requested, share);
-      const auto plan = make_device_plan(choice, {.ranks = 2}, kBothPaths);
+      const auto plan = make_device_plan(choice, {.ranks = 2}, both_paths());
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       EXPECT_EQ((*plan)->strands.size(), share % 100 == 0 ? 1U : 2U);
       const auto proof = verify(**plan);
@@ -360,7 +360,9 @@ TEST(DeviceChoice, EveryPlanOfAMessageIsProved) {
 }
 
 TEST(DeviceChoice, PutsFromTheirSizeOn) {
-  const DeviceFacts facts{.offers = true, .puts_from_bytes = 4 * kMega};
+  GpuProfile profile = usual_profile();
+  profile.puts_from_bytes = 4 * kMega;
+  const DeviceFacts facts{.offers = true, .profile = &profile};
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, facts).protocol, Protocol::kDirectPut);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega / 2, {}, facts).protocol, Protocol::kLl128);
@@ -370,7 +372,7 @@ TEST(DeviceChoice, PutsFromTheirSizeOn) {
   EXPECT_EQ(chosen(Collective::kBroadcast, 2, 4 * kMega + 4, {}, facts).protocol,
             Protocol::kDirectPut);
   EXPECT_NE(chosen(Collective::kBroadcast, 4, 4 * kMega, {}, facts).protocol, Protocol::kDirectPut);
-  const DeviceFacts copies_alone{.copy_engines = true, .puts_from_bytes = 4 * kMega};
+  const DeviceFacts copies_alone{.copy_engines = true, .profile = &profile};
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, copies_alone).protocol, Protocol::kLl128);
 }
 
@@ -378,7 +380,7 @@ TEST(DeviceChoice, KernelsTakeTheWayOfPacketsWhereTheCallLeavesItOpen) {
   const DeviceFacts facts{.copy_engines = true};
   const auto expect = [&](Collective collective, std::int64_t bytes, const CallRequest& request) {
     const DeviceChoice choice = chosen(collective, 4, bytes, request, facts);
-    const PacketWay way = packets_for(collective, 4, bytes, request.algorithm);
+    const PacketWay way = packets_for(usual_profile(), collective, 4, bytes, request.algorithm);
     EXPECT_EQ(choice.algorithm->name, way.algorithm) << bytes;
     EXPECT_EQ(choice.protocol, way.protocol) << bytes;
   };
@@ -448,14 +450,14 @@ TEST(DeviceChoice, PutsMessagesBetweenThoseOfPacketsAndThoseOfCopyEngines) {
       };
   // Threads of one process have no copy engines.
   const DeviceFacts threads{.offers = true};
-  EXPECT_EQ(protocol(kMessagePutsFromBytes - 1, threads, {}), Protocol::kLl128);
-  EXPECT_EQ(protocol(kMessagePutsFromBytes, threads, {}), Protocol::kDirectPut);
-  EXPECT_EQ(protocol(kCopiedMessagesFromBytes, threads, {}), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(usual_profile().message_puts_from_bytes - 1, threads, {}), Protocol::kLl128);
+  EXPECT_EQ(protocol(usual_profile().message_puts_from_bytes, threads, {}), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(usual_profile().messages_from_bytes, threads, {}), Protocol::kDirectPut);
   EXPECT_EQ(protocol(8, threads, requesting("", "direct_put")), Protocol::kDirectPut);
   EXPECT_EQ(protocol(kMega, threads, requesting("", "slots")), Protocol::kSlots);
   const DeviceFacts processes{.copy_engines = true, .offers = true};
-  EXPECT_EQ(protocol(kCopiedMessagesFromBytes - 1, processes, {}), Protocol::kDirectPut);
-  EXPECT_EQ(protocol(kCopiedMessagesFromBytes, processes, {}), Protocol::kDirectGet);
+  EXPECT_EQ(protocol(usual_profile().messages_from_bytes - 1, processes, {}), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(usual_profile().messages_from_bytes, processes, {}), Protocol::kDirectGet);
   EXPECT_EQ(protocol(64 * kMega, processes, requesting("", "direct_put")), Protocol::kDirectPut);
 }
 

@@ -1,36 +1,13 @@
 #include "select/device_paths.hpp"
 
-#include "base/integers.hpp"
 #include "select/packet_choice.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 namespace sennit {
 namespace {
 
-// The percent that went through host memory beside copies over NVLink at the best time, on 2 H200s
-// (`h200x2-lines`; on 4 an all_gather has gained nothing since copy engines put). The first row
-// that fits; docs/lab/2026-11-24-nvlink-and-host.md has the figures. Messages, of 256 MB and 1 GB,
-// begin with that and follow the load: of those a share counts that is near the best both one way
-// and both ways.
-struct HostShare {
-  Collective collective;
-  int up_to_ranks;
-  std::int64_t from_bytes;  // of all ranks together
-  int percent;
-};
-constexpr std::array kHostShares = {
-    HostShare{Collective::kAllGather, 2, 768 * kMega, 8},
-    HostShare{Collective::kAllGather, 2, 384 * kMega, 6},
-    HostShare{Collective::kAllToAll, 2, 768 * kMega, 8},
-    HostShare{Collective::kAllToAll, 2, 384 * kMega, 6},
-    HostShare{Collective::kBroadcast, 2, 384 * kMega, 10},
-    HostShare{Collective::kBroadcast, 2, 128 * kMega, 8},
-    HostShare{Collective::kSendRecv, 2, 2048 * kMega, 8},
-    HostShare{Collective::kSendRecv, 2, 512 * kMega, 6},
-};
 constexpr std::string_view kNoHost =
     "path host is not there: SENNIT_PATHS leaves it out, SENNIT_HOST_RING_BYTES has no room for "
     "two slots, or these ranks do not use copy engines (SENNIT_COPY_ENGINES)";
@@ -47,12 +24,15 @@ Result<int> parse_share(std::string_view path, std::string_view text) {
 
 }  // namespace
 
-int usual_host_share(Collective collective, int ranks, std::int64_t bytes) {
-  const auto row = std::ranges::find_if(kHostShares, [&](const HostShare& share) {
+int usual_host_share(const GpuProfile& profile,
+                     Collective collective,
+                     int ranks,
+                     std::int64_t bytes) {
+  const auto row = std::ranges::find_if(profile.host_shares, [&](const auto& share) {
     return share.collective == collective && ranks <= share.up_to_ranks &&
            total_bytes(collective, ranks, bytes) >= share.from_bytes;
   });
-  return row != kHostShares.end() && ranks > 1 ? row->percent : 0;
+  return row != profile.host_shares.end() && ranks > 1 ? row->percent : 0;
 }
 
 Result<DevicePaths> paths_for(std::string_view request,

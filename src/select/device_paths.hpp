@@ -11,17 +11,13 @@ namespace sennit {
 
 // The request for a share that follows the load (select/dynamic_share.hpp).
 inline constexpr std::string_view kDynamicPaths = "nvlink+host:dynamic";
-// It begins with this where the table has none: near the best of large messages between two H200s
-// (docs/lab/2026-11-24-nvlink-and-host.md).
-inline constexpr int kFirstDynamicShare = 6;
-
 struct DevicePaths {
   bool nvlink = true;
   bool host = false;
-  int share = -1;             // in percent, through host memory; negative: by the table
+  int share = -1;             // in percent, through host memory; negative: by the profile
   bool is_dynamic = false;    // of messages, which then begin with that
   bool is_requested = false;  // of this call
-  // By the table, also without a request.
+  // By the profile, also without a request.
   bool shares_calls = false;
   bool shares_messages = false;
 };
@@ -31,7 +27,10 @@ Result<DevicePaths> paths_for(std::string_view request,
                               const DeviceFacts& facts,
                               const Means& means);
 
-// By the table, in percent.
-int usual_host_share(Collective collective, int ranks, std::int64_t bytes);
+// In percent, by the profile.
+int usual_host_share(const GpuProfile& profile,
+                     Collective collective,
+                     int ranks,
+                     std::int64_t bytes);
 
 }  // namespace sennit

@@ -14,20 +14,24 @@ std::string human(std::int64_t bytes) {
                               : fmt::format("{} B", bytes);
 }
 
-std::string why_packets(const DeviceChoice& choice, int ranks, std::int64_t bytes) {
+std::string why_packets(const DeviceChoice& choice,
+                        int ranks,
+                        std::int64_t bytes,
+                        const GpuProfile& profile) {
   const Algorithm& algorithm = *choice.algorithm;
-  if (const auto from = timed_from_bytes(algorithm.collective, ranks, bytes, {})) {
+  if (const auto from = timed_from_bytes(profile, algorithm.collective, ranks, bytes, {})) {
     return fmt::format(
-        "it was the fastest way timed on H200 from {} of all ranks together on (packet_choice.cpp)",
-        human(*from));
+        "it was the fastest way timed from {} of all ranks together on (GPU profile {})",
+        human(*from),
+        profile.name);
   }
   const bool small = choice.protocol == Protocol::kLl;
   return fmt::format(
       "by the model, as nothing was timed at this size: a second hop costs as much as {} KB, and "
       "{} {} of a rank in a hop go by {}",
-      kHopBytes / 1000,
+      profile.hop_bytes / 1000,
       small ? "up to" : "more than",
-      human(kLlUpToBytes),
+      human(profile.ll_up_to_bytes),
       name(choice.protocol));
 }
 
@@ -46,11 +50,12 @@ std::string reason_for(const DeviceChoice& choice,
                       human(copied_from_bytes(collective, facts)),
                       is_message ? "; those whose recv is posted in time, by direct_put" : "");
   } else if (choice.protocol == Protocol::kDirectPut) {
-    why = fmt::format("kernels store it in place from {} {} on",
-                      human(is_message ? facts.message_puts_from_bytes : facts.puts_from_bytes),
-                      is_message ? "a message" : "of all ranks together");
+    why = fmt::format(
+        "kernels store it in place from {} {} on",
+        human(is_message ? facts.profile->message_puts_from_bytes : facts.profile->puts_from_bytes),
+        is_message ? "a message" : "of all ranks together");
   } else {
-    why = why_packets(choice, ranks, bytes);
+    why = why_packets(choice, ranks, bytes, *facts.profile);
   }
   return fmt::format("GPU ranks take {} by {}{}: {}",
                      choice.algorithm->name,

@@ -16,14 +16,14 @@ std::string reason(Collective collective, int ranks, std::int64_t bytes) {
 
 TEST(DeviceReason, NamesTheRuleThatDecides) {
   EXPECT_EQ(reason(Collective::kAllReduce, 2, 64 * kMega),
-            "GPU ranks take one_shot by slots: it was the fastest way timed on H200 from 32 MB of "
-            "all ranks together on (packet_choice.cpp)");
+            "GPU ranks take one_shot by slots: it was the fastest way timed from 32 MB of all "
+            "ranks together on (GPU profile h200)");
   EXPECT_EQ(reason(Collective::kAllReduce, 4, 4096),
             "GPU ranks take one_shot by ll: by the model, as nothing was timed at this size: a "
             "second hop costs as much as 350 KB, and up to 128 KB of a rank in a hop go by ll");
   EXPECT_EQ(reason(Collective::kReduce, 4, 8 * kMega),
-            "GPU ranks take scatter_gather by ll128: it was the fastest way timed on H200 from 512 "
-            "KB of all ranks together on (packet_choice.cpp)");
+            "GPU ranks take scatter_gather by ll128: it was the fastest way timed from 512 "
+            "KB of all ranks together on (GPU profile h200)");
   EXPECT_EQ(reason(Collective::kAllGather, 4, 4 * kMega),
             "GPU ranks take direct by direct_put: kernels store it in place from 8 MB of all ranks "
             "together on");

@@ -1,6 +1,6 @@
 // What selection knows of algorithms by name, on GPU ranks: one table of the algorithms, one of
 // what each collective takes. A new algorithm that GPU ranks shall choose gets its row here, and
-// rows of what was measured in packet_choice.cpp.
+// rows of what was measured in select/profiles.
 #pragma once
 
 #include "types/types.hpp"
@@ -12,10 +12,6 @@ namespace sennit {
 
 // The algorithm in which each rank sends each other one what that one gets of it.
 inline constexpr std::string_view kOneHop = "direct";
-
-// What a second hop costs, as bytes that a GPU could have sent meanwhile: about 1 us at 350 GB/s
-// (bench/results, `h200x4-slots`).
-inline constexpr std::int64_t kHopBytes = 350 * 1000;
 
 struct GpuAlgorithm {
   enum class Message : std::uint8_t {
@@ -50,6 +46,6 @@ std::int64_t message_bytes(std::string_view algorithm, int ranks, std::int64_t b
 std::string_view algorithm_by_model(Collective collective,
                                     int ranks,
                                     std::int64_t bytes,
-                                    std::int64_t hop_bytes = kHopBytes);
+                                    std::int64_t hop_bytes);
 
 }  // namespace sennit

@@ -28,31 +28,37 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
     EXPECT_EQ(choice.protocol, protocol) << name(collective) << " of " << bytes;
     EXPECT_EQ(choice.host_share, 0) << name(collective) << " of " << bytes;
   };
-  expect(Collective::kAllReduce, 4, kHostLlUpToBytes, Protocol::kLl);
-  for (const std::int64_t bytes : {4 * kHostLlUpToBytes + 4, kMega, 256 * kMega}) {
+  expect(Collective::kAllReduce, 4, usual_profile().host_ll_up_to_bytes, Protocol::kLl);
+  for (const std::int64_t bytes :
+       {4 * usual_profile().host_ll_up_to_bytes + 4, kMega, 256 * kMega}) {
     expect(Collective::kAllReduce, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduceScatter, 4, bytes, Protocol::kSlots);
     expect(Collective::kReduce, 4, bytes, Protocol::kSlots);
   }
-  expect(Collective::kAllReduce, 4, 2 * kHostLlUpToBytes, Protocol::kLl);  // in two hops
+  expect(Collective::kAllReduce,
+         4,
+         2 * usual_profile().host_ll_up_to_bytes,
+         Protocol::kLl);  // in two hops
   for (const auto& [collective, ranks] :
        {std::pair(Collective::kBroadcast, 4), std::pair(Collective::kSendRecv, 2)}) {
-    expect(collective, ranks, kHostLlUpToBytes, Protocol::kLl);
-    expect(collective, ranks, kHostLlUpToBytes + 1, Protocol::kSlots);
+    expect(collective, ranks, usual_profile().host_ll_up_to_bytes, Protocol::kLl);
+    expect(collective, ranks, usual_profile().host_ll_up_to_bytes + 1, Protocol::kSlots);
   }
-  expect(Collective::kSendRecv, 2, kHostMessagesFromBytes - 1, Protocol::kSlots);
+  expect(Collective::kSendRecv, 2, usual_profile().host_messages_from_bytes - 1, Protocol::kSlots);
   expect(Collective::kAllGather, 4, 256 * kMega, Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kReduce, 4, 8, requesting("", "slots"), facts).protocol,
             Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kBroadcast, 4, 8 * kMega, {}, facts).algorithm->name, "direct");
   EXPECT_EQ(chosen(Collective::kAllReduce, 4, 8 * kMega, {}, facts).algorithm->name, "two_shot");
   EXPECT_EQ(chosen(Collective::kReduce, 4, 8 * kMega, {}, facts).algorithm->name, "scatter_gather");
-  EXPECT_EQ(chosen(Collective::kReduce, 4, kHostLlUpToBytes, {}, facts).algorithm->name, "direct");
+  EXPECT_EQ(chosen(Collective::kReduce, 4, usual_profile().host_ll_up_to_bytes, {}, facts)
+                .algorithm->name,
+            "direct");
 }
 
 TEST(HostChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
   DeviceFacts facts = without_nvlink();
-  const std::int64_t part = kSlotsFromBytes / 4;
+  const std::int64_t part = usual_profile().host_copies_from_bytes / 4;
   const auto share = [&](const CallRequest& request, std::int64_t bytes) {
     return chosen(Collective::kAllToAll, 4, bytes, request, facts).host_share;
   };
@@ -70,7 +76,7 @@ TEST(HostChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
             100);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, requesting("", "", "hub"), facts).protocol,
             Protocol::kSlots);
-  const std::int64_t message = kHostMessagesFromBytes;
+  const std::int64_t message = usual_profile().host_messages_from_bytes;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message - 1, {}, facts).host_share, 0);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, requesting("", "slots"), facts).host_share, 100);
@@ -100,9 +106,9 @@ TEST(HostChoice, TakesTheWiresOfGroupsByItselfWhereTheyPay) {
         choose_for_devices(collective, {.ranks = 4, .groups = facts.groups}, bytes, request, facts);
     return choice.ok() && choice->algorithm->name == "hierarchical_sliced" && choice->by_steps;
   };
-  EXPECT_TRUE(grouped(Collective::kAllReduce, kGroupsFromBytes, {}));
+  EXPECT_TRUE(grouped(Collective::kAllReduce, usual_profile().groups_from_bytes, {}));
   EXPECT_TRUE(grouped(Collective::kAllReduce, 1024 * kMega, {}));
-  EXPECT_FALSE(grouped(Collective::kAllReduce, kGroupsFromBytes - 1, {}));
+  EXPECT_FALSE(grouped(Collective::kAllReduce, usual_profile().groups_from_bytes - 1, {}));
   EXPECT_FALSE(grouped(Collective::kReduceScatter, kMega, {})) << "it has no such algorithm";
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, requesting("", "slots")));
   EXPECT_FALSE(grouped(Collective::kAllReduce, kMega, over("host")));

@@ -5,6 +5,7 @@
 
 #include "schedule/plan.hpp"
 #include "select/gpu_algorithms.hpp"
+#include "select/gpu_profile.hpp"
 #include "types/types.hpp"
 
 #include <cstdint>
@@ -13,19 +14,13 @@
 
 namespace sennit {
 
-// Of all messages that a rank sends, or gets, in a hop. Ll sends two bytes for one, and spares the
-// wait of a whole warp for a whole packet; and its small messages have a kernel of their own. On 2
-// H200s it was ahead up to here with every collective, by 0.3 to 2.6 us, and with some up to a
-// round (`h200x2-packets`).
-inline constexpr std::int64_t kLlUpToBytes = 128 * 1024;
-
 // Of a message: what 32 thread blocks of 16 packets move at once. In two rounds Ll takes longer
 // than Ll128.
 inline constexpr std::int64_t kLlRoundBytes = 256 * 1024;
 
 // Of a send among so many ranks. Of more than were measured, as if each sent one to all others:
 // they share the thread blocks.
-std::int64_t ll_send_bytes(int ranks);
+std::int64_t ll_send_bytes(const GpuProfile& profile, int ranks);
 
 struct PacketWay {
   std::string_view algorithm;
@@ -40,7 +35,8 @@ std::int64_t total_bytes(Collective collective, int ranks, std::int64_t bytes);
 
 // `wanted`: the call names its algorithm; empty: it does not. `round_bytes`: as kLlRoundBytes,
 // where thread blocks are fewer.
-PacketWay packets_for(Collective collective,
+PacketWay packets_for(const GpuProfile& profile,
+                      Collective collective,
                       int ranks,
                       std::int64_t bytes,
                       std::string_view wanted,
@@ -48,7 +44,8 @@ PacketWay packets_for(Collective collective,
 
 // From how many bytes of all ranks together on the way was the fastest that was timed; empty: none
 // was timed, and the model says.
-std::optional<std::int64_t> timed_from_bytes(Collective collective,
+std::optional<std::int64_t> timed_from_bytes(const GpuProfile& profile,
+                                             Collective collective,
                                              int ranks,
                                              std::int64_t bytes,
                                              std::string_view wanted);

@@ -16,8 +16,10 @@
 namespace sennit {
 namespace {
 
+const GpuProfile& profile() { return profile_for({}); }
+
 PacketWay by_size(Collective collective, int ranks, std::int64_t bytes) {
-  return packets_for(collective, ranks, bytes, {});
+  return packets_for(profile(), collective, ranks, bytes, {});
 }
 
 // A row of a result file, as far as kernels of packets were timed beside each other.
@@ -63,7 +65,7 @@ TEST(PacketChoice, TakesWhatWasFasterInTheFilesThatItNames) {
   EXPECT_EQ(of_two.size(), 38U);
   rows.insert(rows.end(), of_two.begin(), of_two.end());
   for (const Measured& row : rows) {
-    if (row.ranks == 2 && row.bytes <= kLlUpToBytes) {
+    if (row.ranks == 2 && row.bytes <= profile().ll_up_to_bytes) {
       continue;  // Ll is not in these files
     }
     const Protocol faster = row.slots_us < row.ll128_us ? Protocol::kSlots : Protocol::kLl128;
@@ -106,7 +108,7 @@ TEST(PacketChoice, FollowsTheModelWhereNothingWasMeasured) {
   for (const Collective collective :
        {Collective::kGather, Collective::kScatter, Collective::kAllGather}) {
     for (const int ranks : {2, 4, 16}) {
-      const std::int64_t most = kLlUpToBytes / (ranks - 1);
+      const std::int64_t most = profile().ll_up_to_bytes / (ranks - 1);
       EXPECT_EQ(by_size(collective, ranks, most), flags_by_word) << ranks;
       EXPECT_EQ(by_size(collective, ranks, most + 1), flags_by_line) << ranks;
     }
@@ -122,7 +124,7 @@ TEST(PacketChoice, FollowsTheModelWhereNothingWasMeasured) {
 // One vector on every wire instead of (n - 1) on the root's, for a hop more.
 TEST(PacketChoice, ReducesInTwoHopsWhereThatSavesMoreThanAHopCosts) {
   for (const int ranks : {8, 16}) {
-    const std::int64_t most_in_one = kHopBytes / (ranks - 2);
+    const std::int64_t most_in_one = profile().hop_bytes / (ranks - 2);
     EXPECT_EQ(by_size(Collective::kReduce, ranks, most_in_one).algorithm, "direct") << ranks;
     EXPECT_EQ(by_size(Collective::kReduce, ranks, most_in_one + 1).algorithm, "scatter_gather")
         << ranks;
@@ -130,10 +132,14 @@ TEST(PacketChoice, ReducesInTwoHopsWhereThatSavesMoreThanAHopCosts) {
   EXPECT_EQ(by_size(Collective::kReduce, 2, 1024 * kMega), (PacketWay{"direct", Protocol::kSlots}));
   // Messages are slices.
   EXPECT_EQ(message_bytes("scatter_gather", 4, 3 * kMega), kMega);
-  EXPECT_EQ(packets_for(Collective::kReduce, 4, kLlUpToBytes, "scatter_gather").protocol,
-            Protocol::kLl);
-  EXPECT_EQ(packets_for(Collective::kReduce, 4, kLlUpToBytes + 3, "scatter_gather").protocol,
-            Protocol::kLl128);
+  EXPECT_EQ(
+      packets_for(profile(), Collective::kReduce, 4, profile().ll_up_to_bytes, "scatter_gather")
+          .protocol,
+      Protocol::kLl);
+  EXPECT_EQ(
+      packets_for(profile(), Collective::kReduce, 4, profile().ll_up_to_bytes + 3, "scatter_gather")
+          .protocol,
+      Protocol::kLl128);
 }
 
 // Whatever the size: no more than 1 % slower than the faster one.
@@ -215,22 +221,22 @@ TEST(PacketChoice, LlHasOneRound) {
   for (const Collective collective :
        {Collective::kBroadcast, Collective::kAllGather, Collective::kSendRecv}) {
     const auto with_round = [&](std::int64_t bytes) {
-      return packets_for(collective, 2, bytes, {}, 64 * kKilo).protocol;
+      return packets_for(profile(), collective, 2, bytes, {}, 64 * kKilo).protocol;
     };
     EXPECT_EQ(with_round(64 * kKilo), Protocol::kLl);
     EXPECT_EQ(with_round(64 * kKilo + 1), Protocol::kLl128);
   }
-  EXPECT_EQ(ll_send_bytes(2), 128 * kKilo);
-  EXPECT_EQ(ll_send_bytes(4), 128 * kKilo);
-  EXPECT_EQ(ll_send_bytes(9), 16 * kKilo);
+  EXPECT_EQ(ll_send_bytes(profile(), 2), 128 * kKilo);
+  EXPECT_EQ(ll_send_bytes(profile(), 4), 128 * kKilo);
+  EXPECT_EQ(ll_send_bytes(profile(), 9), 16 * kKilo);
 }
 
 TEST(PacketChoice, KeepsTheAlgorithmThatACallNames) {
-  EXPECT_EQ(packets_for(Collective::kBroadcast, 4, 64 * kMega, "direct"),
+  EXPECT_EQ(packets_for(profile(), Collective::kBroadcast, 4, 64 * kMega, "direct"),
             (PacketWay{"direct", Protocol::kLl128}));
-  EXPECT_EQ(packets_for(Collective::kAllReduce, 4, 64 * kMega, "two_shot"),
+  EXPECT_EQ(packets_for(profile(), Collective::kAllReduce, 4, 64 * kMega, "two_shot"),
             (PacketWay{"two_shot", Protocol::kSlots}));
-  EXPECT_EQ(packets_for(Collective::kAllReduce, 4, 32 * kKilo, "two_shot"),
+  EXPECT_EQ(packets_for(profile(), Collective::kAllReduce, 4, 32 * kKilo, "two_shot"),
             (PacketWay{"two_shot", Protocol::kLl}));
 }
 

@@ -84,7 +84,7 @@ TEST(TuningTable, FaultsAreToldByLineAndColumn) {
     EXPECT_EQ(read.status().code(), Code::kInvalidArgument) << text;
     return read.ok() ? std::string() : read.status().message();
   };
-  EXPECT_EQ(message(""), "t:0:1: expected 'tuning 1' in the first line");
+  EXPECT_EQ(message(""), "t:1:1: expected 'tuning 1' in the first line");
   EXPECT_EQ(message("tuning 2\n"), "t:1:8: '2' after 'tuning' is no whole number in 1..1");
   EXPECT_EQ(message("tuning 1\nspeed 3\n"),
             "t:2:1: 'speed' is no kind of line; there are: machine, fit, time");

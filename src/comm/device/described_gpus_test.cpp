@@ -19,7 +19,7 @@ struct SizedCall {
 class DescribedGpus : public FakeGpus {
  protected:
   DescribedGpus() {
-    options_.copies_from_bytes = DeviceFacts{}.copies_from_bytes;
+    options_.profile = profile_for({});
     options_.copy_engines = GpuOptions::CopyUse::kOff;
   }
 

@@ -310,9 +310,10 @@ TEST_F(FakeGpusWithoutPeers, LeaveLargeMovesToCopyEngines) {
   options_.nvlink = false;
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
-    run_case(
-        rank,
-        {.collective = Collective::kAllToAll, .count = kSlotsFromBytes / kRanks, .protocol = ""});
+    run_case(rank,
+             {.collective = Collective::kAllToAll,
+              .count = profile_for({}).host_copies_from_bytes / kRanks,
+              .protocol = ""});
     for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather}) {
       run_case(rank, {.collective = collective, .count = 1'100'001, .protocol = "slots"});
     }
@@ -364,6 +365,13 @@ TEST_F(FakeGpusWithoutPeers, AreNamedWherePathHostMayNotBeUsed) {
     EXPECT_NE(status.message().find("SENNIT_PATHS=nvlink,host"), std::string::npos);
   };
   run({});
+}
+
+TEST_F(FakeGpusWithoutPeers, OnWhichNoProfileWasMeasuredSayByWhichTheyChoose) {
+  options_.profile.reset();
+  const LogFile log;
+  run([](const Rank& /*rank*/) {});
+  EXPECT_EQ(log.lines_with("by GPU profile h200", "none was measured on Fake GPU"), kRanks);
 }
 
 TEST_F(FakeGpusWithoutPeers, AreFoundByAPatternThatDoesNotArrive) {

@@ -63,7 +63,7 @@ TEST_F(OfferingMessages, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffere
 }
 
 TEST_F(OfferingMessages, ByThemselvesFromTheirSizeOn) {
-  options_.message_puts_from_bytes = kOfLl128;
+  options_.profile->message_puts_from_bytes = kOfLl128;
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
@@ -231,7 +231,7 @@ class OfferingCrowds : public OfferingMessages {
   }
 
   void cross() {
-    options_.message_puts_from_bytes = 10'000;
+    options_.profile->message_puts_from_bytes = 10'000;
     run([&](Rank& rank) {
       std::byte* const out = outgoing(rank, kRanks, kRoom);
       std::byte* const in = incoming(rank, kRanks, kRoom);
@@ -357,7 +357,7 @@ TEST_F(OfferingMessages, AreCapturedAndReplayedAndMapNothingMeanwhile) {
 
 // Large ones of copy engines, small ones and puts in one group.
 TEST_F(OfferingMessages, BesideCopyEngines) {
-  options_.messages_from_bytes = kLarge;
+  options_.profile->messages_from_bytes = kLarge;
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank, 2);
     std::byte* const in = incoming(rank, 2);

@@ -169,7 +169,7 @@ TEST_F(PuttingGpus, FitBesideTheOtherRanksOfTheirGpu) {
 // are too small for them. Only what is mapped is looked at.
 TEST_F(PuttingGpus, DoWhatCopyEnginesLeave) {
   constexpr std::int64_t kMany = 1'000'000;
-  options_.copies_from_bytes = options_.puts_from_bytes = kMany;
+  options_.profile->copies_from_bytes = options_.profile->puts_from_bytes = kMany;
   prepare_ = nullptr;
   run([&](Rank& rank) {
     rank.send = rank.allocate_as_said(kMany * 4);
@@ -272,7 +272,7 @@ TEST_F(PuttingGpus, AreReplayedFromGraphs) {
 
 // Of what goes by packets no kernel runs here.
 TEST_F(PuttingGpus, ByThemselvesWhereTheyPay) {
-  options_.puts_from_bytes = 1;
+  options_.profile->puts_from_bytes = 1;
   prepare_ = nullptr;
   run([](Rank& rank) {
     // Kernels of messages have all their threads, those of packets here fewer.
@@ -314,7 +314,7 @@ TEST_F(PuttingGpus, RefuseARequestThatCannotBeMet) {
 // Whoever is not in place has begun, and hears of it.
 TEST_F(PuttingGpus, HearOfARankThatIsInPlaceAlone) {
   for (const std::string protocol : {"", "direct_put"}) {
-    options_.puts_from_bytes = 1;
+    options_.profile->puts_from_bytes = 1;
     prepare_ = nullptr;
     run([&](Rank& rank) {
       fill(rank, kCount * kRanks, kCount * kRanks);

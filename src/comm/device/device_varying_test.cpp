@@ -158,7 +158,7 @@ class VaryingGpus : public OfferingGpus {
 };
 
 TEST_F(VaryingGpus, BlocksOfAnyLengthsAtAnyPlaces) {
-  options_.message_puts_from_bytes = 20'000;
+  options_.profile->message_puts_from_bytes = 20'000;
   call_all();
   EXPECT_GT(all_offers(), 10) << "large blocks are stored where they belong";
 }

@@ -13,14 +13,24 @@
 
 namespace sennit::tests {
 
-inline constexpr DeviceFacts kBothPaths{
-    .copy_engines = true, .host_slots = 4, .copies_from_bytes = 128 * kMega};
+inline const GpuProfile& usual_profile() { return profile_for({}); }
+
+// A pair of paths, copy engines from 128 MB on.
+inline const DeviceFacts& both_paths() {
+  static const GpuProfile kProfile = [] {
+    GpuProfile profile = usual_profile();
+    profile.copies_from_bytes = 128 * kMega;
+    return profile;
+  }();
+  static const DeviceFacts kFacts{.copy_engines = true, .host_slots = 4, .profile = &kProfile};
+  return kFacts;
+}
 
 inline DeviceChoice chosen(Collective collective,
                            int ranks,
                            std::int64_t bytes,
                            const CallRequest& request,
-                           const DeviceFacts& facts = kBothPaths) {
+                           const DeviceFacts& facts = both_paths()) {
   const auto choice = choose_for_devices(collective, {.ranks = ranks}, bytes, request, facts);
   EXPECT_TRUE(choice.ok()) << choice.status().message();
   return choice.ok() ? *choice : DeviceChoice{};
@@ -28,7 +38,7 @@ inline DeviceChoice chosen(Collective collective,
 
 inline std::string refusal(Collective collective,
                            const CallRequest& request,
-                           const DeviceFacts& facts = kBothPaths) {
+                           const DeviceFacts& facts = both_paths()) {
   return choose_for_devices(collective, {.ranks = 4}, 256 * kMega, request, facts)
       .status()
       .message();
@@ -48,7 +58,7 @@ inline CallRequest requesting(std::string path, std::string protocol, std::strin
 inline CallRequest over(std::string path) { return requesting(std::move(path), {}); }
 
 inline DeviceFacts without_nvlink() {
-  DeviceFacts facts = kBothPaths;
+  DeviceFacts facts = both_paths();
   facts.nvlink = false;
   facts.why_no_nvlink = "it is a test";
   return facts;

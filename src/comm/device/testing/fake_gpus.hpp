@@ -118,9 +118,9 @@ class FakeGpus : public ::testing::Test {
 
   FakeGpus() {
     options_.copy_engines = DeviceComm::Options::CopyUse::kAuto;
-    options_.copies_from_bytes = kVector;
+    options_.profile->copies_from_bytes = kVector;
     options_.copies_by_kernel = false;  // a fake device would need one, in a build with CUDA
-    options_.messages_from_bytes = std::int64_t{1} << 20;
+    options_.profile->messages_from_bytes = std::int64_t{1} << 20;
   }
 
   // Runs on each rank's thread, with the communicator joined.
@@ -252,7 +252,7 @@ class FakeGpus : public ::testing::Test {
 
   int ranks_ = kRanks;  // the first of these
   FakeCuda::Options cuda_options_{.devices = kRanks};
-  DeviceComm::Options options_{.deadline_s = 20};
+  DeviceComm::Options options_{.deadline_s = 20, .profile = profile_for({})};
   CommConfig comm_config_;
   std::barrier<>* meeting_ = nullptr;
   std::function<void(Rank&)> prepare_;

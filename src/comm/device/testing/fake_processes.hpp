@@ -78,7 +78,7 @@ struct ProcessOptions {
   std::string name;  // of the test
   FakeCuda::Options cuda{.devices = kProcesses};
   CommConfig comm{};
-  DeviceComm::Options device{.deadline_s = 5};
+  DeviceComm::Options device{.deadline_s = 5, .profile = profile_for({})};
 };
 
 // In the child: makes the rank and runs `body`.
