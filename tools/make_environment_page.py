@@ -27,8 +27,8 @@ Types: text; integer; bytes (an integer, or one with K, M or G, which are powers
 join, with both values: `SENNIT_DEVICE` (host or cuda, not the number), `SENNIT_DEVICE_BLOCKS`,
 `SENNIT_DEVICE_GROUP`, `SENNIT_MACHINE`, `SENNIT_COPY_ENGINES`, `SENNIT_HOST_SHARE`,
 `SENNIT_HOST_RING_BYTES`, `SENNIT_HOST_SLOT_BYTES`, `SENNIT_PATHS`, `SENNIT_PATH_POLICY`, the
-contents of `SENNIT_TUNING_TABLE` and `SENNIT_GPU_PROFILE`, `SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS` and
-`SENNIT_REPRODUCIBLE`.
+contents of `SENNIT_TUNING_TABLE` and `SENNIT_GPU_PROFILE`, `SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`,
+`SENNIT_PORTS` and `SENNIT_REPRODUCIBLE`.
 
 | variable | type | default | meaning |
 |---|---|---|---|

@@ -123,8 +123,8 @@ def times_by_share(row: dict[str, Any]) -> dict[int, float]:
     """Us by percent through host memory; 0 is the best way without it.
 
     Sennit's own choice is such a way where the row is of all ranks, as they were timed with shares
-    (since then the `host_share` rows of src/select/profiles/h200.profile shares more); where it is of a pair, a
-    share of 0 and the ways beside it say all.
+    (since then the `host_share` rows of src/select/profiles/h200.profile share more); where it is
+    of a pair, a share of 0 and the ways beside it say all.
     """
     engines = {name: float(time["p50"]) for name, time in row["engines"].items()}
     times: dict[int, float] = {}

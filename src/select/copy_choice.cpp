@@ -11,13 +11,13 @@ std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) 
     case Collective::kAllToAll:
       return facts.profile->copies_from_bytes;
     case Collective::kAllReduce:
-      return facts.profile->folds_from_bytes;
+      return facts.profile->all_reduce_copies_from_bytes;
     case Collective::kReduceScatter:
-      return facts.profile->folded_blocks_from_bytes;
+      return facts.profile->reduce_scatter_copies_from_bytes;
     case Collective::kSendRecv:
-      return facts.copies_messages ? facts.profile->messages_from_bytes : kNever;
+      return facts.copies_messages ? facts.profile->message_copies_from_bytes : kNever;
     case Collective::kBroadcast:
-      return facts.profile->broadcasts_from_bytes;
+      return facts.profile->broadcast_copies_from_bytes;
     case Collective::kReduce:
     case Collective::kGather:
     case Collective::kScatter:

@@ -25,14 +25,19 @@ TEST(CopyChoice, LeavesLargeCallsToCopyEnginesThatPut) {
   };
   expect(Collective::kAllGather, usual_profile().copies_from_bytes, false);
   expect(Collective::kAllToAll, usual_profile().copies_from_bytes, false);
-  expect(Collective::kAllReduce, usual_profile().folds_from_bytes, true);
-  expect(Collective::kReduceScatter, usual_profile().folded_blocks_from_bytes, false);
-  EXPECT_EQ(chosen(Collective::kAllReduce, 2, usual_profile().folds_from_bytes, {}, facts).engine,
-            Engine::kStream);
+  expect(Collective::kAllReduce, usual_profile().all_reduce_copies_from_bytes, true);
+  expect(Collective::kReduceScatter, usual_profile().reduce_scatter_copies_from_bytes, false);
   EXPECT_EQ(
-      chosen(Collective::kReduceScatter, 2, usual_profile().folded_blocks_from_bytes, {}, facts)
+      chosen(Collective::kAllReduce, 2, usual_profile().all_reduce_copies_from_bytes, {}, facts)
           .engine,
-      Engine::kSm);
+      Engine::kStream);
+  EXPECT_EQ(chosen(Collective::kReduceScatter,
+                   2,
+                   usual_profile().reduce_scatter_copies_from_bytes,
+                   {},
+                   facts)
+                .engine,
+            Engine::kSm);
 }
 
 TEST(CopyChoice, CopyEnginesRunWhatRequestsThem) {

@@ -144,8 +144,9 @@ bool suits_rings(Collective collective,
   // A recv waits on the host for what copy engines run: of messages, large ones alone.
   const bool is_large =
       collective == Collective::kSendRecv
-          ? facts.copies_messages && bytes >= std::min(facts.profile->messages_from_bytes,
-                                                       facts.profile->host_messages_from_bytes)
+          ? facts.copies_messages &&
+                bytes >= std::min(facts.profile->message_copies_from_bytes,
+                                  facts.profile->host_message_copies_from_bytes)
           : collective != Collective::kAllGather && total_bytes(collective, shape.ranks, bytes) >=
                                                         facts.profile->host_copies_from_bytes;
   const bool wants = is_large || request.protocol == name(Protocol::kSlots);

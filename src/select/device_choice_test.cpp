@@ -34,8 +34,8 @@ TEST(DeviceChoice, LeavesLargeBroadcastsBetweenTwoToCopyEnginesAndBothPaths) {
     EXPECT_EQ(choice.engine, engine) << bytes;
     EXPECT_EQ(choice.host_share, share) << bytes;
   };
-  expect(2, usual_profile().broadcasts_from_bytes, Engine::kStream, 8);
-  expect(2, usual_profile().broadcasts_from_bytes - 16, Engine::kSm, 0);
+  expect(2, usual_profile().broadcast_copies_from_bytes, Engine::kStream, 8);
+  expect(2, usual_profile().broadcast_copies_from_bytes - 16, Engine::kSm, 0);
   expect(4, 1024 * kMega, Engine::kSm, 0);
 }
 
@@ -452,12 +452,14 @@ TEST(DeviceChoice, PutsMessagesBetweenThoseOfPacketsAndThoseOfCopyEngines) {
   const DeviceFacts threads{.offers = true};
   EXPECT_EQ(protocol(usual_profile().message_puts_from_bytes - 1, threads, {}), Protocol::kLl128);
   EXPECT_EQ(protocol(usual_profile().message_puts_from_bytes, threads, {}), Protocol::kDirectPut);
-  EXPECT_EQ(protocol(usual_profile().messages_from_bytes, threads, {}), Protocol::kDirectPut);
+  EXPECT_EQ(protocol(usual_profile().message_copies_from_bytes, threads, {}), Protocol::kDirectPut);
   EXPECT_EQ(protocol(8, threads, requesting("", "direct_put")), Protocol::kDirectPut);
   EXPECT_EQ(protocol(kMega, threads, requesting("", "slots")), Protocol::kSlots);
   const DeviceFacts processes{.copy_engines = true, .offers = true};
-  EXPECT_EQ(protocol(usual_profile().messages_from_bytes - 1, processes, {}), Protocol::kDirectPut);
-  EXPECT_EQ(protocol(usual_profile().messages_from_bytes, processes, {}), Protocol::kDirectGet);
+  EXPECT_EQ(protocol(usual_profile().message_copies_from_bytes - 1, processes, {}),
+            Protocol::kDirectPut);
+  EXPECT_EQ(protocol(usual_profile().message_copies_from_bytes, processes, {}),
+            Protocol::kDirectGet);
   EXPECT_EQ(protocol(64 * kMega, processes, requesting("", "direct_put")), Protocol::kDirectPut);
 }
 

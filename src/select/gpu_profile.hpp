@@ -58,17 +58,17 @@ struct GpuProfile {
   std::int64_t ll_up_to_bytes = 0;
   std::int64_t host_ll_up_to_bytes = 0;
   // Copy engines, over NVLink.
-  std::int64_t copies_from_bytes = kNever;         // all_gather, all_to_all
-  std::int64_t folds_from_bytes = kNever;          // all_reduce
-  std::int64_t folded_blocks_from_bytes = kNever;  // reduce_scatter of more than two ranks
-  std::int64_t broadcasts_from_bytes = kNever;     // between two ranks
-  std::int64_t messages_from_bytes = kNever;       // of one message
+  std::int64_t copies_from_bytes = kNever;                 // all_gather, all_to_all
+  std::int64_t all_reduce_copies_from_bytes = kNever;      // all_reduce
+  std::int64_t reduce_scatter_copies_from_bytes = kNever;  // reduce_scatter of more than two ranks
+  std::int64_t broadcast_copies_from_bytes = kNever;       // between two ranks
+  std::int64_t message_copies_from_bytes = kNever;         // of one message
   // Kernels that store in the outputs of others.
   std::int64_t puts_from_bytes = kNever;
   std::int64_t message_puts_from_bytes = kNever;  // of one message
   // Copy engines, through host memory alone.
   std::int64_t host_copies_from_bytes = kNever;
-  std::int64_t host_messages_from_bytes = kNever;  // of one message
+  std::int64_t host_message_copies_from_bytes = kNever;  // of one message
   // An all_reduce through groups of ranks that reach each other.
   std::int64_t groups_from_bytes = kNever;
 };

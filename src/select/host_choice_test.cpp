@@ -44,7 +44,10 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
     expect(collective, ranks, usual_profile().host_ll_up_to_bytes, Protocol::kLl);
     expect(collective, ranks, usual_profile().host_ll_up_to_bytes + 1, Protocol::kSlots);
   }
-  expect(Collective::kSendRecv, 2, usual_profile().host_messages_from_bytes - 1, Protocol::kSlots);
+  expect(Collective::kSendRecv,
+         2,
+         usual_profile().host_message_copies_from_bytes - 1,
+         Protocol::kSlots);
   expect(Collective::kAllGather, 4, 256 * kMega, Protocol::kSlots);
   EXPECT_EQ(chosen(Collective::kReduce, 4, 8, requesting("", "slots"), facts).protocol,
             Protocol::kSlots);
@@ -76,7 +79,7 @@ TEST(HostChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
             100);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, 8, requesting("", "", "hub"), facts).protocol,
             Protocol::kSlots);
-  const std::int64_t message = usual_profile().host_messages_from_bytes;
+  const std::int64_t message = usual_profile().host_message_copies_from_bytes;
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message, {}, facts).host_share, 100);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, message - 1, {}, facts).host_share, 0);
   EXPECT_EQ(chosen(Collective::kSendRecv, 2, 8, requesting("", "slots"), facts).host_share, 100);

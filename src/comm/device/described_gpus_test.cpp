@@ -2,6 +2,7 @@
 // launch the same call.
 #include "comm/described_gpus.hpp"
 
+#include "base/testing/log_file.hpp"
 #include "comm/device/testing/fake_gpus.hpp"
 #include "exec/sm/context.hpp"
 #include "machine/catalogue.hpp"
@@ -65,6 +66,13 @@ TEST_F(DescribedGpus, HaveTheGridsOfGpuRanks) {
       }
     }
   });
+}
+
+TEST_F(FakeGpus, OfAModelThatWasNotMeasuredSayByWhichProfileTheyChoose) {
+  options_.profile.reset();
+  const LogFile log;
+  run([](const Rank& /*rank*/) {});
+  EXPECT_EQ(log.lines_with("by GPU profile h200", "none was measured on Fake GPU"), kRanks);
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
 
 // By their size. Who has no room does not look for it in every call.
 TEST_F(FoldingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
-  options_.profile->folds_from_bytes = kCount * 4;
+  options_.profile->all_reduce_copies_from_bytes = kCount * 4;
   run([this](Rank& rank) {
     fill_floats(rank, kCount, true);
     const Operation op = reduction(rank, Collective::kAllReduce, kCount);

@@ -1,5 +1,5 @@
 // Calls of GPUs that do not reach each other's memory: all goes through pinned host memory.
-#include "base/log.hpp"
+#include "base/testing/log_file.hpp"
 #include "comm/device/device_comm.hpp"
 #include "comm/device/testing/fake_messages.hpp"
 #include "exec/sm/small_call.hpp"
@@ -13,48 +13,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <thread>
 
 namespace sennit::tests {
 namespace {
-
-// The lines that a test logs.
-class LogFile {
- public:
-  LogFile() {
-    std::string folder = ::testing::TempDir() + "sennit_fifos_XXXXXX";
-    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-    ::setenv("SENNIT_DEBUG", "INFO", 1);
-    ::setenv("SENNIT_DEBUG_FILE", (folder_ / "log").c_str(), 1);
-    reload_log_settings();
-  }
-  ~LogFile() {
-    ::unsetenv("SENNIT_DEBUG");
-    ::unsetenv("SENNIT_DEBUG_FILE");
-    reload_log_settings();
-    std::filesystem::remove_all(folder_);
-  }
-  LogFile(const LogFile&) = delete;
-  LogFile& operator=(const LogFile&) = delete;
-
-  // How many lines hold both.
-  [[nodiscard]] int lines_with(const std::string& one, const std::string& other = {}) const {
-    std::ifstream file(folder_ / "log");
-    int count = 0;
-    for (std::string line; std::getline(file, line);) {
-      count += line.find(one) != std::string::npos && line.find(other) != std::string::npos ? 1 : 0;
-    }
-    return count;
-  }
-
- private:
-  std::filesystem::path folder_;
-};
 
 class FakeGpusWithoutPeers : public FakeGpus {
  protected:
@@ -365,13 +329,6 @@ TEST_F(FakeGpusWithoutPeers, AreNamedWherePathHostMayNotBeUsed) {
     EXPECT_NE(status.message().find("SENNIT_PATHS=nvlink,host"), std::string::npos);
   };
   run({});
-}
-
-TEST_F(FakeGpusWithoutPeers, OnWhichNoProfileWasMeasuredSayByWhichTheyChoose) {
-  options_.profile.reset();
-  const LogFile log;
-  run([](const Rank& /*rank*/) {});
-  EXPECT_EQ(log.lines_with("by GPU profile h200", "none was measured on Fake GPU"), kRanks);
 }
 
 TEST_F(FakeGpusWithoutPeers, AreFoundByAPatternThatDoesNotArrive) {

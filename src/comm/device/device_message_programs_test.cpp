@@ -173,7 +173,7 @@ TEST_P(MessagePrograms, ComeThroughHoweverTheyAreCutIntoGroups) {
 // are none of copy engines.
 TEST_P(MessagePrograms, ComeThroughOneQueueWhereTheyAreLeftOpen) {
   cuda_options_.one_queue = true;
-  options_.profile->messages_from_bytes = Program::kCount;
+  options_.profile->message_copies_from_bytes = Program::kCount;
   run_program(true);
   EXPECT_EQ(copies_, 0);
 }

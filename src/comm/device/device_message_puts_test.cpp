@@ -357,7 +357,7 @@ TEST_F(OfferingMessages, AreCapturedAndReplayedAndMapNothingMeanwhile) {
 
 // Large ones of copy engines, small ones and puts in one group.
 TEST_F(OfferingMessages, BesideCopyEngines) {
-  options_.profile->messages_from_bytes = kLarge;
+  options_.profile->message_copies_from_bytes = kLarge;
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank, 2);
     std::byte* const in = incoming(rank, 2);

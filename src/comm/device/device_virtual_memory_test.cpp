@@ -135,7 +135,7 @@ TEST_F(VirtualMemory, IsWrittenByCopyEngines) {
 
 // As MessageCopies does it: the first by kernels, then by copy engines.
 TEST_F(VirtualMemory, IsReadByTheCopyEnginesOfMessages) {
-  options_.profile->messages_from_bytes = kLarge;
+  options_.profile->message_copies_from_bytes = kLarge;
   run([this](Rank& rank) {
     std::byte* const out = outgoing_of(rank);
     std::byte* const in = allocate(rank, kLarge);
@@ -196,7 +196,7 @@ TEST_F(VirtualMemory, ThatWasFreedIsMappedAnewByThreadsOfOneProcess) {
 TEST_F(VirtualMemory, ThatWasFreedIsReadAnewByTheCopyEnginesOfThreads) {
   share_a_process();
   options_.copy_engines = DeviceComm::Options::CopyUse::kOn;
-  options_.profile->messages_from_bytes = kLarge;
+  options_.profile->message_copies_from_bytes = kLarge;
   run([this](Rank& rank) {
     std::byte* out = outgoing_of(rank);
     std::byte* const in = allocate(rank, kLarge);

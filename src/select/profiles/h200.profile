@@ -2,7 +2,7 @@ profile 1
 name h200
 gpus H200
 compute_capability 90
-measured_on 2 and 4 H200 SXM, each joined to the others by 18 links of NVLink 4; a PCIe 5 x16 link to the host
+measured_on 2 and 4 H200 SXM with 18 links of NVLink 4 each, PCIe 5 x16 to the host
 # Names in quotes are runs in bench/results. Sizes are of all ranks together unless a line says
 # otherwise; M is 2^20.
 
@@ -108,9 +108,9 @@ packets send_recv up_to_ranks 2 from 4M algorithm direct protocol slots
 
 # The percent of each block that goes through host memory beside copies over NVLink, at the best
 # time ("h200x2-lines"; on 4 GPUs an all_gather gained nothing since copy engines put). The first
-# row that fits. docs/lab/2026-11-24-nvlink-and-host.md has the figures. Messages begin with that and
-# follow the load: of those a share counts that is near the best both one way and both ways. Without
-# a row a message whose share follows the load begins with first_dynamic_share.
+# row that fits. docs/lab/2026-11-24-nvlink-and-host.md has the figures. Messages begin with that
+# and follow the load: of those a share counts that is near the best both one way and both ways.
+# Without a row a message whose share follows the load begins with first_dynamic_share.
 host_share all_gather up_to_ranks 2 from 768M percent 8
 host_share all_gather up_to_ranks 2 from 384M percent 6
 host_share all_to_all up_to_ranks 2 from 768M percent 8

@@ -120,7 +120,7 @@ class FakeGpus : public ::testing::Test {
     options_.copy_engines = DeviceComm::Options::CopyUse::kAuto;
     options_.profile->copies_from_bytes = kVector;
     options_.copies_by_kernel = false;  // a fake device would need one, in a build with CUDA
-    options_.profile->messages_from_bytes = std::int64_t{1} << 20;
+    options_.profile->message_copies_from_bytes = std::int64_t{1} << 20;
   }
 
   // Runs on each rank's thread, with the communicator joined.

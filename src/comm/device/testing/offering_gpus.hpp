@@ -15,7 +15,7 @@ namespace sennit::tests {
 class OfferingGpus : public FakeMessages {
  protected:
   OfferingGpus() {
-    options_.profile->messages_from_bytes = kNever;
+    options_.profile->message_copies_from_bytes = kNever;
     prepare_ = [this](Rank& rank) { count_offers(*rank.cuda, rank.rank); };
   }
 
