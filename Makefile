@@ -87,7 +87,7 @@ format: $(STAMPS)/lint  ## rewrite the sources in the house format
 	ruff check --quiet --fix $(PYTHON_DIRS)
 	ruff format --quiet $(PYTHON_DIRS)
 
-lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
+lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules, measures
 	git ls-files '*.hpp' '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 	ruff format --check --quiet $(PYTHON_DIRS)
 	ruff check --quiet $(PYTHON_DIRS)
@@ -95,6 +95,7 @@ lint: $(STAMPS)/lint  ## format, ruff, mypy, shellcheck, layers, file rules
 	shellcheck .ci/run bench/gpu/run bench/gpu/nccl_programs tools/*.sh tests/install/*.sh
 	$(VENV)/bin/python tools/check_layers.py
 	$(VENV)/bin/python tools/check_files.py
+	$(VENV)/bin/python tools/measures.py
 
 # A tree of its own, in which nothing is built: precompiled headers are g++'s, and clang would parse
 # all of them for every file.
