@@ -38,6 +38,15 @@ std::string_view LineReader::word() {
   return line_.substr(word_begin_, at_ - word_begin_);
 }
 
+bool LineReader::next_is(std::string_view expected) {
+  const std::size_t before = at_;
+  if (word() == expected) {
+    return true;
+  }
+  at_ = before;
+  return false;
+}
+
 std::string_view LineReader::rest() {
   word();
   const std::string_view all = line_.substr(word_begin_);

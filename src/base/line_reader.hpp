@@ -29,6 +29,8 @@ class LineReader {
   bool next_line();
   // The next word of the line; empty at its end.
   std::string_view word();
+  // Takes the next word if it is this one.
+  bool next_is(std::string_view expected);
   // All words that are left, as one text.
   std::string_view rest();
 

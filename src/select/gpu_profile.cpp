@@ -102,6 +102,10 @@ class Parser {
       return in_.refuse("size '{}' stands here twice", key);
     }
     has_size_[static_cast<std::size_t>(size - kSizes.begin())] = true;
+    if (in_.next_is("never")) {
+      profile_.*(size->member) = kNever;
+      return in_.expect_end();
+    }
     SENNIT_RETURN_IF_ERROR(in_.read_bytes(key, profile_.*(size->member)));
     return in_.expect_end();
   }

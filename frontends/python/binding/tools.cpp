@@ -50,6 +50,7 @@ void bind_tools(nb::module_& module) {
   bind_tool<&sennit_tool_tune>(module, "tool_tune");
   bind_tool<&sennit_tool_tune_check>(module, "tool_tune_check");
   bind_tool<&sennit_tool_explain_host>(module, "tool_explain_host");
+  bind_tool<&sennit_tool_gpu_profiles>(module, "tool_gpu_profiles");
   bind_tool<&sennit_tool_codecs>(module, "tool_codecs");
   bind_tool<&sennit_tool_info>(module, "tool_info");
 }

@@ -1,4 +1,4 @@
-"""`sennit tune`: measure on this machine what host ranks should choose, and write it down."""
+"""`sennit tune`: measure on this machine what ranks should choose, and write it down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 
 from sennit import _core
-from sennit.cli import tune_work
+from sennit.cli import tune_gpu, tune_work
 from sennit.cli.bench_document import document
 from sennit.cli.failure import EXIT_DONE, Failure
 from sennit.cli.files import check_writable, parse_output, read_text, write_text
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _DEFAULT_RANKS = (2, 4, 8)
 
 
-def _parse_ranks(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
+def _parse_ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
+    if value is None:
+        return None
     words = value.split(",")
     if not all(word.isdigit() and int(word) > 1 for word in words):
         raise click.BadParameter(f"{value!r} is no list such as 2,4,8", ctx, param)
@@ -37,19 +39,24 @@ def _parse_ranks(ctx: click.Context, param: click.Parameter, value: str) -> list
 @click.command("tune")
 @click.argument("collectives", nargs=-1, type=click.Choice(COLLECTIVES), metavar="[COLLECTIVE]...")
 @click.option(
+    "--executor",
+    type=click.Choice(("host", "cuda")),
+    default="host",
+    show_default=True,
+    help="Whose table: of host ranks, or a profile of these GPUs.",
+)
+@click.option(
     "--ranks",
     callback=_parse_ranks,
-    default=",".join(map(str, _DEFAULT_RANKS)),
-    show_default=True,
     metavar="N,...",
-    help="Numbers of ranks to measure.",
+    help="Numbers of ranks to measure; default: 2,4,8, and all GPUs with --executor cuda.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=parse_output,
     metavar="FILE",
-    help="Write the table here; default: sennit.tuning.",
+    help="Write it here; default: sennit.tuning, and sennit.profile with --executor cuda.",
 )
 @click.option(
     "--check",
@@ -58,19 +65,37 @@ def _parse_ranks(ctx: click.Context, param: click.Parameter, value: str) -> list
     metavar="FILE",
     help="Write nothing: measure anew, five times in turn, and judge this table by it.",
 )
+@click.option(
+    "--rows",
+    "result_files",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    multiple=True,
+    metavar="FILE",
+    help="With --executor cuda: measure nothing, take the rows of this result file.",
+)
 @json_option
 def command(
     json_file: str | None,
     collectives: tuple[str, ...],
-    ranks: list[int],
+    executor: str,
+    ranks: list[int] | None,
     out: Path | None,
     checked: Path | None,
+    result_files: tuple[Path, ...],
 ) -> int:
     """Measure every algorithm, protocol and tile of COLLECTIVEs (default: all) on this machine.
 
     Takes a minute or two with nothing else running. The environment variable SENNIT_TUNING_TABLE
     names the file to the ranks of later programs; a table of another machine is refused there.
+
+    With --executor cuda it measures the ways of GPU ranks beside each other, and writes the profile
+    of this model of GPUs, which SENNIT_GPU_PROFILE names: from which size on each way is taken.
     """
+    if executor == "cuda":
+        return _tune_gpus(Output(json_file), collectives, ranks, result_files, out, checked)
+    if result_files:
+        raise click.UsageError("--rows is for --executor cuda")
+    ranks = ranks or list(_DEFAULT_RANKS)
     if checked is not None and out is not None:
         raise click.UsageError("--check judges a table and writes none: leave --out away")
     output = Output(json_file)
@@ -103,6 +128,27 @@ def command(
     seconds = time.monotonic() - begin
     output.write_json({**document(rows), "seconds": seconds, **answer})
     return failures[0].exit_code if failures else EXIT_DONE
+
+
+def _tune_gpus(
+    output: Output,
+    collectives: tuple[str, ...],
+    ranks: list[int] | None,
+    result_files: tuple[Path, ...],
+    out: Path | None,
+    checked: Path | None,
+) -> int:
+    if checked is not None:
+        raise click.UsageError("--check is for tables of host ranks")
+    if ranks is not None and len(ranks) != 1:
+        raise click.UsageError("--ranks of --executor cuda is one number")
+    unknown = [name for name in collectives if name not in tune_gpu.COLLECTIVES]
+    if unknown:
+        raise click.UsageError(
+            f"--executor cuda measures {', '.join(tune_gpu.COLLECTIVES)}; not {unknown[0]}"
+        )
+    file = check_writable(out or Path("sennit.profile"))
+    return tune_gpu.command(output, collectives, ranks[0] if ranks else None, result_files, file)
 
 
 def _write(file: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
