@@ -120,8 +120,8 @@ SENNIT_API sennit_status_t sennit_tool_tune_check(const char* request, char** an
  *     "refused": [{"algorithm", "protocol", "why"}]} */
 SENNIT_API sennit_status_t sennit_tool_explain_host(const char* request, char** answer);
 
-/* The GPU profiles that are built in, the one for unknown GPUs first; with "text", that profile alone,
- * which is refused with its line and column where it is malformed (docs/adding/gpu.md):
+/* The GPU profiles that are built in, the one for unknown GPUs first; with "text", that profile
+ * alone, which is refused with its line and column where it is malformed (docs/adding/gpu.md):
  * {"text"?} -> {"profiles": [{"name", "gpus": words of names of GPUs, "compute_capability", "hash",
  *                             "text"}]} */
 SENNIT_API sennit_status_t sennit_tool_gpu_profiles(const char* request, char** answer);
