@@ -6,6 +6,7 @@
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
+#include "world/nodes/nodes.hpp"
 
 #include <cmath>
 #include <optional>
@@ -84,7 +85,12 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                                       profile ? profile->hash : "built in"),
                             .segment_bytes = World::segment_bytes(layout),
                             .interruption = interruption};
-  SENNIT_ASSIGN_OR_RETURN(Membership membership, join(identity, options));
+  SENNIT_ASSIGN_OR_RETURN(Membership membership, join_world(identity, options));
+  if (membership.nodes > 1 && has_device) {
+    return sennit::fail(Code::kUnsupported,
+                        "communicator '{}': ranks with GPUs on several nodes are not supported",
+                        full.name);
+  }
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), layout));
   comm->facts_.sharing = path_choice.sharing;
@@ -111,7 +117,8 @@ Status Communicator::probe_memory(const AllowedPaths& paths) {
     SENNIT_INFO("comm",
                 "path cma is closed: the system forbids process_vm_readv between these ranks");
   }
-  plans_ = std::make_unique<PlanCache>(world_.host_rank(), facts_, config_.ports);
+  plans_ = std::make_unique<PlanCache>(
+      world_.host_rank(), facts_, config_.ports, world_.nodes_of_ranks());
   return {};
 }
 

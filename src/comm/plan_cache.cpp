@@ -6,8 +6,9 @@
 #include <utility>
 
 namespace sennit {
-PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports)
-    : rank_(rank), facts_(std::move(facts)), ports_(ports) {}
+
+PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports, std::vector<int> nodes)
+    : rank_(rank), facts_(std::move(facts)), ports_(ports), nodes_(std::move(nodes)) {}
 
 Result<const BoundProgram*> PlanCache::find(const PlanRequest& wanted) {
   SENNIT_ASSIGN_OR_RETURN(const BoundProgram* found, find_any(wanted));
@@ -55,6 +56,7 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& w
                                                             const Shape& shape,
                                                             const Choice& choice) {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
+  SENNIT_RETURN_IF_ERROR(check_nodes(wanted, *plan));
   SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, prove_once(std::move(plan)));
   const bool pair = wanted.collective == Collective::kSendRecv;
   const shm::RingGeometry& geometry = rank_.rings.geometry();
@@ -70,6 +72,42 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& w
   const std::array<int, 2> ranks =
       wanted.role == 0 ? std::array{rank_.rank, wanted.peer} : std::array{wanted.peer, rank_.rank};
   return std::make_unique<const BoundProgram>(std::move(program), rank_, ranks);
+}
+
+int PlanCache::rank_in_plan(const PlanRequest& wanted, int rank) const {
+  if (wanted.collective != Collective::kSendRecv) {
+    return rank;
+  }
+  return rank == wanted.role ? rank_.rank : wanted.peer;
+}
+
+// A function of what all ranks share, so all refuse the same calls.
+Status PlanCache::check_nodes(const PlanRequest& wanted, const Plan& plan) const {
+  if (nodes_.empty()) {
+    return {};
+  }
+  for (const Strand& strand : plan.strands) {
+    for (const Channel& channel : strand.schedule->channels) {
+      const int from = rank_in_plan(wanted, channel.writer.rank);
+      for (const LaneId& reader : channel.readers) {
+        const int to = rank_in_plan(wanted, reader.rank);
+        const int from_node = nodes_[static_cast<std::size_t>(from)];
+        const int to_node = nodes_[static_cast<std::size_t>(to)];
+        if (from_node != to_node) {
+          return fail(Code::kUnsupported,
+                      "{} {} sends from rank {} (node {}) to rank {} (node {}), and no path joins "
+                      "nodes; make communicators of the ranks of one node",
+                      name(wanted.collective),
+                      strand.schedule->algorithm,
+                      from,
+                      from_node,
+                      to,
+                      to_node);
+        }
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace sennit

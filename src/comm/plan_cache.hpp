@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace sennit {
 
@@ -25,12 +26,13 @@ class PlanCache {
  public:
   // `rank` must outlive the cache. Ports below `ports` serve collectives, the one after them
   // send_recv.
-  PlanCache(HostRank& rank, HostFacts facts, int ports);
+  // `nodes`: of each rank, where there are several.
+  PlanCache(HostRank& rank, HostFacts facts, int ports, std::vector<int> nodes);
 
   // The program of a call, valid as long as the cache. kNotProved for a plan without proof;
   // kUnsupported where rank order is requested and the proof did not find it in the algorithm;
   // where nobody asked for one copy by name and it cannot be carried or proved, slots are used
-  // instead.
+  // instead. kUnsupported, on all ranks, for a plan that sends from one node to another.
   Result<const BoundProgram*> find(const PlanRequest& wanted);
 
  private:
@@ -49,10 +51,14 @@ class PlanCache {
   Result<std::unique_ptr<const BoundProgram>> make(const PlanRequest& wanted,
                                                    const Shape& shape,
                                                    const Choice& choice);
+  [[nodiscard]] Status check_nodes(const PlanRequest& wanted, const Plan& plan) const;
+  // The rank of the communicator that is `rank` in the plan.
+  [[nodiscard]] int rank_in_plan(const PlanRequest& wanted, int rank) const;
 
   HostRank& rank_;
   HostFacts facts_;
   int ports_;
+  std::vector<int> nodes_;
   std::map<Key, std::unique_ptr<const BoundProgram>> programs_;
 };
 

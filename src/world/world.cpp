@@ -106,8 +106,24 @@ World::World(Membership membership, const Layout& layout)
   my_line().state.store(RankState::kActive, std::memory_order_release);
 }
 
+int World::near_ranks() const {
+  return static_cast<int>(
+      std::ranges::count(membership_.members, node_of(rank()), &Member::node));
+}
+
+std::vector<int> World::nodes_of_ranks() const {
+  std::vector<int> nodes;
+  for (const Member& member : membership_.members) {
+    nodes.push_back(member.node);
+  }
+  return membership_.nodes > 1 ? nodes : std::vector<int>();
+}
+
 Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
   for (int peer = 0; peer < size(); ++peer) {
+    if (!is_near(peer)) {
+      continue;
+    }
     const auto there = [&] { return line(peer).probe.load(std::memory_order_seq_cst) >= state; };
     while (!there()) {
       // Asked again, so that its last word counts the same for all who wait for it.
@@ -136,7 +152,7 @@ Result<bool> World::probe_memory(bool wanted, double timeout_s) {
   my_line().probe_address.store(reinterpret_cast<std::uint64_t>(&word), std::memory_order_release);
   announce(ProbeState::kOffered);
   SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kOffered, deadline));
-  bool works = wanted;
+  bool works = wanted && nodes() == 1;
   for (int peer = 0; peer < size() && works; ++peer) {
     std::uint64_t seen = 0;
     const std::uint64_t address = line(peer).probe_address.load(std::memory_order_acquire);
@@ -147,7 +163,7 @@ Result<bool> World::probe_memory(bool wanted, double timeout_s) {
   }
   announce(works ? ProbeState::kWorks : ProbeState::kFailed);
   SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kFailed, deadline));
-  for (int peer = 0; peer < size(); ++peer) {
+  for (int peer = 0; peer < size() && works; ++peer) {
     works = works && line(peer).probe.load(std::memory_order_acquire) == ProbeState::kWorks;
   }
   return works;
@@ -186,7 +202,9 @@ bool World::is_dead(int rank) const {
 int World::usable_cores() const {
   std::vector<pid_t> pids;
   for (const Member& member : membership_.members) {
-    pids.push_back(member.pid);
+    if (member.node == node_of(rank())) {
+      pids.push_back(member.pid);
+    }
   }
   return sennit::usable_cores(pids);
 }
@@ -206,7 +224,9 @@ bool World::is_stopped(int rank) const {
 }
 
 std::string World::describe(int rank) const {
-  return fmt::format("rank {} ({} pid {})", rank, member(rank).host, member(rank).pid);
+  const Member& of = member(rank);
+  return fmt::format(
+      "rank {} ({} pid {})", rank, of.host, is_near(rank) ? of.pid : of.pid_there);
 }
 
 }  // namespace sennit

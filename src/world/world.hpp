@@ -42,6 +42,15 @@ class World {
     return membership_.members[static_cast<std::size_t>(rank)];
   }
 
+  // Several nodes: each has a segment of this layout. Status lines of ranks of other nodes are
+  // copies; other parts of theirs are not there.
+  [[nodiscard]] int nodes() const { return membership_.nodes; }
+  [[nodiscard]] int node_of(int rank) const { return member(rank).node; }
+  [[nodiscard]] bool is_near(int rank) const { return node_of(rank) == node_of(this->rank()); }
+  [[nodiscard]] int near_ranks() const;
+  // Of all ranks; empty where there is one node.
+  [[nodiscard]] std::vector<int> nodes_of_ranks() const;
+
   [[nodiscard]] HostRank& host_rank() { return host_rank_; }
   [[nodiscard]] StatusLine& line(int rank) const { return lines_[rank]; }
   [[nodiscard]] StatusLine& my_line() const { return lines_[rank()]; }

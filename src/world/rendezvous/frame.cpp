@@ -1,10 +1,9 @@
 #include "world/rendezvous/frame.hpp"
 
 #include "base/sha256.hpp"
+#include "world/rendezvous/wire.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
 
 namespace sennit {
 namespace {
@@ -13,72 +12,6 @@ constexpr std::uint32_t kMagic = 0x76526e53;  // "SnRv"
 constexpr std::size_t kDigestOffset = 12;
 constexpr std::size_t kDigestBytes = 16;
 constexpr std::size_t kMaxFailureText = 1200;  // three of them fit into the payload of a guest
-
-template <typename T>
-concept Number = std::is_arithmetic_v<T>;
-
-class Writer {
- public:
-  template <Number T>
-  void number(T value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void token(const Token& value) {
-    bytes_.append(reinterpret_cast<const char*>(value.data()), value.size());
-  }
-  void text(std::string_view value) {
-    number(static_cast<std::uint16_t>(value.size()));
-    bytes_.append(value);
-  }
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-// Reads what a peer wrote. After the first thing that does not fit all further reads give nothing.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-
-  template <Number T>
-  T number() {
-    T value{};
-    if (const std::string_view bytes = take(sizeof value); !bytes.empty()) {
-      std::memcpy(&value, bytes.data(), sizeof value);
-    }
-    return value;
-  }
-  Token token() {
-    Token value{};
-    if (const std::string_view bytes = take(value.size()); !bytes.empty()) {
-      std::memcpy(value.data(), bytes.data(), value.size());
-    }
-    return value;
-  }
-  std::string text(std::size_t max_bytes) {
-    const std::size_t bytes = number<std::uint16_t>();
-    good_ = good_ && bytes <= max_bytes;
-    return std::string(take(bytes));
-  }
-  [[nodiscard]] bool good() const { return good_; }
-  // True when everything fitted and nothing is left over.
-  [[nodiscard]] bool complete() const { return good_ && rest_.empty(); }
-
- private:
-  std::string_view take(std::size_t bytes) {
-    if (!good_ || bytes > rest_.size()) {
-      good_ = false;
-      return {};
-    }
-    const std::string_view taken = rest_.substr(0, bytes);
-    rest_.remove_prefix(bytes);
-    return taken;
-  }
-
-  std::string_view rest_;
-  bool good_ = true;
-};
 
 std::string frame_digest(const KeyDigest& key, std::string_view head, std::string_view payload) {
   Sha256 hash;
@@ -98,7 +31,7 @@ KeyDigest digest_key(std::string_view key) {
 }
 
 std::string encode_frame(const KeyDigest& key, const Frame& frame) {
-  Writer head;
+  WireWriter head;
   head.number(kMagic);
   head.number(frame.protocol);
   head.number(static_cast<std::uint16_t>(frame.type));
@@ -113,7 +46,7 @@ std::optional<Frame> decode_frame(const KeyDigest& key, std::string_view bytes) 
     return std::nullopt;
   }
   const std::string_view payload = bytes.substr(kFrameHeaderBytes);
-  Reader head(bytes.substr(0, kDigestOffset));
+  WireReader head(bytes.substr(0, kDigestOffset));
   const auto magic = head.number<std::uint32_t>();
   const auto protocol = head.number<std::uint16_t>();
   const auto type = head.number<std::uint16_t>();
@@ -131,7 +64,7 @@ std::optional<Frame> decode_frame(const KeyDigest& key, std::string_view bytes) 
 }
 
 std::string encode_hello(const Hello& hello) {
-  Writer out;
+  WireWriter out;
   out.number<std::int32_t>(hello.rank);
   out.number<std::int32_t>(hello.size);
   out.number<std::int32_t>(hello.library_version);
@@ -143,7 +76,7 @@ std::string encode_hello(const Hello& hello) {
 }
 
 std::optional<Hello> decode_hello(std::string_view payload) {
-  Reader in(payload);
+  WireReader in(payload);
   Hello hello;
   hello.rank = in.number<std::int32_t>();
   hello.size = in.number<std::int32_t>();
@@ -160,7 +93,7 @@ std::optional<Hello> decode_hello(std::string_view payload) {
 }
 
 std::string encode_members(const MemberBatch& batch) {
-  Writer out;
+  WireWriter out;
   out.number<std::int32_t>(batch.first_rank);
   out.number(static_cast<std::uint16_t>(batch.members.size()));
   for (const MemberRecord& member : batch.members) {
@@ -171,7 +104,7 @@ std::string encode_members(const MemberBatch& batch) {
 }
 
 std::optional<MemberBatch> decode_members(std::string_view payload) {
-  Reader in(payload);
+  WireReader in(payload);
   MemberBatch batch;
   batch.first_rank = in.number<std::int32_t>();
   const int count = in.number<std::uint16_t>();
@@ -188,14 +121,14 @@ std::optional<MemberBatch> decode_members(std::string_view payload) {
 }
 
 std::string encode_segment(const SegmentNotice& notice) {
-  Writer out;
+  WireWriter out;
   out.token(notice.id);
   out.number(notice.bytes);
   return out.take();
 }
 
 std::optional<SegmentNotice> decode_segment(std::string_view payload) {
-  Reader in(payload);
+  WireReader in(payload);
   SegmentNotice notice;
   notice.id = in.token();
   notice.bytes = in.number<std::uint64_t>();
@@ -204,7 +137,7 @@ std::optional<SegmentNotice> decode_segment(std::string_view payload) {
 
 std::string encode_failure(const Status& failure) {
   const ErrorDetail& detail = failure.detail();
-  Writer out;
+  WireWriter out;
   out.number(static_cast<std::int32_t>(failure.code()));
   out.text(std::string_view(failure.message()).substr(0, kMaxFailureText));
   out.text(std::string_view(detail.evidence).substr(0, kMaxFailureText));
@@ -217,7 +150,7 @@ std::string encode_failure(const Status& failure) {
 }
 
 std::optional<Status> decode_failure(std::string_view payload) {
-  Reader in(payload);
+  WireReader in(payload);
   const auto code = in.number<std::int32_t>();
   std::string message = in.text(kMaxFailureText);
   ErrorDetail detail;

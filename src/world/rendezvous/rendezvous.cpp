@@ -22,7 +22,37 @@ constexpr int kLibraryVersion =
 // turn out not to be ranks.
 constexpr int kSpareDescriptors = 16;
 
-Status check_arguments(const Identity& identity, const JoinOptions& options) {
+Result<Membership> join_alone(const JoinOptions& options) {
+  Membership membership;
+  SENNIT_ASSIGN_OR_RETURN(const UniqueFd file, create_segment_file(options.segment_bytes));
+  SENNIT_ASSIGN_OR_RETURN(membership.segment,
+                          map_segment(random_token(), file.get(), options.segment_bytes));
+  membership.members.push_back({getpid(), host_name(), true, {}});
+  return membership;
+}
+
+Result<Membership> join_others(const Identity& identity,
+                               const JoinOptions& options,
+                               const Deadline& deadline) {
+  // Rank 0 has a connection and a pidfd for each other rank, the others have the pidfds.
+  const int others = identity.size - 1;
+  SENNIT_RETURN_IF_ERROR(
+      check_descriptors((identity.rank == 0 ? 2 * others : others) + kSpareDescriptors));
+  SENNIT_ASSIGN_OR_RETURN(SocketAddress address,
+                          rendezvous_address(identity.key, env_text("SENNIT_SOCKET_DIR")));
+  SENNIT_ASSIGN_OR_RETURN(UniqueFd own_pidfd, open_own_pidfd());
+  const JoinRequest request{hello_of(identity, options),
+                            digest_key(identity.key),
+                            std::move(address),
+                            std::move(own_pidfd),
+                            deadline,
+                            options.interruption};
+  return identity.rank == 0 ? RendezvousHost(request).run() : RendezvousGuest(request).run();
+}
+
+}  // namespace
+
+Status check_join(const Identity& identity, const JoinOptions& options) {
   if (identity.size < 1 || identity.size > kMaxRanks) {
     return fail(Code::kInvalidArgument,
                 "{} ranks are not allowed; allowed: 1 to {}",
@@ -52,25 +82,7 @@ Status check_arguments(const Identity& identity, const JoinOptions& options) {
   return {};
 }
 
-Result<Membership> join_alone(const JoinOptions& options) {
-  Membership membership;
-  SENNIT_ASSIGN_OR_RETURN(const UniqueFd file, create_segment_file(options.segment_bytes));
-  SENNIT_ASSIGN_OR_RETURN(membership.segment,
-                          map_segment(random_token(), file.get(), options.segment_bytes));
-  membership.members.push_back({getpid(), host_name(), true, {}});
-  return membership;
-}
-
-Result<Membership> join_others(const Identity& identity,
-                               const JoinOptions& options,
-                               const Deadline& deadline) {
-  // Rank 0 has a connection and a pidfd for each other rank, the others have the pidfds.
-  const int others = identity.size - 1;
-  SENNIT_RETURN_IF_ERROR(
-      check_descriptors((identity.rank == 0 ? 2 * others : others) + kSpareDescriptors));
-  SENNIT_ASSIGN_OR_RETURN(SocketAddress address,
-                          rendezvous_address(identity.key, env_text("SENNIT_SOCKET_DIR")));
-  SENNIT_ASSIGN_OR_RETURN(UniqueFd own_pidfd, open_own_pidfd());
+Hello hello_of(const Identity& identity, const JoinOptions& options) {
   Hello hello;
   hello.rank = identity.rank;
   hello.size = identity.size;
@@ -79,18 +91,22 @@ Result<Membership> join_others(const Identity& identity,
   hello.process = process_token();
   hello.host = host_name();
   hello.settings = options.settings;
-  const JoinRequest request{std::move(hello),
-                            digest_key(identity.key),
-                            std::move(address),
-                            std::move(own_pidfd),
-                            deadline,
-                            options.interruption};
-  return identity.rank == 0 ? RendezvousHost(request).run() : RendezvousGuest(request).run();
+  return hello;
 }
 
-// The error contract as one line: what, rank, elapsed, why, evidence, next.
-Status describe(const Identity& identity, const Status& status, double elapsed_s) {
-  ErrorDetail detail = status.detail();
+Result<Membership> meet(const Identity& identity,
+                        const JoinOptions& options,
+                        const Deadline& deadline) {
+  Result<Membership> result =
+      identity.size == 1 ? join_alone(options) : join_others(identity, options, deadline);
+  if (result.ok()) {
+    result->identity = identity;
+  }
+  return result;
+}
+
+Status describe_join_failure(const Identity& identity, const Status& failure, double elapsed_s) {
+  ErrorDetail detail = failure.detail();
   detail.op = "join";
   detail.rank = identity.rank;
   detail.size = identity.size;
@@ -99,29 +115,25 @@ Status describe(const Identity& identity, const Status& status, double elapsed_s
                                     identity.rank,
                                     identity.size,
                                     elapsed_s,
-                                    status.message());
+                                    failure.message());
   if (!detail.evidence.empty()) {
     message += fmt::format(" ({})", detail.evidence);
   }
   if (!detail.next.empty()) {
     message += fmt::format(". Next: {}.", detail.next);
   }
-  return {status.code(), std::move(message), std::move(detail)};
+  return {failure.code(), std::move(message), std::move(detail)};
 }
-
-}  // namespace
 
 Result<Membership> join(const Identity& identity, const JoinOptions& options) {
   const LogRank log_rank(identity.rank);
   warn_about_unknown_variables();
-  SENNIT_RETURN_IF_ERROR(check_arguments(identity, options));
+  SENNIT_RETURN_IF_ERROR(check_join(identity, options));
   const Deadline deadline(options.timeout_s);
-  Result<Membership> result =
-      identity.size == 1 ? join_alone(options) : join_others(identity, options, deadline);
+  Result<Membership> result = meet(identity, options, deadline);
   if (!result.ok()) {
-    return describe(identity, result.status(), deadline.elapsed_s());
+    return describe_join_failure(identity, result.status(), deadline.elapsed_s());
   }
-  result->identity = identity;
   SENNIT_INFO("comm", "joined {} ranks in {:.3f} s", identity.size, deadline.elapsed_s());
   return result;
 }

@@ -19,15 +19,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace sennit {
 
+class Deadline;
+struct Hello;
+
 struct Identity {
   int rank = 0;
   int size = 1;
   std::string key;  // any bytes that all ranks of the set share, and no other set does
+  // Hosts of rank 0 (world/nodes/root_place.hpp): the ranks may be on several nodes. Empty: all are
+  // on this one, and nothing listens that other machines could reach.
+  std::string root{};
 };
 
 // From the first complete set of variables: SENNIT_*, torchrun's, Open MPI's, hydra's, Slurm's. The
@@ -50,6 +57,11 @@ struct JoinOptions {
   std::string settings;
   std::size_t segment_bytes = 0;  // at least 1; the same on all ranks
   JoinInterruption interruption{};
+  // Asked once, and only where the ranks turn out to be on several nodes: what others need to reach
+  // this rank from there, at most 4 KiB. May be empty.
+  std::function<Result<std::string>()> rail_address{};
+  // Ranks of one machine that name different nodes do not share memory; nothing: SENNIT_NODE says.
+  std::optional<std::string> node{};
 };
 
 // Memory that all ranks of a set share, zeroed at first. One mapping a process, however many of the
@@ -73,13 +85,21 @@ struct Member {
   pid_t pid = 0;  // as this process sees it; 0 where PID namespaces hide it
   std::string host;
   bool same_process = false;
-  UniqueFd pidfd;  // readable once the process has died; empty for same_process
+  UniqueFd pidfd;  // readable once the process has died; empty for same_process and other nodes
+  int node = 0;    // nodes are numbered by their lowest rank
+  pid_t pid_there = 0;          // of a rank of another node, as that sees it
+  std::string address{};        // of its node as rank 0's sees it; empty on rank 0's own
+  std::string rail_address{};   // what the rank told by JoinOptions::rail_address
 };
+
+struct NodeLinks;  // world/nodes/node_links.hpp
 
 struct Membership {
   Identity identity;
   std::vector<Member> members;  // by rank
-  std::shared_ptr<SharedSegment> segment;
+  std::shared_ptr<SharedSegment> segment;  // of the ranks of this node
+  int nodes = 1;
+  std::shared_ptr<NodeLinks> links{};  // of the lowest rank of a node, where there are several
 };
 
 // Blocks until all ranks have joined and have everything, at most options.timeout_s and a moment in
@@ -88,5 +108,16 @@ struct Membership {
 // kInvalidArgument a rank that is there twice, kRankFailed one that died meanwhile. May be called
 // by several threads at once, as one rank each.
 Result<Membership> join(const Identity& identity, const JoinOptions& options);
+
+// The parts of it. What cannot be is kInvalidArgument:
+Status check_join(const Identity& identity, const JoinOptions& options);
+// What a rank says of itself to rank 0.
+Hello hello_of(const Identity& identity, const JoinOptions& options);
+// The join itself, with failures as they travel.
+Result<Membership> meet(const Identity& identity,
+                        const JoinOptions& options,
+                        const Deadline& deadline);
+// Such a failure as the error contract says it: what, rank, elapsed, why, evidence, next.
+Status describe_join_failure(const Identity& identity, const Status& failure, double elapsed_s);
 
 }  // namespace sennit
