@@ -14,7 +14,7 @@ using MacCode = std::array<std::uint8_t, 32>;
 // Of the parts one after the other.
 MacCode hmac_sha256(std::span<const std::uint8_t> key, std::span<const std::string_view> parts);
 
-// Compares without telling by its time how many bytes are right.
+// Compares in a time that does not show how many bytes are right.
 bool is_same_code(const MacCode& code, std::string_view bytes);
 
 }  // namespace sennit

@@ -1,4 +1,5 @@
 // Communicators in the C ABI: making, deriving, asking, ending.
+#include "base/env.hpp"
 #include "base/seconds.hpp"
 #include "base/sha256.hpp"
 #include "capi/groups.hpp"
@@ -22,9 +23,8 @@ namespace {
 // finalize and destroy need no peer: outstanding works get this long, then they are abandoned.
 constexpr std::chrono::seconds kFinalizeTime{4};
 
-Status open_with_config(sennit_comm_t* result,
-                        const Identity& identity,
-                        const sennit_config_t* config) {
+Status open_with_config(sennit_comm_t* result, Identity identity, const sennit_config_t* config) {
+  identity.root = env_text("SENNIT_ROOT");
   SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
   SENNIT_ASSIGN_OR_RETURN(const CommConfig base, CommConfig::from_environment());
   const CommConfig full = merge(base, given);
@@ -272,7 +272,8 @@ sennit_status_t sennit_comm_init_rank(sennit_comm_t* comm,
     SENNIT_RETURN_IF_ERROR(check_result(comm));
     SENNIT_RETURN_IF_ERROR(check_result(id));
     SENNIT_RETURN_IF_ERROR(check_size(size, rank));
-    return open_with_config(comm, {.rank = rank, .size = size, .key = key_of(*id)}, config);
+    return open_with_config(
+        comm, {.rank = rank, .size = size, .key = key_of(*id), .is_key_secret = true}, config);
   });
 }
 

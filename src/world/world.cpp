@@ -106,9 +106,8 @@ World::World(Membership membership, const Layout& layout)
   my_line().state.store(RankState::kActive, std::memory_order_release);
 }
 
-int World::near_ranks() const {
-  return static_cast<int>(
-      std::ranges::count(membership_.members, node_of(rank()), &Member::node));
+int World::local_ranks() const {
+  return static_cast<int>(std::ranges::count(membership_.members, node_of(rank()), &Member::node));
 }
 
 std::vector<int> World::nodes_of_ranks() const {
@@ -121,7 +120,7 @@ std::vector<int> World::nodes_of_ranks() const {
 
 Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
   for (int peer = 0; peer < size(); ++peer) {
-    if (!is_near(peer)) {
+    if (!is_local(peer)) {
       continue;
     }
     const auto there = [&] { return line(peer).probe.load(std::memory_order_seq_cst) >= state; };
@@ -225,8 +224,7 @@ bool World::is_stopped(int rank) const {
 
 std::string World::describe(int rank) const {
   const Member& of = member(rank);
-  return fmt::format(
-      "rank {} ({} pid {})", rank, of.host, is_near(rank) ? of.pid : of.pid_there);
+  return fmt::format("rank {} ({} pid {})", rank, of.host, is_local(rank) ? of.pid : of.pid_there);
 }
 
 }  // namespace sennit

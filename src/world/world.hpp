@@ -46,8 +46,8 @@ class World {
   // copies; other parts of theirs are not there.
   [[nodiscard]] int nodes() const { return membership_.nodes; }
   [[nodiscard]] int node_of(int rank) const { return member(rank).node; }
-  [[nodiscard]] bool is_near(int rank) const { return node_of(rank) == node_of(this->rank()); }
-  [[nodiscard]] int near_ranks() const;
+  [[nodiscard]] bool is_local(int rank) const { return node_of(rank) == node_of(this->rank()); }
+  [[nodiscard]] int local_ranks() const;
   // Of all ranks; empty where there is one node.
   [[nodiscard]] std::vector<int> nodes_of_ranks() const;
 

@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxNodeName = 512;
 inline constexpr std::size_t kMaxHostAddress = 64;
 
 enum class NodeMessageType : std::uint16_t {
-  kHello = 1,     // to rank 0: who I am, where, and what I was told
+  kHello = 1,     // to rank 0: who I am, where, and my settings
   kAccepted = 2,  // from rank 0: you are counted
   kPlaces = 3,    // from rank 0: which ranks are on which node, some of them
   kReady = 4,     // to rank 0: those of my node have met; with my rail address

@@ -55,8 +55,7 @@ Result<std::vector<Place>> NodeGuest::introduce() {
                           "run all ranks with the same installation");
     }
     link_->send(number_of(NodeMessageType::kHello), encode_node_hello(request_.hello));
-    SENNIT_RETURN_IF_ERROR(
-        wait_for([this] { return is_dropped_ || places_.size() == size(); }));
+    SENNIT_RETURN_IF_ERROR(wait_for([this] { return is_dropped_ || places_.size() == size(); }));
     if (is_dropped_) {
       std::this_thread::sleep_for(kRetry);
     }
@@ -75,8 +74,8 @@ Result<std::vector<std::string>> NodeGuest::finish(const Status& met, std::strin
     return met;
   }
   link_->send(number_of(NodeMessageType::kReady), rail_address);
-  // A rank that has said it is ready leaves only when rank 0 says so: rank 0 may just have told the
-  // others that all are there.
+  // A rank that has said it is ready leaves only when rank 0 says so: rank 0 may just have said so
+  // to the others that all are there.
   while (!is_gone_) {
     SENNIT_RETURN_IF_ERROR(pump(request_.deadline.end()));
     if (!is_gone_ && request_.deadline.passed()) {

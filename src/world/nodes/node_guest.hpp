@@ -35,7 +35,7 @@ class NodeGuest {
   Status on_message(const StreamMessage& message);
   Status take_places(const StreamMessage& message);
   Status take_rails(const StreamMessage& message);
-  // Tells rank 0 that this rank gives up; gives back what is to be reported.
+  // Reports to rank 0 that this rank gives up; gives back what is to be reported.
   Status give_up(Status reason);
   // The same, and waits for what rank 0 says to all about it. Ok: "go" has come meanwhile.
   Status await_verdict(Status reason);
@@ -54,7 +54,7 @@ class NodeGuest {
   bool is_gone_ = false;     // "go" has come
   std::vector<Place> places_;
   std::vector<std::string> rails_;
-  std::optional<Status> failure_;  // that rank 0 has told, or the loss of rank 0
+  std::optional<Status> failure_;  // that rank 0 has sent, or the loss of rank 0
 };
 
 }  // namespace sennit

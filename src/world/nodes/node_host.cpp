@@ -4,13 +4,10 @@
 #include "world/rendezvous/join_request.hpp"
 #include "world/rendezvous/process.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <map>
-#include <thread>
 #include <utility>
 
 namespace sennit {
@@ -22,7 +19,6 @@ using std::chrono::seconds;
 // As in the rendezvous of one node (rendezvous_host.cpp).
 constexpr auto kFarewellTime = seconds(5);
 constexpr auto kFlushTime = seconds(1);
-constexpr auto kListenRetry = milliseconds(20);
 // Connections that have not proved themselves. Beyond that many, the oldest gives way to the next
 // once it has had time enough for a rank.
 constexpr int kMaxSilentGuests = 64;
@@ -39,13 +35,13 @@ NodeHost::NodeHost(const NodeRequest& request)
 }
 
 Result<std::vector<Place>> NodeHost::gather() {
-  SENNIT_RETURN_IF_ERROR(open_listeners());
+  SENNIT_RETURN_IF_ERROR(listener_.open(request_));
   SENNIT_RETURN_IF_ERROR(wait_for_all());
   // Before anybody can return from this join and begin another with the same key.
-  listeners_.clear();
+  listener_.close();
   std::erase_if(guests_, [](const Guest& guest) { return guest.state != GuestState::kJoined; });
   phase_ = Phase::kMeeting;
-  tell_places();
+  send_places();
   return places_;
 }
 
@@ -64,7 +60,7 @@ Result<std::vector<std::string>> NodeHost::finish(const Status& met, std::string
   seats_[0].ready = true;
   seats_[0].rail_address = std::move(rail_address);
   SENNIT_RETURN_IF_ERROR(wait_for_all());
-  tell_rails();
+  send_rails();
   send_to_all(NodeMessageType::kGo, {});
   for (Guest& guest : guests_) {
     guest.link.flush(std::max(request_.deadline.end(), Deadline::Clock::now() + kFlushTime));
@@ -97,80 +93,6 @@ std::shared_ptr<NodeLinks> NodeHost::take_links() {
   return links;
 }
 
-// Those of the named hosts that are this machine's. A name may stand for a loopback address alone
-// on the machine itself (127.0.1.1 for its own name); then all addresses are listened at.
-Result<std::vector<TcpAddress>> NodeHost::listening_addresses() const {
-  std::vector<TcpAddress> found;
-  Status failure;
-  for (const std::string& host : request_.root.hosts) {
-    auto addresses = resolve(host);
-    if (!addresses.ok()) {
-      failure = addresses.status();
-      continue;
-    }
-    const bool is_loopback =
-        std::ranges::all_of(*addresses, [](const auto& entry) { return entry.is_loopback(); });
-    const bool is_meant = host == "localhost" || host.starts_with("127.") || host == "::1";
-    if (is_loopback && !is_meant) {
-      return any_addresses();
-    }
-    found.insert(found.end(), addresses->begin(), addresses->end());
-  }
-  if (found.empty()) {
-    return failure;
-  }
-  return found;
-}
-
-bool NodeHost::listen_at(const std::vector<TcpAddress>& addresses, std::uint16_t port) {
-  std::vector<std::string> texts;
-  for (const TcpAddress& address : addresses) {
-    UniqueFd listener = try_listen(address.with_port(port));
-    if (!listener.valid() && errno == EADDRINUSE) {
-      listeners_.clear();
-      return false;
-    }
-    if (listener.valid()) {
-      listeners_.push_back(std::move(listener));
-      texts.push_back(address.with_port(port).text());
-    }
-  }
-  listening_at_ = fmt::format("{}", fmt::join(texts, ", "));
-  return !listeners_.empty();
-}
-
-// Ports may be taken by a job that is just ending, or by another of the same key.
-Status NodeHost::open_listeners() {
-  SENNIT_ASSIGN_OR_RETURN(const std::vector<TcpAddress> addresses, listening_addresses());
-  while (true) {
-    for (const std::uint16_t port : request_.root.ports) {
-      if (listen_at(addresses, port)) {
-        SENNIT_INFO("comm", "rank 0 listens at {} for ranks of other nodes", listening_at_);
-        return {};
-      }
-    }
-    SENNIT_RETURN_IF_ERROR(request_.check_interruption());
-    if (errno == EADDRNOTAVAIL) {
-      return join_failure(
-          Code::kInvalidArgument,
-          fmt::format("rank 0 is not on {}", fmt::join(request_.root.hosts, ", ")),
-          {0},
-          fmt::format("{} has none of these addresses", request_.hello.hello.host),
-          "name the host of rank 0 in SENNIT_ROOT");
-    }
-    if (request_.deadline.passed()) {
-      return join_failure(Code::kJoinTimeout,
-                          "rank 0 finds no free port",
-                          {0},
-                          fmt::format("it tried {} on {}",
-                                      fmt::join(request_.root.ports, ", "),
-                                      fmt::join(request_.root.hosts, ", ")),
-                          "free one of them, or set SENNIT_PORT_RANGE to others on all ranks");
-    }
-    std::this_thread::sleep_for(kListenRetry);
-  }
-}
-
 Status NodeHost::wait_for_all() {
   while (!failure_ && !missing_ranks().empty()) {
     poll_once(request_.next_check());
@@ -186,7 +108,7 @@ Status NodeHost::wait_for_all() {
 
 void NodeHost::poll_once(TimePoint until) {
   std::vector<pollfd> watched;
-  for (const UniqueFd& listener : listeners_) {
+  for (const UniqueFd& listener : listener_.sockets()) {
     watched.push_back({is_full_ ? -1 : listener.get(), POLLIN, 0});
   }
   for (const Guest& guest : guests_) {
@@ -196,7 +118,7 @@ void NodeHost::poll_once(TimePoint until) {
   if (poll(watched.data(), watched.size(), timeout_ms) < 0) {
     return;  // EINTR; the caller looks at the clock and comes back
   }
-  auto events = watched.begin() + static_cast<std::ptrdiff_t>(listeners_.size());
+  auto events = watched.begin() + static_cast<std::ptrdiff_t>(listener_.sockets().size());
   for (Guest& guest : guests_) {
     if ((events++)->revents != 0) {
       pump(guest);
@@ -205,8 +127,8 @@ void NodeHost::poll_once(TimePoint until) {
   drop_overdue_guests();
   std::erase_if(guests_, [](const Guest& guest) { return guest.state == GuestState::kGone; });
   is_full_ = false;
-  for (std::size_t index = 0; index < listeners_.size(); ++index) {
-    accept_guests(listeners_[index].get());
+  for (const UniqueFd& listener : listener_.sockets()) {
+    accept_guests(listener.get());
   }
 }
 
@@ -235,9 +157,10 @@ void NodeHost::accept_guests(int listener) {
     }
     watch_connection(socket.get(), kLostSeconds);
     const TcpAddress address = peer_address(socket.get());
-    guests_.push_back({NodeLink(std::move(socket), SecureStream::root(request_.key, random_nonce())),
-                       address,
-                       Deadline::Clock::now()});
+    guests_.push_back(
+        {NodeLink(std::move(socket), SecureStream::root(request_.key, random_nonce())),
+         address,
+         Deadline::Clock::now()});
   }
 }
 
@@ -309,7 +232,7 @@ void NodeHost::on_silent_guest_message(Guest& guest, const StreamMessage& messag
     return;
   }
   guest.state = GuestState::kJoined;
-  ++heard_;
+  ++answered_;
   seat(guest.rank) = {true, false, *hello, guest.address.host(), {}};
   guest.link.send(static_cast<std::uint16_t>(NodeMessageType::kAccepted), {});
 }
@@ -334,11 +257,11 @@ Status NodeHost::judge(const NodeHello& hello, const Guest& guest) const {
   return {};
 }
 
-// Counts the guest among those that have been heard, and tells it and all others why the join
+// Counts the guest among those that have said hello, and sends it and all others why the join
 // fails.
 void NodeHost::refuse(Guest& guest, Status why) {
   guest.state = GuestState::kJoined;
-  ++heard_;
+  ++answered_;
   if (phase_ == Phase::kFailing) {
     guest.link.send(static_cast<std::uint16_t>(NodeMessageType::kFailure),
                     encode_failure(*failure_));
@@ -358,15 +281,16 @@ void NodeHost::on_member_message(const Guest& guest, const StreamMessage& messag
   if (type == NodeMessageType::kFailure) {
     if (const std::optional<Status> failure = decode_failure(message.payload); failure) {
       fail_all(failure->code() == Code::kJoinTimeout && phase_ == Phase::kGathering ? timed_out()
-                                                                                     : *failure);
+                                                                                    : *failure);
       return;
     }
   }
-  fail_all(join_failure(Code::kInternalError,
-                        fmt::format("rank {} sent what does not belong here", guest.rank),
-                        {guest.rank},
-                        fmt::format("{} bytes from {}", message.payload.size(), guest.address.text()),
-                        "run all ranks with the same installation"));
+  fail_all(
+      join_failure(Code::kInternalError,
+                   fmt::format("rank {} sent what does not belong here", guest.rank),
+                   {guest.rank},
+                   fmt::format("{} bytes from {}", message.payload.size(), guest.address.text()),
+                   "run all ranks with the same installation"));
 }
 
 void NodeHost::on_lost(Guest& guest) {
@@ -390,7 +314,7 @@ void NodeHost::on_lost(Guest& guest) {
       "look at the output of that rank, then start the job again"));
 }
 
-void NodeHost::tell_places() {
+void NodeHost::send_places() {
   std::map<std::string, int> nodes;
   for (const Seat& seat : seats_) {
     const auto number = static_cast<int>(nodes.size());
@@ -404,7 +328,7 @@ void NodeHost::tell_places() {
   }
 }
 
-void NodeHost::tell_rails() {
+void NodeHost::send_rails() {
   for (int first = 0; first < size_; first += kRailsAFrame) {
     RailBatch batch{first, {}};
     for (int rank = first; rank < std::min(size_, first + kRailsAFrame); ++rank) {
@@ -440,7 +364,7 @@ void NodeHost::fail_all(Status failure) {
 Status NodeHost::leave() {
   const auto is_done = [this] {
     const auto now = Deadline::Clock::now();
-    return all_sent() ? heard_ >= size_ - 1 || now >= farewell_until_ : now >= flush_until_;
+    return all_sent() ? answered_ >= size_ - 1 || now >= farewell_until_ : now >= flush_until_;
   };
   while (!is_done()) {
     poll_once(all_sent() ? farewell_until_ : flush_until_);
@@ -466,7 +390,7 @@ Status NodeHost::timed_out() const {
       fmt::format("{} of {} ranks are here, at {} on {}",
                   here,
                   size_,
-                  listening_at_,
+                  listener_.text(),
                   request_.hello.hello.host),
       "look at the output of the missing ranks; all ranks need the same key and size, and must "
       "reach that address");
@@ -482,7 +406,7 @@ void NodeHost::warn_if_slow() {
                 static_cast<std::size_t>(size_) - missing.size(),
                 size_,
                 rank_list(missing),
-                listening_at_);
+                listener_.text());
   }
 }
 

@@ -1,9 +1,10 @@
-// Rank 0's side of a join over nodes: one poll(2) loop over the listeners and all connections.
+// Rank 0's side of a join over nodes: one poll(2) loop over the listener and all connections.
 #pragma once
 
 #include "world/nodes/node_link.hpp"
 #include "world/nodes/node_links.hpp"
 #include "world/nodes/node_request.hpp"
+#include "world/nodes/root_listener.hpp"
 #include "world/nodes/tcp_socket.hpp"
 
 #include <poll.h>
@@ -33,7 +34,7 @@ class NodeHost {
   using TimePoint = Deadline::Clock::time_point;
 
   enum class Phase {
-    kGathering,  // the listeners are open
+    kGathering,  // the listener is open
     kMeeting,    // on their nodes
     kFailing,
   };
@@ -60,9 +61,6 @@ class NodeHost {
     std::string rail_address;
   };
 
-  Status open_listeners();
-  [[nodiscard]] Result<std::vector<TcpAddress>> listening_addresses() const;
-  bool listen_at(const std::vector<TcpAddress>& addresses, std::uint16_t port);
   void poll_once(TimePoint until);
   [[nodiscard]] TimePoint wake_time(TimePoint until) const;
   void accept_guests(int listener);
@@ -76,11 +74,11 @@ class NodeHost {
   void on_lost(Guest& guest);
   // Until nobody is missing, or it has failed.
   Status wait_for_all();
-  void tell_places();
-  void tell_rails();
+  void send_places();
+  void send_rails();
   void send_to_all(NodeMessageType type, const std::string& payload);
   void fail_all(Status failure);
-  // Stays to tell the failure to those that come late; gives it back.
+  // Stays to send the failure to those that come late; gives it back.
   Status leave();
   [[nodiscard]] bool all_sent() const;
   [[nodiscard]] Status timed_out() const;
@@ -90,16 +88,15 @@ class NodeHost {
 
   const NodeRequest& request_;
   const int size_;
-  std::vector<UniqueFd> listeners_;
-  std::string listening_at_;  // for messages
+  RootListener listener_;
   Phase phase_ = Phase::kGathering;
   std::list<Guest> guests_;  // oldest first
   std::vector<Seat> seats_;  // by rank
   std::vector<Place> places_;
-  int heard_ = 0;  // ranks that have said hello, refused ones included
+  int answered_ = 0;  // ranks that have said hello, refused ones included
   bool is_full_ = false;
   std::optional<Status> failure_;
-  TimePoint farewell_until_;  // for ranks that have not been heard
+  TimePoint farewell_until_;  // for ranks that have not said hello
   TimePoint flush_until_;     // for ranks that have not read their failure
   PatienceTimer patience_;
 };

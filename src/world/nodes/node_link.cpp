@@ -93,7 +93,7 @@ void NodeLink::write_some() {
       continue;
     }
     if (count < 0) {
-      // Of a connection that the other end has closed, reading tells more: first what it has said.
+      // Of a connection that the other end has closed, more can be read: first what it has said.
       if (errno == ETIMEDOUT || errno == EHOSTUNREACH) {
         end(errno);
       } else if (errno != EAGAIN && errno != EWOULDBLOCK) {

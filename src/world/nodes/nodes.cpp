@@ -35,8 +35,14 @@ Result<NodeRequest> make_request(const Identity& identity,
                                  const Deadline& deadline) {
   SENNIT_ASSIGN_OR_RETURN(const PortRange range, parse_port_range(env_text("SENNIT_PORT_RANGE")));
   SENNIT_ASSIGN_OR_RETURN(RootPlace root, parse_root(identity.root, identity.key, range));
-  SENNIT_ASSIGN_OR_RETURN(const StreamKey key,
-                          stream_key(identity.key, env_text("SENNIT_SECRET_FILE")));
+  const std::string secret_file = env_text("SENNIT_SECRET_FILE");
+  SENNIT_ASSIGN_OR_RETURN(const StreamKey key, stream_key(identity.key, secret_file));
+  if (secret_file.empty() && !identity.is_key_secret && identity.rank == 0) {
+    SENNIT_WARN("comm",
+                "whoever can guess the key of this job and reach {} can join it; set "
+                "SENNIT_SECRET_FILE on all ranks",
+                identity.root);
+  }
   return NodeRequest{.hello = {.hello = hello_of(identity, options),
                                .pid = getpid(),
                                .node = node_name(options.node)},
@@ -58,7 +64,7 @@ std::vector<int> ranks_of_node(const std::vector<Place>& places, int rank) {
   return ranks;
 }
 
-// On a node its ranks are numbered anew; what is told to others has their numbers in the job.
+// On a node its ranks are numbered anew; what is reported has their numbers in the job.
 Status renumber(const Status& failure, const std::vector<int>& here) {
   ErrorDetail detail = failure.detail();
   for (int& rank : detail.blamed_ranks) {
@@ -73,7 +79,7 @@ Status renumber(const Status& failure, const std::vector<int>& here) {
           std::move(detail)};
 }
 
-// Side is NodeHost or NodeGuest, which has been told the places.
+// Side is NodeHost or NodeGuest, which knows the places.
 template <typename Side>
 Result<Membership> meet_on_nodes(Side& side,
                                  const Identity& identity,
@@ -86,10 +92,11 @@ Result<Membership> meet_on_nodes(Side& side,
   const Identity on_node{.rank = static_cast<int>(own),
                          .size = static_cast<int>(here.size()),
                          .key = fmt::format("{}|node of rank {}", identity.key, here.front())};
-  JoinOptions near = options;
-  // Whatever ends the join elsewhere is told by rank 0, to all.
-  near.interruption = {.reason = [&side] { return side.check(); }, .is_found_by_all = true};
-  Result<Membership> met = meet(on_node, near, deadline);
+  JoinOptions on_node_options = options;
+  // Whatever ends the join elsewhere comes from rank 0, to all.
+  on_node_options.interruption = {.reason = [&side] { return side.check(); },
+                                  .is_found_by_all = true};
+  Result<Membership> met = meet(on_node, on_node_options, deadline);
   Status status = met.ok() ? Status() : met.status();
   if (!status.ok()) {
     Status elsewhere = side.check();
@@ -153,7 +160,7 @@ Result<Membership> join_nodes(const Identity& identity,
 
 std::string node_name(const std::optional<std::string>& node) {
   // Containers, and machines restored from one snapshot, have the same boot id; so this says which
-  // ranks may share memory, and their meeting on a Unix socket that they do.
+  // ranks may share memory, and a Unix socket on which they meet that they do.
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot_id;
   std::getline(file, boot_id);

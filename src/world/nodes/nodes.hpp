@@ -3,10 +3,10 @@
 //   SENNIT_ASSIGN_OR_RETURN(Membership membership, join_world(identity, options));
 //
 // With Identity::root, every rank connects to rank 0 over TCP; both ends prove that they know the
-// job's key (secure_stream.hpp). Rank 0 sorts the ranks into nodes: those that could share memory by
-// what they say of themselves. The ranks of each node then meet on the Unix rendezvous under their
-// lowest rank, as the ranks of one machine do, and tell rank 0 so; when all have, it says go. The
-// lowest ranks keep their connections, the others close them.
+// job's key (secure_stream.hpp). Rank 0 sorts the ranks into nodes: those that could share memory
+// by what they say of themselves. The ranks of each node then meet on the Unix rendezvous under
+// their lowest rank, as the ranks of one machine do, and report it to rank 0; when all have, it
+// says go. The lowest ranks keep their connections, the others close them.
 #pragma once
 
 #include "world/rendezvous/rendezvous.hpp"

@@ -149,7 +149,8 @@ Result<StreamKey> stream_key(std::string_view key, const std::string& secret_fil
     }
     std::array<char, kMaxSecretBytes + 1> bytes{};
     const ssize_t got = read(file.get(), bytes.data(), bytes.size());
-    if (got < static_cast<ssize_t>(kMinSecretBytes) || got > static_cast<ssize_t>(kMaxSecretBytes)) {
+    if (got < static_cast<ssize_t>(kMinSecretBytes) ||
+        got > static_cast<ssize_t>(kMaxSecretBytes)) {
       return fail(Code::kInvalidArgument,
                   "SENNIT_SECRET_FILE='{}' does not hold {} to {} bytes",
                   secret_file,

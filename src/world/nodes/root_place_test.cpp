@@ -37,9 +37,18 @@ TEST(RootPlace, HostsAndPortsAreRead) {
 }
 
 TEST(RootPlace, WhatIsNoHostIsRefusedByName) {
-  for (const char* const text :
-       {"", ",", "node7,", "node7:", "node7:0", "node7:65536", "node7:x", "[fd00::7", "[fd00::7]x",
-        "[fd00::7]:", ":4711", "[]:1"}) {
+  for (const char* const text : {"",
+                                 ",",
+                                 "node7,",
+                                 "node7:",
+                                 "node7:0",
+                                 "node7:65536",
+                                 "node7:x",
+                                 "[fd00::7",
+                                 "[fd00::7]x",
+                                 "[fd00::7]:",
+                                 ":4711",
+                                 "[]:1"}) {
     const auto place = parse_root(text, "key", PortRange());
     ASSERT_FALSE(place.ok()) << text;
     EXPECT_NE(place.status().message().find("SENNIT_ROOT"), std::string::npos);

@@ -63,8 +63,10 @@ Status RootSearch::find_addresses() {
     }
   }
   if (addresses.empty()) {
-    poll(nullptr, 0, Deadline::poll_ms(std::min<TimePoint>(
-                         Deadline::Clock::now() + kResolveAgain, request_.next_check())));
+    poll(nullptr,
+         0,
+         Deadline::poll_ms(
+             std::min<TimePoint>(Deadline::Clock::now() + kResolveAgain, request_.next_check())));
   }
   for (const TcpAddress& address :
        std::span(addresses).first(std::min(addresses.size(), kMaxAddresses))) {
@@ -144,7 +146,8 @@ Status RootSearch::not_found() const {
       {0},
       attempts_.empty() ? unresolved_.message()
       : has_met_strangers_
-          ? fmt::format("who answers on {} at the ports {} does not have this job's key", hosts, ports)
+          ? fmt::format(
+                "who answers on {} at the ports {} does not have this job's key", hosts, ports)
           : fmt::format("nobody listens on {} at the ports {}", hosts, ports),
       "look at the output of rank 0; all ranks need the same key and SENNIT_ROOT, and a firewall "
       "must let these ports through (SENNIT_PORT_RANGE)");

@@ -1,5 +1,5 @@
-// RootSearch: how a rank finds rank 0 among its hosts and ports. All are tried at once, since a port
-// may belong to anybody and be mute.
+// RootSearch: how a rank finds rank 0 among its hosts and ports. All are tried at once, since a
+// port may belong to anybody and be mute.
 #pragma once
 
 #include "world/nodes/node_link.hpp"

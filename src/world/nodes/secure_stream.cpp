@@ -79,10 +79,9 @@ void SecureStream::send(std::uint16_t type, std::string_view payload) {
 std::size_t SecureStream::appetite() const {
   constexpr std::size_t kWhileOpen = std::size_t{64} * 1024;
   if (state_ == State::kProving) {
-    const std::size_t expected =
-        role_ == Role::kGuest ? kAnswerBytes + kCodeBytes
-        : opening_.empty()    ? kOpeningBytes
-                              : kCodeBytes;
+    const std::size_t expected = role_ == Role::kGuest ? kAnswerBytes + kCodeBytes
+                                 : opening_.empty()    ? kOpeningBytes
+                                                       : kCodeBytes;
     return expected - input_.size();
   }
   return state_ == State::kOpen ? kWhileOpen : 0;
@@ -213,8 +212,8 @@ MacCode SecureStream::code_of(std::string_view purpose) const {
 MacCode SecureStream::code_of_message(const MacCode& key,
                                       std::uint64_t number,
                                       std::string_view bytes) {
-  const std::array parts = {
-      std::string_view(reinterpret_cast<const char*>(&number), sizeof number), bytes};
+  const std::array parts = {std::string_view(reinterpret_cast<const char*>(&number), sizeof number),
+                            bytes};
   return hmac_sha256(key, parts);
 }
 

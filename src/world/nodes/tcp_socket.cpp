@@ -162,10 +162,8 @@ void watch_connection(int socket, double seconds) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 2);
-  set_option(socket,
-             IPPROTO_TCP,
-             TCP_USER_TIMEOUT,
-             static_cast<int>(seconds * kMillisecondsASecond));
+  set_option(
+      socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(seconds * kMillisecondsASecond));
 }
 
 }  // namespace sennit

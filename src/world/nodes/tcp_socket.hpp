@@ -27,12 +27,12 @@ struct TcpAddress {
 Result<std::vector<TcpAddress>> resolve(const std::string& host);
 
 // Listens on one of this machine's addresses. Invalid: the port is taken, or the address is none of
-// this machine's (errno tells).
+// this machine's (see errno).
 UniqueFd try_listen(const TcpAddress& address);
 // "0.0.0.0" and "::".
 std::vector<TcpAddress> any_addresses();
 
-// Begins to connect; invalid: it has failed already. poll() for writing tells of its end.
+// Begins to connect; invalid: it has failed already. It ends when poll() finds it writable.
 UniqueFd begin_connect(const TcpAddress& address);
 // Of a connection that has begun: whether it stands.
 bool is_connected(int socket);
@@ -43,7 +43,7 @@ UniqueFd accept_tcp(int listener);
 TcpAddress peer_address(int socket);
 
 // Small messages go at once, and a peer whose machine is gone is noticed: `seconds` after it has
-// last been heard of, the connection ends with ETIMEDOUT. A peer that is busy or stopped stays.
+// last answered, the connection ends with ETIMEDOUT. A peer that is busy or stopped stays.
 void watch_connection(int socket, double seconds);
 
 }  // namespace sennit

@@ -35,6 +35,7 @@ struct Identity {
   // Hosts of rank 0 (world/nodes/root_place.hpp): the ranks may be on several nodes. Empty: all are
   // on this one, and nothing listens that other machines could reach.
   std::string root{};
+  bool is_key_secret = false;  // nobody else can know or guess it
 };
 
 // From the first complete set of variables: SENNIT_*, torchrun's, Open MPI's, hydra's, Slurm's. The
@@ -87,16 +88,16 @@ struct Member {
   bool same_process = false;
   UniqueFd pidfd;  // readable once the process has died; empty for same_process and other nodes
   int node = 0;    // nodes are numbered by their lowest rank
-  pid_t pid_there = 0;          // of a rank of another node, as that sees it
-  std::string address{};        // of its node as rank 0's sees it; empty on rank 0's own
-  std::string rail_address{};   // what the rank told by JoinOptions::rail_address
+  pid_t pid_there = 0;         // of a rank of another node, as that sees it
+  std::string address{};       // of its node as rank 0's sees it; empty on rank 0's own
+  std::string rail_address{};  // by JoinOptions::rail_address
 };
 
 struct NodeLinks;  // world/nodes/node_links.hpp
 
 struct Membership {
   Identity identity;
-  std::vector<Member> members;  // by rank
+  std::vector<Member> members;             // by rank
   std::shared_ptr<SharedSegment> segment;  // of the ranks of this node
   int nodes = 1;
   std::shared_ptr<NodeLinks> links{};  // of the lowest rank of a node, where there are several
