@@ -5,6 +5,7 @@
 #include "machine/path_kind.hpp"
 #include "path/cma/peer_memory.hpp"
 #include "path/shm/ring_pool.hpp"
+#include "world/status_line.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -32,7 +33,8 @@ struct HostRank {
 
   int rank;
   shm::RingPool rings;
-  Doorbell* bells;  // by rank
+  Doorbell* bells;                    // by rank
+  const StatusLine* lines = nullptr;  // by rank; null: a peer never gives up a call
   std::vector<cma::PeerMemory> peers;
   std::optional<SlowPath> slow_path;
 

@@ -99,6 +99,7 @@ World::World(Membership membership, const Layout& layout)
     host_fifos_ = {membership_.segment->data() + host_fifos_offset(layout),
                    host_fifos_bytes(layout)};
   }
+  host_rank_.lines = lines_;
   for (int peer = 0; peer < size(); ++peer) {
     host_rank_.peers[static_cast<std::size_t>(peer)] =
         cma::PeerMemory(member(peer).pid, member(peer).same_process);

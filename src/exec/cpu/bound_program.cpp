@@ -17,6 +17,7 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
          .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
          .credit = link.outgoing ? &rank.credit(peer, link.port) : nullptr,
          .memory = &rank.peers[static_cast<std::size_t>(peer)],
+         .line = rank.lines == nullptr ? nullptr : &rank.lines[peer],
          .peer = peer,
          .messages_per_tile = link.messages_per_tile,
          .path = link.path,

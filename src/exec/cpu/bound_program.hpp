@@ -20,6 +20,7 @@ class BoundProgram {
     std::uint64_t* position;  // messages so far, of the rank
     std::uint64_t* credit;    // of an outgoing link, see HostRank
     const cma::PeerMemory* memory;
+    const StatusLine* line;  // of the peer; may be null
     int peer;
     int messages_per_tile;
     PathKind path;

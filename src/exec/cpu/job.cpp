@@ -9,6 +9,19 @@
 
 namespace sennit {
 
+namespace {
+
+// The program of a rank that gives up a call may use its buffers again. Such a rank says so in its
+// line before the call returns: what was read before the line is looked at was intact if the line
+// says nothing.
+bool has_given_up(const BoundProgram::BoundLink& link) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return link.line != nullptr &&
+         link.line->state.load(std::memory_order_relaxed) != RankState::kActive;
+}
+
+}  // namespace
+
 Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
     : bound_(bound),
       program_(bound.program()),
@@ -102,6 +115,9 @@ void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::
   const std::uint64_t begin = trace_ != nullptr ? trace_->tick() : 0;
   for (std::int64_t tile = first; tile <= last; ++tile) {
     run(lane, step, tile);
+  }
+  if (!status_.ok()) {
+    return;  // nobody may take what is not the right message
   }
   reach_moment();
   const std::uint64_t end = trace_ != nullptr ? trace_->tick() : 0;
@@ -320,13 +336,19 @@ void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t t
     std::memcpy(&descriptor, at, sizeof(descriptor));
     at += sizeof(descriptor);
     const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
-    const Status status = descriptor.bytes == bytes
-                              ? link.memory->read(target.data, descriptor.address, bytes)
-                              : fail(Code::kMismatch,
-                                     "rank {} offers {} bytes where {} are due",
-                                     link.peer,
-                                     descriptor.bytes,
-                                     bytes);
+    Status status = descriptor.bytes == bytes
+                        ? link.memory->read(target.data, descriptor.address, bytes)
+                        : fail(Code::kMismatch,
+                               "rank {} offers {} bytes where {} are due",
+                               link.peer,
+                               descriptor.bytes,
+                               bytes);
+    if (status.ok() && has_given_up(link)) {
+      status = fail(Code::kRankFailed,
+                    "rank {} gave up its call while its memory was read, so what was read may be "
+                    "something else",
+                    link.peer);
+    }
     if (!status.ok()) {
       ErrorDetail detail;
       detail.blamed_ranks = {link.peer};
