@@ -17,10 +17,10 @@ HEAD = """\
 This page is written by `tools/make_environment_page.py` from `src/base/env.def`. `sennit info`
 prints the same table with the values of your shell.
 
-A variable is read when it is needed. One that is set to the empty text counts as not set. A
-`SENNIT_*` variable that is not in this table is warned about once, because it is most likely
-misspelt. Fields of `sennit_config_t` (C), arguments of `init` and fields of `Config` (Python) go
-before the environment, and the environment goes before the default.
+A variable is read when it is needed. If its value is empty, it counts as not set. For a `SENNIT_*`
+variable that is not in this table the library logs a warning, once, because it is most likely
+misspelt. Fields of `sennit_config_t` (C), arguments of `init` and fields of `Config` (Python) take
+precedence over the environment, and the environment over the default.
 
 Types: text; integer; bytes (an integer, or one with K, M or G, which are powers of 1024); seconds
 (a decimal number). These must be the same on all ranks; a difference is refused when the ranks
