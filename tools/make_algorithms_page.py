@@ -17,19 +17,19 @@ HEAD = """\
 # Algorithms
 
 This page is written by `tools/make_algorithms_page.py` from the library's own table.
-`sennit algorithms` prints the same, `sennit show COLLECTIVE --algorithm NAME --ranks N` prints the
-schedule of one, and `sennit verify` proves them.
+`sennit algorithms` prints the same table, `sennit show COLLECTIVE --algorithm NAME --ranks N` prints
+the schedule of an algorithm, and `sennit verify` proves all of them.
 
-A name given in a call (`algorithm=` in Python, the option of that name in C) is run as named for
-every number of ranks, or refused by name. Where none is given, `src/select/select.cpp` chooses by
-collective and size.
+A call may request an algorithm by its name (`algorithm=` in Python, the option of that name in C).
+Then this algorithm runs, or the call is refused with the reason. Otherwise the library chooses, for
+host ranks by collective and size (`src/select/select.cpp`).
 
-In place: "proved" means that the schedule itself is right when a rank's output is its input;
-"by copy" means that a rank which works in place may have to run on a copy of its input.
+In place: "proved" means that the schedule is also right if a rank's output is its input; "by copy"
+means that a rank which works in place may have to run on a copy of its input.
 
 Takes: the radix of a tree (2 if not given), or the division of the ranks into groups. Groups may
-have any sizes and any members. Where none are given they are the ranks in order, in floor(sqrt(n))
-groups whose sizes differ by one at most; `sennit show --groups` shows others.
+have any sizes and any members. By default they are the ranks in order, in floor(sqrt(n)) groups
+whose sizes differ by at most one; `sennit show --groups` shows others.
 """
 
 COLUMNS = """\
