@@ -17,8 +17,8 @@ HEAD = """\
 # Algorithms
 
 This page is written by `tools/make_algorithms_page.py` from the library's own table.
-`sennit algorithms` prints the same table, `sennit show COLLECTIVE --algorithm NAME --ranks N` prints
-the schedule of an algorithm, and `sennit verify` proves all of them.
+`sennit algorithms` prints the same table, `sennit show COLLECTIVE --algorithm NAME --ranks N`
+prints the schedule of an algorithm, and `sennit verify` proves all of them.
 
 A call may request an algorithm by its name (`algorithm=` in Python, the option of that name in C).
 Then this algorithm runs, or the call is refused with the reason. Otherwise the library chooses, for
