@@ -35,7 +35,9 @@ struct Try {
 struct WorkOrder {
   std::string collective = "all_reduce";
   Kind kind = Kind::kAllReduce;
-  std::string algorithm;  // empty, path and protocol too: the library's choice
+  // Empty, path and protocol too: the library's choice. The name of its schedule where the order
+  // brings one.
+  std::string algorithm;
   std::string path;
   std::string protocol;
   std::int64_t tile_bytes = 0;

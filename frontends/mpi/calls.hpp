@@ -75,6 +75,7 @@ class Calls {
   // where that is something, else the MPI's.
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
   static int stem parameters {                                                         \
+    const CountedCall counted("MPI_" #name);                                           \
     if (Taken* const taken = front().taking(comm, Call::k##name, true)) {              \
       if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {             \
         return front().run(*taken, *call);                                             \
@@ -88,6 +89,7 @@ class Calls {
         SENNIT_MPI_LIST arguments);                                                    \
   }                                                                                    \
   static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                  \
+    const CountedCall counted("MPI_" #nonblocking);                                    \
     if (Taken* const taken = front().taking(comm, Call::k##nonblocking, false)) {      \
       if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {             \
         call->keep();                                                                  \

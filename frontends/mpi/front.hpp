@@ -163,6 +163,7 @@ class Front {
   static void count(Member<Abi>& member, std::size_t bytes) {
     ++member.calls;
     member.bytes += bytes;
+    CountedCall::take(bytes);
   }
 
   // By the communicator's error handler, which by default ends the job.

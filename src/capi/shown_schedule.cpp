@@ -1,9 +1,14 @@
 #include "capi/shown_schedule.hpp"
 
+#include "algo/given_schedules.hpp"
+#include "schedule/json_form.hpp"
+#include "schedule/passes.hpp"
 #include "schedule/plan.hpp"
 #include "verify/verify.hpp"
 
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -11,6 +16,31 @@ namespace {
 constexpr int kShownSlots = 2;
 
 }  // namespace
+
+Result<const Algorithm*> read_given(const JsonObject& request,
+                                    std::initializer_list<std::string_view> not_taken) {
+  if (!request.has("schedule_text")) {
+    return static_cast<const Algorithm*>(nullptr);
+  }
+  for (const std::string_view key : not_taken) {
+    if (request.has(key)) {
+      return fail(Code::kInvalidArgument,
+                  "{} is given, but the schedule itself says what it is; leave it out",
+                  request.where(key));
+    }
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::string text, request.text("schedule_text"));
+  std::string file = "schedule";
+  if (request.has("schedule_file")) {
+    SENNIT_ASSIGN_OR_RETURN(file, request.text("schedule_file"));
+  }
+  bool fuses = false;
+  if (request.has("fuse")) {
+    SENNIT_ASSIGN_OR_RETURN(fuses, request.flag("fuse"));
+  }
+  SENNIT_ASSIGN_OR_RETURN(Schedule schedule, schedule_from_json(text, file));
+  return &keep_schedule(fuses ? fuse(std::move(schedule)) : std::move(schedule));
+}
 
 Json proof_form(const Schedule& schedule) {
   const Plan plan{{bind(std::make_shared<const Schedule>(schedule),

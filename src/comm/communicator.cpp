@@ -6,6 +6,7 @@
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
+#include "sennit/sennit.h"
 #include "world/nodes/nodes.hpp"
 
 #include <cmath>
@@ -116,6 +117,22 @@ Status Communicator::probe_memory(const AllowedPaths& paths) {
   if (paths.cma && !facts_.cma && rank() == 0) {
     SENNIT_INFO("comm",
                 "path cma is closed: the system forbids process_vm_readv between these ranks");
+  }
+  if (rank() == 0) {
+    SENNIT_INFO(
+        "comm",
+        "communicator '{}': version {}.{}.{}, {} ranks, paths{}{}, {} slots of {} bytes a "
+        "channel, {}",
+        config_.name,
+        SENNIT_VERSION_MAJOR,
+        SENNIT_VERSION_MINOR,
+        SENNIT_VERSION_PATCH,
+        size(),
+        facts_.shm ? " shm" : "",
+        facts_.cma ? " cma" : "",
+        facts_.slots,
+        facts_.slot_bytes,
+        facts_.table ? "choices by tuning table " + config_.tuning_table : "no tuning table");
   }
   plans_ = std::make_unique<PlanCache>(
       world_.host_rank(), facts_, config_.ports, world_.nodes_of_ranks());

@@ -1,5 +1,6 @@
 #include "comm/plan_cache.hpp"
 
+#include "base/log.hpp"
 #include "exec/proved_plan.hpp"
 
 #include <array>
@@ -49,6 +50,16 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
   if (!made.ok()) {
     return made.status();
   }
+  const Strand& strand = (*made)->program().plan->strands.front();
+  SENNIT_INFO("plan",
+              "{} of {} bytes: {} by {}, tile {} bytes",
+              name(wanted.collective),
+              wanted.bytes,
+              strand.schedule->algorithm,
+              choice.slots_too ? "slots and direct"
+              : choice.direct  ? "direct"
+                               : "slots",
+              strand.tile_bytes);
   return programs_.emplace(key, std::move(made).value()).first->second.get();
 }
 

@@ -143,7 +143,7 @@ const Timing* measured_best(Collective collective,
                             : facts.cma            ? Carriers::kDirect
                                                    : Carriers::kSlots;
   const Timing* best = facts.table->best(collective, shape.ranks, bytes, carriers);
-  return best != nullptr && best->algorithm->refuses(shape).empty() ? best : nullptr;
+  return best != nullptr && refusal_of(*best->algorithm, shape).empty() ? best : nullptr;
 }
 
 std::int64_t default_tile(bool direct, const HostFacts& facts) {
@@ -245,7 +245,7 @@ Result<Choice> choose(Collective collective,
         rule_for(rank_order ? std::span<const Rule>(kRankOrderRules) : kRules, collective, bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
-  if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
+  if (const std::string why = refusal_of(*choice.algorithm, shape); !why.empty()) {
     return fail(Code::kUnsupported,
                 "{} {} refuses {} ranks: {}",
                 name(collective),

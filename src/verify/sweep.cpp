@@ -185,18 +185,37 @@ Finding look_at_other_root(const Algorithm& algorithm,
   return look_at(algorithm, shape, request);
 }
 
+SweepRow& row_of(const Algorithm& algorithm, SweepResult& result) {
+  const auto known = std::ranges::find_if(result.rows, [&](const SweepRow& row) {
+    return row.collective == algorithm.collective && row.algorithm == algorithm.name;
+  });
+  if (known != result.rows.end()) {
+    return *known;
+  }
+  result.rows.push_back({.collective = algorithm.collective, .algorithm = algorithm.name});
+  return result.rows.back();
+}
+
 void count(const Algorithm& algorithm,
            const Shape& shape,
            const Finding& found,
            SweepResult& result) {
+  SweepRow& row = row_of(algorithm, result);
   if (found.outcome == Outcome::kRefused) {
     ++result.refused;
+    ++row.refused;
     return;
   }
   ++result.instances;
-  result.direct += found.outcome == Outcome::kProvedDirect ? 1 : 0;
+  row.ranks_first = row.instances == 0 ? shape.ranks : std::min(row.ranks_first, shape.ranks);
+  row.ranks_last = std::max(row.ranks_last, shape.ranks);
+  ++row.instances;
+  const int direct = found.outcome == Outcome::kProvedDirect ? 1 : 0;
+  result.direct += direct;
+  row.direct += direct;
   if (found.outcome == Outcome::kFailed) {
     ++result.failed;
+    ++row.failed;
     result.failures.push_back({.collective = algorithm.collective,
                                .algorithm = algorithm.name,
                                .ranks = shape.ranks,
@@ -210,6 +229,11 @@ void count(const Algorithm& algorithm,
 SweepResult sweep(const SweepRequest& request, const SweepProgress& progress) {
   const std::vector<Instance> instances = list_instances(request);
   SweepResult result;
+  for (const Collective collective : kCollectives) {
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      row_of(algorithm, result);
+    }
+  }
   std::mutex mutex;  // guards `result` and `done`
   std::int64_t done = 0;
   std::int64_t total = 0;
@@ -241,6 +265,8 @@ SweepResult sweep(const SweepRequest& request, const SweepProgress& progress) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+  std::erase_if(result.rows,
+                [](const SweepRow& row) { return row.instances == 0 && row.refused == 0; });
   // Smallest first: the easiest one to understand, and the same order on every run.
   std::ranges::sort(result.failures, {}, [](const SweepFailure& failure) {
     return std::tuple(failure.ranks, failure.collective, failure.algorithm, failure.root);

@@ -6,6 +6,7 @@ The programs know nothing of the library: it is preloaded.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -236,3 +237,27 @@ def test_without_an_mpi_it_says_so() -> None:
     )
     assert run.returncode != 0
     assert "no library of this process defines PMPI_Init" in run.stderr
+
+
+def test_sennit_run_says_what_ran_where(installed: Installed, tmp_path: Path) -> None:
+    file = tmp_path / "counts.json"
+    # Before the launcher, which passes the environment on to the ranks of this node.
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "sennit", "run", "--mpi-only", "--json", str(file), "--"),
+            *(*installed.mpi.launcher(2), str(installed.folder / "program")),
+            *("moves_at_every_root", "operators_of_the_program"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=True,
+    )
+    counts = json.loads(file.read_text())
+    calls = {row["call"]: row for row in counts["calls"]}
+    assert counts["processes"] == 2
+    assert calls["MPI_Bcast"]["taken"]["calls"] > 0
+    assert calls["MPI_Bcast"]["taken"]["bytes"] > 0
+    assert "MPI_Bcast" in run.stderr
+    for row in counts["calls"]:
+        assert bool(row["why"]) == bool(row["passed_on"]["calls"]), row

@@ -18,7 +18,7 @@ Threads: different communicators may be used from different threads at any time;
 from one thread at a time, except `abort()`. Groups belong to the thread that opens them.
 """
 
-from sennit import codecs
+from sennit import codecs, schedules
 from sennit._core import (
     Aborted,
     DeadlineExceeded,
@@ -35,9 +35,10 @@ from sennit._core import (
     Unsupported,
     version_string,
 )
-from sennit.communicator import Communicator, init
+from sennit.communicator import Communicator
 from sennit.config import Config
 from sennit.elements import PremulSum, Typed, premulsum, typed
+from sennit.joining import init
 from sennit.locations import mpi_library, nccl_library
 from sennit.registration import Registration
 from sennit.spawning import spawn
@@ -72,6 +73,7 @@ __all__ = [
     "mpi_library",
     "nccl_library",
     "premulsum",
+    "schedules",
     "spawn",
     "typed",
 ]

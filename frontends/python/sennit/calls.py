@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sennit import _core, elements
 from sennit._core import Buffer, Collective, InvalidArgument
 from sennit.elements import PremulSum
+from sennit.schedules import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +25,23 @@ class Options(NamedTuple):
     algorithm: str | None = None
     deadline_s: float | None = None
     reproducible: bool = False
+    schedule: Schedule | None = None
+
+    def algorithm_name(self) -> str | None:
+        """The algorithm as the C ABI names it, be it of the table or a schedule of the caller's."""
+        if self.schedule is None:
+            return self.algorithm
+        if self.algorithm is not None:
+            raise InvalidArgument(
+                f"algorithm={self.algorithm!r} and a schedule are two ways to run one call; pass "
+                "one of them"
+            )
+        if not isinstance(self.schedule, Schedule):
+            raise InvalidArgument(
+                f"schedule is a {type(self.schedule).__name__}, expected what "
+                "sennit.schedules.Builder.build or sennit.schedules.load gives"
+            )
+        return self.schedule.algorithm
 
 
 Operator = str | PremulSum
@@ -259,7 +277,7 @@ def _prepare(
         count,
         _core.REDUCE_OPS[op],
         operator.index(root),
-        options.algorithm,
+        options.algorithm_name(),
         deadline_field(options.deadline_s),
         scalar,
         bool(options.reproducible),

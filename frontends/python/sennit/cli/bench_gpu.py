@@ -47,6 +47,7 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "seed": (1,),
     "max_seconds": (None,),
     "pin": (True,),
+    "schedule": (None,),
     "cycles": (1,),
 }
 
@@ -257,7 +258,7 @@ def measure(
         with progress(output, order) as advance:
             for line in compare_program.measured_rows(place.program, arguments):
                 rows.append(gpu_rows.row(line))
-                table.add(order, rows[-1])
+                table.add_of(order, rows[-1])
                 advance()
         missed = len(order["sizes"]) - (len(rows) - before)
         if missed:

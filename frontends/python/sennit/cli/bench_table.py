@@ -33,7 +33,13 @@ class BenchTable:
     def __init__(self, console: Console) -> None:
         """Print to this console."""
         self._console = console
-        self._has_header = False
+        self._way: tuple[str, ...] | None = None
+
+    def begin(self, order: dict[str, Any], ranks: int) -> None:
+        """Print the header of the rows of a work order."""
+        self._describe(order, ranks)
+        self._line([name for name, _, _ in self.columns], style="bold")
+        self._line([unit for _, unit, _ in self.columns], style="dim")
 
     def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked" if order["check"] else "not checked"
@@ -44,13 +50,18 @@ class BenchTable:
             f"{order['iterations']} samples after {order['warmup']}, {checked}"
         )
 
-    def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
-        """Print one row of the JSON document, which belongs to this work order."""
-        if not self._has_header:
-            self._has_header = True
-            self._describe(order, row["ranks"])
-            self._line([name for name, _, _ in self.columns], style="bold")
-            self._line([unit for _, unit, _ in self.columns], style="dim")
+    def add(self, row: dict[str, Any]) -> None:
+        """Print one row of the JSON document, and before it the way of its calls if that is new."""
+        way = (row["algorithm"], row["protocol"], ", ".join(row["paths"]))
+        if way != self._way:
+            self._way = way
+            self._console.print(
+                Text(f"# {way[0]} by {way[1]} over {way[2] or 'no path'}", style="dim")
+            )
+        self.add_cells(row)
+
+    def add_cells(self, row: dict[str, Any]) -> None:
+        """Print one row alone."""
         self._line(self.cells(row), style="red" if row["wrong"] else "")
 
     def _line(self, cells: list[str], style: str) -> None:
