@@ -2,7 +2,8 @@
 
 python 05_a_schedule_of_your_own.py
 
-Two rings at once, one in each direction, so that both ways of every wire carry half of the vector.
+Two rings at once, one in each direction, each with half of the vector. The simulation says what that
+brings where every wire leads to one switch: nothing, as one ring uses both ways of every wire there.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ def star(ranks: int = 3, root: int = 0, name: str = "star") -> Builder:
     return b
 
 
-def sum_at_all(ranks: int = 3) -> Schedule:
+def sum_at_all(ranks: int = 3, name: str = "sum_at_all") -> Schedule:
     """An all_reduce by which each rank sends its vector to each."""
-    b = Builder("sum_at_all", "all_reduce", ranks)
+    b = Builder(name, "all_reduce", ranks)
     lanes = b.lanes()
     channels = {
         (a, z): b.channel(lanes[a], lanes[z]) for a in range(ranks) for z in range(ranks) if a != z
@@ -179,7 +179,7 @@ def test_a_structural_mistake_has_its_place_and_its_line(fault: str) -> None:
         ),
         (lambda: star().input[1:], r"input\[...:\] has no end"),
         (lambda: schedules.from_json("{"), "schedule:1:2"),
-        (lambda: schedules.from_json({}), "schedule.schema is missing"),
+        (lambda: schedules.from_json({}), "schedule lacks the key 'schema'"),
     ],
 )
 def test_other_mistakes_are_named(make: Callable[[], object], said: str) -> None:
@@ -282,9 +282,9 @@ def test_without_a_proof_nothing_is_sent_and_the_communicator_works_on() -> None
 
 def test_ranks_that_bring_different_ones_are_named() -> None:
     def main(comm: sennit.Communicator) -> str:
-        mine = star(name="star" if comm.rank != 1 else "other").build()
+        mine = sum_at_all(name="mine" if comm.rank != 1 else "other")
         with pytest.raises(sennit.Mismatch) as caught:
-            comm.broadcast(np.ones(4), schedule=mine)
+            comm.all_reduce(np.ones(4), schedule=mine)
         assert caught.value.blamed_ranks == (1,)
         return str(caught.value)
 

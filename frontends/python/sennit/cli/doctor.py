@@ -171,7 +171,7 @@ _CHECKS = (
         "sennit bench --executor cuda",
         False,
         lambda: _finds(compare_program.find_program),
-        "pip install --force-reinstall . -C cmake.define.SENNIT_CUDA=ON",
+        "build with CUDA (docs/building.md)",
     ),
     Check(
         "NCCL",
