@@ -2,8 +2,8 @@
 
 python 05_a_schedule_of_your_own.py
 
-Two rings at once, one in each direction, each with half of the vector. The simulation says what that
-brings where every wire leads to one switch: nothing, as one ring uses both ways of every wire there.
+Two rings at once, one in each direction, each with half of the vector. The simulation says what
+that brings where every wire leads to one switch: nothing, as one ring uses both ways of each there.
 """
 
 from __future__ import annotations

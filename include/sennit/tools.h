@@ -181,11 +181,11 @@ SENNIT_API void sennit_tool_free(char* answer);
 SENNIT_API void sennit_tool_log(const char* subsystem, const char* text);
 /* The same at WARN. */
 SENNIT_API void sennit_tool_warn(const char* subsystem, const char* text);
-/* For front ends: whether calls are counted, in a file of the folder SENNIT_COUNTS_DIR that outlives
- * the process. */
+/* For front ends: whether calls are counted, in a file of the folder SENNIT_COUNTS_DIR, which
+ * outlives the process. */
 SENNIT_API int sennit_tool_counts(void);
-/* Counts one call by the name that programs call it by, the seconds that it took, and with why it was
- * passed on; NULL: it ran here. Does nothing where calls are not counted. */
+/* Counts one call by the name that programs call it by, with the seconds that it took, and why it
+ * was passed on; NULL: it ran here. Does nothing where calls are not counted. */
 SENNIT_API void sennit_tool_count(const char* call, size_t bytes, double seconds, const char* why);
 /* For front ends: calls act(argument) with the communicator's CUDA device as the current device. */
 SENNIT_API sennit_status_t sennit_tool_on_device(sennit_comm_t comm,

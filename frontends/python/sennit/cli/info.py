@@ -42,7 +42,7 @@ def command(json_file: str | None) -> None:
 
 
 def _places() -> dict[str, str]:
-    """What a report of a defect needs beside the version: where everything lies."""
+    """What a report of a defect needs as well as the version: where everything lies."""
     package = Path(sennit.__file__).parent
     return {
         "commit": commit() or "of a package, unknown",

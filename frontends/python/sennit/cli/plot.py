@@ -92,7 +92,7 @@ def save_plot(file: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _title(rows: list[dict[str, Any]]) -> str:
-    """Where and when it was measured, and beside whom."""
+    """Where and when it was measured, and against whom."""
     machine = ask(_core.tool_machine)
     rivals = sorted({rival["name"] for row in rows for rival in row["rivals"]})
     against = f", against {', '.join(rivals)}" if rivals else ""
