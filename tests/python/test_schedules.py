@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
+import random
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     Command = Callable[..., subprocess.CompletedProcess[str]]
 
 HERE = Path(__file__)
+REFUSALS = (sennit.InvalidArgument, sennit.Unsupported, sennit.NotProved)
 
 
 def star(ranks: int = 3, root: int = 0, name: str = "star") -> Builder:
@@ -380,3 +383,57 @@ def test_the_command_line_says_what_is_wrong_with_a_file(
         assert refused.returncode == 2, (words, refused.stderr)
         assert said in refused.stderr, words
         assert "Traceback" not in refused.stderr
+
+
+def mutated(form: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """The form with one value of its steps, channels or sizes changed."""
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            places.append((node, key))
+            if isinstance(value, dict | list):
+                walk(value)
+
+    walk({key: form[key] for key in ("programs", "channels", "scratch")})
+    parent, key = rng.choice(places[3:])
+    value = parent[key]
+    if isinstance(value, int):
+        parent[key] = rng.choice((value + 1, value - 1, 0, 10**6))
+    elif isinstance(value, str):
+        parent[key] = rng.choice(("input", "output", "send", "recv", "copy", "reduce", "token"))
+    elif isinstance(value, list) and value and rng.random() < 0.5:
+        value.append(rng.choice(value))
+    else:
+        del parent[key]
+    return form
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_changed_schedule_is_refused_refuted_or_proved(seed: int) -> None:
+    rng = random.Random(seed)
+    outcomes = set()
+    for _ in range(40):
+        collective, algorithm, ranks = rng.choice(
+            [
+                ("all_reduce", "ring", 3),
+                ("all_reduce", "hierarchical", 4),
+                ("broadcast", "hub", 3),
+                ("all_to_all", "bruck", 4),
+                ("barrier", "tree", 4),
+            ]
+        )
+        form = mutated(schedules.known(collective, algorithm, ranks).to_json(), rng)
+        try:
+            changed = schedules.Schedule(json.dumps(form), fuse=rng.random() < 0.5)
+            assert changed.show()
+            for protocol in (None, "slots"):
+                with contextlib.suppress(*REFUSALS):
+                    changed.simulate("thetagpu", 4096, protocol=protocol)
+            changed.verify()
+            outcomes.add("proved")
+        except sennit.InvalidArgument:
+            outcomes.add("refused")
+        except sennit.NotProved:
+            outcomes.add("refuted")
+    assert outcomes >= {"refused", "refuted"}

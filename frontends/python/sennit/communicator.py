@@ -67,6 +67,10 @@ class Communicator:
         self._group = calls.Group(handle, self.rank, self.size)
         self.start = Starter(self._group)
 
+    def __repr__(self) -> str:
+        """Name, rank and size."""
+        return f"<sennit communicator {self.name!r}, rank {self.rank} of {self.size}>"
+
     @property
     def failed(self) -> bool:
         """Whether the communicator has failed or was aborted: no call can succeed any more."""

@@ -97,8 +97,8 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
     for first, *more in _by_reason(answer["failures"]):
         others = f", and {len(more)} more like it" if more else ""
         console.print(
-            f"{first['collective']} {first['algorithm']} on {first['ranks']} ranks, root "
-            f"{first['root']}{others}: {first['why']}",
+            f"{first['collective']} {first['algorithm']} on {first['ranks']} ranks{others}: "
+            f"{first['why']}",
             markup=False,
         )
     proof = answer.get("proof")
@@ -114,7 +114,8 @@ def _by_reason(failures: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]
     """Failures of one algorithm for one reason, which many rank counts have, together."""
     by_reason: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for failure in failures:
-        key = (failure["collective"], failure["algorithm"], failure["why"])
+        reason = failure["why"].partition(": ")[2]  # behind the shape
+        key = (failure["collective"], failure["algorithm"], reason)
         by_reason.setdefault(key, []).append(failure)
     return by_reason.values()
 
