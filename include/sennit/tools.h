@@ -77,7 +77,7 @@ SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answ
  * {"collective", "algorithm"?, "machine": a name, or "machine_text" and "machine_file"?, "bytes",
  *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "groups"?: [[0, 1], [2, 3]], "tile_bytes"?,
  *  "path"?, "protocol"?, "timeline"?: false}, or "schedule_text" and "schedule_file"? in place of
- *  "collective", "algorithm", "ranks", "root", "radix" and "groups"
+ *  "collective", "algorithm", "ranks", "root", "radix" and "groups", proved first
  * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths",
  *     "strands": [{"algorithm", "protocols", "share", "copies", "tile_bytes"}], "seconds",
  *     "steps", "flows", "simulation_seconds",

@@ -39,6 +39,17 @@ Result<const Algorithm*> read_given(const JsonObject& request,
     SENNIT_ASSIGN_OR_RETURN(fuses, request.flag("fuse"));
   }
   SENNIT_ASSIGN_OR_RETURN(Schedule schedule, schedule_from_json(text, file));
+  for (std::size_t c = 0; c < schedule.channels.size(); ++c) {
+    // No algorithm of the table has such a one, and executors and simulator divide by the number.
+    if (messages_per_tile(schedule, static_cast<int>(c)) == 0) {
+      return fail(Code::kInvalidArgument,
+                  "{}: schedule {} {}: channel {} carries no message; leave it out",
+                  file,
+                  name(schedule.problem.collective),
+                  schedule.algorithm,
+                  c);
+    }
+  }
   return &keep_schedule(fuses ? fuse(std::move(schedule)) : std::move(schedule));
 }
 

@@ -191,6 +191,19 @@ Json strands_form(const Plan& plan) {
   return rows;
 }
 
+// The simulator takes what an algorithm of the table has been proved to be for granted.
+Status check_given(const Algorithm& algorithm) {
+  if (algorithm.given == nullptr) {
+    return {};
+  }
+  const Json proof = proof_form(*algorithm.given);
+  return proof.at("proved") == true
+             ? Status()
+             : fail(Code::kNotProved,
+                    "this schedule is not proved, so it is not simulated: {}",
+                    proof.at("why").get<std::string>());
+}
+
 // Whether what was simulated would give right results; null where nobody has proved so many ranks.
 Json proof_form(const Plan& plan) {
   constexpr std::size_t kProvedRanks = 64;
@@ -209,6 +222,7 @@ Json proof_form(const Plan& plan) {
 Result<Json> simulate_collective(const JsonObject& request) {
   SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
   SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
+  SENNIT_RETURN_IF_ERROR(check_given(*wanted.algorithm));
   bool timeline = false;
   if (request.has("timeline")) {
     SENNIT_ASSIGN_OR_RETURN(timeline, request.flag("timeline"));

@@ -50,14 +50,12 @@ class Simulation(NamedTuple):
         tile_bytes: The tile that was used.
         paths: The paths that channels took.
         links: The 200 busiest links, the busiest first.
-        proved: Whether the schedule has a proof; None for more than 64 ranks, where nobody looked.
     """
 
     seconds: float
     tile_bytes: int
     paths: tuple[str, ...]
     links: tuple[Link, ...]
-    proved: bool | None
 
 
 class Schedule:
@@ -138,6 +136,8 @@ class Schedule:
     ) -> Simulation:
         """Predict how long it takes on a machine that need not be here; nothing is run.
 
+        It is proved first: what has no proof has no time either.
+
         Args:
             machine: A name of `sennit machine --list`, or a file in the form of docs/machines.md (a
                 name with a dot or a slash).
@@ -150,6 +150,7 @@ class Schedule:
             picture: Draw the timeline to this SVG file.
 
         Raises:
+            NotProved: It is wrong.
             InvalidArgument: The machine is not known, has no way between two ranks, or the timeline
                 is too large.
         """
@@ -177,7 +178,6 @@ class Schedule:
             answer["tile_bytes"],
             tuple(answer["paths"]),
             tuple(Link(*(link[field] for field in Link._fields)) for link in answer["links"]),
-            None if answer["proof"] is None else answer["proof"]["proved"],
         )
 
     def __repr__(self) -> str:
