@@ -52,23 +52,16 @@ TEST(Tools, VerifyNarrowsToWhatIsAskedFor) {
 }
 
 // A broadcast from rank 0 to rank 1, whose step at rank 1 stores into `place`.
-std::string request_with_schedule(const std::string& place) {
-  const Json schedule = {
-      {"schema", 1},
-      {"collective", "broadcast"},
-      {"algorithm", "mine"},
-      {"ranks", 2},
-      {"root", 0},
-      {"cut", 1},
-      {"scratch", Json::array()},
-      {"channels", {{{"writer", {0, 0}}, {"readers", {{1, 0}}}}}},
-      {"programs",
-       {{{{"need", "move"},
-          {"steps",
-           {{{"kind", "copy"}, {"from", {{"input", 0}}}, {"to", {{"output", 0}}}},
-            {{"kind", "send"}, {"from", {{"input", 0}}}, {"out", {0}}}}}}},
-        {{{"need", "move"}, {"steps", {{{"kind", "recv"}, {"in", {0}}, {"to", {{place, 0}}}}}}}}}}};
-  return Json{{"schedule_text", schedule.dump()}, {"schedule_file", "mine.json"}}.dump();
+std::string request_with_schedule(std::string_view place) {
+  const std::string schedule = fmt::format(
+      R"({{"schema": 1, "collective": "broadcast", "algorithm": "mine", "ranks": 2, "root": 0,)"
+      R"( "cut": 1, "scratch": [], "channels": [{{"writer": [0, 0], "readers": [[1, 0]]}}],)"
+      R"( "programs": [[{{"need": "move", "steps": [)"
+      R"({{"kind": "copy", "from": [["input", 0]], "to": [["output", 0]]}},)"
+      R"( {{"kind": "send", "from": [["input", 0]], "out": [0]}}]}}],)"
+      R"( [{{"need": "move", "steps": [{{"kind": "recv", "in": [0], "to": [["{}", 0]]}}]}}]]}})",
+      place);
+  return Json{{"schedule_text", schedule}, {"schedule_file", "mine.json"}}.dump();
 }
 
 TEST(Tools, TakeASchedule) {
@@ -91,7 +84,7 @@ TEST(Tools, SayWhereAScheduleIsWrong) {
   expect_refused(sennit_tool_schedule,
                  request_with_schedule("nowhere").c_str(),
                  "mine.json.programs[1][0].steps[0].to[0][0] is 'nowhere'");
-  expect_refused(sennit_tool_schedule, "{}", "request.schedule_text");
+  expect_refused(sennit_tool_schedule, "{}", "request lacks the key 'schedule_text'");
 }
 
 TEST(Tools, VerifyCountsByAlgorithm) {
