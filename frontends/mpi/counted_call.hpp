@@ -13,8 +13,8 @@ namespace sennit_mpi {
 class CountedCall {
  public:
   explicit CountedCall(const char* name) {
-    static const bool are_counted = sennit_tool_counts() != 0;
-    if (are_counted) {
+    static const bool kAreCounted = sennit_tool_counts() != 0;
+    if (kAreCounted) {
       name_ = name;
       outer_ = std::exchange(current_, this);
       begin_ = Clock::now();

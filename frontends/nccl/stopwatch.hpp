@@ -11,8 +11,8 @@ namespace sennit_nccl {
 class Stopwatch {
  public:
   explicit Stopwatch(const char* call) {
-    static const bool are_counted = sennit_tool_counts() != 0;
-    if (are_counted) {
+    static const bool kAreCounted = sennit_tool_counts() != 0;
+    if (kAreCounted) {
       call_ = call;
       begin_ = Clock::now();
     }

@@ -27,8 +27,8 @@ struct Keep {
 };
 
 Keep& keep() {
-  static auto* const kept = new Keep;  // outlives the communicators that programs leave to exit()
-  return *kept;
+  static auto& kept = *new Keep;  // outlives the communicators that programs leave to exit()
+  return kept;
 }
 
 std::string name_of(const Schedule& schedule) {

@@ -77,7 +77,7 @@ Table* open_table() {
 }
 
 Table* table() {
-  static Table* const only = open_table();
+  static Table* only = open_table();
   return only;
 }
 
