@@ -16,14 +16,14 @@ class CountedCall {
     static const bool kAreCounted = sennit_tool_counts() != 0;
     if (kAreCounted) {
       name_ = name;
-      outer_ = std::exchange(current_, this);
+      outer_ = std::exchange(current, this);
       begin_ = Clock::now();
     }
   }
   ~CountedCall() {
     if (name_ != nullptr) {
       const std::chrono::duration<double> took = Clock::now() - begin_;
-      current_ = outer_;
+      current = outer_;
       sennit_tool_count(name_, bytes_, took.count(), why_);
     }
   }
@@ -32,20 +32,20 @@ class CountedCall {
 
   // Of this thread's call, if it is counted. `why` lives as long as its communicator.
   static void pass(const char* why) {
-    if (current_ != nullptr) {
-      current_->why_ = why;
+    if (current != nullptr) {
+      current->why_ = why;
     }
   }
   static void take(std::size_t bytes) {
-    if (current_ != nullptr) {
-      current_->bytes_ = bytes;
+    if (current != nullptr) {
+      current->bytes_ = bytes;
     }
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  static inline thread_local CountedCall* current_ = nullptr;
+  static inline thread_local CountedCall* current = nullptr;
 
   const char* name_ = nullptr;  // null: not counted
   const char* why_ = nullptr;
