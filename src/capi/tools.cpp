@@ -16,6 +16,7 @@
 #include "schedule/picture.hpp"
 #include "schedule/plan.hpp"
 #include "schedule/text.hpp"
+#include "codec/codec.hpp"
 #include "verify/sweep.hpp"
 #include "verify/verify.hpp"
 
@@ -138,6 +139,10 @@ Result<Json> verify_algorithms(const JsonObject& request) {
   if (request.has("protocol")) {
     SENNIT_RETURN_IF_ERROR(read_protocol(request, sweep_request));
   }
+  if (request.has("codec")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string codec, request.text("codec"));
+    SENNIT_ASSIGN_OR_RETURN(sweep_request.codec, parse_codec(codec));
+  }
   const auto begin = std::chrono::steady_clock::now();
   const SweepResult result = sweep(sweep_request);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -150,6 +155,7 @@ Result<Json> verify_algorithms(const JsonObject& request) {
                         {"why", failure.why}});
   }
   return Json{{"instances", result.instances},
+              {"coded", result.coded},
               {"failed", result.failed},
               {"refused", result.refused},
               {"failures", std::move(failures)},
@@ -285,7 +291,7 @@ sennit_status_t sennit_tool_algorithms(const char* request, char** answer) {
 
 sennit_status_t sennit_tool_verify(const char* request, char** answer) {
   return sennit::respond_to(
-      request, answer, {"collective", "algorithm", "ranks", "protocol"}, sennit::verify_algorithms);
+      request, answer, {"collective", "algorithm", "ranks", "protocol", "codec"}, sennit::verify_algorithms);
 }
 
 sennit_status_t sennit_tool_show(const char* request, char** answer) {

@@ -1,6 +1,7 @@
 #include "select/select.hpp"
 
 #include "base/integers.hpp"
+#include "codec/codec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -127,6 +128,21 @@ Status choose_ways(const CallRequest& request,
   return {};
 }
 
+// Whoever copies out of another rank's memory finds plain values there.
+Status check_way_of_codec(const CallRequest& request, const HostFacts& facts) {
+  SENNIT_ASSIGN_OR_RETURN(const Ways ways, ways_of(request));
+  if (ways.direct) {
+    return fail(Code::kUnsupported,
+                "codec {} needs slots over path shm: over cma the reader copies plain values out of "
+                "the sender's memory",
+                request.codec);
+  }
+  return facts.shm ? Status()
+                   : fail(Code::kUnsupported,
+                          "codec {} needs path shm, which SENNIT_PATHS leaves out",
+                          request.codec);
+}
+
 // The table's word on a call, if it has one: null where the user asked for something that the
 // table does not tell, or where the shape is not one that was measured.
 const Timing* measured_best(Collective collective,
@@ -135,7 +151,7 @@ const Timing* measured_best(Collective collective,
                             const CallRequest& request,
                             const HostFacts& facts) {
   const bool free = request.algorithm.empty() && !request.name_a_way() && request.tile_bytes == 0 &&
-                    !(request.rank_order && is_reduction(collective));
+                    !request.wants_codec() && !(request.rank_order && is_reduction(collective));
   if (!facts.table || !free || shape.varying) {
     return nullptr;
   }
@@ -148,6 +164,12 @@ const Timing* measured_best(Collective collective,
 
 std::int64_t default_tile(bool direct, const HostFacts& facts) {
   return direct ? kDirectTileBytes : static_cast<std::int64_t>(facts.slot_bytes);
+}
+
+// What a codec without loss makes of a block may be a little longer than the block.
+std::int64_t coded_tile(Codec codec, std::int64_t tile_bytes, std::int64_t slot_tile) {
+  const std::int64_t fits = is_lossless(codec) ? slot_tile / 33 * 32 : slot_tile;
+  return std::min(tile_bytes, fits) / kCodedTileAlignBytes * kCodedTileAlignBytes;
 }
 
 // One strand of a choice: stored messages by slots, directly, or by both.
@@ -181,12 +203,16 @@ Result<Strand> bind_strand(const Choice& choice,
   const std::int64_t slot_tile = static_cast<std::int64_t>(facts.slot_bytes) /
                                  std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
   strand.tile_bytes = slots_anywhere ? std::min(choice.tile_bytes, slot_tile) : choice.tile_bytes;
+  if (choice.codec) {
+    set_codec(strand, *choice.codec);
+    strand.tile_bytes = coded_tile(*choice.codec, choice.tile_bytes, slot_tile);
+  }
   if (choice.tile_bytes < 64) {
     return fail(Code::kInvalidArgument,
                 "a tile of {} bytes is too small; the least is 64",
                 choice.tile_bytes);
   }
-  if (strand.tile_bytes < 64) {
+  if (strand.tile_bytes < (choice.codec ? kCodedTileAlignBytes : 64)) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks sends {} blocks a message, which do not fit a slot of {} bytes; "
                 "raise SENNIT_SLOT_BYTES",
@@ -234,13 +260,18 @@ Result<Choice> choose(Collective collective,
     choice.tile_bytes = best->tile_bytes > 0 ? best->tile_bytes : default_tile(best->direct, facts);
     return choice;
   }
+  if (request.wants_codec()) {
+    SENNIT_ASSIGN_OR_RETURN(choice.codec, parse_codec(request.codec));
+  }
   std::string_view wanted = request.algorithm;
   if (wanted.empty() && shape.varying) {
     // It runs every v-form: nobody passes on blocks whose lengths only others know.
     wanted = "direct";
   }
   if (wanted.empty()) {
-    const bool rank_order = request.rank_order && is_reduction(collective);
+    // Sums of a lossy codec are made in one step as well.
+    const bool rank_order = is_reduction(collective) &&
+                            (request.rank_order || (choice.codec && !is_lossless(*choice.codec)));
     wanted =
         rule_for(rank_order ? std::span<const Rule>(kRankOrderRules) : kRules, collective, bytes);
   }
@@ -252,6 +283,12 @@ Result<Choice> choose(Collective collective,
                 wanted,
                 shape.ranks,
                 why);
+  }
+  if (choice.codec) {
+    SENNIT_RETURN_IF_ERROR(check_way_of_codec(request, facts));
+    choice.tile_bytes =
+        request.tile_bytes > 0 ? request.tile_bytes : default_tile(/*direct=*/false, facts);
+    return choice;
   }
   SENNIT_RETURN_IF_ERROR(
       choose_ways(request, prefers_one_copy(collective, shape.ranks, bytes), facts, choice));

@@ -62,6 +62,7 @@ class Job {
   void go_on(std::span<const std::uint8_t> steps_done, DieAt* die_at);
 
  private:
+  friend class CodedStep;
   friend class SingleTile;
 
   struct LaneState {
@@ -85,12 +86,21 @@ class Job {
     std::uint32_t fingerprint = 0;    // of its full words
     std::vector<std::int64_t> tiles;  // that have message i; empty: all tiles have all messages
   };
+  // Of the steps that code: what they code at once, and buffers of so much, one for each operand, one
+  // for a result and one for coded bytes.
+  struct Coding {
+    std::int64_t part_elements = 0;
+    std::size_t operands = 1;
+    std::size_t buffer_bytes = 0;
+    std::unique_ptr<std::byte[]> buffers;
+  };
   struct Slice {
     std::byte* data = nullptr;
     std::int64_t elements = 0;
   };
 
   void lay_out();
+  void make_coding();
   [[nodiscard]] StrandView view_of(int strand) const;
   void open_links();
   [[nodiscard]] int width_of(int strand) const;
@@ -107,6 +117,7 @@ class Job {
   [[nodiscard]] Slice slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const;
   [[nodiscard]] std::size_t message_bytes(const ProgramLane& lane,
                                           const ProgramStep& step,
+                                          std::optional<Codec> codec,
                                           std::int64_t tile) const;
   // Whether the tile has the message; where lengths vary, it may be left out at both ends. Only a
   // message that exists has a spot.
@@ -185,6 +196,7 @@ class Job {
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
   std::unique_ptr<std::byte[]> scratch_;
+  Coding coding_;
   std::vector<Bundle> bundles_;
   std::optional<Assigner> assigner_;
   std::optional<ClaimLog> claims_;

@@ -1,5 +1,6 @@
 // Where the parts of a call lie: blocks in the user's buffers, tiles in the blocks, messages in the
 // rings.
+#include "exec/cpu/coded_block.hpp"
 #include "exec/cpu/job.hpp"
 
 #include <algorithm>
@@ -20,6 +21,33 @@ void Job::lay_out() {
   for (std::size_t s = 0; s < program_.plan->strands.size(); ++s) {
     strands_.push_back(view_of(static_cast<int>(s)));
   }
+}
+
+// Buffers for the steps that code, if there are any.
+void Job::make_coding() {
+  if (program_.codecs.empty() || lanes_left_ == 0) {
+    return;
+  }
+  std::int64_t tile_elements = 1;
+  for (const StrandView& view : strands_) {
+    tile_elements = std::max(tile_elements, view.tile_elements);
+  }
+  for (const Codec codec : program_.codecs) {
+    coding_.part_elements =
+        std::max(coding_.part_elements, coded_part(codec, call_.dtype, tile_elements));
+  }
+  coding_.buffer_bytes = static_cast<std::size_t>(coding_.part_elements * element_bytes_);
+  for (const Codec codec : program_.codecs) {
+    coding_.buffer_bytes = std::max(coding_.buffer_bytes,
+                                    coded_room(codec, call_.dtype, coding_.part_elements));
+  }
+  for (const ProgramLane& lane : program_.lanes) {
+    for (const ProgramStep& step : lane.steps) {
+      coding_.operands = std::max(coding_.operands, step.from.size() + step.in.size());
+    }
+  }
+  coding_.buffers = std::make_unique_for_overwrite<std::byte[]>(
+      (coding_.operands + 2) * coding_.buffer_bytes);
 }
 
 // What of each block the strand carries, and how many tiles that makes.
@@ -138,12 +166,16 @@ Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t 
 
 std::size_t Job::message_bytes(const ProgramLane& lane,
                                const ProgramStep& step,
+                               std::optional<Codec> codec,
                                std::int64_t tile) const {
   std::int64_t elements = 0;
+  std::size_t coded = 0;
   for (const LengthOf block : step.lengths_of) {
-    elements += slice_elements(lane, block, tile);
+    const std::int64_t length = slice_elements(lane, block, tile);
+    elements += length;
+    coded += codec ? coded_room(*codec, call_.dtype, length) : 0;
   }
-  return static_cast<std::size_t>(elements * element_bytes_);
+  return codec ? coded : static_cast<std::size_t>(elements * element_bytes_);
 }
 
 bool Job::exists(const MessageRef& ref, std::int64_t tile) const {
@@ -168,7 +200,8 @@ Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
   }
   return {.link = &bound,
           .position = state.base + static_cast<std::uint64_t>(before),
-          .protocol = ref.protocol};
+          .protocol = ref.protocol,
+          .codec = ref.codec};
 }
 
 std::byte* Job::payload(const ProgramLane& lane,
@@ -177,7 +210,7 @@ std::byte* Job::payload(const ProgramLane& lane,
                         std::int64_t tile) const {
   const std::size_t bytes = spot.protocol == Protocol::kDirectGet
                                 ? step.lengths_of.size() * sizeof(cma::Descriptor)
-                                : message_bytes(lane, step, tile);
+                                : message_bytes(lane, step, spot.codec, tile);
   return spot.link->ring.payload(spot.position, bytes);
 }
 

@@ -21,6 +21,7 @@ _COLUMNS = ("collective", "algorithm", "ranks", "root", "why")
     "--ranks", default="1:16", show_default=True, metavar="N|FIRST:LAST", help="Rank counts."
 )
 @click.option("--protocol", type=click.Choice(["slots", "direct"]), help="This one only.")
+@click.option("--codec", help="Of every channel, where the algorithm can have it.")
 @json_option
 def command(
     json_file: str | None,
@@ -28,6 +29,7 @@ def command(
     algorithm: str | None,
     ranks: str,
     protocol: str | None,
+    codec: str | None,
 ) -> int:
     """Prove schedules right.
 
@@ -41,6 +43,7 @@ def command(
         algorithm=algorithm,
         ranks=ranks,
         protocol=protocol,
+        codec=codec,
     )
     failures = answer["failures"]
     if failures:
@@ -48,8 +51,9 @@ def command(
         for failure in failures:
             table.add_row(*(str(failure.get(column, "")) for column in _COLUMNS))
         output.console.print(table)
+    coded = f"{answer['coded']} with {codec}, " if codec else ""
     output.console.print(
-        f"{answer['instances']} instances, {answer['failed']} failed, "
+        f"{answer['instances']} instances, {coded}{answer['failed']} failed, "
         f"{answer['refused']} refused by name, {answer['seconds']:.1f} s"
     )
     output.write_json(answer)
