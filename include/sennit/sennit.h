@@ -318,8 +318,8 @@ typedef struct sennit_call_options_t {
                             size, algorithm or path */
   const char* codec;     /* host ranks: what shortens messages, such as "q8" or "zfp:16", or "none"
                             whatever the config says; results differ from those without it as
-                            docs/codecs.md says. SENNIT_UNSUPPORTED for a type that it does not take,
-                            and for a lossy one in a reproducible call */
+                            docs/codecs.md says. SENNIT_UNSUPPORTED for a type that it does not
+                            take, and for a lossy one in a reproducible call */
 } sennit_call_options_t;
 #define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0}
 

@@ -135,7 +135,8 @@ bool is_plain(const sennit_call_options_t* options) {
   return options == nullptr ||
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
           options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
-          options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 && options->work == nullptr);
+          options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 &&
+          options->work == nullptr);
 }
 
 // Most calls are like one that was made before.

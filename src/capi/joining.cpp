@@ -179,9 +179,10 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   }
   // What this rank alone can know to fail fails before others wait for it.
   if (!handle.config.codec.empty()) {
-    return fail(Code::kUnsupported,
-                "SENNIT_CODEC and the config's codec are for host ranks: calls of GPU ranks have no "
-                "codecs yet");
+    return fail(
+        Code::kUnsupported,
+        "SENNIT_CODEC and the config's codec are for host ranks: calls of GPU ranks have no "
+        "codecs yet");
   }
   SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));

@@ -10,13 +10,13 @@
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "capi/shown_schedule.hpp"
+#include "codec/codec.hpp"
 #include "discover/discover.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "schedule/json_form.hpp"
 #include "schedule/picture.hpp"
 #include "schedule/plan.hpp"
 #include "schedule/text.hpp"
-#include "codec/codec.hpp"
 #include "verify/sweep.hpp"
 #include "verify/verify.hpp"
 
@@ -262,6 +262,7 @@ Result<Json> last_plan(sennit_comm_t comm) {
   }
   const Program& program = bound->program();
   const Strand& strand = program.plan->strands.front();
+  const std::optional<Codec> codec = codec_of(*program.plan);
   Json paths = Json::array();
   Protocol protocol = Protocol::kSlots;
   for (const Strand& each : program.plan->strands) {
@@ -278,6 +279,7 @@ Result<Json> last_plan(sennit_comm_t comm) {
               {"protocol", name(protocol)},
               {"paths", paths},
               {"tile_bytes", strand.tile_bytes},
+              {"codec", codec ? Json(name(*codec)) : Json()},
               {"plan_hash", fmt::format("{:016x}", program.plan_hash)},
               {"reproducible", program.proof.reproducible}};
 }
@@ -290,8 +292,10 @@ sennit_status_t sennit_tool_algorithms(const char* request, char** answer) {
 }
 
 sennit_status_t sennit_tool_verify(const char* request, char** answer) {
-  return sennit::respond_to(
-      request, answer, {"collective", "algorithm", "ranks", "protocol", "codec"}, sennit::verify_algorithms);
+  return sennit::respond_to(request,
+                            answer,
+                            {"collective", "algorithm", "ranks", "protocol", "codec"},
+                            sennit::verify_algorithms);
 }
 
 sennit_status_t sennit_tool_show(const char* request, char** answer) {

@@ -32,8 +32,7 @@ Result<Collective> collective_with_values(std::string_view text) {
 Result<CodecRules::Rule> CodecRules::parse_rule(std::string_view text) {
   Rule rule;
   const std::size_t equals = text.rfind('=');
-  const std::string_view codec =
-      equals == std::string_view::npos ? text : text.substr(equals + 1);
+  const std::string_view codec = equals == std::string_view::npos ? text : text.substr(equals + 1);
   SENNIT_ASSIGN_OR_RETURN(rule.codec, codec_or_none(codec));
   std::string_view calls = equals == std::string_view::npos ? "" : text.substr(0, equals);
   if (const std::size_t least = calls.find(">="); least != std::string_view::npos) {
@@ -76,8 +75,8 @@ bool CodecRules::fits(const Rule& rule,
                       const std::string& communicator,
                       Collective collective,
                       std::int64_t bytes) {
-  const bool is_of_collective = rule.collective ? *rule.collective == collective
-                                                : collective != Collective::kBroadcast;
+  const bool is_of_collective =
+      rule.collective ? *rule.collective == collective : collective != Collective::kBroadcast;
   return is_of_collective && collective != Collective::kBarrier && bytes >= rule.from_bytes &&
          ::fnmatch(rule.communicator.c_str(), communicator.c_str(), 0) == 0;
 }

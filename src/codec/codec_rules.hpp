@@ -3,9 +3,9 @@
 //   all_to_all>=1M=zfp:16,tp*/all_reduce=q8
 //
 // Rules stand behind each other with commas; the first that fits a call counts. A rule is
-// [communicator/][collective][>=bytes]=codec, or a codec alone. The communicator is a pattern of its
-// name with * and ?; without a collective, a rule is for all but broadcast, which programs use for
-// what has to be exact. The codec may be `none`. docs/codecs.md is the page for users.
+// [communicator/][collective][>=bytes]=codec, or a codec alone. The communicator is a pattern of
+// its name with * and ?; without a collective, a rule is for all but broadcast, which programs use
+// for what has to be exact. The codec may be `none`. docs/codecs.md is the page for users.
 #pragma once
 
 #include "codec/codec.hpp"

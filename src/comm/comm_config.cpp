@@ -61,7 +61,8 @@ Result<CommConfig> CommConfig::from_environment() {
 
 std::string CommConfig::settings(std::string_view table, std::string_view profile) const {
   return fmt::format(
-      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\ncodec={}\nreproducible={}\ndevice={}\n"
+      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\ncodec={}\nreproducible={}"
+      "\ndevice={}\n"
       "device_blocks={}\ndevice_group={}\nmachine={}\ncopy_engines={}\nhost_share={}\nhost_ring_"
       "bytes={}\nhost_"
       "slot_bytes={}\n"

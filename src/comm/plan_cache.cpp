@@ -52,8 +52,8 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
     made = make(wanted, shape, choice);
   }
   if (refused && choice.codec && wanted.codec_is_by_rule) {
-    SENNIT_ASSIGN_OR_RETURN(
-        choice, choose(wanted.collective, shape, wanted.bytes, without_codec, facts_));
+    SENNIT_ASSIGN_OR_RETURN(choice,
+                            choose(wanted.collective, shape, wanted.bytes, without_codec, facts_));
     choice.scaled = wanted.scaled;
     made = make(wanted, shape, choice);
   }

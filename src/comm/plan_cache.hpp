@@ -19,7 +19,7 @@ struct PlanRequest {
   bool varying = false;
   CallRequest request;
   bool codec_is_by_rule = false;  // it is for the calls that can have it; others go without
-  ScaledParts scaled;  // by the call's operator
+  ScaledParts scaled;             // by the call's operator
 };
 
 class PlanCache {

@@ -261,9 +261,9 @@ Status read_optional_codec(const JsonObject& object,
 }
 
 Result<ChannelBinding> channel_binding_from(const Json& json, const std::string& where) {
-  SENNIT_ASSIGN_OR_RETURN(const JsonObject object,
-                          JsonObject::open(
-                              json, where, {"paths", "protocol", "slots", "chooser", "codec"}));
+  SENNIT_ASSIGN_OR_RETURN(
+      const JsonObject object,
+      JsonObject::open(json, where, {"paths", "protocol", "slots", "chooser", "codec"}));
   ChannelBinding binding;
   binding.paths.clear();
   SENNIT_RETURN_IF_ERROR(read_field_list(object, "paths", binding.paths, path_from));

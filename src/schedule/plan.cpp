@@ -209,13 +209,6 @@ Status check_choices(const Plan& plan) {
              : Status();
 }
 
-bool is_coded(const Strand& strand) {
-  return strand.home_codec.has_value() ||
-         std::ranges::any_of(strand.channels, [](const ChannelBinding& channel) {
-           return channel.codec.has_value();
-         });
-}
-
 // A block of a codec is coded as one, so nothing may cut a block of the problem within it.
 Status check_codecs(const Plan& plan) {
   if (!has_codec(plan)) {
@@ -259,44 +252,6 @@ bool Strand::operator==(const Strand& other) const {
   return *schedule == *other.schedule && channels == other.channels && lanes == other.lanes &&
          tile_bytes == other.tile_bytes && width == other.width && share == other.share &&
          home_codec == other.home_codec;
-}
-
-bool has_codec(const Plan& plan) {
-  return std::ranges::any_of(plan.strands,
-                             [](const Strand& strand) { return is_coded(strand); });
-}
-
-std::optional<Codec> codec_of(const Plan& plan) {
-  for (const Strand& strand : plan.strands) {
-    for (const ChannelBinding& channel : strand.channels) {
-      if (channel.codec) {
-        return channel.codec;
-      }
-    }
-  }
-  return plan.strands.front().home_codec;
-}
-
-void set_codec(Strand& strand, Codec codec) {
-  for (ChannelBinding& channel : strand.channels) {
-    channel.codec = codec;
-  }
-  switch (strand.schedule->problem.collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-    case Collective::kBroadcast:
-    case Collective::kAllGather:
-      strand.home_codec = is_lossless(codec) ? std::nullopt : std::optional(codec);
-      return;
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kBarrier:
-    case Collective::kSendRecv:
-      strand.home_codec = std::nullopt;
-      return;
-  }
 }
 
 Strand bind(std::shared_ptr<const Schedule> schedule,

@@ -43,6 +43,20 @@ constexpr std::array kRankOrderRules = {
     Rule{Collective::kReduceScatter, kAny, "direct"},
 };
 
+// The same among schedules that may have a lossy codec: nothing is coded again on its way.
+constexpr std::array kLossyRules = {
+    Rule{Collective::kAllReduce, 16 * kKilo, "one_shot"},
+    Rule{Collective::kAllReduce, kAny, "two_shot"},
+    Rule{Collective::kReduce, kAny, "direct"},
+    Rule{Collective::kBroadcast, kAny, "direct"},
+    Rule{Collective::kAllGather, kAny, "direct"},
+    Rule{Collective::kReduceScatter, kAny, "direct"},
+    Rule{Collective::kAllToAll, kAny, "direct"},
+    Rule{Collective::kGather, kAny, "direct"},
+    Rule{Collective::kScatter, kAny, "direct"},
+    Rule{Collective::kSendRecv, kAny, "direct"},
+};
+
 std::string_view rule_for(std::span<const Rule> rules, Collective collective, std::int64_t bytes) {
   const auto rule = std::ranges::find_if(
       rules, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
@@ -132,10 +146,11 @@ Status choose_ways(const CallRequest& request,
 Status check_way_of_codec(const CallRequest& request, const HostFacts& facts) {
   SENNIT_ASSIGN_OR_RETURN(const Ways ways, ways_of(request));
   if (ways.direct) {
-    return fail(Code::kUnsupported,
-                "codec {} needs slots over path shm: over cma the reader copies plain values out of "
-                "the sender's memory",
-                request.codec);
+    return fail(
+        Code::kUnsupported,
+        "codec {} needs slots over path shm: over cma the reader copies plain values out of "
+        "the sender's memory",
+        request.codec);
   }
   return facts.shm ? Status()
                    : fail(Code::kUnsupported,
@@ -269,11 +284,13 @@ Result<Choice> choose(Collective collective,
     wanted = "direct";
   }
   if (wanted.empty()) {
-    // Sums of a lossy codec are made in one step as well.
-    const bool rank_order = is_reduction(collective) &&
-                            (request.rank_order || (choice.codec && !is_lossless(*choice.codec)));
-    wanted =
-        rule_for(rank_order ? std::span<const Rule>(kRankOrderRules) : kRules, collective, bytes);
+    const bool lossy = choice.codec && !is_lossless(*choice.codec);
+    const bool rank_order = request.rank_order && is_reduction(collective);
+    wanted = rule_for(lossy        ? std::span<const Rule>(kLossyRules)
+                      : rank_order ? std::span<const Rule>(kRankOrderRules)
+                                   : kRules,
+                      collective,
+                      bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
   if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {

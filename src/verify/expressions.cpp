@@ -46,13 +46,13 @@ int Expressions::fold(Kind kind, std::span<const int> operands) {
     std::swap(sorted[0], sorted[1]);
   }
   const Node& first = node(sorted[0]);
-  return find_or_add({.kind = kind,
-                      .pre_scaled = first.pre_scaled,
-                      .post_scaled = kind == Kind::kFinishedFold,
-                      .coded = std::ranges::any_of(
-                          sorted, [this](int operand) { return node(operand).coded; }),
-                      .block = first.block},
-                     sorted);
+  return find_or_add(
+      {.kind = kind,
+       .pre_scaled = first.pre_scaled,
+       .post_scaled = kind == Kind::kFinishedFold,
+       .coded = std::ranges::any_of(sorted, [this](int operand) { return node(operand).coded; }),
+       .block = first.block},
+      sorted);
 }
 
 int Expressions::find_or_add(const Node& node, std::span<const int> operands) {
@@ -120,6 +120,11 @@ bool Expressions::disjoint(int a, int b) const {
 
 int Expressions::uncoded(int id) const {
   return node(id).kind == Kind::kCoded ? operands(id)[0] : id;
+}
+
+bool Expressions::is_leaf_of(int id, int rank) const {
+  const int leaf = uncoded(id);
+  return node(leaf).kind == Kind::kLeaf && operands(leaf)[0] == rank;
 }
 
 // The rank of a leaf, scaled or not; -1 for anything else.

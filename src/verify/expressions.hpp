@@ -59,6 +59,8 @@ class Expressions {
 
   // What was coded, where it is kCoded; else itself.
   [[nodiscard]] int uncoded(int id) const;
+  // A leaf of `rank`, perhaps coded.
+  [[nodiscard]] bool is_leaf_of(int id, int rank) const;
   // A leaf, or a scaled one: what one rank contributes.
   [[nodiscard]] bool is_contribution(int id) const { return leaf_rank(id) >= 0; }
 

@@ -1,9 +1,8 @@
 #include "values.hpp"
 
-#include "codec/codec.hpp"
+#include "coding.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,12 +25,12 @@ class SymbolicRun {
         order_(order),
         cells_(cells),
         checks_(checks),
-        expressions_(expressions) {
+        expressions_(expressions),
+        coding_(program_, checks, expressions) {
     for (const FlatStrand::StepInfo& info : program_.steps()) {
       any_pre_ = any_pre_ || info.step->pre;
       any_post_ = any_post_ || info.step->post;
     }
-    is_lossy_ = program_.is_lossy();
   }
 
   Status run(int tile) {
@@ -112,7 +111,7 @@ class SymbolicRun {
       SENNIT_ASSIGN_OR_RETURN(const int result, combine(index, operands, j));
       results.push_back(result);
     }
-    SENNIT_RETURN_IF_ERROR(code_results(index, results));
+    SENNIT_RETURN_IF_ERROR(coding_.code_results(index, results));
     return store(index, results);
   }
 
@@ -149,51 +148,8 @@ class SymbolicRun {
       if (step.pre && step.from[i].space == Space::kInput) {
         SENNIT_RETURN_IF_ERROR(scale_contribution(index, step.from[i], values.back()));
       }
-      if (program_.codes_at_home(index, step.from[i])) {
-        SENNIT_RETURN_IF_ERROR(code(index, *program_.strand().home_codec, values.back()));
-      }
+      SENNIT_RETURN_IF_ERROR(coding_.code_at_home(index, step.from[i], values.back()));
     }
-    return {};
-  }
-
-  // Codes what a step makes, which is then what it stores and what it sends. What came coded by the
-  // same codec is passed on as it is.
-  Status code_results(int index, Values& results) {
-    const auto sent = program_.sent_by(index);
-    if (!is_lossy_ || sent.empty()) {
-      return {};
-    }
-    const auto codec_of = [this](int number) {
-      return program_.lossy_codec(program_.messages()[static_cast<std::size_t>(number)]);
-    };
-    const std::optional<Codec> codec = codec_of(sent.front());
-    if (std::ranges::any_of(sent, [&](int number) { return codec_of(number) != codec; })) {
-      return checks_.coding ? wrong(index, "sends what it makes by more than one codec") : Status();
-    }
-    const auto taken = program_.taken_by(index);
-    const bool passes_on = program_.steps()[static_cast<std::size_t>(index)].step->kind ==
-                               StepKind::kRecv &&
-                           codec_of(taken.front()) == codec;
-    if (!codec || passes_on) {
-      return {};
-    }
-    for (int& value : results) {
-      SENNIT_RETURN_IF_ERROR(code(index, *codec, value));
-    }
-    return {};
-  }
-
-  Status code(int index, Codec codec, int& value) {
-    if (value == kNothing) {
-      return {};
-    }
-    const Expressions::Node& node = expressions_.node(value);
-    const int operand =
-        node.kind == Kind::kScaled ? expressions_.operands(value).front() : value;
-    if (checks_.coding && expressions_.node(operand).kind == Kind::kCoded) {
-      return wrong(index, "codes block {} by {} after it was coded", node.block, name(codec));
-    }
-    value = expressions_.coded(static_cast<std::uint8_t>(codec), value);
     return {};
   }
 
@@ -287,9 +243,7 @@ class SymbolicRun {
   }
 
   Status check_operands(int index, const Values& values) const {
-    if (is_lossy_ && values.size() > 1 && checks_.coding) {
-      SENNIT_RETURN_IF_ERROR(check_coded_operands(index, values));
-    }
+    SENNIT_RETURN_IF_ERROR(coding_.check_operands(index, values));
     const Expressions::Node& first = expressions_.node(values[0]);
     for (std::size_t b = 1; b < values.size(); ++b) {
       const Expressions::Node& other = expressions_.node(values[b]);
@@ -307,24 +261,6 @@ class SymbolicRun {
                        shared_rank(values[a], values[b]),
                        first.block);
         }
-      }
-    }
-    return {};
-  }
-
-  // Errors of codecs do not add up: sums are made of contributions that were coded once, those of a
-  // rank's own as well, and what is coded after it was added is added no more.
-  Status check_coded_operands(int index, const Values& values) const {
-    for (const int value : values) {
-      const Expressions::Node& node = expressions_.node(value);
-      if (!node.coded) {
-        return wrong(index, "adds to block {} a contribution that was not coded", node.block);
-      }
-      if (node.kind != Kind::kCoded || !expressions_.is_contribution(expressions_.uncoded(value))) {
-        return wrong(index,
-                     "adds to block {} a sum of contributions that were coded: a schedule that "
-                     "adds on the way cannot have a lossy codec",
-                     node.block);
       }
     }
     return {};
@@ -424,16 +360,12 @@ class SymbolicRun {
       return node.block == block.index;  // of a cut vector, also in scratch
     }
     const Problem::Contributions wanted = problem_.expected(owner, block.index);
-    const int leaf = expressions_.uncoded(value);
-    return expressions_.node(leaf).kind == Kind::kLeaf && node.block == wanted.index &&
-           expressions_.operands(leaf)[0] == wanted.ranks.front();
+    return node.block == wanted.index && expressions_.is_leaf_of(value, wanted.ranks.front());
   }
 
   Status check_first_hop(int index, int rank, int channel, const Values& values) const {
     const bool straight = std::ranges::all_of(values, [&](int value) {
-      const int leaf = value == kNothing ? kNothing : expressions_.uncoded(value);
-      return leaf != kNothing && expressions_.node(leaf).kind == Kind::kLeaf &&
-             expressions_.operands(leaf)[0] == rank;
+      return value != kNothing && expressions_.is_leaf_of(value, rank);
     });
     return straight || !checks_.single_hop
                ? Status()
@@ -467,9 +399,7 @@ class SymbolicRun {
         if (checks_.scaling) {
           SENNIT_RETURN_IF_ERROR(check_scaling(rank, i, value));
         }
-        if (checks_.coding && is_lossy_) {
-          SENNIT_RETURN_IF_ERROR(check_coding(rank, i, value));
-        }
+        SENNIT_RETURN_IF_ERROR(coding_.check_output(rank, i, value));
         if (checks_.equal_trees) {
           SENNIT_RETURN_IF_ERROR(check_tree(rank, i, value));
         }
@@ -519,30 +449,11 @@ class SymbolicRun {
     return {};
   }
 
-  // Where a rank's part goes to one rank, what it keeps for itself is exact. Everywhere else all get
-  // what the codec leaves, so that all get the same.
-  Status check_coding(int rank, int i, int value) const {
-    const bool has_one_receiver = problem_.collective == Collective::kAllToAll ||
-                                  problem_.collective == Collective::kGather ||
-                                  problem_.collective == Collective::kScatter;
-    const bool is_own = problem_.expected(rank, i).ranks.front() == rank;
-    const bool is_exact = has_one_receiver && is_own;
-    return expressions_.node(value).coded != is_exact
-               ? Status()
-               : fail(Code::kNotProved,
-                      "values: output[{}] of rank {} {}",
-                      i,
-                      rank,
-                      is_exact ? "was coded, but stays at home, where it has to be exact"
-                               : "was not coded, unlike others");
-  }
-
   // Ranks that hold the same block must hold the same bits.
   Status check_tree(int rank, int i, int value) {
-    const bool is_shared = problem_.collective == Collective::kAllReduce ||
-                           problem_.collective == Collective::kBroadcast ||
-                           problem_.collective == Collective::kAllGather;
-    if (!is_shared || value == cell(0, output_block(i))) {
+    const Collective all[] = {
+        Collective::kAllReduce, Collective::kBroadcast, Collective::kAllGather};
+    if (!std::ranges::count(all, problem_.collective) || value == cell(0, output_block(i))) {
       return {};
     }
     return fail(Code::kNotProved,
@@ -559,9 +470,9 @@ class SymbolicRun {
   const Cells& cells_;
   const Checks& checks_;
   Expressions& expressions_;
+  Coding coding_;
   bool any_pre_ = false;
   bool any_post_ = false;
-  bool is_lossy_ = false;  // some value is changed by a codec
   bool reproducible_ = true;
   Values outputs_;
   Values memory_;         // what each cell holds

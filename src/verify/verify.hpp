@@ -28,7 +28,8 @@
 //  - `pre` scales what a step reads out of input blocks, and nothing else, and rounds it before it
 //  is
 //    reduced: contributions that are sent and those that are reduced at home are the same bits;
-//  - what a step makes and sends on a channel with a codec is coded after it was scaled, and what it
+//  - what a step makes and sends on a channel with a codec is coded after it was scaled, and what
+//  it
 //    stores of it as well is what the readers decode; a recv passes on the bytes that came;
 //    decode(encode(x)) depends on x and the codec alone;
 //  - `home_codec` changes so what a copy or a reduction reads out of input blocks;

@@ -36,7 +36,7 @@ struct CallWords {
   std::uint64_t count = 0;
   std::uint64_t plan_hash = 0;
   std::uint32_t codec = 0;  // by its number; 0: none
-  bool varying = false;     // lengths differ by block; `count` is 0 then (see world/pair_counts.hpp)
+  bool varying = false;  // lengths differ by block; `count` is 0 then (see world/pair_counts.hpp)
 
   // In place of a plan's hash: the rank has refused the call, which others may have begun.
   static constexpr std::uint64_t kRefused = ~std::uint64_t{0};

@@ -24,6 +24,7 @@ class Options(NamedTuple):
     algorithm: str | None = None
     deadline_s: float | None = None
     reproducible: bool = False
+    codec: str | None = None
 
 
 Operator = str | PremulSum
@@ -263,6 +264,7 @@ def _prepare(
         deadline_field(options.deadline_s),
         scalar,
         bool(options.reproducible),
+        options.codec,
         input,
         output,
     )

@@ -68,7 +68,10 @@ class Communicator:
     Every call is made by all ranks in the same order, with the same count, type, operator and root.
     While it waits, the GIL is free and Ctrl-C works: it aborts the communicator and raises
     KeyboardInterrupt. Keywords of every call: `algorithm` names one instead of leaving the choice
-    to the library, `deadline_s` limits this call (None: the communicator's deadline, 0: none).
+    to the library, `deadline_s` limits this call (None: the communicator's deadline, 0: none),
+    `codec` shortens messages ("q8", "zfp:16", ...; "none": whatever the config says), so that what
+    arrives is what the codec leaves: docs/codecs.md says which types, how exactly, and when it
+    pays.
 
     Every call raises:
         InvalidArgument: A buffer, count, root or name is wrong by itself.
@@ -109,6 +112,7 @@ class Communicator:
         algorithm: str | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, and give the result to all.
 
@@ -119,12 +123,15 @@ class Communicator:
             algorithm: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given.
         """
         return _run(
-            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+            calls.all_reduce(
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, codec)
+            )
         )
 
     def reduce(
@@ -137,6 +144,7 @@ class Communicator:
         algorithm: str | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, at the root.
 
@@ -148,13 +156,14 @@ class Communicator:
             algorithm: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out` at the root, None elsewhere.
         """
         return _run(
             calls.reduce(
-                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible, codec)
             )
         )
 
@@ -165,9 +174,12 @@ class Communicator:
         *,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
-        return _run(calls.broadcast(self._group, x, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.broadcast(self._group, x, root, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def all_gather(
         self,
@@ -176,6 +188,7 @@ class Communicator:
         *,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to all.
 
@@ -184,11 +197,14 @@ class Communicator:
             out: size times as many elements as x.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
-        return _run(calls.all_gather(self._group, x, out, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_gather(self._group, x, out, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def reduce_scatter(
         self,
@@ -199,6 +215,7 @@ class Communicator:
         algorithm: str | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, and give each rank its part of the result.
 
@@ -209,6 +226,7 @@ class Communicator:
             algorithm: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
@@ -216,7 +234,7 @@ class Communicator:
         """
         return _run(
             calls.reduce_scatter(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, codec)
             )
         )
 
@@ -227,6 +245,7 @@ class Communicator:
         *,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give part r of x to rank r, and get a part from every rank.
 
@@ -235,11 +254,14 @@ class Communicator:
             out: As many elements as x; `out is x` is in place.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
-        return _run(calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def gather(
         self,
@@ -249,6 +271,7 @@ class Communicator:
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to the root.
 
@@ -258,11 +281,14 @@ class Communicator:
             root: The rank that gets the parts.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
-        return _run(calls.gather(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.gather(self._group, x, out, root, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def scatter(
         self,
@@ -272,6 +298,7 @@ class Communicator:
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give part r of the root's x to rank r.
 
@@ -282,11 +309,14 @@ class Communicator:
             root: The rank that has x.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
-        return _run(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def all_gather_v(
         self,
@@ -297,6 +327,7 @@ class Communicator:
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to all; their lengths may differ.
 
@@ -307,12 +338,17 @@ class Communicator:
             displacements: Where each block begins in out; None: one after the other.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`: block r is the x of rank r.
         """
         table = Table(counts, displacements)
-        return _run(calls.all_gather_v(self._group, x, out, table, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_gather_v(
+                self._group, x, out, table, Options(algorithm, deadline_s, codec=codec)
+            )
+        )
 
     def all_to_all_v(
         self,
@@ -325,6 +361,7 @@ class Communicator:
         recv_displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give block r of x to rank r, and get a block from every rank; lengths may differ.
 
@@ -337,13 +374,14 @@ class Communicator:
             recv_displacements: Where each block begins in out; None: one after the other.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`: block r comes from rank r.
         """
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, codec=codec)
         return _run(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -356,6 +394,7 @@ class Communicator:
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to the root; their lengths may differ.
 
@@ -367,12 +406,13 @@ class Communicator:
             displacements: At the root, where each block begins in out; None: one after the other.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             At the root `out`, flat where it was not given; None elsewhere.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, codec=codec)
         return _run(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -385,6 +425,7 @@ class Communicator:
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give block r of the root's x to rank r; lengths may differ.
 
@@ -396,21 +437,26 @@ class Communicator:
             displacements: At the root, where each block begins in x; None: one after the other.
             algorithm: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`; flat where it was not given.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, codec=codec)
         return _run(calls.scatter_v(self._group, x, out, table, root, options))
 
-    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> None:
+    def send(
+        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        _run(calls.send(self._group, x, peer, Options(None, deadline_s)))
+        _run(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
 
-    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Any:
+    def recv(
+        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
-        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
 
     def barrier(self, *, algorithm: str | None = None, deadline_s: float | None = None) -> None:
         """Wait until all ranks are in this call."""

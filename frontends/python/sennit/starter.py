@@ -33,10 +33,13 @@ class Starter:
         algorithm: str | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_reduce."""
         return _start(
-            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+            calls.all_reduce(
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, codec)
+            )
         )
 
     def reduce(
@@ -49,11 +52,12 @@ class Starter:
         algorithm: str | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start a reduce."""
         return _start(
             calls.reduce(
-                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible, codec)
             )
         )
 
@@ -64,9 +68,12 @@ class Starter:
         *,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a broadcast."""
-        return _start(calls.broadcast(self._group, x, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.broadcast(self._group, x, root, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def all_gather(
         self,
@@ -75,9 +82,12 @@ class Starter:
         *,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_gather."""
-        return _start(calls.all_gather(self._group, x, out, Options(algorithm, deadline_s)))
+        return _start(
+            calls.all_gather(self._group, x, out, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def reduce_scatter(
         self,
@@ -88,11 +98,12 @@ class Starter:
         algorithm: str | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start a reduce_scatter."""
         return _start(
             calls.reduce_scatter(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, codec)
             )
         )
 
@@ -103,9 +114,12 @@ class Starter:
         *,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_to_all."""
-        return _start(calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s)))
+        return _start(
+            calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def gather(
         self,
@@ -115,9 +129,12 @@ class Starter:
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a gather."""
-        return _start(calls.gather(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.gather(self._group, x, out, root, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def scatter(
         self,
@@ -127,9 +144,12 @@ class Starter:
         root: int = 0,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a scatter."""
-        return _start(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s, codec=codec))
+        )
 
     def all_gather_v(
         self,
@@ -140,11 +160,14 @@ class Starter:
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_gather_v."""
         table = Table(counts, displacements)
         return _start(
-            calls.all_gather_v(self._group, x, out, table, Options(algorithm, deadline_s))
+            calls.all_gather_v(
+                self._group, x, out, table, Options(algorithm, deadline_s, codec=codec)
+            )
         )
 
     def all_to_all_v(
@@ -158,11 +181,12 @@ class Starter:
         recv_displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_to_all_v."""
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, codec=codec)
         return _start(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -175,10 +199,11 @@ class Starter:
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a gather_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, codec=codec)
         return _start(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -191,19 +216,24 @@ class Starter:
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a scatter_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, codec=codec)
         return _start(calls.scatter_v(self._group, x, out, table, root, options))
 
-    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+    def send(
+        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Work:
         """Start a send."""
-        return _start(calls.send(self._group, x, peer, Options(None, deadline_s)))
+        return _start(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
 
-    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+    def recv(
+        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Work:
         """Start a recv."""
-        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
 
     def barrier(self, *, algorithm: str | None = None, deadline_s: float | None = None) -> Work:
         """Start a barrier."""

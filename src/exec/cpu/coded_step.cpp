@@ -68,15 +68,11 @@ void CodedStep::scale(const Operand& from,
 void CodedStep::code_at_home(const std::byte* from, const Part& part, std::byte* to) const {
   std::byte* const coded = buffer(job_.coding_.operands + 1);
   put_coded(*step_.home_codec, job_.call_.dtype, from, part.elements, coded);
-  const Status status =
-      take_coded(*step_.home_codec, job_.call_.dtype, coded, part.elements, to);
+  const Status status = take_coded(*step_.home_codec, job_.call_.dtype, coded, part.elements, to);
   SENNIT_CHECK(status.ok(), "what was encoded here can be decoded");
 }
 
-void CodedStep::decode(const MessageRef& ref,
-                       std::size_t block,
-                       const Part& part,
-                       std::byte* to) {
+void CodedStep::decode(const MessageRef& ref, std::size_t block, const Part& part, std::byte* to) {
   const std::byte* const at = place_in(ref, block, part);
   if (!ref.codec) {
     copy_bytes(to, at, static_cast<std::size_t>(bytes_of(part.elements)));
@@ -146,8 +142,7 @@ void CodedStep::take() {
 void CodedStep::pass_on(const std::byte* from, Messages::const_iterator first) const {
   for (auto out = first; out != step_.out.end(); ++out) {
     if (job_.exists(*out, tile_)) {
-      copy_bytes(
-          place_in(*out, 0, {}), from, job_.message_bytes(lane_, step_, out->codec, tile_));
+      copy_bytes(place_in(*out, 0, {}), from, job_.message_bytes(lane_, step_, out->codec, tile_));
     }
   }
 }
@@ -198,21 +193,17 @@ void CodedStep::combine_part(std::size_t block, const Part& part) {
   for (std::size_t place = 0; place < operands.size(); ++place) {
     const std::size_t operand =
         step_.order.empty() ? place : static_cast<std::size_t>(step_.order[place]);
-    operands[place] = operand < local
-                          ? own(step_.from[operand * blocks + block], part, place)
-                          : taken(step_.in[operand - local], block, part, place);
+    operands[place] = operand < local ? own(step_.from[operand * blocks + block], part, place)
+                                      : taken(step_.in[operand - local], block, part, place);
   }
   std::byte* const result =
-      step_.to.empty()
-          ? buffer(job_.coding_.operands)
-          : job_.slice(lane_, step_.to[block], tile_).data + bytes_of(part.begin);
-  reduce(job_.call_.dtype,
-         job_.call_.op,
-         job_.call_.scaling,
-         {.out = result,
-          .operands = operands,
-          .elements = part.elements,
-          .is_finished = step_.post});
+      step_.to.empty() ? buffer(job_.coding_.operands)
+                       : job_.slice(lane_, step_.to[block], tile_).data + bytes_of(part.begin);
+  reduce(
+      job_.call_.dtype,
+      job_.call_.op,
+      job_.call_.scaling,
+      {.out = result, .operands = operands, .elements = part.elements, .is_finished = step_.post});
   if (step_.out.empty()) {
     return;
   }

@@ -86,8 +86,8 @@ class Job {
     std::uint32_t fingerprint = 0;    // of its full words
     std::vector<std::int64_t> tiles;  // that have message i; empty: all tiles have all messages
   };
-  // Of the steps that code: what they code at once, and buffers of so much, one for each operand, one
-  // for a result and one for coded bytes.
+  // Of the steps that code: what they code at once, and buffers of so much, one for each operand,
+  // one for a result and one for coded bytes.
   struct Coding {
     std::int64_t part_elements = 0;
     std::size_t operands = 1;

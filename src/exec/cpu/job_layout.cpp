@@ -38,16 +38,16 @@ void Job::make_coding() {
   }
   coding_.buffer_bytes = static_cast<std::size_t>(coding_.part_elements * element_bytes_);
   for (const Codec codec : program_.codecs) {
-    coding_.buffer_bytes = std::max(coding_.buffer_bytes,
-                                    coded_room(codec, call_.dtype, coding_.part_elements));
+    coding_.buffer_bytes =
+        std::max(coding_.buffer_bytes, coded_room(codec, call_.dtype, coding_.part_elements));
   }
   for (const ProgramLane& lane : program_.lanes) {
     for (const ProgramStep& step : lane.steps) {
       coding_.operands = std::max(coding_.operands, step.from.size() + step.in.size());
     }
   }
-  coding_.buffers = std::make_unique_for_overwrite<std::byte[]>(
-      (coding_.operands + 2) * coding_.buffer_bytes);
+  coding_.buffers =
+      std::make_unique_for_overwrite<std::byte[]>((coding_.operands + 2) * coding_.buffer_bytes);
 }
 
 // What of each block the strand carries, and how many tiles that makes.

@@ -13,7 +13,8 @@ constexpr std::size_t kMostSteps = 255;
 
 bool is_simple_step(const ProgramStep& step) {
   const auto by_slot = [](const MessageRef& ref) { return ref.protocol == Protocol::kSlots; };
-  return !step.pre && !step.post && !step.is_coded && step.from.size() + step.in.size() <= kMostOperands &&
+  return !step.pre && !step.post && !step.is_coded &&
+         step.from.size() + step.in.size() <= kMostOperands &&
          std::ranges::all_of(step.in, by_slot) && std::ranges::all_of(step.out, by_slot);
 }
 
