@@ -31,9 +31,20 @@ std::size_t coded_room(Codec codec, Dtype dtype, std::int64_t elements) {
                        : most_bytes(codec, dtype, elements) + (varies(codec) ? sizeof(Length) : 0);
 }
 
-std::int64_t coded_part(Codec codec, Dtype dtype, std::int64_t tile_elements) {
-  const std::int64_t part = kPartBytes / static_cast<std::int64_t>(size_bytes(dtype));
-  return varies(codec) ? tile_elements : std::min(part, tile_elements);
+CodingBuffers::CodingBuffers(std::span<const Codec> codecs,
+                             Dtype dtype,
+                             std::int64_t tile_elements,
+                             std::size_t most_operands)
+    : operands(most_operands) {
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(dtype));
+  part_elements = std::ranges::any_of(codecs, varies)
+                      ? tile_elements
+                      : std::min(kPartBytes / element_bytes, tile_elements);
+  part_room = static_cast<std::size_t>(part_elements * element_bytes);
+  for (const Codec codec : codecs) {
+    part_room = std::max(part_room, coded_room(codec, dtype, part_elements));
+  }
+  memory = std::make_unique_for_overwrite<std::byte[]>((operands + 2) * part_room);
 }
 
 void put_coded(

@@ -44,10 +44,6 @@ std::byte* CodedStep::place_in(const MessageRef& ref, std::size_t block, const P
   return at + room(part.begin);
 }
 
-std::byte* CodedStep::buffer(std::size_t index) const {
-  return job_.coding_.buffers.get() + index * job_.coding_.buffer_bytes;
-}
-
 bool CodedStep::is_coded_at_home(const Piece& piece) const {
   return step_.home_codec && piece.space == Space::kInput;
 }
@@ -66,7 +62,7 @@ void CodedStep::scale(const Operand& from,
 }
 
 void CodedStep::code_at_home(const std::byte* from, const Part& part, std::byte* to) const {
-  std::byte* const coded = buffer(job_.coding_.operands + 1);
+  std::byte* const coded = job_.coding_.coded();
   put_coded(*step_.home_codec, job_.call_.dtype, from, part.elements, coded);
   const Status status = take_coded(*step_.home_codec, job_.call_.dtype, coded, part.elements, to);
   SENNIT_CHECK(status.ok(), "what was encoded here can be decoded");
@@ -119,8 +115,8 @@ void CodedStep::send() {
     for (const Part& part : parts_of(source.elements)) {
       const std::byte* from = source.data + bytes_of(part.begin);
       if (is_scaled || step_.post) {
-        scale({.data = from, .is_scaled = is_scaled}, part, step_.post, buffer(0));
-        from = buffer(0);
+        scale({.data = from, .is_scaled = is_scaled}, part, step_.post, job_.coding_.operand(0));
+        from = job_.coding_.operand(0);
       }
       put_coded(*out->codec, job_.call_.dtype, from, part.elements, place_in(*out, block, part));
     }
@@ -153,7 +149,7 @@ Operand CodedStep::own(const Piece& piece, const Part& part, std::size_t buffer_
   if (!is_coded_at_home(piece)) {
     return {.data = from, .is_scaled = is_scaled};
   }
-  std::byte* const coded = buffer(buffer_index);
+  std::byte* const coded = job_.coding_.operand(buffer_index);
   if (is_scaled) {
     scale({.data = from, .is_scaled = true}, part, /*is_finished=*/false, coded);
     from = coded;
@@ -169,8 +165,8 @@ Operand CodedStep::taken(const MessageRef& ref,
   if (!ref.codec) {
     return {.data = place_in(ref, block, part)};
   }
-  decode(ref, block, part, buffer(index));
-  return {.data = buffer(index)};
+  decode(ref, block, part, job_.coding_.operand(index));
+  return {.data = job_.coding_.operand(index)};
 }
 
 // As Job::combine, part by part.
@@ -197,7 +193,7 @@ void CodedStep::combine_part(std::size_t block, const Part& part) {
                                       : taken(step_.in[operand - local], block, part, place);
   }
   std::byte* const result =
-      step_.to.empty() ? buffer(job_.coding_.operands)
+      step_.to.empty() ? job_.coding_.result()
                        : job_.slice(lane_, step_.to[block], tile_).data + bytes_of(part.begin);
   reduce(
       job_.call_.dtype,

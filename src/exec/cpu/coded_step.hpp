@@ -28,8 +28,6 @@ class CodedStep {
   std::vector<Part> parts_of(std::int64_t elements) const;
   // Of a message that the step sends or takes: where block `block` lies in it, from `begin` on.
   std::byte* place_in(const MessageRef& ref, std::size_t block, const Part& part) const;
-  // Room for a part: one an operand, one for a result, one for bytes.
-  std::byte* buffer(std::size_t index) const;
   [[nodiscard]] bool is_coded_at_home(const Piece& piece) const;
   [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const {
     return elements * job_.element_bytes_;

@@ -31,7 +31,10 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(
         static_cast<std::size_t>(program_.scratch_bytes));
   }
-  make_coding();
+  if (!program_.codecs.empty() && lanes_left_ > 0) {
+    coding_ = CodingBuffers(
+        program_.codecs, call_.dtype, strands_.front().tile_elements, program_.most_coded_operands);
+  }
   if (lanes_left_ == 0) {
     finish();
   }

@@ -12,6 +12,7 @@
 #include "exec/cpu/bound_program.hpp"
 #include "exec/cpu/bundle.hpp"
 #include "exec/cpu/claim_log.hpp"
+#include "exec/cpu/coded_block.hpp"
 #include "exec/cpu/trace.hpp"
 #include "schedule/path_policy.hpp"
 #include "types/reduce.hpp"
@@ -86,21 +87,12 @@ class Job {
     std::uint32_t fingerprint = 0;    // of its full words
     std::vector<std::int64_t> tiles;  // that have message i; empty: all tiles have all messages
   };
-  // Of the steps that code: what they code at once, and buffers of so much, one for each operand,
-  // one for a result and one for coded bytes.
-  struct Coding {
-    std::int64_t part_elements = 0;
-    std::size_t operands = 1;
-    std::size_t buffer_bytes = 0;
-    std::unique_ptr<std::byte[]> buffers;
-  };
   struct Slice {
     std::byte* data = nullptr;
     std::int64_t elements = 0;
   };
 
   void lay_out();
-  void make_coding();
   [[nodiscard]] StrandView view_of(int strand) const;
   void open_links();
   [[nodiscard]] int width_of(int strand) const;
@@ -196,7 +188,7 @@ class Job {
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
   std::unique_ptr<std::byte[]> scratch_;
-  Coding coding_;
+  CodingBuffers coding_;
   std::vector<Bundle> bundles_;
   std::optional<Assigner> assigner_;
   std::optional<ClaimLog> claims_;

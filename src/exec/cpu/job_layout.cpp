@@ -23,33 +23,6 @@ void Job::lay_out() {
   }
 }
 
-// Buffers for the steps that code, if there are any.
-void Job::make_coding() {
-  if (program_.codecs.empty() || lanes_left_ == 0) {
-    return;
-  }
-  std::int64_t tile_elements = 1;
-  for (const StrandView& view : strands_) {
-    tile_elements = std::max(tile_elements, view.tile_elements);
-  }
-  for (const Codec codec : program_.codecs) {
-    coding_.part_elements =
-        std::max(coding_.part_elements, coded_part(codec, call_.dtype, tile_elements));
-  }
-  coding_.buffer_bytes = static_cast<std::size_t>(coding_.part_elements * element_bytes_);
-  for (const Codec codec : program_.codecs) {
-    coding_.buffer_bytes =
-        std::max(coding_.buffer_bytes, coded_room(codec, call_.dtype, coding_.part_elements));
-  }
-  for (const ProgramLane& lane : program_.lanes) {
-    for (const ProgramStep& step : lane.steps) {
-      coding_.operands = std::max(coding_.operands, step.from.size() + step.in.size());
-    }
-  }
-  coding_.buffers =
-      std::make_unique_for_overwrite<std::byte[]>((coding_.operands + 2) * coding_.buffer_bytes);
-}
-
 // What of each block the strand carries, and how many tiles that makes.
 Job::StrandView Job::view_of(int strand_index) const {
   const Plan& plan = *program_.plan;

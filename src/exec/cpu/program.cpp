@@ -390,6 +390,8 @@ class Compiler {
     for (const std::optional<Codec>& codec : used) {
       if (codec && step.kind != StepKind::kToken) {
         step.is_coded = true;
+        program_.most_coded_operands =
+            std::max(program_.most_coded_operands, step.from.size() + step.in.size());
         if (std::ranges::find(program_.codecs, *codec) == program_.codecs.end()) {
           program_.codecs.push_back(*codec);
         }

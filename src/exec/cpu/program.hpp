@@ -108,6 +108,7 @@ struct Program {
   std::vector<ProgramLane> lanes;
   std::int64_t scratch_bytes = 0;
   std::vector<Codec> codecs;  // of its steps
+  std::size_t most_coded_operands = 1;
 };
 
 struct ProgramLimits {
