@@ -319,8 +319,10 @@ TEST(CodecsOfCalls, AreRefusedByNameWhereTheyCannotBe) {
     refused(options, SENNIT_FLOAT32, SENNIT_INVALID_ARGUMENT, "there is no codec 'q9'");
     options.codec = "q8";
     options.algorithm = "recursive_doubling";
+    refused(options, SENNIT_FLOAT32, SENNIT_UNSUPPORTED, "recursive_doubling cannot have codec q8");
+    options.algorithm = nullptr;
     options.tile_bytes = 1000;
-    refused(options, SENNIT_FLOAT32, SENNIT_UNSUPPORTED, "");
+    refused(options, SENNIT_FLOAT32, SENNIT_INVALID_ARGUMENT, "the least is 2048");
   });
 }
 

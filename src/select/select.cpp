@@ -222,12 +222,14 @@ Result<Strand> bind_strand(const Choice& choice,
     set_codec(strand, *choice.codec);
     strand.tile_bytes = coded_tile(*choice.codec, choice.tile_bytes, slot_tile);
   }
-  if (choice.tile_bytes < 64) {
+  const std::int64_t least = choice.codec ? kCodedTileAlignBytes : 64;
+  if (choice.tile_bytes < least) {
     return fail(Code::kInvalidArgument,
-                "a tile of {} bytes is too small; the least is 64",
-                choice.tile_bytes);
+                "a tile of {} bytes is too small; the least is {}",
+                choice.tile_bytes,
+                least);
   }
-  if (strand.tile_bytes < (choice.codec ? kCodedTileAlignBytes : 64)) {
+  if (strand.tile_bytes < least) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks sends {} blocks a message, which do not fit a slot of {} bytes; "
                 "raise SENNIT_SLOT_BYTES",
