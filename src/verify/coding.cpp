@@ -9,8 +9,6 @@
 namespace sennit {
 namespace {
 
-using Kind = Expressions::Kind;
-
 template <typename... Args>
 Status wrong(const FlatStrand& program,
              int step,
@@ -57,8 +55,9 @@ Status Coding::code(int step, Codec codec, int& value) {
     return {};
   }
   const Expressions::Node& node = expressions_.node(value);
-  const int operand = node.kind == Kind::kScaled ? expressions_.operands(value).front() : value;
-  if (checks_.coding && expressions_.node(operand).kind == Kind::kCoded) {
+  const int operand =
+      node.kind == Expressions::Kind::kScaled ? expressions_.operands(value).front() : value;
+  if (checks_.coding && expressions_.node(operand).kind == Expressions::Kind::kCoded) {
     return wrong(
         program_, step, "codes block {} by {} after it was coded", node.block, name(codec));
   }
@@ -76,7 +75,8 @@ Status Coding::check_operands(int step, const std::vector<int>& values) const {
       return wrong(
           program_, step, "adds to block {} a contribution that was not coded", node.block);
     }
-    if (node.kind != Kind::kCoded || !expressions_.is_contribution(expressions_.uncoded(value))) {
+    if (node.kind != Expressions::Kind::kCoded ||
+        !expressions_.is_contribution(expressions_.uncoded(value))) {
       return wrong(program_,
                    step,
                    "adds to block {} a sum of contributions that were coded: a schedule that adds "
