@@ -126,6 +126,7 @@ WorkOrder parse_order(const Json& object) {
   reader.read("path", order.path);
   reader.read("protocol", order.protocol);
   reader.read("tile_bytes", order.tile_bytes);
+  reader.read("codec", order.codec);
   reader.read("dtype", order.dtype_name);
   const ElementType* dtype = find_element_type(order.dtype_name);
   if (dtype == nullptr) {

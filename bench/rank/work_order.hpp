@@ -41,6 +41,9 @@ struct WorkOrder {
   std::string path;
   std::string protocol;
   std::int64_t tile_bytes = 0;
+  // Not empty: calls ask for it, inputs are random numbers, and rows have an error, not wrong
+  // elements.
+  std::string codec;
   std::string dtype_name = "float32";
   sennit_dtype_t dtype = SENNIT_FLOAT32;
   std::size_t element_bytes = 4;

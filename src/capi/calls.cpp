@@ -32,7 +32,8 @@ void set_request(const sennit_call_options_t& options, Operation& operation) {
                        .path = text(options.path),
                        .protocol = text(options.protocol),
                        .tile_bytes = options.tile_bytes,
-                       .rank_order = options.reproducible != 0};
+                       .rank_order = options.reproducible != 0,
+                       .codec = text(options.codec)};
   operation.deadline_s = options.deadline_s;
 }
 
@@ -84,6 +85,11 @@ Status submit(sennit_comm_t comm,
     SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(*given));
     set_request(options, operation);
     wanted = options.work;
+    if (comm->device != nullptr && operation.request.wants_codec()) {
+      return fail(Code::kUnsupported,
+                  "codec {} is for host ranks: calls of GPU ranks have no codecs yet",
+                  operation.request.codec);
+    }
   }
   if (group().depth > 0) {
     sennit_work_t handle = wanted != nullptr ? new_handle(comm) : nullptr;
@@ -129,7 +135,8 @@ bool is_plain(const sennit_call_options_t* options) {
   return options == nullptr ||
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
           options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
-          options->reproducible == 0 && options->deadline_s == 0 && options->work == nullptr);
+          options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 &&
+          options->work == nullptr);
 }
 
 // Most calls are like one that was made before.

@@ -10,6 +10,7 @@
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "capi/shown_schedule.hpp"
+#include "codec/codec.hpp"
 #include "discover/discover.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "schedule/json_form.hpp"
@@ -190,6 +191,10 @@ Result<Json> verify_algorithms(const JsonObject& request) {
   if (request.has("protocol")) {
     SENNIT_RETURN_IF_ERROR(read_protocol(request, sweep_request));
   }
+  if (request.has("codec")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string codec, request.text("codec"));
+    SENNIT_ASSIGN_OR_RETURN(sweep_request.codec, parse_codec(codec));
+  }
   const auto begin = std::chrono::steady_clock::now();
   const SweepResult result = sweep(sweep_request);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -202,6 +207,7 @@ Result<Json> verify_algorithms(const JsonObject& request) {
                         {"why", failure.why}});
   }
   return Json{{"instances", result.instances},
+              {"coded", result.coded},
               {"failed", result.failed},
               {"refused", result.refused},
               {"algorithms", rows_form(result)},
@@ -339,6 +345,7 @@ Result<Json> last_plan(sennit_comm_t comm) {
   }
   const Program& program = bound->program();
   const Strand& strand = program.plan->strands.front();
+  const std::optional<Codec> codec = codec_of(*program.plan);
   Json paths = Json::array();
   Protocol protocol = Protocol::kSlots;
   for (const Strand& each : program.plan->strands) {
@@ -355,6 +362,7 @@ Result<Json> last_plan(sennit_comm_t comm) {
               {"protocol", name(protocol)},
               {"paths", paths},
               {"tile_bytes", strand.tile_bytes},
+              {"codec", codec ? Json(name(*codec)) : Json()},
               {"plan_hash", fmt::format("{:016x}", program.plan_hash)},
               {"reproducible", program.proof.reproducible}};
 }
@@ -370,7 +378,7 @@ sennit_status_t sennit_tool_verify(const char* request, char** answer) {
   return sennit::respond_to(
       request,
       answer,
-      {"collective", "algorithm", "ranks", "protocol", "schedule_text", "schedule_file"},
+      {"collective", "algorithm", "ranks", "protocol", "codec", "schedule_text", "schedule_file"},
       sennit::verify_algorithms);
 }
 

@@ -24,6 +24,7 @@ struct CommConfig {
   double deadline_s = 30.0;  // negative: none
   std::string paths = "shm,cma";
   std::string path_policy = "least_loaded";
+  std::string codec;            // rules of codec/codec_rules.hpp
   std::string tuning_table;     // file that `sennit tune` wrote; empty: none
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks

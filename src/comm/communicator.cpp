@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "base/seconds.hpp"
 #include "comm/allowed_paths.hpp"
+#include "comm/call_codec.hpp"
 #include "comm/error_contract.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
@@ -78,6 +79,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   const bool has_device = full.device != "host";
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
   SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
+  SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules, CodecRules::parse(full.codec));
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
   SENNIT_ASSIGN_OR_RETURN(const auto profile, load_gpu_profile(full.gpu_profile));
   const World::Layout layout = layout_for(identity.size, full, paths);
@@ -97,6 +99,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   comm->facts_.sharing = path_choice.sharing;
   comm->facts_.table = table;
   comm->path_policy_ = path_choice.policy;
+  comm->codec_rules_ = std::move(codec_rules);
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }
@@ -171,25 +174,11 @@ Status Communicator::check(const Operation& op) const {
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
   SENNIT_RETURN_IF_ERROR(check(operation));
-  const bool pair = operation.collective == Collective::kSendRecv;
-  const bool reduces = is_reduction(operation.collective);
-  CallRequest request = operation.request;
-  request.rank_order = reduces && (request.rank_order || config_.reproducible);
-  const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
-                           .sums = reduces && finishes_sum(operation.op)};
-  const PlanRequest wanted{.collective = operation.collective,
-                           .root = is_rooted(operation.collective) ? operation.root : 0,
-                           .bytes = known_bytes(operation),
-                           .peer = pair ? operation.peer : -1,
-                           .role = pair ? (operation.is_send ? 0 : 1) : -1,
-                           .varying = operation.varying,
-                           .request = request,
-                           .scaled = scaled};
   auto work = std::make_shared<Work>();
   work->operation = operation;
-  SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(wanted));
+  SENNIT_ASSIGN_OR_RETURN(work->program, find_program(operation));
   const Program& program = work->program->program();
-  work->words = words_of(operation, program.plan_hash);
+  work->words = words_of(operation, program.plan_hash, codec_of(*program.plan));
   work->call = {.input = operation.send,
                 .output = operation.recv,
                 .count = operation.count,
@@ -205,6 +194,29 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
   }
   learn(*work);
   return work;
+}
+
+Result<const BoundProgram*> Communicator::find_program(const Operation& operation) {
+  const bool pair = operation.collective == Collective::kSendRecv;
+  const bool reduces = is_reduction(operation.collective);
+  CallRequest request = operation.request;
+  const bool reproducible = request.rank_order || config_.reproducible;
+  request.rank_order = reduces && reproducible;
+  SENNIT_ASSIGN_OR_RETURN(const CallCodec codec,
+                          call_codec(operation, codec_rules_, config_.name, reproducible));
+  request.codec = codec.codec ? name(*codec.codec) : "";
+  const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
+                           .sums = reduces && finishes_sum(operation.op)};
+  const PlanRequest wanted{.collective = operation.collective,
+                           .root = is_rooted(operation.collective) ? operation.root : 0,
+                           .bytes = known_bytes(operation),
+                           .peer = pair ? operation.peer : -1,
+                           .role = pair ? (operation.is_send ? 0 : 1) : -1,
+                           .varying = operation.varying,
+                           .request = request,
+                           .codec_is_by_rule = codec.is_by_rule,
+                           .scaled = scaled};
+  return plans_->find(wanted);
 }
 
 void Communicator::post(std::shared_ptr<Work> work) {

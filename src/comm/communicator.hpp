@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/fork_guard.hpp"
+#include "codec/codec_rules.hpp"
 #include "comm/allowed_paths.hpp"
 #include "comm/comm_config.hpp"
 #include "comm/moves.hpp"
@@ -105,6 +106,7 @@ class Communicator {
   Status probe_memory(const AllowedPaths& paths);
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
   Status check(const Operation& operation) const;
+  Result<const BoundProgram*> find_program(const Operation& operation);
   void learn(const Work& work);
   void set_times(Work& work) const;
   std::optional<Verdict> find_unexpected_message();
@@ -125,6 +127,7 @@ class Communicator {
   World world_;
   HostFacts facts_;
   PathPolicy path_policy_;
+  CodecRules codec_rules_;
   std::unique_ptr<PlanCache> plans_;
   QuickCalls quick_calls_;
   Status failure_;

@@ -1,6 +1,7 @@
 #include "comm/plan_cache.hpp"
 
 #include "base/log.hpp"
+#include "codec/codec.hpp"
 #include "exec/proved_plan.hpp"
 
 #include <array>
@@ -32,8 +33,13 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
   const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks,
                     .root = wanted.root,
                     .varying = wanted.varying};
-  SENNIT_ASSIGN_OR_RETURN(Choice choice,
-                          choose(wanted.collective, shape, wanted.bytes, wanted.request, facts_));
+  Result<Choice> chosen = choose(wanted.collective, shape, wanted.bytes, wanted.request, facts_);
+  CallRequest without_codec = wanted.request;
+  without_codec.codec.clear();
+  if (!chosen.ok() && wanted.codec_is_by_rule) {
+    chosen = choose(wanted.collective, shape, wanted.bytes, without_codec, facts_);
+  }
+  SENNIT_ASSIGN_OR_RETURN(Choice choice, std::move(chosen));
   choice.scaled = wanted.scaled;
   const Key key{wanted.collective, wanted.root, wanted.peer, wanted.role, wanted.varying, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
@@ -45,6 +51,12 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
                                       made.status().code() == Code::kUnsupported);
   if (refused && choice.direct && free_to_choose) {
     choice.direct = false;
+    made = make(wanted, shape, choice);
+  }
+  if (refused && choice.codec && wanted.codec_is_by_rule) {
+    SENNIT_ASSIGN_OR_RETURN(choice,
+                            choose(wanted.collective, shape, wanted.bytes, without_codec, facts_));
+    choice.scaled = wanted.scaled;
     made = make(wanted, shape, choice);
   }
   if (!made.ok()) {
@@ -68,7 +80,16 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& w
                                                             const Choice& choice) {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
   SENNIT_RETURN_IF_ERROR(check_nodes(wanted, *plan));
-  SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, prove_once(std::move(plan)));
+  const Result<ProvedPlan> proof = prove_once(std::move(plan));
+  if (!proof.ok() && choice.codec) {
+    return fail(Code::kUnsupported,
+                "{} {} cannot have codec {}: {}",
+                name(wanted.collective),
+                choice.algorithm->name,
+                name(*choice.codec),
+                proof.status().message());
+  }
+  SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, proof);
   const bool pair = wanted.collective == Collective::kSendRecv;
   const shm::RingGeometry& geometry = rank_.rings.geometry();
   const ProgramLimits limits{.ports = pair ? 1 : ports_,

@@ -19,7 +19,8 @@ struct PlanRequest {
   int role = -1;
   bool varying = false;
   CallRequest request;
-  ScaledParts scaled;  // by the call's operator
+  bool codec_is_by_rule = false;  // it is for the calls that can have it; others go without
+  ScaledParts scaled;             // by the call's operator
 };
 
 class PlanCache {

@@ -92,7 +92,16 @@ bool holds_directly(Plan plan, Protocol protocol) {
   return any && verify(plan).ok();
 }
 
-enum class Outcome : std::uint8_t { kProved, kProvedDirect, kRefused, kFailed };
+bool holds_coded(Plan plan, Codec codec) {
+  set_codec(plan.strands.front(), codec);
+  return verify(plan).ok();
+}
+
+enum class Outcome : std::uint8_t { kProved, kProvedDirect, kProvedCoded, kRefused, kFailed };
+
+bool is_proved(Outcome outcome) {
+  return outcome != Outcome::kRefused && outcome != Outcome::kFailed;
+}
 
 // One shape, its schedule, and what was found of it.
 struct Finding {
@@ -160,6 +169,10 @@ Finding look_at(const Algorithm& algorithm, const Shape& shape, const SweepReque
     found.outcome = Outcome::kProvedDirect;
     return found;
   }
+  if (request.codec && holds_coded(plan, *request.codec)) {
+    found.outcome = Outcome::kProvedCoded;
+    return found;
+  }
   const Result<Proof> proof = verify(plan);
   found.why = proof.ok() ? check_in_place(algorithm, *proof) : proof.status().message();
   found.outcome = found.why.empty() ? Outcome::kProved : Outcome::kFailed;
@@ -172,7 +185,7 @@ Finding look_at_other_root(const Algorithm& algorithm,
                            const Shape& shape,
                            const Finding& first,
                            const SweepRequest& request) {
-  if (first.outcome == Outcome::kProved || first.outcome == Outcome::kProvedDirect) {
+  if (is_proved(first.outcome)) {
     const int shift = shape.root - first.schedule->problem.root;
     const Result<Schedule> made = make_schedule(algorithm, shape);
     if (made.ok() && is_rotated(*first.schedule, *made, shift)) {
@@ -213,6 +226,7 @@ void count(const Algorithm& algorithm,
   const int direct = found.outcome == Outcome::kProvedDirect ? 1 : 0;
   result.direct += direct;
   row.direct += direct;
+  result.coded += found.outcome == Outcome::kProvedCoded ? 1 : 0;
   if (found.outcome == Outcome::kFailed) {
     ++result.failed;
     ++row.failed;

@@ -22,6 +22,8 @@ struct SweepRequest {
   // the plan can be proved so, and none otherwise.
   Protocol protocol = Protocol::kSlots;
   int slots = 2;
+  // Binds every channel so, if the plan can be proved with it, and none otherwise.
+  std::optional<Codec> codec{};
 };
 
 struct SweepFailure {
@@ -48,6 +50,7 @@ struct SweepResult {
   std::int64_t instances = 0;  // shapes that were built and looked at
   std::int64_t refused = 0;    // shapes that their algorithm refuses
   std::int64_t direct = 0;     // instances proved with the direct protocol asked for
+  std::int64_t coded = 0;      // instances proved with the codec asked for
   std::int64_t failed = 0;
   std::vector<SweepFailure> failures;
   std::vector<SweepRow> rows;  // one an algorithm, in the order of the table

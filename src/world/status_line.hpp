@@ -35,6 +35,7 @@ struct CallWords {
   std::int32_t root = 0;
   std::uint64_t count = 0;
   std::uint64_t plan_hash = 0;
+  std::uint32_t codec = 0;  // by its number; 0: none
   bool varying = false;  // lengths differ by block; `count` is 0 then (see world/pair_counts.hpp)
 
   // In place of a plan's hash: the rank has refused the call, which others may have begun.
@@ -45,7 +46,7 @@ struct CallWords {
 
 struct alignas(128) StatusLine {
   struct Words {
-    std::atomic<std::uint64_t> what{0};  // varying, collective, dtype, op
+    std::atomic<std::uint64_t> what{0};  // varying, codec, collective, dtype, op
     std::atomic<std::int64_t> root{0};
     std::atomic<std::uint64_t> count{0};
     std::atomic<std::uint64_t> plan_hash{0};

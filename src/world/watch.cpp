@@ -1,5 +1,6 @@
 #include "world/watch.hpp"
 
+#include "codec/codec.hpp"
 #include "world/deadlock.hpp"
 
 #include <fmt/ranges.h>
@@ -235,7 +236,11 @@ std::string describe_call(const CallView& view, int rank) {
 
 std::string describe_elements(const CallWords& words) {
   const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
-  return fmt::format("{} x {}", words.count, dtype.ok() ? name(dtype.value()) : "an unknown dtype");
+  return fmt::format(
+      "{} x {}{}",
+      words.count,
+      dtype.ok() ? name(dtype.value()) : "an unknown dtype",
+      words.codec == 0 ? "" : fmt::format(", codec {},", name(static_cast<Codec>(words.codec))));
 }
 
 std::string describe(const CallWords& words) {
@@ -260,6 +265,9 @@ std::string describe(const CallWords& words) {
   }
   if (is_rooted(collective)) {
     text += fmt::format(", root {}", words.root);
+  }
+  if (words.codec != 0) {
+    text += fmt::format(", codec {}", name(static_cast<Codec>(words.codec)));
   }
   return words.plan_hash == CallWords::kRefused
              ? text + ", which was refused there: its own error says why"

@@ -296,6 +296,28 @@ def test_an_unknown_algorithm_is_bad_usage(sennit_command: Command) -> None:
     assert "telepathy" in answer.stderr
 
 
+def test_a_codec_has_an_error_on_random_data(sennit_command: Command) -> None:
+    size = ("--ranks", "2", "-b", "64K", "-e", "64K")
+    for collective in ("all_reduce", "all_to_all", "broadcast", "send_recv"):
+        (row,) = bench(sennit_command, collective, *size, "--codec", "q8")["rows"]
+        assert (row["codec"], row["wrong"]) == ("q8", None)
+        assert 1e-3 < row["error"]["rms"] < 2e-2
+        assert 1e-3 < row["error"]["max"] < 2e-2
+    (row,) = bench(sennit_command, *size, "--codec", "none")["rows"]
+    assert row["error"]["rms"] < 1e-6
+    answer = sennit_command("bench", *size, *QUICK, "--codec", "q8")
+    assert answer.returncode == 0, answer.stderr
+    title, columns, *_ = answer.stdout.splitlines()
+    assert "codec q8, random data" in title
+    assert columns.split()[-1] == "error"
+
+
+def test_an_unknown_codec_is_bad_usage(sennit_command: Command) -> None:
+    answer = sennit_command("bench", "--ranks", "2", *QUICK, "--codec", "q9")
+    assert answer.returncode == 2
+    assert "there is no codec 'q9' for --codec; there are: zfp:4" in answer.stderr
+
+
 @pytest.mark.parametrize(
     ("rank_variable", "job"),
     [

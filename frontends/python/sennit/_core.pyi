@@ -103,6 +103,7 @@ class Config:
         ports: int,
         reproducible: bool,
         path_policy: str | None,
+        codec: str | None,
         tuning_table: bytes | None,
     ) -> None: ...
 
@@ -134,6 +135,7 @@ class Work:
         deadline_s: float,
         scalar: bytes,
         reproducible: bool,
+        codec: str | None,
         input: Blocks = ...,
         output: Blocks = ...,
     ) -> None: ...

@@ -26,6 +26,7 @@ class Options(NamedTuple):
     deadline_s: float | None = None
     reproducible: bool = False
     schedule: Schedule | None = None
+    codec: str | None = None
 
     def algorithm_name(self) -> str | None:
         """The algorithm as the C ABI names it, be it of the table or a schedule of the caller's."""
@@ -281,6 +282,7 @@ def _prepare(
         deadline_field(options.deadline_s),
         scalar,
         bool(options.reproducible),
+        options.codec,
         input,
         output,
     )

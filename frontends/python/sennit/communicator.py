@@ -86,6 +86,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, and give the result to all.
 
@@ -97,13 +98,18 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given.
         """
         return _run(
             calls.all_reduce(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, schedule)
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -118,6 +124,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, at the root.
 
@@ -130,6 +137,7 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out` at the root, None elsewhere.
@@ -141,7 +149,7 @@ class Communicator:
                 out,
                 op,
                 root,
-                Options(algorithm, deadline_s, reproducible, schedule),
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -153,10 +161,13 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
         return _run(
-            calls.broadcast(self._group, x, root, Options(algorithm, deadline_s, schedule=schedule))
+            calls.broadcast(
+                self._group, x, root, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
         )
 
     def all_gather(
@@ -167,6 +178,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to all.
 
@@ -176,12 +188,15 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
         return _run(
-            calls.all_gather(self._group, x, out, Options(algorithm, deadline_s, schedule=schedule))
+            calls.all_gather(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
         )
 
     def reduce_scatter(
@@ -194,6 +209,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, and give each rank its part of the result.
 
@@ -205,6 +221,7 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
@@ -212,7 +229,11 @@ class Communicator:
         """
         return _run(
             calls.reduce_scatter(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, schedule)
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -224,6 +245,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give part r of x to rank r, and get a part from every rank.
 
@@ -233,12 +255,15 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
         return _run(
-            calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s, schedule=schedule))
+            calls.all_to_all(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
         )
 
     def gather(
@@ -250,6 +275,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to the root.
 
@@ -260,13 +286,18 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
         return _run(
             calls.gather(
-                self._group, x, out, root, Options(algorithm, deadline_s, schedule=schedule)
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
             )
         )
 
@@ -279,6 +310,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give part r of the root's x to rank r.
 
@@ -290,13 +322,18 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
         return _run(
             calls.scatter(
-                self._group, x, out, root, Options(algorithm, deadline_s, schedule=schedule)
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
             )
         )
 
@@ -310,6 +347,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to all; their lengths may differ.
 
@@ -321,6 +359,7 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`: block r is the x of rank r.
@@ -328,7 +367,11 @@ class Communicator:
         table = Table(counts, displacements)
         return _run(
             calls.all_gather_v(
-                self._group, x, out, table, Options(algorithm, deadline_s, schedule=schedule)
+                self._group,
+                x,
+                out,
+                table,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
             )
         )
 
@@ -344,6 +387,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give block r of x to rank r, and get a block from every rank; lengths may differ.
 
@@ -357,13 +401,14 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`: block r comes from rank r.
         """
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _run(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -377,6 +422,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to the root; their lengths may differ.
 
@@ -389,12 +435,13 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             At the root `out`, flat where it was not given; None elsewhere.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _run(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -408,6 +455,7 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give block r of the root's x to rank r; lengths may differ.
 
@@ -420,21 +468,26 @@ class Communicator:
             algorithm: See the class.
             schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`; flat where it was not given.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _run(calls.scatter_v(self._group, x, out, table, root, options))
 
-    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> None:
+    def send(
+        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        _run(calls.send(self._group, x, peer, Options(None, deadline_s)))
+        _run(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
 
-    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Any:
+    def recv(
+        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
-        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
 
     def barrier(
         self,

@@ -35,11 +35,16 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_reduce."""
         return _start(
             calls.all_reduce(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, schedule)
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -54,6 +59,7 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start a reduce."""
         return _start(
@@ -63,7 +69,7 @@ class Starter:
                 out,
                 op,
                 root,
-                Options(algorithm, deadline_s, reproducible, schedule),
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -75,10 +81,13 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a broadcast."""
         return _start(
-            calls.broadcast(self._group, x, root, Options(algorithm, deadline_s, schedule=schedule))
+            calls.broadcast(
+                self._group, x, root, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
         )
 
     def all_gather(
@@ -89,10 +98,13 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_gather."""
         return _start(
-            calls.all_gather(self._group, x, out, Options(algorithm, deadline_s, schedule=schedule))
+            calls.all_gather(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
         )
 
     def reduce_scatter(
@@ -105,11 +117,16 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start a reduce_scatter."""
         return _start(
             calls.reduce_scatter(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible, schedule)
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -121,10 +138,13 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_to_all."""
         return _start(
-            calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s, schedule=schedule))
+            calls.all_to_all(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
         )
 
     def gather(
@@ -136,11 +156,16 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a gather."""
         return _start(
             calls.gather(
-                self._group, x, out, root, Options(algorithm, deadline_s, schedule=schedule)
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
             )
         )
 
@@ -153,11 +178,16 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a scatter."""
         return _start(
             calls.scatter(
-                self._group, x, out, root, Options(algorithm, deadline_s, schedule=schedule)
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
             )
         )
 
@@ -171,12 +201,17 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_gather_v."""
         table = Table(counts, displacements)
         return _start(
             calls.all_gather_v(
-                self._group, x, out, table, Options(algorithm, deadline_s, schedule=schedule)
+                self._group,
+                x,
+                out,
+                table,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
             )
         )
 
@@ -192,11 +227,12 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_to_all_v."""
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _start(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -210,10 +246,11 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a gather_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _start(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -227,19 +264,24 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a scatter_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _start(calls.scatter_v(self._group, x, out, table, root, options))
 
-    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+    def send(
+        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Work:
         """Start a send."""
-        return _start(calls.send(self._group, x, peer, Options(None, deadline_s)))
+        return _start(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
 
-    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+    def recv(
+        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Work:
         """Start a recv."""
-        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
 
     def barrier(
         self,

@@ -1,6 +1,7 @@
 #include "exec/cpu/job.hpp"
 
 #include "base/copy_bytes.hpp"
+#include "exec/cpu/coded_step.hpp"
 #include "types/reduce.hpp"
 
 #include <algorithm>
@@ -42,6 +43,10 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
   if (program_.scratch_bytes > 0 && lanes_left_ > 0) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(
         static_cast<std::size_t>(program_.scratch_bytes));
+  }
+  if (!program_.codecs.empty() && lanes_left_ > 0) {
+    coding_ = CodingBuffers(
+        program_.codecs, call_.dtype, strands_.front().tile_elements, program_.most_coded_operands);
   }
   if (lanes_left_ == 0) {
     finish();
@@ -225,6 +230,12 @@ bool Job::ended(const ProgramLane& lane,
 }
 
 void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  if (step.is_coded) [[unlikely]] {
+    if (step.in.empty() || exists(step.in.front(), tile)) {
+      CodedStep(*this, lane, step, tile).run();
+    }
+    return;
+  }
   switch (step.kind) {
     case StepKind::kSend:
       return fill(lane, step, step.from, tile);
@@ -363,7 +374,7 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   if (!step.to.empty()) {
     return fill(lane, step, step.to, tile);
   }
-  const std::size_t bytes = message_bytes(lane, step, tile);
+  const std::size_t bytes = message_bytes(lane, step, {}, tile);
   const std::byte* from = payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
     if (bytes > 0) {

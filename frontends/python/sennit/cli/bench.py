@@ -15,7 +15,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import sennit
-from sennit import schedules
+from sennit import codecs, schedules
 from sennit.cli import bench_against, bench_document, bench_gpu, launcher, names, plot, rivals
 from sennit.cli.against_table import AgainstTable, summarize
 from sennit.cli.bench_options import bench_options, refuse_pair_beyond
@@ -114,6 +114,8 @@ def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --executor cuda")
     if options["protocol"] not in (None, *_PROTOCOLS):
         raise click.UsageError(f"--protocol of host ranks is {' or '.join(_PROTOCOLS)}")
+    if options["codec"] is not None:
+        _refuse_what_has_no_codec(options)
     if options["mode"] not in (None, "call"):
         raise missing(
             f"--mode {options['mode']} needs a CUDA device and a build with CUDA",
@@ -125,6 +127,18 @@ def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
                 f"--against {rival}: this build has no adapter for the rival {rival}",
                 f"name one of {', '.join(rivals.MEMBERS)}; nccl is timed with --executor cuda",
             )
+
+
+def _refuse_what_has_no_codec(options: Mapping[str, Any]) -> None:
+    known = (*codecs.names(), "none")
+    if options["codec"] not in known:
+        raise click.UsageError(
+            f"there is no codec {options['codec']!r} for --codec; there are: {', '.join(known)}"
+        )
+    if options["against"]:
+        raise click.UsageError("--codec is not for --against: rivals have none")
+    if "barrier" in options["collectives"]:
+        raise click.UsageError("--codec is not for barrier, which has no values")
 
 
 def _measure_on_host(
@@ -214,6 +228,7 @@ def _work_order(
         "algorithm",
         "protocol",
         "tile_bytes",
+        "codec",
         "in_place",
         "iterations",
         "warmup",

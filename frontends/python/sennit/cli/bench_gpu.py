@@ -43,6 +43,7 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "op": ("sum",),
     "root": (None, 0),
     "tile_bytes": (None,),
+    "codec": (None,),
     "in_place": (False,),
     "seed": (1,),
     "max_seconds": (None,),

@@ -199,6 +199,11 @@ _OPTIONS = (
         metavar="SIZE",
         help="Bytes of a block in one tile; default: chosen.",
     ),
+    click.option(
+        "--codec",
+        metavar="NAME",
+        help="Host ranks: by name (see `sennit codec`), on random data, with the error.",
+    ),
     click.option("--in-place", is_flag=True, help="Send and receive in the same buffer."),
     click.option(
         "--mode",

@@ -28,6 +28,8 @@ class BenchTable:
         ("busbw", "GB/s", 8),
         ("#wrong", "", 7),
     )
+    # Of rows with a codec, in place of #wrong: relative to the rms of what was expected.
+    error_column = ("error", "rms", 9)
     """Name, unit and width."""
 
     def __init__(self, console: Console) -> None:
@@ -37,6 +39,8 @@ class BenchTable:
 
     def begin(self, order: dict[str, Any], ranks: int) -> None:
         """Print the header of the rows of a work order."""
+        if order.get("codec"):
+            self.columns = (*self.columns[:-1], self.error_column)
         self._describe(order, ranks)
         self._line([name for name, _, _ in self.columns], style="bold")
         self._line([unit for _, unit, _ in self.columns], style="dim")
@@ -44,9 +48,10 @@ class BenchTable:
     def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked" if order["check"] else "not checked"
         place = "in place" if order["in_place"] else "out of place"
+        coded = f"codec {order['codec']}, random data, " if order.get("codec") else ""
         self._console.print(
             f"{order['collective']}, {ranks} rank{'s' if ranks > 1 else ''} on this machine, "
-            f"{place}, "
+            f"{place}, {coded}"
             f"{order['iterations']} samples after {order['warmup']}, {checked}"
         )
 
@@ -83,5 +88,13 @@ class BenchTable:
             *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
             f"{row['algbw_GBps']:.3f}",
             f"{row['busbw_GBps']:.3f}",
-            "N/A" if row["wrong"] is None else str(row["wrong"]),
+            _error(row) if "codec" in row else _wrong(row),
         ]
+
+
+def _wrong(row: dict[str, Any]) -> str:
+    return "N/A" if row["wrong"] is None else str(row["wrong"])
+
+
+def _error(row: dict[str, Any]) -> str:
+    return "N/A" if row["error"] is None else f"{row['error']['rms']:.2e}"

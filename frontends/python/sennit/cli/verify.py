@@ -32,6 +32,7 @@ _DEFAULT_RANKS = "1:16"
 @click.option("--ranks", metavar="N|FIRST:LAST", help=f"Rank counts.  [default: {_DEFAULT_RANKS}]")
 @click.option("--protocol", type=click.Choice(["slots", "direct"]), help="This one only.")
 @schedule_option
+@click.option("--codec", help="Of every channel, where the algorithm can have it.")
 @json_option
 def command(
     json_file: str | None,
@@ -41,6 +42,7 @@ def command(
     ranks: str | None,
     protocol: str | None,
     schedule: Path | None,
+    codec: str | None,
 ) -> int:
     """Prove schedules right: those of COLLECTIVE, of all collectives, or one of your own.
 
@@ -56,12 +58,13 @@ def command(
         algorithm=algorithm,
         ranks=ranks,
         protocol=protocol,
+        codec=codec,
     )
     if schedule is None:
         asked["ranks"] = ranks or _DEFAULT_RANKS
     with _proving(output.console):
         answer = ask(_core.tool_verify, **asked)
-    _print(output.console, answer)
+    _print(output.console, answer, codec)
     output.write_json(answer)
     return EXIT_WRONG if answer["failed"] else EXIT_DONE
 
@@ -79,7 +82,7 @@ def _proving(console: Console) -> Iterator[None]:
         yield
 
 
-def _print(console: Console, answer: dict[str, Any]) -> None:
+def _print(console: Console, answer: dict[str, Any], codec: str | None) -> None:
     table = Table("collective", "algorithm")
     for column in ("ranks", "proved", "refused", "failed"):
         table.add_column(column, justify="right")
@@ -104,8 +107,9 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
     proof = answer.get("proof")
     if proof is not None and proof["proved"]:
         console.print(_in_words(proof), markup=False)
+    coded = f"{answer['coded']} with {codec}, " if codec else ""
     console.print(
-        f"{answer['instances']} instances, {answer['failed']} failed, "
+        f"{answer['instances']} instances, {coded}{answer['failed']} failed, "
         f"{answer['refused']} refused by name, {answer['seconds']:.1f} s"
     )
 
