@@ -138,7 +138,7 @@ class MirroredRings {
   Route& route(int peer, int rail) {
     return peers_[static_cast<std::size_t>(peer)].routes[static_cast<std::size_t>(rail)];
   }
-  // Sends what the frame says; the state tells when.
+  // Sends what the frame says; the state says when.
   void send(int peer, int rail, Frame frame, std::span<const std::byte> payload, SendState& state);
   void send_freed(int peer, int rail);
   void send_all_freed();
