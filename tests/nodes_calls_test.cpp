@@ -26,9 +26,10 @@ sennit_status_t all_reduce_ones(sennit_comm_t comm, float* sum) {
   return sennit_all_reduce(&one, sum, 1, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, nullptr);
 }
 
-TEST_F(NodesCalls, ACallThatCrossesNodesIsRefusedOnAllRanksByName) {
+TEST_F(NodesCalls, ACallThatCrossesNodesIsRefusedOnAllRanksByNameWhereThereIsNoUcx) {
   const std::string name = fresh_name();
   RankProcesses ranks(4, [&](int rank) {
+    ::setenv("SENNIT_UCX_LIB", "/nonexistent/libucp.so.0", 1);
     const sennit_comm_t comm = join_on(name, "aabb", rank);
     float sum = 0;
     const Report report = report_of([&] { return all_reduce_ones(comm, &sum); });
@@ -43,9 +44,10 @@ TEST_F(NodesCalls, ACallThatCrossesNodesIsRefusedOnAllRanksByName) {
   }
 }
 
-TEST_F(NodesCalls, MessagesWithinANodeGoOn) {
+TEST_F(NodesCalls, MessagesWithinANodeGoOnWithoutUcx) {
   const std::string name = fresh_name();
   RankProcesses ranks(4, [&](int rank) {
+    ::setenv("SENNIT_UCX_LIB", "/nonexistent/libucp.so.0", 1);
     const sennit_comm_t comm = join_on(name, "aabb", rank);
     float value = static_cast<float>(rank);
     const bool is_sender = rank % 2 == 0;

@@ -5,6 +5,7 @@
 #include "comm/allowed_paths.hpp"
 #include "comm/call_codec.hpp"
 #include "comm/error_contract.hpp"
+#include "comm/rail_cards.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
 #include "sennit/sennit.h"
@@ -83,11 +84,16 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
   SENNIT_ASSIGN_OR_RETURN(const auto profile, load_gpu_profile(full.gpu_profile));
   const World::Layout layout = layout_for(identity.size, full, paths);
+  std::unique_ptr<rail::MirroredRings> rails;
   const JoinOptions options{.timeout_s = full.join_timeout_s,
                             .settings = full.settings(table ? table->hash() : "none",
                                                       profile ? profile->hash : "built in"),
                             .segment_bytes = World::segment_bytes(layout),
-                            .interruption = interruption};
+                            .interruption = progressing(interruption),
+                            .rail_address = [&] {
+                              rails = make_rails(identity.rank, identity.size);
+                              return rails ? rails->introduction().text() : std::string();
+                            }};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join_world(identity, options));
   if (membership.nodes > 1 && has_device) {
     return sennit::fail(Code::kUnsupported,
@@ -100,6 +106,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   comm->facts_.table = table;
   comm->path_policy_ = path_choice.policy;
   comm->codec_rules_ = std::move(codec_rules);
+  SENNIT_RETURN_IF_ERROR(comm->open_rails(std::move(rails), layout.rings));
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }
@@ -139,6 +146,32 @@ Status Communicator::probe_memory(const AllowedPaths& paths) {
   }
   plans_ = std::make_unique<PlanCache>(
       world_.host_rank(), facts_, config_.ports, world_.nodes_of_ranks());
+  return {};
+}
+
+// Rails are there if all ranks brought theirs, so that all make the same plans.
+Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
+                                const shm::RingGeometry& geometry) {
+  HostRank& host = world_.host_rank();
+  host.nodes = world_.nodes_of_ranks();
+  std::vector<std::string> introductions;
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::string& text = world_.member(peer).rail_address;
+    if (rails == nullptr || host.nodes.empty() || (text.empty() && peer != rank())) {
+      return {};
+    }
+    introductions.push_back(host.is_on_another_node(peer) ? text : std::string());
+  }
+  std::map<int, int> places;  // the next on each node
+  for (const int node : host.nodes) {
+    host.rails_to.push_back(rails->rail_to(places[node]++));
+  }
+  SENNIT_RETURN_IF_ERROR(rails->open(
+      std::make_unique<PoolRings>(host.rank, host.rings),
+      {.ports = geometry.ports, .slots = geometry.slots, .slot_bytes = geometry.slot_bytes},
+      introductions));
+  rails_ = std::move(rails);
+  host.rails = rails_.get();
   return {};
 }
 
@@ -300,7 +333,8 @@ bool Communicator::progress() {
              nullptr);
     return true;
   }
-  bool moved = !collectives_.empty() && advance_front(collectives_);
+  bool moved = rails_ != nullptr && rails_->progress();
+  moved = (!collectives_.empty() && advance_front(collectives_)) || moved;
   for (auto pair = pairs_.begin(); pair != pairs_.end();) {
     moved = advance_front(pair->second) || moved;
     if (!failure_.ok()) {
@@ -320,7 +354,8 @@ bool Communicator::advance_front(Queue& queue) {
   }
   const std::shared_ptr<Work> work = queue.front();
   const bool moved = !work->job->finished() && work->job->advance();
-  if (work->job->finished()) {
+  // Who returns carries nothing more.
+  if (work->job->finished() && (rails_ == nullptr || rails_->flush())) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
     const CallView view{

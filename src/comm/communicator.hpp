@@ -76,6 +76,9 @@ class Communicator {
   // When look() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
 
+  // Who carries messages to and from other nodes; null: nobody.
+  [[nodiscard]] rail::MirroredRings* rails() const { return rails_.get(); }
+
   // The program of the last call posted, or null.
   [[nodiscard]] const BoundProgram* last_program() const { return last_program_; }
 
@@ -104,6 +107,7 @@ class Communicator {
   using Queue = std::deque<std::shared_ptr<Work>>;
 
   Status probe_memory(const AllowedPaths& paths);
+  Status open_rails(std::unique_ptr<rail::MirroredRings> rails, const shm::RingGeometry& geometry);
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
   Status check(const Operation& operation) const;
   Result<const BoundProgram*> find_program(const Operation& operation);
@@ -117,7 +121,7 @@ class Communicator {
   void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
-  static std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
+  std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;
   [[nodiscard]] LongWait long_wait(Clock::time_point now) const;
@@ -125,6 +129,7 @@ class Communicator {
   CommConfig config_;
   std::uint64_t generation_ = fork_generation();
   World world_;
+  std::unique_ptr<rail::MirroredRings> rails_;  // of rings in the world's memory
   HostFacts facts_;
   PathPolicy path_policy_;
   CodecRules codec_rules_;

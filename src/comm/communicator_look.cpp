@@ -133,7 +133,10 @@ LongWait Communicator::long_wait(Clock::time_point now) const {
 // The verdict on a job that cannot go on because a peer's memory could not be read, unless that
 // peer may yet turn out to be dead.
 std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point now) {
-  const Status& status = work.job->status();
+  Status status = work.job->status();
+  if (status.ok() && rails_ != nullptr) {
+    status = rails_->failure();
+  }
   if (status.ok()) {
     return std::nullopt;
   }

@@ -79,7 +79,9 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& w
                                                             const Shape& shape,
                                                             const Choice& choice) {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
-  SENNIT_RETURN_IF_ERROR(check_nodes(wanted, *plan));
+  if (!nodes_.empty()) {
+    SENNIT_ASSIGN_OR_RETURN(plan, bind_rails(wanted, *plan));
+  }
   const Result<ProvedPlan> proof = prove_once(std::move(plan));
   if (!proof.ok() && choice.codec) {
     return fail(Code::kUnsupported,
@@ -113,33 +115,40 @@ int PlanCache::rank_in_plan(const PlanRequest& wanted, int rank) const {
   return rank == wanted.role ? rank_.rank : wanted.peer;
 }
 
-// A function of what all ranks share, so all refuse the same calls.
-Status PlanCache::check_nodes(const PlanRequest& wanted, const Plan& plan) const {
-  if (nodes_.empty()) {
-    return {};
-  }
-  for (const Strand& strand : plan.strands) {
-    for (const Channel& channel : strand.schedule->channels) {
+// Channels that cross nodes take their rails. A function of what all ranks share, so all bind the
+// same, or refuse the same calls.
+Result<std::shared_ptr<const Plan>> PlanCache::bind_rails(const PlanRequest& wanted,
+                                                          const Plan& plan) const {
+  Plan bound = plan;
+  for (Strand& strand : bound.strands) {
+    for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+      const Channel& channel = strand.schedule->channels[c];
       const int from = rank_in_plan(wanted, channel.writer.rank);
       for (const LaneId& reader : channel.readers) {
         const int to = rank_in_plan(wanted, reader.rank);
-        const int from_node = nodes_[static_cast<std::size_t>(from)];
-        const int to_node = nodes_[static_cast<std::size_t>(to)];
-        if (from_node != to_node) {
+        if (node_of(from) == node_of(to)) {
+          continue;
+        }
+        if (rank_.rails == nullptr || strand.channels[c].paths != std::vector{PathKind::kShm}) {
           return fail(Code::kUnsupported,
-                      "{} {} sends from rank {} (node {}) to rank {} (node {}), and no path joins "
-                      "nodes; make communicators of the ranks of one node",
+                      "{} {} sends from rank {} (node {}) to rank {} (node {}), and {}; make "
+                      "communicators of the ranks of one node",
                       name(wanted.collective),
                       strand.schedule->algorithm,
                       from,
-                      from_node,
+                      node_of(from),
                       to,
-                      to_node);
+                      node_of(to),
+                      rank_.rails == nullptr ? "no path joins nodes (a warning said why when the "
+                                               "ranks joined)"
+                                             : "several paths at once do not join nodes");
         }
+        strand.channels[c].paths = {PathKind::kRail};
+        break;
       }
     }
   }
-  return {};
+  return std::make_shared<const Plan>(std::move(bound));
 }
 
 }  // namespace sennit

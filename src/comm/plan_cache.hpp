@@ -33,7 +33,8 @@ class PlanCache {
   // The program of a call, valid as long as the cache. kNotProved for a plan without proof;
   // kUnsupported where rank order is requested and the proof did not find it in the algorithm;
   // where nobody asked for one copy by name and it cannot be carried or proved, slots are used
-  // instead. kUnsupported, on all ranks, for a plan that sends from one node to another.
+  // instead. kUnsupported, on all ranks, for a plan that
+  // sends from one node to another where there are no rails.
   Result<const BoundProgram*> find(const PlanRequest& wanted);
 
  private:
@@ -52,7 +53,9 @@ class PlanCache {
   Result<std::unique_ptr<const BoundProgram>> make(const PlanRequest& wanted,
                                                    const Shape& shape,
                                                    const Choice& choice);
-  [[nodiscard]] Status check_nodes(const PlanRequest& wanted, const Plan& plan) const;
+  [[nodiscard]] Result<std::shared_ptr<const Plan>> bind_rails(const PlanRequest& wanted,
+                                                               const Plan& plan) const;
+  [[nodiscard]] int node_of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
   // The rank of the communicator that is `rank` in the plan.
   [[nodiscard]] int rank_in_plan(const PlanRequest& wanted, int rank) const;
 

@@ -79,6 +79,8 @@ class ProgressEngine {
   // Those of them that may have outstanding calls.
   std::vector<Communicator*> busy_;
   Patience patience_;
+  bool has_rails_ = false;  // one of them has, or had
+  unsigned rounds_ = 0;
   // Waits that sleep at once, since yielding has proved costly; written by waiting threads without
   // the lock, as it only guides them.
   std::atomic<int> waits_without_yield_{0};

@@ -155,6 +155,8 @@ std::vector<PathState> path_states(const Machine& machine, const Status& cuda) {
       // Containers and kernel settings may forbid it between two processes and allow it in one, so
       // nothing that can be read here decides it.
       states.push_back({row.kind, false, "decided by trying it when ranks join"});
+    } else if (row.kind == PathKind::kRail) {
+      states.push_back({row.kind, false, "opened where ranks of several nodes join"});
     } else if (row.kind == PathKind::kNvlink) {
       states.push_back(nvlink_state(machine, cuda));
     } else {

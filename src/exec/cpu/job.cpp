@@ -137,7 +137,7 @@ void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::
                    .begin = begin,
                    .end = end});
     }
-    publish(step, tile);
+    publish(lane, step, tile);
     release(step, tile);
   }
   reach_moment();
@@ -204,7 +204,7 @@ bool Job::has_slots(const ProgramStep& step, std::int64_t tile) {
 }
 
 // Whether nothing that the step sent can be wanted of our own buffers any more. Messages by
-// direct_get lie there until their reader returns the slot.
+// direct_get lie there until their reader returns the slot, and a rail reads slots as it gets on.
 bool Job::ended(const ProgramLane& lane,
                 const ProgramStep& step,
                 std::int64_t first,
@@ -213,7 +213,8 @@ bool Job::ended(const ProgramLane& lane,
     if (out.bundle >= 0) [[unlikely]] {
       return bundle_ended(lane, step, out, first);
     }
-    if (out.protocol != Protocol::kDirectGet) {
+    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
+    if (out.protocol != Protocol::kDirectGet && link.rail < 0) {
       return true;
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
@@ -221,7 +222,10 @@ bool Job::ended(const ProgramLane& lane,
         continue;
       }
       const Spot at = spot(out, tile);
-      if (!channel::is_released(at.free(), at.position)) {
+      const bool is_over = link.rail < 0
+                               ? channel::is_released(at.free(), at.position)
+                               : bound_.rails()->is_sent(link.peer, link.port, at.position);
+      if (!is_over) {
         return false;
       }
     }
@@ -430,7 +434,7 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   }
 }
 
-void Job::publish(const ProgramStep& step, std::int64_t tile) {
+void Job::publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
   if (!status_.ok()) {
     return;
   }
@@ -443,7 +447,17 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
       record(bundle, TraceMessage::Event::kSent, bundle.path());
       bundle.published();
     }
-    publish_spot(spot(out, tile), fingerprint(out));
+    const Spot at = spot(out, tile);
+    if (at.link->rail >= 0) {
+      bound_.rails()->publish(at.link->peer,
+                              at.link->rail,
+                              at.link->port,
+                              at.position,
+                              channel::full_word(at.position, fingerprint(out)),
+                              message_bytes(lane, step, tile));
+    } else {
+      publish_spot(at, fingerprint(out));
+    }
   }
 }
 
@@ -467,8 +481,12 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     if (in.bundle >= 0) [[unlikely]] {
       pass_taken(static_cast<std::size_t>(in.bundle));
     }
-    channel::release_slot(at.free(), at.position);
-    wake(*at.link->bell);
+    if (at.link->rail >= 0) {
+      bound_.rails()->release(at.link->peer, at.link->rail, at.link->port, at.position);
+    } else {
+      channel::release_slot(at.free(), at.position);
+      wake(*at.link->bell);
+    }
   }
 }
 

@@ -167,7 +167,7 @@ class Job {
                  const std::vector<Piece>& from,
                  std::int64_t tile);
   void forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
-  void publish(const ProgramStep& step, std::int64_t tile);
+  void publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void release(const ProgramStep& step, std::int64_t tile);
   [[nodiscard]] std::uint32_t fingerprint(const MessageRef& ref) const {
     return links_[static_cast<std::size_t>(ref.link)].fingerprint;

@@ -99,12 +99,15 @@ class Compiler {
 
   Status check_path(const Strand& strand, const ChannelBinding& channel, PathKind path) const {
     const Protocol protocol = protocol_on(channel, path);
-    const bool slots = protocol == Protocol::kSlots && path == PathKind::kShm;
+    // A channel of rails may have readers on the writer's own node, which it reaches by memory.
+    const bool slots =
+        protocol == Protocol::kSlots && (path == PathKind::kShm || path == PathKind::kRail);
     if (!slots && !(protocol == Protocol::kDirectGet && path == PathKind::kCma)) {
-      return fail(Code::kUnsupported,
-                  "the cpu engine runs slots over shm and direct_get over cma, not {} over {}",
-                  name(protocol),
-                  name(path));
+      return fail(
+          Code::kUnsupported,
+          "the cpu engine runs slots over shm or rails and direct_get over cma, not {} over {}",
+          name(protocol),
+          name(path));
     }
     const std::int64_t block_bytes =
         std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));

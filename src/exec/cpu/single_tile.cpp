@@ -29,9 +29,10 @@ class SingleTile::Resolver {
   static bool is_simple(const Job& job) {
     const Program& program = job.program_;
     const auto has_one_tile = [](const auto& strand) { return strand.all_tiles <= 1; };
-    return !job.finished_ && program.bundles.empty() && program.log_links.empty() &&
-           program.scratch_bytes == 0 && !program.plan->problem().varying &&
-           program.lanes.size() <= kMostLanes && std::ranges::all_of(job.strands_, has_one_tile) &&
+    return !job.finished_ && !job.bound_.has_rails() && program.bundles.empty() &&
+           program.log_links.empty() && program.scratch_bytes == 0 &&
+           !program.plan->problem().varying && program.lanes.size() <= kMostLanes &&
+           std::ranges::all_of(job.strands_, has_one_tile) &&
            std::ranges::all_of(program.lanes, [](const ProgramLane& lane) {
              return lane.steps.size() <= kMostSteps &&
                     std::ranges::all_of(lane.steps, is_simple_step);
