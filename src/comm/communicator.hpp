@@ -13,6 +13,7 @@
 #include "comm/plan_cache.hpp"
 #include "comm/quick_calls.hpp"
 #include "comm/work.hpp"
+#include "world/control_star.hpp"
 #include "world/deadlock.hpp"
 #include "world/watch.hpp"
 #include "world/world.hpp"
@@ -130,6 +131,7 @@ class Communicator {
   std::uint64_t generation_ = fork_generation();
   World world_;
   std::unique_ptr<rail::MirroredRings> rails_;  // of rings in the world's memory
+  std::unique_ptr<ControlStar> star_;  // of the lowest rank of a node, where there are several
   HostFacts facts_;
   PathPolicy path_policy_;
   CodecRules codec_rules_;

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -90,6 +91,17 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   });
   if (dead.empty()) {
     return std::nullopt;
+  }
+  std::vector<int> lost;
+  std::ranges::copy_if(
+      dead, std::back_inserter(lost), [&](int rank) { return world.is_lost(rank); });
+  if (!lost.empty()) {
+    return Verdict{
+        .code = Code::kRankFailed,
+        .blamed_ranks = lost,
+        .evidence = fmt::format("node {} no longer answers, or the network to it is down: {}",
+                                world.node_of(lost.front()),
+                                describe_ranks(world, lost))};
   }
   return Verdict{
       .code = Code::kRankFailed,
@@ -199,9 +211,11 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
 bool has_other_end(const World& world, const CallView& view) {
   const bool is_send = view.message.from == world.rank();
   const int peer = is_send ? view.message.to : view.message.from;
-  return world.message_log(peer, world.rank())
-             .way(!is_send)
-             .calls.entered.load(std::memory_order_acquire) >= view.message.number;
+  // Message logs stay on their node.
+  return !world.is_local(peer) ||
+         world.message_log(peer, world.rank())
+                 .way(!is_send)
+                 .calls.entered.load(std::memory_order_acquire) >= view.message.number;
 }
 
 // Whether a rank that has not left our call has not come there yet.
@@ -332,7 +346,9 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
       words.plan_hash = view.words.plan_hash;
       return words == view.words;
     };
-    if (peer == world.rank() || !world.line(peer).read(view.sequence, words) || !is_in_it()) {
+    // Counts stay on their node; a message of another length is not taken (channel.hpp).
+    if (peer == world.rank() || !world.is_local(peer) ||
+        !world.line(peer).read(view.sequence, words) || !is_in_it()) {
       continue;
     }
     const PairCountTable::Pair theirs = world.counts().read(peer, view.sequence, world.rank());
