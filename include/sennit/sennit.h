@@ -199,8 +199,9 @@ typedef struct sennit_config_t {
                                "least_loaded" */
   const char* tuning_table; /* file written by `sennit tune` on this machine; SENNIT_TUNING_TABLE,
                                default none */
-  void (*idle_hook)(void* argument); /* host ranks: a thread that waits for a call runs it again and
-                                        again; it may use other communicators */
+  int (*idle_hook)(void* argument); /* host ranks: a thread that waits for a call runs it again and
+                                       again; it may use other communicators. Not 0: something
+                                       moved, so the thread does not sleep yet */
   void* idle_argument;
   double idle_after_s;    /* when it has waited so long; default: after some microseconds */
   double first_warning_s; /* a call that takes so long warns, and at each doubling; default 5 */
@@ -502,6 +503,9 @@ SENNIT_API sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s
 /* Does not block. *done becomes 1 if sennit_work_wait would not return SENNIT_IN_PROGRESS, else 0.
  * Host ranks make some progress. */
 SENNIT_API sennit_status_t sennit_work_test(sennit_work_t work, int* done);
+/* The same for `count` works, of any communicators: done[i] is of works[i]. Many works of one
+ * thread make progress together, which takes as long as testing one of them. */
+SENNIT_API sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int* done);
 /* Waits as sennit_work_wait with a negative time does, then frees the work. NULL is allowed. */
 SENNIT_API sennit_status_t sennit_work_destroy(sennit_work_t work);
 

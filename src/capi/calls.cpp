@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -431,18 +432,32 @@ sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s) {
 }
 
 sennit_status_t sennit_work_test(sennit_work_t work, int* done) {
+  return sennit_works_test(&work, 1, done);
+}
+
+sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int* done) {
   return guard([&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(check_work(work));
-    if (done == nullptr) {
-      return fail(Code::kInvalidArgument, "the result pointer is NULL");
+    if (count > 0 && (works == nullptr || done == nullptr)) {
+      return fail(Code::kInvalidArgument, "the works or the result pointer are NULL");
     }
-    work->engine->poke();
-    if (work->in_stream != nullptr) {
-      *done = work->in_stream->poll() ? 1 : 0;
-      return {};
+    const std::span<const sennit_work_t> all(works, count);
+    for (const sennit_work_t work : all) {
+      SENNIT_RETURN_IF_ERROR(check_work(work));
     }
-    const auto guard = work->engine->lock();
-    *done = work->work->ended ? 1 : 0;
+    ProgressEngine* moved = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+      sennit_work& work = *all[i];
+      if (work.engine.get() != moved) {
+        moved = work.engine.get();
+        moved->poke();
+      }
+      if (work.in_stream != nullptr) {
+        done[i] = work.in_stream->poll() ? 1 : 0;
+      } else {
+        const auto guard = moved->lock();
+        done[i] = work.work->ended ? 1 : 0;
+      }
+    }
     return {};
   });
 }

@@ -13,7 +13,7 @@ namespace sennit {
 
 // What a thread that waits for a call of the communicator runs between polls.
 struct IdleHook {
-  void (*call)(void* argument) = nullptr;  // null: nothing
+  int (*call)(void* argument) = nullptr;  // not 0: something moved; null: nothing is run
   void* argument = nullptr;
   double after_s = 0;  // of waiting
 };

@@ -235,8 +235,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     if (work.ended || now - begin >= limit) {
       return work.ended;
     }
-    run_hook(idle, now - begin, guard);
-    if (moved) {
+    if (run_hook(idle, now - begin, guard) || moved) {
       last_move = now;
     } else if (now - last_move >= patience_.spin) {
       guard.unlock();
@@ -250,14 +249,16 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
   }
 }
 
-void ProgressEngine::run_hook(const IdleHook& idle,
+bool ProgressEngine::run_hook(const IdleHook& idle,
                               Clock::duration waited,
                               std::unique_lock<std::mutex>& guard) {
-  if (idle.call != nullptr && waited >= clock_span(idle.after_s)) {
-    guard.unlock();
-    idle.call(idle.argument);
-    guard.lock();
+  if (idle.call == nullptr || waited < clock_span(idle.after_s)) {
+    return false;
   }
+  guard.unlock();
+  const int moved = idle.call(idle.argument);
+  guard.lock();
+  return moved != 0;
 }
 
 void ProgressEngine::yield_core(Clock::time_point now) {

@@ -67,8 +67,8 @@ class ProgressEngine {
   bool poll(QuickRun& quick);
   void look();
   [[nodiscard]] Clock::time_point next_look() const;
-  // If its time has come; `guard` holds the lock before and after.
-  static void run_hook(const IdleHook& idle,
+  // If its time has come; `guard` holds the lock before and after. True: something moved.
+  static bool run_hook(const IdleHook& idle,
                        Clock::duration waited,
                        std::unique_lock<std::mutex>& guard);
   void yield_core(Clock::time_point now);
