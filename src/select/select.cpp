@@ -34,6 +34,15 @@ constexpr std::array kRules = {
     Rule{Collective::kSendRecv, kAny, "direct"},
 };
 
+// Where groups are nodes: every card carries its share once, and ranks of a node hand it on. For
+// what is not here, nodes change nothing.
+constexpr std::array kNodeRules = {
+    Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling"},
+    Rule{Collective::kAllReduce, kAny, "hierarchical_sliced"},
+    Rule{Collective::kAllGather, 4 * kKilo, "direct"},
+    Rule{Collective::kAllGather, kAny, "multi_rail"},
+};
+
 // The same among schedules that reduce in rank order.
 constexpr std::array kRankOrderRules = {
     Rule{Collective::kAllReduce, 16 * kKilo, "one_shot"},
@@ -42,11 +51,24 @@ constexpr std::array kRankOrderRules = {
     Rule{Collective::kReduceScatter, kAny, "direct"},
 };
 
-std::string_view rule_for(std::span<const Rule> rules, Collective collective, std::int64_t bytes) {
-  const auto rule = std::ranges::find_if(
-      rules, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
-  SENNIT_CHECK(rule != rules.end(), "every collective has a rule without limit");
-  return rule->algorithm;
+std::string_view rule_for(const Shape& shape,
+                          bool rank_order,
+                          Collective collective,
+                          std::int64_t bytes) {
+  const auto find_in = [&](std::span<const Rule> rules) {
+    const auto rule = std::ranges::find_if(
+        rules, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
+    return rule == rules.end() ? std::string_view() : rule->algorithm;
+  };
+  std::string_view algorithm;
+  if (rank_order) {
+    algorithm = find_in(kRankOrderRules);
+  } else if (!shape.groups.empty()) {
+    algorithm = find_in(kNodeRules);
+  }
+  algorithm = algorithm.empty() ? find_in(kRules) : algorithm;
+  SENNIT_CHECK(!algorithm.empty(), "every collective has a rule without limit");
+  return algorithm;
 }
 
 // Where one copy out of the sender's memory (path cma) beats two copies through slots. It seldom
@@ -240,9 +262,7 @@ Result<Choice> choose(Collective collective,
     wanted = "direct";
   }
   if (wanted.empty()) {
-    const bool rank_order = request.rank_order && is_reduction(collective);
-    wanted =
-        rule_for(rank_order ? std::span<const Rule>(kRankOrderRules) : kRules, collective, bytes);
+    wanted = rule_for(shape, request.rank_order && is_reduction(collective), collective, bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
   if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
