@@ -4,13 +4,25 @@
 #include "codec/codec.hpp"
 #include "exec/proved_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 namespace sennit {
 
 PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports, std::vector<int> nodes)
-    : rank_(rank), facts_(std::move(facts)), ports_(ports), nodes_(std::move(nodes)) {}
+    : rank_(rank), facts_(std::move(facts)), ports_(ports), nodes_(std::move(nodes)) {
+  const int last = nodes_.empty() ? -1 : std::ranges::max(nodes_);
+  groups_.resize(static_cast<std::size_t>(last + 1));
+  for (std::size_t member = 0; member < nodes_.size(); ++member) {
+    groups_[static_cast<std::size_t>(nodes_[member])].push_back(static_cast<int>(member));
+  }
+  // Ranks without counterparts on other nodes would have nothing to hand on.
+  if (std::ranges::any_of(groups_,
+                          [&](const auto& group) { return group.size() != groups_[0].size(); })) {
+    groups_.clear();
+  }
+}
 
 Result<const BoundProgram*> PlanCache::find(const PlanRequest& wanted) {
   SENNIT_ASSIGN_OR_RETURN(const BoundProgram* found, find_any(wanted));
@@ -32,6 +44,7 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
   const bool pair = wanted.collective == Collective::kSendRecv;
   const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks,
                     .root = wanted.root,
+                    .groups = pair || wanted.varying ? std::vector<std::vector<int>>() : groups_,
                     .varying = wanted.varying};
   Result<Choice> chosen = choose(wanted.collective, shape, wanted.bytes, wanted.request, facts_);
   CallRequest without_codec = wanted.request;

@@ -63,6 +63,7 @@ class PlanCache {
   HostFacts facts_;
   int ports_;
   std::vector<int> nodes_;
+  std::vector<std::vector<int>> groups_;  // the nodes, where each has as many ranks
   std::map<Key, std::unique_ptr<const BoundProgram>> programs_;
 };
 

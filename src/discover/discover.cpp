@@ -146,6 +146,14 @@ std::vector<Cache> caches(const fs::path& root) {
   return result;
 }
 
+PathState absent(PathKind kind) {
+  PathState state;
+  state.kind = kind;
+  state.note = kind == PathKind::kRail ? "opened when ranks of several nodes join"
+                                       : "this build has no driver for it";
+  return state;
+}
+
 std::vector<PathState> path_states(const Machine& machine, const Status& cuda) {
   std::vector<PathState> states;
   for (const PathKindInfo& row : kPathKinds) {
@@ -155,12 +163,10 @@ std::vector<PathState> path_states(const Machine& machine, const Status& cuda) {
       // Containers and kernel settings may forbid it between two processes and allow it in one, so
       // nothing that can be read here decides it.
       states.push_back({row.kind, false, "decided by trying it when ranks join"});
-    } else if (row.kind == PathKind::kRail) {
-      states.push_back({row.kind, false, "opened where ranks of several nodes join"});
     } else if (row.kind == PathKind::kNvlink) {
       states.push_back(nvlink_state(machine, cuda));
     } else {
-      states.push_back({row.kind, false, "this build has no driver for it"});
+      states.push_back(absent(row.kind));
     }
   }
   return states;

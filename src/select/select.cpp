@@ -35,6 +35,15 @@ constexpr std::array kRules = {
     Rule{Collective::kSendRecv, kAny, "direct"},
 };
 
+// Where groups are nodes: every card carries its share once, and ranks of a node hand it on. For
+// what is not here, nodes change nothing.
+constexpr std::array kNodeRules = {
+    Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling"},
+    Rule{Collective::kAllReduce, kAny, "hierarchical_sliced"},
+    Rule{Collective::kAllGather, 4 * kKilo, "direct"},
+    Rule{Collective::kAllGather, kAny, "multi_rail"},
+};
+
 // The same among schedules that reduce in rank order.
 constexpr std::array kRankOrderRules = {
     Rule{Collective::kAllReduce, 16 * kKilo, "one_shot"},
@@ -57,11 +66,17 @@ constexpr std::array kLossyRules = {
     Rule{Collective::kSendRecv, kAny, "direct"},
 };
 
+// Where `rules` have none for the collective, the usual one.
 std::string_view rule_for(std::span<const Rule> rules, Collective collective, std::int64_t bytes) {
-  const auto rule = std::ranges::find_if(
-      rules, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
-  SENNIT_CHECK(rule != rules.end(), "every collective has a rule without limit");
-  return rule->algorithm;
+  const auto find_in = [&](std::span<const Rule> table) {
+    const auto rule = std::ranges::find_if(
+        table, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
+    return rule == table.end() ? std::string_view() : rule->algorithm;
+  };
+  const std::string_view algorithm = find_in(rules);
+  const std::string_view usual = find_in(kRules);
+  SENNIT_CHECK(!usual.empty(), "every collective has a rule without limit");
+  return algorithm.empty() ? usual : algorithm;
 }
 
 // Where one copy out of the sender's memory (path cma) beats two copies through slots. It seldom
@@ -288,9 +303,10 @@ Result<Choice> choose(Collective collective,
   if (wanted.empty()) {
     const bool lossy = choice.codec && !is_lossless(*choice.codec);
     const bool rank_order = request.rank_order && is_reduction(collective);
-    wanted = rule_for(lossy        ? std::span<const Rule>(kLossyRules)
-                      : rank_order ? std::span<const Rule>(kRankOrderRules)
-                                   : kRules,
+    wanted = rule_for(lossy                   ? std::span<const Rule>(kLossyRules)
+                      : rank_order            ? std::span<const Rule>(kRankOrderRules)
+                      : !shape.groups.empty() ? std::span<const Rule>(kNodeRules)
+                                              : kRules,
                       collective,
                       bytes);
   }

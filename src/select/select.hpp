@@ -73,6 +73,7 @@ struct Choice {
   auto operator<=>(const Choice&) const = default;
 };
 
+// Shape::groups: the nodes, where there are several.
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise; where lengths
 // vary, of the longest part if every rank knows all of them, else 0. Requests that cannot be met
 // are refused by name (kUnsupported, kInvalidArgument).

@@ -26,7 +26,6 @@ namespace sennit::ucx {
   SENNIT_UCX_FUNCTION(ucp_worker_set_am_recv_handler) \
   SENNIT_UCX_FUNCTION(ucp_ep_create)                  \
   SENNIT_UCX_FUNCTION(ucp_ep_close_nbx)               \
-  SENNIT_UCX_FUNCTION(ucp_ep_flush_nbx)               \
   SENNIT_UCX_FUNCTION(ucp_am_send_nbx)                \
   SENNIT_UCX_FUNCTION(ucp_request_check_status)       \
   SENNIT_UCX_FUNCTION(ucp_request_free)               \

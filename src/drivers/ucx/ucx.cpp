@@ -36,7 +36,6 @@ class Card final : public UcxCard {
             std::span<const std::byte> header,
             std::span<const std::byte> payload,
             SendState& state) override;
-  void flush(int endpoint, SendState& state) override;
   [[nodiscard]] Status failure(int endpoint) const override {
     return endpoints_[static_cast<std::size_t>(endpoint)].failure;
   }
@@ -224,17 +223,6 @@ void Card::send(int endpoint,
                                     &params),
          request,
          to);
-}
-
-void Card::flush(int endpoint, SendState& state) {
-  Endpoint& to = endpoints_[static_cast<std::size_t>(endpoint)];
-  if (to.handle == nullptr || !to.failure.ok()) {
-    state = SendState::kFailed;
-    return;
-  }
-  Request* const request = take_request(to, state);
-  const ucp_request_param_t params = parameters(request);
-  follow(functions_.ucp_ep_flush_nbx(to.handle, &params), request, to);
 }
 
 // A request that ended at once calls nobody back.

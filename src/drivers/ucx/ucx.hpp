@@ -32,8 +32,7 @@ enum class SendState : std::uint8_t {
   kFailed,    // the endpoint has failed; whether the message arrived is not known
 };
 
-// One card as one thread drives it. The destructor cuts its connections off: what has to arrive
-// must have been flushed.
+// One card as one thread drives it. The destructor cuts its connections off.
 class UcxCard {
  public:
   static constexpr std::size_t kMostHeaderBytes = 64;
@@ -50,13 +49,13 @@ class UcxCard {
   virtual void set_handler(Handler handler) = 0;
   // A number for an endpoint to the card with this address. Does not wait for the peer.
   virtual Result<int> connect(std::string_view address) = 0;
-  // `header` is copied. Messages may arrive in any order.
+  // `header` is copied. Messages may arrive in any order. A small one may end while the card still
+  // holds a part of it, which then needs progress() of this end to leave; the next to that endpoint
+  // ends only after that.
   virtual void send(int endpoint,
                     std::span<const std::byte> header,
                     std::span<const std::byte> payload,
                     SendState& state) = 0;
-  // kDone once nothing that was sent before needs progress() of this end to arrive.
-  virtual void flush(int endpoint, SendState& state) = 0;
   // Why the endpoint has failed; ok while it works.
   [[nodiscard]] virtual Status failure(int endpoint) const = 0;
   // Ends all sends of the endpoint, which must not be used any more.

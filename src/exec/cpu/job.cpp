@@ -454,7 +454,7 @@ void Job::publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t
                               at.link->port,
                               at.position,
                               channel::full_word(at.position, fingerprint(out)),
-                              message_bytes(lane, step, tile));
+                              message_bytes(lane, step, at.codec, tile));
     } else {
       publish_spot(at, fingerprint(out));
     }

@@ -16,6 +16,7 @@ namespace sennit::rail {
 enum class FrameKind : std::uint32_t {
   kFull = 1,  // a message of a ring: its full word and its slot
   kFree = 2,  // slots that the reader has returned: FreedSlot[position]
+  kLast = 3,  // nothing; it ends when what was sent before has left
 };
 
 // Both ends are of the same machine type: the join compares versions.

@@ -61,7 +61,7 @@ MirroredRings::~MirroredRings() {
 
 bool MirroredRings::is_under_way(int peer, int rail) const {
   const Peer& other = peers_[static_cast<std::size_t>(peer)];
-  return other.routes[static_cast<std::size_t>(rail)].flush == SendState::kUnderWay ||
+  return other.routes[static_cast<std::size_t>(rail)].last == SendState::kUnderWay ||
          std::ranges::any_of(batches_,
                              [&](const Batch& batch) {
                                return batch.state == SendState::kUnderWay && batch.peer == peer &&
@@ -240,7 +240,7 @@ void MirroredRings::receive(int peer, const Frame& frame, std::span<const std::b
     receive_full(peer, frame, payload);
   } else if (frame.kind == FrameKind::kFree) {
     receive_free(peer, frame, payload);
-  } else {
+  } else if (frame.kind != FrameKind::kLast) {
     ++dropped_frames_;
   }
 }
@@ -302,18 +302,21 @@ bool MirroredRings::progress() {
   return false;
 }
 
+// UCX's own flush waits for an answer of the peer, which may have returned to its program. A frame
+// more waits for the card alone.
 bool MirroredRings::flush() {
   const auto guard = cards_->lock();
   send_all_freed();
   bool is_done = true;
-  for (Peer& peer : peers_) {
-    for (std::size_t rail = 0; rail < peer.routes.size(); ++rail) {
-      Route& to = peer.routes[rail];
-      if (!to.is_flushed && to.flush != SendState::kUnderWay && to.endpoint >= 0) {
+  for (int peer = 0; peer < ranks_; ++peer) {
+    auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
+    for (std::size_t rail = 0; rail < routes.size(); ++rail) {
+      Route& to = routes[rail];
+      if (!to.is_flushed && to.last != SendState::kUnderWay) {
+        send(peer, static_cast<int>(rail), {.kind = FrameKind::kLast}, {}, to.last);
         to.is_flushed = true;
-        cards_->card(static_cast<int>(rail)).flush(to.endpoint, to.flush);
       }
-      is_done = is_done && to.flush != SendState::kUnderWay;
+      is_done = is_done && to.last != SendState::kUnderWay;
     }
   }
   return is_done;

@@ -115,7 +115,7 @@ class MirroredRings {
     int endpoint = -1;        // made at first use
     std::vector<FreedSlot> freed{};
     bool is_flushed = true;
-    SendState flush = SendState::kDone;
+    SendState last = SendState::kDone;  // of the frame behind all others
     Status failure{};
   };
   struct Peer {

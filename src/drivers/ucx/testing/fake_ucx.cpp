@@ -78,7 +78,9 @@ class Card final : public UcxCard {
             SendState& state) override {
     Departure departure{
         .endpoint = endpoint, .header = Bytes(header.begin(), header.end()), .payload = payload};
-    if (payload.size() <= network_->options.copied_bytes) {
+    const bool is_first = std::ranges::none_of(
+        departures_, [&](const Departure& other) { return other.endpoint == endpoint; });
+    if (is_first && payload.size() <= network_->options.copied_bytes) {
       departure.copy.assign(payload.begin(), payload.end());
       state = SendState::kDone;
     } else {
@@ -86,17 +88,6 @@ class Card final : public UcxCard {
       state = SendState::kUnderWay;
     }
     depart(std::move(departure), state);
-  }
-
-  void flush(int endpoint, SendState& state) override {
-    const bool is_idle = std::ranges::none_of(
-        departures_, [&](const Departure& d) { return d.endpoint == endpoint; });
-    if (is_idle && failure(endpoint).ok()) {
-      state = SendState::kDone;
-      return;
-    }
-    state = SendState::kUnderWay;
-    depart({.endpoint = endpoint, .state = &state, .is_flush = true}, state);
   }
 
   [[nodiscard]] Status failure(int endpoint) const override {
@@ -146,7 +137,6 @@ class Card final : public UcxCard {
     Bytes copy{};
     std::span<const std::byte> payload{};
     SendState* state = nullptr;  // null: the payload was copied
-    bool is_flush = false;
   };
 
   void depart(Departure departure, SendState& state) {
@@ -187,18 +177,16 @@ class Card final : public UcxCard {
     while (wanted-- > 0) {
       const Departure departure = std::move(departures_.front());
       departures_.pop_front();
-      if (!departure.is_flush) {
-        const bool is_copied = departure.state == nullptr;
-        const std::span<const std::byte> payload =
-            is_copied ? std::span<const std::byte>(departure.copy) : departure.payload;
-        network_->payload_bytes += payload.size();
-        Inbox& inbox =
-            network_->inboxes[endpoints_[static_cast<std::size_t>(departure.endpoint)].address];
-        inbox.arrivals.push_back(
-            {.header = departure.header, .payload = Bytes(payload.begin(), payload.end())});
-        const std::uint64_t one = 1;
-        static_cast<void>(::write(inbox.descriptor.get(), &one, sizeof(one)));
-      }
+      const bool is_copied = departure.state == nullptr;
+      const std::span<const std::byte> payload =
+          is_copied ? std::span<const std::byte>(departure.copy) : departure.payload;
+      network_->payload_bytes += payload.size();
+      Inbox& inbox =
+          network_->inboxes[endpoints_[static_cast<std::size_t>(departure.endpoint)].address];
+      inbox.arrivals.push_back(
+          {.header = departure.header, .payload = Bytes(payload.begin(), payload.end())});
+      const std::uint64_t one = 1;
+      static_cast<void>(::write(inbox.descriptor.get(), &one, sizeof(one)));
       if (departure.state != nullptr) {
         *departure.state = SendState::kDone;
       }

@@ -3,8 +3,9 @@
 //   FakeUcx ucx({.seed = 7});
 //   const auto card = ucx.open({.device = "rail0"});
 //
-// Nothing leaves a card but in its progress(), and then some of it, in any order; a small payload
-// is copied and its send ends at once, a large one is read when it leaves.
+// Nothing leaves a card but in its progress(), and then some of it. A small payload that is the
+// first to leave is copied, and its send ends at once; others are read, and end, when they leave.
+// What has left arrives in any order.
 #pragma once
 
 #include "drivers/ucx/ucx.hpp"

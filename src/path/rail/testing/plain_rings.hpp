@@ -65,7 +65,7 @@ class RingTraffic {
 
   // Empty, or what went wrong.
   std::string run() {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     bool is_done = false;
     while (!is_done || !rings_.flush()) {
       bool moved = false;
@@ -86,7 +86,7 @@ class RingTraffic {
         return rings_.failure().message();
       }
       if (std::chrono::steady_clock::now() > end) {
-        return fmt::format("rank {} waits in vain", options_.rank);
+        return in_vain();
       }
       if (!moved) {
         rings_.sleep(std::chrono::milliseconds(1), [] { return false; });
@@ -108,6 +108,23 @@ class RingTraffic {
   }
   // As the reader's place says, as in a plan.
   [[nodiscard]] int rail_to(int reader) const { return reader % options_.rails; }
+
+  // What is missing.
+  std::string in_vain() {
+    std::string text =
+        fmt::format("rank {} waits in vain; it is flushed: {}", options_.rank, rings_.flush());
+    for (const auto& [ring, position] : sent_) {
+      text += fmt::format("; to {} by port {}: {} sent, all have left: {}",
+                          ring.first,
+                          ring.second,
+                          position,
+                          is_all_sent(ring.first, ring.second));
+    }
+    for (const auto& [ring, position] : received_) {
+      text += fmt::format("; from {} by port {}: {}", ring.first, ring.second, position);
+    }
+    return text;
+  }
 
   bool is_all_sent(int peer, int port) {
     for (std::uint64_t position = 0; position < options_.geometry.slots; ++position) {
