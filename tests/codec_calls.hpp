@@ -91,9 +91,11 @@ class Oracle {
     const std::string algorithm = subject.algorithm.empty() ? chosen(subject) : subject.algorithm;
     problem_ =
         make_schedule(**find_algorithm(subject.collective, algorithm), {.ranks = ranks})->problem;
-    // For two ranks these are the same two steps.
-    sums_travel_ = (algorithm == "two_shot" && ranks > 1) ||
-                   (ranks == 2 && (algorithm == "ring" || algorithm == "halving_doubling"));
+    // For two ranks these three are the same two steps.
+    const bool in_two_steps =
+        algorithm == "two_shot" ||
+        (ranks == 2 && (algorithm == "ring" || algorithm == "halving_doubling"));
+    sums_travel_ = subject.collective == Collective::kAllReduce && in_two_steps && ranks > 1;
   }
 
   [[nodiscard]] const Problem& problem() const { return problem_; }

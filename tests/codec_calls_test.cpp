@@ -123,7 +123,7 @@ TEST_P(CodedCalls, AnAlgorithmThatCannotHaveALossyOneIsRefusedByName) {
     }
   });
   EXPECT_GE(carried[0], 12);
-  EXPECT_GT(refused[0], 0);
+  EXPECT_EQ(refused[0] > 0, ranks > 1);
   for (std::size_t rank = 1; rank < carried.size(); ++rank) {
     EXPECT_EQ(carried[rank], carried[0]);
     EXPECT_EQ(refused[rank], refused[0]);
@@ -252,12 +252,10 @@ std::string codec_of_last_call(sennit_comm_t comm) {
 
 TEST(CodecRulesOfComms, AreForTheCallsThatCanHaveThem) {
   on_ranks(
-      2,
+      3,
       [](int /*rank*/, sennit_comm_t comm) {
         const auto codec_of = [&](const Subject& s,
                                   const sennit_call_options_t* options = nullptr) {
-          const Oracle oracle(s, 2);
-          Buffers buffers(s, oracle, 0);
           std::vector<std::byte> room(1 << 16);
           EXPECT_EQ(call(s, room.data(), room.data() + room.size() / 2, comm, options), SENNIT_OK)
               << sennit_last_error_message();
@@ -294,7 +292,7 @@ TEST(CodecRulesOfComms, AreForTheCallsThatCanHaveThem) {
 }
 
 TEST(CodecsOfCalls, AreRefusedByNameWhereTheyCannotBe) {
-  on_ranks(2, [](int /*rank*/, sennit_comm_t comm) {
+  on_ranks(3, [](int /*rank*/, sennit_comm_t comm) {
     std::array<float, 64> x{};
     const auto refused = [&](const sennit_call_options_t& options,
                              sennit_dtype_t dtype,
