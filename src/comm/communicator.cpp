@@ -96,6 +96,9 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   comm->facts_.sharing = path_choice.sharing;
   comm->facts_.table = table;
   comm->path_policy_ = path_choice.policy;
+  if (auto links = comm->world_.take_links()) {
+    comm->star_ = std::make_unique<ControlStar>(comm->world_, std::move(links));
+  }
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }

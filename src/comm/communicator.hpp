@@ -12,6 +12,7 @@
 #include "comm/plan_cache.hpp"
 #include "comm/quick_calls.hpp"
 #include "comm/work.hpp"
+#include "world/control_star.hpp"
 #include "world/deadlock.hpp"
 #include "world/watch.hpp"
 #include "world/world.hpp"
@@ -123,6 +124,7 @@ class Communicator {
   CommConfig config_;
   std::uint64_t generation_ = fork_generation();
   World world_;
+  std::unique_ptr<ControlStar> star_;  // of the lowest rank of a node, where there are several
   HostFacts facts_;
   PathPolicy path_policy_;
   std::unique_ptr<PlanCache> plans_;

@@ -61,6 +61,7 @@ Clock::time_point Communicator::next_look() const {
 void Communicator::look(Clock::time_point now) {
   const bool alarmed = world_.alarms() != alarms_seen_;
   alarms_seen_ = world_.alarms();
+  world_.ask_nodes();
   moves_.count(world_, now);
   wait_.tell(long_wait(now));
   const bool ask_processes = alarmed || now >= next_process_look_;

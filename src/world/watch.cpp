@@ -90,6 +90,14 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   if (dead.empty()) {
     return std::nullopt;
   }
+  if (const int rank = dead.front(); world.is_lost(rank)) {
+    return Verdict{
+        .code = Code::kRankFailed,
+        .blamed_ranks = dead,
+        .evidence = fmt::format("node {} no longer answers, nor does the network to it: {}",
+                                world.node_of(rank),
+                                describe_ranks(world, dead))};
+  }
   return Verdict{
       .code = Code::kRankFailed,
       .blamed_ranks = dead,
@@ -198,9 +206,11 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
 bool has_other_end(const World& world, const CallView& view) {
   const bool is_send = view.message.from == world.rank();
   const int peer = is_send ? view.message.to : view.message.from;
-  return world.message_log(peer, world.rank())
-             .way(!is_send)
-             .calls.entered.load(std::memory_order_acquire) >= view.message.number;
+  // Message logs stay on their node.
+  return !world.is_local(peer) ||
+         world.message_log(peer, world.rank())
+                 .way(!is_send)
+                 .calls.entered.load(std::memory_order_acquire) >= view.message.number;
 }
 
 // Whether a rank that has not left our call has not come there yet.
@@ -324,7 +334,9 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
       words.plan_hash = view.words.plan_hash;
       return words == view.words;
     };
-    if (peer == world.rank() || !world.line(peer).read(view.sequence, words) || !is_in_it()) {
+    // Counts stay on their node; a message of another length is not taken (channel.hpp).
+    if (peer == world.rank() || !world.is_local(peer) ||
+        !world.line(peer).read(view.sequence, words) || !is_in_it()) {
       continue;
     }
     const PairCountTable::Pair theirs = world.counts().read(peer, view.sequence, world.rank());
