@@ -9,6 +9,8 @@
 #include "comm/progress_engine.hpp"
 #include "world/nodes/unique_id.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -53,14 +55,21 @@ std::string key_of(const sennit_unique_id_t& id) {
   return {reinterpret_cast<const char*>(id.bytes), sizeof(id.bytes)};
 }
 
-// Of the machine that made the id, which most likely is rank 0's: what a list of hosts is to be
-// continued with.
-std::string addresses_in(const sennit_unique_id_t& id) {
-  std::string text;
-  for (const std::string& address : addresses_of(UniqueIdBytes(id.bytes))) {
-    text += "," + address;
+// Where the ranks of several nodes meet: where the environment says, or on the machine that made
+// the id, which most likely is rank 0's. Empty: they are on one node.
+Result<std::string> root_for(const sennit_unique_id_t& id) {
+  const Result<std::string> named = root_from_environment();
+  if (named.ok() && named->empty()) {
+    return std::string();
   }
-  return text;
+  std::vector<std::string> hosts = addresses_of(UniqueIdBytes(id.bytes));
+  if (named.ok()) {
+    hosts.insert(hosts.begin(), *named);
+  }
+  if (hosts.empty()) {
+    return named.status();
+  }
+  return fmt::format("{}", fmt::join(hosts, ","));
 }
 
 // Takes the end of a non-blocking init, if it has come: ok when all ranks have joined, kInProgress
@@ -280,16 +289,13 @@ sennit_status_t sennit_comm_init_rank(sennit_comm_t* comm,
     SENNIT_RETURN_IF_ERROR(check_result(comm));
     SENNIT_RETURN_IF_ERROR(check_result(id));
     SENNIT_RETURN_IF_ERROR(check_size(size, rank));
-    SENNIT_ASSIGN_OR_RETURN(std::string root, root_from_environment());
-    if (!root.empty()) {
-      root += addresses_in(*id);
-    }
+    SENNIT_ASSIGN_OR_RETURN(std::string root, root_for(*id));
     return open_with_config(comm,
                             {.rank = rank,
                              .size = size,
                              .key = key_of(*id),
                              .root = std::move(root),
-                             .is_key_secret = true},
+                             .is_key_secret = is_random(UniqueIdBytes(id->bytes))},
                             config);
   });
 }

@@ -20,7 +20,11 @@ namespace {
 constexpr int kRanks = 4;
 constexpr const char* kNodes = "aabb";
 
-World::Layout layout() { return {.rings = {.ranks = kRanks, .slots = 2, .slot_bytes = 1024}}; }
+World::Layout layout() {
+  World::Layout layout;
+  layout.rings = {.ranks = kRanks, .slots = 2, .slot_bytes = 1024};
+  return layout;
+}
 
 // A rank with its world, and the star where it is the lowest of its node.
 struct Rank {
@@ -73,11 +77,19 @@ class ControlStarTest : public RendezvousTest {
   }
 };
 
-CallWords words_of_count(std::uint64_t count) { return {.count = count, .plan_hash = 7}; }
+CallWords words_of_count(std::uint64_t count) {
+  CallWords words;
+  words.count = count;
+  words.plan_hash = 7;
+  return words;
+}
 
 // Of the first call, in which all ranks are to be.
 CallView view_of_first(std::uint64_t count) {
-  return {.sequence = 1, .words = words_of_count(count)};
+  CallView view;
+  view.sequence = 1;
+  view.words = words_of_count(count);
+  return view;
 }
 
 TEST_F(ControlStarTest, LinesOfOtherNodesAreBroughtUpToDate) {

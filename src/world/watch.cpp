@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -90,13 +91,16 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   if (dead.empty()) {
     return std::nullopt;
   }
-  if (const int rank = dead.front(); world.is_lost(rank)) {
+  std::vector<int> lost;
+  std::ranges::copy_if(
+      dead, std::back_inserter(lost), [&](int rank) { return world.is_lost(rank); });
+  if (!lost.empty()) {
     return Verdict{
         .code = Code::kRankFailed,
-        .blamed_ranks = dead,
-        .evidence = fmt::format("node {} no longer answers, nor does the network to it: {}",
-                                world.node_of(rank),
-                                describe_ranks(world, dead))};
+        .blamed_ranks = lost,
+        .evidence = fmt::format("node {} no longer answers, or the network to it is down: {}",
+                                world.node_of(lost.front()),
+                                describe_ranks(world, lost))};
   }
   return Verdict{
       .code = Code::kRankFailed,

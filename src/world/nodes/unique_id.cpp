@@ -51,8 +51,10 @@ void make_unique_id(std::span<unsigned char, kUniqueIdBytes> id) {
   }
 }
 
+bool is_random(UniqueIdBytes id) { return std::ranges::equal(kMagic, id.first<kMagic.size()>()); }
+
 std::vector<std::string> addresses_of(UniqueIdBytes id) {
-  if (!std::ranges::equal(kMagic, id.first<kMagic.size()>()) || id[kCountOffset] > kMostAddresses) {
+  if (!is_random(id) || id[kCountOffset] > kMostAddresses) {
     return {};
   }
   std::vector<std::string> addresses;

@@ -14,6 +14,9 @@ using UniqueIdBytes = std::span<const unsigned char, kUniqueIdBytes>;
 
 void make_unique_id(std::span<unsigned char, kUniqueIdBytes> id);
 
+// Whether it was made so, and not of a text that somebody may guess.
+bool is_random(UniqueIdBytes id);
+
 // In numbers. None of an id that was made otherwise, of a text.
 std::vector<std::string> addresses_of(UniqueIdBytes id);
 

@@ -32,6 +32,7 @@ TEST(UniqueId, OneOfATextHoldsNoAddresses) {
   std::array<unsigned char, kUniqueIdBytes> id{};
   id.fill('7');
   EXPECT_TRUE(addresses_of(id).empty());
+  EXPECT_FALSE(is_random(id));
   make_unique_id(id);
   id[36] = 200;  // the number of addresses
   EXPECT_TRUE(addresses_of(id).empty());
