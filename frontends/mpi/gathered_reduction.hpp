@@ -19,6 +19,9 @@ namespace sennit_mpi {
 
 // Contributions of all ranks together: where more has to move, the MPIs' own algorithms move less.
 constexpr std::size_t kMostGatheredBytes = std::size_t{64} << 10U;
+// Of a rank. In a scan of an MPI the lower ranks need not wait for the upper ones: one behind the
+// other, a small call takes less than half as long there.
+constexpr std::size_t kFewestScannedBytes = 512;
 
 // What comes from the other ranks, and whose contributions are reduced: those of first to last.
 struct GatherPlan {
@@ -28,7 +31,8 @@ struct GatherPlan {
   const std::size_t* blocks{};  // kBlocks: elements for each rank
   bool has_result = true;       // this rank wants it
   int first = 0;
-  int last = 0;  // less than first: there is none
+  int last = 0;                  // less than first: there is none
+  std::size_t fewest_bytes = 0;  // of a rank; a call of fewer is for the MPI
 };
 
 template <class Abi>
@@ -142,10 +146,11 @@ class GatheredReduction {
   Memory all_;   // the contributions, packed, in the order of the ranks
   Memory next_;  // one of them as its type has it, if that is not dense
   std::ptrdiff_t begin_ = 0;
-  std::array<std::size_t, kMostRanks> send_counts_{};
-  std::array<std::size_t, kMostRanks> send_places_{};
-  std::array<std::size_t, kMostRanks> recv_counts_{};
-  std::array<std::size_t, kMostRanks> recv_places_{};
+  // kBlocks; else nothing is written there, which takes longer than a small call.
+  std::array<std::size_t, kMostRanks> send_counts_;
+  std::array<std::size_t, kMostRanks> send_places_;
+  std::array<std::size_t, kMostRanks> recv_counts_;
+  std::array<std::size_t, kMostRanks> recv_places_;
 };
 
 }  // namespace sennit_mpi

@@ -100,6 +100,10 @@ auto Calls<Abi, N, D>::prepare_reduction(const Taken& taken,
     return std::nullopt;
   }
   const Elements<Abi> input = elements(send, call.contributed, call.type);
+  if (input.bytes() < plan.fewest_bytes) {
+    front().share.pass("a small scan");
+    return std::nullopt;
+  }
   if (input.bytes() * static_cast<std::size_t>(taken.size) > kMostGatheredBytes ||
       call.contributed > std::numeric_limits<int>::max()) {
     front().share.pass(!kIsOfLibrary     ? "a large scan"
@@ -253,7 +257,7 @@ auto Calls<Abi, N, D>::prepare_scan(
     const Taken& taken, const void* send, void* recv, N count, Type type, Op op, Comm /*comm*/) {
   return prepare_reduction(taken,
                            {send, recv, count, count, type, op, !is_in_place(recv)},
-                           {.last = taken.rank},
+                           {.last = taken.rank, .fewest_bytes = kFewestScannedBytes},
                            NoStart());
 }
 
@@ -263,7 +267,7 @@ auto Calls<Abi, N, D>::prepare_exclusive_scan(
     const Taken& taken, const void* send, void* recv, N count, Type type, Op op, Comm /*comm*/) {
   return prepare_reduction(taken,
                            {send, recv, count, count, type, op, !is_in_place(recv)},
-                           {.last = taken.rank - 1},
+                           {.last = taken.rank - 1, .fewest_bytes = kFewestScannedBytes},
                            NoStart());
 }
 
