@@ -18,7 +18,9 @@ Threads: different communicators may be used from different threads at any time;
 from one thread at a time, except `abort()`. Groups belong to the thread that opens them.
 """
 
-from sennit import codecs, schedules
+from typing import TYPE_CHECKING, Any
+
+from sennit import codecs
 from sennit._core import (
     Aborted,
     DeadlineExceeded,
@@ -43,6 +45,9 @@ from sennit.locations import mpi_library, nccl_library
 from sennit.registration import Registration
 from sennit.spawning import spawn
 from sennit.work import Work, group
+
+if TYPE_CHECKING:
+    from sennit import schedules
 
 __version__ = version_string()
 
@@ -77,3 +82,12 @@ __all__ = [
     "spawn",
     "typed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `sennit.schedules` when it is first asked for: most programs have none."""
+    if name == "schedules":
+        import importlib
+
+        return importlib.import_module("sennit.schedules")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

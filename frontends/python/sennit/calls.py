@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sennit import _core, elements
 from sennit._core import Buffer, Collective, InvalidArgument
 from sennit.elements import PremulSum
-from sennit.schedules import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from sennit.schedules import Schedule
 
 
 class Options(NamedTuple):
@@ -37,6 +38,8 @@ class Options(NamedTuple):
                 f"algorithm={self.algorithm!r} and a schedule are two ways to run one call; pass "
                 "one of them"
             )
+        from sennit.schedules import Schedule
+
         if not isinstance(self.schedule, Schedule):
             raise InvalidArgument(
                 f"schedule is a {type(self.schedule).__name__}, expected what "

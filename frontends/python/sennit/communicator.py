@@ -9,7 +9,6 @@ from sennit.calls import Options, Table
 from sennit.config import Config
 from sennit.elements import PremulSum
 from sennit.registration import Registration
-from sennit.schedules import Schedule
 from sennit.starter import Starter
 from sennit.work import group, run
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     import contextlib
     from collections.abc import Iterable
     from types import TracebackType
+
+    from sennit.schedules import Schedule
 
 _SETTLED_STATES = (0, 1)  # success, and still in progress: a communicator that has not failed
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from sennit import calls
 from sennit.calls import Options, Table
 from sennit.elements import PremulSum
-from sennit.schedules import Schedule
 from sennit.work import Work, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from sennit.schedules import Schedule
 
 
 class Starter:
