@@ -98,7 +98,7 @@ TEST_F(GivenUp, IsNoneOfThoseThatStay) {
 
 TEST_F(GivenUp, IsNamedAndNothingOfItGoesOn) {
   advance(0);
-  lines_[0].fail(Code::kTimeout, -1);
+  lines_[0].fail(Code::kDeadlineExceeded, -1);
   buffers_[0].fill(13);  // the call has returned
   advance(1);
   EXPECT_EQ(job(1).status().code(), Code::kRankFailed);

@@ -28,8 +28,9 @@ TEST(NodeChoice, LetsEveryCardCarryItsShareOnce) {
 
 TEST(NodeChoice, ReducesInRankOrderAllTheSame) {
   const Shape two{.ranks = 4, .groups = {{0, 1}, {2, 3}}};
-  const auto choice =
-      choose(Collective::kAllReduce, two, 1 << 20, {.rank_order = true}, HostFacts());
+  CallRequest request;
+  request.rank_order = true;
+  const auto choice = choose(Collective::kAllReduce, two, 1 << 20, request, HostFacts());
   ASSERT_TRUE(choice.ok());
   EXPECT_EQ(choice->algorithm->name, "two_shot");
 }

@@ -153,7 +153,7 @@ TEST(Select, WhatTheUserAsksForOverridesTheTable) {
   const auto named = choose(Collective::kAllReduce,
                             shape,
                             65536,
-                            {.algorithm = "ring", .path = {}, .protocol = {}},
+                            {.algorithm = "ring", .path = {}, .protocol = {}, .codec = {}},
                             facts);
   ASSERT_TRUE(named.ok());
   EXPECT_EQ(named->algorithm->name, "ring");

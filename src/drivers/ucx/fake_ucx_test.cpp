@@ -32,22 +32,22 @@ struct Pair {
 TEST(FakeUcx, NothingLeavesWithoutProgressOfItsSender) {
   FakeUcx ucx({});
   Pair pair(ucx);
-  SendState small{};
-  SendState large{};
-  SendState last{};
+  MessageState small{};
+  MessageState large{};
+  MessageState last{};
   const std::string payload(5000, 'x');
   pair.sender->send(pair.endpoint, bytes_of("a"), bytes_of("1234"), small);
   pair.sender->send(pair.endpoint, bytes_of("b"), bytes_of(payload), large);
   pair.sender->send(pair.endpoint, bytes_of("c"), {}, last);
-  EXPECT_EQ(small, SendState::kDone);
-  EXPECT_EQ(large, SendState::kUnderWay);
+  EXPECT_EQ(small, MessageState::kDone);
+  EXPECT_EQ(large, MessageState::kUnderWay);
   pair.reader->progress();
   EXPECT_TRUE(pair.headers.empty());
   EXPECT_FALSE(pair.sender->arm());
-  while (last == SendState::kUnderWay) {
+  while (last == MessageState::kUnderWay) {
     pair.sender->progress();
   }
-  EXPECT_EQ(large, SendState::kDone);
+  EXPECT_EQ(large, MessageState::kDone);
   EXPECT_TRUE(pair.sender->arm());
   EXPECT_FALSE(pair.reader->arm());
   pair.reader->progress();
@@ -58,15 +58,15 @@ TEST(FakeUcx, NothingLeavesWithoutProgressOfItsSender) {
 TEST(FakeUcx, ACutCardFailsItsConnections) {
   FakeUcx ucx({});
   Pair pair(ucx);
-  SendState state{};
+  MessageState state{};
   const std::string payload(5000, 'x');
   pair.sender->send(pair.endpoint, bytes_of("a"), bytes_of(payload), state);
   ucx.cut(pair.reader->address());
   pair.sender->progress();
-  EXPECT_EQ(state, SendState::kFailed);
+  EXPECT_EQ(state, MessageState::kFailed);
   EXPECT_FALSE(pair.sender->failure(pair.endpoint).ok());
   pair.sender->send(pair.endpoint, bytes_of("a"), {}, state);
-  EXPECT_EQ(state, SendState::kFailed);
+  EXPECT_EQ(state, MessageState::kFailed);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class Card final : public UcxCard {
   void send(int endpoint,
             std::span<const std::byte> header,
             std::span<const std::byte> payload,
-            SendState& state) override;
+            MessageState& state) override;
   [[nodiscard]] Status failure(int endpoint) const override {
     return endpoints_[static_cast<std::size_t>(endpoint)].failure;
   }
@@ -54,7 +54,7 @@ class Card final : public UcxCard {
   struct Request {
     Card* card = nullptr;
     const Endpoint* endpoint = nullptr;
-    SendState* state = nullptr;  // null: nobody waits for it
+    MessageState* state = nullptr;  // null: nobody waits for it
     std::array<std::byte, kMostHeaderBytes> header{};
   };
 
@@ -74,7 +74,7 @@ class Card final : public UcxCard {
                                    what,
                                    functions_.ucs_status_string(status));
   }
-  Request* take_request(const Endpoint& endpoint, SendState& state);
+  Request* take_request(const Endpoint& endpoint, MessageState& state);
   ucp_request_param_t parameters(Request* request) const;
   void follow(ucs_status_ptr_t result, Request* request, Endpoint& endpoint);
   void end_request(Request* request, ucs_status_t status);
@@ -177,7 +177,7 @@ Result<int> Card::connect(std::string_view address) {
   return static_cast<int>(endpoints_.size()) - 1;
 }
 
-Card::Request* Card::take_request(const Endpoint& endpoint, SendState& state) {
+Card::Request* Card::take_request(const Endpoint& endpoint, MessageState& state) {
   if (free_requests_.empty()) {
     free_requests_.push_back(&requests_.emplace_back());
   }
@@ -186,7 +186,7 @@ Card::Request* Card::take_request(const Endpoint& endpoint, SendState& state) {
   request->card = this;
   request->endpoint = &endpoint;
   request->state = &state;
-  state = SendState::kUnderWay;
+  state = MessageState::kUnderWay;
   return request;
 }
 
@@ -201,11 +201,11 @@ ucp_request_param_t Card::parameters(Request* request) const {
 void Card::send(int endpoint,
                 std::span<const std::byte> header,
                 std::span<const std::byte> payload,
-                SendState& state) {
+                MessageState& state) {
   SENNIT_CHECK(header.size() <= kMostHeaderBytes, "a header is too long");
   Endpoint& to = endpoints_[static_cast<std::size_t>(endpoint)];
   if (to.handle == nullptr || !to.failure.ok()) {
-    state = SendState::kFailed;
+    state = MessageState::kFailed;
     return;
   }
   Request* const request = take_request(to, state);
@@ -239,7 +239,7 @@ void Card::follow(ucs_status_ptr_t result, Request* request, Endpoint& endpoint)
 
 void Card::end_request(Request* request, ucs_status_t status) {
   if (request->state != nullptr) {
-    *request->state = status == UCS_OK ? SendState::kDone : SendState::kFailed;
+    *request->state = status == UCS_OK ? MessageState::kDone : MessageState::kFailed;
     request->state = nullptr;
   }
   free_requests_.push_back(request);
@@ -269,7 +269,7 @@ void Card::close(int endpoint) {
   // What UCX should still hold on to has to leave the states alone.
   for (Request& left : requests_) {
     if (left.endpoint == &closed && left.state != nullptr) {
-      *std::exchange(left.state, nullptr) = SendState::kFailed;
+      *std::exchange(left.state, nullptr) = MessageState::kFailed;
     }
   }
 }

@@ -5,9 +5,9 @@
 //   SENNIT_ASSIGN_OR_RETURN(const std::unique_ptr<UcxCard> card, ucx->open({.device = "eth0"}));
 //   card->set_handler([](auto header, auto payload) { ... });
 //   SENNIT_ASSIGN_OR_RETURN(const int endpoint, card->connect(address_of_the_peer));
-//   SendState state;
+//   MessageState state;
 //   card->send(endpoint, header, payload, state);
-//   while (state == SendState::kUnderWay) { card->progress(); }
+//   while (state == MessageState::kUnderWay) { card->progress(); }
 //
 // A card and all that belongs to it is for one thread at a time. Nothing happens but in calls:
 // messages arrive, sends end and connections are made while their card makes progress, at both
@@ -26,7 +26,7 @@
 
 namespace sennit {
 
-enum class SendState : std::uint8_t {
+enum class MessageState : std::uint8_t {
   kDone,      // the payload may be overwritten
   kUnderWay,  // the payload and the state have to stay where they are
   kFailed,    // the endpoint has failed; whether the message arrived is not known
@@ -55,7 +55,7 @@ class UcxCard {
   virtual void send(int endpoint,
                     std::span<const std::byte> header,
                     std::span<const std::byte> payload,
-                    SendState& state) = 0;
+                    MessageState& state) = 0;
   // Why the endpoint has failed; ok while it works.
   [[nodiscard]] virtual Status failure(int endpoint) const = 0;
   // Ends all sends of the endpoint, which must not be used any more.

@@ -68,35 +68,35 @@ class Ucx : public testing::Test {
 TEST_F(Ucx, MessagesArriveWithHeaderAndPayload) {
   for (const std::size_t bytes : {0, 8, 1000, 9000, 64 * 1024, 256 * 1024}) {
     const std::string payload(bytes, static_cast<char>('a' + bytes % 23));
-    SendState state{};
+    MessageState state{};
     const int before = messages_;
     cards_[0]->send(endpoint_, bytes_of("header"), bytes_of(payload), state);
     ASSERT_TRUE(
-        progress_until([&] { return messages_ > before && state != SendState::kUnderWay; }));
-    EXPECT_EQ(state, SendState::kDone);
+        progress_until([&] { return messages_ > before && state != MessageState::kUnderWay; }));
+    EXPECT_EQ(state, MessageState::kDone);
     EXPECT_EQ(header_, "header");
     EXPECT_TRUE(payload_ == payload) << bytes;
   }
 }
 
 TEST_F(Ucx, AnEmptyMessageEndsBehindThoseBeforeIt) {
-  SendState states[100]{};
+  MessageState states[100]{};
   const std::string payload(20000, 'x');
-  for (SendState& state : states) {
+  for (MessageState& state : states) {
     cards_[0]->send(endpoint_, bytes_of("h"), bytes_of(payload), state);
   }
-  SendState last{};
+  MessageState last{};
   cards_[0]->send(endpoint_, bytes_of("last"), {}, last);
-  ASSERT_TRUE(progress_until([&] { return last != SendState::kUnderWay; }));
-  EXPECT_EQ(last, SendState::kDone);
-  for (const SendState state : states) {
-    EXPECT_EQ(state, SendState::kDone);
+  ASSERT_TRUE(progress_until([&] { return last != MessageState::kUnderWay; }));
+  EXPECT_EQ(last, MessageState::kDone);
+  for (const MessageState state : states) {
+    EXPECT_EQ(state, MessageState::kDone);
   }
   ASSERT_TRUE(progress_until([&] { return messages_ == 101; }));
 }
 
 TEST_F(Ucx, ADescriptorWakesTheSleeper) {
-  SendState state{};
+  MessageState state{};
   cards_[0]->send(endpoint_, bytes_of("wires up"), {}, state);
   ASSERT_TRUE(progress_until([&] { return messages_ == 1; }));
   while (!cards_[1]->arm()) {
@@ -111,19 +111,19 @@ TEST_F(Ucx, ADescriptorWakesTheSleeper) {
 }
 
 TEST_F(Ucx, APeerThatIsGoneFailsTheEndpoint) {
-  SendState state{};
+  MessageState state{};
   cards_[0]->send(endpoint_, bytes_of("wires up"), {}, state);
   ASSERT_TRUE(progress_until([&] { return messages_ == 1; }));
   cards_[1].reset();
   const std::string payload(100000, 'x');
   ASSERT_TRUE(progress_until([&] {
-    if (state != SendState::kUnderWay) {
+    if (state != MessageState::kUnderWay) {
       cards_[0]->send(endpoint_, bytes_of("h"), bytes_of(payload), state);
     }
     return !cards_[0]->failure(endpoint_).ok();
   }));
-  ASSERT_TRUE(progress_until([&] { return state != SendState::kUnderWay; }));
-  EXPECT_EQ(state, SendState::kFailed);
+  ASSERT_TRUE(progress_until([&] { return state != MessageState::kUnderWay; }));
+  EXPECT_EQ(state, MessageState::kFailed);
 }
 
 TEST_F(Ucx, SignalsOfCrashesStayAsTheyWere) {

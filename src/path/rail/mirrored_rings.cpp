@@ -61,14 +61,14 @@ MirroredRings::~MirroredRings() {
 
 bool MirroredRings::is_under_way(int peer, int rail) const {
   const Peer& other = peers_[static_cast<std::size_t>(peer)];
-  return other.routes[static_cast<std::size_t>(rail)].last == SendState::kUnderWay ||
+  return other.routes[static_cast<std::size_t>(rail)].last == MessageState::kUnderWay ||
          std::ranges::any_of(batches_,
                              [&](const Batch& batch) {
-                               return batch.state == SendState::kUnderWay && batch.peer == peer &&
+                               return batch.state == MessageState::kUnderWay && batch.peer == peer &&
                                       batch.rail == rail;
                              }) ||
          std::ranges::any_of(other.outgoing, [](const auto& ring) {
-           return ring && std::ranges::count(ring->states, SendState::kUnderWay) > 0;
+           return ring && std::ranges::count(ring->states, MessageState::kUnderWay) > 0;
          });
 }
 
@@ -124,7 +124,7 @@ MirroredRings::Ring& MirroredRings::ring(const RingName& name) {
       (name.outgoing ? peer.outgoing : peer.incoming)[static_cast<std::size_t>(name.port)];
   if (!found) {
     found = std::make_unique<Ring>();
-    found->states.resize(name.outgoing ? geometry_.slots : 0, SendState::kDone);
+    found->states.resize(name.outgoing ? geometry_.slots : 0, MessageState::kDone);
     for (std::uint64_t position = 0; position < geometry_.slots; ++position) {
       found->due.push_back(name.outgoing ? kNone : position);
     }
@@ -133,7 +133,7 @@ MirroredRings::Ring& MirroredRings::ring(const RingName& name) {
 }
 
 void MirroredRings::send(
-    int peer, int rail, Frame frame, std::span<const std::byte> payload, SendState& state) {
+    int peer, int rail, Frame frame, std::span<const std::byte> payload, MessageState& state) {
   Route& to = route(peer, rail);
   if (to.endpoint < 0 && to.failure.ok()) {
     const Result<int> made = cards_->endpoint(rail, to.address);
@@ -144,7 +144,7 @@ void MirroredRings::send(
     }
   }
   if (!to.failure.ok()) {
-    state = SendState::kFailed;
+    state = MessageState::kFailed;
     return;
   }
   frame.token = to.token;
@@ -173,7 +173,7 @@ void MirroredRings::publish(
 bool MirroredRings::is_sent(int peer, int port, std::uint64_t position) {
   const auto guard = cards_->lock();
   const auto& out = peers_[static_cast<std::size_t>(peer)].outgoing[static_cast<std::size_t>(port)];
-  return !out || out->states[slot_of(position)] != SendState::kUnderWay;
+  return !out || out->states[slot_of(position)] != MessageState::kUnderWay;
 }
 
 void MirroredRings::release(int peer, int rail, int port, std::uint64_t position) {
@@ -195,7 +195,7 @@ void MirroredRings::send_freed(int peer, int rail) {
     return;
   }
   auto batch = std::ranges::find_if(
-      batches_, [](const Batch& other) { return other.state != SendState::kUnderWay; });
+      batches_, [](const Batch& other) { return other.state != MessageState::kUnderWay; });
   if (batch == batches_.end()) {
     batch = batches_.emplace(batches_.end());
   }
@@ -312,11 +312,11 @@ bool MirroredRings::flush() {
     auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
     for (std::size_t rail = 0; rail < routes.size(); ++rail) {
       Route& to = routes[rail];
-      if (!to.is_flushed && to.last != SendState::kUnderWay) {
+      if (!to.is_flushed && to.last != MessageState::kUnderWay) {
         send(peer, static_cast<int>(rail), {.kind = FrameKind::kLast}, {}, to.last);
         to.is_flushed = true;
       }
-      is_done = is_done && to.last != SendState::kUnderWay;
+      is_done = is_done && to.last != MessageState::kUnderWay;
     }
   }
   return is_done;

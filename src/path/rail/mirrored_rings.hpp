@@ -99,14 +99,14 @@ class MirroredRings {
     // By slot: of an incoming ring the position that may arrive, of an outgoing one the position
     // that may be returned; kNone: nothing may.
     std::vector<std::uint64_t> due;
-    std::vector<SendState> states;  // of outgoing messages
+    std::vector<MessageState> states;  // of outgoing messages
   };
   // A batch on its way; stays where it is.
   struct Batch {
     int peer = 0;
     int rail = 0;
     std::vector<FreedSlot> slots;
-    SendState state = SendState::kDone;
+    MessageState state = MessageState::kDone;
   };
   // One rail to one peer.
   struct Route {
@@ -115,7 +115,7 @@ class MirroredRings {
     int endpoint = -1;        // made at first use
     std::vector<FreedSlot> freed{};
     bool is_flushed = true;
-    SendState last = SendState::kDone;  // of the frame behind all others
+    MessageState last = MessageState::kDone;  // of the frame behind all others
     Status failure{};
   };
   struct Peer {
@@ -139,7 +139,7 @@ class MirroredRings {
     return peers_[static_cast<std::size_t>(peer)].routes[static_cast<std::size_t>(rail)];
   }
   // Sends what the frame says; the state says when.
-  void send(int peer, int rail, Frame frame, std::span<const std::byte> payload, SendState& state);
+  void send(int peer, int rail, Frame frame, std::span<const std::byte> payload, MessageState& state);
   void send_freed(int peer, int rail);
   void send_all_freed();
   [[nodiscard]] bool is_under_way(int peer, int rail) const;

@@ -118,7 +118,7 @@ struct Stranger {
         endpoint(*card->connect(job.sets[1]->addresses().front())) {}
 
   void send(Frame frame, std::span<const std::byte> payload) {
-    SendState state{};
+    MessageState state{};
     frame.bytes = frame.bytes != 0 ? frame.bytes : payload.size();
     card->send(endpoint, std::as_bytes(std::span(&frame, 1)), payload, state);
     while (!card->arm()) {

@@ -75,17 +75,17 @@ class Card final : public UcxCard {
   void send(int endpoint,
             std::span<const std::byte> header,
             std::span<const std::byte> payload,
-            SendState& state) override {
+            MessageState& state) override {
     Departure departure{
         .endpoint = endpoint, .header = Bytes(header.begin(), header.end()), .payload = payload};
     const bool is_first = std::ranges::none_of(
         departures_, [&](const Departure& other) { return other.endpoint == endpoint; });
     if (is_first && payload.size() <= network_->options.copied_bytes) {
       departure.copy.assign(payload.begin(), payload.end());
-      state = SendState::kDone;
+      state = MessageState::kDone;
     } else {
       departure.state = &state;
-      state = SendState::kUnderWay;
+      state = MessageState::kUnderWay;
     }
     depart(std::move(departure), state);
   }
@@ -136,14 +136,14 @@ class Card final : public UcxCard {
     Bytes header{};
     Bytes copy{};
     std::span<const std::byte> payload{};
-    SendState* state = nullptr;  // null: the payload was copied
+    MessageState* state = nullptr;  // null: the payload was copied
   };
 
-  void depart(Departure departure, SendState& state) {
+  void depart(Departure departure, MessageState& state) {
     if (failure(departure.endpoint).ok()) {
       departures_.push_back(std::move(departure));
     } else {
-      state = SendState::kFailed;
+      state = MessageState::kFailed;
     }
   }
 
@@ -154,7 +154,7 @@ class Card final : public UcxCard {
     }
     std::erase_if(departures_, [&](const Departure& departure) {
       if (departure.endpoint == endpoint && departure.state != nullptr) {
-        *departure.state = SendState::kFailed;
+        *departure.state = MessageState::kFailed;
       }
       return departure.endpoint == endpoint;
     });
@@ -188,7 +188,7 @@ class Card final : public UcxCard {
       const std::uint64_t one = 1;
       static_cast<void>(::write(inbox.descriptor.get(), &one, sizeof(one)));
       if (departure.state != nullptr) {
-        *departure.state = SendState::kDone;
+        *departure.state = MessageState::kDone;
       }
     }
     return moved;
