@@ -64,8 +64,8 @@ bool MirroredRings::is_under_way(int peer, int rail) const {
   return other.routes[static_cast<std::size_t>(rail)].last == MessageState::kUnderWay ||
          std::ranges::any_of(batches_,
                              [&](const Batch& batch) {
-                               return batch.state == MessageState::kUnderWay && batch.peer == peer &&
-                                      batch.rail == rail;
+                               return batch.state == MessageState::kUnderWay &&
+                                      batch.peer == peer && batch.rail == rail;
                              }) ||
          std::ranges::any_of(other.outgoing, [](const auto& ring) {
            return ring && std::ranges::count(ring->states, MessageState::kUnderWay) > 0;

@@ -139,7 +139,8 @@ class MirroredRings {
     return peers_[static_cast<std::size_t>(peer)].routes[static_cast<std::size_t>(rail)];
   }
   // Sends what the frame says; the state says when.
-  void send(int peer, int rail, Frame frame, std::span<const std::byte> payload, MessageState& state);
+  void send(
+      int peer, int rail, Frame frame, std::span<const std::byte> payload, MessageState& state);
   void send_freed(int peer, int rail);
   void send_all_freed();
   [[nodiscard]] bool is_under_way(int peer, int rail) const;
