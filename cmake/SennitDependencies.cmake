@@ -18,6 +18,12 @@ sennit_find_header(SENNIT_FMT_INCLUDE fmt/format.h libfmt-dev)
 sennit_find_header(SENNIT_JSON_INCLUDE nlohmann/json.hpp nlohmann-json3-dev)
 find_package(Threads REQUIRED)
 
+# Rails (src/drivers/ucx). Without these headers there are none.
+find_path(
+  SENNIT_UCX_INCLUDE NAMES ucp/api/ucp.h
+  HINTS ${SENNIT_DEPS_DIR}/usr/include
+  DOC "Folder of <ucp/api/ucp.h>, from the package libucx-dev")
+
 add_library(sennit_headers INTERFACE)
 target_include_directories(sennit_headers SYSTEM INTERFACE ${SENNIT_FMT_INCLUDE}
                                                            ${SENNIT_JSON_INCLUDE})

@@ -39,12 +39,13 @@ class IdleHook : public ::testing::Test {
       });
     }
   }
-  static void count(void* self) {
+  static int count(void* self) {
     auto* const test = static_cast<IdleHook*>(self);
     ++test->calls_;
     if (test->in_hook_) {
       test->in_hook_();
     }
+    return test->moves_ ? 1 : 0;
   }
   // As long as rank 0's hook has been called less often. False: it is not called.
   [[nodiscard]] bool wait_for_calls(int most) const {
@@ -58,6 +59,7 @@ class IdleHook : public ::testing::Test {
   sennit_unique_id_t id_{};
   std::atomic<int> calls_{0};
   std::function<void()> in_hook_;
+  std::atomic<bool> moves_{false};  // what the hook returns
 };
 
 sennit_status_t sum(sennit_comm_t comm) {
@@ -88,6 +90,18 @@ TEST_F(IdleHook, RunsNotBeforeItsTime) {
     EXPECT_EQ(sum(comm), SENNIT_OK);
   });
   EXPECT_EQ(calls_, 0);
+}
+
+// A rank that sleeps calls it 5 times a millisecond at most.
+TEST_F(IdleHook, KeepsARankFromSleepingWhileSomethingMoves) {
+  moves_ = true;
+  run(0, [&](sennit_comm_t comm, int rank) {
+    if (rank == 1) {
+      // Twice as long as the test waits, if it slept.
+      EXPECT_TRUE(wait_for_calls(100'000)) << calls_;
+    }
+    EXPECT_EQ(sum(comm), SENNIT_OK);
+  });
 }
 
 // It runs outside of locks: whatever else the rank has may make progress in it.
@@ -132,7 +146,7 @@ TEST(IdleTimes, ThatCannotBeAreRefused) {
   ASSERT_EQ(sennit_unique_id_create(&id), SENNIT_OK);
   for (const bool hook : {true, false}) {
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
-    config.idle_hook = [](void*) {};
+    config.idle_hook = [](void*) { return 0; };
     (hook ? config.idle_after_s : config.first_warning_s) = -1;
     sennit_comm_t comm = nullptr;
     EXPECT_EQ(sennit_comm_init_rank(&comm, 1, &id, 0, &config), SENNIT_INVALID_ARGUMENT);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -26,9 +27,10 @@ sennit_status_t all_reduce_ones(sennit_comm_t comm, float* sum) {
   return sennit_all_reduce(&one, sum, 1, SENNIT_FLOAT32, SENNIT_SUM, comm, nullptr, nullptr);
 }
 
-TEST_F(NodesCalls, ACallThatCrossesNodesIsRefusedOnAllRanksByName) {
+TEST_F(NodesCalls, ACallThatCrossesNodesIsRefusedOnAllRanksByNameWhereThereIsNoUcx) {
   const std::string name = fresh_name();
   RankProcesses ranks(4, [&](int rank) {
+    ::setenv("SENNIT_UCX_LIB", "/nonexistent/libucp.so.0", 1);
     const sennit_comm_t comm = join_on(name, "aabb", rank);
     float sum = 0;
     const Report report = report_of([&] { return all_reduce_ones(comm, &sum); });
@@ -43,9 +45,10 @@ TEST_F(NodesCalls, ACallThatCrossesNodesIsRefusedOnAllRanksByName) {
   }
 }
 
-TEST_F(NodesCalls, MessagesWithinANodeGoOn) {
+TEST_F(NodesCalls, MessagesWithinANodeGoOnWithoutUcx) {
   const std::string name = fresh_name();
   RankProcesses ranks(4, [&](int rank) {
+    ::setenv("SENNIT_UCX_LIB", "/nonexistent/libucp.so.0", 1);
     const sennit_comm_t comm = join_on(name, "aabb", rank);
     float value = static_cast<float>(rank);
     const bool is_sender = rank % 2 == 0;
@@ -79,6 +82,92 @@ TEST_F(NodesCalls, RanksOfOneNodeCallEverything) {
     ASSERT_TRUE(report);
     EXPECT_EQ(report->status, SENNIT_OK) << report->message;
     EXPECT_EQ(report->value, 3);
+  }
+}
+
+int size_of(sennit_comm_t comm) {
+  int size = -1;
+  sennit_comm_size(comm, &size);
+  return size;
+}
+
+// Replaces the communicator by one without `excluded` and those that are dead.
+Report shrink(sennit_comm_t& comm, const std::vector<int>& excluded) {
+  sennit_comm_t smaller = nullptr;
+  Report report = report_of([&] {
+    return sennit_comm_shrink(
+        comm, excluded.data(), static_cast<int>(excluded.size()), &smaller, nullptr);
+  });
+  sennit_comm_destroy(comm);
+  comm = smaller;
+  report.value = size_of(comm);
+  return report;
+}
+
+TEST_F(NodesCalls, SurvivorsOfSeveralNodesShrink) {
+  for (const int victim : {3, 2, 0}) {  // the second is the lowest of its node
+    SCOPED_TRACE("victim " + std::to_string(victim));
+    const std::string name = fresh_name();
+    RankProcesses ranks(4, [&](int rank) {
+      sennit_comm_t comm = join_on(name, "aabb", rank);
+      if (rank == victim) {
+        static_cast<void>(::raise(SIGKILL));
+      }
+      const Report report = shrink(comm, {});
+      sennit_comm_destroy(comm);
+      return report;
+    });
+    const auto reports = ranks.reports();
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto& report = reports[static_cast<std::size_t>(rank)];
+      ASSERT_EQ(report.has_value(), rank != victim);
+      if (report) {
+        EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+        EXPECT_EQ(report->value, 3);
+        EXPECT_LT(report->ended_at - report->called_at, 5.0);
+      }
+    }
+  }
+}
+
+// The new rank 0 is on another node than the old one.
+TEST_F(NodesCalls, RanksThatGoOnWithoutTheFirstNodeFindEachOther) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(5, [&](int rank) {
+    sennit_comm_t comm = join_on(name, "aabbc", rank);
+    Report report{.status = SENNIT_OK};
+    if (rank >= 2) {
+      report = shrink(comm, {0, 1});
+    }
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  const auto reports = ranks.reports();
+  for (std::size_t rank = 0; rank < 5; ++rank) {
+    ASSERT_TRUE(reports[rank]);
+    EXPECT_EQ(reports[rank]->status, SENNIT_OK) << reports[rank]->message;
+    EXPECT_EQ(reports[rank]->value, rank >= 2 ? 3 : 0);
+  }
+}
+
+TEST_F(NodesCalls, RanksOfOneNodeThatGoOnAloneCallEverything) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(4, [&](int rank) {
+    sennit_comm_t comm = join_on(name, "abba", rank);
+    const bool is_first = rank == 0 || rank == 3;
+    Report report = shrink(comm, is_first ? std::vector{1, 2} : std::vector{0, 3});
+    if (report.status == SENNIT_OK) {
+      float sum = 0;
+      report = report_of([&] { return all_reduce_ones(comm, &sum); });
+      report.value = static_cast<double>(sum);
+    }
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+    EXPECT_EQ(report->value, 2);
   }
 }
 

@@ -294,6 +294,12 @@ TEST(Processes, WorksAreTestedAndWaitedForInAnyOrder) {
       check.ok(sennit_work_test(works[1], &done), "test");
     }
     check.that(done == 1, "the second work ends by testing alone");
+    std::array<int, 3> all_done{};
+    check.ok(sennit_works_test(works.data(), works.size(), all_done.data()), "test all");
+    check.that(all_done[0] == 1 && all_done[1] == 1, "what came before the second has ended");
+    check.ok(sennit_works_test(nullptr, 0, nullptr), "test none");
+    check.that(sennit_works_test(works.data(), works.size(), nullptr) == SENNIT_INVALID_ARGUMENT,
+               "results need a place");
     check.ok(sennit_work_wait(works[2], -1), "wait for the last");
     check.ok(sennit_work_wait(works[0], -1), "wait for the first, which has ended");
     for (std::size_t k = 0; k < works.size(); ++k) {

@@ -153,3 +153,6 @@ fi
 headers=$(missing_headers | tr '\n' ' ')
 # shellcheck disable=SC2086  # A list of words.
 [ -z "$headers" ] || unpack_headers $headers
+# Without them the library builds, and has no rails.
+has_header ucp/api/ucp.h || (unpack_headers libucx-dev) 2>/dev/null ||
+  echo "without libucx-dev: cannot be downloaded here"

@@ -26,9 +26,9 @@ Types: text; integer; bytes (an integer, or one with K, M or G, which are powers
 (a decimal number). These must be the same on all ranks; a difference is refused when the ranks
 join, with both values: `SENNIT_DEVICE` (host or cuda, not the number), `SENNIT_DEVICE_BLOCKS`,
 `SENNIT_DEVICE_GROUP`, `SENNIT_MACHINE`, `SENNIT_COPY_ENGINES`, `SENNIT_HOST_SHARE`,
-`SENNIT_HOST_RING_BYTES`, `SENNIT_HOST_SLOT_BYTES`, `SENNIT_PATHS`, `SENNIT_PATH_POLICY`, the
-contents of `SENNIT_TUNING_TABLE` and `SENNIT_GPU_PROFILE`, `SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`,
-`SENNIT_PORTS` and `SENNIT_REPRODUCIBLE`.
+`SENNIT_HOST_RING_BYTES`, `SENNIT_HOST_SLOT_BYTES`, `SENNIT_PATHS`, `SENNIT_PATH_POLICY`,
+`SENNIT_CODEC`, the contents of `SENNIT_TUNING_TABLE` and `SENNIT_GPU_PROFILE`,
+`SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS` and `SENNIT_REPRODUCIBLE`.
 
 | variable | type | default | meaning |
 |---|---|---|---|

@@ -12,13 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kWays = 2, kMostSamples = 1000, kMostBytes = 4 << 20 };
+enum { kWays = 2, kMostSamples = 1000, kMostBytes = 4 << 20, kMostGathered = 32 << 10 };
 static const double sample_seconds = 1e-3;
 
 static int rank;
 static int ranks;
 static char* in;
 static char* out;
+
+static MPI_Op own_op;
+static void add(void* from, void* to, int* count, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < *count; ++i) {
+    ((int*)to)[i] += ((const int*)from)[i];
+  }
+}
 
 typedef int Reduce(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm);
 typedef int Move(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm);
@@ -29,7 +37,7 @@ typedef struct {
   const char* function;
   void* ways[kWays];
   void (*call)(void* function, int bytes, int turn);
-  int has_sizes;
+  int most_bytes; /* 0: there is one size */
 } Collective;
 
 static void all_reduce(void* function, int bytes, int turn) {
@@ -54,23 +62,42 @@ static void barrier(void* function, int bytes, int turn) {
   (void)turn;
   ((int (*)(MPI_Comm))function)(MPI_COMM_WORLD);
 }
-/* No library but the MPI has the operator, so the call is passed on. */
+static void all_reduce_places(void* function, int bytes, int turn) {
+  (void)turn;
+  ((Reduce*)function)(in, out, bytes / 8, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
+}
+static void all_reduce_of_program(void* function, int bytes, int turn) {
+  (void)turn;
+  ((Reduce*)function)(in, out, bytes / 4, MPI_INT, own_op, MPI_COMM_WORLD);
+}
+static void scan(void* function, int bytes, int turn) {
+  (void)turn;
+  ((Reduce*)function)(in, out, bytes / 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+/* One rank needs no library, so the call is passed on. */
 static void passed_on(void* function, int bytes, int turn) {
   (void)bytes;
   (void)turn;
-  ((Reduce*)function)(in, out, 1, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
+  ((Reduce*)function)(in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
 }
 
 static Collective collectives[] = {
-    {"all_reduce", "Allreduce", {(void*)&MPI_Allreduce}, &all_reduce, 1},
-    {"broadcast", "Bcast", {(void*)&MPI_Bcast}, &broadcast, 1},
-    {"all_gather", "Allgather", {(void*)&MPI_Allgather}, &move, 1},
-    {"all_to_all", "Alltoall", {(void*)&MPI_Alltoall}, &move, 1},
+    {"all_reduce", "Allreduce", {(void*)&MPI_Allreduce}, &all_reduce, kMostBytes},
+    {"broadcast", "Bcast", {(void*)&MPI_Bcast}, &broadcast, kMostBytes},
+    {"all_gather", "Allgather", {(void*)&MPI_Allgather}, &move, kMostBytes},
+    {"all_to_all", "Alltoall", {(void*)&MPI_Alltoall}, &move, kMostBytes},
     {"reduce_scatter",
      "Reduce_scatter_block",
      {(void*)&MPI_Reduce_scatter_block},
      &reduce_scatter,
-     1},
+     kMostBytes},
+    {"all_reduce_minloc", "Allreduce", {(void*)&MPI_Allreduce}, &all_reduce_places, kMostGathered},
+    {"all_reduce_user_op",
+     "Allreduce",
+     {(void*)&MPI_Allreduce},
+     &all_reduce_of_program,
+     kMostGathered},
+    {"scan", "Scan", {(void*)&MPI_Scan}, &scan, kMostGathered},
     {"barrier", "Barrier", {(void*)&MPI_Barrier}, &barrier, 0},
     {"passed_on", "Allreduce", {(void*)&MPI_Allreduce}, &passed_on, 0},
 };
@@ -165,6 +192,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "samples have to be from 1 to %d\n", kMostSamples);
     return EXIT_FAILURE;
   }
+  MPI_Op_create(&add, 1, &own_op);
   in = calloc(kMostBytes, 1);
   out = calloc(kMostBytes, 1);
   for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); ++i) {
@@ -174,12 +202,9 @@ int main(int argc, char** argv) {
       fprintf(stderr, "the MPI has no PMPI_%s of its own\n", what->function);
       return EXIT_FAILURE;
     }
-    for (int bytes = 8; bytes <= kMostBytes;
+    for (int bytes = 8; bytes == 8 || bytes <= what->most_bytes;
          bytes = bytes == kMostBytes / 2 ? 2 * bytes : 4 * bytes) {
       measure(what, bytes, samples);
-      if (!what->has_sizes) {
-        break;
-      }
     }
   }
   if (rank == 0) {

@@ -33,7 +33,7 @@ Buffers::Buffers(const WorkOrder& order, int rank, int ranks, std::size_t larges
       memory_bytes_(whole_lines(largest_bytes + order.rotate_bytes)),
       send_(order.in_place ? nullptr : allocate(memory_bytes_)),
       recv_(allocate(memory_bytes_)),
-      elements_(element_type(order.dtype), order.op, ranks, order.seed) {
+      elements_(element_type(order.dtype), order.op, ranks, order.seed, !order.codec.empty()) {
   for (int r = 0; r < ranks; ++r) {
     for (std::size_t variety = 0; variety < Elements::kVarieties; ++variety) {
       inputs_.push_back(elements_.input(r, variety));
@@ -111,35 +111,52 @@ void Buffers::fill(int root) {
   }
 }
 
-bool Buffers::is_right(const std::byte* element, std::size_t index, int root) const {
+Buffers::Source Buffers::source_of(std::size_t index, int root) const {
   const auto own = static_cast<std::size_t>(rank_) * count_;
-  const auto is_from = [&](int rank, std::size_t at) {
-    return std::memcmp(element, input_of(rank, at), order_.element_bytes) == 0;
-  };
   switch (order_.kind) {
-    case Kind::kAllReduce:
-    case Kind::kReduce:
-      return elements_.is_reduced(element, Elements::variety(index));
     case Kind::kReduceScatter:
-      return elements_.is_reduced(element, Elements::variety(own + index));
+      return {.rank = -1, .index = own + index};
     case Kind::kBroadcast:
-      return is_from(root, index);
+      return {.rank = root, .index = index};
     case Kind::kAllGather:
     case Kind::kGather:
-      return is_from(static_cast<int>(index / count_), index % count_);
+      return {.rank = static_cast<int>(index / count_), .index = index % count_};
     case Kind::kAllToAll:
-      return is_from(static_cast<int>(index / count_), own + index % count_);
+      return {.rank = static_cast<int>(index / count_), .index = own + index % count_};
     case Kind::kScatter:
-      return is_from(root, own + index);
+      return {.rank = root, .index = own + index};
     case Kind::kSendRecv:
-      return is_from(order_.pair
-                         ? (rank_ == order_.pair->second ? order_.pair->first : order_.pair->second)
-                         : (rank_ + ranks_ - 1) % ranks_,
-                     index);
+      return {.rank = order_.pair ? (rank_ == order_.pair->second ? order_.pair->first
+                                                                  : order_.pair->second)
+                                  : (rank_ + ranks_ - 1) % ranks_,
+              .index = index};
+    case Kind::kAllReduce:
+    case Kind::kReduce:
     case Kind::kBarrier:
-      return true;
+      break;
   }
-  return false;
+  return {.rank = -1, .index = index};
+}
+
+bool Buffers::is_right(const std::byte* element, std::size_t index, int root) const {
+  const Source source = source_of(index, root);
+  return source.rank < 0
+             ? elements_.is_reduced(element, Elements::variety(source.index))
+             : std::memcmp(element, input_of(source.rank, source.index), order_.element_bytes) == 0;
+}
+
+void Buffers::add_errors(int root, Errors& errors) const {
+  const auto* at = static_cast<const std::byte*>(recv(root));
+  const std::size_t elements = output_elements(root);
+  for (std::size_t i = 0; i < elements; ++i, at += order_.element_bytes) {
+    const Source source = source_of(i, root);
+    const Elements::Error error =
+        elements_.error_of(at, source.rank, Elements::variety(source.index));
+    errors.squared += error.squared;
+    errors.expected_squared += error.expected_squared;
+    errors.most_squared = std::max(errors.most_squared, error.squared);
+    errors.most_expected_squared = std::max(errors.most_expected_squared, error.expected_squared);
+  }
 }
 
 std::uint64_t Buffers::count_wrong(int root) const {

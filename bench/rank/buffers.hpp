@@ -39,6 +39,14 @@ class Buffers {
   void fill(int root);
   // Elements of this rank's output that are not what they must be.
   [[nodiscard]] std::uint64_t count_wrong(int root) const;
+  // The same of a call with a codec: the sums of all squares, and the largest of any element.
+  struct Errors {
+    double squared = 0;
+    double expected_squared = 0;
+    double most_squared = 0;
+    double most_expected_squared = 0;
+  };
+  void add_errors(int root, Errors& errors) const;
 
  private:
   struct Free {
@@ -53,6 +61,13 @@ class Buffers {
     return inputs_[static_cast<std::size_t>(rank) * Elements::kVarieties + Elements::variety(index)]
         .data();
   }
+  // What element `index` of the output stands for: an element of a rank's input, or (rank -1) the
+  // reduction of all ranks' elements.
+  struct Source {
+    int rank = -1;
+    std::size_t index = 0;
+  };
+  [[nodiscard]] Source source_of(std::size_t index, int root) const;
   // Whether `element` is what element `index` of the output must be.
   [[nodiscard]] bool is_right(const std::byte* element, std::size_t index, int root) const;
 

@@ -62,6 +62,7 @@ OwnCalls::OwnCalls(const WorkOrder& order, sennit_comm_t comm, int rank, int ran
   options_.path = request(order.path);
   options_.protocol = request(order.protocol);
   options_.tile_bytes = order.tile_bytes;
+  options_.codec = request(order.codec);
 }
 
 void OwnCalls::request(const Try& one) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 namespace sennit::bench {
 namespace {
@@ -126,8 +127,9 @@ std::string element_type_names() {
   return names;
 }
 
-Elements::Elements(const ElementType& type, sennit_redop_t op, int ranks, std::uint64_t seed)
-    : type_(type), op_(op), ranks_(ranks), seed_(seed) {
+Elements::Elements(
+    const ElementType& type, sennit_redop_t op, int ranks, std::uint64_t seed, bool is_random)
+    : type_(type), op_(op), ranks_(ranks), seed_(seed), is_random_(is_random) {
   for (std::size_t variety = 0; variety < kVarieties; ++variety) {
     expected_.push_back(reduce(variety));
   }
@@ -136,6 +138,9 @@ Elements::Elements(const ElementType& type, sennit_redop_t op, int ranks, std::u
 // Tells rank and variety apart as far as the type can, and is exact in it. Factors are powers of
 // two, so that products are exact, too, as long as they are in range.
 Number Elements::number_of(int rank, std::size_t variety) const {
+  if (is_random_ && !is_exact(type_)) {
+    return random_number(rank, variety);
+  }
   const std::uint64_t of_rank = (static_cast<std::uint64_t>(rank) * 37 + seed_) % 97;
   const std::uint64_t sum = of_rank + variety;
   if (is_exact(type_)) {
@@ -149,6 +154,31 @@ Number Elements::number_of(int rank, std::size_t variety) const {
                                                   : Number{.real = factor};
   }
   return {.real = number, .imaginary = type_.kind == kComplex ? -2 * number : 0};
+}
+
+// As the type holds it: what is below the last place is cut off, and what is too small for a normal
+// number of a 16-bit type is 0.
+Number Elements::random_number(int rank, std::size_t variety) const {
+  constexpr double kLeast = 0x1p-10;
+  std::mt19937_64 random((seed_ * 1000 + static_cast<std::uint64_t>(rank)) * kVarieties + variety);
+  std::normal_distribution<double> normal;
+  const auto held = [&](double value) {
+    return std::fabs(value) < kLeast ? 0 : float_number(type_, float_bits(type_, value));
+  };
+  const double real = held(normal(random));
+  return {.real = real, .imaginary = type_.kind == kComplex ? held(normal(random)) : 0};
+}
+
+Elements::Error Elements::error_of(const std::byte* element, int rank, std::size_t variety) const {
+  const Number wanted = rank < 0 ? expected_[variety].number : number_of(rank, variety);
+  const auto square = [](double value) { return value * value; };
+  Error error{.squared = square(part_at(type_, element) - wanted.real),
+              .expected_squared = square(wanted.real)};
+  if (type_.kind == kComplex) {
+    error.squared += square(part_at(type_, element + part_bytes(type_)) - wanted.imaginary);
+    error.expected_squared += square(wanted.imaginary);
+  }
+  return error;
 }
 
 ElementBytes Elements::input(int rank, std::size_t variety) const {

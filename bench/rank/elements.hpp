@@ -43,7 +43,13 @@ class Elements {
  public:
   static constexpr std::size_t kVarieties = 101;
 
-  Elements(const ElementType& type, sennit_redop_t op, int ranks, std::uint64_t seed);
+  // `is_random`: floats are random numbers of a normal distribution, as a codec has to be measured
+  // with; else they are small whole numbers, whose sums are exact.
+  Elements(const ElementType& type,
+           sennit_redop_t op,
+           int ranks,
+           std::uint64_t seed,
+           bool is_random = false);
 
   [[nodiscard]] static std::size_t variety(std::size_t index) {
     return (index * 29 + index / 97) % kVarieties;
@@ -55,6 +61,14 @@ class Elements {
   // any order of the operations where the result is not exact.
   [[nodiscard]] bool is_reduced(const std::byte* element, std::size_t variety) const;
 
+  // How far an element of floats is off what it stands for, and how large that is: squares, of
+  // complex numbers of both parts. `rank` < 0: it stands for the reduction of all ranks' inputs.
+  struct Error {
+    double squared = 0;
+    double expected_squared = 0;
+  };
+  [[nodiscard]] Error error_of(const std::byte* element, int rank, std::size_t variety) const;
+
  private:
   struct Expected {
     Number number;
@@ -62,6 +76,7 @@ class Elements {
   };
 
   [[nodiscard]] Number number_of(int rank, std::size_t variety) const;
+  [[nodiscard]] Number random_number(int rank, std::size_t variety) const;
   [[nodiscard]] Expected reduce(std::size_t variety) const;
   [[nodiscard]] Number combine(const Number& a, const Number& b) const;
 
@@ -69,6 +84,7 @@ class Elements {
   sennit_redop_t op_;
   int ranks_;
   std::uint64_t seed_;
+  bool is_random_;
   std::vector<Expected> expected_;  // by variety
 };
 

@@ -3,6 +3,7 @@
 #include "sennit/tools.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -50,7 +51,7 @@ double Measure::time_calls(Calls& calls, Buffers& buffers, int count) {
   check(sennit_barrier(comm_, nullptr, nullptr));
   calls.settle();
   if (!start_line_.wait()) {
-    check(sennit_barrier(comm_, nullptr, nullptr));  // says who died
+    check(sennit_barrier(comm_, nullptr, nullptr));  // says who died or stopped
   }
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < count; ++i) {
@@ -133,6 +134,25 @@ std::uint64_t Measure::check_call(Calls& calls, Buffers& buffers) {
   return takes_part(order_, rank_) ? buffers.count_wrong(root) : 0;
 }
 
+// Of one call on fresh data: what a codec loses is the same in every call.
+void Measure::check_error(Buffers& buffers, Row& row) {
+  buffers.lay_out(row.size.count, row.size.bytes, /*rotates=*/false);
+  const int root = root_of(order_, ranks_, next_call_++);
+  buffers.fill(root);
+  own_->call(buffers, count_, root);
+  Buffers::Errors& errors = row.errors;
+  if (takes_part(order_, rank_)) {
+    buffers.add_errors(root, errors);
+  }
+  std::array<double, 2> sums{errors.squared, errors.expected_squared};
+  check(sennit_all_reduce(
+      sums.data(), sums.data(), sums.size(), SENNIT_FLOAT64, SENNIT_SUM, comm_, nullptr, nullptr));
+  errors = {.squared = sums[0],
+            .expected_squared = sums[1],
+            .most_squared = largest_of_all(errors.most_squared),
+            .most_expected_squared = largest_of_all(errors.most_expected_squared)};
+}
+
 void Measure::take_samples(std::vector<Runner>& runners, Buffers& buffers, bool checks) {
   const Clock::time_point begin = Clock::now();
   const int most = std::ranges::max_element(runners, {}, &Runner::samples)->samples;
@@ -173,7 +193,7 @@ bool Measure::time_row(Buffers& buffers, Row& row, bool is_warm) {
   for (Runner& runner : runners) {
     calibrate(runner, buffers);
   }
-  take_samples(runners, buffers, order_.check && !is_warm);
+  take_samples(runners, buffers, order_.check && order_.codec.empty() && !is_warm);
   return runners.size() > 1 && runners.back().samples < order_.iterations;
 }
 
@@ -202,6 +222,9 @@ Row Measure::run(Buffers& buffers, RowSize size) {
     time_row(buffers, row, /*is_warm=*/true);
   }
   rival_is_slow_ = rival_is_slow_ || is_slow;
+  if (order_.check && !order_.codec.empty() && size.count > 0) {
+    check_error(buffers, row);
+  }
   row.wrong = sum_of_all(row.wrong);
   row.rival_wrong = sum_of_all(row.rival_wrong);
   return row;

@@ -30,8 +30,9 @@ struct Row {
   std::optional<Timing> rival_warm;
   std::uint64_t wrong = 0;  // elements on all ranks, over all checks
   std::uint64_t rival_wrong = 0;
-  int number = -1;   // of the order's try; -1: it has none
-  std::string plan;  // how our calls were carried out, as sennit_tool_last_plan tells
+  Buffers::Errors errors;  // of a row with a codec, in place of `wrong`; on all ranks
+  int number = -1;         // of the order's try; -1: it has none
+  std::string plan;        // how our calls were carried out, as sennit_tool_last_plan tells
 };
 
 // How long a job may take, on the clock of the slowest rank.
@@ -75,6 +76,7 @@ class Measure {
   void calibrate(Runner& runner, Buffers& buffers);
   void take_samples(std::vector<Runner>& runners, Buffers& buffers, bool checks);
   std::uint64_t check_call(Calls& calls, Buffers& buffers);
+  void check_error(Buffers& buffers, Row& row);
 
   const WorkOrder& order_;
   const TimeLimit& limit_;

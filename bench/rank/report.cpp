@@ -38,6 +38,15 @@ Json rivals(const WorkOrder& order, const Row& row, const std::string& version) 
            {"wrong", order.check ? Json(row.rival_wrong) : Json(nullptr)}}};
 }
 
+// Relative to the root mean square, and to the largest number, of what was expected.
+Json error_form(const WorkOrder& order, const Buffers::Errors& errors) {
+  if (order.codec.empty() || !order.check || errors.expected_squared == 0) {
+    return nullptr;
+  }
+  return {{"rms", std::sqrt(errors.squared / errors.expected_squared)},
+          {"max", std::sqrt(errors.most_squared / errors.most_expected_squared)}};
+}
+
 }  // namespace
 
 std::string to_json(const WorkOrder& order,
@@ -70,11 +79,15 @@ std::string to_json(const WorkOrder& order,
                {"rotate_bytes", order.rotate_bytes},
                {"algbw_GBps", algbw},
                {"busbw_GBps", algbw * bus_factor(order, ranks)},
-               {"wrong", order.check ? Json(row.wrong) : Json(nullptr)},
+               {"wrong", order.check && order.codec.empty() ? Json(row.wrong) : Json(nullptr)},
                {"predicted_us", nullptr},
                {"rivals", rivals(order, row, rival_version)},
                {"rival", nullptr},
                {"ratio", nullptr}};
+  if (!order.codec.empty()) {
+    json["codec"] = order.codec;
+    json["error"] = error_form(order, row.errors);
+  }
   if (row.number >= 0) {
     json["try"] = row.number;
   }

@@ -2,6 +2,8 @@
 
 #include "elements.hpp"
 
+#include "sennit/tools.h"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -103,15 +105,28 @@ void read_root(Reader& reader, WorkOrder& order) {
   }
 }
 
+// What a call names the schedule by.
+std::string name_of_schedule(const std::string& text) {
+  char* answer = nullptr;
+  check(sennit_tool_schedule(Json{{"schedule_text", text}}.dump().c_str(), &answer));
+  std::string name = Json::parse(answer).at("algorithm").get<std::string>();
+  sennit_tool_free(answer);
+  return name;
+}
+
 WorkOrder parse_order(const Json& object) {
   WorkOrder order;
   Reader reader(object);
   reader.read("collective", order.collective);
   order.kind = row_named(kKinds, "collective", order.collective).kind;
   reader.read("algorithm", order.algorithm);
+  if (const Json* schedule = reader.raw("schedule")) {
+    order.algorithm = name_of_schedule(schedule->get<std::string>());
+  }
   reader.read("path", order.path);
   reader.read("protocol", order.protocol);
   reader.read("tile_bytes", order.tile_bytes);
+  reader.read("codec", order.codec);
   reader.read("dtype", order.dtype_name);
   const ElementType* dtype = find_element_type(order.dtype_name);
   if (dtype == nullptr) {

@@ -35,10 +35,15 @@ struct Try {
 struct WorkOrder {
   std::string collective = "all_reduce";
   Kind kind = Kind::kAllReduce;
-  std::string algorithm;  // empty, path and protocol too: the library's choice
+  // Empty, path and protocol too: the library's choice. The name of its schedule where the order
+  // brings one.
+  std::string algorithm;
   std::string path;
   std::string protocol;
   std::int64_t tile_bytes = 0;
+  // Not empty: calls ask for it, inputs are random numbers, and rows have an error, not wrong
+  // elements.
+  std::string codec;
   std::string dtype_name = "float32";
   sennit_dtype_t dtype = SENNIT_FLOAT32;
   std::size_t element_bytes = 4;

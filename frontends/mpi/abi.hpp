@@ -8,12 +8,24 @@
 
 namespace sennit_mpi {
 
+// Of MPICH's extensions: all streams.
+constexpr int kMpichStreamNull = 0x3c000000;
+
+// The copy callback of attributes that belong to one object alone.
+template <class Handle>
+int never_copied(
+    Handle /*object*/, int /*key*/, void* /*extra*/, void* /*from*/, void* /*to*/, int* flag) {
+  *flag = 0;
+  return 0;
+}
+
 // MPICH, Intel MPI and others of one ABI: handles are numbers.
 struct Mpich {
   using Comm = int;
   using Type = int;
   using Op = int;
   using Group = int;
+  using Errhandler = int;
   using Request = int;
 
   static constexpr Comm kCommNull = 0x04000000;
@@ -23,6 +35,7 @@ struct Mpich {
   static constexpr Type kByte = 0x4c00010d;
   static constexpr Type kInt = 0x4c000405;
   static constexpr Op kMin = 0x58000002;
+  static constexpr Errhandler kErrorsReturn = 0x54000001;
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 14;
   static constexpr int kErrOther = 15;
@@ -44,6 +57,7 @@ struct Mpich {
   [[nodiscard]] Type byte() const { return kByte; }
   [[nodiscard]] Type integer() const { return kInt; }
   [[nodiscard]] Op min() const { return kMin; }
+  [[nodiscard]] Errhandler errors_return() const { return kErrorsReturn; }
   [[nodiscard]] Comm comm_null() const { return kCommNull; }
   [[nodiscard]] Type type_null() const { return kTypeNull; }
   template <typename Handle>
@@ -61,6 +75,7 @@ struct OpenMpi {
   using Type = void*;
   using Op = void*;
   using Group = void*;
+  using Errhandler = void*;
   using Request = void*;
 
   static constexpr int kErrCount = 2;
@@ -83,6 +98,7 @@ struct OpenMpi {
         byte_(library.object("ompi_mpi_byte")),
         integer_(library.object("ompi_mpi_int")),
         min_(library.object("ompi_mpi_op_min")),
+        errors_return_(library.object("ompi_mpi_errors_return")),
         comm_null_(library.object("ompi_mpi_comm_null")),
         type_null_(library.object("ompi_mpi_datatype_null")) {}
   [[nodiscard]] Comm world() const { return world_; }
@@ -90,6 +106,7 @@ struct OpenMpi {
   [[nodiscard]] Type byte() const { return byte_; }
   [[nodiscard]] Type integer() const { return integer_; }
   [[nodiscard]] Op min() const { return min_; }
+  [[nodiscard]] Errhandler errors_return() const { return errors_return_; }
   [[nodiscard]] Comm comm_null() const { return comm_null_; }
   [[nodiscard]] Type type_null() const { return type_null_; }
   template <typename Handle>
@@ -105,6 +122,7 @@ struct OpenMpi {
   void* byte_;
   void* integer_;
   void* min_;
+  void* errors_return_;
   void* comm_null_;
   void* type_null_;
 };

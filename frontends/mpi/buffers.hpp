@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,44 +39,103 @@ struct Elements {
   [[nodiscard]] bool is_plain() const { return layout.is_dense || bytes() == 0; }
 };
 
-// MPI_Pack and MPI_Unpack, whose sizes are ints, over any number of elements.
+// What keeps a call from running: the MPI's error where it refused to read or write a buffer, or
+// lengths that MPI wants to be equal and this rank alone sees that they are not. 0: nothing.
+struct Trouble {
+  int code = 0;
+  std::size_t sent = 0;      // bytes of a block
+  std::size_t received = 0;  // bytes of the same block
+
+  explicit operator bool() const { return code != 0 || sent != received; }
+};
+
+// A type for as long as this lives, also if the program frees it meanwhile.
+template <class Abi>
+class KeptType {
+ public:
+  using Type = typename Abi::Type;
+
+  explicit KeptType(const typename Functions<Abi>::Needed& mpi) : mpi_(&mpi) {}
+  ~KeptType() {
+    if (type_ != Type{}) {
+      mpi_->type_free(&type_);
+    }
+  }
+  KeptType(const KeptType&) = delete;
+  KeptType& operator=(const KeptType&) = delete;
+  KeptType(KeptType&& other) noexcept
+      : mpi_(other.mpi_), type_(std::exchange(other.type_, Type{})) {}
+  KeptType& operator=(KeptType&&) = delete;
+
+  // From now on `type` is a copy of what it was. Returns the MPI's error.
+  int keep(Type& type) {
+    const int code = mpi_->type_dup(type, &type_);
+    if (code == 0) {
+      type = type_;
+    }
+    return code;
+  }
+
+ private:
+  const typename Functions<Abi>::Needed* mpi_;
+  Type type_{};
+};
+
+// MPI_Pack and MPI_Unpack, whose sizes are ints unless the MPI has them with large counts, over any
+// number of elements. Both return the MPI's error.
 template <class Abi>
 class Packer {
  public:
   using Type = typename Abi::Type;
 
-  // Any communicator of ranks that see memory in one way will do; the program may free its own.
+  // Any communicator of ranks that see memory in one way will do; the program may free its own. Its
+  // error handler has to return errors.
   Packer(const Functions<Abi>& functions, typename Abi::Comm comm)
       : mpi_(&functions.mpi), comm_(comm) {}
 
-  void pack(const Elements<Abi>& from, std::byte* to) const {
-    in_parts(from, [&](const void* part, int count, std::size_t offset, int bytes) {
-      int position = 0;
-      mpi_->pack(part, count, from.type, to + offset, bytes, &position, comm_);
+  [[nodiscard]] const typename Functions<Abi>::Needed& mpi() const { return *mpi_; }
+
+  // The MPI's error for elements that it cannot pack.
+  [[nodiscard]] int refuses(const Layout& layout) const {
+    const bool is_large = layout.bytes > static_cast<std::size_t>(std::numeric_limits<int>::max());
+    const bool is_able = mpi_->pack_c != nullptr && mpi_->unpack_c != nullptr;
+    return is_large && !is_able ? Abi::kErrCount : 0;
+  }
+  [[nodiscard]] int pack(const Elements<Abi>& from, std::byte* to) const {
+    return in_parts(from, [&](const void* part, auto count, std::size_t offset, auto bytes) {
+      decltype(bytes) position = 0;
+      if constexpr (std::is_same_v<decltype(count), int>) {
+        return mpi_->pack(part, count, from.type, to + offset, bytes, &position, comm_);
+      } else {
+        return mpi_->pack_c(part, count, from.type, to + offset, bytes, &position, comm_);
+      }
     });
   }
-  // The type for as long as the result lives, also if the program frees it meanwhile.
-  [[nodiscard]] std::shared_ptr<const Type> keep(Type type) const {
-    auto* const kept = new Type{};
-    mpi_->type_dup(type, kept);
-    return {kept, [mpi = mpi_](Type* ended) {
-              mpi->type_free(ended);
-              delete ended;
-            }};
-  }
-  void unpack(const std::byte* from, const Elements<Abi>& to) const {
-    in_parts(to, [&](const void* part, int count, std::size_t offset, int bytes) {
-      int position = 0;
-      mpi_->unpack(from + offset, bytes, &position, const_cast<void*>(part), count, to.type, comm_);
+  [[nodiscard]] int unpack(const std::byte* from, const Elements<Abi>& to) const {
+    return in_parts(to, [&](const void* part, auto count, std::size_t offset, auto bytes) {
+      decltype(bytes) position = 0;
+      auto* const place = const_cast<void*>(part);
+      if constexpr (std::is_same_v<decltype(count), int>) {
+        return mpi_->unpack(from + offset, bytes, &position, place, count, to.type, comm_);
+      } else {
+        return mpi_->unpack_c(from + offset, bytes, &position, place, count, to.type, comm_);
+      }
     });
   }
 
  private:
   template <typename Run>
-  static void in_parts(const Elements<Abi>& elements, Run&& run) {
+  [[nodiscard]] int in_parts(const Elements<Abi>& elements, Run&& run) const {
     constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+    constexpr auto kLargestElement = static_cast<std::size_t>(std::numeric_limits<int>::max());
     if (elements.bytes() == 0) {
-      return;
+      return 0;
+    }
+    if (elements.layout.bytes > kLargestElement) {
+      return run(elements.place,
+                 static_cast<std::int64_t>(elements.count),
+                 std::size_t{0},
+                 static_cast<std::int64_t>(elements.bytes()));
     }
     const std::size_t most = std::max<std::size_t>(kMostBytes / elements.layout.bytes, 1);
     for (std::size_t done = 0; done < elements.count;) {
@@ -83,12 +143,16 @@ class Packer {
       // An element's displacements may be addresses, and its buffer MPI_BOTTOM.
       const auto place = reinterpret_cast<std::uintptr_t>(elements.place) +
                          done * static_cast<std::size_t>(elements.layout.extent);
-      run(reinterpret_cast<const void*>(place),
-          static_cast<int>(count),
-          done * elements.layout.bytes,
-          static_cast<int>(count * elements.layout.bytes));
+      const int code = run(reinterpret_cast<const void*>(place),
+                           static_cast<int>(count),
+                           done * elements.layout.bytes,
+                           static_cast<int>(count * elements.layout.bytes));
+      if (code != 0) {
+        return code;
+      }
       done += count;
     }
+    return 0;
   }
 
   const typename Functions<Abi>::Needed* mpi_;
@@ -114,19 +178,23 @@ class SendPiece {
       data_ = static_cast<const std::byte*>(elements.place);
       return;
     }
-    memory_ = new_memory(bytes_);
-    packer.pack(elements, memory_.get());
-    data_ = memory_.get();
+    code_ = packer.refuses(elements.layout);
+    if (code_ == 0) {
+      memory_ = new_memory(bytes_);
+      code_ = packer.pack(elements, memory_.get());
+      data_ = memory_.get();
+    }
   }
 
   [[nodiscard]] const std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] Range range() const { return {data_, data_ + bytes_}; }
 
   // The library refuses outputs that meet an input other than in place. MPI forbids most of what
   // does, but programs do it, and get what they expect from other MPIs.
   void keep_off(const Range& output, const std::byte* in_place) {
-    if (data_ != in_place && range().meets(output)) {
+    if (code_ == 0 && data_ != in_place && range().meets(output)) {
       Memory copy = new_memory(bytes_);
       std::memcpy(copy.get(), data_, bytes_);
       memory_ = std::move(copy);
@@ -137,6 +205,7 @@ class SendPiece {
  private:
   const std::byte* data_ = nullptr;
   std::size_t bytes_;
+  int code_ = 0;
   Memory memory_;
 };
 
@@ -148,32 +217,27 @@ class RecvPiece {
       : packer_(packer), elements_(elements) {
     if (elements.is_plain()) {
       data_ = const_cast<std::byte*>(static_cast<const std::byte*>(elements.place));
-    } else {
+    } else if (code_ = packer.refuses(elements.layout); code_ == 0) {
       memory_ = new_memory(elements.bytes());
       data_ = memory_.get();
     }
   }
 
   [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] std::size_t bytes() const { return elements_.bytes(); }
   [[nodiscard]] Range range() const { return {data_, data_ + bytes()}; }
-  // The call goes on after it has returned.
-  void keep() {
-    if (memory_ != nullptr) {
-      type_ = packer_.keep(elements_.type);
-      elements_.type = *type_;
-    }
-  }
-  void finish() const {
-    if (memory_ != nullptr) {
-      packer_.unpack(memory_.get(), elements_);
-    }
+  // The call goes on after it has returned. As finish(), returns the MPI's error.
+  [[nodiscard]] int keep() { return memory_ != nullptr ? type_.keep(elements_.type) : 0; }
+  [[nodiscard]] int finish() const {
+    return memory_ != nullptr ? packer_.unpack(memory_.get(), elements_) : 0;
   }
 
  private:
   Packer<Abi> packer_;
   Elements<Abi> elements_;
-  std::shared_ptr<const typename Abi::Type> type_;
+  int code_ = 0;
+  KeptType<Abi> type_{packer_.mpi()};
   std::byte* data_ = nullptr;
   Memory memory_;
 };
@@ -193,32 +257,41 @@ class Blocks {
     elements_[size_] = block;
     counts_[size_] = block.bytes();
     is_plain_ = is_plain_ && block.is_plain();
+    code_ = code_ != 0 || block.is_plain() ? code_ : packer_.refuses(block.layout);
     ++size_;
   }
   // All blocks are there, and lie where the program has them.
-  void settle() { is_plain_ ? settle_plain() : settle_packed(); }
+  void settle() {
+    if (code_ == 0) {
+      is_plain_ ? settle_plain() : settle_packed();
+    }
+  }
   // All blocks are there; their bytes are read now.
   void settle_and_pack() {
     settle();
-    for (std::size_t i = 0; i < size_ && !is_plain_; ++i) {
-      packer_.pack(elements_[i], memory_.get() + displacements_[i]);
+    for (std::size_t i = 0; i < size_ && !is_plain_ && code_ == 0; ++i) {
+      code_ = packer_.pack(elements_[i], memory_.get() + displacements_[i]);
     }
   }
-  // The call goes on after it has returned.
-  void keep() {
-    for (std::size_t i = 0; i < size_ && !is_plain_; ++i) {
+  // The call goes on after it has returned. As finish(), returns the MPI's error.
+  [[nodiscard]] int keep() {
+    int code = 0;
+    for (std::size_t i = 0; i < size_ && !is_plain_ && code == 0; ++i) {
       if (elements_[i].bytes() > 0) {
-        types_.push_back(packer_.keep(elements_[i].type));
-        elements_[i].type = *types_.back();
+        code = types_.emplace_back(packer_.mpi()).keep(elements_[i].type);
       }
     }
+    return code;
   }
-  void finish() const {
-    for (std::size_t i = 0; i < size_ && !is_plain_; ++i) {
-      packer_.unpack(memory_.get() + displacements_[i], elements_[i]);
+  [[nodiscard]] int finish() const {
+    int code = 0;
+    for (std::size_t i = 0; i < size_ && !is_plain_ && code == 0; ++i) {
+      code = packer_.unpack(memory_.get() + displacements_[i], elements_[i]);
     }
+    return code;
   }
 
+  [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] const std::size_t* counts() const { return counts_.data(); }
   [[nodiscard]] const std::size_t* displacements() const { return displacements_.data(); }
@@ -243,12 +316,16 @@ class Blocks {
   // As SendPiece::keep_off: blocks that are sent may lie between blocks that are received, which
   // MPI allows and the library does not.
   void keep_off(const Range& output) {
-    if (!range().meets(output)) {
+    if (code_ != 0 || !range().meets(output)) {
       return;
     }
-    Memory copy = new_memory(span_);
+    // One behind the other: there may be far more memory between them.
+    Memory copy = new_memory(bytes());
+    span_ = 0;
     for (std::size_t i = 0; i < size_; ++i) {
-      std::memcpy(copy.get() + displacements_[i], data_ + displacements_[i], counts_[i]);
+      std::memcpy(copy.get() + span_, data_ + displacements_[i], counts_[i]);
+      displacements_[i] = span_;
+      span_ += counts_[i];
     }
     memory_ = std::move(copy);
     data_ = memory_.get();
@@ -283,7 +360,8 @@ class Blocks {
   Packer<Abi> packer_;
   std::size_t size_ = 0;
   bool is_plain_ = true;
-  std::vector<std::shared_ptr<const typename Abi::Type>> types_;
+  int code_ = 0;
+  std::vector<KeptType<Abi>> types_;
   std::byte* data_ = nullptr;
   std::size_t span_ = 0;
   Memory memory_;

@@ -22,6 +22,12 @@
 
 namespace sennit_mpi {
 
+struct GatherPlan;
+template <class Abi, class Start>
+struct Reducing;
+
+constexpr const char* kRefused = "arguments that the MPI refuses";
+
 template <class Abi>
 inline Front<Abi>* front_in_use = nullptr;
 
@@ -75,32 +81,38 @@ class Calls {
   // where that is something, else the MPI's.
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
   static int stem parameters {                                                         \
-    if (Taken* const taken = front().taking(comm, Call::k##name, true)) {              \
-      if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {             \
-        return front().run(*taken, *call);                                             \
+    const CountedCall counted("MPI_" #name);                                           \
+    return front().guard(comm, [&] {                                                   \
+      if (Taken* const taken = front().taking(comm, Call::k##name, true)) {            \
+        if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {           \
+          return front().run(*taken, *call);                                           \
+        }                                                                              \
       }                                                                                \
-    }                                                                                  \
-    return pass_on(                                                                    \
-        same_width().stem,                                                             \
-        front().functions.plain.stem,                                                  \
-        [&] { return static_cast<std::size_t>(entries); },                             \
-        comm,                                                                          \
-        SENNIT_MPI_LIST arguments);                                                    \
+      return pass_on(                                                                  \
+          same_width().stem,                                                           \
+          front().functions.plain.stem,                                                \
+          [&] { return static_cast<std::size_t>(entries); },                           \
+          comm,                                                                        \
+          SENNIT_MPI_LIST arguments);                                                  \
+    });                                                                                \
   }                                                                                    \
   static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                  \
-    if (Taken* const taken = front().taking(comm, Call::k##nonblocking, false)) {      \
-      if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {             \
-        call->keep();                                                                  \
-        return front().begin(*taken, std::move(*call), request);                       \
+    const CountedCall counted("MPI_" #nonblocking);                                    \
+    return front().guard(comm, [&] {                                                   \
+      if (Taken* const taken = front().taking(comm, Call::k##nonblocking, false)) {    \
+        auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments);                 \
+        if (call && may_return_before_its_end(*call)) {                                \
+          return front().begin(*taken, std::move(*call), request);                     \
+        }                                                                              \
       }                                                                                \
-    }                                                                                  \
-    return pass_on(                                                                    \
-        same_width().i_##stem,                                                         \
-        front().functions.plain.i_##stem,                                              \
-        [&] { return static_cast<std::size_t>(entries); },                             \
-        comm,                                                                          \
-        SENNIT_MPI_LIST arguments,                                                     \
-        request);                                                                      \
+      return pass_on(                                                                  \
+          same_width().i_##stem,                                                       \
+          front().functions.plain.i_##stem,                                            \
+          [&] { return static_cast<std::size_t>(entries); },                           \
+          comm,                                                                        \
+          SENNIT_MPI_LIST arguments,                                                   \
+          request);                                                                    \
+    });                                                                                \
   }
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
@@ -180,7 +192,15 @@ class Calls {
     front().share.pass(why_not);
     return std::nullopt;
   }
-  static Packer<Abi> packer() { return {front().functions, front().abi.self()}; }
+  template <class Call>
+  static bool may_return_before_its_end(const Call& call) {
+    const bool may = call.may_return_before_its_end();
+    if (!may) {
+      front().share.pass("a nonblocking call with an operator of the program");
+    }
+    return may;
+  }
+  static Packer<Abi> packer() { return {front().functions, front().running()->own_comm.get()}; }
   static const Datatypes<Abi>& datatypes() { return front().running()->datatypes; }
 
   // What the MPI would refuse is left to the MPI, which raises its own error. MPICH takes no type
@@ -266,14 +286,28 @@ class Calls {
                                const N* recv_counts,
                                const D* recv_displacements,
                                Types recv_types);
+  struct ReductionArguments {
+    const void* send;
+    void* recv;
+    std::int64_t contributed;  // elements of this rank
+    std::int64_t received;     // at this rank
+    Type type;
+    Op op;
+    bool is_valid;
+    bool is_uniform = true;  // all ranks receive as many
+  };
   template <class Start>
-  static auto prepare_reduction(const void* send,
+  static auto prepare_reduction(const Taken& taken,
+                                const ReductionArguments& call,
+                                const GatherPlan& plan,
+                                Start start) -> std::optional<Reducing<Abi, Start>>;
+  static auto prepare_scattered(const Taken& taken,
+                                const void* send,
                                 void* recv,
-                                std::int64_t count,
-                                Type type,
-                                Op op,
+                                const std::array<std::size_t, kMostRanks>& blocks,
                                 bool is_valid,
-                                Start start);
+                                Type type,
+                                Op op);
 };
 
 }  // namespace sennit_mpi

@@ -11,6 +11,7 @@
 #include "buffers.hpp"
 #include "engine.hpp"
 #include "functions.hpp"
+#include "guard.hpp"
 #include "progress.hpp"
 #include "settings.hpp"
 #include "share.hpp"
@@ -59,7 +60,7 @@ class Communicators {
                 Progress<Abi>& progress,
                 Share& share)
       : abi_(abi), functions_(functions), settings_(settings), progress_(progress), share_(share) {
-    functions_.mpi.comm_create_keyval(&never_copied, &removed, &key_, this);
+    functions_.mpi.comm_create_keyval(&never_copied<Comm>, &removed, &key_, this);
   }
 
   // The communicator's member if this collective runs on its engine, which is made now if its time
@@ -98,16 +99,12 @@ class Communicators {
   static constexpr double kFirstWarning = 60;  // programs are out of step for longer than 5 s
   static constexpr double kIdleAfter = 20e-6;
 
-  static int never_copied(
-      Comm /*comm*/, int /*key*/, void* /*extra*/, void* /*from*/, void* /*to*/, int* flag) {
-    *flag = 0;
-    return 0;
-  }
   static int removed(Comm comm, int /*key*/, void* /*value*/, void* extra) {
-    static_cast<Communicators*>(extra)->forget(comm);
-    return 0;
+    return guarded_callback([&] { static_cast<Communicators*>(extra)->forget(comm); });
   }
-  static void poke(void* progress) { static_cast<const Progress<Abi>*>(progress)->poke(); }
+  static int poke(void* progress) {
+    return static_cast<const Progress<Abi>*>(progress)->poke() ? 1 : 0;
+  }
 
   Member<Abi>* find(Comm comm) {
     if (comm == Comm{} || comm == abi_.comm_null()) {
@@ -199,6 +196,9 @@ class Communicators {
   void end(Member<Abi>& member) {
     share_.take(std::exchange(member.calls, 0), std::exchange(member.bytes, 0));
     member.engine = nullptr;
+    if (member.shared != nullptr) {
+      member.shared->leave();
+    }
     member.shared.reset();
   }
 
@@ -271,7 +271,7 @@ class Communicators {
     config.idle_after_s = kIdleAfter;
     sennit_status_t state =
         sennit_comm_init_rank(&member.engine, member.size, &id, member.rank, &config);
-    member.shared = std::make_shared<const Engine>(member.engine);
+    member.shared = std::make_shared<Engine>(member.engine);
     while (state == SENNIT_IN_PROGRESS) {
       progress_.poke();
       ::sched_yield();

@@ -38,6 +38,8 @@ std::optional<sennit_dtype_t> dtype_of(Kind kind, std::size_t bytes) {
       return bytes == 1 ? std::optional(SENNIT_BOOL) : std::nullopt;
     case Kind::kByte:
       return SENNIT_UINT8;
+    case Kind::kLogical:
+    case Kind::kPair:
     case Kind::kMoved:
       break;
   }
@@ -59,9 +61,11 @@ bool is_defined(Kind kind, sennit_redop_t op) {
     case Kind::kComplex:
       return !is_logical && !is_bitwise && !is_order;
     case Kind::kBool:
+    case Kind::kLogical:
       return is_logical;
     case Kind::kByte:
       return is_bitwise;
+    case Kind::kPair:
     case Kind::kMoved:
       break;
   }

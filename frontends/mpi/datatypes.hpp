@@ -11,6 +11,7 @@
 
 #include "sennit/sennit.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,12 +19,30 @@
 
 namespace sennit_mpi {
 
-enum class Kind : std::uint8_t { kMoved, kSigned, kUnsigned, kFloat, kComplex, kBool, kByte };
+enum class Kind : std::uint8_t {
+  kMoved,
+  kSigned,
+  kUnsigned,
+  kFloat,
+  kComplex,
+  kBool,
+  kLogical,  // of Fortran
+  kByte,
+  kPair,  // a value and a place
+};
+
+// Whose an operator is, and of which kind.
+enum class OpKind : std::uint8_t { kOfLibrary, kOfPlaces, kOfProgram, kNone };
 
 struct Layout {
   std::size_t bytes = 0;      // of data in an element
   std::ptrdiff_t extent = 0;  // from one element to the next
   bool is_dense = false;      // extent == bytes, and memory has them in the signature's order
+};
+
+struct Extent {
+  std::ptrdiff_t begin = 0;
+  std::ptrdiff_t end = 0;
 };
 
 // A reduction as the library has it.
@@ -35,7 +54,7 @@ struct Reduction {
 
 // The library's type for a kind of so many bytes; nothing where it has none.
 std::optional<sennit_dtype_t> dtype_of(Kind kind, std::size_t bytes);
-// Whether MPI defines the operator for types of the kind, and the library has it as well.
+// Whether MPI defines the operator for types of the kind.
 bool is_defined(Kind kind, sennit_redop_t op);
 
 template <class Abi>
@@ -55,10 +74,21 @@ class Datatypes {
     };
 #define SENNIT_MPI_TYPE(name, number, symbol, kind) \
   add(abi_.template predefined<Type>(library, static_cast<int>(number), #symbol), Kind::kind);
-#define SENNIT_MPI_OP(name, number, symbol, op) \
-  ops_.add(abi_.template predefined<Op>(library, static_cast<int>(number), #symbol), op);
+    const auto add_op = [&](Op op, OpKind kind, sennit_redop_t redop) {
+      if (op != Op{}) {
+        ops_.add(op, {.kind = kind, .redop = redop});
+      }
+    };
+#define SENNIT_MPI_ANY_OP(number, symbol, kind, op) \
+  add_op(                                           \
+      abi_.template predefined<Op>(library, static_cast<int>(number), #symbol), OpKind::kind, op);
+#define SENNIT_MPI_OP(name, number, symbol, op) SENNIT_MPI_ANY_OP(number, symbol, kOfLibrary, op)
+#define SENNIT_MPI_PLACE_OP(name, number, symbol) \
+  SENNIT_MPI_ANY_OP(number, symbol, kOfPlaces, SENNIT_MIN)
+#define SENNIT_MPI_NO_OP(name, number, symbol) SENNIT_MPI_ANY_OP(number, symbol, kNone, SENNIT_MIN)
 #include "predefined.def"
-    functions_.mpi.type_create_keyval(&never_copied, &nothing_to_remove, &key_, nullptr);
+#undef SENNIT_MPI_ANY_OP
+    functions_.mpi.type_create_keyval(&never_copied<Type>, &nothing_to_remove, &key_, nullptr);
   }
 
   [[nodiscard]] Layout layout_of(Type type) const {
@@ -70,11 +100,37 @@ class Datatypes {
   // ranks have to pass the same type and operator, so all come to the same answer.
   [[nodiscard]] std::optional<Reduction> reduction_of(Type type, Op op) const {
     const Predefined* const known = types_.find(type);
-    const sennit_redop_t* const redop = ops_.find(op);
-    if (known == nullptr || redop == nullptr || !known->dtype || !is_defined(known->kind, *redop)) {
+    const PredefinedOp* const known_op = ops_.find(op);
+    if (known == nullptr || known_op == nullptr || !known->dtype ||
+        known_op->kind != OpKind::kOfLibrary || !is_defined(known->kind, known_op->redop)) {
       return std::nullopt;
     }
-    return Reduction{.dtype = *known->dtype, .op = *redop, .bytes = known->layout.bytes};
+    return Reduction{.dtype = *known->dtype, .op = known_op->redop, .bytes = known->layout.bytes};
+  }
+  [[nodiscard]] OpKind kind_of(Op op) const {
+    const PredefinedOp* const known = ops_.find(op);
+    return known != nullptr ? known->kind : OpKind::kOfProgram;
+  }
+  // Whether MPI_Reduce_local has the pair; what it has not is for the MPI to refuse.
+  [[nodiscard]] bool can_reduce(Type type, Op op) const {
+    const PredefinedOp* const known_op = ops_.find(op);
+    if (known_op == nullptr) {
+      return true;
+    }
+    const Predefined* const known = types_.find(type);
+    return known != nullptr &&
+           ((known_op->kind == OpKind::kOfLibrary && is_defined(known->kind, known_op->redop)) ||
+            (known_op->kind == OpKind::kOfPlaces && known->kind == Kind::kPair));
+  }
+  // The memory of `count` elements, as offsets from where they are said to be.
+  [[nodiscard]] Extent extent_of(Type type, const Layout& layout, std::size_t count) const {
+    std::intptr_t lower = 0;
+    std::intptr_t bytes = 0;
+    functions_.mpi.type_get_true_extent(type, &lower, &bytes);
+    const std::ptrdiff_t last =
+        count > 0 ? (static_cast<std::ptrdiff_t>(count) - 1) * layout.extent : 0;
+    return {.begin = lower + std::min<std::ptrdiff_t>(last, 0),
+            .end = lower + bytes + std::max<std::ptrdiff_t>(last, 0)};
   }
 
  private:
@@ -84,15 +140,15 @@ class Datatypes {
     std::optional<sennit_dtype_t> dtype;
   };
 
+  struct PredefinedOp {
+    OpKind kind = OpKind::kNone;
+    sennit_redop_t redop = SENNIT_SUM;  // kOfLibrary
+  };
+
   // What the attribute of a derived type says. An attribute's value is a pointer.
   static constexpr std::intptr_t kDense = 1;
   static constexpr std::intptr_t kPacked = 2;
 
-  static int never_copied(
-      Type /*type*/, int /*key*/, void* /*extra*/, void* /*from*/, void* /*to*/, int* flag) {
-    *flag = 0;
-    return 0;
-  }
   static int nothing_to_remove(Type /*type*/, int /*key*/, void* /*value*/, void* /*extra*/) {
     return 0;
   }
@@ -119,31 +175,76 @@ class Datatypes {
     return measure(type, reinterpret_cast<std::intptr_t>(value) == kDense);
   }
 
-  // Size and extent alone do not tell the order: a struct may permute its parts. What repeats one
-  // dense type without gaps is dense.
-  [[nodiscard]] bool is_chain_of_dense(Type type) const {
+  struct Envelope {
+    std::int64_t integers = 0;
+    std::int64_t addresses = 0;
+    std::int64_t counts = 0;  // of the large ones of MPI 4
+    std::int64_t parts = 0;
+    int combiner = 0;
+  };
+
+  // MPIs of MPI 4 refuse the older query for types that were made with large counts.
+  [[nodiscard]] Envelope envelope_of(Type type) const {
+    Envelope found;
+    if (functions_.mpi.type_get_envelope_c != nullptr) {
+      functions_.mpi.type_get_envelope_c(
+          type, &found.integers, &found.addresses, &found.counts, &found.parts, &found.combiner);
+      return found;
+    }
     int integers = 0;
     int addresses = 0;
     int parts = 0;
-    int combiner = 0;
-    functions_.mpi.type_get_envelope(type, &integers, &addresses, &parts, &combiner);
+    functions_.mpi.type_get_envelope(type, &integers, &addresses, &parts, &found.combiner);
+    found.integers = integers;
+    found.addresses = addresses;
+    found.parts = parts;
+    return found;
+  }
+  // Of a type that was made of one other.
+  [[nodiscard]] Type part_of(Type type, const Envelope& envelope) const {
+    std::vector<int> integer(static_cast<std::size_t>(envelope.integers) + 1);
+    std::vector<std::intptr_t> address(static_cast<std::size_t>(envelope.addresses) + 1);
+    std::vector<std::int64_t> count(static_cast<std::size_t>(envelope.counts) + 1);
+    Type part{};
+    if (functions_.mpi.type_get_contents_c != nullptr) {
+      functions_.mpi.type_get_contents_c(type,
+                                         envelope.integers,
+                                         envelope.addresses,
+                                         envelope.counts,
+                                         envelope.parts,
+                                         integer.data(),
+                                         address.data(),
+                                         count.data(),
+                                         &part);
+    } else {
+      functions_.mpi.type_get_contents(type,
+                                       static_cast<int>(envelope.integers),
+                                       static_cast<int>(envelope.addresses),
+                                       static_cast<int>(envelope.parts),
+                                       integer.data(),
+                                       address.data(),
+                                       &part);
+    }
+    return part;
+  }
+
+  // Size and extent alone do not tell the order: a struct may permute its parts. What repeats one
+  // dense type without gaps is dense.
+  [[nodiscard]] bool is_chain_of_dense(Type type) const {
     if (const Predefined* const known = types_.find(type); known != nullptr) {
       return known->layout.is_dense;
     }
+    const Envelope envelope = envelope_of(type);
+    const int combiner = envelope.combiner;
     const bool is_chain = combiner == Abi::kCombinerDup || combiner == Abi::kCombinerContiguous ||
                           combiner == Abi::kCombinerResized;
-    if (!is_chain || parts != 1) {
+    if (!is_chain || envelope.parts != 1) {
       return false;
     }
-    std::vector<int> integer(static_cast<std::size_t>(integers) + 1);
-    std::vector<std::intptr_t> address(static_cast<std::size_t>(addresses) + 1);
-    Type part{};
-    functions_.mpi.type_get_contents(
-        type, integers, addresses, parts, integer.data(), address.data(), &part);
+    Type part = part_of(type, envelope);
     const bool is_dense =
         measure(type, true).is_dense && is_chain_of_dense(part) && measure(part, true).is_dense;
-    functions_.mpi.type_get_envelope(part, &integers, &addresses, &parts, &combiner);
-    if (combiner != Abi::kCombinerNamed) {
+    if (envelope_of(part).combiner != Abi::kCombinerNamed) {
       functions_.mpi.type_free(&part);
     }
     return is_dense;
@@ -152,7 +253,7 @@ class Datatypes {
   const Abi& abi_;
   const Functions<Abi>& functions_;
   HandleMap<Type, Predefined, 512> types_;
-  HandleMap<Op, sennit_redop_t, 64> ops_;
+  HandleMap<Op, PredefinedOp, 64> ops_;
   int key_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "sennit/sennit.h"
 
+#include <atomic>
 #include <memory>
 
 namespace sennit_mpi {
@@ -15,10 +16,15 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // The program has freed its communicator; the handle may be that of another one by now.
+  void leave() { is_left_ = true; }
+  [[nodiscard]] bool is_left() const { return is_left_; }
+
  private:
   sennit_comm_t comm_;
+  std::atomic<bool> is_left_{false};
 };
 
-using SharedEngine = std::shared_ptr<const Engine>;
+using SharedEngine = std::shared_ptr<Engine>;
 
 }  // namespace sennit_mpi

@@ -1,8 +1,11 @@
 // Which front end this process gets, and where each of its calls goes.
 #include "front.hpp"
 
+#include "guard.hpp"
+
 #include "sennit/tools.h"
 
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -72,14 +75,21 @@ void* own_function(const std::string& name) {
 // A profiler keeps its MPI_X; it comes back here by PMPI_X.
 extern "C" __attribute__((visibility("default"))) void* sennit_mpi_function(const char* name) {
   using namespace sennit_mpi;  // NOLINT(google-build-using-namespace): one entry
-  const std::string whole = name;
-  const bool is_inner = whole.starts_with("PMPI_");
-  const std::string stem = whole.substr(std::strlen(is_inner ? "PMPI_" : "MPI_"));
-  const Library& library = process().library;
-  void* const profiler = is_inner ? nullptr : library.profiler(whole);
-  if (profiler != nullptr) {
-    return profiler;
-  }
-  void* const own = own_function(stem);
-  return own != nullptr ? own : library.function("PMPI_" + stem);
+  return guarded(
+      [&]() -> void* {
+        const std::string whole = name;
+        const bool is_inner = whole.starts_with("PMPI_");
+        const std::string stem = whole.substr(std::strlen(is_inner ? "PMPI_" : "MPI_"));
+        const Library& library = process().library;
+        void* const profiler = is_inner ? nullptr : library.profiler(whole);
+        if (profiler != nullptr) {
+          return profiler;
+        }
+        void* const own = own_function(stem);
+        return own != nullptr ? own : library.function("PMPI_" + stem);
+      },
+      [&](const char* what) -> void* {
+        std::fprintf(stderr, "sennit: libsennit_mpi.so: %s: %s\n", name, what);
+        return nullptr;
+      });
 }

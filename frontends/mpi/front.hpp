@@ -2,10 +2,13 @@
 #pragma once
 
 #include "abi.hpp"
+#include "buffers.hpp"
 #include "communicators.hpp"
 #include "datatypes.hpp"
 #include "functions.hpp"
+#include "guard.hpp"
 #include "library.hpp"
+#include "own_comm.hpp"
 #include "progress.hpp"
 #include "requests.hpp"
 #include "settings.hpp"
@@ -31,11 +34,13 @@ class Front {
   // What needs an initialized MPI.
   struct Running {
     Running(const Front& front, Share& share)
-        : datatypes(front.abi, front.library, front.functions),
-          progress(front.abi, front.library, front.functions),
+        : own_comm(front.abi, front.functions),
+          datatypes(front.abi, front.library, front.functions),
+          progress(front.library, front.functions, own_comm.get()),
           requests(front.abi, front.library, front.functions),
           communicators(front.abi, front.functions, front.settings, progress, share) {}
 
+    OwnComm<Abi> own_comm;
     Datatypes<Abi> datatypes;
     Progress<Abi> progress;
     Requests<Abi> requests;
@@ -69,22 +74,32 @@ class Front {
   // Runs a call that was taken, and returns what the MPI returns for it.
   template <class Call>
   int run(Member<Abi>& member, Call& call) {
+    if (const Trouble trouble = call.trouble()) {
+      return report(member.handle, trouble);
+    }
     const sennit_status_t status = call.start(member.engine, nullptr);
     count(member, call.bytes());
-    if (status == SENNIT_OK) {
-      call.finish();
-    }
+    const int code = status == SENNIT_OK ? call.finish() : 0;
     // Programs expect the MPI to move whatever they call; a call that did not have to wait for
     // others has not let it. A barrier may be all that they call, other calls come in numbers.
     if (call.bytes() == 0 || member.calls % kCallsAPoke == 0) {
       running_.load(std::memory_order_relaxed)->progress.poke();
     }
-    return status == SENNIT_OK ? 0 : report(member.handle, status);
+    if (status != SENNIT_OK) {
+      return report(member.handle, status);
+    }
+    return code == 0 ? 0 : raise(member.handle, code);
   }
 
   // Begins one; the MPI gets a request for it.
   template <class Call>
   int begin(Member<Abi>& member, Call call, typename Abi::Request* request) {
+    if (const Trouble trouble = call.trouble()) {
+      return report(member.handle, trouble);
+    }
+    if (const int code = call.keep(); code != 0) {
+      return raise(member.handle, code);
+    }
     auto outstanding = std::make_unique<OutstandingCall<Call>>(std::move(call));
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.work = &outstanding->work;
@@ -95,11 +110,13 @@ class Front {
     if (status != SENNIT_OK) {
       return report(comm, status);
     }
+    const auto report_later = [this, comm, engine = member.shared](sennit_status_t failure) {
+      const int code = error_of(failure);
+      // Without it, the MPI's own wait raises the code.
+      return engine->is_left() ? code : raise(comm, code);
+    };
     return running_.load(std::memory_order_relaxed)
-        ->requests.start(
-            std::move(outstanding),
-            [this, comm](sennit_status_t failure) { return report(comm, failure); },
-            request);
+        ->requests.start(std::move(outstanding), report_later, request);
   }
 
   // Until the end of the process.
@@ -108,18 +125,33 @@ class Front {
     kept_.push_back(std::move(memory));
   }
 
+  // Runs an entry's body; what is thrown in it becomes an error of the communicator.
+  template <class Body>
+  int guard(typename Abi::Comm comm, Body&& body) {
+    return guarded(std::forward<Body>(body), [&](const char* what) {
+      return guarded([&] { return raise(comm, new_code(Abi::kErrOther, what)); },
+                     [&](const char* /*what*/) { return raise(comm, Abi::kErrOther); });
+    });
+  }
+  // By the communicator's error handler, which by default ends the job.
+  int raise(typename Abi::Comm comm, int code) const {
+    functions.mpi.comm_call_errhandler(comm, code);
+    return code;
+  }
+
   int finalize() {
     Running* const behind = running_.exchange(nullptr);
     is_over_ = true;
     if (behind != nullptr) {
       behind->requests.finish();
       behind->communicators.finish();
-      behind->progress.finish();
     }
-    int rank = -1;
-    if (settings.tells_share && functions.mpi.comm_rank(abi.world(), &rank) == 0 && rank == 0) {
-      std::fprintf(stderr, "sennit: mpi: rank 0: %s\n", share.text().c_str());
-    }
+    guarded_callback([&] {
+      int rank = -1;
+      if (settings.tells_share && functions.mpi.comm_rank(abi.world(), &rank) == 0 && rank == 0) {
+        std::fprintf(stderr, "sennit: mpi: rank 0: %s\n", share.text().c_str());
+      }
+    });
     return functions.finalize();
   }
 
@@ -155,7 +187,7 @@ class Front {
   template <class Call>
   struct OutstandingCall final : Outstanding {
     explicit OutstandingCall(Call&& begun) : call(std::move(begun)) {}
-    void finish() override { call.finish(); }
+    int finish() override { return call.finish(); }
 
     Call call;
   };
@@ -163,18 +195,35 @@ class Front {
   static void count(Member<Abi>& member, std::size_t bytes) {
     ++member.calls;
     member.bytes += bytes;
+    CountedCall::take(bytes);
   }
 
-  // By the communicator's error handler, which by default ends the job.
-  int report(typename Abi::Comm comm, sennit_status_t status) {
-    const int error_class = status == SENNIT_MISMATCH ? Abi::kErrTruncate : Abi::kErrOther;
+  int report(typename Abi::Comm comm, sennit_status_t status) const {
+    return raise(comm, error_of(status));
+  }
+  int report(typename Abi::Comm comm, const Trouble& trouble) const {
+    return raise(comm, trouble.code != 0 ? trouble.code : error_of(trouble));
+  }
+
+  // Codes of the MPI for an error of the library.
+  [[nodiscard]] int error_of(sennit_status_t status) const {
+    return new_code(status == SENNIT_MISMATCH ? Abi::kErrTruncate : Abi::kErrOther,
+                    sennit_last_error_message());
+  }
+  [[nodiscard]] int error_of(const Trouble& trouble) const {
+    return new_code(Abi::kErrTruncate,
+                    "this rank sends blocks of " + std::to_string(trouble.sent) +
+                        " bytes and receives the same blocks as " +
+                        std::to_string(trouble.received) +
+                        "; let counts and types of both describe as many");
+  }
+  [[nodiscard]] int new_code(int error_class, const std::string& why) const {
     constexpr std::size_t kMostText = 255;  // Open MPI takes no more
-    const std::string text = std::string("sennit: ") + sennit_last_error_message();
+    const std::string text = "sennit: " + why;
     int code = error_class;
     if (functions.mpi.add_error_code(error_class, &code) == 0) {
       functions.mpi.add_error_string(code, text.substr(0, kMostText).c_str());
     }
-    functions.mpi.comm_call_errhandler(comm, code);
     return code;
   }
 

@@ -18,6 +18,7 @@ struct Functions {
   using Type = typename Abi::Type;
   using Op = typename Abi::Op;
   using Group = typename Abi::Group;
+  using Errhandler = typename Abi::Errhandler;
   using Request = typename Abi::Request;
 
   // The collectives, with counts N and displacements D, and their nonblocking forms.

@@ -21,29 +21,39 @@ struct Moving {
   Input input;
   Output output;
   Start start_of;
+  // Of a block that this rank both sends and receives.
+  std::size_t sent = 0;
+  std::size_t received = 0;
 
   [[nodiscard]] std::size_t bytes() const { return std::max(input.bytes(), output.bytes()); }
+  [[nodiscard]] Trouble trouble() const {
+    return {input.code() != 0 ? input.code() : output.code(), sent, received};
+  }
+  [[nodiscard]] bool may_return_before_its_end() const { return true; }
   sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
     return start_of(input, output, engine, options);
   }
-  void keep() { output.keep(); }
-  void finish() { output.finish(); }
+  [[nodiscard]] int keep() { return output.keep(); }
+  [[nodiscard]] int finish() { return output.finish(); }
 };
 
 template <class Input, class Output, class Start>
 Moving(Input, Output, Start) -> Moving<Input, Output, Start>;
+template <class Input, class Output, class Start>
+Moving(Input, Output, Start, std::size_t, std::size_t) -> Moving<Input, Output, Start>;
 
 using Options = const sennit_call_options_t*;
-constexpr const char* kRefused = "arguments that the MPI refuses";
 
 // A barrier, which moves nothing.
 struct Meeting {
   [[nodiscard]] std::size_t bytes() const { return 0; }
+  [[nodiscard]] Trouble trouble() const { return {}; }
+  [[nodiscard]] bool may_return_before_its_end() const { return true; }
   sennit_status_t start(sennit_comm_t engine, Options options) {
     return sennit_barrier(engine, nullptr, options);
   }
-  void keep() {}
-  void finish() {}
+  [[nodiscard]] int keep() { return 0; }
+  [[nodiscard]] int finish() { return 0; }
 };
 
 template <class Abi, class N, class D>
@@ -87,14 +97,18 @@ auto Calls<Abi, N, D>::prepare_all_gather(const Taken& taken,
                          in_place ? elements_at(recv, taken.rank * count, count, recv_type)
                                   : elements(send, send_count, send_type));
     RecvPiece<Abi> output(packer(), elements(recv, taken.size * count, recv_type));
-    input.keep_off(output.range(),
-                   output.data() + static_cast<std::size_t>(taken.rank) * input.bytes());
-    return Moving(std::move(input),
-                  std::move(output),
-                  [](auto& in, auto& out, sennit_comm_t engine, Options options) {
-                    return sennit_all_gather(
-                        in.data(), out.data(), in.bytes(), SENNIT_UINT8, engine, nullptr, options);
-                  });
+    const std::size_t sent = input.bytes();
+    const std::size_t received = output.bytes() / static_cast<std::size_t>(taken.size);
+    input.keep_off(output.range(), output.data() + static_cast<std::size_t>(taken.rank) * sent);
+    return Moving(
+        std::move(input),
+        std::move(output),
+        [](auto& in, auto& out, sennit_comm_t engine, Options options) {
+          return sennit_all_gather(
+              in.data(), out.data(), in.bytes(), SENNIT_UINT8, engine, nullptr, options);
+        },
+        sent,
+        received);
   });
 }
 
@@ -118,19 +132,24 @@ auto Calls<Abi, N, D>::prepare_all_gather_v(const Taken& taken,
     SendPiece<Abi> input(
         packer(), in_place ? output.elements(taken.rank) : elements(send, send_count, send_type));
     input.keep_off(output.range(), output.block(taken.rank));
-    return Moving(std::move(input),
-                  std::move(output),
-                  [](auto& in, auto& out, sennit_comm_t engine, Options options) {
-                    return sennit_all_gather_v(in.data(),
-                                               in.bytes(),
-                                               out.data(),
-                                               out.counts(),
-                                               out.displacements(),
-                                               SENNIT_UINT8,
-                                               engine,
-                                               nullptr,
-                                               options);
-                  });
+    const std::size_t sent = input.bytes();
+    const std::size_t received = output.bytes_of(taken.rank);
+    return Moving(
+        std::move(input),
+        std::move(output),
+        [](auto& in, auto& out, sennit_comm_t engine, Options options) {
+          return sennit_all_gather_v(in.data(),
+                                     in.bytes(),
+                                     out.data(),
+                                     out.counts(),
+                                     out.displacements(),
+                                     SENNIT_UINT8,
+                                     engine,
+                                     nullptr,
+                                     options);
+        },
+        sent,
+        received);
   });
 }
 
@@ -153,17 +172,17 @@ auto Calls<Abi, N, D>::prepare_all_to_all(const Taken& taken,
                                   : elements(send, ranks * send_count, send_type));
     RecvPiece<Abi> output(packer(), elements(recv, ranks * recv_count, recv_type));
     input.keep_off(output.range(), output.data());
-    return Moving(std::move(input),
-                  std::move(output),
-                  [ranks](auto& in, auto& out, sennit_comm_t engine, Options options) {
-                    return sennit_all_to_all(in.data(),
-                                             out.data(),
-                                             in.bytes() / static_cast<std::size_t>(ranks),
-                                             SENNIT_UINT8,
-                                             engine,
-                                             nullptr,
-                                             options);
-                  });
+    const std::size_t sent = input.bytes() / static_cast<std::size_t>(ranks);
+    const std::size_t received = output.bytes() / static_cast<std::size_t>(ranks);
+    return Moving(
+        std::move(input),
+        std::move(output),
+        [sent](auto& in, auto& out, sennit_comm_t engine, Options options) {
+          return sennit_all_to_all(
+              in.data(), out.data(), sent, SENNIT_UINT8, engine, nullptr, options);
+        },
+        sent,
+        received);
   });
 }
 
@@ -195,20 +214,25 @@ auto Calls<Abi, N, D>::prepare_exchange(const Taken& taken,
     }
     input.settle_and_pack();
     input.keep_off(output.range());
-    return Moving(std::move(input),
-                  std::move(output),
-                  [](auto& in, auto& out, sennit_comm_t engine, Options options) {
-                    return sennit_all_to_all_v(in.data(),
-                                               in.counts(),
-                                               in.displacements(),
-                                               out.data(),
-                                               out.counts(),
-                                               out.displacements(),
-                                               SENNIT_UINT8,
-                                               engine,
-                                               nullptr,
-                                               options);
-                  });
+    const std::size_t sent = input.bytes_of(taken.rank);
+    const std::size_t received = output.bytes_of(taken.rank);
+    return Moving(
+        std::move(input),
+        std::move(output),
+        [](auto& in, auto& out, sennit_comm_t engine, Options options) {
+          return sennit_all_to_all_v(in.data(),
+                                     in.counts(),
+                                     in.displacements(),
+                                     out.data(),
+                                     out.counts(),
+                                     out.displacements(),
+                                     SENNIT_UINT8,
+                                     engine,
+                                     nullptr,
+                                     options);
+        },
+        sent,
+        received);
   });
 }
 
@@ -278,17 +302,21 @@ auto Calls<Abi, N, D>::prepare_gather(const Taken& taken,
                                   : elements(send, send_count, send_type));
     RecvPiece<Abi> output(
         packer(), is_root ? elements(recv, taken.size * count, recv_type) : Elements<Abi>{});
+    const std::size_t sent = input.bytes();
     if (is_root) {
-      input.keep_off(output.range(),
-                     output.data() + static_cast<std::size_t>(root) * input.bytes());
+      input.keep_off(output.range(), output.data() + static_cast<std::size_t>(root) * sent);
     }
+    const std::size_t received =
+        is_root ? output.bytes() / static_cast<std::size_t>(taken.size) : sent;
     return Moving(
         std::move(input),
         std::move(output),
         [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
           return sennit_gather(
               in.data(), out.data(), in.bytes(), SENNIT_UINT8, root, engine, nullptr, options);
-        });
+        },
+        sent,
+        received);
   });
 }
 
@@ -320,20 +348,25 @@ auto Calls<Abi, N, D>::prepare_gather_v(const Taken& taken,
     if (is_root) {
       input.keep_off(output.range(), output.block(root));
     }
-    return Moving(std::move(input),
-                  std::move(output),
-                  [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
-                    return sennit_gather_v(in.data(),
-                                           in.bytes(),
-                                           out.data(),
-                                           out.counts(),
-                                           out.displacements(),
-                                           SENNIT_UINT8,
-                                           root,
-                                           engine,
-                                           nullptr,
-                                           options);
-                  });
+    const std::size_t sent = input.bytes();
+    const std::size_t received = is_root ? output.bytes_of(root) : sent;
+    return Moving(
+        std::move(input),
+        std::move(output),
+        [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
+          return sennit_gather_v(in.data(),
+                                 in.bytes(),
+                                 out.data(),
+                                 out.counts(),
+                                 out.displacements(),
+                                 SENNIT_UINT8,
+                                 root,
+                                 engine,
+                                 nullptr,
+                                 options);
+        },
+        sent,
+        received);
   });
 }
 
@@ -365,13 +398,16 @@ auto Calls<Abi, N, D>::prepare_scatter(const Taken& taken,
     if (is_root && !in_place) {
       input.keep_off(output.range(), output.data() - own);
     }
+    const std::size_t received = output.bytes();
     return Moving(
         std::move(input),
         std::move(output),
         [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
           return sennit_scatter(
               in.data(), out.data(), out.bytes(), SENNIT_UINT8, root, engine, nullptr, options);
-        });
+        },
+        is_root ? block : received,
+        received);
   });
 }
 
@@ -404,20 +440,25 @@ auto Calls<Abi, N, D>::prepare_scatter_v(const Taken& taken,
     if (is_root && output.data() != input.block(root)) {
       input.keep_off(output.range());
     }
-    return Moving(std::move(input),
-                  std::move(output),
-                  [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
-                    return sennit_scatter_v(in.data(),
-                                            in.counts(),
-                                            in.displacements(),
-                                            out.data(),
-                                            out.bytes(),
-                                            SENNIT_UINT8,
-                                            root,
-                                            engine,
-                                            nullptr,
-                                            options);
-                  });
+    const std::size_t received = output.bytes();
+    const std::size_t sent = is_root ? input.bytes_of(root) : received;
+    return Moving(
+        std::move(input),
+        std::move(output),
+        [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
+          return sennit_scatter_v(in.data(),
+                                  in.counts(),
+                                  in.displacements(),
+                                  out.data(),
+                                  out.bytes(),
+                                  SENNIT_UINT8,
+                                  root,
+                                  engine,
+                                  nullptr,
+                                  options);
+        },
+        sent,
+        received);
   });
 }
 

@@ -6,49 +6,67 @@
 #include "functions.hpp"
 #include "library.hpp"
 
+#include <array>
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace sennit_mpi {
 
 template <class Abi>
 class Progress {
  public:
-  // After MPI_Init.
-  Progress(const Abi& abi, const Library& library, const Functions<Abi>& functions)
+  // After MPI_Init. No message ever comes on `probed`; to look for one is what all MPIs take as a
+  // reason to progress.
+  Progress(const Library& library, const Functions<Abi>& functions, typename Abi::Comm probed)
       : functions_(functions),
         of_openmpi_(reinterpret_cast<OfOpenMpi>(library.function("opal_progress"))),
-        of_mpich_(reinterpret_cast<OfMpich>(library.function("MPIX_Stream_progress"))) {
-    if (of_openmpi_ == nullptr && of_mpich_ == nullptr) {
-      // No message ever comes on it; to look for one is what all MPIs take as a reason to progress.
-      functions_.mpi.comm_dup(abi.self(), &probed_);
-    }
-  }
+        of_mpich_(reinterpret_cast<OfMpich>(library.function("MPIX_Stream_progress"))),
+        probed_(probed),
+        counts_events_(of_openmpi_ != nullptr && is_openmpi_5()) {}
 
-  void poke() const {
+  // True: something moved. False says nothing with MPIs that do not count events.
+  bool poke() const {
     if (of_openmpi_ != nullptr) {
-      of_openmpi_();
-    } else if (of_mpich_ != nullptr) {
-      of_mpich_(kStreamNull);
+      const int events = of_openmpi_();
+      return counts_events_ && events > 0;
+    }
+    if (of_mpich_ != nullptr) {
+      of_mpich_(kMpichStreamNull);
     } else {
       int flag = 0;
       functions_.mpi.iprobe(Abi::kAnySource, Abi::kAnyTag, probed_, &flag, Abi::status_ignore());
     }
-  }
-  void finish() {
-    if (of_openmpi_ == nullptr && of_mpich_ == nullptr) {
-      functions_.mpi.comm_free(&probed_);
-    }
+    return false;
   }
 
  private:
   using OfOpenMpi = int (*)();
   using OfMpich = int (*)(int stream);
-  static constexpr int kStreamNull = 0x3c000000;  // MPIX_STREAM_NULL: all of them
+
+  // Open MPI 4 has the function as well, without a result.
+  [[nodiscard]] bool is_openmpi_5() const {
+    constexpr std::string_view kName = "Open MPI v";
+    constexpr std::size_t kMostText = 8192;  // MPICH's limit, the largest
+    std::array<char, kMostText> text{};
+    int length = 0;
+    functions_.mpi.get_library_version(text.data(), &length);
+    std::string_view version(text.data());
+    if (!version.starts_with(kName)) {
+      return false;
+    }
+    version.remove_prefix(kName.size());
+    int major = 0;
+    std::from_chars(version.data(), version.data() + version.size(), major);
+    return major >= 5;
+  }
 
   const Functions<Abi>& functions_;
   OfOpenMpi of_openmpi_;
   OfMpich of_mpich_;
-  typename Abi::Comm probed_{};
+  typename Abi::Comm probed_;
+  bool counts_events_;
 };
 
 }  // namespace sennit_mpi

@@ -8,10 +8,12 @@
 #include "abi.hpp"
 #include "engine.hpp"
 #include "functions.hpp"
+#include "guard.hpp"
 #include "library.hpp"
 
 #include "sennit/sennit.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -30,8 +32,8 @@ class Outstanding {
   Outstanding(const Outstanding&) = delete;
   Outstanding& operator=(const Outstanding&) = delete;
 
-  // It has ended well: what was received goes where the program wants it.
-  virtual void finish() = 0;
+  // It has ended well: what was received goes where the program wants it. Returns the MPI's error.
+  virtual int finish() = 0;
 
   sennit_work_t work = nullptr;
   SharedEngine engine;
@@ -73,15 +75,16 @@ class Requests {
       return code;
     }
     entry->request = *request;
-    bool is_first = false;
+    bool has_to_register = false;
     {
       const std::scoped_lock lock(mutex_);
-      is_first = entries_.empty();
+      has_to_register = in_mpich_ != nullptr && !is_registered_;
+      is_registered_ = is_registered_ || has_to_register;
       entries_.push_back(entry);
       ++count_;
     }
-    if (is_first && in_mpich_ != nullptr) {
-      in_mpich_(&called_by_mpich, nullptr, kStreamNull);
+    if (has_to_register) {
+      in_mpich_(&called_by_mpich, nullptr, kMpichStreamNull);
     }
     advance();
     return 0;
@@ -95,32 +98,23 @@ class Requests {
       return false;
     }
     std::vector<Entry*> ended;
-    {
-      const std::scoped_lock lock(mutex_);
-      std::erase_if(entries_, [&](Entry* entry) {
-        int is_done = 0;
-        const sennit_status_t status = sennit_work_test(entry->call->work, &is_done);
-        if (status == SENNIT_OK && is_done == 0) {
-          return false;
-        }
-        ended.push_back(entry);
-        return true;
-      });
-      count_ = entries_.size();
-    }
+    const int thrown = guarded_callback([&] { ended = take_ended(); });
     for (Entry* const entry : ended) {
       // The program may free it at once on another thread.
       functions_.mpi.grequest_complete(entry->request);
     }
     is_advancing_.store(false, std::memory_order_release);
-    return !ended.empty();
+    return thrown == 0 && !ended.empty();
   }
 
-  // Before MPI_Finalize.
+  // Before MPI_Finalize, after which nobody calls back. MPICH waits there for callbacks that go on,
+  // which those of requests that the program has given up would do for ever.
   void finish() {
     if (in_openmpi_ != nullptr && out_of_openmpi_ != nullptr) {
       out_of_openmpi_(&called_by_openmpi);
     }
+    const std::scoped_lock lock(mutex_);
+    is_finished_ = true;
   }
 
  private:
@@ -136,7 +130,6 @@ class Requests {
   using RegisterInOpenMpi = int (*)(ProgressOfOpenMpi);
   using ProgressOfMpich = int (*)(void* thing);
   using StartInMpich = int (*)(ProgressOfMpich, void* state, int stream);
-  static constexpr int kStreamNull = 0x3c000000;
   static constexpr int kMpichHasNoProgress = 0;
   static constexpr int kMpichIsDone = 1;
 
@@ -146,7 +139,36 @@ class Requests {
   static int called_by_mpich(void* /*thing*/) {
     only->advance();
     const std::scoped_lock lock(only->mutex_);
-    return only->entries_.empty() ? kMpichIsDone : kMpichHasNoProgress;
+    if (!only->entries_.empty() && !only->is_finished_) {
+      return kMpichHasNoProgress;
+    }
+    only->is_registered_ = false;
+    return kMpichIsDone;
+  }
+
+  // The calls that have ended, which are none of the outstanding ones any more.
+  std::vector<Entry*> take_ended() {
+    const std::scoped_lock lock(mutex_);
+    const std::size_t count = entries_.size();
+    std::vector<Entry*> ended;
+    ended.reserve(count);
+    works_.resize(count);
+    are_done_.resize(count);
+    std::ranges::transform(
+        entries_, works_.begin(), [](const Entry* entry) { return entry->call->work; });
+    if (sennit_works_test(works_.data(), count, are_done_.data()) != SENNIT_OK) {
+      // Whoever waits for one gets the reason.
+      std::ranges::fill(are_done_, 1);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (are_done_[i] != 0) {
+        ended.push_back(entries_[i]);
+        entries_[i] = nullptr;
+      }
+    }
+    std::erase(entries_, nullptr);
+    count_ = entries_.size();
+    return ended;
   }
 
   // By the thread that waits, once the request is complete.
@@ -156,11 +178,9 @@ class Requests {
     if (!entry->is_finished) {
       entry->is_finished = true;
       const sennit_status_t ended = sennit_work_wait(entry->call->work, -1);
-      if (ended == SENNIT_OK) {
-        entry->call->finish();
-      } else {
-        entry->code = entry->report(ended);
-      }
+      entry->code =
+          guarded([&] { return ended == SENNIT_OK ? entry->call->finish() : entry->report(ended); },
+                  [](const char* /*what*/) { return Abi::kErrOther; });
     }
     mpi.status_set_elements(status, entry->requests->abi_.byte(), 0);
     mpi.status_set_cancelled(status, 0);
@@ -180,6 +200,12 @@ class Requests {
   StartInMpich in_mpich_;
   std::mutex mutex_;
   std::vector<Entry*> entries_;
+  // Of take_ended().
+  std::vector<sennit_work_t> works_;
+  std::vector<int> are_done_;
+  bool is_registered_ =
+      false;  // with MPICH, which calls back until it is answered that there is no more
+  bool is_finished_ = false;
   std::atomic<std::size_t> count_{0};
   std::atomic<bool> is_advancing_{false};
 };

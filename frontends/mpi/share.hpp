@@ -1,6 +1,8 @@
 // Share: what ran on the library, and what was passed on to the MPI and why.
 #pragma once
 
+#include "counted_call.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -16,6 +18,7 @@ class Share {
   }
   // The first reason is kept.
   void pass(const char* why) {
+    CountedCall::pass(why);
     if (passed_on_.fetch_add(1, std::memory_order_relaxed) == 0) {
       const std::scoped_lock lock(mutex_);
       why_ = why;

@@ -1,6 +1,7 @@
 // Collectives, sends and receives, operators and registration.
 #include "communicator.hpp"
 #include "group.hpp"
+#include "stopwatch.hpp"
 
 #include <array>
 #include <cstddef>
@@ -66,18 +67,23 @@ ncclResult_t typed(ncclComm_t comm, ncclDataType_t type, Run&& run) {
   });
 }
 
-void count(ncclComm_t comm, const Elements& elements) {
+void count(ncclComm_t comm, const Elements& elements, const Stopwatch& watch) {
   comm->calls.fetch_add(1, std::memory_order_relaxed);
   comm->bytes.fetch_add(bytes_of(elements), std::memory_order_relaxed);
+  watch.count(bytes_of(elements), nullptr);
 }
 
-// Runs a call, and counts it if it was taken.
+// Runs a call, and counts it if it was taken, by the name of the function that calls this.
 template <typename Run>
-ncclResult_t moving(ncclComm_t comm, const Elements& elements, Run&& run) {
+ncclResult_t moving(ncclComm_t comm,
+                    const Elements& elements,
+                    Run&& run,
+                    const char* name = __builtin_FUNCTION()) {
+  const Stopwatch watch(name);
   return of_group(typed(comm, elements.type, [&](sennit_comm_t c, sennit_dtype_t dtype) {
     const sennit_status_t status = run(c, dtype);
     if (status == SENNIT_OK || status == SENNIT_IN_PROGRESS) {
-      count(comm, elements);
+      count(comm, elements, watch);
     }
     return status;
   }));
@@ -90,29 +96,38 @@ bool is_self(sennit_comm_t comm, int peer) {
 
 // One end of a message: to another rank by `run`, to itself within its group.
 template <typename Run>
-ncclResult_t exchanging(
-    ncclComm_t comm, ncclDataType_t type, int peer, SelfMessage message, Run&& run) {
+ncclResult_t exchanging(ncclComm_t comm,
+                        ncclDataType_t type,
+                        int peer,
+                        SelfMessage message,
+                        Run&& run,
+                        const char* name = __builtin_FUNCTION()) {
   const Elements elements{message.count, type};
   if (comm == nullptr || comm->comm == nullptr || !is_self(comm->comm, peer)) {
     count_message(comm);
-    return moving(comm, elements, run);
+    return moving(comm, elements, run, name);
   }
   const auto dtype = dtype_of(type);
   if (!dtype) {
-    return moving(comm, elements, run);
+    return moving(comm, elements, run, name);
   }
+  const Stopwatch watch(name);
   message.dtype = *dtype;
   message.bytes = bytes_of(elements);
   const ncclResult_t result = exchange_with_self(comm, message);
   if (result == ncclSuccess) {
-    count(comm, elements);
+    count(comm, elements, watch);
   }
   return result;
 }
 
 // Runs a reduction whose type and operator are known.
 template <typename Run>
-ncclResult_t reducing(ncclComm_t comm, const Elements& elements, ncclRedOp_t op, Run&& run) {
+ncclResult_t reducing(ncclComm_t comm,
+                      const Elements& elements,
+                      ncclRedOp_t op,
+                      Run&& run,
+                      const char* name = __builtin_FUNCTION()) {
   const auto redop = operator_of(op);
   if (!redop) {
     return of_group(
@@ -120,7 +135,10 @@ ncclResult_t reducing(ncclComm_t comm, const Elements& elements, ncclRedOp_t op,
                "reduction operator " + std::to_string(static_cast<int>(op)) + " is none"));
   }
   return moving(
-      comm, elements, [&](sennit_comm_t c, sennit_dtype_t dtype) { return run(c, dtype, *redop); });
+      comm,
+      elements,
+      [&](sennit_comm_t c, sennit_dtype_t dtype) { return run(c, dtype, *redop); },
+      name);
 }
 
 }  // namespace

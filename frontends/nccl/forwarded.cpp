@@ -6,6 +6,7 @@
 #include "companion.hpp"
 #include "fallback.hpp"
 #include "group.hpp"
+#include "stopwatch.hpp"
 
 #include <cstddef>
 #include <mutex>
@@ -43,7 +44,10 @@ ncclResult_t with_companion(const char* name, ncclComm_t comm, const Call& call)
     return refuse_forwarding(name, comm->why_no_companion);
   }
   comm->passed_on.fetch_add(1, std::memory_order_relaxed);
-  return on_device(comm, [&] { return call(comm->companion); });
+  const Stopwatch watch(name);
+  const ncclResult_t result = on_device(comm, [&] { return call(comm->companion); });
+  watch.count(0, "it serves kernels of the program (docs/nccl.md)");
+  return result;
 }
 
 ncclResult_t with_window(const char* name, ncclWindow_t window, const auto& call) {

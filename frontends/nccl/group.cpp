@@ -1,5 +1,7 @@
 #include "group.hpp"
 
+#include "stopwatch.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -338,7 +340,9 @@ ncclResult_t ncclGroupEnd(void) {
   if (--group().depth > 0) {
     return result_of(sennit_group_end());
   }
+  const Stopwatch watch("ncclGroupEnd");
   const ncclResult_t result = end_group();
+  watch.count(0, nullptr);
   return group().ending.empty() ? result : worse(result, destroy_ending());
 }
 

@@ -199,14 +199,17 @@ typedef struct sennit_config_t {
                                "least_loaded" */
   const char* tuning_table; /* file written by `sennit tune` on this machine; SENNIT_TUNING_TABLE,
                                default none */
-  void (*idle_hook)(void* argument); /* host ranks: a thread that waits for a call runs it again and
-                                        again; it may use other communicators */
+  int (*idle_hook)(void* argument); /* host ranks: a thread that waits for a call runs it again and
+                                       again; it may use other communicators. Not 0: something
+                                       moved, so the thread does not sleep yet */
   void* idle_argument;
   double idle_after_s;    /* when it has waited so long; default: after some microseconds */
   double first_warning_s; /* a call that takes so long warns, and at each doubling; default 5 */
+  const char* codec;      /* host ranks: which calls use a codec, as rules (docs/codecs.md);
+                             SENNIT_CODEC, default none */
 } sennit_config_t;
 #define SENNIT_CONFIG_INITIALIZER \
-  {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+  {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* A new random id. One rank makes it, and the program sends it to the others. */
 SENNIT_API sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id);
@@ -314,8 +317,12 @@ typedef struct sennit_call_options_t {
                             SENNIT_OK; see "Works" */
   int32_t reproducible;  /* 1: reduce in rank order, so that the bits of the result do not depend on
                             size, algorithm or path */
+  const char* codec;     /* host ranks: what shortens messages, such as "q8" or "zfp:16", or "none"
+                            whatever the config says; results differ from those without it as
+                            docs/codecs.md says. SENNIT_UNSUPPORTED for a type that it does not
+                            take, and for a lossy one in a reproducible call */
 } sennit_call_options_t;
-#define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0}
+#define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0}
 
 SENNIT_API sennit_status_t sennit_all_reduce(const void* send,
                                              void* recv,
@@ -496,6 +503,9 @@ SENNIT_API sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s
 /* Does not block. *done becomes 1 if sennit_work_wait would not return SENNIT_IN_PROGRESS, else 0.
  * Host ranks make some progress. */
 SENNIT_API sennit_status_t sennit_work_test(sennit_work_t work, int* done);
+/* The same for `count` works, of any communicators: done[i] is of works[i]. Many works of one
+ * thread make progress together, which takes as long as testing one of them. */
+SENNIT_API sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int* done);
 /* Waits as sennit_work_wait with a negative time does, then frees the work. NULL is allowed. */
 SENNIT_API sennit_status_t sennit_work_destroy(sennit_work_t work);
 

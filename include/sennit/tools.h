@@ -28,14 +28,28 @@ SENNIT_API sennit_status_t sennit_tool_algorithms(const char* request, char** an
 /* Verifies schedules:
  * {"collective"?, "algorithm"?, "ranks"?: "1:64" or "8" or 8, "protocol"?: "slots" or "direct"}
  * -> {"instances", "failed", "refused", "seconds",
- *     "failures": [{"collective", "algorithm", "ranks", "root", "why"}]} */
+ *     "algorithms": [{"collective", "algorithm", "instances", "failed", "refused",
+ *                     "direct": instances proved with protocol direct,
+ *                     "ranks_first", "ranks_last": of the instances}],
+ *     "failures": [{"collective", "algorithm", "ranks", "root", "why"}]}
+ * or one schedule of the caller's: {"schedule_text", "schedule_file"?} -> the same, and "proof". */
 SENNIT_API sennit_status_t sennit_tool_verify(const char* request, char** answer);
 
 /* A schedule: {"collective", "algorithm"?, "ranks", "root"?, "radix"?,
- *              "groups"?: [[0, 1], [2, 3]]}
+ *              "groups"?: [[0, 1], [2, 3]]}, or {"schedule_text", "schedule_file"?}
  * -> {"text", "json", "svg", "proof": {...}}
  * "svg" is null for schedules of more than 4096 steps; "ranks" is at most 512. */
 SENNIT_API sennit_status_t sennit_tool_show(const char* request, char** answer);
+
+/* A schedule of the caller's own: {"schedule_text": the JSON form of docs/schedule.md,
+ *  "schedule_file"?: what places of mistakes begin with, "fuse"?: false}
+ * -> {"algorithm", "name", "collective", "ranks", "root", "json"}
+ * With "fuse" a recv and the send of the same block become one step, as in the library's own
+ * schedules. "algorithm" is a name for sennit_call_options_t in this process: the call then runs
+ * this schedule after its proof (SENNIT_NOT_PROVED if it has none), and SENNIT_MISMATCH names ranks
+ * that bring another one. The process keeps the schedule for as long as it lives.
+ * SENNIT_INVALID_ARGUMENT for a schedule whose structure is wrong, with the place. */
+SENNIT_API sennit_status_t sennit_tool_schedule(const char* request, char** answer);
 
 /* The description of this machine: {} -> a JSON object. */
 SENNIT_API sennit_status_t sennit_tool_machine(const char* request, char** answer);
@@ -62,7 +76,8 @@ SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answ
 /* Predicts how long a collective takes on a described machine:
  * {"collective", "algorithm"?, "machine": a name, or "machine_text" and "machine_file"?, "bytes",
  *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "groups"?: [[0, 1], [2, 3]], "tile_bytes"?,
- *  "path"?, "protocol"?, "timeline"?: false}
+ *  "path"?, "protocol"?, "timeline"?: false}, or "schedule_text" and "schedule_file"? in place of
+ *  "collective", "algorithm", "ranks", "root", "radix" and "groups", proved first
  * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths",
  *     "strands": [{"algorithm", "protocols", "share", "copies", "tile_bytes"}], "seconds",
  *     "steps", "flows", "simulation_seconds",
@@ -166,6 +181,12 @@ SENNIT_API void sennit_tool_free(char* answer);
 SENNIT_API void sennit_tool_log(const char* subsystem, const char* text);
 /* The same at WARN. */
 SENNIT_API void sennit_tool_warn(const char* subsystem, const char* text);
+/* For front ends: whether calls are counted, in a file of the folder SENNIT_COUNTS_DIR, which
+ * outlives the process. */
+SENNIT_API int sennit_tool_counts(void);
+/* Counts one call by the name that programs call it by, with the seconds that it took, and why it
+ * was passed on; NULL: it ran here. Does nothing where calls are not counted. */
+SENNIT_API void sennit_tool_count(const char* call, size_t bytes, double seconds, const char* why);
 /* For front ends: calls act(argument) with the communicator's CUDA device as the current device. */
 SENNIT_API sennit_status_t sennit_tool_on_device(sennit_comm_t comm,
                                                  void (*act)(void*),

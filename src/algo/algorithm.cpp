@@ -6,6 +6,7 @@
 #include "algo/barrier/barrier.hpp"
 #include "algo/broadcast/broadcast.hpp"
 #include "algo/gather/gather.hpp"
+#include "algo/given_schedules.hpp"
 #include "algo/groups.hpp"
 #include "algo/reduce/reduce.hpp"
 #include "algo/reduce_scatter/reduce_scatter.hpp"
@@ -55,6 +56,9 @@ Result<Schedule> build(const Algorithm& algorithm, const Shape& shape) {
                 shape.root,
                 reason);
   };
+  if (algorithm.given != nullptr) {
+    return *algorithm.given;
+  }
   try {
     Schedule schedule = algorithm.build(shape);
     if (const Status structure = check_structure(schedule); !structure.ok()) {
@@ -95,6 +99,9 @@ std::span<const Algorithm> algorithms(Collective collective) {
 }
 
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name) {
+  if (is_name_of_given(name)) {
+    return find_given(collective, name);
+  }
   const auto rows = algorithms(collective);
   const auto row = std::ranges::find(rows, name, &Algorithm::name);
   if (row != rows.end()) {
@@ -112,9 +119,24 @@ Result<const Algorithm*> find_algorithm(Collective collective, std::string_view 
               names);
 }
 
+std::string refusal_of(const Algorithm& algorithm, const Shape& shape) {
+  if (algorithm.given == nullptr) {
+    return std::string(algorithm.refuses(shape));
+  }
+  const Problem& problem = algorithm.given->problem;
+  if (shape.ranks != problem.ranks) {
+    return fmt::format("this schedule is for {} ranks", problem.ranks);
+  }
+  if (is_rooted(problem.collective) && shape.root != problem.root) {
+    return fmt::format(
+        "this schedule is for root {}, and the call has root {}", problem.root, shape.root);
+  }
+  return problem.varying && !shape.varying ? "this schedule is for blocks that vary in length" : "";
+}
+
 Result<Schedule> make_schedule(const Algorithm& algorithm, const Shape& shape) {
   SENNIT_RETURN_IF_ERROR(check_shape(algorithm, shape));
-  if (const std::string_view reason = algorithm.refuses(shape); !reason.empty()) {
+  if (const std::string reason = refusal_of(algorithm, shape); !reason.empty()) {
     return fail(Code::kUnsupported,
                 "{} {} cannot run {} ranks: {}",
                 name(algorithm.collective),

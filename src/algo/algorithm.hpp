@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace sennit {
@@ -37,18 +38,25 @@ struct Algorithm {
   // Which other parts of the shape it looks at.
   bool takes_radix = false;
   bool takes_groups = false;
+
+  // Of a schedule that a program has brought (algo/given_schedules.hpp): all there is of it. The
+  // functions above are null then.
+  const Schedule* given = nullptr;
 };
 
 // The rows of one collective; the first is the default where nothing better is known.
 std::span<const Algorithm> algorithms(Collective collective);
 
-// The row with this name; a failure lists the names there are.
+// The row with this name, be it of the table or of a schedule that a program has brought; a failure
+// lists the names of the table.
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
 
-// The fused schedule of `algorithm` for `shape`, or why it is refused by name (kUnsupported) or is
-// none (kNotProved). Rows know nothing of
-// lengths: where they vary, the schedule is refused if a rank would handle a block whose length it
-// cannot know.
+// Why the algorithm cannot run this shape; empty when it can.
+std::string refusal_of(const Algorithm& algorithm, const Shape& shape);
+
+// The fused schedule of `algorithm` for `shape` (a given one as it is), or why it is refused by
+// name (kUnsupported) or is none (kNotProved). Rows know nothing of lengths: where they vary, the
+// schedule is refused if a rank would handle a block whose length it cannot know.
 Result<Schedule> make_schedule(const Algorithm& algorithm, const Shape& shape);
 
 inline std::string_view refuses_nothing(const Shape&) { return {}; }

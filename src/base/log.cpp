@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -71,7 +72,10 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 std::vector<std::string> read_variables(Settings& settings) {
   std::vector<std::string> complaints;
   settings.host = host_name();
-  const std::string level = env_text("SENNIT_DEBUG");
+  std::string level = env_text("SENNIT_DEBUG");
+  std::ranges::transform(level, level.begin(), [](char c) {
+    return static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  });
   const auto* name = std::find(kLevelNames.begin(), kLevelNames.end(), level);
   if (name != kLevelNames.end()) {
     settings.level = static_cast<LogLevel>(name - kLevelNames.begin());

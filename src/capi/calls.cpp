@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,8 @@ void set_request(const sennit_call_options_t& options, Operation& operation) {
                        .path = text(options.path),
                        .protocol = text(options.protocol),
                        .tile_bytes = options.tile_bytes,
-                       .rank_order = options.reproducible != 0};
+                       .rank_order = options.reproducible != 0,
+                       .codec = text(options.codec)};
   operation.deadline_s = options.deadline_s;
 }
 
@@ -84,6 +86,11 @@ Status submit(sennit_comm_t comm,
     SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(*given));
     set_request(options, operation);
     wanted = options.work;
+    if (comm->device != nullptr && operation.request.wants_codec()) {
+      return fail(Code::kUnsupported,
+                  "codec {} is for host ranks: calls of GPU ranks have no codecs yet",
+                  operation.request.codec);
+    }
   }
   if (group().depth > 0) {
     sennit_work_t handle = wanted != nullptr ? new_handle(comm) : nullptr;
@@ -129,7 +136,8 @@ bool is_plain(const sennit_call_options_t* options) {
   return options == nullptr ||
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
           options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
-          options->reproducible == 0 && options->deadline_s == 0 && options->work == nullptr);
+          options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 &&
+          options->work == nullptr);
 }
 
 // Most calls are like one that was made before.
@@ -424,18 +432,32 @@ sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s) {
 }
 
 sennit_status_t sennit_work_test(sennit_work_t work, int* done) {
+  return sennit_works_test(&work, 1, done);
+}
+
+sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int* done) {
   return guard([&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(check_work(work));
-    if (done == nullptr) {
-      return fail(Code::kInvalidArgument, "the result pointer is NULL");
+    if (count > 0 && (works == nullptr || done == nullptr)) {
+      return fail(Code::kInvalidArgument, "the works or the result pointer are NULL");
     }
-    work->engine->poke();
-    if (work->in_stream != nullptr) {
-      *done = work->in_stream->poll() ? 1 : 0;
-      return {};
+    const std::span<const sennit_work_t> all(works, count);
+    for (const sennit_work_t work : all) {
+      SENNIT_RETURN_IF_ERROR(check_work(work));
     }
-    const auto guard = work->engine->lock();
-    *done = work->work->ended ? 1 : 0;
+    ProgressEngine* moved = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+      sennit_work& work = *all[i];
+      if (work.engine.get() != moved) {
+        moved = work.engine.get();
+        moved->poke();
+      }
+      if (work.in_stream != nullptr) {
+        done[i] = work.in_stream->poll() ? 1 : 0;
+      } else {
+        const auto guard = moved->lock();
+        done[i] = work.work->ended ? 1 : 0;
+      }
+    }
     return {};
   });
 }

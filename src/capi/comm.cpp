@@ -1,5 +1,4 @@
 // Communicators in the C ABI: making, deriving, asking, ending.
-#include "base/env.hpp"
 #include "base/seconds.hpp"
 #include "base/sha256.hpp"
 #include "capi/groups.hpp"
@@ -8,6 +7,9 @@
 #include "capi/joining.hpp"
 #include "comm/derive.hpp"
 #include "comm/progress_engine.hpp"
+#include "world/nodes/unique_id.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,8 +25,9 @@ namespace {
 // finalize and destroy need no peer: outstanding works get this long, then they are abandoned.
 constexpr std::chrono::seconds kFinalizeTime{4};
 
-Status open_with_config(sennit_comm_t* result, Identity identity, const sennit_config_t* config) {
-  identity.root = env_text("SENNIT_ROOT");
+Status open_with_config(sennit_comm_t* result,
+                        const Identity& identity,
+                        const sennit_config_t* config) {
   SENNIT_ASSIGN_OR_RETURN(const sennit_config_t given, read_config(config));
   SENNIT_ASSIGN_OR_RETURN(const CommConfig base, CommConfig::from_environment());
   const CommConfig full = merge(base, given);
@@ -50,6 +53,23 @@ Status check_size(int size, int rank) {
 
 std::string key_of(const sennit_unique_id_t& id) {
   return {reinterpret_cast<const char*>(id.bytes), sizeof(id.bytes)};
+}
+
+// Where the ranks of several nodes meet: where the environment says, or on the machine that made
+// the id, which most likely is rank 0's. Empty: they are on one node.
+Result<std::string> root_for(const sennit_unique_id_t& id) {
+  const Result<std::string> named = root_from_environment();
+  if (named.ok() && named->empty()) {
+    return std::string();
+  }
+  std::vector<std::string> hosts = addresses_of(UniqueIdBytes(id.bytes));
+  if (named.ok()) {
+    hosts.insert(hosts.begin(), *named);
+  }
+  if (hosts.empty()) {
+    return named.status();
+  }
+  return fmt::format("{}", fmt::join(hosts, ","));
 }
 
 // Takes the end of a non-blocking init, if it has come: ok when all ranks have joined, kInProgress
@@ -234,10 +254,7 @@ extern "C" {
 sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_result(id));
-    std::random_device random;
-    for (unsigned char& byte : id->bytes) {
-      byte = static_cast<unsigned char>(random());
-    }
+    make_unique_id(std::span(id->bytes));
     return {};
   });
 }
@@ -272,8 +289,14 @@ sennit_status_t sennit_comm_init_rank(sennit_comm_t* comm,
     SENNIT_RETURN_IF_ERROR(check_result(comm));
     SENNIT_RETURN_IF_ERROR(check_result(id));
     SENNIT_RETURN_IF_ERROR(check_size(size, rank));
-    return open_with_config(
-        comm, {.rank = rank, .size = size, .key = key_of(*id), .is_key_secret = true}, config);
+    SENNIT_ASSIGN_OR_RETURN(std::string root, root_for(*id));
+    return open_with_config(comm,
+                            {.rank = rank,
+                             .size = size,
+                             .key = key_of(*id),
+                             .root = std::move(root),
+                             .is_key_secret = is_random(UniqueIdBytes(id->bytes))},
+                            config);
   });
 }
 

@@ -126,6 +126,9 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   if (config.path_policy != nullptr) {
     base.path_policy = config.path_policy;
   }
+  if (config.codec != nullptr) {
+    base.codec = config.codec;
+  }
   if (config.tuning_table != nullptr) {
     base.tuning_table = config.tuning_table;
   }
@@ -175,6 +178,12 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
     return {};
   }
   // What this rank alone can know to fail fails before others wait for it.
+  if (!handle.config.codec.empty()) {
+    return fail(
+        Code::kUnsupported,
+        "SENNIT_CODEC and the config's codec are for host ranks: calls of GPU ranks have no "
+        "codecs yet");
+  }
   SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(handle.config.paths, true));

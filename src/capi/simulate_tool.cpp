@@ -51,11 +51,30 @@ Result<int> read_count(const JsonObject& request, std::string_view key, int min,
   return static_cast<int>(value);
 }
 
+Status read_sizes(const JsonObject& request, MachinePlanRequest& plan) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  SENNIT_ASSIGN_OR_RETURN(plan.bytes, request.integer("bytes", 0, kMost));
+  if (request.has("tile_bytes")) {
+    SENNIT_ASSIGN_OR_RETURN(plan.tile_bytes, request.integer("tile_bytes", 1, kMost));
+  }
+  return {};
+}
+
 Result<MachinePlanRequest> read_plan_request(const JsonObject& request, const Topology& machine) {
   MachinePlanRequest plan;
+  SENNIT_ASSIGN_OR_RETURN(
+      const Algorithm* const given,
+      read_given(request, {"collective", "algorithm", "ranks", "root", "radix", "groups"}));
+  SENNIT_ASSIGN_OR_RETURN(plan.ranks_per_device, read_count(request, "ranks_per_gpu", 1, 1));
+  SENNIT_RETURN_IF_ERROR(read_sizes(request, plan));
+  if (given != nullptr) {
+    const Problem& problem = given->given->problem;
+    plan.algorithm = given;
+    plan.shape = {.ranks = problem.ranks, .root = problem.root, .varying = problem.varying};
+    return plan;
+  }
   SENNIT_ASSIGN_OR_RETURN(const std::string collective_name, request.text("collective"));
   SENNIT_ASSIGN_OR_RETURN(const Collective collective, parse_collective(collective_name));
-  SENNIT_ASSIGN_OR_RETURN(plan.ranks_per_device, read_count(request, "ranks_per_gpu", 1, 1));
   const auto devices = static_cast<int>(machine.devices().size());
   SENNIT_ASSIGN_OR_RETURN(
       plan.shape.ranks,
@@ -70,11 +89,6 @@ Result<MachinePlanRequest> read_plan_request(const JsonObject& request, const To
   if (request.has("algorithm")) {
     SENNIT_ASSIGN_OR_RETURN(const std::string algorithm, request.text("algorithm"));
     SENNIT_ASSIGN_OR_RETURN(plan.algorithm, find_algorithm(collective, algorithm));
-  }
-  constexpr std::int64_t kMost = std::int64_t{1} << 50;
-  SENNIT_ASSIGN_OR_RETURN(plan.bytes, request.integer("bytes", 0, kMost));
-  if (request.has("tile_bytes")) {
-    SENNIT_ASSIGN_OR_RETURN(plan.tile_bytes, request.integer("tile_bytes", 1, kMost));
   }
   return plan;
 }
@@ -99,6 +113,9 @@ Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
   }
   DeviceCall call{
       .collective = wanted.algorithm->collective, .shape = wanted.shape, .bytes = wanted.bytes};
+  if (wanted.algorithm->given != nullptr) {
+    call.request.algorithm = wanted.algorithm->name;
+  }
   for (const auto& [key, field] : {std::pair{"algorithm", &call.request.algorithm},
                                    {"path", &call.request.path},
                                    {"protocol", &call.request.protocol}}) {
@@ -174,6 +191,19 @@ Json strands_form(const Plan& plan) {
   return rows;
 }
 
+// The simulator takes what an algorithm of the table has been proved to be for granted.
+Status check_given(const Algorithm& algorithm) {
+  if (algorithm.given == nullptr) {
+    return {};
+  }
+  const Json proof = proof_form(*algorithm.given);
+  return proof.at("proved") == true
+             ? Status()
+             : fail(Code::kNotProved,
+                    "this schedule is not proved, so it is not simulated: {}",
+                    proof.at("why").get<std::string>());
+}
+
 // Whether what was simulated would give right results; null where nobody has proved so many ranks.
 Json proof_form(const Plan& plan) {
   constexpr std::size_t kProvedRanks = 64;
@@ -192,6 +222,7 @@ Json proof_form(const Plan& plan) {
 Result<Json> simulate_collective(const JsonObject& request) {
   SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
   SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
+  SENNIT_RETURN_IF_ERROR(check_given(*wanted.algorithm));
   bool timeline = false;
   if (request.has("timeline")) {
     SENNIT_ASSIGN_OR_RETURN(timeline, request.flag("timeline"));
@@ -212,6 +243,7 @@ Result<Json> simulate_collective(const JsonObject& request) {
                 run.steps);
   }
   const bool drawn = timeline && run.steps <= kMaxDrawnSteps;
+  const std::string of = fmt::format("{} bytes on {}", wanted.bytes, machine.name);
   return Json{{"machine", machine.name},
               {"collective", name(wanted.algorithm->collective)},
               {"algorithm", plan.strands.front().schedule->algorithm},
@@ -227,7 +259,7 @@ Result<Json> simulate_collective(const JsonObject& request) {
               {"proof", proof_form(plan)},
               {"links", links_form(run)},
               {"trace", timeline ? trace_json(plan, run) : Json()},
-              {"svg", drawn ? Json(timeline_svg(plan, run)) : Json()}};
+              {"svg", drawn ? Json(timeline_svg(plan, run, of)) : Json()}};
 }
 
 Result<Json> draw_machine(const JsonObject& request) {
@@ -375,7 +407,9 @@ sennit_status_t sennit_tool_simulate(const char* request, char** answer) {
                              "tile_bytes",
                              "path",
                              "protocol",
-                             "timeline"},
+                             "timeline",
+                             "schedule_text",
+                             "schedule_file"},
                             sennit::simulate_collective);
 }
 

@@ -10,6 +10,7 @@
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "capi/shown_schedule.hpp"
+#include "codec/codec.hpp"
 #include "discover/discover.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "schedule/json_form.hpp"
@@ -126,7 +127,59 @@ Status read_protocol(const JsonObject& request, SweepRequest& sweep_request) {
   return {};
 }
 
+// The one schedule that the request brings, in the form of a sweep's answer.
+Result<Json> verify_given(const Algorithm& row) {
+  const Schedule& schedule = *row.given;
+  const auto begin = std::chrono::steady_clock::now();
+  Json proof = proof_form(schedule);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const bool proved = proof.at("proved") == true;
+  Json failures = Json::array();
+  if (!proved) {
+    failures.push_back({{"collective", name(row.collective)},
+                        {"algorithm", schedule.algorithm},
+                        {"ranks", schedule.problem.ranks},
+                        {"root", schedule.problem.root},
+                        {"why", proof.at("why")}});
+  }
+  return Json{{"instances", 1},
+              {"failed", proved ? 0 : 1},
+              {"refused", 0},
+              {"algorithms",
+               {{{"collective", name(row.collective)},
+                 {"algorithm", schedule.algorithm},
+                 {"instances", 1},
+                 {"failed", proved ? 0 : 1},
+                 {"refused", 0},
+                 {"direct", 0},
+                 {"ranks_first", schedule.problem.ranks},
+                 {"ranks_last", schedule.problem.ranks}}}},
+              {"failures", std::move(failures)},
+              {"proof", std::move(proof)},
+              {"seconds", seconds.count()}};
+}
+
+Json rows_form(const SweepResult& result) {
+  Json rows = Json::array();
+  for (const SweepRow& row : result.rows) {
+    rows.push_back({{"collective", name(row.collective)},
+                    {"algorithm", row.algorithm},
+                    {"instances", row.instances},
+                    {"failed", row.failed},
+                    {"refused", row.refused},
+                    {"direct", row.direct},
+                    {"ranks_first", row.ranks_first},
+                    {"ranks_last", row.ranks_last}});
+  }
+  return rows;
+}
+
 Result<Json> verify_algorithms(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const given,
+                          read_given(request, {"collective", "algorithm", "ranks", "protocol"}));
+  if (given != nullptr) {
+    return verify_given(*given);
+  }
   SweepRequest sweep_request;
   SENNIT_ASSIGN_OR_RETURN(sweep_request.collective, read_collective(request));
   if (request.has("ranks")) {
@@ -137,6 +190,10 @@ Result<Json> verify_algorithms(const JsonObject& request) {
   }
   if (request.has("protocol")) {
     SENNIT_RETURN_IF_ERROR(read_protocol(request, sweep_request));
+  }
+  if (request.has("codec")) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string codec, request.text("codec"));
+    SENNIT_ASSIGN_OR_RETURN(sweep_request.codec, parse_codec(codec));
   }
   const auto begin = std::chrono::steady_clock::now();
   const SweepResult result = sweep(sweep_request);
@@ -150,8 +207,10 @@ Result<Json> verify_algorithms(const JsonObject& request) {
                         {"why", failure.why}});
   }
   return Json{{"instances", result.instances},
+              {"coded", result.coded},
               {"failed", result.failed},
               {"refused", result.refused},
+              {"algorithms", rows_form(result)},
               {"failures", std::move(failures)},
               {"seconds", seconds.count()}};
 }
@@ -187,7 +246,27 @@ Result<Shape> read_shape(const JsonObject& request, Collective collective) {
   return shape;
 }
 
+Result<Json> shown_form(const Schedule& schedule) {
+  if (schedule.problem.ranks > kMaxShownRanks) {
+    return fail(Code::kInvalidArgument,
+                "a schedule of {} ranks is too large to show; the most are {}",
+                schedule.problem.ranks,
+                kMaxShownRanks);
+  }
+  const bool drawn = step_count(schedule) <= kMaxDrawnSteps;
+  return Json{{"text", to_text(schedule)},
+              {"json", to_json(schedule)},
+              {"svg", drawn ? Json(space_time_svg(schedule)) : Json()},
+              {"proof", proof_form(schedule)}};
+}
+
 Result<Json> show_schedule(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(
+      const Algorithm* const given,
+      read_given(request, {"collective", "algorithm", "ranks", "root", "radix", "groups"}));
+  if (given != nullptr) {
+    return shown_form(*given->given);
+  }
   SENNIT_RETURN_IF_ERROR(request.at("collective").status());
   SENNIT_ASSIGN_OR_RETURN(const std::optional<Collective> collective, read_collective(request));
   const Algorithm* algorithm = &algorithms(*collective).front();
@@ -198,11 +277,21 @@ Result<Json> show_schedule(const JsonObject& request) {
   SENNIT_ASSIGN_OR_RETURN(const Shape shape, read_shape(request, *collective));
   SENNIT_RETURN_IF_ERROR(check_taken(request, *algorithm));
   SENNIT_ASSIGN_OR_RETURN(const Schedule schedule, make_schedule(*algorithm, shape));
-  const bool drawn = step_count(schedule) <= kMaxDrawnSteps;
-  return Json{{"text", to_text(schedule)},
-              {"json", to_json(schedule)},
-              {"svg", drawn ? Json(space_time_svg(schedule)) : Json()},
-              {"proof", proof_form(schedule)}};
+  return shown_form(schedule);
+}
+
+// ---- schedule
+
+Result<Json> take_schedule(const JsonObject& request) {
+  SENNIT_RETURN_IF_ERROR(request.at("schedule_text").status());
+  SENNIT_ASSIGN_OR_RETURN(const Algorithm* const given, read_given(request, {}));
+  const Problem& problem = given->given->problem;
+  return Json{{"algorithm", given->name},
+              {"collective", name(problem.collective)},
+              {"name", given->given->algorithm},
+              {"ranks", problem.ranks},
+              {"root", problem.root},
+              {"json", to_json(*given->given)}};
 }
 
 // ---- machine, info
@@ -256,6 +345,7 @@ Result<Json> last_plan(sennit_comm_t comm) {
   }
   const Program& program = bound->program();
   const Strand& strand = program.plan->strands.front();
+  const std::optional<Codec> codec = codec_of(*program.plan);
   Json paths = Json::array();
   Protocol protocol = Protocol::kSlots;
   for (const Strand& each : program.plan->strands) {
@@ -272,6 +362,7 @@ Result<Json> last_plan(sennit_comm_t comm) {
               {"protocol", name(protocol)},
               {"paths", paths},
               {"tile_bytes", strand.tile_bytes},
+              {"codec", codec ? Json(name(*codec)) : Json()},
               {"plan_hash", fmt::format("{:016x}", program.plan_hash)},
               {"reproducible", program.proof.reproducible}};
 }
@@ -285,13 +376,28 @@ sennit_status_t sennit_tool_algorithms(const char* request, char** answer) {
 
 sennit_status_t sennit_tool_verify(const char* request, char** answer) {
   return sennit::respond_to(
-      request, answer, {"collective", "algorithm", "ranks", "protocol"}, sennit::verify_algorithms);
+      request,
+      answer,
+      {"collective", "algorithm", "ranks", "protocol", "codec", "schedule_text", "schedule_file"},
+      sennit::verify_algorithms);
+}
+
+sennit_status_t sennit_tool_schedule(const char* request, char** answer) {
+  return sennit::respond_to(
+      request, answer, {"schedule_text", "schedule_file", "fuse"}, sennit::take_schedule);
 }
 
 sennit_status_t sennit_tool_show(const char* request, char** answer) {
   return sennit::respond_to(request,
                             answer,
-                            {"collective", "algorithm", "ranks", "root", "radix", "groups"},
+                            {"collective",
+                             "algorithm",
+                             "ranks",
+                             "root",
+                             "radix",
+                             "groups",
+                             "schedule_text",
+                             "schedule_file"},
                             sennit::show_schedule);
 }
 

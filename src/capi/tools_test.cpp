@@ -51,6 +51,52 @@ TEST(Tools, VerifyNarrowsToWhatIsAskedFor) {
   EXPECT_EQ(rooted["instances"], 3) << "every root";
 }
 
+// A broadcast from rank 0 to rank 1, whose step at rank 1 stores into `place`.
+std::string request_with_schedule(std::string_view place) {
+  const std::string schedule = fmt::format(
+      R"({{"schema": 1, "collective": "broadcast", "algorithm": "mine", "ranks": 2, "root": 0,)"
+      R"( "cut": 1, "scratch": [], "channels": [{{"writer": [0, 0], "readers": [[1, 0]]}}],)"
+      R"( "programs": [[{{"need": "move", "steps": [)"
+      R"({{"kind": "copy", "from": [["input", 0]], "to": [["output", 0]]}},)"
+      R"( {{"kind": "send", "from": [["input", 0]], "out": [0]}}]}}],)"
+      R"( [{{"need": "move", "steps": [{{"kind": "recv", "in": [0], "to": [["{}", 0]]}}]}}]]}})",
+      place);
+  return Json{{"schedule_text", schedule}, {"schedule_file", "mine.json"}}.dump();
+}
+
+TEST(Tools, TakeASchedule) {
+  const std::string request = request_with_schedule("output");
+  const Json taken = answer_of(sennit_tool_schedule, request.c_str());
+  EXPECT_TRUE(taken["algorithm"].get<std::string>().starts_with("schedule:mine:"));
+  EXPECT_EQ(taken["ranks"], 2);
+  EXPECT_EQ(answer_of(sennit_tool_show, request.c_str())["proof"]["proved"], true);
+  const Json verified = answer_of(sennit_tool_verify, request.c_str());
+  EXPECT_EQ(verified["failed"], 0);
+  EXPECT_EQ(verified["proof"]["proved"], true);
+}
+
+TEST(Tools, SayWhereAScheduleIsWrong) {
+  expect_refused(
+      sennit_tool_schedule,
+      request_with_schedule("input").c_str(),
+      "mine.json: schedule broadcast mine: rank 1 lane 0 step 0: input[0] is outside its "
+      "0 blocks");
+  expect_refused(sennit_tool_schedule,
+                 request_with_schedule("nowhere").c_str(),
+                 "mine.json.programs[1][0].steps[0].to[0][0] is 'nowhere'");
+  expect_refused(sennit_tool_schedule, "{}", "request lacks the key 'schedule_text'");
+}
+
+TEST(Tools, VerifyCountsByAlgorithm) {
+  const Json answer = answer_of(sennit_tool_verify, R"({"collective": "barrier", "ranks": "2:5"})");
+  ASSERT_EQ(answer["algorithms"].size(), 2U);
+  const Json& row = answer["algorithms"][0];
+  EXPECT_EQ(row["algorithm"], "dissemination");
+  EXPECT_EQ(row["ranks_first"], 2);
+  EXPECT_EQ(row["ranks_last"], 5);
+  EXPECT_EQ(row["instances"], 4);
+}
+
 TEST(Tools, RefuseWhatTheyDoNotKnowByName) {
   expect_refused(sennit_tool_verify,
                  R"({"rank": 3})",

@@ -31,6 +31,7 @@ Result<CommConfig> CommConfig::from_environment() {
   SENNIT_ASSIGN_OR_RETURN(config.deadline_s, env_seconds("SENNIT_DEADLINE_S"));
   config.paths = env_text("SENNIT_PATHS");
   config.path_policy = env_text("SENNIT_PATH_POLICY");
+  config.codec = env_text("SENNIT_CODEC");
   config.tuning_table = env_text("SENNIT_TUNING_TABLE");
   config.device = env_text("SENNIT_DEVICE");
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t blocks, env_integer("SENNIT_DEVICE_BLOCKS", {1, 256}));
@@ -60,7 +61,8 @@ Result<CommConfig> CommConfig::from_environment() {
 
 std::string CommConfig::settings(std::string_view table, std::string_view profile) const {
   return fmt::format(
-      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\nreproducible={}\ndevice={}\n"
+      "slot_bytes={}\nslots={}\nports={}\npaths={}\npath_policy={}\ncodec={}\nreproducible={}"
+      "\ndevice={}\n"
       "device_blocks={}\ndevice_group={}\nmachine={}\ncopy_engines={}\nhost_share={}\nhost_ring_"
       "bytes={}\nhost_"
       "slot_bytes={}\n"
@@ -70,6 +72,7 @@ std::string CommConfig::settings(std::string_view table, std::string_view profil
       ports,
       paths,
       path_policy,
+      codec,
       reproducible,
       device.substr(0, device.find(':')),
       device_blocks,

@@ -13,7 +13,7 @@ namespace sennit {
 
 // What a thread that waits for a call of the communicator runs between polls.
 struct IdleHook {
-  void (*call)(void* argument) = nullptr;  // null: nothing
+  int (*call)(void* argument) = nullptr;  // not 0: something moved; null: nothing is run
   void* argument = nullptr;
   double after_s = 0;  // of waiting
 };
@@ -24,6 +24,7 @@ struct CommConfig {
   double deadline_s = 30.0;  // negative: none
   std::string paths = "shm,cma";
   std::string path_policy = "least_loaded";
+  std::string codec;            // rules of codec/codec_rules.hpp
   std::string tuning_table;     // file that `sennit tune` wrote; empty: none
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks

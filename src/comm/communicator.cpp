@@ -3,9 +3,12 @@
 #include "base/log.hpp"
 #include "base/seconds.hpp"
 #include "comm/allowed_paths.hpp"
+#include "comm/call_codec.hpp"
 #include "comm/error_contract.hpp"
+#include "comm/rail_cards.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
+#include "sennit/sennit.h"
 #include "world/nodes/nodes.hpp"
 
 #include <cmath>
@@ -77,14 +80,20 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   const bool has_device = full.device != "host";
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
   SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
+  SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules, CodecRules::parse(full.codec));
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
   SENNIT_ASSIGN_OR_RETURN(const auto profile, load_gpu_profile(full.gpu_profile));
   const World::Layout layout = layout_for(identity.size, full, paths);
+  std::unique_ptr<rail::MirroredRings> rails;
   const JoinOptions options{.timeout_s = full.join_timeout_s,
                             .settings = full.settings(table ? table->hash() : "none",
                                                       profile ? profile->hash : "built in"),
                             .segment_bytes = World::segment_bytes(layout),
-                            .interruption = interruption};
+                            .interruption = progressing(interruption),
+                            .rail_address = [&] {
+                              rails = make_rails(identity.rank, identity.size);
+                              return rails ? rails->introduction().text() : std::string();
+                            }};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join_world(identity, options));
   if (membership.nodes > 1 && has_device) {
     return sennit::fail(Code::kUnsupported,
@@ -96,6 +105,11 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   comm->facts_.sharing = path_choice.sharing;
   comm->facts_.table = table;
   comm->path_policy_ = path_choice.policy;
+  comm->codec_rules_ = std::move(codec_rules);
+  SENNIT_RETURN_IF_ERROR(comm->open_rails(std::move(rails), layout.rings));
+  if (auto links = comm->world_.take_links()) {
+    comm->star_ = std::make_unique<ControlStar>(comm->world_, std::move(links));
+  }
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }
@@ -117,8 +131,50 @@ Status Communicator::probe_memory(const AllowedPaths& paths) {
     SENNIT_INFO("comm",
                 "path cma is closed: the system forbids process_vm_readv between these ranks");
   }
+  if (rank() == 0) {
+    SENNIT_INFO(
+        "comm",
+        "communicator '{}': version {}.{}.{}, {} ranks, paths{}{}, {} slots of {} bytes a "
+        "channel, {}",
+        config_.name,
+        SENNIT_VERSION_MAJOR,
+        SENNIT_VERSION_MINOR,
+        SENNIT_VERSION_PATCH,
+        size(),
+        facts_.shm ? " shm" : "",
+        facts_.cma ? " cma" : "",
+        facts_.slots,
+        facts_.slot_bytes,
+        facts_.table ? "choices by tuning table " + config_.tuning_table : "no tuning table");
+  }
   plans_ = std::make_unique<PlanCache>(
       world_.host_rank(), facts_, config_.ports, world_.nodes_of_ranks());
+  return {};
+}
+
+// Rails are there if all ranks brought theirs, so that all make the same plans.
+Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
+                                const shm::RingGeometry& geometry) {
+  HostRank& host = world_.host_rank();
+  host.nodes = world_.nodes_of_ranks();
+  std::vector<std::string> introductions;
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::string& text = world_.member(peer).rail_address;
+    if (rails == nullptr || host.nodes.empty() || (text.empty() && peer != rank())) {
+      return {};
+    }
+    introductions.push_back(host.is_on_another_node(peer) ? text : std::string());
+  }
+  std::map<int, int> places;  // the next on each node
+  for (const int node : host.nodes) {
+    host.rails_to.push_back(rails->rail_to(places[node]++));
+  }
+  SENNIT_RETURN_IF_ERROR(rails->open(
+      std::make_unique<PoolRings>(host.rank, host.rings),
+      {.ports = geometry.ports, .slots = geometry.slots, .slot_bytes = geometry.slot_bytes},
+      introductions));
+  rails_ = std::move(rails);
+  host.rails = rails_.get();
   return {};
 }
 
@@ -154,25 +210,11 @@ Status Communicator::check(const Operation& op) const {
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
   SENNIT_RETURN_IF_ERROR(check(operation));
-  const bool pair = operation.collective == Collective::kSendRecv;
-  const bool reduces = is_reduction(operation.collective);
-  CallRequest request = operation.request;
-  request.rank_order = reduces && (request.rank_order || config_.reproducible);
-  const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
-                           .sums = reduces && finishes_sum(operation.op)};
-  const PlanRequest wanted{.collective = operation.collective,
-                           .root = is_rooted(operation.collective) ? operation.root : 0,
-                           .bytes = known_bytes(operation),
-                           .peer = pair ? operation.peer : -1,
-                           .role = pair ? (operation.is_send ? 0 : 1) : -1,
-                           .varying = operation.varying,
-                           .request = request,
-                           .scaled = scaled};
   auto work = std::make_shared<Work>();
   work->operation = operation;
-  SENNIT_ASSIGN_OR_RETURN(work->program, plans_->find(wanted));
+  SENNIT_ASSIGN_OR_RETURN(work->program, find_program(operation));
   const Program& program = work->program->program();
-  work->words = words_of(operation, program.plan_hash);
+  work->words = words_of(operation, program.plan_hash, codec_of(*program.plan));
   work->call = {.input = operation.send,
                 .output = operation.recv,
                 .count = operation.count,
@@ -188,6 +230,29 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
   }
   learn(*work);
   return work;
+}
+
+Result<const BoundProgram*> Communicator::find_program(const Operation& operation) {
+  const bool pair = operation.collective == Collective::kSendRecv;
+  const bool reduces = is_reduction(operation.collective);
+  CallRequest request = operation.request;
+  const bool reproducible = request.rank_order || config_.reproducible;
+  request.rank_order = reduces && reproducible;
+  SENNIT_ASSIGN_OR_RETURN(const CallCodec codec,
+                          call_codec(operation, codec_rules_, config_.name, reproducible));
+  request.codec = codec.codec ? name(*codec.codec) : "";
+  const ScaledParts scaled{.contributions = reduces && scales_contributions(operation.op),
+                           .sums = reduces && finishes_sum(operation.op)};
+  const PlanRequest wanted{.collective = operation.collective,
+                           .root = is_rooted(operation.collective) ? operation.root : 0,
+                           .bytes = known_bytes(operation),
+                           .peer = pair ? operation.peer : -1,
+                           .role = pair ? (operation.is_send ? 0 : 1) : -1,
+                           .varying = operation.varying,
+                           .request = request,
+                           .codec_is_by_rule = codec.is_by_rule,
+                           .scaled = scaled};
+  return plans_->find(wanted);
 }
 
 void Communicator::post(std::shared_ptr<Work> work) {
@@ -271,7 +336,8 @@ bool Communicator::progress() {
              nullptr);
     return true;
   }
-  bool moved = !collectives_.empty() && advance_front(collectives_);
+  bool moved = rails_ != nullptr && rails_->progress();
+  moved = (!collectives_.empty() && advance_front(collectives_)) || moved;
   for (auto pair = pairs_.begin(); pair != pairs_.end();) {
     moved = advance_front(pair->second) || moved;
     if (!failure_.ok()) {
@@ -291,7 +357,8 @@ bool Communicator::advance_front(Queue& queue) {
   }
   const std::shared_ptr<Work> work = queue.front();
   const bool moved = !work->job->finished() && work->job->advance();
-  if (work->job->finished()) {
+  // Who returns carries nothing more.
+  if (work->job->finished() && (rails_ == nullptr || rails_->flush())) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
     const CallView view{

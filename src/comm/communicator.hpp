@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/fork_guard.hpp"
+#include "codec/codec_rules.hpp"
 #include "comm/allowed_paths.hpp"
 #include "comm/comm_config.hpp"
 #include "comm/moves.hpp"
@@ -12,6 +13,7 @@
 #include "comm/plan_cache.hpp"
 #include "comm/quick_calls.hpp"
 #include "comm/work.hpp"
+#include "world/control_star.hpp"
 #include "world/deadlock.hpp"
 #include "world/watch.hpp"
 #include "world/world.hpp"
@@ -75,6 +77,9 @@ class Communicator {
   // When look() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
 
+  // Who carries messages to and from other nodes; null: nobody.
+  [[nodiscard]] rail::MirroredRings* rails() const { return rails_.get(); }
+
   // The program of the last call posted, or null.
   [[nodiscard]] const BoundProgram* last_program() const { return last_program_; }
 
@@ -103,8 +108,10 @@ class Communicator {
   using Queue = std::deque<std::shared_ptr<Work>>;
 
   Status probe_memory(const AllowedPaths& paths);
+  Status open_rails(std::unique_ptr<rail::MirroredRings> rails, const shm::RingGeometry& geometry);
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
   Status check(const Operation& operation) const;
+  Result<const BoundProgram*> find_program(const Operation& operation);
   void learn(const Work& work);
   void set_times(Work& work) const;
   std::optional<Verdict> find_unexpected_message();
@@ -115,7 +122,7 @@ class Communicator {
   void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
-  static std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
+  std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;
   [[nodiscard]] LongWait long_wait(Clock::time_point now) const;
@@ -123,8 +130,11 @@ class Communicator {
   CommConfig config_;
   std::uint64_t generation_ = fork_generation();
   World world_;
+  std::unique_ptr<rail::MirroredRings> rails_;  // of rings in the world's memory
+  std::unique_ptr<ControlStar> star_;  // of the lowest rank of a node, where there are several
   HostFacts facts_;
   PathPolicy path_policy_;
+  CodecRules codec_rules_;
   std::unique_ptr<PlanCache> plans_;
   QuickCalls quick_calls_;
   Status failure_;

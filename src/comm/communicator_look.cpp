@@ -61,6 +61,7 @@ Clock::time_point Communicator::next_look() const {
 void Communicator::look(Clock::time_point now) {
   const bool alarmed = world_.alarms() != alarms_seen_;
   alarms_seen_ = world_.alarms();
+  world_.ask_nodes();
   moves_.count(world_, now);
   wait_.tell(long_wait(now));
   const bool ask_processes = alarmed || now >= next_process_look_;
@@ -133,7 +134,10 @@ LongWait Communicator::long_wait(Clock::time_point now) const {
 // The verdict on a job that cannot go on because a peer's memory could not be read, unless that
 // peer may yet turn out to be dead.
 std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point now) {
-  const Status& status = work.job->status();
+  Status status = work.job->status();
+  if (status.ok() && rails_ != nullptr) {
+    status = rails_->failure();
+  }
   if (status.ok()) {
     return std::nullopt;
   }

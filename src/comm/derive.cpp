@@ -1,6 +1,7 @@
 #include "comm/derive.hpp"
 
 #include "base/sha256.hpp"
+#include "world/nodes/root_place.hpp"
 
 #include <fmt/ranges.h>
 
@@ -54,6 +55,20 @@ Status check_came(const World& world, const std::vector<int>& members, std::uint
   return {};
 }
 
+// Where ranks of several nodes meet that have met before; empty: they are on one.
+Result<std::string> root_of(const World& world, const std::vector<int>& members) {
+  const int first = members.front();
+  const bool is_on_one_node = std::ranges::all_of(
+      members, [&](int rank) { return world.node_of(rank) == world.node_of(first); });
+  if (is_on_one_node) {
+    return std::string();
+  }
+  if (world.node_of(first) == 0) {
+    return world.identity().root;
+  }
+  return root_elsewhere(world.identity().root, world.member(first).address);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Communicator>> join_part(const std::shared_ptr<Communicator>& parent,
@@ -74,9 +89,12 @@ Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communi
                                                    const CommConfig& config,
                                                    const std::function<Status()>& interruption) {
   const auto place = std::ranges::find(members, parent->rank()) - members.begin();
+  SENNIT_ASSIGN_OR_RETURN(std::string root, root_of(parent->world(), members));
   const Identity identity{.rank = static_cast<int>(place),
                           .size = static_cast<int>(members.size()),
-                          .key = sha256_hex(fmt::format("{}/{}", what, fmt::join(members, ",")))};
+                          .key = sha256_hex(fmt::format("{}/{}", what, fmt::join(members, ","))),
+                          .root = std::move(root),
+                          .is_key_secret = parent->world().identity().is_key_secret};
   const auto reason = [&]() -> Status {
     SENNIT_RETURN_IF_ERROR(interruption ? interruption() : Status());
     return check_alive(parent->world(), members);

@@ -1,14 +1,28 @@
 #include "comm/plan_cache.hpp"
 
+#include "base/log.hpp"
+#include "codec/codec.hpp"
 #include "exec/proved_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 namespace sennit {
 
 PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports, std::vector<int> nodes)
-    : rank_(rank), facts_(std::move(facts)), ports_(ports), nodes_(std::move(nodes)) {}
+    : rank_(rank), facts_(std::move(facts)), ports_(ports), nodes_(std::move(nodes)) {
+  const int last = nodes_.empty() ? -1 : std::ranges::max(nodes_);
+  groups_.resize(static_cast<std::size_t>(last + 1));
+  for (std::size_t member = 0; member < nodes_.size(); ++member) {
+    groups_[static_cast<std::size_t>(nodes_[member])].push_back(static_cast<int>(member));
+  }
+  // Ranks without counterparts on other nodes would have nothing to hand on.
+  if (std::ranges::any_of(groups_,
+                          [&](const auto& group) { return group.size() != groups_[0].size(); })) {
+    groups_.clear();
+  }
+}
 
 Result<const BoundProgram*> PlanCache::find(const PlanRequest& wanted) {
   SENNIT_ASSIGN_OR_RETURN(const BoundProgram* found, find_any(wanted));
@@ -30,9 +44,15 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
   const bool pair = wanted.collective == Collective::kSendRecv;
   const Shape shape{.ranks = pair ? 2 : rank_.rings.geometry().ranks,
                     .root = wanted.root,
+                    .groups = pair || wanted.varying ? std::vector<std::vector<int>>() : groups_,
                     .varying = wanted.varying};
-  SENNIT_ASSIGN_OR_RETURN(Choice choice,
-                          choose(wanted.collective, shape, wanted.bytes, wanted.request, facts_));
+  Result<Choice> chosen = choose(wanted.collective, shape, wanted.bytes, wanted.request, facts_);
+  CallRequest without_codec = wanted.request;
+  without_codec.codec.clear();
+  if (!chosen.ok() && wanted.codec_is_by_rule) {
+    chosen = choose(wanted.collective, shape, wanted.bytes, without_codec, facts_);
+  }
+  SENNIT_ASSIGN_OR_RETURN(Choice choice, std::move(chosen));
   choice.scaled = wanted.scaled;
   const Key key{wanted.collective, wanted.root, wanted.peer, wanted.role, wanted.varying, choice};
   if (const auto known = programs_.find(key); known != programs_.end()) {
@@ -46,9 +66,25 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
     choice.direct = false;
     made = make(wanted, shape, choice);
   }
+  if (refused && choice.codec && wanted.codec_is_by_rule) {
+    SENNIT_ASSIGN_OR_RETURN(choice,
+                            choose(wanted.collective, shape, wanted.bytes, without_codec, facts_));
+    choice.scaled = wanted.scaled;
+    made = make(wanted, shape, choice);
+  }
   if (!made.ok()) {
     return made.status();
   }
+  const Strand& strand = (*made)->program().plan->strands.front();
+  SENNIT_INFO("plan",
+              "{} of {} bytes: {} by {}, tile {} bytes",
+              name(wanted.collective),
+              wanted.bytes,
+              strand.schedule->algorithm,
+              choice.slots_too ? "slots and direct"
+              : choice.direct  ? "direct"
+                               : "slots",
+              strand.tile_bytes);
   return programs_.emplace(key, std::move(made).value()).first->second.get();
 }
 
@@ -56,8 +92,19 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& w
                                                             const Shape& shape,
                                                             const Choice& choice) {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
-  SENNIT_RETURN_IF_ERROR(check_nodes(wanted, *plan));
-  SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, prove_once(std::move(plan)));
+  if (!nodes_.empty()) {
+    SENNIT_ASSIGN_OR_RETURN(plan, bind_rails(wanted, *plan));
+  }
+  const Result<ProvedPlan> proof = prove_once(std::move(plan));
+  if (!proof.ok() && choice.codec) {
+    return fail(Code::kUnsupported,
+                "{} {} cannot have codec {}: {}",
+                name(wanted.collective),
+                choice.algorithm->name,
+                name(*choice.codec),
+                proof.status().message());
+  }
+  SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, proof);
   const bool pair = wanted.collective == Collective::kSendRecv;
   const shm::RingGeometry& geometry = rank_.rings.geometry();
   const ProgramLimits limits{.ports = pair ? 1 : ports_,
@@ -81,33 +128,40 @@ int PlanCache::rank_in_plan(const PlanRequest& wanted, int rank) const {
   return rank == wanted.role ? rank_.rank : wanted.peer;
 }
 
-// A function of what all ranks share, so all refuse the same calls.
-Status PlanCache::check_nodes(const PlanRequest& wanted, const Plan& plan) const {
-  if (nodes_.empty()) {
-    return {};
-  }
-  for (const Strand& strand : plan.strands) {
-    for (const Channel& channel : strand.schedule->channels) {
+// Channels that cross nodes take their rails. A function of what all ranks share, so all bind the
+// same, or refuse the same calls.
+Result<std::shared_ptr<const Plan>> PlanCache::bind_rails(const PlanRequest& wanted,
+                                                          const Plan& plan) const {
+  Plan bound = plan;
+  for (Strand& strand : bound.strands) {
+    for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+      const Channel& channel = strand.schedule->channels[c];
       const int from = rank_in_plan(wanted, channel.writer.rank);
       for (const LaneId& reader : channel.readers) {
         const int to = rank_in_plan(wanted, reader.rank);
-        const int from_node = nodes_[static_cast<std::size_t>(from)];
-        const int to_node = nodes_[static_cast<std::size_t>(to)];
-        if (from_node != to_node) {
+        if (node_of(from) == node_of(to)) {
+          continue;
+        }
+        if (rank_.rails == nullptr || strand.channels[c].paths != std::vector{PathKind::kShm}) {
           return fail(Code::kUnsupported,
-                      "{} {} sends from rank {} (node {}) to rank {} (node {}), and no path joins "
-                      "nodes; make communicators of the ranks of one node",
+                      "{} {} sends from rank {} (node {}) to rank {} (node {}), and {}; make "
+                      "communicators of the ranks of one node",
                       name(wanted.collective),
                       strand.schedule->algorithm,
                       from,
-                      from_node,
+                      node_of(from),
                       to,
-                      to_node);
+                      node_of(to),
+                      rank_.rails == nullptr ? "no path joins nodes (a warning said why when the "
+                                               "ranks joined)"
+                                             : "several paths at once do not join nodes");
         }
+        strand.channels[c].paths = {PathKind::kRail};
+        break;
       }
     }
   }
-  return {};
+  return std::make_shared<const Plan>(std::move(bound));
 }
 
 }  // namespace sennit

@@ -19,7 +19,8 @@ struct PlanRequest {
   int role = -1;
   bool varying = false;
   CallRequest request;
-  ScaledParts scaled;  // by the call's operator
+  bool codec_is_by_rule = false;  // it is for the calls that can have it; others go without
+  ScaledParts scaled;             // by the call's operator
 };
 
 class PlanCache {
@@ -32,7 +33,8 @@ class PlanCache {
   // The program of a call, valid as long as the cache. kNotProved for a plan without proof;
   // kUnsupported where rank order is requested and the proof did not find it in the algorithm;
   // where nobody asked for one copy by name and it cannot be carried or proved, slots are used
-  // instead. kUnsupported, on all ranks, for a plan that sends from one node to another.
+  // instead. kUnsupported, on all ranks, for a plan that
+  // sends from one node to another where there are no rails.
   Result<const BoundProgram*> find(const PlanRequest& wanted);
 
  private:
@@ -51,7 +53,9 @@ class PlanCache {
   Result<std::unique_ptr<const BoundProgram>> make(const PlanRequest& wanted,
                                                    const Shape& shape,
                                                    const Choice& choice);
-  [[nodiscard]] Status check_nodes(const PlanRequest& wanted, const Plan& plan) const;
+  [[nodiscard]] Result<std::shared_ptr<const Plan>> bind_rails(const PlanRequest& wanted,
+                                                               const Plan& plan) const;
+  [[nodiscard]] int node_of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
   // The rank of the communicator that is `rank` in the plan.
   [[nodiscard]] int rank_in_plan(const PlanRequest& wanted, int rank) const;
 
@@ -59,6 +63,7 @@ class PlanCache {
   HostFacts facts_;
   int ports_;
   std::vector<int> nodes_;
+  std::vector<std::vector<int>> groups_;  // the nodes, where each has as many ranks
   std::map<Key, std::unique_ptr<const BoundProgram>> programs_;
 };
 

@@ -31,6 +31,9 @@ constexpr Clock::duration kSleepBetweenHooks = microseconds(200);
 // the cores: what is awaited comes from a rank that does not run now.
 constexpr int kRoundsPerClock = 16;
 
+// An idle round of a card costs more than one of a call.
+constexpr unsigned kRoundsPerRails = 16;
+
 // Rounds of a quick call without a pause between them: as long as a message takes that is on its
 // way, and a pause may take a third of that. Then with pauses, some microseconds in all.
 constexpr int kTightRounds = 200;
@@ -71,6 +74,7 @@ std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
 void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
   const std::scoped_lock guard(mutex_);
   comms_.push_back(comm);
+  has_rails_ = has_rails_ || comm->rails() != nullptr;
   patience_ = patience();
 }
 
@@ -101,6 +105,12 @@ bool ProgressEngine::progress() {
       busy_.pop_back();
     } else {
       ++i;
+    }
+  }
+  // What is on its way to or from a communicator without calls waits for this rank all the same.
+  if (has_rails_ && ++rounds_ % kRoundsPerRails == 0) {
+    for (const auto& comm : comms_) {
+      moved = (comm->rails() != nullptr && comm->rails()->progress()) || moved;
     }
   }
   return moved;
@@ -225,8 +235,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     if (work.ended || now - begin >= limit) {
       return work.ended;
     }
-    run_hook(idle, now - begin, guard);
-    if (moved) {
+    if (run_hook(idle, now - begin, guard) || moved) {
       last_move = now;
     } else if (now - last_move >= patience_.spin) {
       guard.unlock();
@@ -240,14 +249,16 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
   }
 }
 
-void ProgressEngine::run_hook(const IdleHook& idle,
+bool ProgressEngine::run_hook(const IdleHook& idle,
                               Clock::duration waited,
                               std::unique_lock<std::mutex>& guard) {
-  if (idle.call != nullptr && waited >= clock_span(idle.after_s)) {
-    guard.unlock();
-    idle.call(idle.argument);
-    guard.lock();
+  if (idle.call == nullptr || waited < clock_span(idle.after_s)) {
+    return false;
   }
+  guard.unlock();
+  const int moved = idle.call(idle.argument);
+  guard.lock();
+  return moved != 0;
 }
 
 void ProgressEngine::yield_core(Clock::time_point now) {
@@ -277,10 +288,16 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
   if (limit <= Clock::duration::zero()) {
     return;
   }
-  sleep_on(comm.world().bell(comm.rank()), limit, [&] {
+  const auto look_again = [&] {
     const std::scoped_lock again(mutex_);
     return progress() || work.ended || next_look() <= Clock::now();
-  });
+  };
+  if (comm.rails() != nullptr) {
+    // No doorbell wakes who sleeps on the descriptors of cards.
+    comm.rails()->sleep(std::min(limit, kSharedSleep), look_again);
+    return;
+  }
+  sleep_on(comm.world().bell(comm.rank()), limit, look_again);
 }
 
 void ProgressEngine::poke() {

@@ -67,8 +67,8 @@ class ProgressEngine {
   bool poll(QuickRun& quick);
   void look();
   [[nodiscard]] Clock::time_point next_look() const;
-  // If its time has come; `guard` holds the lock before and after.
-  static void run_hook(const IdleHook& idle,
+  // If its time has come; `guard` holds the lock before and after. True: something moved.
+  static bool run_hook(const IdleHook& idle,
                        Clock::duration waited,
                        std::unique_lock<std::mutex>& guard);
   void yield_core(Clock::time_point now);
@@ -79,6 +79,8 @@ class ProgressEngine {
   // Those of them that may have outstanding calls.
   std::vector<Communicator*> busy_;
   Patience patience_;
+  bool has_rails_ = false;  // one of them has, or had
+  unsigned rounds_ = 0;
   // Waits that sleep at once, since yielding has proved costly; written by waiting threads without
   // the lock, as it only guides them.
   std::atomic<int> waits_without_yield_{0};

@@ -146,6 +146,14 @@ std::vector<Cache> caches(const fs::path& root) {
   return result;
 }
 
+PathState absent(PathKind kind) {
+  PathState state;
+  state.kind = kind;
+  state.note = kind == PathKind::kRail ? "opened when ranks of several nodes join"
+                                       : "this build has no driver for it";
+  return state;
+}
+
 std::vector<PathState> path_states(const Machine& machine, const Status& cuda) {
   std::vector<PathState> states;
   for (const PathKindInfo& row : kPathKinds) {
@@ -158,7 +166,7 @@ std::vector<PathState> path_states(const Machine& machine, const Status& cuda) {
     } else if (row.kind == PathKind::kNvlink) {
       states.push_back(nvlink_state(machine, cuda));
     } else {
-      states.push_back({row.kind, false, "this build has no driver for it"});
+      states.push_back(absent(row.kind));
     }
   }
   return states;

@@ -102,6 +102,9 @@ Result<Executable*> Executables::find(const PlanKey& key, const Operation& opera
       std::shared_ptr<const Plan> plan,
       make_device_plan(key.choice, shape_of(operation, ranks_, facts.groups), facts));
   SENNIT_ASSIGN_OR_RETURN(ProvedPlan proved, prove_once(std::move(plan)));
+  if (has_codec(*proved.plan)) {
+    return fail(Code::kUnsupported, "the plan has a codec, which no engine of GPUs runs yet");
+  }
   const auto* const engine =
       std::ranges::find_if(kEngineRows, [&](const EngineRow& row) { return row.runs(key); });
   SENNIT_ASSIGN_OR_RETURN(auto made, engine->compile(std::move(proved), key, context_));

@@ -1,5 +1,7 @@
 #include "schedule/json_form.hpp"
 
+#include "codec/codec.hpp"
+
 namespace sennit {
 namespace {
 
@@ -69,10 +71,14 @@ Json lane_form(const Schedule& schedule, const Lane& lane) {
 }
 
 Json channel_binding_form(const ChannelBinding& binding) {
-  return {{"paths", list_of(binding.paths, [](PathKind kind) { return name(kind); })},
-          {"protocol", name(binding.protocol)},
-          {"slots", binding.slots},
-          {"chooser", name(binding.chooser)}};
+  Json json = {{"paths", list_of(binding.paths, [](PathKind kind) { return name(kind); })},
+               {"protocol", name(binding.protocol)},
+               {"slots", binding.slots},
+               {"chooser", name(binding.chooser)}};
+  if (binding.codec) {
+    json["codec"] = name(*binding.codec);
+  }
+  return json;
 }
 
 Json lane_binding_form(const LaneBinding& binding) {
@@ -80,7 +86,7 @@ Json lane_binding_form(const LaneBinding& binding) {
 }
 
 Json strand_form(const Strand& strand) {
-  return {
+  Json json = {
       {"schedule", to_json(*strand.schedule)},
       {"channels", list_of(strand.channels, channel_binding_form)},
       {"lanes",
@@ -88,6 +94,10 @@ Json strand_form(const Strand& strand) {
       {"tile_bytes", strand.tile_bytes},
       {"width", strand.width},
       {"share", strand.share}};
+  if (strand.home_codec) {
+    json["home_codec"] = name(*strand.home_codec);
+  }
+  return json;
 }
 
 }  // namespace

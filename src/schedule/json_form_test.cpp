@@ -44,6 +44,27 @@ TEST(JsonForm, ReadsBackAPlan) {
   EXPECT_EQ(plan_hash(*read), plan_hash(plan));
 }
 
+TEST(JsonForm, ReadsBackCodecs) {
+  Plan plan{{bind(std::make_shared<const Schedule>(schedule_with_everything()),
+                  PathKind::kShm,
+                  Protocol::kSlots,
+                  3,
+                  Engine::kCpu)}};
+  plan.strands.front().channels[1].codec = Codec::kZfp16;
+  plan.strands.front().home_codec = Codec::kQ8;
+  Json json = to_json(plan);
+  const Result<Plan> read = plan_from_json(dump_json(json), "f");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(*read, plan);
+  EXPECT_FALSE(json["strands"][0]["channels"][0].contains("codec")) << "most channels have none";
+  json["strands"][0]["channels"][1]["codec"] = "q9";
+  EXPECT_TRUE(
+      plan_from_json(dump_json(json), "f")
+          .status()
+          .message()
+          .starts_with("f.strands[0].channels[1].codec: there is no codec 'q9'; there are: "));
+}
+
 TEST(JsonForm, NamesLineAndColumnOfASyntaxError) {
   const Status status = schedule_from_json("{\n  \"schema\": 1,\n  oops}", "f").status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);

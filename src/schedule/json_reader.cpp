@@ -1,9 +1,11 @@
 // Reads the JSON form. What a field alone shows to be wrong is refused with its path; the rest is
 // left to check_structure.
+#include "codec/codec.hpp"
 #include "schedule/json_form.hpp"
 #include "schedule/text.hpp"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace sennit {
@@ -246,15 +248,29 @@ Result<PathKind> path_from(const Json& json, const std::string& where) {
   return kind.ok() ? kind : kind.status().in(where);
 }
 
+Status read_optional_codec(const JsonObject& object,
+                           std::string_view key,
+                           std::optional<Codec>& codec) {
+  if (object.has(key)) {
+    SENNIT_ASSIGN_OR_RETURN(const std::string text, object.text(key));
+    const Result<Codec> parsed = parse_codec(text);
+    SENNIT_RETURN_IF_ERROR(parsed.ok() ? Status() : parsed.status().in(object.where(key)));
+    codec = *parsed;
+  }
+  return {};
+}
+
 Result<ChannelBinding> channel_binding_from(const Json& json, const std::string& where) {
-  SENNIT_ASSIGN_OR_RETURN(const JsonObject object,
-                          JsonObject::open(json, where, {"paths", "protocol", "slots", "chooser"}));
+  SENNIT_ASSIGN_OR_RETURN(
+      const JsonObject object,
+      JsonObject::open(json, where, {"paths", "protocol", "slots", "chooser", "codec"}));
   ChannelBinding binding;
   binding.paths.clear();
   SENNIT_RETURN_IF_ERROR(read_field_list(object, "paths", binding.paths, path_from));
   SENNIT_RETURN_IF_ERROR(read_enum(object, "protocol", kProtocols, binding.protocol));
   SENNIT_RETURN_IF_ERROR(read_int(object, "slots", 1, kMaxInt, binding.slots));
   SENNIT_RETURN_IF_ERROR(read_enum(object, "chooser", kChoosers, binding.chooser));
+  SENNIT_RETURN_IF_ERROR(read_optional_codec(object, "codec", binding.codec));
   return binding;
 }
 
@@ -277,7 +293,9 @@ Result<Strand> strand_from(const Json& json, const std::string& where) {
   SENNIT_ASSIGN_OR_RETURN(
       const JsonObject object,
       JsonObject::open(
-          json, where, {"schedule", "channels", "lanes", "tile_bytes", "width", "share"}));
+          json,
+          where,
+          {"schedule", "channels", "lanes", "tile_bytes", "width", "share", "home_codec"}));
   Strand strand;
   SENNIT_ASSIGN_OR_RETURN(const Json* schedule, object.at("schedule"));
   SENNIT_ASSIGN_OR_RETURN(Schedule parsed, schedule_from(*schedule, object.where("schedule")));
@@ -289,6 +307,7 @@ Result<Strand> strand_from(const Json& json, const std::string& where) {
       strand.tile_bytes, object.integer("tile_bytes", 1, std::numeric_limits<std::int64_t>::max()));
   SENNIT_RETURN_IF_ERROR(read_int(object, "width", 1, kMaxInt, strand.width));
   SENNIT_RETURN_IF_ERROR(read_int(object, "share", 0, kMaxInt, strand.share));
+  SENNIT_RETURN_IF_ERROR(read_optional_codec(object, "home_codec", strand.home_codec));
   return strand;
 }
 

@@ -1,6 +1,7 @@
 #include "schedule/plan.hpp"
 
 #include "base/sha256.hpp"
+#include "codec/codec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -104,6 +105,11 @@ class PlanHasher {
     add(binding.protocol);
     add(binding.slots);
     add(binding.chooser);
+    add(binding.codec);
+  }
+
+  void add(const std::optional<Codec>& codec) {
+    add(std::int64_t{codec ? static_cast<int>(*codec) : 0});
   }
 
   void add(const LaneBinding& binding) {
@@ -117,6 +123,7 @@ class PlanHasher {
     add(*strand.schedule);
     add_list(strand.channels);
     add_list(strand.lanes);
+    add(strand.home_codec);
   }
 
   std::uint64_t finish() {
@@ -147,6 +154,13 @@ Status check_paths(const ChannelBinding& channel, std::size_t s) {
   // Two, because the reader's rule (schedule/dynamic_policy.hpp) compares one with the other.
   if (channel.chooser == Chooser::kReader && channel.paths.size() != 2) {
     return fail(Code::kInvalidArgument, "strand {}: a reader chooses between two paths", s);
+  }
+  if (channel.codec && channel.paths.size() > 1) {
+    return fail(Code::kInvalidArgument,
+                "strand {}: a bundle cannot have codec {}: the bits would depend on the path that "
+                "is picked",
+                s,
+                name(*channel.codec));
   }
   for (std::size_t p = 0; p < channel.paths.size(); ++p) {
     if (std::ranges::count(channel.paths, channel.paths[p]) > 1) {
@@ -195,6 +209,25 @@ Status check_choices(const Plan& plan) {
              : Status();
 }
 
+// A block of a codec is coded as one, so nothing may cut a block of the problem within it.
+Status check_codecs(const Plan& plan) {
+  if (!has_codec(plan)) {
+    return {};
+  }
+  if (plan.strands.size() > 1 || plan.division == Division::kClaimed) {
+    return fail(Code::kUnsupported,
+                "a plan with a codec has one strand: where strands meet depends on their shares, "
+                "and the bits would, too");
+  }
+  const Strand& strand = plan.strands.front();
+  return strand.tile_bytes % kCodedTileAlignBytes == 0
+             ? Status()
+             : fail(Code::kInvalidArgument,
+                    "tiles with a codec are multiples of {} bytes, not {}",
+                    kCodedTileAlignBytes,
+                    strand.tile_bytes);
+}
+
 Status check_claimed(const Plan& plan) {
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
     const Strand& strand = plan.strands[s];
@@ -217,7 +250,8 @@ Status check_claimed(const Plan& plan) {
 
 bool Strand::operator==(const Strand& other) const {
   return *schedule == *other.schedule && channels == other.channels && lanes == other.lanes &&
-         tile_bytes == other.tile_bytes && width == other.width && share == other.share;
+         tile_bytes == other.tile_bytes && width == other.width && share == other.share &&
+         home_codec == other.home_codec;
 }
 
 Strand bind(std::shared_ptr<const Schedule> schedule,
@@ -312,6 +346,7 @@ Status check_structure(const Plan& plan) {
     }
   }
   SENNIT_RETURN_IF_ERROR(check_choices(plan));
+  SENNIT_RETURN_IF_ERROR(check_codecs(plan));
   return plan.division == Division::kClaimed ? check_claimed(plan) : Status();
 }
 

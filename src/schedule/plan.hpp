@@ -4,12 +4,14 @@
 // plan_hash() travels in the fingerprint of every call.
 #pragma once
 
+#include "codec/tables.hpp"
 #include "machine/path_kind.hpp"
 #include "schedule/schedule.hpp"
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sennit {
@@ -41,6 +43,9 @@ struct ChannelBinding {
   Protocol protocol = Protocol::kSlots;         // see protocol_on
   int slots = 2;                                // of each path
   Chooser chooser = Chooser::kSender;           // of a bundle
+  // What the messages are coded by, block by block. A message that a step passes on as it came is
+  // not coded again.
+  std::optional<Codec> codec{};
 
   bool operator==(const ChannelBinding&) const = default;
 };
@@ -75,6 +80,9 @@ struct Strand {
   // proof, but ranks of another kernel would wait in other buffers.
   bool by_steps = false;
   int share = 1;  // weight of this strand's part of every block, against the other strands'
+  // Steps that copy or reduce input blocks of their own rank take decode(encode(x)) in place of x,
+  // so that a rank's own contribution has the bits that the other ranks get of it.
+  std::optional<Codec> home_codec{};
 
   bool operator==(const Strand& other) const;
 };
@@ -94,6 +102,19 @@ struct Plan {
   [[nodiscard]] const Problem& problem() const { return strands.front().schedule->problem; }
   bool operator==(const Plan&) const = default;
 };
+
+// Whether a channel, or a rank at home, codes values: what an executor has to be able to do.
+bool has_codec(const Plan& plan);
+// Of the first channel that has one: what people are told.
+std::optional<Codec> codec_of(const Plan& plan);
+
+// Codes a strand's messages and, where all ranks have to get the same bits of a lossy codec, what a
+// rank keeps of its own: everywhere but where each part has one receiver (all_to_all, gather,
+// scatter, send_recv). There, what stays at home is exact.
+void set_codec(Strand& strand, Codec codec);
+// Tiles of a strand with a codec are multiples of this, 128 values of the largest type, so that no
+// block of a codec lies in two.
+inline constexpr std::int64_t kCodedTileAlignBytes = 2048;
 
 // Every channel on `path` by `protocol` with `slots`, every lane on `engine`.
 Strand bind(std::shared_ptr<const Schedule> schedule,

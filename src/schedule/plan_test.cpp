@@ -88,6 +88,8 @@ std::vector<Change> structural_changes() {
       {"protocol", nullptr, [](Strand& s) { s.channels[0].protocol = Protocol::kDirectGet; }},
       {"slots", nullptr, [](Strand& s) { s.channels[1].slots = 3; }},
       {"chooser", nullptr, [](Strand& s) { s.channels[1].chooser = Chooser::kReader; }},
+      {"codec", nullptr, [](Strand& s) { s.channels[1].codec = Codec::kQ8; }},
+      {"home codec", nullptr, [](Strand& s) { s.home_codec = Codec::kQ8; }},
       {"engine", nullptr, [](Strand& s) { s.lanes[0][0].engine = Engine::kSm; }},
       {"burst", nullptr, [](Strand& s) { s.lanes[1][0].burst = 2; }},
   };

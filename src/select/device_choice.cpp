@@ -70,7 +70,7 @@ Result<const Algorithm*> find_for(Collective collective,
                                   std::string_view wanted,
                                   const Shape& shape) {
   SENNIT_ASSIGN_OR_RETURN(const Algorithm* const algorithm, find_algorithm(collective, wanted));
-  if (const std::string_view why = algorithm->refuses(shape); !why.empty()) {
+  if (const std::string why = refusal_of(*algorithm, shape); !why.empty()) {
     return fail(Code::kUnsupported,
                 "{} {} refuses {} ranks: {}",
                 name(collective),

@@ -62,7 +62,8 @@ HostCandidate candidate_of(const Algorithm& algorithm,
   HostCandidate candidate{.algorithm = &algorithm, .direct = direct};
   const CallRequest request{.algorithm = std::string(algorithm.name),
                             .path = {},
-                            .protocol = std::string(way_name(direct))};
+                            .protocol = std::string(way_name(direct)),
+                            .codec = {}};
   const Result<Choice> choice = choose(algorithm.collective, shape, bytes, request, facts);
   if (!choice.ok()) {
     candidate.refused = choice.status().message();

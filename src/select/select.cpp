@@ -1,6 +1,7 @@
 #include "select/select.hpp"
 
 #include "base/integers.hpp"
+#include "codec/codec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -34,6 +35,15 @@ constexpr std::array kRules = {
     Rule{Collective::kSendRecv, kAny, "direct"},
 };
 
+// Where groups are nodes: every card carries its share once, and ranks of a node hand it on. For
+// what is not here, nodes change nothing.
+constexpr std::array kNodeRules = {
+    Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling"},
+    Rule{Collective::kAllReduce, kAny, "hierarchical_sliced"},
+    Rule{Collective::kAllGather, 4 * kKilo, "direct"},
+    Rule{Collective::kAllGather, kAny, "multi_rail"},
+};
+
 // The same among schedules that reduce in rank order.
 constexpr std::array kRankOrderRules = {
     Rule{Collective::kAllReduce, 16 * kKilo, "one_shot"},
@@ -42,11 +52,31 @@ constexpr std::array kRankOrderRules = {
     Rule{Collective::kReduceScatter, kAny, "direct"},
 };
 
+// The same among schedules that may have a lossy codec: nothing is coded again on its way.
+constexpr std::array kLossyRules = {
+    Rule{Collective::kAllReduce, 16 * kKilo, "one_shot"},
+    Rule{Collective::kAllReduce, kAny, "two_shot"},
+    Rule{Collective::kReduce, kAny, "direct"},
+    Rule{Collective::kBroadcast, kAny, "direct"},
+    Rule{Collective::kAllGather, kAny, "direct"},
+    Rule{Collective::kReduceScatter, kAny, "direct"},
+    Rule{Collective::kAllToAll, kAny, "direct"},
+    Rule{Collective::kGather, kAny, "direct"},
+    Rule{Collective::kScatter, kAny, "direct"},
+    Rule{Collective::kSendRecv, kAny, "direct"},
+};
+
+// Where `rules` have none for the collective, the usual one.
 std::string_view rule_for(std::span<const Rule> rules, Collective collective, std::int64_t bytes) {
-  const auto rule = std::ranges::find_if(
-      rules, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
-  SENNIT_CHECK(rule != rules.end(), "every collective has a rule without limit");
-  return rule->algorithm;
+  const auto find_in = [&](std::span<const Rule> table) {
+    const auto rule = std::ranges::find_if(
+        table, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
+    return rule == table.end() ? std::string_view() : rule->algorithm;
+  };
+  const std::string_view algorithm = find_in(rules);
+  const std::string_view usual = find_in(kRules);
+  SENNIT_CHECK(!usual.empty(), "every collective has a rule without limit");
+  return algorithm.empty() ? usual : algorithm;
 }
 
 // Where one copy out of the sender's memory (path cma) beats two copies through slots. It seldom
@@ -127,6 +157,22 @@ Status choose_ways(const CallRequest& request,
   return {};
 }
 
+// Whoever copies out of another rank's memory finds plain values there.
+Status check_way_of_codec(const CallRequest& request, const HostFacts& facts) {
+  SENNIT_ASSIGN_OR_RETURN(const Ways ways, ways_of(request));
+  if (ways.direct) {
+    return fail(
+        Code::kUnsupported,
+        "codec {} needs slots over path shm: over cma the reader copies plain values out of "
+        "the sender's memory",
+        request.codec);
+  }
+  return facts.shm ? Status()
+                   : fail(Code::kUnsupported,
+                          "codec {} needs path shm, which SENNIT_PATHS leaves out",
+                          request.codec);
+}
+
 // The table's word on a call, if it has one: null where the user asked for something that the
 // table does not tell, or where the shape is not one that was measured.
 const Timing* measured_best(Collective collective,
@@ -135,7 +181,7 @@ const Timing* measured_best(Collective collective,
                             const CallRequest& request,
                             const HostFacts& facts) {
   const bool free = request.algorithm.empty() && !request.name_a_way() && request.tile_bytes == 0 &&
-                    !(request.rank_order && is_reduction(collective));
+                    !request.wants_codec() && !(request.rank_order && is_reduction(collective));
   if (!facts.table || !free || shape.varying) {
     return nullptr;
   }
@@ -143,11 +189,17 @@ const Timing* measured_best(Collective collective,
                             : facts.cma            ? Carriers::kDirect
                                                    : Carriers::kSlots;
   const Timing* best = facts.table->best(collective, shape.ranks, bytes, carriers);
-  return best != nullptr && best->algorithm->refuses(shape).empty() ? best : nullptr;
+  return best != nullptr && refusal_of(*best->algorithm, shape).empty() ? best : nullptr;
 }
 
 std::int64_t default_tile(bool direct, const HostFacts& facts) {
   return direct ? kDirectTileBytes : static_cast<std::int64_t>(facts.slot_bytes);
+}
+
+// What a codec without loss makes of a block may be a little longer than the block.
+std::int64_t coded_tile(Codec codec, std::int64_t tile_bytes, std::int64_t slot_tile) {
+  const std::int64_t fits = is_lossless(codec) ? slot_tile / 33 * 32 : slot_tile;
+  return std::min(tile_bytes, fits) / kCodedTileAlignBytes * kCodedTileAlignBytes;
 }
 
 // One strand of a choice: stored messages by slots, directly, or by both.
@@ -181,12 +233,18 @@ Result<Strand> bind_strand(const Choice& choice,
   const std::int64_t slot_tile = static_cast<std::int64_t>(facts.slot_bytes) /
                                  std::max(1, largest_message_blocks(*schedule)) / 64 * 64;
   strand.tile_bytes = slots_anywhere ? std::min(choice.tile_bytes, slot_tile) : choice.tile_bytes;
-  if (choice.tile_bytes < 64) {
-    return fail(Code::kInvalidArgument,
-                "a tile of {} bytes is too small; the least is 64",
-                choice.tile_bytes);
+  if (choice.codec) {
+    set_codec(strand, *choice.codec);
+    strand.tile_bytes = coded_tile(*choice.codec, choice.tile_bytes, slot_tile);
   }
-  if (strand.tile_bytes < 64) {
+  const std::int64_t least = choice.codec ? kCodedTileAlignBytes : 64;
+  if (choice.tile_bytes < least) {
+    return fail(Code::kInvalidArgument,
+                "a tile of {} bytes is too small; the least is {}",
+                choice.tile_bytes,
+                least);
+  }
+  if (strand.tile_bytes < least) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks sends {} blocks a message, which do not fit a slot of {} bytes; "
                 "raise SENNIT_SLOT_BYTES",
@@ -234,24 +292,38 @@ Result<Choice> choose(Collective collective,
     choice.tile_bytes = best->tile_bytes > 0 ? best->tile_bytes : default_tile(best->direct, facts);
     return choice;
   }
+  if (request.wants_codec()) {
+    SENNIT_ASSIGN_OR_RETURN(choice.codec, parse_codec(request.codec));
+  }
   std::string_view wanted = request.algorithm;
   if (wanted.empty() && shape.varying) {
     // It runs every v-form: nobody passes on blocks whose lengths only others know.
     wanted = "direct";
   }
   if (wanted.empty()) {
+    const bool lossy = choice.codec && !is_lossless(*choice.codec);
     const bool rank_order = request.rank_order && is_reduction(collective);
-    wanted =
-        rule_for(rank_order ? std::span<const Rule>(kRankOrderRules) : kRules, collective, bytes);
+    wanted = rule_for(lossy                   ? std::span<const Rule>(kLossyRules)
+                      : rank_order            ? std::span<const Rule>(kRankOrderRules)
+                      : !shape.groups.empty() ? std::span<const Rule>(kNodeRules)
+                                              : kRules,
+                      collective,
+                      bytes);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
-  if (const std::string_view why = choice.algorithm->refuses(shape); !why.empty()) {
+  if (const std::string why = refusal_of(*choice.algorithm, shape); !why.empty()) {
     return fail(Code::kUnsupported,
                 "{} {} refuses {} ranks: {}",
                 name(collective),
                 wanted,
                 shape.ranks,
                 why);
+  }
+  if (choice.codec) {
+    SENNIT_RETURN_IF_ERROR(check_way_of_codec(request, facts));
+    choice.tile_bytes =
+        request.tile_bytes > 0 ? request.tile_bytes : default_tile(/*direct=*/false, facts);
+    return choice;
   }
   SENNIT_RETURN_IF_ERROR(
       choose_ways(request, prefers_one_copy(collective, shape.ranks, bytes), facts, choice));

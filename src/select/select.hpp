@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace sennit {
@@ -25,7 +26,9 @@ struct CallRequest {
   // ranks: what `reproducible` and some operators need. Whether a schedule does is the proof's
   // word.
   bool rank_order = false;
+  std::string codec;  // "q8", of a type that it takes; empty or "none": none
 
+  [[nodiscard]] bool wants_codec() const { return !codec.empty() && codec != "none"; }
   [[nodiscard]] bool name_a_way() const { return !path.empty() || !protocol.empty(); }
 
   bool operator==(const CallRequest&) const = default;
@@ -64,11 +67,13 @@ struct Choice {
   bool slots_first = true;  // in the order of the two paths
   std::int64_t tile_bytes = 0;
   ScaledParts scaled;  // what the operator scales
+  std::optional<Codec> codec{};
 
   bool operator==(const Choice&) const = default;
   auto operator<=>(const Choice&) const = default;
 };
 
+// Shape::groups: the nodes, where there are several.
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise; where lengths
 // vary, of the longest part if every rank knows all of them, else 0. Requests that cannot be met
 // are refused by name (kUnsupported, kInvalidArgument).

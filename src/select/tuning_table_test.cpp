@@ -153,13 +153,14 @@ TEST(Select, WhatTheUserAsksForOverridesTheTable) {
   const auto named = choose(Collective::kAllReduce,
                             shape,
                             65536,
-                            {.algorithm = "ring", .path = {}, .protocol = {}},
+                            {.algorithm = "ring", .path = {}, .protocol = {}, .codec = {}},
                             facts);
   ASSERT_TRUE(named.ok());
   EXPECT_EQ(named->algorithm->name, "ring");
   // Whether what was measured reduces in the order of ranks, the table does not say.
   const HostFacts none{.shm = true, .cma = true};
-  const CallRequest ordered{.algorithm = {}, .path = {}, .protocol = {}, .rank_order = true};
+  const CallRequest ordered{
+      .algorithm = {}, .path = {}, .protocol = {}, .rank_order = true, .codec = {}};
   EXPECT_EQ(*choose(Collective::kAllReduce, shape, 1024, ordered, facts),
             *choose(Collective::kAllReduce, shape, 1024, ordered, none));
   // Nor does it speak of ranks that were not measured.

@@ -487,6 +487,9 @@ Result<Simulation> simulate(const Plan& plan,
                             const SimulationRequest& request) {
   SENNIT_RETURN_IF_ERROR(check_structure(plan));
   SENNIT_RETURN_IF_ERROR(sim::check_choices(plan));
+  if (has_codec(plan)) {
+    return fail(Code::kUnsupported, "the plan has a codec, whose time nobody simulates yet");
+  }
   SENNIT_ASSIGN_OR_RETURN(
       Fabric fabric,
       Fabric::build(machine,

@@ -66,8 +66,8 @@ constexpr std::size_t kMaxLinks = 40;
 
 class Picture {
  public:
-  Picture(const Plan& plan, const Simulation& run, int max_ranks)
-      : plan_(plan), run_(run), rows_(number_rows(run, max_ranks)) {
+  Picture(const Plan& plan, const Simulation& run, std::string_view of, int max_ranks)
+      : plan_(plan), run_(run), of_(of), rows_(number_rows(run, max_ranks)) {
     end_us_ = std::max(run.seconds * 1e6, 1e-6);
     links_ = run.resources;
     std::ranges::stable_sort(links_, std::greater<>(), &ResourceUse::busy);
@@ -96,13 +96,16 @@ class Picture {
   void add_head() {
     const int width = kLeft + kPlotWidth + kRight;
     const Schedule& schedule = *plan_.strands.front().schedule;
-    const std::string title = svg_escaped(fmt::format("{} {}, {} ranks, {} strand{}: {:.2f} us",
-                                                      name(schedule.problem.collective),
-                                                      schedule.algorithm,
-                                                      schedule.problem.ranks,
-                                                      plan_.strands.size(),
-                                                      plan_.strands.size() == 1 ? "" : "s",
-                                                      end_us_));
+    const std::string title =
+        svg_escaped(fmt::format("{} {} of {}, {} ranks, {} strand{}, tile {} bytes: {:.2f} us",
+                                name(schedule.problem.collective),
+                                schedule.algorithm,
+                                of_,
+                                schedule.problem.ranks,
+                                plan_.strands.size(),
+                                plan_.strands.size() == 1 ? "" : "s",
+                                plan_.strands.front().tile_bytes,
+                                end_us_));
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )"
         R"(font-family="DejaVu Sans, Verdana, sans-serif" font-size="11" fill="#000">)",
         width,
@@ -193,6 +196,7 @@ class Picture {
 
   const Plan& plan_;
   const Simulation& run_;
+  std::string_view of_;
   std::map<RowKey, int> rows_;
   std::vector<ResourceUse> links_;
   double end_us_ = 1;
@@ -230,8 +234,11 @@ Json trace_json(const Plan& plan, const Simulation& run) {
   return {{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}};
 }
 
-std::string timeline_svg(const Plan& plan, const Simulation& run, int max_ranks) {
-  return Picture(plan, run, max_ranks).run();
+std::string timeline_svg(const Plan& plan,
+                         const Simulation& run,
+                         std::string_view of,
+                         int max_ranks) {
+  return Picture(plan, run, of, max_ranks).run();
 }
 
 }  // namespace sennit

@@ -17,6 +17,7 @@ struct Checks {
   bool contributions = true;  // each contribution exactly once, where it belongs
   bool equal_trees = true;    // one expression tree on all ranks
   bool scaling = true;        // pre and post exactly once
+  bool coding = true;         // what lossy codecs change is changed once, on all ranks
   bool known_lengths = true;  // where blocks differ in length, they hold what they are named for
   bool skips = true;          // where lengths vary, messages that may be missing order nothing
   bool same_on_all_paths = true;  // what a bundle carries does not depend on the path

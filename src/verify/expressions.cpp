@@ -7,8 +7,9 @@
 namespace sennit {
 namespace {
 
-std::uint64_t hash_of(Expressions::Kind kind, bool finished, std::span<const int> operands) {
-  std::uint64_t hash = static_cast<std::uint64_t>(kind) * 2 + (finished ? 1 : 0);
+std::uint64_t hash_of(const Expressions::Node& node, std::span<const int> operands) {
+  std::uint64_t hash = (static_cast<std::uint64_t>(node.kind) * 2 + (node.post_scaled ? 1 : 0)) |
+                       std::uint64_t{node.codec} << 8;
   for (const int operand : operands) {
     // A multiplication by a large odd number and a rotation: mixes every operand and its place.
     hash = std::rotl((hash ^ static_cast<std::uint64_t>(operand)) * 0x9e3779b97f4a7c15U, 29);
@@ -26,8 +27,17 @@ int Expressions::leaf(int rank, int block) {
 int Expressions::scaled(int operand, bool finished) {
   Node scaled = node(operand);
   scaled.kind = Kind::kScaled;
+  scaled.codec = 0;
   (finished ? scaled.post_scaled : scaled.pre_scaled) = true;
   return find_or_add(scaled, std::array{operand});
+}
+
+int Expressions::coded(std::uint8_t codec, int operand) {
+  Node coded = node(operand);
+  coded.kind = Kind::kCoded;
+  coded.coded = true;
+  coded.codec = codec;
+  return find_or_add(coded, std::array{operand});
 }
 
 int Expressions::fold(Kind kind, std::span<const int> operands) {
@@ -36,20 +46,22 @@ int Expressions::fold(Kind kind, std::span<const int> operands) {
     std::swap(sorted[0], sorted[1]);
   }
   const Node& first = node(sorted[0]);
-  return find_or_add({.kind = kind,
-                      .pre_scaled = first.pre_scaled,
-                      .post_scaled = kind == Kind::kFinishedFold,
-                      .block = first.block},
-                     sorted);
+  return find_or_add(
+      {.kind = kind,
+       .pre_scaled = first.pre_scaled,
+       .post_scaled = kind == Kind::kFinishedFold,
+       .coded = std::ranges::any_of(sorted, [this](int operand) { return node(operand).coded; }),
+       .block = first.block},
+      sorted);
 }
 
 int Expressions::find_or_add(const Node& node, std::span<const int> operands) {
-  const std::uint64_t hash = hash_of(node.kind, node.post_scaled, operands);
+  const std::uint64_t hash = hash_of(node, operands);
   const auto [begin, end] = by_hash_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     const Node& known = nodes_[static_cast<std::size_t>(it->second)];
     if (known.kind == node.kind && known.post_scaled == node.post_scaled &&
-        known.pre_scaled == node.pre_scaled &&
+        known.pre_scaled == node.pre_scaled && known.codec == node.codec &&
         std::ranges::equal(this->operands(it->second), operands)) {
       return it->second;
     }
@@ -104,6 +116,15 @@ bool Expressions::disjoint(int a, int b) const {
     }
   }
   return true;
+}
+
+int Expressions::uncoded(int id) const {
+  return node(id).kind == Kind::kCoded ? operands(id)[0] : id;
+}
+
+bool Expressions::is_leaf_of(int id, int rank) const {
+  const int leaf = uncoded(id);
+  return node(leaf).kind == Kind::kLeaf && operands(leaf)[0] == rank;
 }
 
 // The rank of a leaf, scaled or not; -1 for anything else.

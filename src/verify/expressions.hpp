@@ -24,12 +24,15 @@ class Expressions {
     kScaled,  // scaled and rounded: a contribution, or a sum by a step of its own
     kFold,
     kFinishedFold,  // a fold whose result is scaled before it is rounded
+    kCoded,         // what a lossy codec makes of its operand: decode(encode(x))
   };
 
   struct Node {
     Kind kind = Kind::kLeaf;
     bool pre_scaled = false;   // every contribution was scaled
     bool post_scaled = false;  // the sum was scaled
+    bool coded = false;        // it, or a part of it, is kCoded
+    std::uint8_t codec = 0;    // of kCoded
     int block = 0;             // which input block
     int first_operand = 0;
     int operands = 0;
@@ -43,6 +46,9 @@ class Expressions {
   // `kind` is kFold or kFinishedFold; two operands or more.
   int fold(Kind kind, std::span<const int> operands);
 
+  // What a lossy codec leaves of it.
+  int coded(std::uint8_t codec, int operand);
+
   [[nodiscard]] const Node& node(int id) const { return nodes_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] std::span<const int> operands(int id) const;
 
@@ -50,6 +56,13 @@ class Expressions {
   [[nodiscard]] bool contains(int id, int rank) const;
   [[nodiscard]] int contributions(int id) const;
   [[nodiscard]] bool disjoint(int a, int b) const;
+
+  // What was coded, where it is kCoded; else itself.
+  [[nodiscard]] int uncoded(int id) const;
+  // A leaf of `rank`, perhaps coded.
+  [[nodiscard]] bool is_leaf_of(int id, int rank) const;
+  // A leaf, or a scaled one: what one rank contributes.
+  [[nodiscard]] bool is_contribution(int id) const { return leaf_rank(id) >= 0; }
 
   // Whether it is one fold of the leaves, scaled or not, of ranks 0 ... ranks - 1, in this order.
   [[nodiscard]] bool is_canonical(int id, int ranks) const;

@@ -1,5 +1,7 @@
 #include "flat_strand.hpp"
 
+#include "codec/codec.hpp"
+
 #include <algorithm>
 
 namespace sennit {
@@ -87,6 +89,27 @@ void FlatStrand::join_messages() {
 const std::vector<Block>& FlatStrand::source_blocks(const Message& message) const {
   const Step& step = *steps_[static_cast<std::size_t>(message.sender)].step;
   return step.kind == StepKind::kSend ? step.from : step.to;
+}
+
+std::optional<Codec> FlatStrand::lossy_codec(const Message& message) const {
+  const std::optional<Codec> codec = binding(message).codec;
+  return codec && !is_lossless(*codec) ? codec : std::nullopt;
+}
+
+bool FlatStrand::is_lossy() const {
+  const auto changes = [](const std::optional<Codec>& codec) {
+    return codec && !is_lossless(*codec);
+  };
+  return changes(strand_->home_codec) ||
+         std::ranges::any_of(strand_->channels, changes, &ChannelBinding::codec);
+}
+
+bool FlatStrand::codes_at_home(int step, const Block& block) const {
+  const StepKind kind = steps_[static_cast<std::size_t>(step)].step->kind;
+  const bool keeps =
+      kind == StepKind::kCopy || kind == StepKind::kReduce || kind == StepKind::kRecvReduce;
+  return keeps && block.space == Space::kInput && strand_->home_codec &&
+         !is_lossless(*strand_->home_codec);
 }
 
 std::string FlatStrand::describe(int step) const {

@@ -4,6 +4,7 @@
 
 #include "schedule/plan.hpp"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -94,6 +95,13 @@ class FlatStrand {
     return always_uses(binding(message), Protocol::kDirectPut) && step.kind == StepKind::kRecv &&
            !step.to.empty();
   }
+
+  // By what the values of a message are changed, where its channel has a lossy codec.
+  [[nodiscard]] std::optional<Codec> lossy_codec(const Message& message) const;
+  // Whether some values are: a message's, or those that a rank keeps.
+  [[nodiscard]] bool is_lossy() const;
+  // Whether a step takes decode(encode(x)) for the x that it reads out of `block`.
+  [[nodiscard]] bool codes_at_home(int step, const Block& block) const;
 
   // "rank 0 lane 1 step 2 (recv)"
   [[nodiscard]] std::string describe(int step) const;

@@ -1,5 +1,7 @@
 #include "protocols.hpp"
 
+#include "codec/codec.hpp"
+
 #include <span>
 
 namespace sennit {
@@ -77,12 +79,26 @@ Status check_puts_alone(const ChannelBinding& binding, const FlatStrand::Message
                     message.channel);
 }
 
+// A codec's bytes lie in slots; who reaches into the users' buffers finds plain values there.
+Status check_coded(const ChannelBinding& binding, const FlatStrand::Message& message) {
+  const bool direct =
+      may_use(binding, Protocol::kDirectGet) || may_use(binding, Protocol::kDirectPut);
+  return !binding.codec || !direct
+             ? Status()
+             : fail(Code::kNotProved,
+                    "protocol: channel {} has codec {}, but {} moves plain values between buffers",
+                    message.channel,
+                    name(*binding.codec),
+                    name(binding.protocol));
+}
+
 }  // namespace
 
 Status check_protocols(const FlatStrand& program) {
   SENNIT_RETURN_IF_ERROR(check_asks(program));
   for (const FlatStrand::Message& message : program.messages()) {
     const ChannelBinding& binding = program.binding(message);
+    SENNIT_RETURN_IF_ERROR(check_coded(binding, message));
     if (may_use(binding, Protocol::kDirectGet)) {
       SENNIT_RETURN_IF_ERROR(check_lender(program, message));
     }

@@ -96,13 +96,15 @@ class Accesses {
     }
   }
 
-  // Copying a cell onto itself, as some algorithms do in place, is nothing.
+  // Copying a cell onto itself, as some algorithms do in place, is nothing, unless a codec changes
+  // what is copied.
   void add_copy(int index) {
     const FlatStrand::StepInfo& info = program_.steps()[static_cast<std::size_t>(index)];
     for (std::size_t j = 0; j < info.step->from.size(); ++j) {
       const Block& from = info.step->from[j];
       const Block& to = info.step->to[j];
-      if (cells_.of(info.rank, from) != cells_.of(info.rank, to)) {
+      if (cells_.of(info.rank, from) != cells_.of(info.rank, to) ||
+          program_.codes_at_home(index, from)) {
         add(index, info.rank, from, false);
         add(index, info.rank, to, true);
       }

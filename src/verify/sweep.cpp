@@ -92,7 +92,16 @@ bool holds_directly(Plan plan, Protocol protocol) {
   return any && verify(plan).ok();
 }
 
-enum class Outcome : std::uint8_t { kProved, kProvedDirect, kRefused, kFailed };
+bool holds_coded(Plan plan, Codec codec) {
+  set_codec(plan.strands.front(), codec);
+  return verify(plan).ok();
+}
+
+enum class Outcome : std::uint8_t { kProved, kProvedDirect, kProvedCoded, kRefused, kFailed };
+
+bool is_proved(Outcome outcome) {
+  return outcome != Outcome::kRefused && outcome != Outcome::kFailed;
+}
 
 // One shape, its schedule, and what was found of it.
 struct Finding {
@@ -160,6 +169,10 @@ Finding look_at(const Algorithm& algorithm, const Shape& shape, const SweepReque
     found.outcome = Outcome::kProvedDirect;
     return found;
   }
+  if (request.codec && holds_coded(plan, *request.codec)) {
+    found.outcome = Outcome::kProvedCoded;
+    return found;
+  }
   const Result<Proof> proof = verify(plan);
   found.why = proof.ok() ? check_in_place(algorithm, *proof) : proof.status().message();
   found.outcome = found.why.empty() ? Outcome::kProved : Outcome::kFailed;
@@ -172,7 +185,7 @@ Finding look_at_other_root(const Algorithm& algorithm,
                            const Shape& shape,
                            const Finding& first,
                            const SweepRequest& request) {
-  if (first.outcome == Outcome::kProved || first.outcome == Outcome::kProvedDirect) {
+  if (is_proved(first.outcome)) {
     const int shift = shape.root - first.schedule->problem.root;
     const Result<Schedule> made = make_schedule(algorithm, shape);
     if (made.ok() && is_rotated(*first.schedule, *made, shift)) {
@@ -185,18 +198,38 @@ Finding look_at_other_root(const Algorithm& algorithm,
   return look_at(algorithm, shape, request);
 }
 
+SweepRow& row_of(const Algorithm& algorithm, SweepResult& result) {
+  const auto known = std::ranges::find_if(result.rows, [&](const SweepRow& row) {
+    return row.collective == algorithm.collective && row.algorithm == algorithm.name;
+  });
+  if (known != result.rows.end()) {
+    return *known;
+  }
+  result.rows.push_back({.collective = algorithm.collective, .algorithm = algorithm.name});
+  return result.rows.back();
+}
+
 void count(const Algorithm& algorithm,
            const Shape& shape,
            const Finding& found,
            SweepResult& result) {
+  SweepRow& row = row_of(algorithm, result);
   if (found.outcome == Outcome::kRefused) {
     ++result.refused;
+    ++row.refused;
     return;
   }
   ++result.instances;
-  result.direct += found.outcome == Outcome::kProvedDirect ? 1 : 0;
+  row.ranks_first = row.instances == 0 ? shape.ranks : std::min(row.ranks_first, shape.ranks);
+  row.ranks_last = std::max(row.ranks_last, shape.ranks);
+  ++row.instances;
+  const int direct = found.outcome == Outcome::kProvedDirect ? 1 : 0;
+  result.direct += direct;
+  row.direct += direct;
+  result.coded += found.outcome == Outcome::kProvedCoded ? 1 : 0;
   if (found.outcome == Outcome::kFailed) {
     ++result.failed;
+    ++row.failed;
     result.failures.push_back({.collective = algorithm.collective,
                                .algorithm = algorithm.name,
                                .ranks = shape.ranks,
@@ -210,6 +243,11 @@ void count(const Algorithm& algorithm,
 SweepResult sweep(const SweepRequest& request, const SweepProgress& progress) {
   const std::vector<Instance> instances = list_instances(request);
   SweepResult result;
+  for (const Collective collective : kCollectives) {
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      row_of(algorithm, result);
+    }
+  }
   std::mutex mutex;  // guards `result` and `done`
   std::int64_t done = 0;
   std::int64_t total = 0;
@@ -241,6 +279,8 @@ SweepResult sweep(const SweepRequest& request, const SweepProgress& progress) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+  std::erase_if(result.rows,
+                [](const SweepRow& row) { return row.instances == 0 && row.refused == 0; });
   // Smallest first: the easiest one to understand, and the same order on every run.
   std::ranges::sort(result.failures, {}, [](const SweepFailure& failure) {
     return std::tuple(failure.ranks, failure.collective, failure.algorithm, failure.root);

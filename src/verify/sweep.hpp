@@ -22,6 +22,8 @@ struct SweepRequest {
   // the plan can be proved so, and none otherwise.
   Protocol protocol = Protocol::kSlots;
   int slots = 2;
+  // Binds every channel so, if the plan can be proved with it, and none otherwise.
+  std::optional<Codec> codec{};
 };
 
 struct SweepFailure {
@@ -32,12 +34,26 @@ struct SweepFailure {
   std::string why;
 };
 
+// What became of the shapes of one algorithm.
+struct SweepRow {
+  Collective collective = Collective::kBarrier;
+  std::string_view algorithm;
+  std::int64_t instances = 0;
+  std::int64_t refused = 0;
+  std::int64_t direct = 0;
+  std::int64_t failed = 0;
+  int ranks_first = 0;  // of the instances
+  int ranks_last = 0;
+};
+
 struct SweepResult {
   std::int64_t instances = 0;  // shapes that were built and looked at
   std::int64_t refused = 0;    // shapes that their algorithm refuses
   std::int64_t direct = 0;     // instances proved with the direct protocol asked for
+  std::int64_t coded = 0;      // instances proved with the codec asked for
   std::int64_t failed = 0;
   std::vector<SweepFailure> failures;
+  std::vector<SweepRow> rows;  // one an algorithm, in the order of the table
 };
 
 // Calls `progress` with the number of instances done and to do, from one thread at a time.

@@ -1,5 +1,7 @@
 #include "values.hpp"
 
+#include "coding.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -23,7 +25,8 @@ class SymbolicRun {
         order_(order),
         cells_(cells),
         checks_(checks),
-        expressions_(expressions) {
+        expressions_(expressions),
+        coding_(program_, checks, expressions) {
     for (const FlatStrand::StepInfo& info : program_.steps()) {
       any_pre_ = any_pre_ || info.step->pre;
       any_post_ = any_post_ || info.step->post;
@@ -108,6 +111,7 @@ class SymbolicRun {
       SENNIT_ASSIGN_OR_RETURN(const int result, combine(index, operands, j));
       results.push_back(result);
     }
+    SENNIT_RETURN_IF_ERROR(coding_.code_results(index, results));
     return store(index, results);
   }
 
@@ -144,6 +148,7 @@ class SymbolicRun {
       if (step.pre && step.from[i].space == Space::kInput) {
         SENNIT_RETURN_IF_ERROR(scale_contribution(index, step.from[i], values.back()));
       }
+      SENNIT_RETURN_IF_ERROR(coding_.code_at_home(index, step.from[i], values.back()));
     }
     return {};
   }
@@ -238,6 +243,7 @@ class SymbolicRun {
   }
 
   Status check_operands(int index, const Values& values) const {
+    SENNIT_RETURN_IF_ERROR(coding_.check_operands(index, values));
     const Expressions::Node& first = expressions_.node(values[0]);
     for (std::size_t b = 1; b < values.size(); ++b) {
       const Expressions::Node& other = expressions_.node(values[b]);
@@ -354,14 +360,12 @@ class SymbolicRun {
       return node.block == block.index;  // of a cut vector, also in scratch
     }
     const Problem::Contributions wanted = problem_.expected(owner, block.index);
-    return node.kind == Kind::kLeaf && node.block == wanted.index &&
-           expressions_.operands(value)[0] == wanted.ranks.front();
+    return node.block == wanted.index && expressions_.is_leaf_of(value, wanted.ranks.front());
   }
 
   Status check_first_hop(int index, int rank, int channel, const Values& values) const {
     const bool straight = std::ranges::all_of(values, [&](int value) {
-      return value != kNothing && expressions_.node(value).kind == Kind::kLeaf &&
-             expressions_.operands(value)[0] == rank;
+      return value != kNothing && expressions_.is_leaf_of(value, rank);
     });
     return straight || !checks_.single_hop
                ? Status()
@@ -395,6 +399,7 @@ class SymbolicRun {
         if (checks_.scaling) {
           SENNIT_RETURN_IF_ERROR(check_scaling(rank, i, value));
         }
+        SENNIT_RETURN_IF_ERROR(coding_.check_output(rank, i, value));
         if (checks_.equal_trees) {
           SENNIT_RETURN_IF_ERROR(check_tree(rank, i, value));
         }
@@ -446,7 +451,9 @@ class SymbolicRun {
 
   // Ranks that hold the same block must hold the same bits.
   Status check_tree(int rank, int i, int value) {
-    if (problem_.collective != Collective::kAllReduce || value == cell(0, output_block(i))) {
+    const Collective all[] = {
+        Collective::kAllReduce, Collective::kBroadcast, Collective::kAllGather};
+    if (!std::ranges::count(all, problem_.collective) || value == cell(0, output_block(i))) {
       return {};
     }
     return fail(Code::kNotProved,
@@ -463,6 +470,7 @@ class SymbolicRun {
   const Cells& cells_;
   const Checks& checks_;
   Expressions& expressions_;
+  Coding coding_;
   bool any_pre_ = false;
   bool any_post_ = false;
   bool reproducible_ = true;

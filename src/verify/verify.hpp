@@ -12,6 +12,8 @@
 //  - races: any two accesses to one cell, one of them a write, are ordered by the same graph;
 //    out of place, and in place on every rank;
 //  - scratch: every read of a scratch cell is preceded by a write of the same tile;
+//  - codecs: what a lossy one changes is changed once, on its way or at home; sums are made of such
+//    contributions alone, and a sum that is coded before it is sent is kept as the others get it;
 //  - choices at run time: all of this for every choice of paths that the senders of bundles may
 //    make, and what a message carries does not depend on it; strands that are claimed compute the
 //    same expression trees.
@@ -26,6 +28,11 @@
 //  - `pre` scales what a step reads out of input blocks, and nothing else, and rounds it before it
 //  is
 //    reduced: contributions that are sent and those that are reduced at home are the same bits;
+//  - what a step makes and sends on a channel with a codec is coded after it was scaled, and what
+//  it
+//    stores of it as well is what the readers decode; a recv passes on the bytes that came;
+//    decode(encode(x)) depends on x and the codec alone;
+//  - `home_codec` changes so what a copy or a reduction reads out of input blocks;
 //  - a lane with burst b runs each step for b tiles at once: all messages in, all slots free.
 //
 // Thread-safe; nothing is shared between calls.

@@ -4,6 +4,7 @@
 #include "channel/doorbell.hpp"
 #include "machine/path_kind.hpp"
 #include "path/cma/peer_memory.hpp"
+#include "path/rail/mirrored_rings.hpp"
 #include "path/shm/ring_pool.hpp"
 #include "world/status_line.hpp"
 
@@ -37,6 +38,16 @@ struct HostRank {
   const StatusLine* lines = nullptr;  // by rank; null: a peer never gives up a call
   std::vector<cma::PeerMemory> peers;
   std::optional<SlowPath> slow_path;
+  // Where there are several nodes: the node of each rank, the rail over which messages to it come,
+  // and who carries them; null: nobody.
+  std::vector<int> nodes{};
+  std::vector<int> rails_to{};
+  rail::MirroredRings* rails = nullptr;
+
+  [[nodiscard]] bool is_on_another_node(int peer) const {
+    return !nodes.empty() &&
+           nodes[static_cast<std::size_t>(peer)] != nodes[static_cast<std::size_t>(rank)];
+  }
 
  private:
   [[nodiscard]] std::size_t at(int peer, int port) const {

@@ -234,13 +234,16 @@ BufferNeeds buffer_needs(const Operation& op, int rank, int ranks) {
   return needs;
 }
 
-CallWords words_of(const Operation& operation, std::uint64_t plan_hash) {
+CallWords words_of(const Operation& operation,
+                   std::uint64_t plan_hash,
+                   std::optional<Codec> codec) {
   return {.collective = static_cast<std::uint32_t>(operation.collective),
           .dtype = static_cast<std::uint32_t>(operation.dtype),
           .op = is_reduction(operation.collective) ? static_cast<std::uint32_t>(operation.op) : 0U,
           .root = is_rooted(operation.collective) ? operation.root : -1,
           .count = operation.varying ? 0 : static_cast<std::uint64_t>(operation.count),
           .plan_hash = plan_hash,
+          .codec = codec ? static_cast<std::uint32_t>(*codec) : 0U,
           .varying = operation.varying};
 }
 

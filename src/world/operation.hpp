@@ -84,7 +84,9 @@ std::int64_t sent_to(const Operation& operation, int rank, int peer);
 std::int64_t expected_from(const Operation& operation, int rank, int peer);
 
 // Both ends of a send_recv come to the same words.
-CallWords words_of(const Operation& operation, std::uint64_t plan_hash);
+CallWords words_of(const Operation& operation,
+                   std::uint64_t plan_hash,
+                   std::optional<Codec> codec = {});
 
 // 32 bits for the full words of the call's messages: equal words, equal fingerprint.
 std::uint32_t fingerprint_of(const CallWords& words);

@@ -3,8 +3,9 @@
 namespace sennit {
 
 void StatusLine::Words::put(const CallWords& words) {
-  what.store((std::uint64_t{words.varying} << 56) | (std::uint64_t{words.collective} << 40) |
-                 (std::uint64_t{words.dtype} << 32) | words.op,
+  what.store((std::uint64_t{words.varying} << 56) | (std::uint64_t{words.codec} << 48) |
+                 (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) |
+                 words.op,
              std::memory_order_release);
   root.store(words.root, std::memory_order_release);
   count.store(words.count, std::memory_order_release);
@@ -13,12 +14,13 @@ void StatusLine::Words::put(const CallWords& words) {
 
 CallWords StatusLine::Words::get() const {
   const std::uint64_t bits = what.load(std::memory_order_acquire);
-  return {.collective = static_cast<std::uint32_t>((bits >> 40) & 0xffff),
+  return {.collective = static_cast<std::uint32_t>((bits >> 40) & 0xff),
           .dtype = static_cast<std::uint32_t>((bits >> 32) & 0xff),
           .op = static_cast<std::uint32_t>(bits),
           .root = static_cast<std::int32_t>(root.load(std::memory_order_acquire)),
           .count = count.load(std::memory_order_acquire),
           .plan_hash = plan_hash.load(std::memory_order_acquire),
+          .codec = static_cast<std::uint32_t>((bits >> 48) & 0xff),
           .varying = (bits >> 56) != 0};
 }
 

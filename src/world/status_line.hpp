@@ -35,6 +35,7 @@ struct CallWords {
   std::int32_t root = 0;
   std::uint64_t count = 0;
   std::uint64_t plan_hash = 0;
+  std::uint32_t codec = 0;  // by its number; 0: none
   bool varying = false;  // lengths differ by block; `count` is 0 then (see world/pair_counts.hpp)
 
   // In place of a plan's hash: the rank has refused the call, which others may have begun.
@@ -43,9 +44,13 @@ struct CallWords {
   bool operator==(const CallWords&) const = default;
 };
 
+inline constexpr std::uint32_t kReportedDead = 1;
+inline constexpr std::uint32_t kReportedLost = 2;  // with its node
+inline constexpr std::uint32_t kReportedStopped = 4;
+
 struct alignas(128) StatusLine {
   struct Words {
-    std::atomic<std::uint64_t> what{0};  // varying, collective, dtype, op
+    std::atomic<std::uint64_t> what{0};  // varying, codec, collective, dtype, op
     std::atomic<std::int64_t> root{0};
     std::atomic<std::uint64_t> count{0};
     std::atomic<std::uint64_t> plan_hash{0};
@@ -67,6 +72,9 @@ struct alignas(128) StatusLine {
   std::atomic<std::uint64_t> moves{0};      // rounds in which data moved, as of the last look
   std::atomic<std::uint64_t> probe_address{0};
   std::atomic<ProbeState> probe{ProbeState::kNone};
+  // Of a rank of another node, whose line here is a copy: what its node or rank 0 has found of its
+  // process. Zero: nothing.
+  std::atomic<std::uint32_t> reported{0};
 
   void enter(std::uint64_t call, const CallWords& words);
   void leave(std::uint64_t call) { left.store(call, std::memory_order_release); }
@@ -80,6 +88,8 @@ struct alignas(128) StatusLine {
 struct alignas(128) ControlHeader {
   // Counts failures and aborts: who waits compares it each round and looks at the lines at once.
   std::atomic<std::uint32_t> alarms{0};
+  // Several nodes: counts how often ranks of this node have asked for the lines of others.
+  std::atomic<std::uint32_t> asks{0};
 };
 
 }  // namespace sennit

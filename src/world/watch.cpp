@@ -1,10 +1,12 @@
 #include "world/watch.hpp"
 
+#include "codec/codec.hpp"
 #include "world/deadlock.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -89,6 +91,17 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   });
   if (dead.empty()) {
     return std::nullopt;
+  }
+  std::vector<int> lost;
+  std::ranges::copy_if(
+      dead, std::back_inserter(lost), [&](int rank) { return world.is_lost(rank); });
+  if (!lost.empty()) {
+    return Verdict{
+        .code = Code::kRankFailed,
+        .blamed_ranks = lost,
+        .evidence = fmt::format("node {} no longer answers, or the network to it is down: {}",
+                                world.node_of(lost.front()),
+                                describe_ranks(world, lost))};
   }
   return Verdict{
       .code = Code::kRankFailed,
@@ -198,9 +211,11 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
 bool has_other_end(const World& world, const CallView& view) {
   const bool is_send = view.message.from == world.rank();
   const int peer = is_send ? view.message.to : view.message.from;
-  return world.message_log(peer, world.rank())
-             .way(!is_send)
-             .calls.entered.load(std::memory_order_acquire) >= view.message.number;
+  // Message logs stay on their node.
+  return !world.is_local(peer) ||
+         world.message_log(peer, world.rank())
+                 .way(!is_send)
+                 .calls.entered.load(std::memory_order_acquire) >= view.message.number;
 }
 
 // Whether a rank that has not left our call has not come there yet.
@@ -235,7 +250,11 @@ std::string describe_call(const CallView& view, int rank) {
 
 std::string describe_elements(const CallWords& words) {
   const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
-  return fmt::format("{} x {}", words.count, dtype.ok() ? name(dtype.value()) : "an unknown dtype");
+  return fmt::format(
+      "{} x {}{}",
+      words.count,
+      dtype.ok() ? name(dtype.value()) : "an unknown dtype",
+      words.codec == 0 ? "" : fmt::format(", codec {},", name(static_cast<Codec>(words.codec))));
 }
 
 std::string describe(const CallWords& words) {
@@ -260,6 +279,9 @@ std::string describe(const CallWords& words) {
   }
   if (is_rooted(collective)) {
     text += fmt::format(", root {}", words.root);
+  }
+  if (words.codec != 0) {
+    text += fmt::format(", codec {}", name(static_cast<Codec>(words.codec)));
   }
   return words.plan_hash == CallWords::kRefused
              ? text + ", which was refused there: its own error says why"
@@ -324,7 +346,9 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
       words.plan_hash = view.words.plan_hash;
       return words == view.words;
     };
-    if (peer == world.rank() || !world.line(peer).read(view.sequence, words) || !is_in_it()) {
+    // Counts stay on their node; a message of another length is not taken (channel.hpp).
+    if (peer == world.rank() || !world.is_local(peer) ||
+        !world.line(peer).read(view.sequence, words) || !is_in_it()) {
       continue;
     }
     const PairCountTable::Pair theirs = world.counts().read(peer, view.sequence, world.rank());

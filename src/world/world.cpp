@@ -4,6 +4,7 @@
 #include "base/usable_cores.hpp"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -119,13 +120,11 @@ std::vector<int> World::nodes_of_ranks() const {
   return membership_.nodes > 1 ? nodes : std::vector<int>();
 }
 
-Status World::await_probe(ProbeState state, Clock::time_point deadline) const {
+Status World::await_probe(ProbeState state, Clock::time_point deadline) {
   for (int peer = 0; peer < size(); ++peer) {
-    if (!is_local(peer)) {
-      continue;
-    }
     const auto there = [&] { return line(peer).probe.load(std::memory_order_seq_cst) >= state; };
     while (!there()) {
+      ask_nodes();
       // Asked again, so that its last word counts the same for all who wait for it.
       if (is_dead(peer) && !there()) {
         return fail(Code::kRankFailed, "{} died while the ranks joined", describe(peer));
@@ -152,12 +151,12 @@ Result<bool> World::probe_memory(bool wanted, double timeout_s) {
   my_line().probe_address.store(reinterpret_cast<std::uint64_t>(&word), std::memory_order_release);
   announce(ProbeState::kOffered);
   SENNIT_RETURN_IF_ERROR(await_probe(ProbeState::kOffered, deadline));
-  bool works = wanted && nodes() == 1;
+  bool works = wanted;
   for (int peer = 0; peer < size() && works; ++peer) {
     std::uint64_t seen = 0;
     const std::uint64_t address = line(peer).probe_address.load(std::memory_order_acquire);
     works =
-        peer == rank() ||
+        peer == rank() || !is_local(peer) ||
         (host_rank_.peers[static_cast<std::size_t>(peer)].read(&seen, address, sizeof(seen)).ok() &&
          seen == word - static_cast<std::uint64_t>(rank()) + static_cast<std::uint64_t>(peer));
   }
@@ -170,6 +169,31 @@ Result<bool> World::probe_memory(bool wanted, double timeout_s) {
 }
 
 void World::sound_alarm() const {
+  sound_alarm_here();
+  wake_star();
+}
+
+void World::ask_nodes() {
+  constexpr auto kInterval = std::chrono::milliseconds(50);
+  if (nodes() == 1) {
+    return;
+  }
+  if (const auto now = Clock::now(); now >= asked_at_ + kInterval) {
+    asked_at_ = now;
+    header_->asks.fetch_add(1, std::memory_order_release);
+    wake_star();
+  }
+}
+
+void World::wake_star() const {
+  if (waker() >= 0) {
+    // A counter that is full wakes as well as one more.
+    constexpr std::uint64_t kOne = 1;
+    static_cast<void>(!::write(waker(), &kOne, sizeof kOne));
+  }
+}
+
+void World::sound_alarm_here() const {
   header_->alarms.fetch_add(1, std::memory_order_seq_cst);
   for (int peer = 0; peer < size(); ++peer) {
     wake(bells_[peer]);
@@ -191,7 +215,19 @@ std::vector<int> World::dead_ranks() const {
       }
     }
   }
+  for (int rank = 0; rank < size(); ++rank) {
+    const std::uint32_t reported = line(rank).reported.load(std::memory_order_acquire);
+    if (!is_local(rank) && (reported & (kReportedDead | kReportedLost)) != 0) {
+      dead.push_back(rank);
+    }
+  }
+  std::ranges::sort(dead);
   return dead;
+}
+
+bool World::is_lost(int rank) const {
+  return !is_local(rank) &&
+         (line(rank).reported.load(std::memory_order_acquire) & kReportedLost) != 0;
 }
 
 bool World::is_dead(int rank) const {
@@ -210,6 +246,9 @@ int World::usable_cores() const {
 }
 
 bool World::is_stopped(int rank) const {
+  if (!is_local(rank)) {
+    return (line(rank).reported.load(std::memory_order_acquire) & kReportedStopped) != 0;
+  }
   const pid_t pid = member(rank).pid;
   if (pid <= 0) {
     return false;

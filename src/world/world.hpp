@@ -38,6 +38,8 @@ class World {
   [[nodiscard]] int rank() const { return membership_.identity.rank; }
   [[nodiscard]] int size() const { return membership_.identity.size; }
   [[nodiscard]] const std::string& key() const { return membership_.identity.key; }
+  // Who this rank is; of ranks of several nodes also where they have met.
+  [[nodiscard]] const Identity& identity() const { return membership_.identity; }
   [[nodiscard]] const Member& member(int rank) const {
     return membership_.members[static_cast<std::size_t>(rank)];
   }
@@ -85,11 +87,25 @@ class World {
 
   // Makes every waiting rank look at the lines now.
   void sound_alarm() const;
+  // Those of this node alone.
+  void sound_alarm_here() const;
+
+  // Several nodes: has the lines of other nodes' ranks brought up to date soon; cheap to call
+  // often.
+  void ask_nodes();
+  [[nodiscard]] std::uint32_t asks() const { return header_->asks.load(std::memory_order_acquire); }
+  // Readable after wake_star(), by any rank of this node.
+  [[nodiscard]] int waker() const { return membership_.waker.get(); }
+  void wake_star() const;
+  // The connections of this node's lowest rank, once.
+  std::shared_ptr<NodeLinks> take_links() { return std::move(membership_.links); }
 
   // The ranks whose process has ended; one system call for all. A thread of this process never is
   // among them.
   [[nodiscard]] std::vector<int> dead_ranks() const;
   [[nodiscard]] bool is_dead(int rank) const;
+  // Whose node no longer answers.
+  [[nodiscard]] bool is_lost(int rank) const;
   // On which any of the ranks may run. Launchers often bind each rank to a core of its own, so one
   // rank's cores alone say little.
   [[nodiscard]] int usable_cores() const;
@@ -100,7 +116,7 @@ class World {
 
  private:
   // Sleeps until line(rank).probe has reached at least `state` on all ranks.
-  Status await_probe(ProbeState state, Clock::time_point deadline) const;
+  Status await_probe(ProbeState state, Clock::time_point deadline);
 
   Membership membership_;
   ControlHeader* header_;
@@ -114,6 +130,7 @@ class World {
   host::RingShape host_ring_shape_;
   std::byte* host_rings_;
   std::span<std::byte> host_fifos_;
+  Clock::time_point asked_at_{};
 };
 
 }  // namespace sennit

@@ -27,18 +27,20 @@ IS(offsetof(sennit_error_t, blamed_ranks), 88);
 IS(offsetof(sennit_error_t, evidence), 104);
 IS(offsetof(sennit_error_t, next), 120);
 
-IS(sizeof(sennit_config_t), 120);
+IS(sizeof(sennit_config_t), 128);
 IS(offsetof(sennit_config_t, name), 8);
 IS(offsetof(sennit_config_t, deadline_s), 24);
 IS(offsetof(sennit_config_t, slot_bytes), 40);
 IS(offsetof(sennit_config_t, non_blocking), 56);
 IS(offsetof(sennit_config_t, reproducible), 60);
+IS(offsetof(sennit_config_t, codec), 120);
 
-IS(sizeof(sennit_call_options_t), 64);
+IS(sizeof(sennit_call_options_t), 72);
 IS(offsetof(sennit_call_options_t, algorithm), 8);
 IS(offsetof(sennit_call_options_t, tile_bytes), 32);
 IS(offsetof(sennit_call_options_t, work), 48);
 IS(offsetof(sennit_call_options_t, reproducible), 56);
+IS(offsetof(sennit_call_options_t, codec), 64);
 
 IS(SENNIT_OK, 0);
 IS(SENNIT_IN_PROGRESS, 1);

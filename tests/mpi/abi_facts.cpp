@@ -38,6 +38,7 @@ void compare() {
   expect_handle<Abi::Type, MPI_Datatype>();
   expect_handle<Abi::Op, MPI_Op>();
   expect_handle<Abi::Group, MPI_Group>();
+  expect_handle<Abi::Errhandler, MPI_Errhandler>();
   expect(sizeof(MPI_Aint) == sizeof(std::int64_t), "MPI_Aint");
   expect(sizeof(MPI_Count) == sizeof(std::int64_t), "MPI_Count");
   EQUAL(Abi::kErrCount, MPI_ERR_COUNT);
@@ -56,12 +57,12 @@ void compare() {
 #ifdef OMPI_MPI_H
 #define SENNIT_MPI_TYPE(name, number, symbol, kind) \
   expect(static_cast<void*>(MPI_##name) == static_cast<void*>(&symbol), #name);
-#define SENNIT_MPI_OP(name, number, symbol, op) \
+#define SENNIT_MPI_OP(name, number, symbol, ...) \
   expect(static_cast<void*>(MPI_##name) == static_cast<void*>(&symbol), #name);
 #else
 #define SENNIT_MPI_TYPE(name, number, symbol, kind) \
   expect(MPI_##name == static_cast<int>(number), #name);
-#define SENNIT_MPI_OP(name, number, symbol, op) \
+#define SENNIT_MPI_OP(name, number, symbol, ...) \
   expect(MPI_##name == static_cast<int>(number), #name);
   EQUAL(Abi::kCommNull, MPI_COMM_NULL);
   EQUAL(Abi::kTypeNull, MPI_DATATYPE_NULL);
@@ -70,7 +71,11 @@ void compare() {
   EQUAL(Abi::kByte, MPI_BYTE);
   EQUAL(Abi::kInt, MPI_INT);
   EQUAL(Abi::kMin, MPI_MIN);
+  EQUAL(Abi::kErrorsReturn, MPI_ERRORS_RETURN);
+  EQUAL(kMpichStreamNull, MPIX_STREAM_NULL);
 #endif
+#define SENNIT_MPI_PLACE_OP SENNIT_MPI_OP
+#define SENNIT_MPI_NO_OP SENNIT_MPI_OP
 #include "../../frontends/mpi/predefined.def"
 }
 

@@ -48,7 +48,23 @@ void refused_arguments(void);
 void communicators_of_any_making(void);
 void many_communicators(void);
 void threads_with_communicators_of_their_own(void);
+/* Reductions that are not the library's. */
+void operators_that_do_not_commute(void);
+void pairs_of_every_type(void);
+void scans_of_numbers(void);
+void nonblocking_reductions_of_all_kinds(void);
+void operators_of_large_counts(void);
+void large_blocks_of_different_lengths(void);
+/* Memory and types out of the ordinary. */
+void types_made_with_large_counts(void);
+void blocks_far_from_each_other(void);
+void elements_of_gigabytes(void);
 /* What no MPI has to bear. */
 void blocks_of_different_lengths(void);
+void blocks_that_do_not_fit(void);
+void memory_that_is_not_there(void);
+void types_that_were_not_committed(void);
+void errors_after_the_communicator(void);
+void requests_that_nobody_waits_for(void);
 
 #endif

@@ -31,6 +31,7 @@ void wrong(const char* file, int line, const char* what, long long is, long long
 }
 
 #define CASE(name) {#name, &(name), 0}
+#define BY_NAME(name) {#name, &(name), 1}
 static const struct {
   const char* name;
   void (*run)(void);
@@ -61,7 +62,21 @@ static const struct {
     CASE(communicators_of_any_making),
     CASE(many_communicators),
     CASE(threads_with_communicators_of_their_own),
-    {"blocks_of_different_lengths", &blocks_of_different_lengths, 1},
+    CASE(operators_that_do_not_commute),
+    CASE(pairs_of_every_type),
+    CASE(scans_of_numbers),
+    CASE(nonblocking_reductions_of_all_kinds),
+    CASE(operators_of_large_counts),
+    CASE(types_made_with_large_counts),
+    CASE(blocks_far_from_each_other),
+    BY_NAME(large_blocks_of_different_lengths),
+    BY_NAME(elements_of_gigabytes),
+    BY_NAME(blocks_of_different_lengths),
+    BY_NAME(blocks_that_do_not_fit),
+    BY_NAME(memory_that_is_not_there),
+    BY_NAME(types_that_were_not_committed),
+    BY_NAME(errors_after_the_communicator),
+    BY_NAME(requests_that_nobody_waits_for),
 };
 
 /* What another rank found is told by rank 0, by messages, which nobody stands in front of. */

@@ -6,6 +6,7 @@ The programs know nothing of the library: it is preloaded.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -88,8 +89,8 @@ def installed(
         pytest.skip(f"mpi: needs {request.param} (make rivals)")
     folder = tmp_path_factory.mktemp(request.param)
     there = Installed(mpi.Mpi(request.param, prefix), folder)
-    sources = ("program.c", "values.c", "layouts.c", "mixing.c", "nonblocking.c")
-    there.compile("program", *(HERE / name for name in sources), "-lpthread")
+    names = ("program", "edges", "layouts", "mixing", "nonblocking", "operators", "values")
+    there.compile("program", *(HERE / f"{name}.c" for name in names), "-lpthread")
     return there
 
 
@@ -105,7 +106,7 @@ def test_all_cases_pass(installed: Installed) -> None:
     lines = run.stdout.splitlines()
     assert [line for line in lines if line.startswith("passed ")] == lines[:-1]
     # The callback in MPI_Finalize came through.
-    assert (len(lines), lines[-1]) == (26, "callbacks 1")
+    assert (len(lines), lines[-1]) == (33, "callbacks 1")
     taken, passed_on = share_of(run)
     assert taken > 5000
     assert 0 < passed_on < taken
@@ -119,6 +120,9 @@ def test_three_ranks_pass_all_cases(installed: Installed) -> None:
         "moves_at_every_root",
         "moves_of_different_blocks",
         "operators_of_the_program",
+        "operators_that_do_not_commute",
+        "pairs_of_every_type",
+        "scans_of_numbers",
         "types_for_each_rank",
         "types_with_gaps",
     )
@@ -171,9 +175,42 @@ def test_ranks_with_other_settings_are_passed_on_by_all(installed: Installed) ->
     assert "different values of SENNIT_MPI_AFTER or SENNIT_MPI_PASS" in run.stderr
 
 
-def test_blocks_of_different_lengths_are_told_by_the_error_handler(installed: Installed) -> None:
-    run = installed.start(installed.folder / "program", "blocks_of_different_lengths")
-    assert "passed blocks_of_different_lengths" in run.stdout
+@pytest.mark.parametrize(
+    "case",
+    [
+        "blocks_of_different_lengths",
+        "blocks_that_do_not_fit",
+        "errors_after_the_communicator",
+        "memory_that_is_not_there",
+        "types_that_were_not_committed",
+    ],
+)
+def test_failures_come_to_the_error_handler(installed: Installed, case: str) -> None:
+    run = installed.start(installed.folder / "program", case)
+    assert f"passed {case}" in run.stdout
+    # It has to have run here: one call of a communicator at least.
+    assert share_of(run)[0] > 0
+
+
+def test_a_request_that_nobody_waits_for_does_not_keep_finalize(installed: Installed) -> None:
+    run = installed.start(installed.folder / "program", "requests_that_nobody_waits_for")
+    assert "callbacks 1" in run.stdout
+
+
+@pytest.mark.timeout(310)
+def test_elements_may_have_more_than_two_gibibytes(installed: Installed) -> None:
+    needed_gib = 12
+    available = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+    if available is None or int(available[1]) < needed_gib << 20:
+        pytest.skip(f"memory: needs {needed_gib} GiB")
+    run = installed.start(installed.folder / "program", "elements_of_gigabytes", timeout_s=300)
+    assert "passed elements_of_gigabytes" in run.stdout
+
+
+def test_the_first_call_that_is_passed_on_has_its_reason(installed: Installed) -> None:
+    run = installed.start(installed.folder / "program", "large_blocks_of_different_lengths")
+    assert "passed large_blocks_of_different_lengths" in run.stdout
+    assert "(the first: a large reduce_scatter of different counts)" in run.stderr
 
 
 def test_a_profiler_keeps_its_calls(installed: Installed) -> None:
@@ -236,3 +273,27 @@ def test_without_an_mpi_it_says_so() -> None:
     )
     assert run.returncode != 0
     assert "no library of this process defines PMPI_Init" in run.stderr
+
+
+def test_sennit_run_says_what_ran_where(installed: Installed, tmp_path: Path) -> None:
+    file = tmp_path / "counts.json"
+    # Before the launcher, which passes the environment on to the ranks of this node.
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "sennit", "run", "--mpi-only", "--json", str(file), "--"),
+            *(*installed.mpi.launcher(2), str(installed.folder / "program")),
+            *("moves_at_every_root", "operators_of_the_program"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=True,
+    )
+    counts = json.loads(file.read_text())
+    calls = {row["call"]: row for row in counts["calls"]}
+    assert counts["processes"] == 2
+    assert calls["MPI_Bcast"]["taken"]["calls"] > 0
+    assert calls["MPI_Bcast"]["taken"]["bytes"] > 0
+    assert "MPI_Bcast" in run.stderr
+    for row in counts["calls"]:
+        assert bool(row["why"]) == bool(row["passed_on"]["calls"]), row

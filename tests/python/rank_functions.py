@@ -251,3 +251,8 @@ def add_in_place(comm: sennit.Communicator, x: Any) -> Any:
 def fill_queue(comm: sennit.Communicator, queue: Any) -> None:
     """What multiprocessing allows to be passed to new processes only."""
     queue.put(comm.rank)
+
+
+def add_by(comm: sennit.Communicator, schedule: sennit.schedules.Schedule) -> float:
+    """One element of the sum of 1, 2, ..., by this schedule."""
+    return float(comm.all_reduce(np.full(3, comm.rank + 1.0), schedule=schedule)[0])

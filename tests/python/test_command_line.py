@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from sennit.cli import plot
 from sennit.cli.launcher import place_in_job
+from sennit.cli.names import COLLECTIVE
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SNAPSHOTS = Path(__file__).resolve().parent / "snapshots"
 COMMANDS = (
     *("bench", "verify", "algorithms", "show", "simulate", "explain", "reproduce"),
-    *("tune", "codec", "machine", "info", "doctor", "bench ddp"),
+    *("tune", "codec", "machine", "run", "info", "doctor", "bench ddp"),
 )
 
 
@@ -41,7 +42,8 @@ def test_help_is_the_committed_text(sennit_command: Command, command: str) -> No
     ("arguments", "words"),
     [
         (["nonsense"], "No such command 'nonsense'"),
-        (["bench", "nonsense"], "'nonsense' is not one of"),
+        (["bench", "nonsense"], "'nonsense' is none of"),
+        (["bench", "allredcue"], "did you mean all_reduce?"),
         (["bench", "ddp", "nonsense"], "'nonsense' is not one of"),
         (["bench", "ddp", "--against", "nccl"], "nccl is no rival with --executor host"),
         (["bench", "-b", "eight"], "'eight' is no size"),
@@ -60,7 +62,8 @@ def test_help_is_the_committed_text(sennit_command: Command, command: str) -> No
         (["bench", "--plot", "x.xyz"], "x.xyz does not end in one of"),
         (["bench", "--plot", "-"], "- does not end in one of"),
         (["tune", "--out", "/no/dir/t"], "cannot write /no/dir/t"),
-        (["show", "nonsense"], "'nonsense' is not one of"),
+        (["show", "nonsense"], "'nonsense' is none of"),
+        (["verify", "barrier", "--collective", "gather"], "take one"),
         (["show", "all_reduce", "--root", "9"], "--root is 9, expected 0 to 0"),
         (["show", "all_reduce", "--picture", "x.png"], "x.png does not end in .svg"),
         ([*RING, "--ranks", "48", "--picture", "/tmp/x.svg"], "too many steps to draw"),
@@ -127,6 +130,39 @@ def test_verify_proves_and_counts(sennit_command: Command) -> None:
     assert document["instances"] > 0
     assert (document["failed"], document["failures"]) == (0, [])
     assert f"{document['instances']} instances, 0 failed" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("allreduce", "all_reduce"),
+        ("AllReduce", "all_reduce"),
+        ("all-reduce", "all_reduce"),
+        ("ncclReduceScatter", "reduce_scatter"),
+        ("MPI_Bcast", "broadcast"),
+        ("osu_allgather", "all_gather"),
+        ("alltoall_perf", "all_to_all"),
+        ("sendrecv", "send_recv"),
+    ],
+)
+def test_collectives_may_have_the_names_of_others(written: str, name: str) -> None:
+    assert COLLECTIVE.convert(written, None, None) == name
+
+
+def test_verify_has_a_row_an_algorithm(sennit_command: Command) -> None:
+    answer = sennit_command("verify", "barrier", "--ranks", "2:5")
+    assert answer.returncode == 0
+    cells = [[cell.strip() for cell in line.split("│")] for line in answer.stdout.splitlines()]
+    assert ["", "barrier", "dissemination", "2 to 5", "4", "", "", ""] in cells
+    assert ["", "barrier", "tree", "2 to 5", "16", "", "", ""] in cells
+
+
+def test_explain_begins_with_the_choice(sennit_command: Command) -> None:
+    here = sennit_command("explain", "all_reduce", "--bytes", "1M").stdout
+    assert here.startswith("choice: two_shot by slots\n")
+    assert "│ > │ two_shot" in here
+    there = sennit_command("explain", "all_reduce", "--bytes", "1M", "--machine", "h200-x4").stdout
+    assert there.startswith("choice of GPU ranks: two_shot by ll128, predicted ")
 
 
 def test_algorithms_lists_two_or_more_for_all_reduce(sennit_command: Command) -> None:

@@ -32,6 +32,7 @@ struct Config {
   std::int32_t ports = 0;
   bool reproducible = false;
   std::optional<std::string> path_policy;
+  std::optional<std::string> codec;
   std::optional<std::string> tuning_table;
 
   [[nodiscard]] sennit_config_t view() const {
@@ -45,6 +46,7 @@ struct Config {
     config.ports = ports;
     config.reproducible = reproducible ? 1 : 0;
     config.path_policy = path_policy ? path_policy->c_str() : nullptr;
+    config.codec = codec ? codec->c_str() : nullptr;
     config.tuning_table = tuning_table ? tuning_table->c_str() : nullptr;
     return config;
   }
@@ -61,6 +63,7 @@ void make_config(Config* self,
                  std::int32_t ports,
                  bool reproducible,
                  std::optional<std::string> path_policy,
+                 std::optional<std::string> codec,
                  const std::optional<nb::bytes>& tuning_table) {
   new (self) Config{std::move(name),
                     join_timeout_s,
@@ -71,6 +74,7 @@ void make_config(Config* self,
                     ports,
                     reproducible,
                     std::move(path_policy),
+                    std::move(codec),
                     tuning_table ? std::optional<std::string>(
                                        std::in_place, tuning_table->c_str(), tuning_table->size())
                                  : std::nullopt};
@@ -236,6 +240,7 @@ void bind_comm(nb::module_& module) {
            nb::arg("ports"),
            nb::arg("reproducible"),
            nb::arg("path_policy").none(),
+           nb::arg("codec").none(),
            nb::arg("tuning_table").none());
   nb::class_<Comm>(module, "Comm")
       .def_prop_ro("rank", &Comm::rank)

@@ -40,6 +40,7 @@ void bind_tools(nb::module_& module) {
   bind_tool<&sennit_tool_algorithms>(module, "tool_algorithms");
   bind_tool<&sennit_tool_verify>(module, "tool_verify");
   bind_tool<&sennit_tool_show>(module, "tool_show");
+  bind_tool<&sennit_tool_schedule>(module, "tool_schedule");
   bind_tool<&sennit_tool_machine>(module, "tool_machine");
   bind_tool<&sennit_tool_machines>(module, "tool_machines");
   bind_tool<&sennit_tool_topology>(module, "tool_topology");

@@ -103,6 +103,7 @@ sennit_status_t Work::post_with(sennit_redop_t op) {
   options.deadline_s = arguments_.deadline_s;
   options.work = &work_;
   options.reproducible = arguments_.reproducible ? 1 : 0;
+  options.codec = arguments_.codec ? arguments_.codec->c_str() : nullptr;
   const std::size_t count = arguments_.count;
   const int root = arguments_.root;
   switch (arguments_.collective) {
@@ -318,6 +319,7 @@ void bind_work(nb::module_& module) {
              double deadline_s,
              const nb::bytes& scalar,
              bool reproducible,
+             std::optional<std::string> codec,
              Blocks input,
              Blocks output) {
             new (self) Work(std::move(comm),
@@ -331,6 +333,7 @@ void bind_work(nb::module_& module) {
                              deadline_s,
                              std::string(scalar.c_str(), scalar.size()),
                              reproducible,
+                             std::move(codec),
                              std::move(input),
                              std::move(output)});
           },
@@ -345,6 +348,7 @@ void bind_work(nb::module_& module) {
           nb::arg("deadline_s"),
           nb::arg("scalar"),
           nb::arg("reproducible"),
+          nb::arg("codec").none(),
           nb::arg("input") = Blocks(),
           nb::arg("output") = Blocks())
       .def("start", &Work::start)

@@ -54,6 +54,7 @@ struct CallArguments {
   double deadline_s;   // 0: the communicator's; negative: none
   std::string scalar;  // not empty: the operator is a premultiplied sum with this element
   bool reproducible;
+  std::optional<std::string> codec;
   Blocks input{};
   Blocks output{};
 };

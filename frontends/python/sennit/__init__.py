@@ -18,6 +18,8 @@ Threads: different communicators may be used from different threads at any time;
 from one thread at a time, except `abort()`. Groups belong to the thread that opens them.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from sennit import codecs
 from sennit._core import (
     Aborted,
@@ -35,13 +37,17 @@ from sennit._core import (
     Unsupported,
     version_string,
 )
-from sennit.communicator import Communicator, init
+from sennit.communicator import Communicator
 from sennit.config import Config
 from sennit.elements import PremulSum, Typed, premulsum, typed
+from sennit.joining import init
 from sennit.locations import mpi_library, nccl_library
 from sennit.registration import Registration
 from sennit.spawning import spawn
 from sennit.work import Work, group
+
+if TYPE_CHECKING:
+    from sennit import schedules
 
 __version__ = version_string()
 
@@ -72,6 +78,16 @@ __all__ = [
     "mpi_library",
     "nccl_library",
     "premulsum",
+    "schedules",
     "spawn",
     "typed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `sennit.schedules` when it is first asked for: most programs have none."""
+    if name == "schedules":
+        import importlib
+
+        return importlib.import_module("sennit.schedules")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

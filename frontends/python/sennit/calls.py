@@ -17,6 +17,8 @@ from sennit.elements import PremulSum
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sennit.schedules import Schedule
+
 
 class Options(NamedTuple):
     """What may be asked of any one call; every rank must ask for the same."""
@@ -24,6 +26,26 @@ class Options(NamedTuple):
     algorithm: str | None = None
     deadline_s: float | None = None
     reproducible: bool = False
+    schedule: Schedule | None = None
+    codec: str | None = None
+
+    def algorithm_name(self) -> str | None:
+        """The algorithm as the C ABI names it, be it of the table or a schedule of the caller's."""
+        if self.schedule is None:
+            return self.algorithm
+        if self.algorithm is not None:
+            raise InvalidArgument(
+                f"algorithm={self.algorithm!r} and a schedule are two ways to run one call; pass "
+                "one of them"
+            )
+        from sennit.schedules import Schedule
+
+        if not isinstance(self.schedule, Schedule):
+            raise InvalidArgument(
+                f"schedule is a {type(self.schedule).__name__}, expected what "
+                "sennit.schedules.Builder.build or sennit.schedules.load gives"
+            )
+        return self.schedule.algorithm
 
 
 Operator = str | PremulSum
@@ -259,10 +281,11 @@ def _prepare(
         count,
         _core.REDUCE_OPS[op],
         operator.index(root),
-        options.algorithm,
+        options.algorithm_name(),
         deadline_field(options.deadline_s),
         scalar,
         bool(options.reproducible),
+        options.codec,
         input,
         output,
     )

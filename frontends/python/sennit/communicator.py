@@ -17,38 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from sennit.schedules import Schedule
+
 _SETTLED_STATES = (0, 1)  # success, and still in progress: a communicator that has not failed
-
-
-def init(
-    *,
-    timeout_s: float | None = None,
-    deadline_s: float | None = None,
-    name: str = "world",
-    config: Config | None = None,
-) -> Communicator:
-    """Join the ranks that this process's launcher started.
-
-    Rank, size and the job's key come from the first complete set of variables: SENNIT_RANK,
-    SENNIT_SIZE, SENNIT_KEY; torchrun's; Open MPI's; MPICH's; Slurm's.
-
-    Args:
-        timeout_s: Seconds in which all ranks must join; None: SENNIT_JOIN_TIMEOUT_S, else 60.
-        deadline_s: Seconds that one call may take, 0 for no limit; None: SENNIT_DEADLINE_S, else
-            30.
-        name: Name of the communicator in messages.
-        config: Further settings, the same on all ranks.
-
-    Returns:
-        The communicator of all ranks.
-
-    Raises:
-        JoinTimeout: Not all ranks joined in time; `blamed_ranks` are missing.
-        InvalidUsage: No launcher's variables are complete.
-        KeyboardInterrupt: Ctrl-C while joining.
-    """
-    core_config = (config or Config()).core(name, timeout_s, deadline_s)
-    return Communicator(_core.init_env(core_config), name, core_config)
 
 
 class Communicator:
@@ -68,12 +39,14 @@ class Communicator:
     Every call is made by all ranks in the same order, with the same count, type, operator and root.
     While it waits, the GIL is free and Ctrl-C works: it aborts the communicator and raises
     KeyboardInterrupt. Keywords of every call: `algorithm` names one instead of leaving the choice
-    to the library, `deadline_s` limits this call (None: the communicator's deadline, 0: none).
+    to the library, `schedule` brings one of your own (`sennit.schedules`), `deadline_s` limits this
+    call (None: the communicator's deadline, 0: none).
 
     Every call raises:
         InvalidArgument: A buffer, count, root or name is wrong by itself.
         Unsupported: An element type or memory that this build does not move.
-        Mismatch: The ranks do not make the same call.
+        Mismatch: The ranks do not make the same call, or bring different schedules.
+        NotProved: The schedule has no proof; nothing was sent, and the communicator works on.
         RankFailed: Another rank died or gave up.
         DeadlineExceeded: The call did not end in time.
         Aborted: The communicator was aborted.
@@ -95,6 +68,10 @@ class Communicator:
         self._group = calls.Group(handle, self.rank, self.size)
         self.start = Starter(self._group)
 
+    def __repr__(self) -> str:
+        """Name, rank and size."""
+        return f"<sennit communicator {self.name!r}, rank {self.rank} of {self.size}>"
+
     @property
     def failed(self) -> bool:
         """Whether the communicator has failed or was aborted: no call can succeed any more."""
@@ -107,8 +84,10 @@ class Communicator:
         *,
         op: str | PremulSum = "sum",
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, and give the result to all.
 
@@ -117,14 +96,22 @@ class Communicator:
             out: As many elements as x; `out is x` is in place.
             op: See the class.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given.
         """
         return _run(
-            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+            calls.all_reduce(
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
+            )
         )
 
     def reduce(
@@ -135,8 +122,10 @@ class Communicator:
         op: str | PremulSum = "sum",
         root: int = 0,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, at the root.
 
@@ -146,15 +135,22 @@ class Communicator:
             op: See the class.
             root: The rank that gets the result.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out` at the root, None elsewhere.
         """
         return _run(
             calls.reduce(
-                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+                self._group,
+                x,
+                out,
+                op,
+                root,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -164,10 +160,16 @@ class Communicator:
         root: int = 0,
         *,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
-        return _run(calls.broadcast(self._group, x, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.broadcast(
+                self._group, x, root, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
+        )
 
     def all_gather(
         self,
@@ -175,7 +177,9 @@ class Communicator:
         out: Any = None,
         *,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to all.
 
@@ -183,12 +187,18 @@ class Communicator:
             x: This rank's part, any shape; `out[rank]` itself is in place.
             out: size times as many elements as x.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
-        return _run(calls.all_gather(self._group, x, out, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_gather(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
+        )
 
     def reduce_scatter(
         self,
@@ -197,8 +207,10 @@ class Communicator:
         *,
         op: str | PremulSum = "sum",
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, and give each rank its part of the result.
 
@@ -207,8 +219,10 @@ class Communicator:
             out: 1/size of the elements of x; this rank's part of x itself is in place.
             op: See the class.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
             reproducible: See the class.
+            codec: See the class.
 
         Returns:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
@@ -216,7 +230,11 @@ class Communicator:
         """
         return _run(
             calls.reduce_scatter(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -226,7 +244,9 @@ class Communicator:
         out: Any = None,
         *,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give part r of x to rank r, and get a part from every rank.
 
@@ -234,12 +254,18 @@ class Communicator:
             x: Its first axis is a multiple of size and is cut into size parts.
             out: As many elements as x; `out is x` is in place.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
-        return _run(calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_to_all(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
+        )
 
     def gather(
         self,
@@ -248,7 +274,9 @@ class Communicator:
         *,
         root: int = 0,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to the root.
 
@@ -257,12 +285,22 @@ class Communicator:
             out: At the root, size times as many elements as x. Ignored elsewhere.
             root: The rank that gets the parts.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
-        return _run(calls.gather(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.gather(
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+            )
+        )
 
     def scatter(
         self,
@@ -271,7 +309,9 @@ class Communicator:
         *,
         root: int = 0,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give part r of the root's x to rank r.
 
@@ -281,12 +321,22 @@ class Communicator:
                 shape and type.
             root: The rank that has x.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
-        return _run(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _run(
+            calls.scatter(
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+            )
+        )
 
     def all_gather_v(
         self,
@@ -296,7 +346,9 @@ class Communicator:
         *,
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to all; their lengths may differ.
 
@@ -306,13 +358,23 @@ class Communicator:
             out: Holds the blocks; flat where it was not given.
             displacements: Where each block begins in out; None: one after the other.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`: block r is the x of rank r.
         """
         table = Table(counts, displacements)
-        return _run(calls.all_gather_v(self._group, x, out, table, Options(algorithm, deadline_s)))
+        return _run(
+            calls.all_gather_v(
+                self._group,
+                x,
+                out,
+                table,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+            )
+        )
 
     def all_to_all_v(
         self,
@@ -324,7 +386,9 @@ class Communicator:
         send_displacements: Iterable[int] | None = None,
         recv_displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give block r of x to rank r, and get a block from every rank; lengths may differ.
 
@@ -336,14 +400,16 @@ class Communicator:
             send_displacements: Where each block begins in x; None: one after the other.
             recv_displacements: Where each block begins in out; None: one after the other.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`: block r comes from rank r.
         """
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _run(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -355,7 +421,9 @@ class Communicator:
         root: int = 0,
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give the arrays of all ranks to the root; their lengths may differ.
 
@@ -366,13 +434,15 @@ class Communicator:
             root: The rank that gets the parts.
             displacements: At the root, where each block begins in out; None: one after the other.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             At the root `out`, flat where it was not given; None elsewhere.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _run(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -384,7 +454,9 @@ class Communicator:
         root: int = 0,
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Any:
         """Give block r of the root's x to rank r; lengths may differ.
 
@@ -395,26 +467,38 @@ class Communicator:
             root: The rank that has x.
             displacements: At the root, where each block begins in x; None: one after the other.
             algorithm: See the class.
+            schedule: See the class.
             deadline_s: See the class.
+            codec: See the class.
 
         Returns:
             `out`; flat where it was not given.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _run(calls.scatter_v(self._group, x, out, table, root, options))
 
-    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> None:
+    def send(
+        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        _run(calls.send(self._group, x, peer, Options(None, deadline_s)))
+        _run(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
 
-    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Any:
+    def recv(
+        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
-        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
 
-    def barrier(self, *, algorithm: str | None = None, deadline_s: float | None = None) -> None:
+    def barrier(
+        self,
+        *,
+        algorithm: str | None = None,
+        schedule: Schedule | None = None,
+        deadline_s: float | None = None,
+    ) -> None:
         """Wait until all ranks are in this call."""
-        _run(calls.barrier(self._group, Options(algorithm, deadline_s)))
+        _run(calls.barrier(self._group, Options(algorithm, deadline_s, schedule=schedule)))
 
     def group(self) -> contextlib.AbstractContextManager[None]:
         """Make the calls of a `with` block together; the same as `sennit.group()`."""

@@ -19,6 +19,7 @@ class Config:
         ports: Channels between two ranks that one plan may have (SENNIT_PORTS).
         reproducible: Make every reduction in the order of ranks (SENNIT_REPRODUCIBLE).
         path_policy: How calls over several paths use them (SENNIT_PATH_POLICY).
+        codec: Which calls use a codec, as rules: "q8", or "all_to_all>=1M=zfp:16" (SENNIT_CODEC).
         tuning_table: File that `sennit tune` wrote on this machine (SENNIT_TUNING_TABLE).
     """
 
@@ -28,6 +29,7 @@ class Config:
     ports: int | None = None
     reproducible: bool | None = None
     path_policy: str | None = None
+    codec: str | None = None
     tuning_table: str | os.PathLike[str] | None = None
 
     def core(
@@ -46,5 +48,6 @@ class Config:
             ports=self.ports or 0,
             reproducible=bool(self.reproducible),
             path_policy=self.path_policy,
+            codec=self.codec,
             tuning_table=None if self.tuning_table is None else os.fsencode(self.tuning_table),
         )

@@ -12,6 +12,8 @@ from sennit.work import Work, start
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sennit.schedules import Schedule
+
 
 class Starter:
     """The calls of a communicator, each giving a `Work` at once.
@@ -31,12 +33,20 @@ class Starter:
         *,
         op: str | PremulSum = "sum",
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_reduce."""
         return _start(
-            calls.all_reduce(self._group, x, out, op, Options(algorithm, deadline_s, reproducible))
+            calls.all_reduce(
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
+            )
         )
 
     def reduce(
@@ -47,13 +57,20 @@ class Starter:
         op: str | PremulSum = "sum",
         root: int = 0,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start a reduce."""
         return _start(
             calls.reduce(
-                self._group, x, out, op, root, Options(algorithm, deadline_s, reproducible)
+                self._group,
+                x,
+                out,
+                op,
+                root,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -63,10 +80,16 @@ class Starter:
         root: int = 0,
         *,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a broadcast."""
-        return _start(calls.broadcast(self._group, x, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.broadcast(
+                self._group, x, root, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
+        )
 
     def all_gather(
         self,
@@ -74,10 +97,16 @@ class Starter:
         out: Any = None,
         *,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_gather."""
-        return _start(calls.all_gather(self._group, x, out, Options(algorithm, deadline_s)))
+        return _start(
+            calls.all_gather(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
+        )
 
     def reduce_scatter(
         self,
@@ -86,13 +115,19 @@ class Starter:
         *,
         op: str | PremulSum = "sum",
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
         reproducible: bool = False,
+        codec: str | None = None,
     ) -> Work:
         """Start a reduce_scatter."""
         return _start(
             calls.reduce_scatter(
-                self._group, x, out, op, Options(algorithm, deadline_s, reproducible)
+                self._group,
+                x,
+                out,
+                op,
+                Options(algorithm, deadline_s, reproducible, schedule, codec),
             )
         )
 
@@ -102,10 +137,16 @@ class Starter:
         out: Any = None,
         *,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_to_all."""
-        return _start(calls.all_to_all(self._group, x, out, Options(algorithm, deadline_s)))
+        return _start(
+            calls.all_to_all(
+                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+            )
+        )
 
     def gather(
         self,
@@ -114,10 +155,20 @@ class Starter:
         *,
         root: int = 0,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a gather."""
-        return _start(calls.gather(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.gather(
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+            )
+        )
 
     def scatter(
         self,
@@ -126,10 +177,20 @@ class Starter:
         *,
         root: int = 0,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a scatter."""
-        return _start(calls.scatter(self._group, x, out, root, Options(algorithm, deadline_s)))
+        return _start(
+            calls.scatter(
+                self._group,
+                x,
+                out,
+                root,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+            )
+        )
 
     def all_gather_v(
         self,
@@ -139,12 +200,20 @@ class Starter:
         *,
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_gather_v."""
         table = Table(counts, displacements)
         return _start(
-            calls.all_gather_v(self._group, x, out, table, Options(algorithm, deadline_s))
+            calls.all_gather_v(
+                self._group,
+                x,
+                out,
+                table,
+                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+            )
         )
 
     def all_to_all_v(
@@ -157,12 +226,14 @@ class Starter:
         send_displacements: Iterable[int] | None = None,
         recv_displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start an all_to_all_v."""
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _start(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -174,11 +245,13 @@ class Starter:
         root: int = 0,
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a gather_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _start(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -190,24 +263,36 @@ class Starter:
         root: int = 0,
         displacements: Iterable[int] | None = None,
         algorithm: str | None = None,
+        schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        codec: str | None = None,
     ) -> Work:
         """Start a scatter_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s)
+        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
         return _start(calls.scatter_v(self._group, x, out, table, root, options))
 
-    def send(self, x: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+    def send(
+        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Work:
         """Start a send."""
-        return _start(calls.send(self._group, x, peer, Options(None, deadline_s)))
+        return _start(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
 
-    def recv(self, out: Any, peer: int, *, deadline_s: float | None = None) -> Work:
+    def recv(
+        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+    ) -> Work:
         """Start a recv."""
-        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s)))
+        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
 
-    def barrier(self, *, algorithm: str | None = None, deadline_s: float | None = None) -> Work:
+    def barrier(
+        self,
+        *,
+        algorithm: str | None = None,
+        schedule: Schedule | None = None,
+        deadline_s: float | None = None,
+    ) -> Work:
         """Start a barrier."""
-        return _start(calls.barrier(self._group, Options(algorithm, deadline_s)))
+        return _start(calls.barrier(self._group, Options(algorithm, deadline_s, schedule=schedule)))
 
 
 def _start(prepared: calls.Prepared) -> Work:

@@ -1,4 +1,5 @@
 // Calls that kernels run step by step, of ranks with fake GPUs.
+#include "algo/given_schedules.hpp"
 #include "comm/device/testing/fake_gpus.hpp"
 #include "exec/sm/testing/fake_direct_kernel.hpp"
 #include "exec/sm/testing/fake_steps.hpp"
@@ -83,6 +84,23 @@ TEST_F(SteppingGpus, RunEveryRowOfAllReduceByRequest) {
       EXPECT_EQ(rank.launches(), before + 1);
       check_sum(rank, std::string(algorithm.name));
     }
+  });
+}
+
+TEST_F(SteppingGpus, RunSchedulesThatAProgramHasBrought) {
+  Schedule mine =
+      *make_schedule(**find_algorithm(Collective::kAllReduce, "ring"), {.ranks = kRanks});
+  mine.algorithm = "mine";
+  const std::string name(keep_schedule(std::move(mine)).name);
+  run([&](Rank& rank) {
+    fill(rank, kCount, kCount);
+    const int before = rank.launches();
+    expect_ok(rank.call(requested(rank, Collective::kAllReduce, name)));
+    rank.finish();
+    EXPECT_EQ(rank.launches(), before + 1);
+    check_sum(rank, name);
+    Operation half = requested(rank, Collective::kAllGather, name);
+    EXPECT_EQ(rank.call(half).code(), Code::kInvalidArgument);
   });
 }
 

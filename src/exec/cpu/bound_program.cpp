@@ -10,6 +10,8 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
   for (const ProgramLink& link : program_.links) {
     const int peer =
         rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
+    const int reader = link.outgoing ? peer : rank.rank;
+    const bool crosses = link.path == PathKind::kRail && rank.is_on_another_node(peer);
     links_.push_back(
         {.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
                                : rank.rings.ring(peer, rank.rank, link.port),
@@ -19,9 +21,11 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
          .memory = &rank.peers[static_cast<std::size_t>(peer)],
          .line = rank.lines == nullptr ? nullptr : &rank.lines[peer],
          .peer = peer,
+         .port = link.port,
          .messages_per_tile = link.messages_per_tile,
          .path = link.path,
-         .protocol = link.protocol});
+         .protocol = link.protocol,
+         .rail = crosses ? rank.rails_to[static_cast<std::size_t>(reader)] : -1});
   }
 }
 

@@ -4,6 +4,7 @@
 #include "exec/cpu/program.hpp"
 #include "world/host_rank.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,9 +23,11 @@ class BoundProgram {
     const cma::PeerMemory* memory;
     const StatusLine* line;  // of the peer; may be null
     int peer;
+    int port;
     int messages_per_tile;
     PathKind path;
     Protocol protocol;
+    int rail;  // that carries the messages; -1: none, the peer is of this node
   };
 
   BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role);
@@ -32,6 +35,11 @@ class BoundProgram {
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const std::vector<BoundLink>& links() const { return links_; }
   [[nodiscard]] const HostRank& rank() const { return *rank_; }
+  // Null: all ranks are of one node.
+  [[nodiscard]] rail::MirroredRings* rails() const { return rank_->rails; }
+  [[nodiscard]] bool has_rails() const {
+    return std::ranges::any_of(links_, [](const BoundLink& link) { return link.rail >= 0; });
+  }
 
  private:
   Program program_;

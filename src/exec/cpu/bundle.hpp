@@ -25,6 +25,7 @@ struct Spot {
   std::uint64_t position = 0;
   Protocol protocol = Protocol::kSlots;
   std::optional<std::uint64_t> tag{};
+  std::optional<Codec> codec{};
 
   [[nodiscard]] channel::Word& full() const { return link->ring.full(position); }
   [[nodiscard]] channel::Word& free() const { return link->ring.free(position); }

@@ -1,6 +1,7 @@
 #include "exec/cpu/job.hpp"
 
 #include "base/copy_bytes.hpp"
+#include "exec/cpu/coded_step.hpp"
 #include "types/reduce.hpp"
 
 #include <algorithm>
@@ -42,6 +43,10 @@ Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
   if (program_.scratch_bytes > 0 && lanes_left_ > 0) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(
         static_cast<std::size_t>(program_.scratch_bytes));
+  }
+  if (!program_.codecs.empty() && lanes_left_ > 0) {
+    coding_ = CodingBuffers(
+        program_.codecs, call_.dtype, strands_.front().tile_elements, program_.most_coded_operands);
   }
   if (lanes_left_ == 0) {
     finish();
@@ -132,7 +137,7 @@ void Job::run_unit(const ProgramLane& lane, int index, std::int64_t first, std::
                    .begin = begin,
                    .end = end});
     }
-    publish(step, tile);
+    publish(lane, step, tile);
     release(step, tile);
   }
   reach_moment();
@@ -199,7 +204,7 @@ bool Job::has_slots(const ProgramStep& step, std::int64_t tile) {
 }
 
 // Whether nothing that the step sent can be wanted of our own buffers any more. Messages by
-// direct_get lie there until their reader returns the slot.
+// direct_get lie there until their reader returns the slot, and a rail reads slots as it gets on.
 bool Job::ended(const ProgramLane& lane,
                 const ProgramStep& step,
                 std::int64_t first,
@@ -208,7 +213,8 @@ bool Job::ended(const ProgramLane& lane,
     if (out.bundle >= 0) [[unlikely]] {
       return bundle_ended(lane, step, out, first);
     }
-    if (out.protocol != Protocol::kDirectGet) {
+    const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
+    if (out.protocol != Protocol::kDirectGet && link.rail < 0) {
       return true;
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
@@ -216,7 +222,10 @@ bool Job::ended(const ProgramLane& lane,
         continue;
       }
       const Spot at = spot(out, tile);
-      if (!channel::is_released(at.free(), at.position)) {
+      const bool is_over = link.rail < 0
+                               ? channel::is_released(at.free(), at.position)
+                               : bound_.rails()->is_sent(link.peer, link.port, at.position);
+      if (!is_over) {
         return false;
       }
     }
@@ -225,6 +234,12 @@ bool Job::ended(const ProgramLane& lane,
 }
 
 void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
+  if (step.is_coded) [[unlikely]] {
+    if (step.in.empty() || exists(step.in.front(), tile)) {
+      CodedStep(*this, lane, step, tile).run();
+    }
+    return;
+  }
   switch (step.kind) {
     case StepKind::kSend:
       return fill(lane, step, step.from, tile);
@@ -363,7 +378,7 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   if (!step.to.empty()) {
     return fill(lane, step, step.to, tile);
   }
-  const std::size_t bytes = message_bytes(lane, step, tile);
+  const std::size_t bytes = message_bytes(lane, step, {}, tile);
   const std::byte* from = payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
     if (bytes > 0) {
@@ -419,7 +434,7 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   }
 }
 
-void Job::publish(const ProgramStep& step, std::int64_t tile) {
+void Job::publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
   if (!status_.ok()) {
     return;
   }
@@ -432,7 +447,17 @@ void Job::publish(const ProgramStep& step, std::int64_t tile) {
       record(bundle, TraceMessage::Event::kSent, bundle.path());
       bundle.published();
     }
-    publish_spot(spot(out, tile), fingerprint(out));
+    const Spot at = spot(out, tile);
+    if (at.link->rail >= 0) {
+      bound_.rails()->publish(at.link->peer,
+                              at.link->rail,
+                              at.link->port,
+                              at.position,
+                              channel::full_word(at.position, fingerprint(out)),
+                              message_bytes(lane, step, at.codec, tile));
+    } else {
+      publish_spot(at, fingerprint(out));
+    }
   }
 }
 
@@ -456,8 +481,12 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     if (in.bundle >= 0) [[unlikely]] {
       pass_taken(static_cast<std::size_t>(in.bundle));
     }
-    channel::release_slot(at.free(), at.position);
-    wake(*at.link->bell);
+    if (at.link->rail >= 0) {
+      bound_.rails()->release(at.link->peer, at.link->rail, at.link->port, at.position);
+    } else {
+      channel::release_slot(at.free(), at.position);
+      wake(*at.link->bell);
+    }
   }
 }
 

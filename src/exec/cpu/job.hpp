@@ -12,6 +12,7 @@
 #include "exec/cpu/bound_program.hpp"
 #include "exec/cpu/bundle.hpp"
 #include "exec/cpu/claim_log.hpp"
+#include "exec/cpu/coded_block.hpp"
 #include "exec/cpu/trace.hpp"
 #include "schedule/path_policy.hpp"
 #include "types/reduce.hpp"
@@ -62,6 +63,7 @@ class Job {
   void go_on(std::span<const std::uint8_t> steps_done, DieAt* die_at);
 
  private:
+  friend class CodedStep;
   friend class SingleTile;
 
   struct LaneState {
@@ -107,6 +109,7 @@ class Job {
   [[nodiscard]] Slice slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const;
   [[nodiscard]] std::size_t message_bytes(const ProgramLane& lane,
                                           const ProgramStep& step,
+                                          std::optional<Codec> codec,
                                           std::int64_t tile) const;
   // Whether the tile has the message; where lengths vary, it may be left out at both ends. Only a
   // message that exists has a spot.
@@ -164,7 +167,7 @@ class Job {
                  const std::vector<Piece>& from,
                  std::int64_t tile);
   void forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
-  void publish(const ProgramStep& step, std::int64_t tile);
+  void publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void release(const ProgramStep& step, std::int64_t tile);
   [[nodiscard]] std::uint32_t fingerprint(const MessageRef& ref) const {
     return links_[static_cast<std::size_t>(ref.link)].fingerprint;
@@ -185,6 +188,7 @@ class Job {
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
   std::unique_ptr<std::byte[]> scratch_;
+  CodingBuffers coding_;
   std::vector<Bundle> bundles_;
   std::optional<Assigner> assigner_;
   std::optional<ClaimLog> claims_;

@@ -1,5 +1,6 @@
 // Where the parts of a call lie: blocks in the user's buffers, tiles in the blocks, messages in the
 // rings.
+#include "exec/cpu/coded_block.hpp"
 #include "exec/cpu/job.hpp"
 
 #include <algorithm>
@@ -138,12 +139,16 @@ Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t 
 
 std::size_t Job::message_bytes(const ProgramLane& lane,
                                const ProgramStep& step,
+                               std::optional<Codec> codec,
                                std::int64_t tile) const {
   std::int64_t elements = 0;
+  std::size_t coded = 0;
   for (const LengthOf block : step.lengths_of) {
-    elements += slice_elements(lane, block, tile);
+    const std::int64_t length = slice_elements(lane, block, tile);
+    elements += length;
+    coded += codec ? coded_room(*codec, call_.dtype, length) : 0;
   }
-  return static_cast<std::size_t>(elements * element_bytes_);
+  return codec ? coded : static_cast<std::size_t>(elements * element_bytes_);
 }
 
 bool Job::exists(const MessageRef& ref, std::int64_t tile) const {
@@ -168,7 +173,8 @@ Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
   }
   return {.link = &bound,
           .position = state.base + static_cast<std::uint64_t>(before),
-          .protocol = ref.protocol};
+          .protocol = ref.protocol,
+          .codec = ref.codec};
 }
 
 std::byte* Job::payload(const ProgramLane& lane,
@@ -177,7 +183,7 @@ std::byte* Job::payload(const ProgramLane& lane,
                         std::int64_t tile) const {
   const std::size_t bytes = spot.protocol == Protocol::kDirectGet
                                 ? step.lengths_of.size() * sizeof(cma::Descriptor)
-                                : message_bytes(lane, step, tile);
+                                : message_bytes(lane, step, spot.codec, tile);
   return spot.link->ring.payload(spot.position, bytes);
 }
 

@@ -60,9 +60,9 @@ bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) cons
     const Spot at = spot(out, waiting.tile);
     const bool blocked =
         out.bundle >= 0 ||
-        (posted
-             ? at.protocol == Protocol::kDirectGet && !channel::is_released(at.free(), at.position)
-             : !channel::may_write(at.free(), at.position, at.link->ring.slots()));
+        (posted ? at.link->rail >= 0 || (at.protocol == Protocol::kDirectGet &&
+                                         !channel::is_released(at.free(), at.position))
+                : !channel::may_write(at.free(), at.position, at.link->ring.slots()));
     if (blocked) {
       waiting.peer = at.link->peer;
       return true;

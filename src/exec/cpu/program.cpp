@@ -1,8 +1,10 @@
 #include "exec/cpu/program.hpp"
 
+#include "exec/cpu/coded_block.hpp"
 #include "types/reduce.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +13,18 @@ namespace sennit {
 namespace {
 
 constexpr std::int64_t kScratchAlignBytes = 64;
+
+// Of a block of at most so many bytes of any type that the codec takes.
+std::int64_t most_slot_bytes(Codec codec, std::int64_t block_bytes) {
+  std::size_t most = 0;
+  for (const Dtype dtype : kDtypes) {
+    if (takes(codec, dtype)) {
+      const auto elements = block_bytes / static_cast<std::int64_t>(size_bytes(dtype));
+      most = std::max(most, coded_room(codec, dtype, elements));
+    }
+  }
+  return static_cast<std::int64_t>(most);
+}
 
 // Compiles one rank's part of one plan.
 class Compiler {
@@ -47,6 +61,7 @@ class Compiler {
         std::ranges::any_of(strand.channels,
                             [](const ChannelBinding& channel) { return channel.paths.size() > 1; });
     SENNIT_RETURN_IF_ERROR(check_scaling(*strand.schedule));
+    SENNIT_RETURN_IF_ERROR(check_codecs(strand));
     for (const auto& lanes : strand.lanes) {
       for (const LaneBinding& lane : lanes) {
         if (lane.engine != Engine::kCpu) {
@@ -77,22 +92,28 @@ class Compiler {
                   index);
     }
     for (const PathKind path : channel.paths) {
-      SENNIT_RETURN_IF_ERROR(check_path(strand, path, protocol_on(channel, path)));
+      SENNIT_RETURN_IF_ERROR(check_path(strand, channel, path));
     }
     return channel.paths.size() > 1 ? check_bundle(strand, index) : Status();
   }
 
-  Status check_path(const Strand& strand, PathKind path, Protocol protocol) const {
-    const bool slots = protocol == Protocol::kSlots && path == PathKind::kShm;
+  Status check_path(const Strand& strand, const ChannelBinding& channel, PathKind path) const {
+    const Protocol protocol = protocol_on(channel, path);
+    // A channel of rails may have readers on the writer's own node, which it reaches by memory.
+    const bool slots =
+        protocol == Protocol::kSlots && (path == PathKind::kShm || path == PathKind::kRail);
     if (!slots && !(protocol == Protocol::kDirectGet && path == PathKind::kCma)) {
-      return fail(Code::kUnsupported,
-                  "the cpu engine runs slots over shm and direct_get over cma, not {} over {}",
-                  name(protocol),
-                  name(path));
+      return fail(
+          Code::kUnsupported,
+          "the cpu engine runs slots over shm or rails and direct_get over cma, not {} over {}",
+          name(protocol),
+          name(path));
     }
+    const std::int64_t block_bytes =
+        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
     const auto message_bytes =
         static_cast<std::int64_t>(largest_message_blocks(*strand.schedule)) *
-        std::max(strand.tile_bytes, static_cast<std::int64_t>(kLargestElementBytes));
+        (channel.codec ? most_slot_bytes(*channel.codec, block_bytes) : block_bytes);
     if (slots && message_bytes > static_cast<std::int64_t>(limits_.slot_bytes)) {
       return fail(Code::kUnsupported,
                   "messages of {} bytes do not fit slots of {}; use smaller tiles",
@@ -130,6 +151,30 @@ class Compiler {
         for (const Step& step : lane.steps) {
           if (step.kind == StepKind::kRecv && step.post) {
             return fail(Code::kUnsupported, "the cpu engine does not scale what a recv stores");
+          }
+        }
+      }
+    }
+    return {};
+  }
+
+  // A step codes what it makes once, and passes on what came as it came.
+  static Status check_codecs(const Strand& strand) {
+    const auto codec_of = [&](int channel) {
+      return strand.channels[static_cast<std::size_t>(channel)].codec;
+    };
+    for (const auto& lanes : strand.schedule->ranks) {
+      for (const Lane& lane : lanes) {
+        for (const Step& step : lane.steps) {
+          if (step.kind == StepKind::kToken || step.out.empty()) {
+            continue;
+          }
+          const auto codec = codec_of(step.out.front());
+          const bool passes_on = step.kind == StepKind::kRecv;
+          if (std::ranges::any_of(step.out, [&](int c) { return codec_of(c) != codec; }) ||
+              (passes_on && codec_of(step.in.front()) != codec)) {
+            return fail(Code::kUnsupported,
+                        "a step sends one message on channels of different codecs");
           }
         }
       }
@@ -234,7 +279,9 @@ class Compiler {
                         .protocol = protocol_on(binding, path),
                         .skips = schedule.problem.varying && channel.single_hop}));
         }
-        MessageRef end{.link = first_link, .protocol = protocol_on(binding, binding.paths.front())};
+        MessageRef end{.link = first_link,
+                       .protocol = protocol_on(binding, binding.paths.front()),
+                       .codec = binding.codec};
         ProgramBundle bundle{.first_link = first_link,
                              .paths = static_cast<int>(binding.paths.size()),
                              .outgoing = writes,
@@ -328,7 +375,31 @@ class Compiler {
     };
     refer(step.in, out.in);
     refer(step.out, out.out);
+    find_codecs(strand, out);
     return out;
+  }
+
+  void find_codecs(const Strand& strand, ProgramStep& step) {
+    const bool keeps = step.kind == StepKind::kCopy || step.kind == StepKind::kReduce ||
+                       step.kind == StepKind::kRecvReduce;
+    const auto is_input = [](const Piece& piece) { return piece.space == Space::kInput; };
+    if (keeps && std::ranges::any_of(step.from, is_input)) {
+      step.home_codec = strand.home_codec;
+    }
+    std::vector<std::optional<Codec>> used{step.home_codec};
+    for (const auto* refs : {&step.in, &step.out}) {
+      std::ranges::transform(*refs, std::back_inserter(used), &MessageRef::codec);
+    }
+    for (const std::optional<Codec>& codec : used) {
+      if (codec && step.kind != StepKind::kToken) {
+        step.is_coded = true;
+        program_.most_coded_operands =
+            std::max(program_.most_coded_operands, step.from.size() + step.in.size());
+        if (std::ranges::find(program_.codecs, *codec) == program_.codecs.end()) {
+          program_.codecs.push_back(*codec);
+        }
+      }
+    }
   }
 
   Piece piece(const Strand& strand,
@@ -407,6 +478,8 @@ Result<Program> compile(std::shared_ptr<const Plan> plan,
                 proof.structure_hash,
                 structure_hash(*plan));
   }
+  // What the proof does not speak of: tiles.
+  SENNIT_RETURN_IF_ERROR(check_structure(*plan));
   SENNIT_ASSIGN_OR_RETURN(Program program, Compiler(*plan, rank, limits).run());
   program.plan_hash = plan_hash(*plan);
   program.proof = proof;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sennit {
@@ -63,6 +64,7 @@ struct MessageRef {
   int index = 0;  // among the link's messages of one tile
   Protocol protocol = Protocol::kSlots;
   int bundle = -1;  // index into Program::bundles, which then tells link and protocol
+  std::optional<Codec> codec{};
 };
 
 // Step `step` of lane `lane` (of the same strand copy) must have finished tile t - delay.
@@ -83,6 +85,8 @@ struct ProgramStep {
   bool pre = false;
   bool post = false;
   std::vector<Wait> waits;
+  std::optional<Codec> home_codec{};  // of what it reads out of input blocks, if it keeps that
+  bool is_coded = false;              // it has that, or a message with a codec
 };
 
 struct ProgramLane {
@@ -103,6 +107,8 @@ struct Program {
   std::vector<int> log_links;  // of a claimed plan: the leader's to all others, or the one from it
   std::vector<ProgramLane> lanes;
   std::int64_t scratch_bytes = 0;
+  std::vector<Codec> codecs;  // of its steps
+  std::size_t most_coded_operands = 1;
 };
 
 struct ProgramLimits {

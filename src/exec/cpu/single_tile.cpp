@@ -13,7 +13,8 @@ constexpr std::size_t kMostSteps = 255;
 
 bool is_simple_step(const ProgramStep& step) {
   const auto by_slot = [](const MessageRef& ref) { return ref.protocol == Protocol::kSlots; };
-  return !step.pre && !step.post && step.from.size() + step.in.size() <= kMostOperands &&
+  return !step.pre && !step.post && !step.is_coded &&
+         step.from.size() + step.in.size() <= kMostOperands &&
          std::ranges::all_of(step.in, by_slot) && std::ranges::all_of(step.out, by_slot);
 }
 
@@ -28,9 +29,10 @@ class SingleTile::Resolver {
   static bool is_simple(const Job& job) {
     const Program& program = job.program_;
     const auto has_one_tile = [](const auto& strand) { return strand.all_tiles <= 1; };
-    return !job.finished_ && program.bundles.empty() && program.log_links.empty() &&
-           program.scratch_bytes == 0 && !program.plan->problem().varying &&
-           program.lanes.size() <= kMostLanes && std::ranges::all_of(job.strands_, has_one_tile) &&
+    return !job.finished_ && !job.bound_.has_rails() && program.bundles.empty() &&
+           program.log_links.empty() && program.scratch_bytes == 0 &&
+           !program.plan->problem().varying && program.lanes.size() <= kMostLanes &&
+           std::ranges::all_of(job.strands_, has_one_tile) &&
            std::ranges::all_of(program.lanes, [](const ProgramLane& lane) {
              return lane.steps.size() <= kMostSteps &&
                     std::ranges::all_of(lane.steps, is_simple_step);
@@ -56,7 +58,7 @@ class SingleTile::Resolver {
     for (const MessageRef& ref : refs) {
       found.push_back({.link = &job_.bound_.links()[static_cast<std::size_t>(ref.link)],
                        .index = static_cast<std::uint64_t>(ref.index),
-                       .bytes = job_.message_bytes(lane_, step_, 0)});
+                       .bytes = job_.message_bytes(lane_, step_, {}, 0)});
     }
     return found;
   }
@@ -122,7 +124,7 @@ class SingleTile::Resolver {
 
   // The whole message that lies at `from` goes into the slots from `first_out` on.
   void pass_on(const Place& from, std::size_t first_out) {
-    const auto bytes = static_cast<std::int64_t>(job_.message_bytes(lane_, step_, 0));
+    const auto bytes = static_cast<std::int64_t>(job_.message_bytes(lane_, step_, {}, 0));
     for (std::size_t out = first_out; out < step_.out.size(); ++out) {
       add({Base::kOut, out, 0}, {from}, bytes / job_.element_bytes_);
     }

@@ -28,9 +28,9 @@ class SingleTile {
  public:
   static constexpr std::size_t kMostLanes = 32;
 
-  // Nothing where a call is not that simple: several tiles or none, messages by address, choices at
-  // run time, scratch, scaling, lengths that vary, or very many lanes or operands. `job` must not
-  // have advanced; its bound program must outlive what comes back.
+  // Nothing where a call is not that simple: several tiles or none, messages by address or over
+  // rails, choices at run time, scratch, scaling, lengths that vary, or very many lanes or
+  // operands. `job` must not have advanced; its bound program must outlive what comes back.
   static std::optional<SingleTile> resolve(const Job& job);
 
   struct Run {

@@ -249,7 +249,7 @@ Result<MessageCopies::Decision> MessageCopies::offer(const End& end) {
   return decision;
 }
 
-// Also where the message itself needs nothing mapped: it is told once.
+// Also where the message itself needs nothing mapped: it is said once.
 void MessageCopies::forget_retired(int rank, const MessageLine::Offer& offer, bool is_capturing) {
   PeerBuffers& buffers = peers_[static_cast<std::size_t>(rank)]->buffers;
   for (const std::uint64_t id : offer.retired) {

@@ -379,19 +379,11 @@ bool NodeHost::all_sent() const {
 }
 
 Status NodeHost::timed_out() const {
-  const std::vector<int> missing = missing_ranks();
-  const auto here = static_cast<std::size_t>(size_) - missing.size();
-  return join_failure(
-      Code::kJoinTimeout,
-      phase_ == Phase::kGathering
-          ? fmt::format("{} of {} did not join", rank_list(missing), size_)
-          : fmt::format("{} of {} joined but did not get ready", rank_list(missing), size_),
-      missing,
-      fmt::format("{} of {} ranks are here, at {} on {}",
-                  here,
-                  size_,
-                  listener_.text(),
-                  request_.hello.hello.host),
+  return ranks_missing(
+      missing_ranks(),
+      size_,
+      phase_ == Phase::kGathering,
+      fmt::format("{} on {}", listener_.text(), request_.hello.hello.host),
       "look at the output of the missing ranks; all ranks need the same key and size, and must "
       "reach that address");
 }

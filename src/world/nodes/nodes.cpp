@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -37,7 +38,9 @@ Result<NodeRequest> make_request(const Identity& identity,
   SENNIT_ASSIGN_OR_RETURN(RootPlace root, parse_root(identity.root, identity.key, range));
   const std::string secret_file = env_text("SENNIT_SECRET_FILE");
   SENNIT_ASSIGN_OR_RETURN(const StreamKey key, stream_key(identity.key, secret_file));
-  if (secret_file.empty() && !identity.is_key_secret && identity.rank == 0) {
+  static std::atomic_flag is_warned;
+  if (secret_file.empty() && !identity.is_key_secret && identity.rank == 0 &&
+      !is_warned.test_and_set()) {
     SENNIT_WARN("comm",
                 "whoever can guess the key of this job and reach {} can join it; set "
                 "SENNIT_SECRET_FILE on all ranks",
@@ -96,6 +99,7 @@ Result<Membership> meet_on_nodes(Side& side,
   // Whatever ends the join elsewhere comes from rank 0, to all.
   on_node_options.interruption = {.reason = [&side] { return side.check(); },
                                   .is_found_by_all = true};
+  on_node_options.wants_waker = nodes > 1;
   Result<Membership> met = meet(on_node, on_node_options, deadline);
   Status status = met.ok() ? Status() : met.status();
   if (!status.ok()) {
@@ -121,6 +125,7 @@ Result<Membership> meet_on_nodes(Side& side,
   membership.identity = identity;
   membership.segment = std::move(met->segment);
   membership.nodes = nodes;
+  membership.waker = std::move(met->waker);
   membership.members.resize(places.size());
   for (std::size_t index = 0; index < here.size(); ++index) {
     membership.members[static_cast<std::size_t>(here[index])] = std::move(met->members[index]);

@@ -127,6 +127,14 @@ Result<RootPlace> parse_root(std::string_view text, std::string_view key, PortRa
   return place;
 }
 
+Result<std::string> root_elsewhere(std::string_view text, const std::string& address) {
+  // A single port means that the text has named it.
+  SENNIT_ASSIGN_OR_RETURN(const RootPlace place, parse_root(text, {}, PortRange()));
+  const bool is_v6 = address.find(':') != std::string::npos;
+  const std::string host = is_v6 ? fmt::format("[{}]", address) : address;
+  return place.ports.size() == 1 ? fmt::format("{}:{}", host, place.ports.front()) : host;
+}
+
 Result<StreamKey> stream_key(std::string_view key, const std::string& secret_file) {
   std::string secret;
   if (!secret_file.empty()) {

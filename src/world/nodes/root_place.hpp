@@ -32,6 +32,10 @@ std::vector<std::uint16_t> ports_of(std::string_view key, PortRange range);
 // commas. With a port, that is the only one.
 Result<RootPlace> parse_root(std::string_view text, std::string_view key, PortRange range);
 
+// The root of ranks whose lowest is at `address` (in numbers), on the port of `text` if that names
+// one.
+Result<std::string> root_elsewhere(std::string_view text, const std::string& address);
+
 // What proves that a process is of the job: made of the job's key, and of the content of the file
 // `secret_file` where one is named, which must belong to this user and be readable by nobody else.
 Result<StreamKey> stream_key(std::string_view key, const std::string& secret_file);

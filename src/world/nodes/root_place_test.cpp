@@ -77,6 +77,13 @@ TEST(RootPlace, PortRangesAreRead) {
   }
 }
 
+TEST(RootPlace, APortThatIsNamedGoesWithTheRanks) {
+  EXPECT_EQ(*root_elsewhere("node7", "10.0.0.8"), "10.0.0.8");
+  EXPECT_EQ(*root_elsewhere("node7:4711", "10.0.0.8"), "10.0.0.8:4711");
+  EXPECT_EQ(*root_elsewhere("[fd00::7]:4711,node7", "fd00::8"), "[fd00::8]:4711");
+  EXPECT_EQ(*root_elsewhere("fd00::7", "fd00::8"), "[fd00::8]");
+}
+
 class SecretFile : public testing::Test {
  protected:
   SecretFile() { write("0123456789abcdef"); }

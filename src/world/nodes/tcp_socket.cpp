@@ -1,14 +1,17 @@
 #include "world/nodes/tcp_socket.hpp"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <net/if.h>
 
 namespace sennit {
 namespace {
@@ -29,6 +32,25 @@ const sockaddr* raw(const TcpAddress& address) {
 UniqueFd open_socket(const TcpAddress& address) {
   return UniqueFd(
       socket(address.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+}
+
+// The address of this machine on the way to an address that nobody has (192.0.2.0/24 is for
+// documentation). Connecting a UDP socket sends nothing.
+std::string default_source() {
+  TcpAddress address;
+  auto& ip = reinterpret_cast<sockaddr_in&>(address.address);
+  ip.sin_family = AF_INET;
+  ip.sin_addr.s_addr = htonl(0xc0000201);
+  ip.sin_port = htons(9);
+  address.length = sizeof(sockaddr_in);
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  TcpAddress own;
+  own.length = sizeof own.address;
+  if (!socket.valid() || connect(socket.get(), raw(address), address.length) != 0 ||
+      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own.address), &own.length) != 0) {
+    return {};
+  }
+  return own.host();
 }
 
 void set_option(int socket, int level, int option, int value) {
@@ -95,6 +117,34 @@ Result<std::vector<TcpAddress>> resolve(const std::string& host) {
                 "the host '{}' has no address: {}",
                 host,
                 error != 0 ? gai_strerror(error) : "only link-local ones");
+  }
+  return addresses;
+}
+
+std::vector<TcpAddress> own_addresses(std::size_t most) {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) {
+    return {};
+  }
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, &freeifaddrs);
+  std::vector<TcpAddress> addresses;
+  for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next) {
+    const int family = entry->ifa_addr == nullptr ? AF_UNSPEC : entry->ifa_addr->sa_family;
+    if ((entry->ifa_flags & IFF_UP) == 0 || (family != AF_INET && family != AF_INET6)) {
+      continue;
+    }
+    TcpAddress address;
+    address.length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&address.address, entry->ifa_addr, address.length);
+    if (!address.is_loopback() && !is_link_local(address)) {
+      addresses.push_back(address);
+    }
+  }
+  const std::string first = default_source();
+  std::ranges::stable_partition(addresses,
+                                [&](const auto& address) { return address.host() == first; });
+  if (addresses.size() > most) {
+    addresses.erase(addresses.begin() + static_cast<std::ptrdiff_t>(most), addresses.end());
   }
   return addresses;
 }

@@ -26,6 +26,10 @@ struct TcpAddress {
 // All addresses of a name, link-local ones left out; kSystemError when there are none.
 Result<std::vector<TcpAddress>> resolve(const std::string& host);
 
+// Of this machine's interfaces, neither loopback nor link-local, at most `most`; first that from
+// which it reaches others by default.
+std::vector<TcpAddress> own_addresses(std::size_t most);
+
 // Listens on one of this machine's addresses. Invalid: the port is taken, or the address is none of
 // this machine's (see errno).
 UniqueFd try_listen(const TcpAddress& address);

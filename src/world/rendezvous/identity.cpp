@@ -23,6 +23,11 @@ struct Launcher {
   std::vector<const char*> job;           // needed
   std::vector<const char*> job_optional;  // added to the key where set
   bool parent_is_job = false;
+  // How many of the ranks are on this rank's node, or on how many nodes they are.
+  const char* local_size = nullptr;
+  const char* nodes = nullptr;
+  const char* root = nullptr;   // the host of rank 0
+  const char* hosts = nullptr;  // or a list that begins with it
 };
 
 const std::vector<Launcher>& launchers() {
@@ -32,10 +37,29 @@ const std::vector<Launcher>& launchers() {
        "RANK",
        "WORLD_SIZE",
        {"MASTER_ADDR", "MASTER_PORT"},
-       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
-      {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}, {}},
-      {"hydra", "PMI_RANK", "PMI_SIZE", {}, {}, /*parent_is_job=*/true},
-      {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}, {}},
+       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
+       false,
+       "LOCAL_WORLD_SIZE",
+       nullptr,
+       "MASTER_ADDR"},
+      {"Open MPI",
+       "OMPI_COMM_WORLD_RANK",
+       "OMPI_COMM_WORLD_SIZE",
+       {"PMIX_NAMESPACE"},
+       {},
+       false,
+       "OMPI_COMM_WORLD_LOCAL_SIZE"},
+      {"hydra", "PMI_RANK", "PMI_SIZE", {}, {}, /*parent_is_job=*/true, "MPI_LOCALNRANKS"},
+      {"Slurm",
+       "SLURM_PROCID",
+       "SLURM_NTASKS",
+       {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+       {},
+       false,
+       nullptr,
+       "SLURM_STEP_NUM_NODES",
+       nullptr,
+       "SLURM_STEP_NODELIST"},
   };
   return *kAll;
 }
@@ -60,6 +84,45 @@ bool begun(const Launcher& launcher, const VariableLookup& lookup) {
   return lookup(launcher.rank).has_value() || lookup(launcher.size).has_value();
 }
 
+std::int64_t number_in(const VariableLookup& lookup, const char* name, std::int64_t otherwise) {
+  const std::optional<std::string> text = name != nullptr ? lookup(name) : std::nullopt;
+  const auto number = text ? parse_integer(name, *text, {.min = 1}) : Result(otherwise);
+  return number.ok() ? *number : otherwise;
+}
+
+bool is_on_several_nodes(const Launcher& launcher, const VariableLookup& lookup) {
+  const std::int64_t size = number_in(lookup, launcher.size, 1);
+  return number_in(lookup, launcher.local_size, size) < size ||
+         number_in(lookup, launcher.nodes, 1) > 1;
+}
+
+// Of a launcher whose set is complete.
+Result<std::string> root_of(const Launcher& launcher, const VariableLookup& lookup) {
+  if (const std::optional<std::string> root = lookup("SENNIT_ROOT"); root) {
+    return *root;
+  }
+  if (!is_on_several_nodes(launcher, lookup)) {
+    return std::string();
+  }
+  const std::optional<std::string> root =
+      launcher.root != nullptr ? lookup(launcher.root) : std::nullopt;
+  const std::optional<std::string> hosts =
+      launcher.hosts != nullptr ? lookup(launcher.hosts) : std::nullopt;
+  if (root || hosts) {
+    return root ? *root : first_host(*hosts);
+  }
+  ErrorDetail detail;
+  detail.evidence =
+      fmt::format("the variables of {} say that there are several nodes", launcher.name);
+  detail.next = "set SENNIT_ROOT to the host of rank 0 on all ranks";
+  return Status(Code::kInvalidUsage,
+                fmt::format("{} has started ranks on several nodes, and does not say where rank 0 "
+                            "is. Next: {}.",
+                            launcher.name,
+                            detail.next),
+                detail);
+}
+
 Result<Identity> read(const Launcher& launcher,
                       const VariableLookup& lookup,
                       std::string_view parent) {
@@ -81,10 +144,26 @@ Result<Identity> read(const Launcher& launcher,
       identity.key += fmt::format("|{}={}:{}", name, value->size(), *value);
     }
   }
-  if (launcher.parent_is_job) {
+  SENNIT_ASSIGN_OR_RETURN(identity.root, root_of(launcher, lookup));
+  if (launcher.parent_is_job && !is_on_several_nodes(launcher, lookup)) {
     identity.key += fmt::format("|parent={}", parent);
+  } else if (launcher.parent_is_job) {
+    // Each node has a parent of its own.
+    const std::optional<std::string> key = lookup("SENNIT_KEY");
+    if (!key) {
+      return fail(Code::kInvalidUsage,
+                  "{} has started ranks on several nodes, and gives no id of the job. Next: set "
+                  "SENNIT_KEY to a text that is the same on all ranks.",
+                  launcher.name);
+    }
+    identity.key += fmt::format("|SENNIT_KEY={}:{}", key->size(), *key);
   }
   return identity;
+}
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
 }
 
 Status incomplete(const std::string& what) {
@@ -130,6 +209,35 @@ Result<Identity> identity_from(const VariableLookup& lookup, std::string_view pa
   return incomplete(begun_sets.empty() ? "none of them is set" : begun_sets);
 }
 
+Result<std::string> root_from(const VariableLookup& lookup) {
+  if (const std::optional<std::string> root = lookup("SENNIT_ROOT"); root) {
+    return *root;
+  }
+  for (const Launcher& launcher : launchers()) {
+    if (missing_variables(launcher, lookup).empty()) {
+      return root_of(launcher, lookup);
+    }
+  }
+  return std::string();
+}
+
+std::string first_host(std::string_view hosts) {
+  const std::size_t end = hosts.find_first_of("[,");
+  std::string host(hosts.substr(0, end));
+  if (end == std::string_view::npos || hosts[end] == ',') {
+    return host;
+  }
+  // "[07-09,12]": the first number, and what stands behind the bracket.
+  const std::string_view numbers = hosts.substr(end + 1);
+  host += numbers.substr(0, numbers.find_first_of("-,]"));
+  const std::size_t close = numbers.find(']');
+  if (close != std::string_view::npos) {
+    const std::string_view rest = numbers.substr(close + 1);
+    host += first_host(rest);
+  }
+  return host;
+}
+
 std::string parent_process() {
   const pid_t parent = getppid();
   std::ifstream file(fmt::format("/proc/{}/stat", parent));
@@ -145,13 +253,11 @@ std::string parent_process() {
   return fmt::format("{}:{}", parent, field);
 }
 
+Result<std::string> root_from_environment() { return root_from(&variable); }
+
 Result<Identity> identity_from_environment() {
   static std::atomic<std::uint64_t> call_count{0};
-  const VariableLookup environment = [](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-  };
-  SENNIT_ASSIGN_OR_RETURN(Identity identity, identity_from(environment, parent_process()));
+  SENNIT_ASSIGN_OR_RETURN(Identity identity, identity_from(&variable, parent_process()));
   // Counted only when there is an identity, so that a failed try does not put ranks out of step.
   identity.key += fmt::format("|#{}", call_count.fetch_add(1) + 1);
   return identity;

@@ -44,6 +44,72 @@ TEST(Identity, ComesFromTheVariablesOfEachLauncher) {
   }
 }
 
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) {
+    variables[name] = value;
+  }
+  return variables;
+}
+
+TEST(Identity, OnOneNodeThereIsNoRoot) {
+  for (const Variables& variables :
+       {kSennit,
+        with(kTorchrun, {{"LOCAL_WORLD_SIZE", "4"}}),
+        with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}),
+        with(kHydra, {{"MPI_LOCALNRANKS", "4"}}),
+        with(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NODELIST", "node7"}}),
+        with(kTorchrun, {{"LOCAL_WORLD_SIZE", "many"}})}) {
+    const Result<Identity> identity = identity_of(variables);
+    ASSERT_TRUE(identity.ok()) << identity.status().message();
+    EXPECT_EQ(identity->root, "") << identity->key;
+  }
+}
+
+TEST(Identity, OnSeveralNodesTheLauncherOrSennitRootSaysWhereRankZeroIs) {
+  const struct {
+    Variables variables;
+    const char* root;
+  } cases[] = {
+      {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "node7"}}), "node7"},
+      {with(kSlurm, {{"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NODELIST", "node[07-09,12],x"}}),
+       "node07"},
+      {with(kSennit, {{"SENNIT_ROOT", "node8:1"}}), "node8:1"},
+      {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "2"}, {"SENNIT_ROOT", "node8"}}), "node8"},
+      {with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"SENNIT_ROOT", "node8"}}), "node8"},
+      {with(kHydra, {{"MPI_LOCALNRANKS", "2"}, {"SENNIT_ROOT", "node8"}, {"SENNIT_KEY", "job"}}),
+       "node8"},
+  };
+  for (const auto& each : cases) {
+    const Result<Identity> identity = identity_of(each.variables);
+    ASSERT_TRUE(identity.ok()) << identity.status().message();
+    EXPECT_EQ(identity->root, each.root) << identity->key;
+  }
+}
+
+TEST(Identity, ALauncherThatDoesNotSayWhereRankZeroIsNeedsSennitRoot) {
+  for (const Variables& variables : {with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+                                     with(kHydra, {{"MPI_LOCALNRANKS", "2"}})}) {
+    const Result<Identity> identity = identity_of(variables);
+    ASSERT_FALSE(identity.ok());
+    EXPECT_EQ(identity.status().code(), Code::kInvalidUsage);
+    EXPECT_NE(identity.status().message().find("set SENNIT_ROOT"), std::string::npos);
+  }
+  const Variables no_key = with(kHydra, {{"MPI_LOCALNRANKS", "2"}, {"SENNIT_ROOT", "node8"}});
+  EXPECT_NE(identity_of(no_key).status().message().find("set SENNIT_KEY"), std::string::npos);
+  const Variables keyed = with(no_key, {{"SENNIT_KEY", "job"}});
+  EXPECT_EQ(identity_of(keyed, "1:2")->key, identity_of(keyed, "3:4")->key)
+      << "each node has a parent process of its own";
+}
+
+TEST(Identity, TheFirstHostOfAListIsFound) {
+  EXPECT_EQ(first_host("node7"), "node7");
+  EXPECT_EQ(first_host("node7,node8"), "node7");
+  EXPECT_EQ(first_host("node[07-09,12],login"), "node07");
+  EXPECT_EQ(first_host("rack[1-2]node[3,4]-ib,x"), "rack1node3-ib");
+  EXPECT_EQ(first_host("node["), "node");
+  EXPECT_EQ(first_host(""), "");
+}
+
 TEST(Identity, TheFirstCompleteSetCounts) {
   Variables all = kSlurm;
   all.insert(kHydra.begin(), kHydra.end());

@@ -91,6 +91,22 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
+Status ranks_missing(const std::vector<int>& missing,
+                     int size,
+                     bool have_not_come,
+                     std::string_view where,
+                     std::string next) {
+  const auto here = static_cast<std::size_t>(size) - missing.size();
+  return join_failure(Code::kJoinTimeout,
+                      fmt::format("{} of {} {}",
+                                  rank_list(missing),
+                                  size,
+                                  have_not_come ? "did not join" : "joined but did not get ready"),
+                      missing,
+                      fmt::format("{} of {} ranks are here, at {}", here, size, where),
+                      std::move(next));
+}
+
 Status check_agreement(const Hello& rank0, const Hello& other, pid_t other_pid) {
   const std::vector<std::string> found = differences(rank0, other);
   if (found.empty()) {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sennit {
@@ -23,6 +24,7 @@ struct JoinRequest {
   UniqueFd own_pidfd;
   Deadline deadline;
   JoinInterruption interruption;
+  bool wants_waker = false;
 
   // Why the join is to end before its time; ok: it is not.
   [[nodiscard]] Status check_interruption() const {
@@ -44,6 +46,14 @@ Status join_failure(Code code,
 
 // "rank 3", "ranks 1-3, 7".
 std::string rank_list(const std::vector<int>& ranks);
+
+// The failure of a join whose time is over: those of `size` ranks that have not come to `where`, or
+// have come and not got ready.
+Status ranks_missing(const std::vector<int>& missing,
+                     int size,
+                     bool have_not_come,
+                     std::string_view where,
+                     std::string next);
 
 // Fails if two ranks were told differently: size, version, segment and the lines of the settings,
 // each listed with both values.

@@ -28,6 +28,9 @@ Result<Membership> join_alone(const JoinOptions& options) {
   SENNIT_ASSIGN_OR_RETURN(membership.segment,
                           map_segment(random_token(), file.get(), options.segment_bytes));
   membership.members.push_back({getpid(), host_name(), true, {}});
+  if (options.wants_waker) {
+    SENNIT_ASSIGN_OR_RETURN(membership.waker, create_waker());
+  }
   return membership;
 }
 
@@ -46,7 +49,8 @@ Result<Membership> join_others(const Identity& identity,
                             std::move(address),
                             std::move(own_pidfd),
                             deadline,
-                            options.interruption};
+                            options.interruption,
+                            options.wants_waker};
   return identity.rank == 0 ? RendezvousHost(request).run() : RendezvousGuest(request).run();
 }
 

@@ -44,6 +44,9 @@ struct Identity {
 // not complete; kInvalidArgument names the variable of the chosen set that does not parse.
 Result<Identity> identity_from_environment();
 
+// Of the same variables, for ranks that have an identity of their own.
+Result<std::string> root_from_environment();
+
 // What may end a join before its time.
 struct JoinInterruption {
   // Asked now and then while this rank waits for others; a failure ends the join. May be empty.
@@ -63,6 +66,7 @@ struct JoinOptions {
   std::function<Result<std::string>()> rail_address{};
   // Ranks of one machine that name different nodes do not share memory; nothing: SENNIT_NODE says.
   std::optional<std::string> node{};
+  bool wants_waker = false;  // the same on all ranks
 };
 
 // Memory that all ranks of a set share, zeroed at first. One mapping a process, however many of the
@@ -100,6 +104,7 @@ struct Membership {
   std::vector<Member> members;             // by rank
   std::shared_ptr<SharedSegment> segment;  // of the ranks of this node
   int nodes = 1;
+  UniqueFd waker{};  // an eventfd of this node's ranks, where JoinOptions wants one
   std::shared_ptr<NodeLinks> links{};  // of the lowest rank of a node, where there are several
 };
 

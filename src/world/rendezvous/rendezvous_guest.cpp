@@ -49,6 +49,7 @@ Result<Membership> RendezvousGuest::run() {
   Membership membership;
   membership.members = std::move(members_);
   membership.segment = std::move(segment_);
+  membership.waker = std::move(waker_);
   return membership;
 }
 
@@ -166,7 +167,7 @@ Result<RendezvousGuest::Talk> RendezvousGuest::on_frame(const Frame& frame,
   const bool all_told = members_.size() == static_cast<std::size_t>(request_.hello.size);
   if (frame.type == FrameType::kSegment && all_told && segment_ == nullptr) {
     if (const auto notice = decode_segment(frame.payload); notice) {
-      Status status = take_segment(*notice, fds);
+      Status status = take_segment(*notice, std::move(fds));
       return status.ok() ? Result(Talk::kGoesOn) : give_up(std::move(status));
     }
   }
@@ -200,12 +201,15 @@ Status RendezvousGuest::take_members(const MemberBatch& batch, std::vector<Uniqu
   return next_fd == fds.end() ? Status() : nonsense("more process handles than ranks");
 }
 
-Status RendezvousGuest::take_segment(const SegmentNotice& notice,
-                                     const std::vector<UniqueFd>& fds) {
-  if (fds.size() != 1 || notice.bytes != request_.hello.segment_bytes) {
+Status RendezvousGuest::take_segment(const SegmentNotice& notice, std::vector<UniqueFd> fds) {
+  const std::size_t expected = request_.wants_waker ? 2 : 1;
+  if (fds.size() != expected || notice.bytes != request_.hello.segment_bytes) {
     return nonsense("a shared segment that was not agreed on");
   }
   SENNIT_ASSIGN_OR_RETURN(segment_, map_segment(notice.id, fds.front().get(), notice.bytes));
+  if (request_.wants_waker) {
+    waker_ = std::move(fds[1]);
+  }
   return send(FrameType::kReady, {});
 }
 

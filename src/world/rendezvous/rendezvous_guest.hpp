@@ -30,7 +30,7 @@ class RendezvousGuest {
   Result<Talk> take_message();
   Result<Talk> on_frame(const Frame& frame, std::vector<UniqueFd> fds);
   Status take_members(const MemberBatch& batch, std::vector<UniqueFd> fds);
-  Status take_segment(const SegmentNotice& notice, const std::vector<UniqueFd>& fds);
+  Status take_segment(const SegmentNotice& notice, std::vector<UniqueFd> fds);
   Status send(FrameType type, std::string payload, std::span<const int> fds = {});
   // Tells rank 0 that this rank gives up; gives back what is to be reported.
   Status give_up(Status reason);
@@ -46,6 +46,7 @@ class RendezvousGuest {
   bool accepted_ = false;
   std::vector<Member> members_;  // those that rank 0 has told so far
   std::shared_ptr<SharedSegment> segment_;
+  UniqueFd waker_;
   PatienceTimer patience_;
 };
 

@@ -329,6 +329,9 @@ Status RendezvousHost::queue_members_and_segment() {
   const SegmentNotice notice{random_token(), request_.hello.segment_bytes};
   SENNIT_ASSIGN_OR_RETURN(segment_file_, create_segment_file(notice.bytes));
   SENNIT_ASSIGN_OR_RETURN(segment_, map_segment(notice.id, segment_file_.get(), notice.bytes));
+  if (request_.wants_waker) {
+    SENNIT_ASSIGN_OR_RETURN(waker_, create_waker());
+  }
 
   std::vector<Outgoing> messages;
   for (int first = 0; first < size_; first += kMaxFdsPerFrame) {
@@ -389,6 +392,9 @@ std::vector<int> RendezvousHost::descriptors_for(const Guest& guest,
   std::vector<int> fds;
   if (message.with_segment) {
     fds.push_back(segment_file_.get());
+    if (waker_.valid()) {
+      fds.push_back(waker_.get());
+    }
   }
   for (int rank = message.first_rank; rank < message.last_rank; ++rank) {
     const Seat& seat = seats_[static_cast<std::size_t>(rank)];
@@ -418,19 +424,11 @@ void RendezvousHost::fail_all(Status failure) {
 }
 
 Status RendezvousHost::timed_out() const {
-  const std::vector<int> missing = missing_ranks();
-  const auto here = static_cast<std::size_t>(size_) - missing.size();
-  return join_failure(
-      Code::kJoinTimeout,
-      phase_ == Phase::kGathering
-          ? fmt::format("{} of {} did not join", rank_list(missing), size_)
-          : fmt::format("{} of {} joined but did not get ready", rank_list(missing), size_),
-      missing,
-      fmt::format("{} of {} ranks are here, at {} on {}",
-                  here,
-                  size_,
-                  request_.address.text,
-                  request_.hello.host),
+  return ranks_missing(
+      missing_ranks(),
+      size_,
+      phase_ == Phase::kGathering,
+      fmt::format("{} on {}", request_.address.text, request_.hello.host),
       "look at the output of the missing ranks; all ranks need the same key and size, and this "
       "machine's network namespace or a common SENNIT_SOCKET_DIR");
 }
@@ -481,6 +479,7 @@ bool RendezvousHost::finished() const {
 Membership RendezvousHost::make_membership() {
   Membership membership;
   membership.segment = std::move(segment_);
+  membership.waker = std::move(waker_);
   for (Seat& seat : seats_) {
     Member member;
     member.same_process = seat.process == request_.hello.process;

@@ -109,6 +109,7 @@ class RendezvousHost {
   int heard_ = 0;            // ranks that have said hello, refused ones included
   bool sends_blocked_ = false;
   UniqueFd segment_file_;
+  UniqueFd waker_;
   std::shared_ptr<SharedSegment> segment_;
   std::optional<Status> failure_;
   TimePoint farewell_until_;  // for ranks that have not been heard

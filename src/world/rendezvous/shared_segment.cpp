@@ -1,6 +1,7 @@
 #include "world/rendezvous/shared_segment.hpp"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -99,6 +100,16 @@ Result<UniqueFd> create_unsealed_segment_file(std::size_t bytes) {
     return refused("reserving memory in /dev/shm", bytes);
   }
   return file;
+}
+
+Result<UniqueFd> create_waker() {
+  UniqueFd waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (waker.valid()) {
+    return waker;
+  }
+  return errno == EMFILE || errno == ENFILE
+             ? descriptor_shortage(1)
+             : fail(Code::kSystemError, "eventfd: {}", std::strerror(errno));
 }
 
 Result<std::shared_ptr<SharedSegment>> map_segment(const Token& id, int fd, std::size_t bytes) {

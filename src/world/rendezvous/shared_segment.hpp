@@ -19,6 +19,9 @@ Result<UniqueFd> create_segment_file(std::size_t bytes);
 // The second of these by itself.
 Result<UniqueFd> create_unsealed_segment_file(std::size_t bytes);
 
+// An eventfd, which wakes the reader of its other copies.
+Result<UniqueFd> create_waker();
+
 // Maps a file that another process may have made, after checking that it is what
 // create_segment_file() makes. Ranks of one process that name the same id get the same mapping.
 Result<std::shared_ptr<SharedSegment>> map_segment(const Token& id, int fd, std::size_t bytes);

@@ -32,6 +32,7 @@ from sennit.cli import (
     tune,
     verify,
 )
+from sennit.cli import run as run_program
 from sennit.cli.failure import (
     EXIT_INTERRUPTED,
     EXIT_NOT_WRITTEN,
@@ -80,6 +81,7 @@ for _module in (
     codec,
     reproduce,
     machine,
+    run_program,
     info,
     doctor,
 ):

@@ -6,15 +6,13 @@ import click
 from rich.table import Table
 
 from sennit import _core
-from sennit.cli.names import COLLECTIVES
+from sennit.cli.names import COLLECTIVE
 from sennit.cli.output import Output, json_option
 from sennit.cli.tools import ask
 
 
 @click.command("algorithms")
-@click.argument(
-    "collective", type=click.Choice(COLLECTIVES), metavar="[COLLECTIVE]", required=False
-)
+@click.argument("collective", type=COLLECTIVE, metavar="[COLLECTIVE]", required=False)
 @json_option
 def command(json_file: str | None, collective: str | None) -> None:
     """List the algorithms of COLLECTIVE, or of all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import sys
 import tempfile
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+import sennit
+from sennit import codecs, schedules
 from sennit.cli import bench_against, bench_document, bench_gpu, launcher, names, plot, rivals
 from sennit.cli.against_table import AgainstTable, summarize
 from sennit.cli.bench_options import bench_options, refuse_pair_beyond
 from sennit.cli.bench_table import BenchTable
 from sennit.cli.failure import EXIT_DONE, EXIT_RANK_FAILED, EXIT_WRONG, Failure, missing
+from sennit.cli.files import read_text
 from sennit.cli.output import Output, json_option
 from sennit.cli.ranks import Ranks, own_starts, start_in_place
 from sennit.cli.sizes import human, sweep
@@ -97,7 +101,7 @@ class _Answer:
     def write_what_there_is(self, error: BaseException) -> None:
         if isinstance(error, OSError):  # the output cannot be written
             return
-        message = str(error) if isinstance(error, Failure) else "interrupted"
+        message = str(error) if isinstance(error, Failure | sennit.Error) else "interrupted"
         if isinstance(error, click.ClickException):
             message = error.format_message()
         self.more["error"] = {"message": message}
@@ -110,6 +114,8 @@ def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --executor cuda")
     if options["protocol"] not in (None, *_PROTOCOLS):
         raise click.UsageError(f"--protocol of host ranks is {' or '.join(_PROTOCOLS)}")
+    if options["codec"] is not None:
+        _refuse_what_has_no_codec(options)
     if options["mode"] not in (None, "call"):
         raise missing(
             f"--mode {options['mode']} needs a CUDA device and a build with CUDA",
@@ -123,6 +129,18 @@ def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
             )
 
 
+def _refuse_what_has_no_codec(options: Mapping[str, Any]) -> None:
+    known = (*codecs.names(), "none")
+    if options["codec"] not in known:
+        raise click.UsageError(
+            f"there is no codec {options['codec']!r} for --codec; there are: {', '.join(known)}"
+        )
+    if options["against"]:
+        raise click.UsageError("--codec is not for --against: rivals have none")
+    if "barrier" in options["collectives"]:
+        raise click.UsageError("--codec is not for barrier, which has no values")
+
+
 def _measure_on_host(
     options: Mapping[str, Any],
     ranks: int | None,
@@ -131,15 +149,39 @@ def _measure_on_host(
     done: list[dict[str, Any]],
 ) -> None:
     """Add the rows to `done`, each when it is there."""
-    ranks = _rank_count(ranks, place)
+    schedule = _own_schedule(options, ranks if place is None else place.size)
+    ranks = _rank_count(schedule.ranks if schedule else ranks, place)
     refuse_pair_beyond(ranks, options["pair"])
-    orders = list(_work_orders(options, ranks))
+    orders = list(_work_orders(options, ranks, schedule))
     if options["against"]:
         done += _measure_against(orders, options, place, ranks, output)
         return
     starts = own_starts(ranks) if place is None else start_in_place(place)
     job = {"orders": orders, "max_seconds": options["max_seconds"]}
-    _measure(job, starts, BenchTable, output, done)
+    _warn_if_busy(output)
+    _measure(job, starts, BenchTable, output, done, ranks)
+
+
+def _own_schedule(options: Mapping[str, Any], ranks: int | None) -> schedules.Schedule | None:
+    """The schedule that is to be timed, proved; `ranks` are those that were asked for.
+
+    Raises:
+        sennit.Error: It is none, or has no proof.
+    """
+    file = options["schedule"]
+    if file is None:
+        return None
+    for name in ("collectives", "algorithm", "root"):
+        if options[name] not in (None, ()):
+            what = "COLLECTIVE" if name == "collectives" else f"--{name}"
+            raise click.UsageError(f"{what} and --schedule: the schedule says it; leave one out")
+    schedule = schedules.Schedule(read_text(file), str(file))
+    if schedule.collective == "send_recv":
+        raise click.UsageError("a send or recv takes no schedule")
+    if ranks not in (None, schedule.ranks):
+        raise click.UsageError(f"{file} is for {schedule.ranks} ranks, and there are {ranks}")
+    schedule.verify()
+    return schedule
 
 
 def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:
@@ -152,9 +194,15 @@ def _rank_count(ranks: int | None, place: launcher.Place | None) -> int:
     return place.size
 
 
-def _work_orders(options: Mapping[str, Any], ranks: int) -> Iterator[dict[str, Any]]:
+def _work_orders(
+    options: Mapping[str, Any], ranks: int, schedule: schedules.Schedule | None
+) -> Iterator[dict[str, Any]]:
     dtype, op = options["dtype"], options["op"]
     collectives = options["collectives"] or ("all_reduce",)
+    of_schedule: dict[str, Any] = {}
+    if schedule is not None:
+        collectives = (schedule.collective,)
+        of_schedule = {"root": schedule.root, "schedule": json.dumps(schedule.to_json())}
     reduces = any(collective in names.REDUCING for collective in collectives)
     if reduces and "all" not in (dtype, op) and not names.has_operator(dtype, op):
         raise click.UsageError(f"{dtype} has no operator {op} (docs/numerics.md has the table)")
@@ -163,7 +211,7 @@ def _work_orders(options: Mapping[str, Any], ranks: int) -> Iterator[dict[str, A
             for one_op in names.REDUCE_OPS if op == "all" else (op,):
                 if "all" in (dtype, op) and not names.has_operator(one_dtype, one_op):
                     continue
-                yield _work_order(options, ranks, collective, one_dtype, one_op)
+                yield _work_order(options, ranks, collective, one_dtype, one_op) | of_schedule
 
 
 def _work_order(
@@ -180,6 +228,7 @@ def _work_order(
         "algorithm",
         "protocol",
         "tile_bytes",
+        "codec",
         "in_place",
         "iterations",
         "warmup",
@@ -231,7 +280,7 @@ def _measure_against(
                 "max_seconds": options["max_seconds"],
             }
             rows: list[dict[str, Any]] = []
-            _measure(job, rival.starts(), AgainstTable, output, rows)
+            _measure(job, rival.starts(), AgainstTable, output, rows, ranks)
             alone = rival.time_alone(orders, rows)
             measured.append(bench_against.Measured(rival.name, rival.settings, rows, alone))
     merged = bench_against.merged(measured)
@@ -246,6 +295,7 @@ def _measure(
     table_type: type[BenchTable],
     output: Output | None,
     done: list[dict[str, Any]],
+    ranks: int,
 ) -> None:
     """Add the rows of a job; shown on `output`, which all ranks but 0 of a launcher's job lack."""
     with Ranks(job, starts) as running:
@@ -256,12 +306,13 @@ def _measure(
         wanted = 0
         for order in job["orders"]:
             table = table_type(output.console)
+            table.begin(order, ranks)
             count = len(order["sizes"]) * order["cycles"]
             wanted += count
             with _progress(output, order) as advance:
                 for row in itertools.islice(rows, count):
                     done.append(row)
-                    table.add(order, row)
+                    table.add(row)
                     advance()
         # What goes wrong after the last row is a failure, too.
         done.extend(rows)
@@ -272,6 +323,16 @@ def _measure(
             sys.stderr.write(f"sennit: {len(done)} of {wanted} rows in {limit:g} s\n")
         elif not done:
             raise Failure("sennit: the launcher ended well but started no ranks", EXIT_RANK_FAILED)
+
+
+def _warn_if_busy(output: Output | None) -> None:
+    """Say that other work runs here: times of ranks that wait for a core say little."""
+    busy, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if output is not None and busy > cores / 2:
+        sys.stderr.write(
+            f"sennit: this machine is busy (load {busy:.1f} on {cores} cores): times may be many "
+            "times too long\n"
+        )
 
 
 def _wrong(row: dict[str, Any]) -> int:

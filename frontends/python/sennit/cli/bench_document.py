@@ -30,13 +30,13 @@ def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "schema": SCHEMA,
         "machine": {key: machine.get(field) for key, field in _MACHINE_FIELDS.items()},
         "version": sennit.__version__,
-        "commit": _commit(),
+        "commit": commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "rows": rows,
     }
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """Commit of the source tree that this package lies in; None outside one, or without git."""
     here = Path(__file__).resolve()
     root = next((folder for folder in here.parents if _is_source_tree(folder)), None)

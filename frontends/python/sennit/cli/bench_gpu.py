@@ -43,10 +43,12 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "op": ("sum",),
     "root": (None, 0),
     "tile_bytes": (None,),
+    "codec": (None,),
     "in_place": (False,),
     "seed": (1,),
     "max_seconds": (None,),
     "pin": (True,),
+    "schedule": (None,),
     "cycles": (1,),
 }
 
@@ -257,7 +259,7 @@ def measure(
         with progress(output, order) as advance:
             for line in compare_program.measured_rows(place.program, arguments):
                 rows.append(gpu_rows.row(line))
-                table.add(order, rows[-1])
+                table.add_of(order, rows[-1])
                 advance()
         missed = len(order["sizes"]) - (len(rows) - before)
         if missed:

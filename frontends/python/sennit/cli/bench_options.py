@@ -9,6 +9,7 @@ import click
 
 from sennit.cli import names
 from sennit.cli.plot import parse_plot
+from sennit.cli.schedule_file import schedule_option
 from sennit.cli.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def refuse_pair_beyond(ranks: int, pair: list[int] | None) -> None:
 _OPTIONS = (
     click.argument(
         "collectives",
-        type=click.Choice(names.COLLECTIVES),
+        type=names.COLLECTIVE,
         nargs=-1,
         metavar="[COLLECTIVE]...",
     ),
@@ -165,6 +166,7 @@ _OPTIONS = (
     click.option(
         "--algorithm", metavar="NAME", help="By name (see `sennit algorithms`); default: chosen."
     ),
+    schedule_option,
     click.option(
         "--paths",
         metavar="NAMES",
@@ -196,6 +198,11 @@ _OPTIONS = (
         callback=parse_size,
         metavar="SIZE",
         help="Bytes of a block in one tile; default: chosen.",
+    ),
+    click.option(
+        "--codec",
+        metavar="NAME",
+        help="Host ranks: by name (see `sennit codec`), on random data, with the error.",
     ),
     click.option("--in-place", is_flag=True, help="Send and receive in the same buffer."),
     click.option(

@@ -28,29 +28,45 @@ class BenchTable:
         ("busbw", "GB/s", 8),
         ("#wrong", "", 7),
     )
+    # Of rows with a codec, in place of #wrong: relative to the rms of what was expected.
+    error_column = ("error", "rms", 9)
     """Name, unit and width."""
 
     def __init__(self, console: Console) -> None:
         """Print to this console."""
         self._console = console
-        self._has_header = False
+        self._way: tuple[str, ...] | None = None
+
+    def begin(self, order: dict[str, Any], ranks: int) -> None:
+        """Print the header of the rows of a work order."""
+        if order.get("codec"):
+            self.columns = (*self.columns[:-1], self.error_column)
+        self._describe(order, ranks)
+        self._line([name for name, _, _ in self.columns], style="bold")
+        self._line([unit for _, unit, _ in self.columns], style="dim")
 
     def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked" if order["check"] else "not checked"
         place = "in place" if order["in_place"] else "out of place"
+        coded = f"codec {order['codec']}, random data, " if order.get("codec") else ""
         self._console.print(
             f"{order['collective']}, {ranks} rank{'s' if ranks > 1 else ''} on this machine, "
-            f"{place}, "
+            f"{place}, {coded}"
             f"{order['iterations']} samples after {order['warmup']}, {checked}"
         )
 
-    def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
-        """Print one row of the JSON document, which belongs to this work order."""
-        if not self._has_header:
-            self._has_header = True
-            self._describe(order, row["ranks"])
-            self._line([name for name, _, _ in self.columns], style="bold")
-            self._line([unit for _, unit, _ in self.columns], style="dim")
+    def add(self, row: dict[str, Any]) -> None:
+        """Print one row of the JSON document, and before it the way of its calls if that is new."""
+        way = (row["algorithm"], row["protocol"], ", ".join(row["paths"]))
+        if way != self._way:
+            self._way = way
+            self._console.print(
+                Text(f"# {way[0]} by {way[1]} over {way[2] or 'no path'}", style="dim")
+            )
+        self.add_cells(row)
+
+    def add_cells(self, row: dict[str, Any]) -> None:
+        """Print one row alone."""
         self._line(self.cells(row), style="red" if row["wrong"] else "")
 
     def _line(self, cells: list[str], style: str) -> None:
@@ -72,5 +88,13 @@ class BenchTable:
             *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
             f"{row['algbw_GBps']:.3f}",
             f"{row['busbw_GBps']:.3f}",
-            "N/A" if row["wrong"] is None else str(row["wrong"]),
+            _error(row) if "codec" in row else _wrong(row),
         ]
+
+
+def _wrong(row: dict[str, Any]) -> str:
+    return "N/A" if row["wrong"] is None else str(row["wrong"])
+
+
+def _error(row: dict[str, Any]) -> str:
+    return "N/A" if row["error"] is None else f"{row['error']['rms']:.2e}"

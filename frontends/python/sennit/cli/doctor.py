@@ -157,7 +157,7 @@ _CHECKS = (
         "path nvlink between GPUs",
         False,
         _has_nvlink,
-        "nvidia-smi nvlink --status",
+        "none: it is hardware",
     ),
     Check(
         "nvcc",
@@ -171,7 +171,7 @@ _CHECKS = (
         "sennit bench --executor cuda",
         False,
         lambda: _finds(compare_program.find_program),
-        "pip install --force-reinstall .",
+        "build with CUDA (docs/building.md)",
     ),
     Check(
         "NCCL",
@@ -236,10 +236,12 @@ def command(json_file: str | None) -> int:
     answers = [(check, check.is_here()) for check in _CHECKS]
     table = Table("", "needs", "for", "command that mends it")
     for check, is_here in answers:
-        mark = Text("yes", "green") if is_here else Text("no", "red")
+        missing = Text("no", "red" if check.is_essential else "yellow")
+        mark = Text("yes", "green") if is_here else missing
         remedy = "" if is_here else check.remedy
         table.add_row(mark, Text(check.name), Text(check.feature), Text(remedy))
     output.console.print(table)
+    output.console.print(_verdict(answers), markup=False)
     output.write_json(
         {
             "checks": [
@@ -254,5 +256,20 @@ def command(json_file: str | None) -> int:
             ]
         }
     )
-    is_broken = any(check.is_essential and not is_here for check, is_here in answers)
-    return EXIT_MISSING if is_broken else EXIT_DONE
+    return EXIT_MISSING if _lacking(answers, essential=True) else EXIT_DONE
+
+
+def _lacking(answers: list[tuple[Check, bool]], *, essential: bool) -> list[str]:
+    return [
+        check.name for check, is_here in answers if check.is_essential == essential and not is_here
+    ]
+
+
+def _verdict(answers: list[tuple[Check, bool]]) -> str:
+    lacking = _lacking(answers, essential=True)
+    if lacking:
+        return f"CPU ranks lack {', '.join(lacking)}; mend that first."
+    optional = len(_lacking(answers, essential=False))
+    return "CPU ranks: all they need is here." + (
+        f" {optional} optional features lack something; the table says which." if optional else ""
+    )

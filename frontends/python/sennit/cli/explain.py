@@ -12,17 +12,19 @@ from sennit import _core
 from sennit.cli.failure import EXIT_DONE
 from sennit.cli.files import read_text
 from sennit.cli.machine_choice import machine_arguments
-from sennit.cli.names import COLLECTIVES
+from sennit.cli.names import COLLECTIVE
 from sennit.cli.output import Output, json_option
-from sennit.cli.sizes import human, parse_size
+from sennit.cli.sizes import human, microseconds, parse_size
 from sennit.cli.tools import ask
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_MARK = ">"
+
 
 @click.command("explain")
-@click.argument("collective", type=click.Choice(COLLECTIVES), metavar="COLLECTIVE")
+@click.argument("collective", type=COLLECTIVE, metavar="COLLECTIVE")
 @click.option(
     "--machine",
     metavar="NAME|FILE",
@@ -92,22 +94,33 @@ def _explain_host(
 
 
 def _print_host(console: Console, answer: dict[str, Any]) -> None:
+    choice = answer["choice"]
+    chosen = (choice["algorithm"], choice["protocol"])
+    console.print(f"choice: {chosen[0]} by {chosen[1]}", markup=False)
+    console.print(answer["reason"], markup=False)
+    rows = answer["candidates"]
+    is_known = any(row["measured_us"] is not None for row in rows)
+    if not is_known:
+        console.print("nothing is measured yet: `sennit tune` writes a table of this machine")
     table = Table(
         title=f"{answer['collective']} of {human(answer['bytes'])} on {answer['ranks']} host ranks"
     )
-    table.add_column("algorithm")
-    table.add_column("protocol")
-    for name in ("measured us", "tile", "predicted us", "tile"):
+    for name in ("", "algorithm", "protocol"):
+        table.add_column(name)
+    for name in ("measured us", "tile", "predicted us", "tile") if is_known else ():
         table.add_column(name, justify="right")
-    for row in answer["candidates"]:
-        table.add_row(
-            row["algorithm"],
-            row["protocol"],
+    for row in rows:
+        times = (
             *_time_and_tile(row["measured_us"], row["measured_tile_bytes"]),
             *_time_and_tile(row["predicted_us"], row["predicted_tile_bytes"]),
         )
+        table.add_row(
+            _MARK if (row["algorithm"], row["protocol"]) == chosen else "",
+            row["algorithm"],
+            row["protocol"],
+            *(times if is_known else ()),
+        )
     console.print(table)
-    console.print(answer["reason"], markup=False)
     console.print(f"choosing takes {answer['selection_us']:.2f} us", markup=False)
     for row in answer["refused"]:
         console.print(
@@ -122,17 +135,35 @@ def _time_and_tile(us: float | None, tile: int | None) -> tuple[str, str]:
 
 
 def _print_machine(console: Console, answer: dict[str, Any]) -> None:
+    ranks = answer["gpu_ranks"]
+    if answer["choice"] is None:
+        console.print("choice: none of these runs")
+    elif ranks is None:
+        console.print(f"choice: {answer['choice']}", markup=False)
+    else:
+        predicted = ranks["predicted_seconds"]
+        time = "" if predicted is None else f", predicted {microseconds(predicted)}"
+        share = f", {ranks['host_share']} % through host memory" if ranks["host_share"] else ""
+        console.print(
+            f"choice of GPU ranks: {ranks['algorithm']} by {ranks['protocol']}{share}{time}",
+            markup=False,
+        )
+    console.print(answer["reason"], markup=False)
+    of = "" if ranks is None else "plans of copy engines, which GPU ranks do not choose by: "
     table = Table(
-        title=f"{answer['collective']} of {human(answer['bytes'])} on {answer['ranks']} ranks of "
-        f"{answer['machine']}"
+        title=f"{of}{answer['collective']} of {human(answer['bytes'])} on {answer['ranks']} ranks "
+        f"of {answer['machine']}"
     )
+    table.add_column("")
     table.add_column("algorithm")
     table.add_column("predicted us", justify="right")
     table.add_column("tile", justify="right")
     table.add_column("busiest link")
     table.add_column("busy", justify="right")
     for row in answer["candidates"]:
+        is_chosen = ranks is None and row["algorithm"] == answer["choice"]
         table.add_row(
+            _MARK if is_chosen else "",
             row["algorithm"],
             f"{row['predicted_seconds'] * 1e6:.2f}",
             human(row["tile_bytes"]),
@@ -140,11 +171,5 @@ def _print_machine(console: Console, answer: dict[str, Any]) -> None:
             f"{row['busiest_use'] * 100:.0f} %",
         )
     console.print(table)
-    ranks = answer["gpu_ranks"]
-    if ranks is not None:
-        console.print("These are plans of copy engines; GPU ranks choose by their own rules.")
-    console.print(answer["reason"], markup=False)
-    if ranks is not None and ranks["predicted_seconds"] is not None:
-        console.print(f"predicted: {ranks['predicted_seconds'] * 1e6:.2f} us")
     for row in answer["refused"]:
         console.print(f"{row['algorithm']} does not run: {row['why']}", markup=False)

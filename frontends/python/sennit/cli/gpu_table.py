@@ -48,11 +48,15 @@ class GpuTable(BenchTable):
             f"{order['iterations']} samples after {order['warmup']}, {checked} {self._rival}"
         )
 
-    def add(self, order: dict[str, Any], row: dict[str, Any]) -> None:
-        """Print one row, and the p50 us of further ways."""
-        is_staged = row["rival"]["name"] == STAGED
-        self._rival = "copies through host memory" if is_staged else f"NCCL {self._nccl_version}"
-        super().add(order, row)
+    def add_of(self, order: dict[str, Any], row: dict[str, Any]) -> None:
+        """Print one row, before the first the header, and the p50 us of further ways."""
+        if not self._rival:  # it is known with the first row alone
+            is_staged = row["rival"]["name"] == STAGED
+            self._rival = (
+                "copies through host memory" if is_staged else f"NCCL {self._nccl_version}"
+            )
+            self.begin(order, row["ranks"])
+        self.add_cells(row)
         if row["engines"]:
             ways = (
                 f"{name.removeprefix('sennit ')} {time['p50']:.1f}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+
 import click
+from click.shell_completion import CompletionItem
 
 from sennit import _core
 from sennit.cli.tools import ask
@@ -26,6 +29,46 @@ ROOTED = ("reduce", "broadcast", "gather", "scatter")
 
 DTYPES = _core.DTYPES
 REDUCE_OPS = tuple(_core.REDUCE_OPS)
+
+
+class _CollectiveName(click.ParamType[str]):
+    """A collective by its name here, or as NCCL, MPI and their benchmarks write it."""
+
+    name = "COLLECTIVE"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Give the name here."""
+        known = _COLLECTIVES_BY_LETTERS.get(_letters(value))
+        if known is not None:
+            return known
+        close = difflib.get_close_matches(_letters(value), _COLLECTIVES_BY_LETTERS, n=1)
+        hint = f"; did you mean {_COLLECTIVES_BY_LETTERS[close[0]]}?" if close else ""
+        raise click.BadParameter(f"{value!r} is none of {', '.join(COLLECTIVES)}{hint}", ctx, param)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The names that begin so."""
+        return [CompletionItem(name) for name in COLLECTIVES if name.startswith(incomplete)]
+
+
+def _letters(name: str) -> str:
+    """all_reduce, all-reduce, AllReduce and MPI_Allreduce have the same letters."""
+    letters = "".join(letter for letter in name.lower() if letter.isalnum())
+    for prefix in ("mpi", "nccl", "osu"):
+        letters = letters.removeprefix(prefix)
+    return letters.removesuffix("perf")
+
+
+_COLLECTIVES_BY_LETTERS = {_letters(name): name for name in COLLECTIVES} | {
+    "bcast": "broadcast",
+    "sendrecv": "send_recv",
+    "reducescatterblock": "reduce_scatter",
+}
+COLLECTIVE = _CollectiveName()
 
 _DTYPE_ALIASES = {
     "float": "float32",

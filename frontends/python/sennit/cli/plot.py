@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import sennit
+from sennit import _core
 from sennit.cli.failure import missing
 from sennit.cli.files import check_writable
 from sennit.cli.sizes import human
+from sennit.cli.tools import ask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,8 +86,19 @@ def save_plot(file: Path, rows: list[dict[str, Any]]) -> None:
         second.set_yscale("linear")
         second.set_ylim(bottom=0)
         second.axhline(1, color="black", linewidth=0.8)
+    figure.suptitle(_title(rows), fontsize="medium")
     figure.savefig(file, dpi=150)
     plt.close(figure)
+
+
+def _title(rows: list[dict[str, Any]]) -> str:
+    """Where and when it was measured, and against whom."""
+    machine = ask(_core.tool_machine)
+    rivals = sorted({rival["name"] for row in rows for rival in row["rivals"]})
+    against = f", against {', '.join(rivals)}" if rivals else ""
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    place = f"{machine.get('cpu_model') or machine['name']}, {machine['cores']} cores"
+    return f"sennit {sennit.__version__} on {place}, {today}{against}"
 
 
 def _name_axes(axes: Any, what: str) -> None:

@@ -14,19 +14,22 @@ from sennit.cli.failure import EXIT_DONE, EXIT_WRONG
 from sennit.cli.files import parse_output, parse_svg, write_text
 from sennit.cli.groups import parse_groups
 from sennit.cli.machine_choice import machine_arguments
-from sennit.cli.names import COLLECTIVES
+from sennit.cli.names import COLLECTIVE, PER_RANK
 from sennit.cli.output import Output, json_option
-from sennit.cli.sizes import human, parse_size
+from sennit.cli.schedule_file import need_collective, schedule_arguments, schedule_option
+from sennit.cli.sizes import human, microseconds, parse_size
 from sennit.cli.tools import ask, warn_unproved
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _SHOWN_LINKS = 12
+_SAID_BY_A_SCHEDULE = ("algorithm", "ranks", "root", "radix", "groups")
 
 
 @click.command("simulate")
-@click.argument("collective", type=click.Choice(COLLECTIVES), metavar="COLLECTIVE")
+@click.argument("collective", type=COLLECTIVE, required=False, metavar="[COLLECTIVE]")
+@schedule_option
 @click.option("--machine", required=True, metavar="NAME|FILE", help="See `sennit machine --list`.")
 @click.option(
     "--bytes",
@@ -73,7 +76,8 @@ _SHOWN_LINKS = 12
 @json_option
 def command(
     json_file: str | None,
-    collective: str,
+    collective: str | None,
+    schedule: Path | None,
     machine: str,
     size: int,
     tile: int | None,
@@ -82,11 +86,13 @@ def command(
     **options: Any,
 ) -> int:
     """Predict how long COLLECTIVE takes on a machine that need not be here."""
+    need_collective(collective, schedule)
+    said_by_it = {name: options.pop(name) for name in _SAID_BY_A_SCHEDULE}
     output = Output(json_file)
     wanted = trace is not None or picture is not None
     answer = ask(
         _core.tool_simulate,
-        collective=collective,
+        **schedule_arguments(schedule, collective=collective, **said_by_it),
         bytes=size,
         tile_bytes=tile,
         timeline=wanted or None,
@@ -123,17 +129,38 @@ def _print(console: Console, answer: dict[str, Any]) -> None:
             f"{', '.join(strand['protocols'])}, tile {human(strand['tile_bytes'])}",
             markup=False,
         )
-    console.print(f"predicted: {answer['seconds'] * 1e6:.2f} us")
+    seconds = answer["seconds"]
+    rate = f", algbw {_algbw_gbps(answer):.3g} GB/s" if seconds > 0 and answer["bytes"] else ""
+    console.print(f"predicted: {microseconds(seconds)}{rate}")
     table = Table(title="busiest links")
     table.add_column("link")
     table.add_column("GB/s", justify="right")
     table.add_column("bytes", justify="right")
     table.add_column("busy", justify="right")
-    for link in answer["links"][:_SHOWN_LINKS]:
+    for link, others in _grouped(answer["links"])[:_SHOWN_LINKS]:
         table.add_row(
-            link["name"],
+            f"{link['name']} and {others} more like it" if others else link["name"],
             f"{link['bandwidth_gbps']:g}",
             f"{link['bytes']:.0f}",
             f"{link['busy'] * 100:.1f} %",
         )
     console.print(table)
+
+
+def _algbw_gbps(answer: dict[str, Any]) -> float:
+    """Size over time, where the size is that of `bench`: of the whole buffer."""
+    parts = answer["ranks"] if answer["collective"] in PER_RANK else 1
+    return float(answer["bytes"] * parts / answer["seconds"] * 1e-9)
+
+
+def _grouped(links: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Links that are as fast and as busy as each other as one of them and the number of others."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for link in links:
+        key = (
+            f"{link['bandwidth_gbps']:g}",
+            f"{link['bytes']:.0f}",
+            f"{link['busy'] * 100:.1f}",
+        )
+        groups.setdefault(key, []).append(link)
+    return [(first, len(more)) for first, *more in groups.values()]

@@ -32,6 +32,11 @@ def human(size_bytes: int) -> str:
     return str(size_bytes)
 
 
+def microseconds(seconds: float) -> str:
+    """A time for people: in us, and from 10 ms on in ms."""
+    return f"{seconds * 1e6:.2f} us" if seconds < 0.01 else f"{seconds * 1e3:.2f} ms"
+
+
 def sweep(begin: int, end: int, factor: int, quantum: int) -> list[int]:
     """Sizes from begin to end, each rounded up to a whole number of quanta, none twice."""
     return list(dict.fromkeys(-(-size // quantum) * quantum for size in _steps(begin, end, factor)))

@@ -16,7 +16,7 @@ from sennit.cli import tune_gpu, tune_work
 from sennit.cli.bench_document import document
 from sennit.cli.failure import EXIT_DONE, Failure
 from sennit.cli.files import check_writable, parse_output, read_text, write_text
-from sennit.cli.names import COLLECTIVES
+from sennit.cli.names import COLLECTIVE, COLLECTIVES
 from sennit.cli.output import Output, json_option
 from sennit.cli.sizes import human
 from sennit.cli.tools import ask
@@ -37,7 +37,7 @@ def _parse_ranks(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 @click.command("tune")
-@click.argument("collectives", nargs=-1, type=click.Choice(COLLECTIVES), metavar="[COLLECTIVE]...")
+@click.argument("collectives", nargs=-1, type=COLLECTIVE, metavar="[COLLECTIVE]...")
 @click.option(
     "--executor",
     type=click.Choice(("host", "cuda")),

@@ -1,0 +1,65 @@
+#include "comm/rail_cards.hpp"
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "drivers/ucx/cards.hpp"
+
+#include <utility>
+
+namespace sennit {
+namespace {
+
+std::weak_ptr<rail::CardSet>& cards_of_this_thread() {
+  thread_local std::weak_ptr<rail::CardSet> cards;
+  return cards;
+}
+
+Result<std::shared_ptr<rail::CardSet>> open_cards() {
+  if (auto cards = cards_of_this_thread().lock()) {
+    return cards;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<NetworkCard> wanted,
+                          wanted_cards(env_text("SENNIT_RAILS")));
+  if (wanted.empty()) {
+    return fail(
+        Code::kUnsupported,
+        "no network card is up here; name one in SENNIT_RAILS (lo: for tries on one machine)");
+  }
+  SENNIT_ASSIGN_OR_RETURN(UcxDriver* const driver, ucx_driver());
+  SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<rail::CardSet> cards,
+                          rail::CardSet::open(*driver, wanted));
+  for (int rail = 0; rail < cards->size(); ++rail) {
+    SENNIT_INFO(
+        "rail", "rail/{} is card {}, by UCX {}", rail, cards->name(rail), driver->version());
+  }
+  cards_of_this_thread() = cards;
+  return cards;
+}
+
+}  // namespace
+
+std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks) {
+  Result<std::shared_ptr<rail::CardSet>> cards = open_cards();
+  if (!cards.ok()) {
+    SENNIT_WARN(
+        "rail", "ranks are on several nodes, and no path joins them: {}", cards.status().message());
+    return nullptr;
+  }
+  return std::make_unique<rail::MirroredRings>(std::move(*cards), rank, ranks);
+}
+
+JoinInterruption progressing(const JoinInterruption& interruption) {
+  if (cards_of_this_thread().expired()) {
+    return interruption;
+  }
+  JoinInterruption progressing = interruption;
+  progressing.reason = [cards = cards_of_this_thread(), reason = interruption.reason]() -> Status {
+    if (const auto set = cards.lock()) {
+      set->progress();
+    }
+    return reason ? reason() : Status();
+  };
+  return progressing;
+}
+
+}  // namespace sennit

@@ -1,0 +1,48 @@
+// The network cards of the communicators that one thread makes.
+#pragma once
+
+#include "path/rail/mirrored_rings.hpp"
+#include "path/shm/ring_pool.hpp"
+#include "world/rendezvous/rendezvous.hpp"
+
+#include <memory>
+
+namespace sennit {
+
+// The rings of a rank of a new communicator, over the cards that SENNIT_RAILS names, opened at
+// first use. Null where there are none; a warning says why.
+std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks);
+
+// Lets the cards of this thread carry on while it waits in a join: peers may wait for them.
+JoinInterruption progressing(const JoinInterruption& interruption);
+
+// The rings of one rank in its node's segment.
+class PoolRings final : public rail::RingMemory {
+ public:
+  PoolRings(int rank, const shm::RingPool& pool) : rank_(rank), pool_(pool) {}
+
+  [[nodiscard]] channel::Word& full(const rail::RingName& name,
+                                    std::uint64_t position) const override {
+    return ring(name).full(position);
+  }
+  [[nodiscard]] channel::Word& free(const rail::RingName& name,
+                                    std::uint64_t position) const override {
+    return ring(name).free(position);
+  }
+  [[nodiscard]] std::byte* payload(const rail::RingName& name,
+                                   std::uint64_t position,
+                                   std::size_t bytes) const override {
+    return ring(name).payload(position, bytes);
+  }
+
+ private:
+  [[nodiscard]] shm::Ring ring(const rail::RingName& name) const {
+    return name.outgoing ? pool_.ring(rank_, name.peer, name.port)
+                         : pool_.ring(name.peer, rank_, name.port);
+  }
+
+  int rank_;
+  shm::RingPool pool_;
+};
+
+}  // namespace sennit

@@ -1,0 +1,69 @@
+#include "path/rail/frame.hpp"
+
+#include "base/sha256.hpp"
+
+#include <cstring>
+
+namespace sennit::rail {
+namespace {
+
+constexpr char kFormat = 1;
+
+std::size_t take_number(std::string_view& text, std::size_t bytes) {
+  std::size_t value = 0;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    value |= static_cast<std::size_t>(static_cast<unsigned char>(text[i])) << (8 * i);
+  }
+  text.remove_prefix(bytes);
+  return value;
+}
+
+}  // namespace
+
+std::uint64_t token_of(const Secret& secret_of_reader, int writer, int rail) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(secret_of_reader)));
+  hash.update(fmt::format("rail {} of writer {}", rail, writer));
+  const auto digest = hash.finish();
+  std::uint64_t token = 0;
+  std::memcpy(&token, digest.data(), sizeof(token));
+  return token != 0 ? token : 1;
+}
+
+std::string Introduction::text() const {
+  std::string text(1, kFormat);
+  text.append(reinterpret_cast<const char*>(secret.data()), secret.size());
+  text.push_back(static_cast<char>(card_addresses.size()));
+  for (const std::string& address : card_addresses) {
+    text.push_back(static_cast<char>(address.size() & 0xff));
+    text.push_back(static_cast<char>(address.size() >> 8));
+    text.append(address);
+  }
+  return text;
+}
+
+std::optional<Introduction> Introduction::parse(std::string_view text) {
+  Introduction parsed;
+  if (text.size() < 2 + parsed.secret.size() || text.size() > kMostBytes ||
+      text.front() != kFormat) {
+    return std::nullopt;
+  }
+  text.remove_prefix(1);
+  std::memcpy(parsed.secret.data(), text.data(), parsed.secret.size());
+  text.remove_prefix(parsed.secret.size());
+  const std::size_t cards = take_number(text, 1);
+  for (std::size_t card = 0; card < cards; ++card) {
+    if (text.size() < 2) {
+      return std::nullopt;
+    }
+    const std::size_t bytes = take_number(text, 2);
+    if (text.size() < bytes) {
+      return std::nullopt;
+    }
+    parsed.card_addresses.emplace_back(text.substr(0, bytes));
+    text.remove_prefix(bytes);
+  }
+  return text.empty() ? std::optional(std::move(parsed)) : std::nullopt;
+}
+
+}  // namespace sennit::rail

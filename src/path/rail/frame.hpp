@@ -1,0 +1,57 @@
+// What travels on a rail in front of a payload, and what ranks have to know of each other before.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sennit::rail {
+
+enum class FrameKind : std::uint32_t {
+  kFull = 1,  // a message of a ring: its full word and its slot
+  kFree = 2,  // slots that the reader has returned: FreedSlot[position]
+  kLast = 3,  // nothing; it ends when what was sent before has left
+};
+
+// Both ends are of the same machine type: the join compares versions.
+struct Frame {
+  std::uint64_t token = 0;  // only writer and reader know it
+  FrameKind kind = FrameKind::kFull;
+  std::uint32_t port = 0;
+  std::uint64_t word = 0;
+  std::uint64_t position = 0;  // of kFree: how many slots
+  std::uint64_t bytes = 0;     // of the payload
+};
+static_assert(sizeof(Frame) == 40);
+
+struct FreedSlot {
+  std::uint64_t port = 0;
+  std::uint64_t position = 0;
+};
+
+// Drawn by each rank for each communicator.
+using Secret = std::array<std::uint8_t, 16>;
+
+// By which the reader with this secret knows what `writer` sends to it over `rail`. Never 0.
+std::uint64_t token_of(const Secret& secret_of_reader, int writer, int rail);
+
+// What each rank brings to the join.
+struct Introduction {
+  Secret secret{};
+  std::vector<std::string> card_addresses;  // by rail
+
+  // At most kMostBytes.
+  [[nodiscard]] std::string text() const;
+  // Nothing where the text is not one that text() makes.
+  static std::optional<Introduction> parse(std::string_view text);
+
+  static constexpr std::size_t kMostBytes = 4096;
+};
+
+}  // namespace sennit::rail

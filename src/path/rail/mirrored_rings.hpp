@@ -1,0 +1,164 @@
+// Path rail: rings between ranks of different nodes. Such a ring is in memory twice, at its writer
+// and at its reader; here messages are carried from the one to the other, and free slots back.
+//
+// The words are those of channel.hpp, so may_write() and is_full() stay loads of local memory:
+//
+//   writer:  while (!may_write(...)) {}  fill the slot;  publish(...)    instead of
+//   channel::publish reader:  while (!is_full(...)) {}    use the slot;   release(...)    instead
+//   of release_slot
+//
+// and both progress() meanwhile. Nothing that a peer wrote is used without a check: a frame has to
+// carry the token of its sender and to name a slot that waits for just this message; else it is
+// dropped and counted. Frames may arrive in any order.
+//
+// What is_sent() and flush() ask for has to be awaited before a step and a call end: a rank that
+// returns carries nothing until its next call.
+#pragma once
+
+#include "channel/channel.hpp"
+#include "path/rail/card_set.hpp"
+#include "path/rail/frame.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace sennit::rail {
+
+struct RingGeometry {
+  int ports = 1;
+  std::uint32_t slots = 1;
+  std::size_t slot_bytes = 0;
+};
+
+// The local copy of a ring: from this rank to `peer`, or from `peer` to this rank.
+struct RingName {
+  int peer = 0;
+  bool outgoing = false;
+  int port = 0;
+};
+
+// Where the local copies lie.
+class RingMemory {
+ public:
+  virtual ~RingMemory() = default;
+  [[nodiscard]] virtual channel::Word& full(const RingName& ring, std::uint64_t position) const = 0;
+  [[nodiscard]] virtual channel::Word& free(const RingName& ring, std::uint64_t position) const = 0;
+  // `bytes` is at most the geometry's slot_bytes.
+  [[nodiscard]] virtual std::byte* payload(const RingName& ring,
+                                           std::uint64_t position,
+                                           std::size_t bytes) const = 0;
+};
+
+// The rings of one rank of a communicator. From the moment on when others may know its secret,
+// frames are kept for it; they are used once it has been opened.
+class MirroredRings {
+ public:
+  MirroredRings(std::shared_ptr<CardSet> cards, int rank, int ranks);
+  ~MirroredRings();
+  MirroredRings(const MirroredRings&) = delete;
+  MirroredRings& operator=(const MirroredRings&) = delete;
+
+  // For the join.
+  [[nodiscard]] Introduction introduction() const;
+  // `introductions` by rank, as the others brought them; empty for ranks of this node. `memory`
+  // must outlive this. kInvalidArgument names a rank whose introduction is malformed or whose cards
+  // are not as many as ours.
+  Status open(std::unique_ptr<RingMemory> memory,
+              const RingGeometry& geometry,
+              std::span<const std::string> introductions);
+
+  [[nodiscard]] const CardSet& cards() const { return *cards_; }
+  // Over which messages to `reader` go: by its place among the ranks of its node.
+  [[nodiscard]] int rail_to(int place_on_node) const { return place_on_node % cards_->size(); }
+
+  // Of the ring to `peer`: its slot for `position` holds a message of `bytes`.
+  void publish(
+      int peer, int rail, int port, std::uint64_t position, std::uint64_t word, std::size_t bytes);
+  // Whether the slot's memory is not read any more. Also true when it failed.
+  [[nodiscard]] bool is_sent(int peer, int port, std::uint64_t position);
+  // Of the ring from `peer`: the slot has been used. Slots go back together.
+  void release(int peer, int rail, int port, std::uint64_t position);
+
+  // Carries on; true when anything moved. Slots wait no longer when nothing else moves.
+  bool progress();
+  // Returns all slots now. True once nothing that was published or released needs this rank to
+  // carry on; also after a failure.
+  bool flush();
+  // As CardSet::sleep, after all slots have been returned.
+  void sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again);
+
+  // Why a rail to a peer has failed, with the peer as blamed rank; ok while all work.
+  [[nodiscard]] Status failure();
+  // Frames with a valid token that were dropped, because they did not fit what was due.
+  [[nodiscard]] std::uint64_t dropped_frames() const { return dropped_frames_; }
+
+ private:
+  struct Ring {
+    // By slot: of an incoming ring the position that may arrive, of an outgoing one the position
+    // that may be returned; kNone: nothing may.
+    std::vector<std::uint64_t> due;
+    std::vector<MessageState> states;  // of outgoing messages
+  };
+  // A batch on its way; stays where it is.
+  struct Batch {
+    int peer = 0;
+    int rail = 0;
+    std::vector<FreedSlot> slots;
+    MessageState state = MessageState::kDone;
+  };
+  // One rail to one peer.
+  struct Route {
+    std::string address;
+    std::uint64_t token = 0;  // of what this rank sends
+    int endpoint = -1;        // made at first use
+    std::vector<FreedSlot> freed{};
+    bool is_flushed = true;
+    MessageState last = MessageState::kDone;  // of the frame behind all others
+    Status failure{};
+  };
+  struct Peer {
+    std::vector<std::unique_ptr<Ring>> outgoing;  // by port; made at first use
+    std::vector<std::unique_ptr<Ring>> incoming;
+    std::vector<Route> routes;  // by rail; none for ranks of this node
+  };
+  struct EarlyFrame {
+    int peer = 0;
+    Frame frame;
+    std::vector<std::byte> payload;
+  };
+
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+  [[nodiscard]] std::size_t slot_of(std::uint64_t position) const {
+    return position % geometry_.slots;
+  }
+  Ring& ring(const RingName& name);
+  Route& route(int peer, int rail) {
+    return peers_[static_cast<std::size_t>(peer)].routes[static_cast<std::size_t>(rail)];
+  }
+  // Sends what the frame says; the state says when.
+  void send(
+      int peer, int rail, Frame frame, std::span<const std::byte> payload, MessageState& state);
+  void send_freed(int peer, int rail);
+  void send_all_freed();
+  [[nodiscard]] bool is_under_way(int peer, int rail) const;
+  void receive(int peer, const Frame& frame, std::span<const std::byte> payload);
+  void receive_full(int peer, const Frame& frame, std::span<const std::byte> payload);
+  void receive_free(int peer, const Frame& frame, std::span<const std::byte> payload);
+
+  std::shared_ptr<CardSet> cards_;
+  int rank_;
+  int ranks_;
+  Secret secret_;
+  std::unique_ptr<RingMemory> memory_;  // null until opened
+  RingGeometry geometry_;
+  std::vector<Peer> peers_;
+  std::deque<Batch> batches_;
+  std::vector<EarlyFrame> early_;
+  std::size_t freed_ = 0;  // slots that wait to be returned, of all routes
+  std::uint64_t dropped_frames_ = 0;
+};
+
+}  // namespace sennit::rail

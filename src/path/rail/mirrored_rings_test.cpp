@@ -1,0 +1,256 @@
+#include "path/rail/mirrored_rings.hpp"
+
+#include "drivers/ucx/testing/fake_ucx.hpp"
+#include "path/rail/testing/plain_rings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstring>
+#include <thread>
+
+namespace sennit::rail {
+namespace {
+
+constexpr RingGeometry kGeometry{.ports = 2, .slots = 4, .slot_bytes = 4096};
+
+// Ranks on a node each, in this process.
+struct Job {
+  Job(UcxDriver& driver, int ranks, int rails) {
+    std::vector<NetworkCard> cards;
+    for (int rail = 0; rail < rails; ++rail) {
+      cards.push_back({.device = fmt::format("rail{}", rail)});
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      sets.push_back(*CardSet::open(driver, cards));
+      rings.push_back(std::make_unique<MirroredRings>(sets.back(), rank, ranks));
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> introductions(int rank) const {
+    std::vector<std::string> texts;
+    for (const auto& other : rings) {
+      texts.push_back(other->introduction().text());
+    }
+    texts[static_cast<std::size_t>(rank)].clear();
+    return texts;
+  }
+  void open(int rank) {
+    auto memory = std::make_unique<PlainRings>(static_cast<int>(rings.size()), kGeometry);
+    memories.resize(rings.size());
+    memories[static_cast<std::size_t>(rank)] = memory.get();
+    const Status status = rings[static_cast<std::size_t>(rank)]->open(
+        std::move(memory), kGeometry, introductions(rank));
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  void open_all() {
+    for (std::size_t rank = 0; rank < rings.size(); ++rank) {
+      open(static_cast<int>(rank));
+    }
+  }
+  // Lets all carry on for a while.
+  void settle() {
+    for (int round = 0; round < 200; ++round) {
+      for (const auto& each : rings) {
+        each->progress();
+      }
+    }
+  }
+
+  std::vector<std::shared_ptr<CardSet>> sets;
+  std::vector<std::unique_ptr<MirroredRings>> rings;
+  std::vector<PlainRings*> memories;
+};
+
+class MirroredRingsOverFakes : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(MirroredRingsOverFakes, EveryMessageArrivesOnceAndWhoReturnsOwesNothing) {
+  constexpr int kRanks = 3;
+  constexpr int kMessages = 150;
+  FakeUcx ucx({.seed = GetParam()});
+  Job job(ucx, kRanks, 2);
+  job.open_all();
+  std::barrier all_done(kRanks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      RingTraffic traffic(*job.rings[static_cast<std::size_t>(rank)],
+                          *job.memories[static_cast<std::size_t>(rank)],
+                          {.geometry = kGeometry,
+                           .rank = rank,
+                           .ranks = kRanks,
+                           .rails = 2,
+                           .messages = kMessages});
+      EXPECT_EQ(traffic.run(), "") << "seed " << GetParam();
+      // From here on this rank carries nothing, and the others have to come to their ends.
+      all_done.arrive_and_wait();
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const auto& rings : job.rings) {
+    EXPECT_EQ(rings->dropped_frames(), 0U);
+    EXPECT_EQ(rings->cards().strange_frames(), 0U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, MirroredRingsOverFakes, testing::Range<std::uint64_t>(1, 6));
+
+TEST(MirroredRings, FramesThatComeBeforeTheRingsAreOpenAreKept) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open(0);
+  std::memcpy(job.memories[0]->payload({.peer = 1, .outgoing = true, .port = 0}, 0, 5), "hello", 5);
+  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 77), 5);
+  job.settle();
+  job.open(1);
+  const RingName name{.peer = 0, .outgoing = false, .port = 0};
+  EXPECT_TRUE(channel::is_full(job.memories[1]->full(name, 0), 0, 77));
+  EXPECT_EQ(std::memcmp(job.memories[1]->payload(name, 0, 5), "hello", 5), 0);
+}
+
+// A peer that knows the address of a card, and of its token what `forge` leaves.
+struct Stranger {
+  Stranger(UcxDriver& driver, Job& job)
+      : card(*driver.open({.device = "rail0"})),
+        secret(job.rings[1]->introduction().secret),
+        endpoint(*card->connect(job.sets[1]->addresses().front())) {}
+
+  void send(Frame frame, std::span<const std::byte> payload) {
+    MessageState state{};
+    frame.bytes = frame.bytes != 0 ? frame.bytes : payload.size();
+    card->send(endpoint, std::as_bytes(std::span(&frame, 1)), payload, state);
+    while (!card->arm()) {
+      card->progress();
+    }
+  }
+
+  std::unique_ptr<UcxCard> card;
+  Secret secret;
+  int endpoint;
+};
+
+TEST(MirroredRings, FramesThatDoNotFitAreDroppedAndCounted) {
+  FakeUcx ucx({.copied_bytes = 1 << 20});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  Stranger stranger(ucx, job);
+  const std::uint64_t token = token_of(stranger.secret, 0, 0);
+  const auto full = [&](std::uint64_t position) {
+    return Frame{.token = token,
+                 .kind = FrameKind::kFull,
+                 .word = channel::full_word(position, 1),
+                 .position = position};
+  };
+  const std::vector<std::byte> large(kGeometry.slot_bytes + 1);
+  const auto before = job.memories[1]->bytes();
+  std::uint64_t expected = 0;
+  const auto is_dropped = [&] {
+    job.settle();
+    return job.rings[1]->dropped_frames() == ++expected;
+  };
+  Frame frame = full(0);
+  frame.port = 2;
+  stranger.send(frame, {});
+  EXPECT_TRUE(is_dropped()) << "port";
+  stranger.send(full(0), large);
+  EXPECT_TRUE(is_dropped()) << "bytes";
+  stranger.send(full(4), {});
+  EXPECT_TRUE(is_dropped()) << "a slot that has not been returned";
+  stranger.send(full(~std::uint64_t{0}), {});
+  EXPECT_TRUE(is_dropped()) << "position";
+  frame = full(0);
+  frame.word = channel::full_word(1, 1);
+  stranger.send(frame, {});
+  EXPECT_TRUE(is_dropped()) << "a word of another position";
+  frame = full(0);
+  frame.kind = static_cast<FrameKind>(9);
+  stranger.send(frame, {});
+  EXPECT_TRUE(is_dropped()) << "kind";
+  const FreedSlot freed{.port = 0, .position = 0};
+  stranger.send({.token = token, .kind = FrameKind::kFree, .position = 1},
+                std::as_bytes(std::span(&freed, 1)));
+  EXPECT_TRUE(is_dropped()) << "a slot that was not sent";
+  stranger.send({.token = token, .kind = FrameKind::kFree, .position = 2},
+                std::as_bytes(std::span(&freed, 1)));
+  EXPECT_TRUE(is_dropped()) << "a number of slots that are not there";
+  stranger.send({.token = token_of(stranger.secret, 1, 0), .word = 1, .position = 0}, {});
+  EXPECT_TRUE(is_dropped()) << "of a rank of this node";
+  EXPECT_EQ(job.sets[1]->strange_frames(), 0U);
+  frame = full(0);
+  frame.token ^= 1;
+  stranger.send(frame, {});
+  frame = full(0);
+  frame.bytes = 7;
+  stranger.send(frame, {});
+  job.settle();
+  EXPECT_EQ(job.sets[1]->strange_frames(), 2U) << "token, and bytes that are not there";
+  EXPECT_EQ(job.memories[1]->bytes(), before);
+}
+
+TEST(MirroredRings, AMessageIsTakenOnce) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  Stranger stranger(ucx, job);
+  const Frame frame{
+      .token = token_of(stranger.secret, 0, 0), .word = channel::full_word(0, 1), .position = 0};
+  stranger.send(frame, {});
+  stranger.send(frame, {});
+  job.settle();
+  EXPECT_EQ(job.rings[1]->dropped_frames(), 1U);
+}
+
+TEST(MirroredRings, ACutRailNamesTheRailAndItsPeerAndHoldsNobodyUp) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
+  ucx.cut(job.sets[1]->addresses().front());
+  job.settle();
+  const Status failure = job.rings[0]->failure();
+  ASSERT_FALSE(failure.ok());
+  EXPECT_EQ(failure.detail().blamed_ranks, std::vector<int>{1});
+  EXPECT_NE(failure.message().find("rail/0 (rail0) from rank 0 to rank 1"), std::string::npos)
+      << failure.message();
+  EXPECT_TRUE(job.rings[0]->is_sent(1, 0, 0));
+  EXPECT_TRUE(job.rings[0]->flush());
+}
+
+TEST(MirroredRings, RingsMayGoWhileMessagesAreOnTheirWay) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
+  EXPECT_FALSE(job.rings[0]->is_sent(1, 0, 0));
+  job.rings[0].reset();
+  job.sets[0]->progress();
+}
+
+TEST(MirroredRings, CardsHaveToBeAsMany) {
+  FakeUcx ucx({});
+  Job one(ucx, 2, 1);
+  Job two(ucx, 2, 2);
+  const Status status = one.rings[0]->open(
+      std::make_unique<PlainRings>(2, kGeometry), kGeometry, two.introductions(0));
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("SENNIT_RAILS"), std::string::npos);
+}
+
+TEST(Introduction, ComesBackAsItWasAndNoOtherTextDoes) {
+  const Introduction introduction{.secret = {1, 2, 3},
+                                  .card_addresses = {std::string(300, 'a'), "", "b"}};
+  const std::string text = introduction.text();
+  const auto parsed = Introduction::parse(text);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->secret, introduction.secret);
+  EXPECT_EQ(parsed->card_addresses, introduction.card_addresses);
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    EXPECT_FALSE(Introduction::parse(std::string_view(text).substr(0, length))) << length;
+  }
+  EXPECT_FALSE(Introduction::parse(text + "x"));
+}
+
+}  // namespace
+}  // namespace sennit::rail

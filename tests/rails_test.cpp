@@ -1,0 +1,261 @@
+// Ranks on several nodes: all calls over rails, by the real UCX over the loopback interface. The
+// nodes are virtual ones of this machine (SENNIT_NODE).
+#include "leaves_nothing.hpp"
+#include "rank_processes.hpp"
+
+#include "drivers/ucx/ucx.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+using Floats = std::vector<float>;
+
+// Not in this process: a child of it could not use UCX any more.
+std::string why_no_ucx() {
+  RankProcesses child(1, [](int) {
+    const auto driver = ucx_driver();
+    Report report{.status = SENNIT_OK};
+    if (!driver.ok()) {
+      std::snprintf(
+          report.message, sizeof(report.message), "%s", driver.status().message().c_str());
+      report.status = SENNIT_UNSUPPORTED;
+    }
+    return report;
+  });
+  const auto reports = child.reports();
+  return !reports[0] ? "it cannot be opened" : reports[0]->message;
+}
+
+class Rails : public LeavesNothing, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    static const std::string kWhyNot = why_no_ucx();
+    if (!kWhyNot.empty()) {
+      GTEST_SKIP() << "ucx: " << kWhyNot;
+    }
+    LeavesNothing::SetUp();
+  }
+};
+
+// In a child: rank r of the node that nodes[r] names.
+sennit_comm_t join_on(const std::string& name, const std::string& nodes, int rank) {
+  ::setenv("SENNIT_ROOT", "127.0.0.1", 1);
+  ::setenv("SENNIT_RAILS", "lo", 1);
+  ::setenv("UCX_MEM_EVENTS", "n", 1);
+  ::setenv("SENNIT_NODE", nodes.substr(static_cast<std::size_t>(rank), 1).c_str(), 1);
+  return join_ranks(name, static_cast<int>(nodes.size()), rank);
+}
+
+float element(int rank, std::size_t index) {
+  return static_cast<float>(rank * 1000 + static_cast<int>(index % 997));
+}
+
+// One rank's calls, each checked against a closed formula; the first that is wrong is reported.
+class Calls {
+ public:
+  Calls(sennit_comm_t comm, int rank, int ranks) : comm_(comm), rank_(rank), ranks_(ranks) {}
+
+  void all(std::size_t count) {
+    count_ = count;
+    const Floats mine = values(rank_);
+    Floats out(count);
+    ok(sennit_all_reduce(
+           mine.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_SUM, comm_, nullptr, nullptr),
+       "all_reduce");
+    check(out, [&](std::size_t i) { return sum(i); }, "all_reduce");
+    out = mine;
+    ok(sennit_all_reduce(
+           out.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_SUM, comm_, nullptr, nullptr),
+       "all_reduce in place");
+    check(out, [&](std::size_t i) { return sum(i); }, "all_reduce in place");
+    Floats many(count * size());
+    ok(sennit_all_gather(mine.data(), many.data(), count, SENNIT_FLOAT32, comm_, nullptr, nullptr),
+       "all_gather");
+    check(many, [&](std::size_t i) { return element(block(i), i % count_); }, "all_gather");
+    // Block b of rank r is that of rank r * ranks + b.
+    for (int b = 0; b < ranks_; ++b) {
+      for (std::size_t i = 0; i < count; ++i) {
+        many[static_cast<std::size_t>(b) * count + i] = element(rank_ * ranks_ + b, i);
+      }
+    }
+    Floats exchanged(many.size());
+    ok(sennit_all_to_all(
+           many.data(), exchanged.data(), count, SENNIT_FLOAT32, comm_, nullptr, nullptr),
+       "all_to_all");
+    check(
+        exchanged,
+        [&](std::size_t i) { return element(block(i) * ranks_ + rank_, i % count_); },
+        "all_to_all");
+    ok(sennit_reduce_scatter(
+           many.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_MAX, comm_, nullptr, nullptr),
+       "reduce_scatter");
+    check(
+        out,
+        [&](std::size_t i) { return element((ranks_ - 1) * ranks_ + rank_, i); },
+        "reduce_scatter");
+    for (const int root : {0, ranks_ - 1}) {
+      rooted(root, mine);
+    }
+    ok(sennit_barrier(comm_, nullptr, nullptr), "barrier");
+    exchange(mine);
+  }
+
+  [[nodiscard]] const Report& report() const { return report_; }
+
+ private:
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(ranks_); }
+  [[nodiscard]] int block(std::size_t i) const { return static_cast<int>(i / count_); }
+  [[nodiscard]] Floats values(int rank) const {
+    Floats values(count_);
+    for (std::size_t i = 0; i < count_; ++i) {
+      values[i] = element(rank, i);
+    }
+    return values;
+  }
+  [[nodiscard]] float sum(std::size_t i) const {
+    float total = 0;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      total += element(rank, i);
+    }
+    return total;
+  }
+
+  void rooted(int root, const Floats& mine) {
+    Floats out = mine;
+    ok(sennit_broadcast(
+           out.data(), out.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, nullptr),
+       "broadcast");
+    check(out, [&](std::size_t i) { return element(root, i); }, "broadcast");
+    ok(sennit_reduce(mine.data(),
+                     out.data(),
+                     count_,
+                     SENNIT_FLOAT32,
+                     SENNIT_SUM,
+                     root,
+                     comm_,
+                     nullptr,
+                     nullptr),
+       "reduce");
+    if (rank_ == root) {
+      check(out, [&](std::size_t i) { return sum(i); }, "reduce");
+    }
+    Floats many(count_ * size());
+    ok(sennit_gather(
+           mine.data(), many.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, nullptr),
+       "gather");
+    if (rank_ == root) {
+      check(many, [&](std::size_t i) { return element(block(i), i % count_); }, "gather");
+    }
+    ok(sennit_scatter(
+           many.data(), out.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, nullptr),
+       "scatter");
+    check(out, [&](std::size_t i) { return element(rank_, i); }, "scatter");
+  }
+
+  // Around the ring of all ranks.
+  void exchange(const Floats& mine) {
+    Floats theirs(count_);
+    const int from = (rank_ + ranks_ - 1) % ranks_;
+    sennit_group_start();
+    sennit_send(mine.data(), count_, SENNIT_FLOAT32, (rank_ + 1) % ranks_, comm_, nullptr, nullptr);
+    sennit_recv(theirs.data(), count_, SENNIT_FLOAT32, from, comm_, nullptr, nullptr);
+    ok(sennit_group_end(), "send and recv");
+    check(theirs, [&](std::size_t i) { return element(from, i); }, "send and recv");
+  }
+
+  void ok(sennit_status_t status, const char* what) {
+    if (status != SENNIT_OK && report_.status == SENNIT_OK) {
+      report_.status = status;
+      std::snprintf(report_.message,
+                    sizeof(report_.message),
+                    "%s of %zu: %s",
+                    what,
+                    count_,
+                    sennit_last_error_message());
+    }
+  }
+  template <typename Expected>
+  void check(const Floats& got, Expected expected, const char* what) {
+    for (std::size_t i = 0; i < got.size() && report_.status == SENNIT_OK; ++i) {
+      if (got[i] != expected(i)) {
+        report_.status = SENNIT_INTERNAL_ERROR;
+        std::snprintf(report_.message,
+                      sizeof(report_.message),
+                      "%s of %zu: element %zu of rank %d is %g, not %g",
+                      what,
+                      count_,
+                      i,
+                      rank_,
+                      static_cast<double>(got[i]),
+                      static_cast<double>(expected(i)));
+      }
+    }
+  }
+
+  sennit_comm_t comm_;
+  int rank_;
+  int ranks_;
+  std::size_t count_ = 0;
+  Report report_{.status = SENNIT_OK};
+};
+
+TEST_P(Rails, CarryAllCollectivesAndMessages) {
+  const std::string name = fresh_name();
+  const std::string nodes = GetParam();
+  const int count = static_cast<int>(nodes.size());
+  RankProcesses ranks(count, [&](int rank) {
+    const sennit_comm_t comm = join_on(name, nodes, rank);
+    Calls calls(comm, rank, count);
+    for (const std::size_t elements : {1, 13, 1000, 100'003}) {
+      calls.all(elements);
+    }
+    const Report report = calls.report();
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, Rails, testing::Values("ab", "aabb", "aaab", "abc", "abab"));
+
+// Two communicators of one thread share its cards.
+TEST_F(Rails, CommunicatorsOfOneThreadGoOnTogether) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(4, [&](int rank) {
+    const sennit_comm_t comm = join_on(name, "aabb", rank);
+    sennit_comm_t half = nullptr;
+    // Rank 0 with rank 2, 1 with 3: each on another node.
+    Report report =
+        report_of([&] { return sennit_comm_split(comm, rank % 2, rank, &half, nullptr); });
+    if (report.status == SENNIT_OK) {
+      Calls large(comm, rank, 4);
+      Calls small(half, rank / 2, 2);
+      for (int round = 0; round < 5; ++round) {
+        small.all(100);
+        large.all(20'000);
+      }
+      report = small.report().status != SENNIT_OK ? small.report() : large.report();
+    }
+    sennit_comm_destroy(half);
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+  }
+}
+
+}  // namespace
+}  // namespace sennit::tests
