@@ -40,17 +40,23 @@ def bits_of(x: Any) -> Typed | None:
     """The bits of x where it is `Typed` or an array of ml_dtypes, which lend no buffer."""
     if isinstance(x, Typed):
         return x
-    if isinstance(x, np.ndarray) and x.dtype.name in _CARRIERS:
+    # NumPy takes microseconds for a name: types of others are kind V.
+    if isinstance(x, np.ndarray) and x.dtype.kind == "V" and x.dtype.name in _CARRIERS:
         return Typed(x.view(_CARRIERS[x.dtype.name]), x.dtype.name)
     return None
 
 
-def buffer_of(x: Any, name: str, *, writable: bool) -> Buffer:
+def buffer_of(x: Any, name: str, writable: bool, stream: int | None = None) -> Buffer:
     """What a call is given, as a buffer; `name` is the argument's in messages."""
     bits = bits_of(x)
     if bits is None:
-        return Buffer(x, name, writable=writable)
-    return Buffer(bits.array, name, writable=writable, dtype=bits.dtype)
+        return Buffer(x, name, writable, None, stream)
+    return Buffer(bits.array, name, writable, bits.dtype, stream)
+
+
+def carrier_of(dtype: str) -> str:
+    """The name of the type in which NumPy and CuPy have the bits of a type of `typed`."""
+    return np.dtype(_CARRIERS[dtype]).name
 
 
 def empty(shape: Any, dtype: str, like: Any) -> Any:

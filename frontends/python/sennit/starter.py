@@ -37,6 +37,7 @@ class Starter:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_reduce."""
         return _start(
@@ -45,7 +46,7 @@ class Starter:
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -61,6 +62,7 @@ class Starter:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a reduce."""
         return _start(
@@ -70,7 +72,7 @@ class Starter:
                 out,
                 op,
                 root,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -83,11 +85,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a broadcast."""
         return _start(
             calls.broadcast(
-                self._group, x, root, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, root, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -100,11 +103,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_gather."""
         return _start(
             calls.all_gather(
-                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -119,6 +123,7 @@ class Starter:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a reduce_scatter."""
         return _start(
@@ -127,7 +132,7 @@ class Starter:
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -140,11 +145,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_to_all."""
         return _start(
             calls.all_to_all(
-                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -158,6 +164,7 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a gather."""
         return _start(
@@ -166,7 +173,7 @@ class Starter:
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -180,6 +187,7 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a scatter."""
         return _start(
@@ -188,7 +196,7 @@ class Starter:
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -203,6 +211,7 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_gather_v."""
         table = Table(counts, displacements)
@@ -212,7 +221,7 @@ class Starter:
                 x,
                 out,
                 table,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -229,11 +238,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_to_all_v."""
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
         return _start(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -248,10 +258,11 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a gather_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
         return _start(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -266,23 +277,42 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a scatter_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
         return _start(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(
-        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+        self,
+        x: Any,
+        peer: int,
+        *,
+        deadline_s: float | None = None,
+        codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a send."""
-        return _start(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
+        return _start(
+            calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream))
+        )
 
     def recv(
-        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+        self,
+        out: Any,
+        peer: int,
+        *,
+        deadline_s: float | None = None,
+        codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a recv."""
-        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
+        return _start(
+            calls.recv(
+                self._group, out, peer, Options(None, deadline_s, codec=codec, stream=stream)
+            )
+        )
 
     def barrier(
         self,
@@ -290,9 +320,14 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a barrier."""
-        return _start(calls.barrier(self._group, Options(algorithm, deadline_s, schedule=schedule)))
+        return _start(
+            calls.barrier(
+                self._group, Options(algorithm, deadline_s, schedule=schedule, stream=stream)
+            )
+        )
 
 
 def _start(prepared: calls.Prepared) -> Work:
