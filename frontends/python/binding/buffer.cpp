@@ -25,7 +25,8 @@ Buffer::Buffer(nb::handle object,
       dtype_(SENNIT_UINT8) {
   if (!view_.place.is_host() && !view_.place.is_cuda()) {
     raise(SENNIT_UNSUPPORTED,
-          name_ + " is in " + view_.place.text() + "; calls work on memory of the host or of a "
+          name_ + " is in " + view_.place.text() +
+              "; calls work on memory of the host or of a "
               "CUDA device");
   }
   dtype_ = dtype ? dtype_named(*dtype, view_.dtype, name_) : dtype_of(view_.dtype, name_);
@@ -66,6 +67,11 @@ void bind_buffer(nb::module_& module) {
       .def_prop_ro("count", &Buffer::count)
       .def_prop_ro("nbytes", &Buffer::nbytes)
       .def_prop_ro("is_on_gpu", [](const Buffer& buffer) { return buffer.place().is_cuda(); })
+      .def_prop_ro("stream",
+                   [](const Buffer& buffer) {
+                     return buffer.stream().exists() ? std::optional<Stream>(buffer.stream().get())
+                                                     : std::nullopt;
+                   })
       .def_prop_ro("address", [](const Buffer& buffer) {
         return reinterpret_cast<std::uintptr_t>(buffer.data());
       });

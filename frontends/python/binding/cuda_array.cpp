@@ -101,9 +101,7 @@ bool names_stream(nb::handle description) {
   return stream != nullptr && stream != Py_None;
 }
 
-MemoryView view_cuda_array(nb::handle object,
-                           nb::handle fields,
-                           const MemoryRequest& request) {
+MemoryView view_cuda_array(nb::handle object, nb::handle fields, const MemoryRequest& request) {
   const Description description(object, fields, request.name);
   MemoryView view;
   view.object = nb::borrow(object);
@@ -116,9 +114,9 @@ MemoryView view_cuda_array(nb::handle object,
   }
   // An array of no elements may have no address.
   const nb::object address = data[0];
-  view.data = address.is_none() ? nullptr
-                                : reinterpret_cast<void*>(
-                                      description.number<std::uintptr_t>(address, "data"));
+  view.data = address.is_none()
+                  ? nullptr
+                  : reinterpret_cast<void*>(description.number<std::uintptr_t>(address, "data"));
   view.dtype = type_of(description, request.name);
   view.is_contiguous = is_contiguous(description, view);
   view.place = {.type = nb::device::cuda::value};

@@ -5,7 +5,7 @@
 
 namespace sennit::python {
 
-// Whether the description says on which stream the array's library works.
+// Whether the description names the stream on which the array's library works.
 bool names_stream(nanobind::handle description);
 
 // The memory that a description of `object` names. Raises InvalidArgument or Unsupported.

@@ -1,6 +1,6 @@
-// The C interface that a class of arrays may have for DLPack (DLPack 1.3, `DLPackExchangeAPI`): what
-// an array is and which stream its library works on, told within nanoseconds and without a Python
-// call.
+// The C interface that a class of arrays may have for DLPack (DLPack 1.3, `DLPackExchangeAPI`):
+// what an array is and which stream its library works on, within nanoseconds and without a
+// Python call.
 #pragma once
 
 #include <nanobind/nanobind.h>

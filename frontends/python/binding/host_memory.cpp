@@ -63,9 +63,7 @@ bool has_numbers(nb::handle array) {
                       : "format '" + nb::cast<std::string>(array.attr("format")) + "'"));
 }
 
-nb::ndarray<nb::ro> import_array(nb::handle form,
-                                 nb::handle object,
-                                 const MemoryRequest& request) {
+nb::ndarray<nb::ro> import_array(nb::handle form, nb::handle object, const MemoryRequest& request) {
   nb::ndarray<nb::ro> readable;
   if (request.is_written) {
     // Only a cast to the writable type tells whether the owner allows writing.
@@ -128,7 +126,8 @@ MemoryView view_host_memory(nb::handle object, const MemoryRequest& request) {
     PyErr_Clear();
   }
   raise(SENNIT_INVALID_ARGUMENT,
-        request.name + " (" + class_name(object) + ") is no array of numbers: pass a NumPy array, " +
+        request.name + " (" + class_name(object) +
+            ") is no array of numbers: pass a NumPy array, " +
             "an object with the buffer protocol, or one with DLPack or __cuda_array_interface__");
 }
 

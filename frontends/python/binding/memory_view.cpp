@@ -73,8 +73,8 @@ const ExchangeApi* exchange_of(nb::handle type, bool is_torch) {
   if (!is_its_own && is_torch) {
     constexpr const char* kDispatch = "__torch_dispatch__";
     const nb::object tensor = nb::module_::import_("torch").attr("Tensor");
-    is_its_own = nb::getattr(type, kDispatch, nb::none())
-                     .is(nb::getattr(tensor, kDispatch, nb::none()));
+    is_its_own =
+        nb::getattr(type, kDispatch, nb::none()).is(nb::getattr(tensor, kDispatch, nb::none()));
   }
   return is_its_own ? exchange_api_of(capsule) : nullptr;
 }
@@ -90,9 +90,8 @@ ArrayClass examine(nb::handle type, nb::handle object) {
   found.exchange = exchange_of(type, found.is_torch);
   // NumPy knows more of its own arrays than DLPack can say.
   found.has_dlpack = nb::hasattr(type, "__dlpack__") && !is_numpy_array(object);
-  found.has_cuda_array =
-      nb::hasattr(type, "__cuda_array_interface__") ||
-      (!found.has_dlpack && nb::hasattr(object, "__cuda_array_interface__"));
+  found.has_cuda_array = nb::hasattr(type, "__cuda_array_interface__") ||
+                         (!found.has_dlpack && nb::hasattr(object, "__cuda_array_interface__"));
   found.is_immutable = is_jax_array(type);
   found.may_be_lazy = nb::hasattr(type, "is_conj");
   return found;
@@ -209,9 +208,7 @@ Stream torch_stream(int device) {
   return stream_of(nb::module_::import_("torch").attr("cuda").attr("current_stream")(device));
 }
 
-MemoryView view_by_dlpack(nb::handle object,
-                          const ArrayClass& its,
-                          const MemoryRequest& request) {
+MemoryView view_by_dlpack(nb::handle object, const ArrayClass& its, const MemoryRequest& request) {
   if (its.may_be_lazy) {
     refuse_lazy(object, request.name);
   }
@@ -221,7 +218,8 @@ MemoryView view_by_dlpack(nb::handle object,
     place = dlpack_place_of(object);
     nb::kwargs arguments = nb::steal<nb::kwargs>(PyDict_New());
     if (place.is_cuda() && its.is_torch) {
-      arguments["stream"] = -1;  // its current stream is the call's, or the program has ordered them
+      arguments["stream"] =
+          -1;  // its current stream is the call's, or the program has ordered them
     } else if (place.is_cuda()) {
       const Stream stream = request.stream.value_or(kDefaultStream);
       arguments["stream"] = stream == kDefaultStream ? kDefaultStreamOfProtocols : stream;
@@ -266,7 +264,7 @@ MemoryView view_by_class(nb::handle object, const ArrayClass& its, const MemoryR
   }
   if (its.has_cuda_array && !its.is_torch) {
     const nb::object description = cuda_array_of(object);
-    // Where DLPack is there, too, it does better unless this tells of a stream.
+    // Where DLPack is there, too, it does better unless this names a stream.
     if (!description.is_none() && (!its.has_dlpack || names_stream(description))) {
       return view_cuda_array(object, description, request);
     }

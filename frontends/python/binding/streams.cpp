@@ -53,7 +53,8 @@ Stream stream_of(nb::handle object) {
     nb::tuple pair;
     if (!nb::try_cast(answer, pair) || pair.size() != 2) {
       raise(SENNIT_INVALID_ARGUMENT,
-            "stream (" + class_of(object) + ") has a __cuda_stream__ that gives no pair of version "
+            "stream (" + class_of(object) +
+                ") has a __cuda_stream__ that gives no pair of version "
                 "and handle");
     }
     return stream_of_number(pair[1]);
@@ -72,7 +73,8 @@ Stream stream_of(nb::handle object) {
     return stream_of_number(object);
   }
   raise(SENNIT_INVALID_ARGUMENT,
-        "stream (" + class_of(object) + ") is no CUDA stream: pass a stream of PyTorch, CuPy or "
+        "stream (" + class_of(object) +
+            ") is no CUDA stream: pass a stream of PyTorch, CuPy or "
             "Numba, an object with __cuda_stream__, or a cudaStream_t as a number");
 }
 
@@ -88,8 +90,6 @@ Stream ProducerStream::get() const {
   return number == kDefaultStreamOfProtocols ? kDefaultStream : number;
 }
 
-void bind_streams(nb::module_& module) {
-  module.def("stream_of", &stream_of, nb::arg("stream"));
-}
+void bind_streams(nb::module_& module) { module.def("stream_of", &stream_of, nb::arg("stream")); }
 
 }  // namespace sennit::python

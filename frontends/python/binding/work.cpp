@@ -33,17 +33,17 @@ void require_same_dtype(const Buffer& from, const Buffer& to) {
   }
 }
 
-// Memory that ranks of the communicator cannot have, as far as that can be told without CUDA.
+// Raises for memory that ranks of the communicator cannot use, as far as that shows without CUDA.
 void require_place(const Buffer& buffer, int device) {
   if (device < 0) {
     buffer.require_host("the ranks of this communicator are host ranks, whose calls work on",
                         "copy it to the host, or join GPU ranks by sennit.init(device=\"cuda\") "
-                        "(docs/python_gpu.md)");
+                        "(docs/python.md)");
   } else if (buffer.place().type == nb::device::cuda::value &&
              buffer.place().device != Place::kAnyDevice && buffer.place().device != device) {
     raise(SENNIT_INVALID_ARGUMENT,
-          buffer.name() + " is in " + buffer.place().text() + ", but this rank works on cuda:" +
-              std::to_string(device));
+          buffer.name() + " is in " + buffer.place().text() +
+              ", but this rank works on cuda:" + std::to_string(device));
   }
 }
 

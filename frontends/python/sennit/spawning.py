@@ -37,7 +37,7 @@ def spawn(
         *args: Passed on.
         device: Where the buffers of the ranks are: "host" (or "cpu"); "cuda", which gives rank r
             the GPU r; or "cuda:1", which gives all ranks that GPU. None: SENNIT_DEVICE, else
-            "host". `comm.device` tells the function.
+            "host". The function finds it in `comm.device`.
         threads: Threads instead of processes.
         timeout_s: As in `init`.
         deadline_s: As in `init`.
