@@ -140,19 +140,22 @@ class ExchangeArray:
         raise BufferError("the C interface is the shorter way")
 
 
-@_FROM_OBJECT
 def _from_object(array: ExchangeArray, tensor: Any) -> int:
     array._parts = _fill(tensor.contents, array.array, array.device)
     tensor.contents.byte_offset = 0
     return 0
 
 
-@_CURRENT_STREAM
 def _current_stream(_type: int, device: int, stream: Any) -> int:
     stream[0] = ExchangeArray.current_streams.get(device, 0)
     return 0
 
 
-_EXCHANGE = _Exchange(major=1, minor=3, from_object=_from_object, current_stream=_current_stream)
+_EXCHANGE = _Exchange(
+    major=1,
+    minor=3,
+    from_object=_FROM_OBJECT(_from_object),
+    current_stream=_CURRENT_STREAM(_current_stream),
+)
 _EXCHANGE_NAME = b"dlpack_exchange_api"
 ExchangeArray.__dlpack_c_exchange_api__ = capsule_of(ctypes.addressof(_EXCHANGE), _EXCHANGE_NAME)

@@ -10,9 +10,9 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sennit import _core, elements, gpu_arrays
-from sennit._core import Buffer, Collective, InvalidArgument
-from sennit.elements import PremulSum
+from sennit import _core, gpu_arrays
+from sennit._core import REDUCE_OPS, Buffer, Collective, InvalidArgument, Work
+from sennit.elements import PremulSum, buffer_of, empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ class Options:
         """Take what a program passes."""
         self.algorithm = algorithm if schedule is None else _algorithm_of(schedule, algorithm)
         self.deadline_s = 0.0 if deadline_s is None else deadline_field(deadline_s)
-        self.reproducible = reproducible
+        self.reproducible = bool(reproducible)
         self.codec = codec
         self.stream = None if stream is None else _core.stream_of(stream)
 
@@ -84,7 +84,7 @@ class Table(NamedTuple):
     displacements: Iterable[int] | None = None
 
 
-Prepared = tuple[_core.Work, Any]
+Prepared = tuple[Work, Any]
 
 _NO_BLOCKS = _core.Blocks([], [])
 
@@ -110,21 +110,21 @@ def reduce(group: Group, x: Any, out: Any, op: Operator, root: int, options: Opt
     if group.rank == root:
         send, recv, out = _equal_buffers(x, out, options)
     else:
-        send, out = _read(x, options), None
+        send, out = buffer_of(x, "x", False, options.stream), None
     work = _prepare(group, Collective.REDUCE, send, recv, send.count, options, op=op, root=root)
     return work, out
 
 
 def broadcast(group: Group, x: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.broadcast`."""
-    buffer = elements.buffer_of(x, "x", group.rank != operator.index(root), options.stream)
+    buffer = buffer_of(x, "x", group.rank != operator.index(root), options.stream)
     work = _prepare(group, Collective.BROADCAST, buffer, buffer, buffer.count, options, root=root)
     return work, x
 
 
 def all_gather(group: Group, x: Any, out: Any, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather`."""
-    send = _read(x, options)
+    send = buffer_of(x, "x", False, options.stream)
     out = _allocated(out, (group.size, *send.shape), send, x, options)
     recv = _output(out, send.count * group.size, f"{group.size} times as many as x", options)
     return _prepare(group, Collective.ALL_GATHER, send, recv, send.count, options), out
@@ -132,7 +132,7 @@ def all_gather(group: Group, x: Any, out: Any, options: Options) -> Prepared:
 
 def reduce_scatter(group: Group, x: Any, out: Any, op: Operator, options: Options) -> Prepared:
     """Prepare `Communicator.reduce_scatter`."""
-    send = _read(x, options)
+    send = buffer_of(x, "x", False, options.stream)
     shape = _part_shape(send, group.size)
     out = _allocated(out, shape, send, x, options)
     count = send.count // group.size
@@ -150,7 +150,7 @@ def all_to_all(group: Group, x: Any, out: Any, options: Options) -> Prepared:
 
 def gather(group: Group, x: Any, out: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather`."""
-    send = _read(x, options)
+    send = buffer_of(x, "x", False, options.stream)
     recv = None
     if group.rank == root:
         out = _allocated(out, (group.size, *send.shape), send, x, options)
@@ -167,11 +167,11 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
             raise InvalidArgument(
                 f"scatter needs out on rank {group.rank}: only the root {root} knows shape and type"
             )
-        recv = _written(out, "out", options)
+        recv = buffer_of(out, "out", True, options.stream)
         return _prepare(group, Collective.SCATTER, None, recv, recv.count, options, root=root), out
     if x is None:
         raise InvalidArgument(f"scatter needs x on its root, rank {root}")
-    send = _read(x, options)
+    send = buffer_of(x, "x", False, options.stream)
     out = _allocated(out, _part_shape(send, group.size), send, x, options)
     count = send.count // group.size
     recv = _output(out, count, f"1/{group.size} of those of x", options)
@@ -180,10 +180,10 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
 
 def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather_v`."""
-    send = _read(x, options)
+    send = buffer_of(x, "x", False, options.stream)
     blocks = _blocks(group, table)
     out = _allocated(out, (blocks.end,), send, x, options)
-    recv = _holding(_written(out, "out", options), "out", blocks.end)
+    recv = _holding(buffer_of(out, "out", True, options.stream), "out", blocks.end)
     work = _prepare(
         group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks.core
     )
@@ -192,13 +192,13 @@ def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options)
 
 def gather_v(group: Group, x: Any, out: Any, table: Table, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather_v`."""
-    send = _read(x, options)
+    send = buffer_of(x, "x", False, options.stream)
     recv, core = None, _NO_BLOCKS
     if group.rank == root:
         blocks = _blocks(group, table)
         core = blocks.core
         out = _allocated(out, (blocks.end,), send, x, options)
-        recv = _holding(_written(out, "out", options), "out", blocks.end)
+        recv = _holding(buffer_of(out, "out", True, options.stream), "out", blocks.end)
     else:
         out = None
     work = _prepare(
@@ -217,13 +217,13 @@ def scatter_v(
             raise InvalidArgument(f"scatter_v needs x on its root, rank {root}")
         blocks = _blocks(group, table)
         core = blocks.core
-        send = _holding(_read(x, options), "x", blocks.end)
+        send = _holding(buffer_of(x, "x", False, options.stream), "x", blocks.end)
         out = _allocated(out, (blocks.counts[group.rank],), send, x, options)
     elif out is None:
         raise InvalidArgument(
             f"scatter_v needs out on rank {group.rank}: only the root {root} knows length and type"
         )
-    recv = _written(out, "out", options)
+    recv = buffer_of(out, "out", True, options.stream)
     work = _prepare(
         group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=core
     )
@@ -236,9 +236,9 @@ def all_to_all_v(
     """Prepare `Communicator.all_to_all_v`."""
     inputs = _blocks(group, sent)
     outputs = _blocks(group, received)
-    send = _holding(_read(x, options), "x", inputs.end)
+    send = _holding(buffer_of(x, "x", False, options.stream), "x", inputs.end)
     out = _allocated(out, (outputs.end,), send, x, options)
-    recv = _holding(_written(out, "out", options), "out", outputs.end)
+    recv = _holding(buffer_of(out, "out", True, options.stream), "out", outputs.end)
     work = _prepare(
         group,
         Collective.ALL_TO_ALL_V,
@@ -254,13 +254,13 @@ def all_to_all_v(
 
 def send(group: Group, x: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.send`."""
-    buffer = _read(x, options)
+    buffer = buffer_of(x, "x", False, options.stream)
     return _prepare(group, Collective.SEND, buffer, None, buffer.count, options, root=peer), None
 
 
 def recv(group: Group, out: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.recv`."""
-    buffer = _written(out, "out", options)
+    buffer = buffer_of(out, "out", True, options.stream)
     return _prepare(group, Collective.RECV, None, buffer, buffer.count, options, root=peer), out
 
 
@@ -281,28 +281,29 @@ def _prepare(
     root: int = 0,
     input: _core.Blocks = _NO_BLOCKS,
     output: _core.Blocks = _NO_BLOCKS,
-) -> _core.Work:
+) -> Work:
     scalar = b""
     if isinstance(op, PremulSum):
         buffer = send if send is not None else recv
         assert buffer is not None
         scalar, op = op.element(buffer.dtype), "sum"
-    if op not in _core.REDUCE_OPS:
+    number = REDUCE_OPS.get(op)
+    if number is None:
         raise InvalidArgument(
-            f"no reduce operator {op!r}; there are {', '.join(_core.REDUCE_OPS)} and premulsum(x)"
+            f"no reduce operator {op!r}; there are {', '.join(REDUCE_OPS)} and premulsum(x)"
         )
-    return _core.Work(
+    return Work(
         group.handle,
         collective,
         send,
         recv,
         count,
-        _core.REDUCE_OPS[op],
-        operator.index(root),
+        number,
+        root,
         options.algorithm,
         options.deadline_s,
         scalar,
-        bool(options.reproducible),
+        options.reproducible,
         options.codec,
         options.stream,
         input,
@@ -310,20 +311,12 @@ def _prepare(
     )
 
 
-def _read(x: Any, options: Options) -> Buffer:
-    return elements.buffer_of(x, "x", False, options.stream)
-
-
-def _written(x: Any, name: str, options: Options) -> Buffer:
-    return elements.buffer_of(x, name, True, options.stream)
-
-
 def _equal_buffers(x: Any, out: Any, options: Options) -> tuple[Buffer, Buffer, Any]:
     """Input and output of the same count; one buffer where the call is in place."""
     if out is x:
-        both = _written(x, "x", options)
+        both = buffer_of(x, "x", True, options.stream)
         return both, both, out
-    send = _read(x, options)
+    send = buffer_of(x, "x", False, options.stream)
     out = _allocated(out, send.shape, send, x, options)
     return send, _output(out, send.count, "as many as x", options), out
 
@@ -333,7 +326,7 @@ def _allocated(out: Any, shape: Sequence[int], like: Buffer, x: Any, options: Op
         return out
     if like.is_on_gpu:
         return gpu_arrays.empty(shape, like.dtype, x, options.stream)
-    return elements.empty(shape, like.dtype, x)
+    return empty(shape, like.dtype, x)
 
 
 def _numbers(values: Iterable[int]) -> list[int]:
@@ -374,7 +367,7 @@ def _holding(buffer: Buffer, name: str, elements: int) -> Buffer:
 
 
 def _output(out: Any, count: int, rule: str, options: Options) -> Buffer:
-    buffer = _written(out, "out", options)
+    buffer = buffer_of(out, "out", True, options.stream)
     if buffer.count != count:
         raise InvalidArgument(
             f"out has {buffer.count} elements, but the call writes {count} ({rule})"

@@ -114,7 +114,7 @@ class Communicator:
         Returns:
             `out`, of the shape of x where it was not given.
         """
-        return _run(
+        return run(
             calls.all_reduce(
                 self._group,
                 x,
@@ -155,7 +155,7 @@ class Communicator:
         Returns:
             `out` at the root, None elsewhere.
         """
-        return _run(
+        return run(
             calls.reduce(
                 self._group,
                 x,
@@ -178,7 +178,7 @@ class Communicator:
         stream: Any = None,
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
-        return _run(
+        return run(
             calls.broadcast(
                 self._group, x, root, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
@@ -209,7 +209,7 @@ class Communicator:
         Returns:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
-        return _run(
+        return run(
             calls.all_gather(
                 self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
@@ -245,7 +245,7 @@ class Communicator:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
             shape of x with the first axis divided by size.
         """
-        return _run(
+        return run(
             calls.reduce_scatter(
                 self._group,
                 x,
@@ -280,7 +280,7 @@ class Communicator:
         Returns:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
-        return _run(
+        return run(
             calls.all_to_all(
                 self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
@@ -313,7 +313,7 @@ class Communicator:
         Returns:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
-        return _run(
+        return run(
             calls.gather(
                 self._group,
                 x,
@@ -351,7 +351,7 @@ class Communicator:
         Returns:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
-        return _run(
+        return run(
             calls.scatter(
                 self._group,
                 x,
@@ -391,7 +391,7 @@ class Communicator:
             `out`: block r is the x of rank r.
         """
         table = Table(counts, displacements)
-        return _run(
+        return run(
             calls.all_gather_v(
                 self._group,
                 x,
@@ -437,7 +437,7 @@ class Communicator:
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
         options = Options(algorithm, deadline_s, False, schedule, codec, stream)
-        return _run(calls.all_to_all_v(self._group, x, out, sent, received, options))
+        return run(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
         self,
@@ -472,7 +472,7 @@ class Communicator:
         """
         table = Table(counts, displacements)
         options = Options(algorithm, deadline_s, False, schedule, codec, stream)
-        return _run(calls.gather_v(self._group, x, out, table, root, options))
+        return run(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
         self,
@@ -507,7 +507,7 @@ class Communicator:
         """
         table = Table(counts, displacements)
         options = Options(algorithm, deadline_s, False, schedule, codec, stream)
-        return _run(calls.scatter_v(self._group, x, out, table, root, options))
+        return run(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(
         self,
@@ -519,9 +519,7 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        _run(
-            calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream))
-        )
+        run(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream)))
 
     def recv(
         self,
@@ -533,7 +531,7 @@ class Communicator:
         stream: Any = None,
     ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
-        return _run(
+        return run(
             calls.recv(
                 self._group, out, peer, Options(None, deadline_s, codec=codec, stream=stream)
             )
@@ -548,7 +546,7 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Wait until all ranks are in this call."""
-        _run(
+        run(
             calls.barrier(
                 self._group, Options(algorithm, deadline_s, schedule=schedule, stream=stream)
             )
@@ -613,9 +611,3 @@ class Communicator:
     ) -> None:
         """Destroy the communicator."""
         self.destroy()
-
-
-def _run(prepared: calls.Prepared) -> Any:
-    work, result = prepared
-    run(work)
-    return result

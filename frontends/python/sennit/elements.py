@@ -48,6 +48,10 @@ def bits_of(x: Any) -> Typed | None:
 
 def buffer_of(x: Any, name: str, writable: bool, stream: int | None = None) -> Buffer:
     """What a call is given, as a buffer; `name` is the argument's in messages."""
+    kind = type(x)
+    # Every call comes by here; NumPy has types of others as kind V.
+    if kind is not Typed and (kind is not np.ndarray or x.dtype.kind != "V"):
+        return Buffer(x, name, writable, None, stream)
     bits = bits_of(x)
     if bits is None:
         return Buffer(x, name, writable, None, stream)

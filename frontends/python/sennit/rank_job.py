@@ -27,7 +27,7 @@ class Job(NamedTuple):
     key: str
     timeout_s: float | None
     deadline_s: float | None
-    device: str | None
+    device: str | None = None
 
     def join(self, rank: int, give_up: Callable[[], bool] | None = None) -> Communicator | None:
         """Join the other ranks; None when `give_up` says True before they have come."""

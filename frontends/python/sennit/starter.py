@@ -40,7 +40,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start an all_reduce."""
-        return _start(
+        return start(
             calls.all_reduce(
                 self._group,
                 x,
@@ -65,7 +65,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a reduce."""
-        return _start(
+        return start(
             calls.reduce(
                 self._group,
                 x,
@@ -88,7 +88,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a broadcast."""
-        return _start(
+        return start(
             calls.broadcast(
                 self._group, x, root, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
@@ -106,7 +106,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start an all_gather."""
-        return _start(
+        return start(
             calls.all_gather(
                 self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
@@ -126,7 +126,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a reduce_scatter."""
-        return _start(
+        return start(
             calls.reduce_scatter(
                 self._group,
                 x,
@@ -148,7 +148,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start an all_to_all."""
-        return _start(
+        return start(
             calls.all_to_all(
                 self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
@@ -167,7 +167,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a gather."""
-        return _start(
+        return start(
             calls.gather(
                 self._group,
                 x,
@@ -190,7 +190,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a scatter."""
-        return _start(
+        return start(
             calls.scatter(
                 self._group,
                 x,
@@ -215,7 +215,7 @@ class Starter:
     ) -> Work:
         """Start an all_gather_v."""
         table = Table(counts, displacements)
-        return _start(
+        return start(
             calls.all_gather_v(
                 self._group,
                 x,
@@ -244,7 +244,7 @@ class Starter:
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
         options = Options(algorithm, deadline_s, False, schedule, codec, stream)
-        return _start(calls.all_to_all_v(self._group, x, out, sent, received, options))
+        return start(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
         self,
@@ -263,7 +263,7 @@ class Starter:
         """Start a gather_v."""
         table = Table(counts, displacements)
         options = Options(algorithm, deadline_s, False, schedule, codec, stream)
-        return _start(calls.gather_v(self._group, x, out, table, root, options))
+        return start(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
         self,
@@ -282,7 +282,7 @@ class Starter:
         """Start a scatter_v."""
         table = Table(counts, displacements)
         options = Options(algorithm, deadline_s, False, schedule, codec, stream)
-        return _start(calls.scatter_v(self._group, x, out, table, root, options))
+        return start(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(
         self,
@@ -294,7 +294,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a send."""
-        return _start(
+        return start(
             calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream))
         )
 
@@ -308,7 +308,7 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a recv."""
-        return _start(
+        return start(
             calls.recv(
                 self._group, out, peer, Options(None, deadline_s, codec=codec, stream=stream)
             )
@@ -323,14 +323,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a barrier."""
-        return _start(
+        return start(
             calls.barrier(
                 self._group, Options(algorithm, deadline_s, schedule=schedule, stream=stream)
             )
         )
-
-
-def _start(prepared: calls.Prepared) -> Work:
-    work, result = prepared
-    start(work)
-    return Work(work, result)
