@@ -51,7 +51,7 @@ double Measure::time_calls(Calls& calls, Buffers& buffers, int count) {
   check(sennit_barrier(comm_, nullptr, nullptr));
   calls.settle();
   if (!start_line_.wait()) {
-    check(sennit_barrier(comm_, nullptr, nullptr));  // says who died
+    check(sennit_barrier(comm_, nullptr, nullptr));  // says who died or stopped
   }
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < count; ++i) {

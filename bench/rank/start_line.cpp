@@ -9,9 +9,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <csignal>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 namespace sennit::bench {
 namespace {
@@ -44,6 +44,19 @@ int open_shared(sennit_comm_t comm, int rank, std::size_t bytes) {
     give_up("opening " + file);
   }
   return fd;
+}
+
+// There is such a process, and no signal has stopped it.
+bool runs(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // The name stands in parentheses, may contain some itself, and the state is behind it.
+  const std::size_t end = text.rfind(')');
+  if (end == std::string::npos || end + 2 >= text.size()) {
+    return false;
+  }
+  return std::string_view("TtZX").find(text[end + 2]) == std::string_view::npos;
 }
 
 }  // namespace
@@ -79,16 +92,16 @@ bool StartLine::wait() {
     if (!has_core_) {
       ::sched_yield();
     }
-    if (++turns % kTurnsPerLook == 0 && !all_live()) {
+    if (++turns % kTurnsPerLook == 0 && !all_run()) {
       return false;
     }
   }
   return true;
 }
 
-bool StartLine::all_live() const {
+bool StartLine::all_run() const {
   return std::all_of(shared_->pids.begin(), shared_->pids.begin() + ranks_, [](const auto& pid) {
-    return ::kill(pid.load(std::memory_order_relaxed), 0) == 0 || errno != ESRCH;
+    return runs(pid.load(std::memory_order_relaxed));
   });
 }
 

@@ -23,8 +23,8 @@ class StartLine {
   StartLine& operator=(const StartLine&) = delete;
   ~StartLine();
 
-  // True when all ranks have come; false when one of them has died, which the library can say more
-  // about.
+  // True when all ranks have come; false when one of them has died or was stopped, which the library
+  // can say more about.
   [[nodiscard]] bool wait();
 
  private:
@@ -37,7 +37,7 @@ class StartLine {
     alignas(kLine) std::array<std::atomic<pid_t>, kMostRanks> pids;
   };
 
-  [[nodiscard]] bool all_live() const;
+  [[nodiscard]] bool all_run() const;
 
   Shared* shared_ = nullptr;
   std::uint32_t ranks_;
