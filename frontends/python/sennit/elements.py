@@ -40,17 +40,16 @@ def bits_of(x: Any) -> Typed | None:
     """The bits of x where it is `Typed` or an array of ml_dtypes, which lend no buffer."""
     if isinstance(x, Typed):
         return x
-    # NumPy takes microseconds for a name: types of others are kind V.
-    if isinstance(x, np.ndarray) and x.dtype.kind == "V" and x.dtype.name in _CARRIERS:
+    if isinstance(x, np.ndarray) and x.dtype.name in _CARRIERS:
         return Typed(x.view(_CARRIERS[x.dtype.name]), x.dtype.name)
     return None
 
 
 def buffer_of(x: Any, name: str, writable: bool, stream: int | None = None) -> Buffer:
     """What a call is given, as a buffer; `name` is the argument's in messages."""
-    kind = type(x)
-    # Every call comes by here; NumPy has types of others as kind V.
-    if kind is not Typed and (kind is not np.ndarray or x.dtype.kind != "V"):
+    # Every call comes by here, and NumPy takes microseconds for the name of a type. Its own types
+    # are built in.
+    if not isinstance(x, Typed) and (not isinstance(x, np.ndarray) or x.dtype.isbuiltin == 1):
         return Buffer(x, name, writable, None, stream)
     bits = bits_of(x)
     if bits is None:
