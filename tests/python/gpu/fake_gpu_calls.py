@@ -50,7 +50,7 @@ def memory(comm: sennit.Communicator, shape: Any, dtype: Any = np.uint8) -> Any:
 
 
 class Gpu:
-    """What a rank does on its GPU beside the calls."""
+    """What a rank does on its GPU outside of calls."""
 
     def __init__(self, comm: sennit.Communicator) -> None:
         self.comm = comm
@@ -266,8 +266,9 @@ def test_new_outputs_are_of_the_library_of_the_input(comm: sennit.Communicator, 
     def empty(shape: tuple[int, ...], dtype: Any) -> Any:
         return Array(memory(comm, shape, dtype), stream=gpu.stream)
 
-    if comm.rank == 0:  # NumPy's function of a stand-in for CuPy is of one rank
-        sys.modules["cupy"] = types.SimpleNamespace(ndarray=CudaArray, empty=empty, cuda=None)  # type: ignore[assignment]
+    if comm.rank == 0:  # what this process has as CuPy is one rank's
+        cupy: Any = types.SimpleNamespace(ndarray=CudaArray, empty=empty, cuda=None)
+        sys.modules["cupy"] = cupy
     try:
         if comm.rank == 0:
             x = Array(gpu.array([3, 4]).array, stream=gpu.stream)
