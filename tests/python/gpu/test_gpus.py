@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,16 @@ def needs(library: str) -> None:
         found = False
     if not found:
         pytest.skip(f"{library}: needs {library}")
+
+
+def test_the_example_runs() -> None:
+    needs("torch")
+    example = Path(__file__).resolve().parents[3] / "examples/06_all_reduce_on_gpus.py"
+    done = subprocess.run(
+        [sys.executable, str(example)], capture_output=True, text=True, timeout=110, check=False
+    )
+    mean = (GPUS + 1) / 2
+    assert done.stdout == f"{GPUS} ranks: the mean is {[mean] * GPUS}\n", done.stderr
 
 
 @pytest.mark.parametrize(
