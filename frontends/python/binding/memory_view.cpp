@@ -188,11 +188,10 @@ Place dlpack_place_of(nb::handle object) {
 }
 
 // The capsule, for a version that nanobind knows.
-nb::object call_dlpack(nb::handle object, nb::kwargs arguments) {
+nb::object call_dlpack(nb::handle object, const nb::kwargs& arguments) {
   const nb::object ask = object.attr("__dlpack__");
   try {
-    nb::kwargs versioned(arguments);
-    versioned = nb::steal<nb::kwargs>(PyDict_Copy(arguments.ptr()));
+    const auto versioned = nb::steal<nb::kwargs>(PyDict_Copy(arguments.ptr()));
     versioned["max_version"] = nb::make_tuple(nb::dlpack::major_version, 0);
     return ask(**versioned);
   } catch (nb::python_error& error) {
@@ -216,7 +215,7 @@ MemoryView view_by_dlpack(nb::handle object, const ArrayClass& its, const Memory
   Place place;
   try {
     place = dlpack_place_of(object);
-    nb::kwargs arguments = nb::steal<nb::kwargs>(PyDict_New());
+    const auto arguments = nb::steal<nb::kwargs>(PyDict_New());
     if (place.is_cuda() && its.is_torch) {
       arguments["stream"] =
           -1;  // its current stream is the call's, or the program has ordered them
