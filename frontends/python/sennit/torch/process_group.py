@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from sennit import InvalidArgument, Unsupported, group
 from sennit.torch.gpu_calls import Enqueued, Gpu, GpuCalls
+from sennit.torch.overloads import takes_timeouts
 from sennit.torch.rendezvous import join
 from sennit.torch.tensors import (
     checked,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     Tensors = Sequence[torch.Tensor]
 
 
+@takes_timeouts
 class ProcessGroup(dist.ProcessGroup):
     """The ranks of a group. Made by `init_process_group("sennit")` and `new_group`.
 
