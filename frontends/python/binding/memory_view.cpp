@@ -147,7 +147,16 @@ void refuse_lazy(nb::handle object, const std::string& name) {
             nb::cast<std::string>(nb::str(why.value())) + ". Pass a plain copy of it");
 }
 
-// None where the object has no memory that its class's C interface could describe.
+// Whether the values may be others than those in the memory, of a tensor that has some: what is
+// known to be zero has none, and only complex numbers are conjugated.
+bool is_lazy(nb::handle object, nb::dlpack::dtype dtype) {
+  return is_true(object, names().is_neg) ||
+         (dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex) &&
+          is_true(object, names().is_conj));
+}
+
+// None where the object has no memory that its class's C interface could describe, or DLPack says
+// better why not.
 std::optional<MemoryView> view_by_exchange(nb::handle object,
                                            const ArrayClass& its,
                                            const MemoryRequest& request) {
@@ -167,6 +176,9 @@ std::optional<MemoryView> view_by_exchange(nb::handle object,
   view.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
   view.data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
   if (tensor.data == nullptr && view.count() != 0) {
+    return std::nullopt;
+  }
+  if (its.may_be_lazy && is_lazy(object, tensor.dtype)) {
     return std::nullopt;
   }
   view.dtype = tensor.dtype;
@@ -253,9 +265,6 @@ MemoryView view_by_class(nb::handle object, const ArrayClass& its, const MemoryR
     return view_array(object, object, request);
   }
   if (its.exchange != nullptr) {
-    if (its.may_be_lazy) {
-      refuse_lazy(object, request.name);
-    }
     std::optional<MemoryView> view = view_by_exchange(object, its, request);
     if (view) {
       return *std::move(view);
