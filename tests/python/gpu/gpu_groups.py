@@ -76,6 +76,7 @@ def asynchronous(comm: sennit.Communicator) -> None:
     with joined(comm) as (torch, dist):
         x = torch.ones(1 << 20, device=comm.device)
         dist.all_reduce(x, async_op=True).wait()
+        x.mul_(1.0)  # the kernel is loaded at its first use, which takes longer than the sleep
         torch.cuda.synchronize()
         x.fill_(1.0)
         torch.cuda._sleep(CYCLES)
