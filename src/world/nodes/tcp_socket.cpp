@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <net/if.h>  // IWYU pragma: keep (IFF_UP)
+#include <net/if.h>  // IWYU pragma: keep: IFF_UP
 
 namespace sennit {
 namespace {
