@@ -98,12 +98,14 @@ def orders(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 def mpirun(installed: mpi.Mpi, nodes: int) -> list[str]:
     """The launcher, in node 0."""
     hosts = ",".join(f"node{node}:{RANKS}" for node in range(nodes))
+    own = ["SENNIT_RAILS", *(name for name in os.environ if name.startswith("SENNIT_"))]
     return [
         *(str(NODES_TOOL), "exec", "0", str(installed.prefix / "bin/mpirun")),
         *installed.settings(nodes * RANKS + os.cpu_count()),
         *("--prtemca", "plm_ssh_agent", f"{NODES_TOOL} rsh", "--prtemca", "prte_if_include", "eth0"),
         *("--host", hosts, "-n", str(nodes * RANKS), "--bind-to", "none"),
-        *("--mca", "mpi_yield_when_idle", "1", "-x", "SENNIT_ROOT=node0", "-x", "SENNIT_RAILS"),
+        *("--mca", "mpi_yield_when_idle", "1", "-x", "SENNIT_ROOT=node0"),
+        *(word for name in own for word in ("-x", name)),
     ]
 
 

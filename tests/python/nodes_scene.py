@@ -91,7 +91,7 @@ EVENTS: dict[str, Callable[[dict[int, int]], Any]] = {
 
 def be_strangers() -> None:
     """In node 1: connections to rank 0 that say nothing, or noise, until killed."""
-    host = socket.gethostbyname("node0")
+    host = "10.99.0.1"
     open_ones = []
     while True:
         for noise in (b"", b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096)):
@@ -152,9 +152,10 @@ class Ranks:
 
     def await_all(self) -> dict[int, int]:
         """Process numbers by rank, once all are in their calls."""
+        end = time.monotonic() + _LONGEST_S
         for event in self._ready.values():
-            event.wait(_LONGEST_S)
-        return {rank: told["pid"] for rank, told in self.told.items()}
+            event.wait(max(0.0, end - time.monotonic()))
+        return {rank: told["pid"] for rank, told in self.told.items() if "pid" in told}
 
     def await_ends(self) -> None:
         """Wait until those that can end have done so, and kill the rest."""
@@ -172,7 +173,8 @@ def play(event: str) -> None:
     pids = ranks.await_all()
     time.sleep(0.2)
     happened = time.monotonic()
-    EVENTS[event](pids)
+    if len(pids) == RANKS:  # else what they told says why
+        EVENTS[event](pids)
     if event == "stop":
         # It would wait for ever.
         threading.Timer(2 * DEADLINE_S, os.kill, (pids[3], signal.SIGKILL)).start()
