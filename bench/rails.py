@@ -102,7 +102,14 @@ def mpirun(installed: mpi.Mpi, nodes: int) -> list[str]:
     return [
         *(str(NODES_TOOL), "exec", "0", str(installed.prefix / "bin/mpirun")),
         *installed.settings(nodes * RANKS + os.cpu_count()),
-        *("--prtemca", "plm_ssh_agent", f"{NODES_TOOL} rsh", "--prtemca", "prte_if_include", "eth0"),
+        *(
+            "--prtemca",
+            "plm_ssh_agent",
+            f"{NODES_TOOL} rsh",
+            "--prtemca",
+            "prte_if_include",
+            "eth0",
+        ),
         *("--host", hosts, "-n", str(nodes * RANKS), "--bind-to", "none"),
         *("--mca", "mpi_yield_when_idle", "1", "-x", "SENNIT_ROOT=node0"),
         *(word for name in own for word in ("-x", name)),

@@ -152,16 +152,15 @@ bool has_lost_rail(const World& world, int rank) {
 // from who retells it.
 Verdict retell_lost_rail(const World& world, int rank) {
   std::vector<int> ends{rank, world.line(rank).blamed.load(std::memory_order_acquire)};
-  std::string evidence =
-      fmt::format("the rail from {} to {} has failed: a card, its cable or its switch; both may live",
-                  world.describe(ends[0]),
-                  world.describe(ends[1]));
+  std::string evidence = fmt::format(
+      "the rail from {} to {} has failed: a card, its cable or its switch; both may live",
+      world.describe(ends[0]),
+      world.describe(ends[1]));
   if (world.node_of(ends[1]) == world.node_of(world.rank())) {
     std::ranges::reverse(ends);
   }
-  return {.code = Code::kSystemError,
-          .blamed_ranks = std::move(ends),
-          .evidence = std::move(evidence)};
+  return {
+      .code = Code::kSystemError, .blamed_ranks = std::move(ends), .evidence = std::move(evidence)};
 }
 
 // Why a rank gave up that says in its line that it did. What made it is the cause; the rank itself

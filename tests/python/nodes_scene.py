@@ -172,9 +172,9 @@ def play(event: str) -> None:
     ranks = Ranks(calls=50 if event in {"nothing", "strangers"} else 0)
     pids = ranks.await_all()
     time.sleep(0.2)
-    happened = time.monotonic()
     if len(pids) == RANKS:  # else what they told says why
         EVENTS[event](pids)
+    happened = time.monotonic()  # a node is lost with its last cable
     if event == "stop":
         # It would wait for ever.
         threading.Timer(2 * DEADLINE_S, os.kill, (pids[3], signal.SIGKILL)).start()
