@@ -1,4 +1,4 @@
-"""Times calls across nodes, which are network namespaces of this machine, beside Open MPI's.
+"""Times calls across nodes, which are network namespaces of this machine, and those of Open MPI.
 
     python bench/rails.py --nodes 2 --out out/rails-2x2.json
 
@@ -129,9 +129,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """The rows of one form of the rival."""
     job = folder / f"{form}.json"
-    job.write_text(
-        json.dumps({"orders": orders(arguments), "rival": str(rival.library), "meeting": ""})
-    )
+    job.write_text(json.dumps({"orders": orders(arguments), "rival": str(rival.library)}))
     program = Path(sennit.__file__).parent / "bin/sennit-rank"
     made = []
     for row in run([*mpirun(installed, arguments.nodes), *FORMS[form], str(program), str(job)]):
@@ -200,7 +198,7 @@ def count_here() -> None:
                 print(json.dumps({**line, "rank_bytes": COUNTED_BYTES, "sent_bytes": sent}))
 
 
-def tell(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> None:
+def show(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> None:
     """Prints a line for each row."""
     for row in rows:
         theirs = row["rival"].get("time_us", {}).get("p50")
@@ -234,7 +232,7 @@ def measure(arguments: argparse.Namespace) -> None:
         "load": [before, os.getloadavg()[0]],
     }
     result_files.write(arguments.out, {"schema": whole.pop("schema"), "program": program} | whole)
-    tell(rows, counted)
+    show(rows, counted)
 
 
 def enter(arguments: argparse.Namespace) -> None:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # nodes.sh: several "nodes" with several network cards each, on one machine.
 #
-#   nodes.sh run CMD...          makes the nodes, then runs CMD, which may call the others; nothing is
-#                                left when it ends, however it ends; needs no root
+#   nodes.sh run CMD...          makes the nodes, then runs CMD, which may call the others; nothing
+#                                is left when it ends, however it ends; needs no root
 #   nodes.sh exec NODE CMD...    runs CMD in node NODE (a number)
 #   nodes.sh all CMD...          runs CMD in every node at once; its number is in NODES_OWN
 #   nodes.sh rsh NAME CMD...     exec by host name (node0, node1, ...), as mpirun calls ssh
@@ -11,16 +11,16 @@
 #   nodes.sh heal NODE CARD      undoes both
 #
 # A node is a network namespace with a host name, /dev/shm, IPC objects and /etc/hosts of its own.
-# Cards of one name hang on one switch, a bridge in a further namespace: the machine's own network is
-# never touched, and rails share nothing but the cores. A token bucket at each end of a cable lets a
-# card send and receive NODES_MBIT at the same time. eth0 is for joining and control.
+# Cards of one name hang on one switch, a bridge in a further namespace: the machine's own network
+# is never touched, and rails share nothing but the cores. A token bucket at each end of a cable
+# lets a card send and receive NODES_MBIT at the same time. eth0 is for joining and control.
 #
 #            node 0                   switch k                    node 1
 #   10.<100+k>.0.1 rail<k> --bucket-- [bridge] --bucket-- rail<k> 10.<100+k>.0.2
 #   10.99.0.1      eth0    --bucket-- [bridge] --bucket-- eth0    10.99.0.2
 #
-# Read by `run`: NODES_COUNT (2), NODES_RAILS (2: cards of a node, without eth0), NODES_MBIT (800: rate
-# of a rail, each way, in 10^6 bit/s).
+# Read by `run`: NODES_COUNT (2), NODES_RAILS (2: cards of a node, without eth0), NODES_MBIT (800:
+# rate of a rail, each way, in 10^6 bit/s).
 #
 # Needs iproute2 and a kernel with veth, bridge and tbf. Exit status 77: this machine cannot do it,
 # and a line says why.
@@ -31,8 +31,8 @@ SELF=$(readlink -f "${BASH_SOURCE[0]}")
 SWITCHES=switches
 MTU=9000
 ETH_MBIT=1000
-# The bucket holds the largest packet that the kernel hands down at once: to cut it costs more time of
-# the cores than all else. So the first 64 KiB after a pause pass at once.
+# The bucket holds the largest packet that the kernel hands down at once: to cut it costs more time
+# of the cores than all else. So the first 64 KiB after a pause pass at once.
 PACKET=65536
 # A queue that drops makes TCP wait 200 ms now and then, which no fabric of a cluster does.
 QUEUE=33554432

@@ -10,8 +10,8 @@
 namespace sennit {
 namespace {
 
-// Of `collective` up to `up_to_bytes`, with as many groups or more. The last row of a collective has
-// no limit.
+// Of `collective` up to `up_to_bytes`, with as many groups or more. The last row of a collective
+// has no limit.
 struct Rule {
   Collective collective;
   std::int64_t up_to_bytes;

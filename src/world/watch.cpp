@@ -2,6 +2,7 @@
 
 #include "codec/codec.hpp"
 #include "world/deadlock.hpp"
+#include "world/lost_rail.hpp"
 
 #include <fmt/ranges.h>
 
@@ -136,33 +137,6 @@ std::optional<Verdict> find_mismatch_of(const World& world, const CallView& view
   return find_circle(world, rank);
 }
 
-// Whether a rank says in its line that what it sends to another node gets nowhere.
-bool has_lost_rail(const World& world, int rank) {
-  const StatusLine& line = world.line(rank);
-  if (state_of(world, rank) != RankState::kFailed ||
-      line.failure_code.load(std::memory_order_acquire) !=
-          static_cast<std::uint32_t>(Code::kSystemError)) {
-    return false;
-  }
-  const int blamed = line.blamed.load(std::memory_order_acquire);
-  return blamed >= 0 && blamed < world.size() && world.node_of(blamed) != world.node_of(rank);
-}
-
-// Two ranks are blamed, this node's first: by that has_lost_rail() tells who has seen the failure
-// from who retells it.
-Verdict retell_lost_rail(const World& world, int rank) {
-  std::vector<int> ends{rank, world.line(rank).blamed.load(std::memory_order_acquire)};
-  std::string evidence = fmt::format(
-      "the rail from {} to {} has failed: a card, its cable or its switch; both may live",
-      world.describe(ends[0]),
-      world.describe(ends[1]));
-  if (world.node_of(ends[1]) == world.node_of(world.rank())) {
-    std::ranges::reverse(ends);
-  }
-  return {
-      .code = Code::kSystemError, .blamed_ranks = std::move(ends), .evidence = std::move(evidence)};
-}
-
 // Why a rank gave up that says in its line that it did. What made it is the cause; the rank itself
 // is only the messenger.
 Verdict retell(const World& world, const CallView& view, int rank) {
@@ -213,7 +187,6 @@ std::optional<Verdict> find_finalized(const World& world, const CallView& view) 
 
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
   for (int rank = 0; rank < world.size(); ++rank) {
-    // A cause; those that have read of it in this line say less.
     if (rank != world.rank() && has_lost_rail(world, rank) && !has_left(world, rank, view)) {
       return retell_lost_rail(world, rank);
     }
@@ -519,11 +492,7 @@ Verdict explain_deadline(const World& world, const CallView& view) {
       fmt::join(chain, " -> "));
   const int last = chain.size() > 1 ? chain[chain.size() - 2] : chain.back();
   if (world.node_of(last) != world.node_of(chain.back())) {
-    verdict.evidence += fmt::format(
-        "; rank {} and rank {} are on different nodes: the rail between them, a card or its cable, "
-        "may be down",
-        last,
-        chain.back());
+    verdict.evidence += "; the last two are on different nodes: a card or cable may be down";
   }
   return verdict;
 }

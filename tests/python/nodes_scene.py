@@ -1,4 +1,4 @@
-"""Ranks on two nodes, something that happens to them, and what they tell of it.
+"""Ranks on two nodes, something that happens to them, and what they report.
 
     tools/nodes.sh run python tests/python/nodes_scene.py EVENT
 
@@ -34,34 +34,34 @@ _LONGEST_S = 40.0
 
 
 def be_a_rank() -> None:
-    """Join, call until a call fails, and tell of it."""
+    """Join, call until a call fails, and report it."""
     import numpy as np
     import sennit
 
     began = time.monotonic()
-    told: dict[str, Any] = {"rank": int(os.environ["SENNIT_RANK"]), "pid": os.getpid()}
+    report: dict[str, Any] = {"rank": int(os.environ["SENNIT_RANK"]), "pid": os.getpid()}
     calls = int(os.environ["SCENE_CALLS"])
     comm = sennit.init(timeout_s=20, deadline_s=DEADLINE_S)
-    told["joined_s"] = time.monotonic() - began
+    report["joined_s"] = time.monotonic() - began
     data = np.ones(1 << 18, dtype=np.float32)
     try:
         done = 0
         while calls == 0 or done < calls:
             if done == _CALLS_BEFORE:
-                print(json.dumps(told), flush=True)
+                print(json.dumps(report), flush=True)
             total = comm.all_reduce(data)
             assert (total == RANKS).all()
             done += 1
-        told["calls"] = done
+        report["calls"] = done
     except sennit.Error as error:
-        told |= {"error": type(error).__name__, "blamed": list(error.blamed_ranks)}
-        told |= {"text": str(error), "at": time.monotonic()}
-    print(json.dumps(told), flush=True)
+        report |= {"error": type(error).__name__, "blamed": list(error.blamed_ranks)}
+        report |= {"text": str(error), "at": time.monotonic()}
+    print(json.dumps(report), flush=True)
     # A communicator that failed is closed without its peers.
     began = time.monotonic()
     with contextlib.suppress(sennit.Error):
         comm.destroy()
-    print(json.dumps({"rank": told["rank"], "destroyed_s": time.monotonic() - began}), flush=True)
+    print(json.dumps({"rank": report["rank"], "destroyed_s": time.monotonic() - began}), flush=True)
 
 
 def nodes_tool(*arguments: object) -> None:
@@ -118,7 +118,7 @@ class Ranks:
 
     def __init__(self, calls: int) -> None:
         """Start all of them; `calls` 0: until one fails."""
-        self.told: dict[int, dict[str, Any]] = {rank: {"rank": rank} for rank in range(RANKS)}
+        self.reports: dict[int, dict[str, Any]] = {rank: {"rank": rank} for rank in range(RANKS)}
         self._ready = {rank: threading.Event() for rank in range(RANKS)}
         self.processes = [self._start(rank, calls) for rank in range(RANKS)]
         self._threads = [
@@ -146,7 +146,7 @@ class Ranks:
         out = self.processes[rank].stdout
         assert out is not None
         for line in out:
-            self.told[rank] |= json.loads(line)
+            self.reports[rank] |= json.loads(line)
             self._ready[rank].set()
         self._ready[rank].set()
 
@@ -155,7 +155,7 @@ class Ranks:
         end = time.monotonic() + _LONGEST_S
         for event in self._ready.values():
             event.wait(max(0.0, end - time.monotonic()))
-        return {rank: told["pid"] for rank, told in self.told.items() if "pid" in told}
+        return {rank: report["pid"] for rank, report in self.reports.items() if "pid" in report}
 
     def await_ends(self) -> None:
         """Wait until those that can end have done so, and kill the rest."""
@@ -172,7 +172,7 @@ def play(event: str) -> None:
     ranks = Ranks(calls=50 if event in {"nothing", "strangers"} else 0)
     pids = ranks.await_all()
     time.sleep(0.2)
-    if len(pids) == RANKS:  # else what they told says why
+    if len(pids) == RANKS:  # else their reports say why
         EVENTS[event](pids)
     happened = time.monotonic()  # a node is lost with its last cable
     if event == "stop":
@@ -181,10 +181,10 @@ def play(event: str) -> None:
     ranks.await_ends()
     if strangers is not None:
         strangers.kill()
-    for told in ranks.told.values():
-        if "at" in told:
-            told["after_s"] = told["at"] - happened
-        print(json.dumps(told), flush=True)
+    for report in ranks.reports.values():
+        if "at" in report:
+            report["after_s"] = report["at"] - happened
+        print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

@@ -272,7 +272,10 @@ std::int64_t blocks_in_shares(const Shape& shape, int from, int to) {
 // Up in one group, across twice, and down in that group again.
 std::int64_t rounds_in_shares(const Shape& shape) {
   const Groups groups(shape);
-  return groups.count() == 1 ? hierarchical_rounds(shape) : 2 + (groups.count_of_many() > 0 ? 2 : 0);
+  if (groups.count() == 1) {
+    return hierarchical_rounds(shape);
+  }
+  return 2 + (groups.count_of_many() > 0 ? 2 : 0);
 }
 
 }  // namespace

@@ -87,7 +87,9 @@ class MirroredRings {
   // carry on; also after a failure.
   bool flush();
   // As CardSet::sleep, after all slots have been returned.
-  void sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again);
+  void sleep(Doorbell& bell,
+             std::chrono::nanoseconds limit,
+             const std::function<bool()>& look_again);
 
   // Why a rail to a peer has failed, with the peer as blamed rank; ok while all work.
   [[nodiscard]] Status failure();
