@@ -195,7 +195,10 @@ def count_here() -> None:
             if comm.rank % RANKS == 0:
                 sent = [after - then for after, then in zip(sent_bytes(), before, strict=True)]
                 line = {"collective": collective, "node": own, "calls": COUNTED_CALLS}
-                print(json.dumps({**line, "rank_bytes": COUNTED_BYTES, "sent_bytes": sent}))
+                line |= {"rank_bytes": COUNTED_BYTES, "sent_bytes": sent}
+                # In one piece: all nodes write into one pipe.
+                sys.stdout.write(json.dumps(line) + "\n")
+                sys.stdout.flush()
 
 
 def show(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> None:

@@ -38,6 +38,7 @@ def be_a_rank() -> None:
     import numpy as np
     import sennit
 
+    time.sleep(float(os.environ["SCENE_DELAY_S"]))
     began = time.monotonic()
     report: dict[str, Any] = {"rank": int(os.environ["SENNIT_RANK"]), "pid": os.getpid()}
     calls = int(os.environ["SCENE_CALLS"])
@@ -116,11 +117,13 @@ def start(node: int, *words: str, **environment: str) -> subprocess.Popen[str]:
 class Ranks:
     """The ranks of a scene, and what they print."""
 
-    def __init__(self, calls: int) -> None:
-        """Start all of them; `calls` 0: until one fails."""
+    def __init__(self, calls: int, delay_s: float = 0) -> None:
+        """Start all of them, the last one later; `calls` 0: until one fails."""
         self.reports: dict[int, dict[str, Any]] = {rank: {"rank": rank} for rank in range(RANKS)}
         self._ready = {rank: threading.Event() for rank in range(RANKS)}
-        self.processes = [self._start(rank, calls) for rank in range(RANKS)]
+        self.processes = [
+            self._start(rank, calls, delay_s if rank + 1 == RANKS else 0) for rank in range(RANKS)
+        ]
         self._threads = [
             threading.Thread(target=self._listen, args=(rank,), daemon=True)
             for rank in range(RANKS)
@@ -129,9 +132,10 @@ class Ranks:
             thread.start()
 
     @staticmethod
-    def _start(rank: int, calls: int) -> subprocess.Popen[str]:
+    def _start(rank: int, calls: int, delay_s: float) -> subprocess.Popen[str]:
         return start(
             rank // RANKS_A_NODE,
+            "be",
             "rank",
             SENNIT_RANK=str(rank),
             SENNIT_SIZE=str(RANKS),
@@ -140,6 +144,7 @@ class Ranks:
             SENNIT_RAILS=",".join(CARDS),
             SENNIT_PORT_RANGE=PORTS,
             SCENE_CALLS=str(calls),
+            SCENE_DELAY_S=str(delay_s),
         )
 
     def _listen(self, rank: int) -> None:
@@ -168,8 +173,11 @@ class Ranks:
 
 def play(event: str) -> None:
     """The scene."""
-    strangers = start(1, "strangers") if event == "strangers" else None
-    ranks = Ranks(calls=50 if event in {"nothing", "strangers"} else 0)
+    strangers = start(1, "be", "strangers") if event == "strangers" else None
+    # Strangers have a second in which the others wait for the last rank.
+    ranks = Ranks(
+        calls=50 if event in {"nothing", "strangers"} else 0, delay_s=0 if strangers is None else 1
+    )
     pids = ranks.await_all()
     time.sleep(0.2)
     if len(pids) == RANKS:  # else their reports say why
@@ -189,9 +197,9 @@ def play(event: str) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["rank"]:
+        case ["be", "rank"]:
             be_a_rank()
-        case ["strangers"]:
+        case ["be", "strangers"]:
             be_strangers()
         case [name]:
             play(name)
