@@ -24,9 +24,12 @@ using std::chrono::microseconds;
 constexpr Clock::duration kFirstLook = microseconds(100);
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
-// megabytes when every one of them is used.
-std::int64_t default_slot_bytes(int ranks) {
-  return ranks <= 4 ? 64 * 1024 : ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
+// megabytes when every one of them is used. Over nodes, messages of less make a card slower.
+std::int64_t default_slot_bytes(int ranks, bool has_nodes) {
+  if (ranks <= (has_nodes ? 64 : 4)) {
+    return 64 * 1024;
+  }
+  return ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
 }
 
 constexpr int kDefaultSlots = 4;
@@ -55,7 +58,9 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                                            const CommConfig& config,
                                                            const JoinInterruption& interruption) {
   CommConfig full = config;
-  full.slot_bytes = full.slot_bytes != 0 ? full.slot_bytes : default_slot_bytes(identity.size);
+  full.slot_bytes = full.slot_bytes != 0
+                        ? full.slot_bytes
+                        : default_slot_bytes(identity.size, !identity.root.empty());
   full.slots = full.slots != 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
