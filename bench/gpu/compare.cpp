@@ -18,7 +18,9 @@
 // with several shares of the message, in percent, through host memory beside NVLink, or with those
 // of --share, or over one path alone; in a stream also messages whose share follows the load. With
 // --sm-budget B kernels have B thread blocks for each direction, Sennit's and NCCL's, and a message
-// goes over NVLink by such kernels.
+// goes over NVLink by such kernels. With --beside a row has a sample's calls alone, what runs beside
+// them alone (as much as takes as long as Sennit's calls), and both, started together.
+#include "beside.hpp"
 #include "compare_calls.hpp"
 #include "compare_options.hpp"
 #include "compare_rows.hpp"
@@ -78,6 +80,7 @@ void require(sennit_status_t status, const char* what) {
   require(status == SENNIT_OK, std::string(what) + ": " + sennit_last_error_message());
 }
 
+constexpr int kUnitsOfTrial = 8;
 constexpr int kWarmUps = 2;  // buffers are mapped in the first calls, and never in a capture
 // A sample that takes so long has come to a stand; say which, and by whose call.
 constexpr unsigned kSampleSeconds = 40;
@@ -118,6 +121,11 @@ class Rank {
     require(cudaEventCreate(&end_), "event");
     join();
     allocate();
+    if (!options_.beside.empty()) {
+      load_ = sennit_bench::load_of(options_.beside, options_.cublas);
+      require(cudaStreamCreateWithFlags(&load_stream_, cudaStreamNonBlocking), "stream");
+      require(cudaEventCreate(&load_end_), "event");
+    }
   }
 
   void run(const Row& row) {
@@ -172,11 +180,55 @@ class Rank {
     if (rank_ == 0) {
       print(row, contestants, calls);
     }
-    for (const Timed& contestant : contestants) {
-      if (contestant.graph != nullptr) {
-        require(cudaGraphExecDestroy(contestant.graph), "graph");
+    destroy(contestants);
+  }
+
+  void run_beside(const Row& row) {
+    doing = row.collective + " of " + std::to_string(row.bytes) + " bytes beside a load";
+    alarm(kSampleSeconds);
+    const Call ours = [&] {
+      return sennit_call(
+          row, mine(), {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
+    };
+    const Call plain = [&] { return rival_->call(row.collective, args(row, plain_)); };
+    const Call windows = [&] { return rival_->call(row.collective, args(row, registered_)); };
+    const int calls = calls_beside(row.bytes);
+    std::vector<Timed> timed{prepare("sennit", ours, calls)};
+    shared_.wrong[rank_] = 0;
+    timed.push_back(prepare(rival_->name(), plain, calls, rival_->has_graphs()));
+    check(row, timed.front(), windows);
+    count_blocks(ours);
+    const Call unit = [this] { return load_->run(stream_); };
+    const double unit_us = time(prepare("a load", unit, kUnitsOfTrial), kUnitsOfTrial);
+    const double calls_us = time(timed.front(), calls) * calls;
+    const int units = std::max(1, static_cast<int>(calls_us / unit_us + 0.5));
+    timed.push_back(prepare("the load", unit, units));
+    sennit_bench::BesideOutcome outcome{
+        .contestants = {{.name = timed[0].name}, {.name = timed[1].name}},
+        .load_us = {},
+        .calls = calls,
+        .units = units,
+        .sms = *std::max_element(shared_.sms, shared_.sms + options_.ranks)};
+    for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
+      doing = row.collective + " of " + std::to_string(row.bytes) + " bytes beside a load";
+      const double load_us = time(timed[2], units) * units;
+      for (std::size_t i = 0; i < outcome.contestants.size(); ++i) {
+        const double alone_us = time(timed[i], calls) * calls;
+        const double both_us = time_both(timed[i], calls, timed[2], units);
+        if (sample >= 0) {
+          outcome.contestants[i].alone_us.push_back(alone_us);
+          outcome.contestants[i].both_us.push_back(both_us);
+        }
+      }
+      if (sample >= 0) {
+        outcome.load_us.push_back(load_us);
       }
     }
+    outcome.wrong = wrong_of_all();
+    if (rank_ == 0) {
+      std::cout << sennit_bench::line_of(options_, row, outcome) << '\n' << std::flush;
+    }
+    destroy(timed);
   }
 
   // Whether every output was right, as far as this rank knows: rank 0 knows of all.
@@ -262,6 +314,20 @@ class Rank {
     return bytes <= (1U << 20) ? 20 : bytes <= (64U << 20) ? 8 : bytes <= (1U << 30) ? 4 : 1;
   }
 
+  // What takes a millisecond or more, where a product takes a fifth of one.
+  static int calls_beside(std::size_t bytes) {
+    return static_cast<int>(std::clamp((std::size_t{512} << 20) / bytes, std::size_t{2},
+                                       std::size_t{64}));
+  }
+
+  static void destroy(const std::vector<Timed>& all) {
+    for (const Timed& timed : all) {
+      if (timed.graph != nullptr) {
+        require(cudaGraphExecDestroy(timed.graph), "graph");
+      }
+    }
+  }
+
   Timed prepare(const std::string& name, const Call& call, int calls, bool has_graphs = true) {
     Timed timed{{.name = name, .us = {}}, call};
     doing += ", first call of " + name;
@@ -319,6 +385,50 @@ class Rank {
     start(timed, calls);
     require(cudaEventRecord(end_, stream_), "event");
     require(cudaStreamSynchronize(stream_), timed.name.c_str());
+    look_for_errors();
+    return slowest_us(elapsed_us(end_) / calls);
+  }
+
+  // Both begin together, each on a stream of its own: as graphs, or enqueued in turn. Until the
+  // later one has ended.
+  double time_both(const Timed& timed, int calls, const Timed& load, int units) {
+    shared_.barrier(options_.ranks);
+    alarm(kSampleSeconds);
+    require(cudaEventRecord(begin_, stream_), "event");
+    require(cudaStreamWaitEvent(load_stream_, begin_), "event");
+    if (timed.graph != nullptr && load.graph != nullptr) {
+      require(cudaGraphLaunch(timed.graph, stream_), "graph launch");
+      require(cudaGraphLaunch(load.graph, load_stream_), "graph launch");
+    } else {
+      for (int call = 0, unit = 0; call < calls; ++call) {
+        require(timed.call(), timed.name + " failed");
+        for (; unit * calls < units * (call + 1); ++unit) {
+          require(load_->run(load_stream_), "the load failed");
+        }
+      }
+    }
+    require(cudaEventRecord(end_, stream_), "event");
+    require(cudaEventRecord(load_end_, load_stream_), "event");
+    require(cudaStreamSynchronize(stream_), timed.name.c_str());
+    require(cudaStreamSynchronize(load_stream_), "the load");
+    look_for_errors();
+    return slowest_us(std::max(elapsed_us(end_), elapsed_us(load_end_)));
+  }
+
+  double elapsed_us(cudaEvent_t end) const {
+    float ms = 0;
+    require(cudaEventElapsedTime(&ms, begin_, end), "event");
+    return static_cast<double>(ms) * 1000;
+  }
+
+  // Of all ranks.
+  double slowest_us(double mine_us) {
+    shared_.us[rank_] = mine_us;
+    shared_.barrier(options_.ranks);
+    return *std::max_element(shared_.us, shared_.us + options_.ranks);
+  }
+
+  void look_for_errors() {
     sennit_status_t state = SENNIT_OK;
     require(sennit_comm_async_error(comm_, &state), "asking for errors");
     if (state != SENNIT_OK) {
@@ -326,11 +436,6 @@ class Rank {
       require(sennit_comm_last_error(comm_, &error), "asking for the error");
       require(false, doing + ": " + error.message);
     }
-    float ms = 0;
-    require(cudaEventElapsedTime(&ms, begin_, end_), "event");
-    shared_.us[rank_] = static_cast<double>(ms) * 1000 / calls;
-    shared_.barrier(options_.ranks);
-    return *std::max_element(shared_.us, shared_.us + options_.ranks);
   }
 
   // Both libraries' outputs on the same input, of what is timed and of one call.
@@ -367,10 +472,15 @@ class Rank {
     shared_.barrier(options_.ranks);
   }
 
-  void print(const Row& row, const std::vector<Timed>& contestants, int calls) {
+  std::uint64_t wrong_of_all() {
     const std::uint64_t wrong =
         std::accumulate(shared_.wrong, shared_.wrong + options_.ranks, std::uint64_t{0});
     has_wrong_ = has_wrong_ || wrong != 0;
+    return wrong;
+  }
+
+  void print(const Row& row, const std::vector<Timed>& contestants, int calls) {
+    const std::uint64_t wrong = wrong_of_all();
     const sennit_bench::Outcome outcome{
         .contestants = {contestants.begin(), contestants.end()},
         .calls = calls,
@@ -391,6 +501,9 @@ class Rank {
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
   sennit_comm_t comm_ = nullptr;
+  std::unique_ptr<sennit_bench::Load> load_;  // with --beside
+  cudaStream_t load_stream_ = nullptr;
+  cudaEvent_t load_end_ = nullptr;
   Buffers plain_;
   Buffers registered_;
   bool has_wrong_ = false;
@@ -406,7 +519,7 @@ bool run_rank(Options options, Shared& shared, int rank) {
   }
   Rank self(options, gpus, shared, rank);
   for (const Row& row : sennit_bench::rows_of(options)) {
-    self.run(row);
+    options.beside.empty() ? self.run(row) : self.run_beside(row);
   }
   return self.leave();
 }

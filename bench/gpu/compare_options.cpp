@@ -36,6 +36,9 @@ them; beside those are timed copies through host memory, since NCCL refuses that
   --protocol NAME        ll, ll128, slots, direct_put, direct_get or copy_engines; default: its
                          choice
   --against NAME         further ways of Sennit: engines (and kernels by hand) or shares
+  --beside NAME          time the calls beside matmul (products of cuBLAS) or copy (of the GPU's
+                         memory, by a kernel), alone and together, against NCCL's
+  --cublas FILE          of matmul: libcublas.so; default: where the loader finds it
   --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
   --share N,N...         the shares, in percent through host memory; also the word dynamic, for
                          send_recv with --mode stream: it follows the load
@@ -157,6 +160,8 @@ std::map<std::string, Setter> setters_of(Words& words) {
       {"--path", into(options.path)},
       {"--protocol", into(options.protocol)},
       {"--against", into(options.against)},
+      {"--beside", into(options.beside)},
+      {"--cublas", into(options.cublas)},
       {"--registered",
        [&options](const std::string& flag, const std::string& value) {
          options.rivals = is_yes(flag, value) ? Rivals::kWindows : Rivals::kPlain;
@@ -204,6 +209,10 @@ void check_options(const Options& options) {
   require(options.mode == "graph" || options.mode == "stream", "--mode takes: graph, stream");
   require(options.against.empty() || options.against == "engines" || options.against == "shares",
           "--against takes: engines, shares");
+  require(options.beside.empty() || options.beside == "matmul" || options.beside == "copy",
+          "--beside takes: matmul, copy");
+  require(options.beside.empty() || (options.against.empty() && options.rivals != Rivals::kWindows),
+          "--beside is neither for --against nor for --registered yes");
   require(options.pair_from < options.ranks && options.pair_to < options.ranks &&
               (options.pair_from < 0 || options.pair_from != options.pair_to),
           "--pair takes two different ranks");

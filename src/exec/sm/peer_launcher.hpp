@@ -28,12 +28,16 @@ class PeerLauncher {
   [[nodiscard]] Order order_of_blocks() const {
     return context_.world.size() > 2 ? Order::kInterleaved : Order::kLanes;
   }
-  // Thread blocks that one message of such a collective may have.
-  [[nodiscard]] int blocks_of_message(Order order) const;
+  // Thread blocks that one message of such a collective may have, whose length is `bytes`.
+  [[nodiscard]] int blocks_of_message(Order order, std::int64_t bytes) const;
+  // That a message may have which its receiver can offer a place for, where a launch has `blocks`.
+  // Both ends count alike. Packets have no more, where nothing is offered: the sender cannot know.
+  [[nodiscard]] int blocks_of_put(std::int64_t bytes, int blocks) const;
 
  private:
   void describe(const KernelMessage& message, bool may_map, PairMessage& described);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
+  [[nodiscard]] bool goes_in_bulk(std::int64_t bytes) const;
   [[nodiscard]] GroupRoom room() const;
   void deal_lanes(PairCalls& pairs) const;
 

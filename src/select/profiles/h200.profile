@@ -45,6 +45,11 @@ size copy_engines.send_recv 128M
 size one_sided 8M
 size one_sided.send_recv 512K
 
+# One message between two ranks that kernels store in place: from this size on by bulk copies of so
+# few thread blocks. An SM stores 43 GB/s to a peer.
+size bulk 4M
+bulk_blocks 8
+
 # Where no GPU reaches another: from these sizes on copy engines move what they can through the
 # host. Their waits took 50 us of an all_gather ("h200x4-nop2p-first"); a broadcast of 64 MB to 3
 # ranks took 1580 us, by kernels 1876; an all_gather 1395 and 1099, so kernels keep it. Of sends in

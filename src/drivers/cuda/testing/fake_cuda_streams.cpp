@@ -63,7 +63,9 @@ void* FakeCuda::per_thread_stream() {
 
 void FakeCuda::set_thread_stream(void* stream) { stream_of_this_thread = stream; }
 
-Status FakeCuda::preload(const void* /*kernel*/) { return enter("preload"); }
+Status FakeCuda::preload(const void* /*kernel*/, std::size_t /*shared_bytes*/) {
+  return enter("preload");
+}
 
 void FakeCuda::tell(const Issued& issued) const {
   if (watcher_) {
