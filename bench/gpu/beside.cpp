@@ -82,7 +82,8 @@ class Matmul final : public Load {
     for (unsigned short& value : values) {
       state = state * 1664525U + 1013904223U;
       // Between 0.5 and 1, and their negatives: sign, exponent 126, 7 bits of fraction.
-      value = static_cast<unsigned short>((state >> 31 << 15) | (126U << 7) | (state >> 20 & 0x7fU));
+      value =
+          static_cast<unsigned short>((state >> 31 << 15) | (126U << 7) | (state >> 20 & 0x7fU));
     }
     const std::size_t bytes = values.size() * sizeof(unsigned short);
     for (void** matrix : {&a_, &b_, &c_}) {

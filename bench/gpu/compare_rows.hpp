@@ -46,8 +46,8 @@ struct Outcome {
 // Of a sample's calls, or units of load, together.
 struct BesideTimes {
   std::string name;
-  std::vector<double> alone_us;
-  std::vector<double> both_us;  // until the calls and the load have ended
+  std::vector<double> alone_us{};
+  std::vector<double> both_us{};  // until the calls and the load have ended
 };
 
 struct BesideOutcome {

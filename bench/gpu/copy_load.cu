@@ -7,9 +7,8 @@ constexpr int kThreads = 512;
 constexpr int kUnits = 4;  // of a thread
 constexpr std::size_t kBlockBytes = std::size_t{kThreads} * kUnits * sizeof(uint4);
 
-__global__ void __launch_bounds__(kThreads) copy_kernel(const uint4* from,
-                                                        uint4* to,
-                                                        std::size_t units) {
+__global__ void __launch_bounds__(kThreads)
+    copy_kernel(const uint4* from, uint4* to, std::size_t units) {
   const std::size_t at = std::size_t{blockIdx.x} * kThreads * kUnits + threadIdx.x;
   uint4 held[kUnits] = {};
 #pragma unroll

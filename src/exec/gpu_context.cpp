@@ -74,7 +74,7 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
   // No rank launches before all have loaded these, since loading waits for what runs: the exchange
   // of facts sees to that.
   SENNIT_ASSIGN_OR_RETURN(const CudaDevice gpu, driver.describe(device));
-  context->kernels_->has_bulk_copies = gpu.compute_capability >= kBulkCopiesFrom;
+  context->kernels_->has_bulk_copies = gpu.compute_capability >= sm::kBulkCopiesFrom;
   SENNIT_RETURN_IF_ERROR(
       context->kernels_->kernels.load_movers(context->kernels_->has_bulk_copies));
   if (!context->memory_->has_a_process_each()) {

@@ -20,6 +20,7 @@ enum class Weakness {
   kEarlyWord,     // the reader says that it has begun the next round before it has read this one
   kRelaxedStore,  // words are stored without release
   kRelaxedLoad,   // words are loaded without acquire
+  kReadsOnly,     // bulk stores are waited for until they have read their stages
 };
 inline constexpr Weakness kWeakness = SENNIT_WEAKNESS;
 
@@ -100,6 +101,8 @@ inline bool report(const char* test, const char* of, int rounds, const Errors& e
 
 // Messages of whole blocks (litmus_blocks.cu).
 bool blocks_hold(const std::vector<Gpu>& gpus, int rounds);
+// Messages that bulk copies move (litmus_bulk.cu).
+bool bulk_copies_hold(const std::vector<Gpu>& gpus, int rounds);
 // Messages from kernel to copy engine to kernel (litmus_copies.cu).
 bool copies_hold(const std::vector<Gpu>& gpus, int rounds);
 

@@ -302,10 +302,10 @@ class Runtime final : public CudaDriver {
     cudaFuncAttributes attributes{};
     SENNIT_RETURN_IF_ERROR(told(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel"));
     if (shared_bytes > 0) {
-      SENNIT_RETURN_IF_ERROR(told(cudaFuncSetAttribute(kernel,
-                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       static_cast<int>(shared_bytes)),
-                                  "asking for shared memory of a kernel"));
+      SENNIT_RETURN_IF_ERROR(told(
+          cudaFuncSetAttribute(
+              kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+          "asking for shared memory of a kernel"));
     }
     if (attributes.ptxVersion < kLeastPtxThatWaits) {
       launch_in_turn();

@@ -18,6 +18,12 @@
 #include "memory/bulk_stages.hpp"
 #include "memory/message_put.hpp"
 
+// How the end of all stores is waited for. Only a litmus program is built with less, which has to
+// fail (tests/gpu/litmus_bulk.cu).
+#ifndef SENNIT_BULK_WAIT
+#define SENNIT_BULK_WAIT "cp.async.bulk.wait_group"
+#endif
+
 namespace sennit::sm {
 
 // Devices before sm_90 have none. Their kernels are launched without stages and store by threads.
@@ -74,7 +80,7 @@ class BulkCopy {
       load_next();
       advance(stage, parity);
     }
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    asm volatile(SENNIT_BULK_WAIT " 0;" ::: "memory");
     end();
   }
 
@@ -121,8 +127,8 @@ class BulkCopy {
           "r"(bytes)
           : "memory");
       asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-          ::"r"(stage_at(load_stage_)),
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+          "[%3];" ::"r"(stage_at(load_stage_)),
           "l"(from_ + load_at_),
           "r"(bytes),
           "r"(barrier(load_stage_))

@@ -231,7 +231,7 @@ static __device__ __forceinline__ Spoken store_message(const PairMessage& messag
 
 // The same by bulk copies, of a block that has stages for them. Its first thread moves, and is the
 // one that tells the receiver (count_and_tell).
-static __device__ __forceinline__ Spoken bulk_message(const PairMessage& message, int block) {
+inline __device__ Spoken bulk_message(const PairMessage& message, int block) {
   const PairCall& call = message.call;
   const std::uint64_t number = message.put.messages[block] + 1;
   if (number == kGivenUp + 1) {

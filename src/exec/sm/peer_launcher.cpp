@@ -106,16 +106,15 @@ Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* strea
         stream);
   }
   deal_lanes(pairs);
-  const bool by_bulk = std::ranges::any_of(
-      std::span(pairs.messages).first(static_cast<std::size_t>(used)),
-      [](const PairMessage& message) { return message.put.by_bulk; });
-  return context_.driver.launch(
-      pairs_kernel(used, /*on_host=*/!context_.facts.nvlink),
-      {.blocks = static_cast<unsigned>(pairs.all_blocks()),
-       .threads = kThreads,
-       .shared_bytes = by_bulk ? kBulkSharedBytes : 0},
-      &pairs,
-      stream);
+  const bool by_bulk =
+      std::ranges::any_of(std::span(pairs.messages).first(static_cast<std::size_t>(used)),
+                          [](const PairMessage& message) { return message.put.by_bulk; });
+  return context_.driver.launch(pairs_kernel(used, /*on_host=*/!context_.facts.nvlink),
+                                {.blocks = static_cast<unsigned>(pairs.all_blocks()),
+                                 .threads = kThreads,
+                                 .shared_bytes = by_bulk ? kBulkSharedBytes : 0},
+                                &pairs,
+                                stream);
 }
 
 GroupRoom PeerLauncher::room() const {
