@@ -17,6 +17,7 @@ using sm::kThreads;
 
 constexpr int kSlices = sm::kBulkStages + 4;  // stages are used again
 constexpr std::size_t kMessageBytes = std::size_t{kSlices} * sm::kBulkBytes;
+constexpr int kUnitsEach = static_cast<int>(kMessageBytes / sizeof(Unit)) / kThreads;
 constexpr int kRoundsForOne = 10;  // of packets, which are so much shorter
 
 struct Setup {
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(kThreads) write_in_bulk(Setup s) {
     if (!await_word(s.begun, round - 1, &s.errors->stuck_writers)) {
       return;
     }
-    for (int j = 0; j < kSlices; ++j) {
+    for (int j = 0; j < kUnitsEach; ++j) {
       s.source[j * kThreads + thread] = content(round, thread, j);
     }
     // Between kernels their end does that.
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) read_in_bulk(Setup s) {
     }
     const Unit* const units = reinterpret_cast<const Unit*>(slot_of(s, round)) + thread;
     bool is_stale = false;
-    for (int j = kSlices - 1; j >= 0; --j) {  // the last that was stored first
+    for (int j = kUnitsEach - 1; j >= 0; --j) {  // the last that was stored first
       is_stale |= !same(units[j * kThreads], content(round, thread, j));
     }
     if (__syncthreads_or(is_stale ? 1 : 0) != 0 && thread == 0) {
