@@ -9,12 +9,13 @@ namespace sennit::sm {
 
 // Compute capability of the first GPUs that have such copies.
 inline constexpr int kBulkCopiesFrom = 90;
-// Of a stage.
-inline constexpr int kBulkBytes = 16 * 1024;
-// Loads that are under way before the first is stored: 96 KB, 2 us of what an SM stores. The other
-// stages are being read by stores meanwhile.
-inline constexpr int kBulkLoads = 6;
-inline constexpr int kBulkStages = 8;
+// Of a stage. With 8 blocks 24 stages of 8 KB put 350 GB/s, 12 of them 273, 12 of 16 KB 257, however
+// many were loads; stores by 512 threads 345 (docs/lab/2026-11-26-few-sms.md).
+inline constexpr int kBulkBytes = 8 * 1024;
+// Loads that are under way before the first is stored. The other stages are read by stores
+// meanwhile, which takes longer, since they wait for the wire.
+inline constexpr int kBulkLoads = 8;
+inline constexpr int kBulkStages = 24;
 // With a barrier for each stage.
 inline constexpr std::size_t kBulkSharedBytes =
     kBulkStages * (std::size_t{kBulkBytes} + sizeof(std::uint64_t));

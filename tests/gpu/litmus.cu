@@ -315,8 +315,7 @@ int main(int argc, char** argv) {
       kWeakness == Weakness::kRelaxedStore || kWeakness == Weakness::kRelaxedLoad;
   const std::vector<Gpu> gpus = open_gpus();
   bool good = true;
-  constexpr bool kWeakensBulk = kWeakness == Weakness::kReadsOnly;
-  if constexpr (!kWeakensWords && !kWeakensBulk) {
+  if constexpr (!kWeakensWords) {
     const Held packets = run_packets(gpus, rounds);
     good = kWeakness == Weakness::kNone ? packets.held == packets.all
                                          : packets.held > 0 || packets.all == 0;
@@ -324,10 +323,8 @@ int main(int argc, char** argv) {
   if constexpr (kWeakensWords || kWeakness == Weakness::kNone) {
     good = blocks_hold(gpus, rounds) && good;
   }
-  if constexpr (kWeakensBulk || kWeakness == Weakness::kNone) {
-    good = bulk_copies_hold(gpus, rounds) && good;
-  }
   if constexpr (kWeakness == Weakness::kNone) {
+    good = bulk_copies_hold(gpus, rounds) && good;
     good = copies_hold(gpus, rounds) && good;
   }
   return good ? 0 : 1;

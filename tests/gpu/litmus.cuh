@@ -20,7 +20,6 @@ enum class Weakness {
   kEarlyWord,     // the reader says that it has begun the next round before it has read this one
   kRelaxedStore,  // words are stored without release
   kRelaxedLoad,   // words are loaded without acquire
-  kReadsOnly,     // bulk stores are waited for until they have read their stages
 };
 inline constexpr Weakness kWeakness = SENNIT_WEAKNESS;
 

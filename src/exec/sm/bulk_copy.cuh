@@ -1,7 +1,6 @@
 // BulkCopy: one thread moves a block's part of a message by bulk copies through shared memory
-// (cp.async.bulk). No register holds data, so a few SMs have as many bytes under way as the wire
-// needs: 43 GB/s of an SM times 1.5 us are 64 KB, and no block waits for a load before it stores
-// what came before. docs/decisions/0047-bulk-copies.md has the figures.
+// (cp.async.bulk). Loads and stores overlap, so that a few SMs keep the wire full.
+// docs/decisions/0047-few-blocks-put.md has the figures.
 //
 // The async proxy does all of it: it writes a stage and reads it again, and nobody else touches
 // shared memory of stages. What orders it with the rest:
@@ -17,12 +16,6 @@
 #include "exec/unit.cuh"
 #include "memory/bulk_stages.hpp"
 #include "memory/message_put.hpp"
-
-// How the end of all stores is waited for. Only a litmus program is built with less, which has to
-// fail (tests/gpu/litmus_bulk.cu).
-#ifndef SENNIT_BULK_WAIT
-#define SENNIT_BULK_WAIT "cp.async.bulk.wait_group"
-#endif
 
 namespace sennit::sm {
 
@@ -80,7 +73,7 @@ class BulkCopy {
       load_next();
       advance(stage, parity);
     }
-    asm volatile(SENNIT_BULK_WAIT " 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
     end();
   }
 

@@ -46,8 +46,8 @@ size one_sided 8M
 size one_sided.send_recv 512K
 
 # One message between two ranks that kernels store in place: from this size on by bulk copies of so
-# few thread blocks. An SM stores 43 GB/s to a peer.
-size bulk 4M
+# few thread blocks. Figures are in "h200x2-few-blocks" and docs/lab/2026-11-26-few-sms.md.
+size bulk 2M
 bulk_blocks 8
 
 # Where no GPU reaches another: from these sizes on copy engines move what they can through the
