@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -256,7 +257,7 @@ struct Buffers {
       if (send.size() > recv.size()) {
         output = send.data() - offset;
       } else {
-        std::memcpy(recv.data() + offset, send.data(), send.size());
+        std::ranges::copy(send, recv.begin() + offset);
         input = recv.data() + offset;
       }
       return;

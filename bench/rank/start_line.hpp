@@ -23,8 +23,8 @@ class StartLine {
   StartLine& operator=(const StartLine&) = delete;
   ~StartLine();
 
-  // True when all ranks have come; false when one of them has died or was stopped, which the library
-  // can say more about.
+  // True when all ranks have come; false when one of them has died or was stopped, which the
+  // library can say more about.
   [[nodiscard]] bool wait();
 
  private:

@@ -122,6 +122,7 @@ class Communicator {
   void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
+  bool may_end_well(Work& work, Clock::time_point now);
   std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;

@@ -16,6 +16,7 @@ constexpr Clock::duration kLongestLookInterval = milliseconds(50);
 constexpr Clock::duration kProcessLookInterval = milliseconds(20);
 // A process that is killed loses its memory first; its pidfd tells of its death a moment later.
 constexpr Clock::duration kDyingTime = milliseconds(300);
+constexpr Clock::duration kOnTheWay = milliseconds(500);
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -85,8 +86,7 @@ void Communicator::look(Clock::time_point now) {
     const CallView view = view_of(*work);
     world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
     if (const auto verdict = find_failure(world_, view, depth)) {
-      // A peer may leave, or die, once its part of a send or recv lies in our slots.
-      if (work->sequence != 0 || !(work->job->advance() || work->job->finished())) {
+      if (!may_end_well(*work, now)) {
         fail(*work, *verdict);
       }
     } else if (const auto circle = wait_.tells_of(*work) ? deadlocks_.find() : std::nullopt) {
@@ -101,6 +101,26 @@ void Communicator::look(Clock::time_point now) {
       work->next_look = std::min(now + work->look_interval, work->deadline);
     }
   }
+}
+
+// A peer may leave, or die, once its part of a send or recv lies in our slots. From another node
+// that part comes over a card, and the news of the peer may overtake it.
+bool Communicator::may_end_well(Work& work, Clock::time_point now) {
+  if (work.sequence != 0) {
+    return false;
+  }
+  if (work.job->advance() || work.job->finished()) {
+    work.doubted_since = {};
+    return true;
+  }
+  if (world_.is_local(work.operation.peer)) {
+    return false;
+  }
+  if (work.doubted_since == Clock::time_point()) {
+    work.doubted_since = now;
+  }
+  work.next_look = now + milliseconds(1);
+  return now < work.doubted_since + kOnTheWay;
 }
 
 // What this rank waits in and does nothing else before that has ended.

@@ -29,7 +29,8 @@ struct Work {
   Clock::time_point next_look;
   Clock::duration look_interval{};
   Clock::time_point next_warning;
-  Clock::time_point broken_since;  // when a look first found that the job cannot go on
+  Clock::time_point broken_since;   // when a look first found that the job cannot go on
+  Clock::time_point doubted_since;  // when it first seemed that it cannot end, and nothing moved
   bool ended = false;
   Status status;
 

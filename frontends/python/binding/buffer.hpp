@@ -1,10 +1,11 @@
-// A buffer of the caller, checked: host memory, C-contiguous, of a type that the C ABI knows.
+// A buffer of the caller, checked: C-contiguous, of a type that the C ABI knows.
 #pragma once
+
+#include "memory_view.hpp"
 
 #include "sennit/sennit.h"
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <cstddef>
 #include <optional>
@@ -12,28 +13,36 @@
 
 namespace sennit::python {
 
-// Keeps the object that owns the memory alive. Takes NumPy arrays, anything with the buffer
-// protocol and anything with DLPack; never copies.
+// Keeps the object that owns the memory alive. Takes what view_memory takes, in host memory or in
+// memory of a CUDA device; never copies.
 class Buffer {
  public:
   // `name` is the argument's name in messages; `dtype`, where given, says of what type the bits
-  // are, whatever the object calls them. Raises InvalidArgument or Unsupported.
+  // are, whatever the object calls them; `stream` is that of the call, where the program names one.
+  // Raises InvalidArgument or Unsupported.
   Buffer(nanobind::handle object,
          std::string name,
          bool writable,
-         const std::optional<std::string>& dtype = std::nullopt);
+         const std::optional<std::string>& dtype = std::nullopt,
+         std::optional<Stream> stream = std::nullopt);
 
-  [[nodiscard]] void* data() const { return const_cast<void*>(array_.data()); }
-  [[nodiscard]] std::size_t count() const { return array_.size(); }
-  [[nodiscard]] std::size_t nbytes() const { return array_.nbytes(); }
+  [[nodiscard]] void* data() const { return view_.data; }
+  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] std::size_t nbytes() const { return count_ * (view_.dtype.bits / 8U); }
   [[nodiscard]] sennit_dtype_t dtype() const { return dtype_; }
-  [[nodiscard]] const char* dtype_name() const;
   [[nodiscard]] nanobind::tuple shape() const;
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const Place& place() const { return view_.place; }
+  [[nodiscard]] const ProducerStream& stream() const { return view_.stream; }
+
+  // Raises Unsupported unless the host can read the memory; `what` needs it, and `instead` says
+  // what to do.
+  void require_host(const std::string& what, const std::string& instead) const;
 
  private:
-  nanobind::ndarray<nanobind::ro> array_;
   std::string name_;
+  MemoryView view_;
+  std::size_t count_;
   sennit_dtype_t dtype_;
 };
 

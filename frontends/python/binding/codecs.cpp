@@ -15,7 +15,11 @@ namespace nb = nanobind;
 namespace sennit::python {
 namespace {
 
+constexpr const char* kWhat = "codecs work on";
+constexpr const char* kInstead = "copy it to the host first";
+
 nb::bytes encode(const std::string& codec, const Buffer& values) {
+  values.require_host(kWhat, kInstead);
   std::size_t bytes = 0;
   check(sennit_tool_encode(
       codec.c_str(), values.dtype(), nullptr, values.count(), nullptr, 0, &bytes));
@@ -31,6 +35,8 @@ nb::bytes encode(const std::string& codec, const Buffer& values) {
 }
 
 void decode(const std::string& codec, const Buffer& coded, const Buffer& values) {
+  coded.require_host(kWhat, kInstead);
+  values.require_host(kWhat, kInstead);
   sennit_status_t status = SENNIT_OK;
   {
     const nb::gil_scoped_release unlocked;

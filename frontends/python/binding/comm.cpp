@@ -34,6 +34,7 @@ struct Config {
   std::optional<std::string> path_policy;
   std::optional<std::string> codec;
   std::optional<std::string> tuning_table;
+  std::optional<std::string> device;
 
   [[nodiscard]] sennit_config_t view() const {
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
@@ -48,6 +49,7 @@ struct Config {
     config.path_policy = path_policy ? path_policy->c_str() : nullptr;
     config.codec = codec ? codec->c_str() : nullptr;
     config.tuning_table = tuning_table ? tuning_table->c_str() : nullptr;
+    config.device = device ? device->c_str() : nullptr;
     return config;
   }
 };
@@ -64,7 +66,8 @@ void make_config(Config* self,
                  bool reproducible,
                  std::optional<std::string> path_policy,
                  std::optional<std::string> codec,
-                 const std::optional<nb::bytes>& tuning_table) {
+                 const std::optional<nb::bytes>& tuning_table,
+                 std::optional<std::string> device) {
   new (self) Config{std::move(name),
                     join_timeout_s,
                     deadline_s,
@@ -77,7 +80,8 @@ void make_config(Config* self,
                     std::move(codec),
                     tuning_table ? std::optional<std::string>(
                                        std::in_place, tuning_table->c_str(), tuning_table->size())
-                                 : std::nullopt};
+                                 : std::nullopt,
+                    std::move(device)};
 }
 
 constexpr std::chrono::microseconds kFirstPause{50};
@@ -168,6 +172,12 @@ std::uintptr_t register_buffer(Comm& comm, const Buffer& buffer) {
   return reinterpret_cast<std::uintptr_t>(handle);
 }
 
+void destroy_all(const std::vector<sennit_work_t>& works) {
+  for (const sennit_work_t work : works) {
+    sennit_work_destroy(work);
+  }
+}
+
 void deregister(Comm& comm, std::uintptr_t handle) {
   check(sennit_comm_deregister(comm.get(), reinterpret_cast<void*>(handle)));
 }
@@ -177,6 +187,7 @@ void deregister(Comm& comm, std::uintptr_t handle) {
 Comm::~Comm() {
   const nb::gil_scoped_release unlocked;
   sennit_comm_destroy(comm_);
+  destroy_all(left_behind_);
 }
 
 sennit_comm_t Comm::get() const {
@@ -199,6 +210,32 @@ int Comm::size() const {
   return size;
 }
 
+int Comm::device() const {
+  constexpr int kHost = -1;
+  if (!device_) {
+    int device = kHost;
+    check(sennit_comm_device(get(), &device));
+    device_ = device;
+  }
+  return *device_;
+}
+
+Stream Comm::stream() const { return stream_.get(); }
+
+void Comm::remember(const ProducerStream& stream) {
+  stream_ = stream.can_be_asked() ? stream : ProducerStream();
+}
+
+void Comm::leave_behind(sennit_work_t work) { left_behind_.push_back(work); }
+
+void Comm::destroy_ended() {
+  std::erase_if(left_behind_, [](sennit_work_t work) {
+    int is_done = 0;
+    return sennit_work_test(work, &is_done) == SENNIT_OK && is_done != 0 &&
+           sennit_work_destroy(work) == SENNIT_OK;
+  });
+}
+
 sennit_status_t Comm::state() const {
   sennit_status_t state = SENNIT_OK;
   check(sennit_comm_async_error(get(), &state));
@@ -219,10 +256,12 @@ void Comm::abort() {
 
 void Comm::destroy() {
   sennit_status_t status = SENNIT_OK;
+  const std::vector<sennit_work_t> left_behind = std::exchange(left_behind_, {});
   {
     const nb::gil_scoped_release unlocked;
     const std::lock_guard lock(ending_);
     status = sennit_comm_destroy(comm_.exchange(nullptr));
+    destroy_all(left_behind);
   }
   check(status);
 }
@@ -241,10 +280,12 @@ void bind_comm(nb::module_& module) {
            nb::arg("reproducible"),
            nb::arg("path_policy").none(),
            nb::arg("codec").none(),
-           nb::arg("tuning_table").none());
+           nb::arg("tuning_table").none(),
+           nb::arg("device").none());
   nb::class_<Comm>(module, "Comm")
       .def_prop_ro("rank", &Comm::rank)
       .def_prop_ro("size", &Comm::size)
+      .def_prop_ro("device", &Comm::device)
       .def_prop_ro("state", [](const Comm& comm) { return static_cast<int>(comm.state()); })
       .def("split", &split, nb::arg("color"), nb::arg("key"), nb::arg("config"))
       .def("shrink", &shrink, nb::arg("excluded"), nb::arg("config"))

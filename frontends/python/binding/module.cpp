@@ -4,6 +4,7 @@
 #include "codecs.hpp"
 #include "comm.hpp"
 #include "errors.hpp"
+#include "streams.hpp"
 #include "tools.hpp"
 #include "work.hpp"
 
@@ -17,6 +18,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   sennit::python::bind_errors(module);
   sennit::python::bind_buffer(module);
+  sennit::python::bind_streams(module);
   sennit::python::bind_codecs(module);
   sennit::python::bind_comm(module);
   sennit::python::bind_work(module);

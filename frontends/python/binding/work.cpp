@@ -1,11 +1,14 @@
 #include "work.hpp"
 
+#include "dtypes.hpp"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,50 @@ double seconds_now() {
 
 const Buffer* buffer_or_null(nb::handle object) {
   return object.is_none() ? nullptr : nb::cast<const Buffer*>(object);
+}
+
+void require_same_dtype(const Buffer& from, const Buffer& to) {
+  if (from.dtype() != to.dtype()) {
+    raise(SENNIT_INVALID_ARGUMENT,
+          from.name() + " is " + name_of(from.dtype()) + ", but " + to.name() + " is " +
+              name_of(to.dtype()));
+  }
+}
+
+// Raises for memory that ranks of the communicator cannot use, as far as that shows without CUDA.
+void require_place(const Buffer& buffer, int device) {
+  if (device < 0) {
+    buffer.require_host("the ranks of this communicator are host ranks, whose calls work on",
+                        "copy it to the host, or join GPU ranks by sennit.init(device=\"cuda\") "
+                        "(docs/python.md)");
+  } else if (buffer.place().type == nb::device::cuda::value &&
+             buffer.place().device != Place::kAnyDevice && buffer.place().device != device) {
+    raise(SENNIT_INVALID_ARGUMENT,
+          buffer.name() + " is in " + buffer.place().text() +
+              ", but this rank works on cuda:" + std::to_string(device));
+  }
+}
+
+// The stream on which the libraries of both buffers work; either may be null.
+Stream stream_of_buffers(const Buffer* from, const Buffer* to) {
+  const bool has_first = from != nullptr && from->stream().exists();
+  const bool has_second = to != nullptr && to != from && to->stream().exists();
+  const Stream first = has_first ? from->stream().get() : kDefaultStream;
+  const Stream second = has_second ? to->stream().get() : first;
+  if (has_first && first != second) {
+    raise(SENNIT_INVALID_ARGUMENT,
+          from->name() + " and " + to->name() +
+              " come from libraries that work on different CUDA streams: pass stream=, and order "
+              "the other one before and after the call");
+  }
+  return second;
+}
+
+void replace(std::string& text, std::string_view old, const std::string& by) {
+  const std::size_t at = text.find(old);
+  if (at != std::string::npos) {
+    text.replace(at, old.size(), by);
+  }
 }
 
 // Starts the works as one group: on every rank the group's calls run together, in any order.
@@ -55,26 +102,41 @@ Work::Work(nb::object comm, nb::object send, nb::object recv, CallArguments argu
       recv_object_(std::move(recv)),
       arguments_(std::move(arguments)),
       comm_(nb::cast<Comm*>(comm_object_)),
-      handle_(comm_->get()) {
+      handle_(comm_->get()),
+      is_on_gpu_(comm_->device() >= 0) {
   const Buffer* const from = buffer_or_null(send_object_);
   const Buffer* const to = buffer_or_null(recv_object_);
-  if (from != nullptr && to != nullptr && from->dtype() != to->dtype()) {
-    raise(SENNIT_INVALID_ARGUMENT,
-          from->name() + " is " + from->dtype_name() + ", but " + to->name() + " is " +
-              to->dtype_name());
+  if (from != nullptr && to != nullptr) {
+    require_same_dtype(*from, *to);
   }
-  if (from != nullptr) {
-    send_ = from->data();
-    dtype_ = from->dtype();
+  for (const Buffer* const buffer : {from, to}) {
+    if (buffer != nullptr) {
+      require_place(*buffer, comm_->device());
+      dtype_ = buffer->dtype();
+    }
   }
-  if (to != nullptr) {
-    recv_ = to->data();
-    dtype_ = to->dtype();
+  send_ = from == nullptr ? nullptr : from->data();
+  recv_ = to == nullptr ? nullptr : to->data();
+  if (is_on_gpu_ && !arguments_.stream) {
+    find_stream(from, to);
   }
+  stream_ = reinterpret_cast<void*>(arguments_.stream.value_or(kDefaultStream));
+}
+
+// Without one that the program names.
+void Work::find_stream(const Buffer* from, const Buffer* to) {
+  if (from == nullptr && to == nullptr) {
+    arguments_.stream = comm_->stream();
+    return;
+  }
+  arguments_.stream = stream_of_buffers(from, to);
+  comm_->remember((from != nullptr ? from : to)->stream());
 }
 
 Work::~Work() {
-  if (work_ != nullptr) {
+  if (work_ != nullptr && is_on_gpu_) {
+    comm_->leave_behind(std::exchange(work_, nullptr));
+  } else if (work_ != nullptr) {
     // The call may have to wait for other ranks, which may be threads that need the GIL.
     const nb::gil_scoped_release unlocked;
     sennit_work_destroy(work_);
@@ -101,34 +163,34 @@ sennit_status_t Work::post_with(sennit_redop_t op) {
   sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
   options.algorithm = arguments_.algorithm ? arguments_.algorithm->c_str() : nullptr;
   options.deadline_s = arguments_.deadline_s;
-  options.work = &work_;
+  options.work = has_work_ ? &work_ : nullptr;
   options.reproducible = arguments_.reproducible ? 1 : 0;
   options.codec = arguments_.codec ? arguments_.codec->c_str() : nullptr;
   const std::size_t count = arguments_.count;
   const int root = arguments_.root;
   switch (arguments_.collective) {
     case Collective::kAllReduce:
-      return sennit_all_reduce(send_, recv_, count, dtype_, op, handle_, nullptr, &options);
+      return sennit_all_reduce(send_, recv_, count, dtype_, op, handle_, stream_, &options);
     case Collective::kReduce:
-      return sennit_reduce(send_, recv_, count, dtype_, op, root, handle_, nullptr, &options);
+      return sennit_reduce(send_, recv_, count, dtype_, op, root, handle_, stream_, &options);
     case Collective::kBroadcast:
-      return sennit_broadcast(send_, recv_, count, dtype_, root, handle_, nullptr, &options);
+      return sennit_broadcast(send_, recv_, count, dtype_, root, handle_, stream_, &options);
     case Collective::kAllGather:
-      return sennit_all_gather(send_, recv_, count, dtype_, handle_, nullptr, &options);
+      return sennit_all_gather(send_, recv_, count, dtype_, handle_, stream_, &options);
     case Collective::kReduceScatter:
-      return sennit_reduce_scatter(send_, recv_, count, dtype_, op, handle_, nullptr, &options);
+      return sennit_reduce_scatter(send_, recv_, count, dtype_, op, handle_, stream_, &options);
     case Collective::kAllToAll:
-      return sennit_all_to_all(send_, recv_, count, dtype_, handle_, nullptr, &options);
+      return sennit_all_to_all(send_, recv_, count, dtype_, handle_, stream_, &options);
     case Collective::kGather:
-      return sennit_gather(send_, recv_, count, dtype_, root, handle_, nullptr, &options);
+      return sennit_gather(send_, recv_, count, dtype_, root, handle_, stream_, &options);
     case Collective::kScatter:
-      return sennit_scatter(send_, recv_, count, dtype_, root, handle_, nullptr, &options);
+      return sennit_scatter(send_, recv_, count, dtype_, root, handle_, stream_, &options);
     case Collective::kBarrier:
-      return sennit_barrier(handle_, nullptr, &options);
+      return sennit_barrier(handle_, stream_, &options);
     case Collective::kSend:
-      return sennit_send(send_, count, dtype_, root, handle_, nullptr, &options);
+      return sennit_send(send_, count, dtype_, root, handle_, stream_, &options);
     case Collective::kRecv:
-      return sennit_recv(recv_, count, dtype_, root, handle_, nullptr, &options);
+      return sennit_recv(recv_, count, dtype_, root, handle_, stream_, &options);
     case Collective::kAllGatherV:
     case Collective::kAllToAllV:
     case Collective::kGatherV:
@@ -146,7 +208,7 @@ sennit_status_t Work::post_varying(const sennit_call_options_t& options) {
   switch (arguments_.collective) {
     case Collective::kAllGatherV:
       return sennit_all_gather_v(
-          send_, count, recv_, out.counts.data(), out.places(), dtype_, handle_, nullptr, &options);
+          send_, count, recv_, out.counts.data(), out.places(), dtype_, handle_, stream_, &options);
     case Collective::kAllToAllV:
       return sennit_all_to_all_v(send_,
                                  in.counts.data(),
@@ -156,7 +218,7 @@ sennit_status_t Work::post_varying(const sennit_call_options_t& options) {
                                  out.places(),
                                  dtype_,
                                  handle_,
-                                 nullptr,
+                                 stream_,
                                  &options);
     case Collective::kGatherV:
       return sennit_gather_v(send_,
@@ -167,7 +229,7 @@ sennit_status_t Work::post_varying(const sennit_call_options_t& options) {
                              dtype_,
                              root,
                              handle_,
-                             nullptr,
+                             stream_,
                              &options);
     default:
       return sennit_scatter_v(send_,
@@ -178,26 +240,48 @@ sennit_status_t Work::post_varying(const sennit_call_options_t& options) {
                               dtype_,
                               root,
                               handle_,
-                              nullptr,
+                              stream_,
                               &options);
   }
 }
 
 void Work::start() {
   sennit_status_t status = SENNIT_OK;
+  comm_->destroy_ended();
   {
     const nb::gil_scoped_release unlocked;
     status = post();
   }
-  check(status);
+  if (status != SENNIT_OK) {
+    raise(record_of_call(status));
+  }
+}
+
+bool Work::is_ended_by_stream() {
+  has_work_ = !is_on_gpu_;
+  return is_on_gpu_;
+}
+
+ErrorRecord Work::record_of_call(sennit_status_t status) const {
+  ErrorRecord record = record_of(status);
+  const Buffer* const from = buffer_or_null(send_object_);
+  const Buffer* const to = buffer_or_null(recv_object_);
+  if (from != nullptr) {
+    replace(record.message, "the send buffer", from->name());
+  }
+  if (to != nullptr) {
+    replace(record.message, "the recv buffer", to->name());
+  }
+  return record;
 }
 
 void Work::run() {
   sennit_status_t status = SENNIT_OK;
+  has_work_ = !is_on_gpu_;
   {
     const nb::gil_scoped_release unlocked;
     status = post();
-    if (status == SENNIT_OK) {
+    if (status == SENNIT_OK && has_work_) {
       status = sennit_work_wait(work_, kSignalSlice_s);
     }
   }
@@ -262,7 +346,7 @@ bool Work::end_with(sennit_status_t status) {
   if (!has_ended_) {
     has_ended_ = true;
     if (status != SENNIT_OK) {
-      error_ = record_of(status);
+      error_ = record_of_call(status);
     }
     sennit_work_destroy(std::exchange(work_, nullptr));
     send_object_.reset();
@@ -320,6 +404,7 @@ void bind_work(nb::module_& module) {
              const nb::bytes& scalar,
              bool reproducible,
              std::optional<std::string> codec,
+             std::optional<Stream> stream,
              Blocks input,
              Blocks output) {
             new (self) Work(std::move(comm),
@@ -334,6 +419,7 @@ void bind_work(nb::module_& module) {
                              std::string(scalar.c_str(), scalar.size()),
                              reproducible,
                              std::move(codec),
+                             stream,
                              std::move(input),
                              std::move(output)});
           },
@@ -349,10 +435,12 @@ void bind_work(nb::module_& module) {
           nb::arg("scalar"),
           nb::arg("reproducible"),
           nb::arg("codec").none(),
+          nb::arg("stream").none(),
           nb::arg("input") = Blocks(),
           nb::arg("output") = Blocks())
       .def("start", &Work::start)
       .def("run", &Work::run)
+      .def("is_ended_by_stream", &Work::is_ended_by_stream)
       .def("wait", &Work::wait, nb::arg("timeout_s"))
       .def("test", &Work::test);
   module.def("start_group", &start_group, nb::arg("works"));

@@ -44,7 +44,8 @@ struct Blocks {
   }
 };
 
-// What a C function of the ABI takes, besides buffers and communicator.
+// What a C function of the ABI takes, besides buffers and communicator. `stream` is what the
+// program names; none: that of the library that made the buffers, on GPU ranks.
 struct CallArguments {
   Collective collective;
   std::size_t count;
@@ -55,6 +56,7 @@ struct CallArguments {
   std::string scalar;  // not empty: the operator is a premultiplied sum with this element
   bool reproducible;
   std::optional<std::string> codec;
+  std::optional<Stream> stream;
   Blocks input{};
   Blocks output{};
 };
@@ -72,8 +74,11 @@ class Work {
 
   // Starts the call; inside a group of the C ABI it is only posted.
   void start();
-  // Starts and waits, giving the GIL up once: the way of every blocking call.
+  // Makes the call, giving the GIL up once: on host ranks it has ended then, on GPU ranks it is
+  // enqueued.
   void run();
+  // Whether the call, made in a group, needs no wait at its end: it is only enqueued then.
+  bool is_ended_by_stream();
   // True when the call has ended, false when timeout_s (negative: none) is over first. Raises the
   // call's error; on Ctrl-C aborts the communicator and raises KeyboardInterrupt.
   bool wait(double timeout_s);
@@ -83,10 +88,13 @@ class Work {
   sennit_status_t post();
 
  private:
+  void find_stream(const Buffer* from, const Buffer* to);
   sennit_status_t post_with(sennit_redop_t op);
   sennit_status_t post_varying(const sennit_call_options_t& options);
   bool end_with(sennit_status_t status);
   void interrupt_if_asked();
+  // What the C library says of "send" and "recv", in terms of the arguments.
+  ErrorRecord record_of_call(sennit_status_t status) const;
 
   nanobind::object comm_object_;
   nanobind::object send_object_;
@@ -97,6 +105,9 @@ class Work {
   const void* send_ = nullptr;
   void* recv_ = nullptr;
   sennit_dtype_t dtype_ = SENNIT_UINT8;
+  bool is_on_gpu_;
+  void* stream_ = nullptr;
+  bool has_work_ = true;  // false: nobody waits for the call, which its stream orders
   sennit_work_t work_ = nullptr;
   bool has_ended_ = false;
   ErrorRecord error_;

@@ -10,9 +10,9 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sennit import _core, elements
-from sennit._core import Buffer, Collective, InvalidArgument
-from sennit.elements import PremulSum
+from sennit import _core, gpu_arrays
+from sennit._core import REDUCE_OPS, Buffer, Collective, InvalidArgument, Work
+from sennit.elements import PremulSum, buffer_of, empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,32 +20,50 @@ if TYPE_CHECKING:
     from sennit.schedules import Schedule
 
 
-class Options(NamedTuple):
-    """What may be asked of any one call; every rank must ask for the same."""
+class Options:
+    """What may be asked of any one call; every rank must ask for the same, but for the stream.
 
-    algorithm: str | None = None
-    deadline_s: float | None = None
-    reproducible: bool = False
-    schedule: Schedule | None = None
-    codec: str | None = None
+    Attributes:
+        algorithm: As the C ABI names it: of the table, or a schedule of the caller's.
+        deadline_s: As the C ABI writes it.
+        reproducible: Whether the order of ranks is the order of reduction.
+        codec: Name of a codec.
+        stream: The CUDA stream that the program names, as a number; None: that of the library that
+            made the buffers.
+    """
 
-    def algorithm_name(self) -> str | None:
-        """The algorithm as the C ABI names it, be it of the table or a schedule of the caller's."""
-        if self.schedule is None:
-            return self.algorithm
-        if self.algorithm is not None:
-            raise InvalidArgument(
-                f"algorithm={self.algorithm!r} and a schedule are two ways to run one call; pass "
-                "one of them"
-            )
-        from sennit.schedules import Schedule
+    __slots__ = ("algorithm", "codec", "deadline_s", "reproducible", "stream")
 
-        if not isinstance(self.schedule, Schedule):
-            raise InvalidArgument(
-                f"schedule is a {type(self.schedule).__name__}, expected what "
-                "sennit.schedules.Builder.build or sennit.schedules.load gives"
-            )
-        return self.schedule.algorithm
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        deadline_s: float | None = None,
+        reproducible: bool = False,
+        schedule: Schedule | None = None,
+        codec: str | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Take what a program passes."""
+        self.algorithm = algorithm if schedule is None else _algorithm_of(schedule, algorithm)
+        self.deadline_s = 0.0 if deadline_s is None else deadline_field(deadline_s)
+        self.reproducible = bool(reproducible)
+        self.codec = codec
+        self.stream = None if stream is None else _core.stream_of(stream)
+
+
+def _algorithm_of(schedule: Schedule, algorithm: str | None) -> str:
+    if algorithm is not None:
+        raise InvalidArgument(
+            f"algorithm={algorithm!r} and a schedule are two ways to run one call; pass one of them"
+        )
+    from sennit.schedules import Schedule
+
+    if not isinstance(schedule, Schedule):
+        raise InvalidArgument(
+            f"schedule is a {type(schedule).__name__}, expected what "
+            "sennit.schedules.Builder.build or sennit.schedules.load gives"
+        )
+    return schedule.algorithm
 
 
 Operator = str | PremulSum
@@ -66,7 +84,7 @@ class Table(NamedTuple):
     displacements: Iterable[int] | None = None
 
 
-Prepared = tuple[_core.Work, Any]
+Prepared = tuple[Work, Any]
 
 _NO_BLOCKS = _core.Blocks([], [])
 
@@ -82,7 +100,7 @@ def deadline_field(deadline_s: float | None) -> float:
 
 def all_reduce(group: Group, x: Any, out: Any, op: Operator, options: Options) -> Prepared:
     """Prepare `Communicator.all_reduce`."""
-    send, recv, out = _equal_buffers(x, out)
+    send, recv, out = _equal_buffers(x, out, options)
     return _prepare(group, Collective.ALL_REDUCE, send, recv, send.count, options, op=op), out
 
 
@@ -90,41 +108,41 @@ def reduce(group: Group, x: Any, out: Any, op: Operator, root: int, options: Opt
     """Prepare `Communicator.reduce`."""
     recv = None
     if group.rank == root:
-        send, recv, out = _equal_buffers(x, out)
+        send, recv, out = _equal_buffers(x, out, options)
     else:
-        send, out = elements.buffer_of(x, "x", writable=False), None
+        send, out = buffer_of(x, "x", False, options.stream), None
     work = _prepare(group, Collective.REDUCE, send, recv, send.count, options, op=op, root=root)
     return work, out
 
 
 def broadcast(group: Group, x: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.broadcast`."""
-    buffer = elements.buffer_of(x, "x", writable=group.rank != operator.index(root))
+    buffer = buffer_of(x, "x", group.rank != operator.index(root), options.stream)
     work = _prepare(group, Collective.BROADCAST, buffer, buffer, buffer.count, options, root=root)
     return work, x
 
 
 def all_gather(group: Group, x: Any, out: Any, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather`."""
-    send = elements.buffer_of(x, "x", writable=False)
-    out = _allocated(out, (group.size, *send.shape), send, x)
-    recv = _output(out, send.count * group.size, f"{group.size} times as many as x")
+    send = buffer_of(x, "x", False, options.stream)
+    out = _allocated(out, (group.size, *send.shape), send, x, options)
+    recv = _output(out, send.count * group.size, f"{group.size} times as many as x", options)
     return _prepare(group, Collective.ALL_GATHER, send, recv, send.count, options), out
 
 
 def reduce_scatter(group: Group, x: Any, out: Any, op: Operator, options: Options) -> Prepared:
     """Prepare `Communicator.reduce_scatter`."""
-    send = elements.buffer_of(x, "x", writable=False)
+    send = buffer_of(x, "x", False, options.stream)
     shape = _part_shape(send, group.size)
-    out = _allocated(out, shape, send, x)
+    out = _allocated(out, shape, send, x, options)
     count = send.count // group.size
-    recv = _output(out, count, f"1/{group.size} of those of x")
+    recv = _output(out, count, f"1/{group.size} of those of x", options)
     return _prepare(group, Collective.REDUCE_SCATTER, send, recv, count, options, op=op), out
 
 
 def all_to_all(group: Group, x: Any, out: Any, options: Options) -> Prepared:
     """Prepare `Communicator.all_to_all`."""
-    send, recv, out = _equal_buffers(x, out)
+    send, recv, out = _equal_buffers(x, out, options)
     _part_shape(send, group.size)
     count = send.count // group.size
     return _prepare(group, Collective.ALL_TO_ALL, send, recv, count, options), out
@@ -132,11 +150,11 @@ def all_to_all(group: Group, x: Any, out: Any, options: Options) -> Prepared:
 
 def gather(group: Group, x: Any, out: Any, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather`."""
-    send = elements.buffer_of(x, "x", writable=False)
+    send = buffer_of(x, "x", False, options.stream)
     recv = None
     if group.rank == root:
-        out = _allocated(out, (group.size, *send.shape), send, x)
-        recv = _output(out, send.count * group.size, f"{group.size} times as many as x")
+        out = _allocated(out, (group.size, *send.shape), send, x, options)
+        recv = _output(out, send.count * group.size, f"{group.size} times as many as x", options)
     else:
         out = None
     return _prepare(group, Collective.GATHER, send, recv, send.count, options, root=root), out
@@ -149,23 +167,23 @@ def scatter(group: Group, x: Any, out: Any, root: int, options: Options) -> Prep
             raise InvalidArgument(
                 f"scatter needs out on rank {group.rank}: only the root {root} knows shape and type"
             )
-        recv = elements.buffer_of(out, "out", writable=True)
+        recv = buffer_of(out, "out", True, options.stream)
         return _prepare(group, Collective.SCATTER, None, recv, recv.count, options, root=root), out
     if x is None:
         raise InvalidArgument(f"scatter needs x on its root, rank {root}")
-    send = elements.buffer_of(x, "x", writable=False)
-    out = _allocated(out, _part_shape(send, group.size), send, x)
+    send = buffer_of(x, "x", False, options.stream)
+    out = _allocated(out, _part_shape(send, group.size), send, x, options)
     count = send.count // group.size
-    recv = _output(out, count, f"1/{group.size} of those of x")
+    recv = _output(out, count, f"1/{group.size} of those of x", options)
     return _prepare(group, Collective.SCATTER, send, recv, count, options, root=root), out
 
 
 def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options) -> Prepared:
     """Prepare `Communicator.all_gather_v`."""
-    send = elements.buffer_of(x, "x", writable=False)
+    send = buffer_of(x, "x", False, options.stream)
     blocks = _blocks(group, table)
-    out = _allocated(out, (blocks.end,), send, x)
-    recv = _holding(elements.buffer_of(out, "out", writable=True), "out", blocks.end)
+    out = _allocated(out, (blocks.end,), send, x, options)
+    recv = _holding(buffer_of(out, "out", True, options.stream), "out", blocks.end)
     work = _prepare(
         group, Collective.ALL_GATHER_V, send, recv, send.count, options, output=blocks.core
     )
@@ -174,13 +192,13 @@ def all_gather_v(group: Group, x: Any, out: Any, table: Table, options: Options)
 
 def gather_v(group: Group, x: Any, out: Any, table: Table, root: int, options: Options) -> Prepared:
     """Prepare `Communicator.gather_v`."""
-    send = elements.buffer_of(x, "x", writable=False)
+    send = buffer_of(x, "x", False, options.stream)
     recv, core = None, _NO_BLOCKS
     if group.rank == root:
         blocks = _blocks(group, table)
         core = blocks.core
-        out = _allocated(out, (blocks.end,), send, x)
-        recv = _holding(elements.buffer_of(out, "out", writable=True), "out", blocks.end)
+        out = _allocated(out, (blocks.end,), send, x, options)
+        recv = _holding(buffer_of(out, "out", True, options.stream), "out", blocks.end)
     else:
         out = None
     work = _prepare(
@@ -199,13 +217,13 @@ def scatter_v(
             raise InvalidArgument(f"scatter_v needs x on its root, rank {root}")
         blocks = _blocks(group, table)
         core = blocks.core
-        send = _holding(elements.buffer_of(x, "x", writable=False), "x", blocks.end)
-        out = _allocated(out, (blocks.counts[group.rank],), send, x)
+        send = _holding(buffer_of(x, "x", False, options.stream), "x", blocks.end)
+        out = _allocated(out, (blocks.counts[group.rank],), send, x, options)
     elif out is None:
         raise InvalidArgument(
             f"scatter_v needs out on rank {group.rank}: only the root {root} knows length and type"
         )
-    recv = elements.buffer_of(out, "out", writable=True)
+    recv = buffer_of(out, "out", True, options.stream)
     work = _prepare(
         group, Collective.SCATTER_V, send, recv, recv.count, options, root=root, input=core
     )
@@ -218,9 +236,9 @@ def all_to_all_v(
     """Prepare `Communicator.all_to_all_v`."""
     inputs = _blocks(group, sent)
     outputs = _blocks(group, received)
-    send = _holding(elements.buffer_of(x, "x", writable=False), "x", inputs.end)
-    out = _allocated(out, (outputs.end,), send, x)
-    recv = _holding(elements.buffer_of(out, "out", writable=True), "out", outputs.end)
+    send = _holding(buffer_of(x, "x", False, options.stream), "x", inputs.end)
+    out = _allocated(out, (outputs.end,), send, x, options)
+    recv = _holding(buffer_of(out, "out", True, options.stream), "out", outputs.end)
     work = _prepare(
         group,
         Collective.ALL_TO_ALL_V,
@@ -236,13 +254,13 @@ def all_to_all_v(
 
 def send(group: Group, x: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.send`."""
-    buffer = elements.buffer_of(x, "x", writable=False)
+    buffer = buffer_of(x, "x", False, options.stream)
     return _prepare(group, Collective.SEND, buffer, None, buffer.count, options, root=peer), None
 
 
 def recv(group: Group, out: Any, peer: int, options: Options) -> Prepared:
     """Prepare `Communicator.recv`."""
-    buffer = elements.buffer_of(out, "out", writable=True)
+    buffer = buffer_of(out, "out", True, options.stream)
     return _prepare(group, Collective.RECV, None, buffer, buffer.count, options, root=peer), out
 
 
@@ -263,46 +281,52 @@ def _prepare(
     root: int = 0,
     input: _core.Blocks = _NO_BLOCKS,
     output: _core.Blocks = _NO_BLOCKS,
-) -> _core.Work:
+) -> Work:
     scalar = b""
     if isinstance(op, PremulSum):
         buffer = send if send is not None else recv
         assert buffer is not None
         scalar, op = op.element(buffer.dtype), "sum"
-    if op not in _core.REDUCE_OPS:
+    number = REDUCE_OPS.get(op)
+    if number is None:
         raise InvalidArgument(
-            f"no reduce operator {op!r}; there are {', '.join(_core.REDUCE_OPS)} and premulsum(x)"
+            f"no reduce operator {op!r}; there are {', '.join(REDUCE_OPS)} and premulsum(x)"
         )
-    return _core.Work(
+    return Work(
         group.handle,
         collective,
         send,
         recv,
         count,
-        _core.REDUCE_OPS[op],
-        operator.index(root),
-        options.algorithm_name(),
-        deadline_field(options.deadline_s),
+        number,
+        root,
+        options.algorithm,
+        options.deadline_s,
         scalar,
-        bool(options.reproducible),
+        options.reproducible,
         options.codec,
+        options.stream,
         input,
         output,
     )
 
 
-def _equal_buffers(x: Any, out: Any) -> tuple[Buffer, Buffer, Any]:
+def _equal_buffers(x: Any, out: Any, options: Options) -> tuple[Buffer, Buffer, Any]:
     """Input and output of the same count; one buffer where the call is in place."""
     if out is x:
-        both = elements.buffer_of(x, "x", writable=True)
+        both = buffer_of(x, "x", True, options.stream)
         return both, both, out
-    send = elements.buffer_of(x, "x", writable=False)
-    out = _allocated(out, send.shape, send, x)
-    return send, _output(out, send.count, "as many as x"), out
+    send = buffer_of(x, "x", False, options.stream)
+    out = _allocated(out, send.shape, send, x, options)
+    return send, _output(out, send.count, "as many as x", options), out
 
 
-def _allocated(out: Any, shape: Sequence[int], like: Buffer, x: Any) -> Any:
-    return elements.empty(shape, like.dtype, x) if out is None else out
+def _allocated(out: Any, shape: Sequence[int], like: Buffer, x: Any, options: Options) -> Any:
+    if out is not None:
+        return out
+    if like.is_on_gpu:
+        return gpu_arrays.empty(shape, like.dtype, x, options.stream)
+    return empty(shape, like.dtype, x)
 
 
 def _numbers(values: Iterable[int]) -> list[int]:
@@ -342,8 +366,8 @@ def _holding(buffer: Buffer, name: str, elements: int) -> Buffer:
     return buffer
 
 
-def _output(out: Any, count: int, rule: str) -> Buffer:
-    buffer = elements.buffer_of(out, "out", writable=True)
+def _output(out: Any, count: int, rule: str, options: Options) -> Buffer:
+    buffer = buffer_of(out, "out", True, options.stream)
     if buffer.count != count:
         raise InvalidArgument(
             f"out has {buffer.count} elements, but the call writes {count} ({rule})"

@@ -25,11 +25,13 @@ _SETTLED_STATES = (0, 1)  # success, and still in progress: a communicator that 
 class Communicator:
     """Ranks that have joined. Made by `init`, `spawn`, `split` and `shrink`.
 
-    Buffers are NumPy arrays, objects with the buffer protocol (bytearray, memoryview, array) or
-    with DLPack (tensors of PyTorch in host memory), C-contiguous: integers of 8 to 64 bits, bool,
-    float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, complex64, complex128. Arrays
-    of ml_dtypes are taken, too, and bits that `sennit.typed` names. They are used in place, never
-    copied. An output that is not given is a new NumPy array.
+    Buffers of host ranks are NumPy arrays, objects with the buffer protocol (bytearray, memoryview,
+    array) or with DLPack (tensors of PyTorch in host memory); those of GPU ranks are arrays in
+    memory of their GPU with DLPack or __cuda_array_interface__ (PyTorch, CuPy, Numba, JAX), or in
+    pinned host memory. They are C-contiguous: integers of 8 to 64 bits, bool, float16, bfloat16,
+    float32, float64, float8_e4m3fn, float8_e5m2, complex64, complex128. Arrays of ml_dtypes are
+    taken, too, and bits that `sennit.typed` names. They are used in place, never copied. An output
+    that is not given is a new array: of NumPy on host ranks, of the library of x on GPU ranks.
 
     Operators are "sum", "prod", "min", "max", "avg", "logical_and", "logical_or", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor" and `sennit.premulsum(factor)`. Not every type has
@@ -37,10 +39,14 @@ class Communicator:
     the order of ranks, so that the bits of the result depend on nothing but the inputs.
 
     Every call is made by all ranks in the same order, with the same count, type, operator and root.
-    While it waits, the GIL is free and Ctrl-C works: it aborts the communicator and raises
-    KeyboardInterrupt. Keywords of every call: `algorithm` names one instead of leaving the choice
-    to the library, `schedule` brings one of your own (`sennit.schedules`), `deadline_s` limits this
-    call (None: the communicator's deadline, 0: none).
+    On host ranks it has ended when it returns. While it waits, the GIL is free and Ctrl-C works: it
+    aborts the communicator and raises KeyboardInterrupt. On GPU ranks it is enqueued on `stream`,
+    and nothing is synchronized: a stream of PyTorch, CuPy or Numba, an object with __cuda_stream__,
+    or a number; None takes the current stream of the library that made the buffers.
+
+    Further keywords of every call: `algorithm` names one instead of leaving the choice to the
+    library, `schedule` brings one of your own (`sennit.schedules`), `deadline_s` limits this call
+    (None: the communicator's deadline, 0: none).
 
     Every call raises:
         InvalidArgument: A buffer, count, root or name is wrong by itself.
@@ -54,6 +60,7 @@ class Communicator:
     Attributes:
         rank: Number of this rank, from 0.
         size: Number of ranks.
+        device: "cpu", or the GPU of this rank, such as "cuda:0", as PyTorch writes it.
         name: Name in messages.
         start: The same calls without waiting: `comm.start.all_reduce(x)` gives a `Work`.
     """
@@ -65,6 +72,7 @@ class Communicator:
         self.name = name
         self.rank = handle.rank
         self.size = handle.size
+        self.device = "cpu" if handle.device < 0 else f"cuda:{handle.device}"
         self._group = calls.Group(handle, self.rank, self.size)
         self.start = Starter(self._group)
 
@@ -88,6 +96,7 @@ class Communicator:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, and give the result to all.
 
@@ -100,17 +109,18 @@ class Communicator:
             deadline_s: See the class.
             reproducible: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given.
         """
-        return _run(
+        return run(
             calls.all_reduce(
                 self._group,
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -126,6 +136,7 @@ class Communicator:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, at the root.
 
@@ -139,18 +150,19 @@ class Communicator:
             deadline_s: See the class.
             reproducible: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out` at the root, None elsewhere.
         """
-        return _run(
+        return run(
             calls.reduce(
                 self._group,
                 x,
                 out,
                 op,
                 root,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -163,11 +175,12 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
-        return _run(
+        return run(
             calls.broadcast(
-                self._group, x, root, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, root, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -180,6 +193,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give the arrays of all ranks to all.
 
@@ -190,13 +204,14 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
-        return _run(
+        return run(
             calls.all_gather(
-                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -211,6 +226,7 @@ class Communicator:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Combine the arrays of all ranks, and give each rank its part of the result.
 
@@ -223,18 +239,19 @@ class Communicator:
             deadline_s: See the class.
             reproducible: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
             shape of x with the first axis divided by size.
         """
-        return _run(
+        return run(
             calls.reduce_scatter(
                 self._group,
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -247,6 +264,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give part r of x to rank r, and get a part from every rank.
 
@@ -257,13 +275,14 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
-        return _run(
+        return run(
             calls.all_to_all(
-                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -277,6 +296,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give the arrays of all ranks to the root.
 
@@ -288,17 +308,18 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
-        return _run(
+        return run(
             calls.gather(
                 self._group,
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -312,6 +333,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give part r of the root's x to rank r.
 
@@ -324,17 +346,18 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
-        return _run(
+        return run(
             calls.scatter(
                 self._group,
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -349,6 +372,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give the arrays of all ranks to all; their lengths may differ.
 
@@ -361,18 +385,19 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`: block r is the x of rank r.
         """
         table = Table(counts, displacements)
-        return _run(
+        return run(
             calls.all_gather_v(
                 self._group,
                 x,
                 out,
                 table,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -389,6 +414,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give block r of x to rank r, and get a block from every rank; lengths may differ.
 
@@ -403,14 +429,15 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`: block r comes from rank r.
         """
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
-        return _run(calls.all_to_all_v(self._group, x, out, sent, received, options))
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
         self,
@@ -424,6 +451,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give the arrays of all ranks to the root; their lengths may differ.
 
@@ -437,13 +465,14 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             At the root `out`, flat where it was not given; None elsewhere.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
-        return _run(calls.gather_v(self._group, x, out, table, root, options))
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
         self,
@@ -457,6 +486,7 @@ class Communicator:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Give block r of the root's x to rank r; lengths may differ.
 
@@ -470,25 +500,42 @@ class Communicator:
             schedule: See the class.
             deadline_s: See the class.
             codec: See the class.
+            stream: See the class.
 
         Returns:
             `out`; flat where it was not given.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
-        return _run(calls.scatter_v(self._group, x, out, table, root, options))
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(
-        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+        self,
+        x: Any,
+        peer: int,
+        *,
+        deadline_s: float | None = None,
+        codec: str | None = None,
+        stream: Any = None,
     ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        _run(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
+        run(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream)))
 
     def recv(
-        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+        self,
+        out: Any,
+        peer: int,
+        *,
+        deadline_s: float | None = None,
+        codec: str | None = None,
+        stream: Any = None,
     ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
-        return _run(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
+        return run(
+            calls.recv(
+                self._group, out, peer, Options(None, deadline_s, codec=codec, stream=stream)
+            )
+        )
 
     def barrier(
         self,
@@ -496,9 +543,14 @@ class Communicator:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        stream: Any = None,
     ) -> None:
         """Wait until all ranks are in this call."""
-        _run(calls.barrier(self._group, Options(algorithm, deadline_s, schedule=schedule)))
+        run(
+            calls.barrier(
+                self._group, Options(algorithm, deadline_s, schedule=schedule, stream=stream)
+            )
+        )
 
     def group(self) -> contextlib.AbstractContextManager[None]:
         """Make the calls of a `with` block together; the same as `sennit.group()`."""
@@ -559,9 +611,3 @@ class Communicator:
     ) -> None:
         """Destroy the communicator."""
         self.destroy()
-
-
-def _run(prepared: calls.Prepared) -> Any:
-    work, result = prepared
-    run(work)
-    return result

@@ -33,7 +33,11 @@ class Config:
     tuning_table: str | os.PathLike[str] | None = None
 
     def core(
-        self, name: str, timeout_s: float | None = None, deadline_s: float | None = None
+        self,
+        name: str,
+        timeout_s: float | None = None,
+        deadline_s: float | None = None,
+        device: str | None = None,
     ) -> _core.Config:
         """The settings as the C ABI takes them, where zero is what None is here."""
         if timeout_s is not None and not timeout_s > 0:
@@ -50,4 +54,5 @@ class Config:
             path_policy=self.path_policy,
             codec=self.codec,
             tuning_table=None if self.tuning_table is None else os.fsencode(self.tuning_table),
+            device="host" if device == "cpu" else device,
         )

@@ -45,12 +45,21 @@ def bits_of(x: Any) -> Typed | None:
     return None
 
 
-def buffer_of(x: Any, name: str, *, writable: bool) -> Buffer:
+def buffer_of(x: Any, name: str, writable: bool, stream: int | None = None) -> Buffer:
     """What a call is given, as a buffer; `name` is the argument's in messages."""
+    # Every call comes by here, and NumPy takes microseconds for the name of a type. Its own types
+    # are built in.
+    if not isinstance(x, Typed) and (not isinstance(x, np.ndarray) or x.dtype.isbuiltin == 1):
+        return Buffer(x, name, writable, None, stream)
     bits = bits_of(x)
     if bits is None:
-        return Buffer(x, name, writable=writable)
-    return Buffer(bits.array, name, writable=writable, dtype=bits.dtype)
+        return Buffer(x, name, writable, None, stream)
+    return Buffer(bits.array, name, writable, bits.dtype, stream)
+
+
+def carrier_of(dtype: str) -> str:
+    """The name of the type in which NumPy and CuPy have the bits of a type of `typed`."""
+    return np.dtype(_CARRIERS[dtype]).name
 
 
 def empty(shape: Any, dtype: str, like: Any) -> Any:

@@ -9,6 +9,7 @@ from sennit.config import Config
 
 def init(
     *,
+    device: str | None = None,
     timeout_s: float | None = None,
     deadline_s: float | None = None,
     name: str = "world",
@@ -20,6 +21,9 @@ def init(
     SENNIT_SIZE, SENNIT_KEY; torchrun's; Open MPI's; MPICH's; Slurm's.
 
     Args:
+        device: "host" (or "cpu"), "cuda" or "cuda:1": where the buffers of this rank's calls are.
+            "cuda" is the current device of this thread, which torch.cuda.set_device sets. None:
+            SENNIT_DEVICE, else "host".
         timeout_s: Seconds in which all ranks must join; None: SENNIT_JOIN_TIMEOUT_S, else 60.
         deadline_s: Seconds that one call may take, 0 for no limit; None: SENNIT_DEADLINE_S, else
             30.
@@ -31,8 +35,9 @@ def init(
 
     Raises:
         JoinTimeout: Not all ranks joined in time; `blamed_ranks` are missing.
+        Unsupported: `device` names a GPU, and this build, or this machine, has none.
         InvalidUsage: No launcher's variables are complete.
         KeyboardInterrupt: Ctrl-C while joining.
     """
-    core_config = (config or Config()).core(name, timeout_s, deadline_s)
+    core_config = (config or Config()).core(name, timeout_s, deadline_s, device)
     return Communicator(_core.init_env(core_config), name, core_config)

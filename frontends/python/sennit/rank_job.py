@@ -27,10 +27,12 @@ class Job(NamedTuple):
     key: str
     timeout_s: float | None
     deadline_s: float | None
+    device: str | None = None
 
     def join(self, rank: int, give_up: Callable[[], bool] | None = None) -> Communicator | None:
         """Join the other ranks; None when `give_up` says True before they have come."""
-        config = Config().core(_NAME, self.timeout_s, self.deadline_s)
+        device = f"cuda:{rank}" if self.device == "cuda" else self.device
+        config = Config().core(_NAME, self.timeout_s, self.deadline_s, device)
         handle = _core.init_rank(rank, self.ranks, self.key, config, give_up)
         return None if handle is None else Communicator(handle, _NAME, config)
 

@@ -17,6 +17,7 @@ def spawn(
     fn: Callable[..., Any],
     ranks: int,
     *args: Any,
+    device: str | None = None,
     threads: bool = False,
     timeout_s: float | None = None,
     deadline_s: float | None = None,
@@ -34,6 +35,9 @@ def spawn(
         fn: Called once a rank with its communicator, which is destroyed when `fn` returns.
         ranks: Number of ranks, from 1.
         *args: Passed on.
+        device: Where the buffers of the ranks are: "host" (or "cpu"); "cuda", which gives rank r
+            the GPU r; or "cuda:1", which gives all ranks that GPU. None: SENNIT_DEVICE, else
+            "host". The function finds it in `comm.device`.
         threads: Threads instead of processes.
         timeout_s: As in `init`.
         deadline_s: As in `init`.
@@ -57,5 +61,5 @@ def spawn(
     if ranks < 1:
         raise _core.InvalidArgument(f"spawn needs at least one rank, not {ranks}")
     key = f"spawn-{secrets.token_hex(16)}"
-    job = Job(fn, args, ranks, key, timeout_s, deadline_s)
+    job = Job(fn, args, ranks, key, timeout_s, deadline_s, device)
     return rank_threads.run(job) if threads else rank_processes.run(job)

@@ -37,15 +37,16 @@ class Starter:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_reduce."""
-        return _start(
+        return start(
             calls.all_reduce(
                 self._group,
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -61,16 +62,17 @@ class Starter:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a reduce."""
-        return _start(
+        return start(
             calls.reduce(
                 self._group,
                 x,
                 out,
                 op,
                 root,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -83,11 +85,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a broadcast."""
-        return _start(
+        return start(
             calls.broadcast(
-                self._group, x, root, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, root, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -100,11 +103,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_gather."""
-        return _start(
+        return start(
             calls.all_gather(
-                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -119,15 +123,16 @@ class Starter:
         deadline_s: float | None = None,
         reproducible: bool = False,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a reduce_scatter."""
-        return _start(
+        return start(
             calls.reduce_scatter(
                 self._group,
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec),
+                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -140,11 +145,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_to_all."""
-        return _start(
+        return start(
             calls.all_to_all(
-                self._group, x, out, Options(algorithm, deadline_s, schedule=schedule, codec=codec)
+                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -158,15 +164,16 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a gather."""
-        return _start(
+        return start(
             calls.gather(
                 self._group,
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -180,15 +187,16 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a scatter."""
-        return _start(
+        return start(
             calls.scatter(
                 self._group,
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -203,16 +211,17 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_gather_v."""
         table = Table(counts, displacements)
-        return _start(
+        return start(
             calls.all_gather_v(
                 self._group,
                 x,
                 out,
                 table,
-                Options(algorithm, deadline_s, schedule=schedule, codec=codec),
+                Options(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -229,12 +238,13 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start an all_to_all_v."""
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
-        return _start(calls.all_to_all_v(self._group, x, out, sent, received, options))
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
         self,
@@ -248,11 +258,12 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a gather_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
-        return _start(calls.gather_v(self._group, x, out, table, root, options))
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
         self,
@@ -266,23 +277,42 @@ class Starter:
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
         codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a scatter_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, schedule=schedule, codec=codec)
-        return _start(calls.scatter_v(self._group, x, out, table, root, options))
+        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(
-        self, x: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+        self,
+        x: Any,
+        peer: int,
+        *,
+        deadline_s: float | None = None,
+        codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a send."""
-        return _start(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec)))
+        return start(
+            calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream))
+        )
 
     def recv(
-        self, out: Any, peer: int, *, deadline_s: float | None = None, codec: str | None = None
+        self,
+        out: Any,
+        peer: int,
+        *,
+        deadline_s: float | None = None,
+        codec: str | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a recv."""
-        return _start(calls.recv(self._group, out, peer, Options(None, deadline_s, codec=codec)))
+        return start(
+            calls.recv(
+                self._group, out, peer, Options(None, deadline_s, codec=codec, stream=stream)
+            )
+        )
 
     def barrier(
         self,
@@ -290,12 +320,11 @@ class Starter:
         algorithm: str | None = None,
         schedule: Schedule | None = None,
         deadline_s: float | None = None,
+        stream: Any = None,
     ) -> Work:
         """Start a barrier."""
-        return _start(calls.barrier(self._group, Options(algorithm, deadline_s, schedule=schedule)))
-
-
-def _start(prepared: calls.Prepared) -> Work:
-    work, result = prepared
-    start(work)
-    return Work(work, result)
+        return start(
+            calls.barrier(
+                self._group, Options(algorithm, deadline_s, schedule=schedule, stream=stream)
+            )
+        )

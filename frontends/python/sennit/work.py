@@ -12,13 +12,17 @@ from sennit import _core
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sennit.calls import Prepared
+
 
 class Work:
     """A call that was started; it keeps its buffers alive until it has ended.
 
     Do not write the input or use the output before then. The call has ended when `wait` returns,
-    or raises anything but `InProgress`. Progress is made inside calls of this library only: a work
-    that nobody waits for or tests may stand still. A work may outlive its communicator.
+    or raises anything but `InProgress`. Host ranks make progress inside calls of this library only:
+    a work that nobody waits for or tests may stand still. A call of a GPU rank goes on by itself,
+    and its work is an event behind it in its stream; one that is dropped is not waited for. A work
+    may outlive its communicator.
     """
 
     def __init__(self, work: _core.Work, result: Any) -> None:
@@ -63,21 +67,30 @@ class _OpenGroup(threading.local):
 _open_group = _OpenGroup()
 
 
-def run(work: _core.Work) -> None:
-    """Make a call and wait for it; inside a group, leave that to the end of the group."""
+def run(prepared: Prepared) -> Any:
+    """Make a call, and wait for it on host ranks; inside a group, leave that to its end.
+
+    Returns:
+        The result of the call, which is there when the call has ended.
+    """
+    work, result = prepared
     if _open_group.depth:
         _open_group.started.append(work)
-        _open_group.awaited.append(work)
+        if not work.is_ended_by_stream():
+            _open_group.awaited.append(work)
     else:
         work.run()
+    return result
 
 
-def start(work: _core.Work) -> None:
+def start(prepared: Prepared) -> Work:
     """Start a call; inside a group it starts at the end of the group."""
+    work, result = prepared
     if _open_group.depth:
         _open_group.started.append(work)
     else:
         work.start()
+    return Work(work, result)
 
 
 @contextlib.contextmanager

@@ -142,6 +142,8 @@ class FakeCuda final : public CudaDriver {
   // set.
   static void* per_thread_stream();
   static void set_thread_stream(void* stream);
+  // What NULL means in this thread: the default stream of the device that it works on.
+  static void set_default_stream(void* stream);
 
   void begin_capture(void* stream);
   // kInvalidUsage where work in another stream was not joined.

@@ -13,8 +13,12 @@ namespace sennit {
 namespace {
 
 thread_local void* stream_of_this_thread = nullptr;
+thread_local void* default_stream = nullptr;
 
 FakeStream* to_stream(void* stream) {
+  if (stream == nullptr) {
+    return static_cast<FakeStream*>(default_stream);
+  }
   return static_cast<FakeStream*>(stream == FakeCuda::per_thread_stream() ? stream_of_this_thread
                                                                           : stream);
 }
@@ -62,6 +66,8 @@ void* FakeCuda::per_thread_stream() {
 }
 
 void FakeCuda::set_thread_stream(void* stream) { stream_of_this_thread = stream; }
+
+void FakeCuda::set_default_stream(void* stream) { default_stream = stream; }
 
 Status FakeCuda::preload(const void* /*kernel*/, std::size_t /*shared_bytes*/) {
   return enter("preload");

@@ -1,0 +1,75 @@
+"""GPU ranks from Python on real GPUs, with the arrays of PyTorch, CuPy, Numba and JAX.
+
+Ranks are processes with a GPU each, as many as there are, from two on. The functions that they run
+are in gpu_ranks.py.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import Any
+
+import gpu_ranks
+import pytest
+import sennit
+from sennit import _core
+
+
+def gpus() -> int:
+    """Those that the library can use."""
+    if not json.loads(_core.tool_info("{}"))["build"]["cuda"]:
+        return 0
+    counter: Any = None
+    for module, attribute in (("torch", "cuda"), ("cupy", "cuda")):
+        if importlib.util.find_spec(module) is not None:
+            counter = getattr(importlib.import_module(module), attribute)
+            break
+    if counter is None:
+        return 0
+    if hasattr(counter, "device_count"):
+        return int(counter.device_count())
+    return int(counter.runtime.getDeviceCount())
+
+
+GPUS = gpus()
+pytestmark = pytest.mark.skipif(GPUS < 2, reason="gpu2: needs a build with CUDA and two GPUs")
+MODULES = {"torch": "torch", "cupy": "cupy", "numba": "numba.cuda", "jax": "jax"}
+
+
+def needs(library: str) -> None:
+    try:
+        found = importlib.util.find_spec(MODULES[library]) is not None
+    except ModuleNotFoundError:
+        found = False
+    if not found:
+        pytest.skip(f"{library}: needs {library}")
+
+
+@pytest.mark.parametrize(
+    ("library", "function"),
+    [
+        ("torch", gpu_ranks.torch_collectives),
+        ("torch", gpu_ranks.torch_new_outputs),
+        ("torch", gpu_ranks.torch_types),
+        ("torch", gpu_ranks.torch_streams),
+        ("torch", gpu_ranks.torch_works),
+        ("torch", gpu_ranks.torch_messages),
+        ("torch", gpu_ranks.torch_graph),
+        ("torch", gpu_ranks.torch_large),
+        ("torch", gpu_ranks.torch_wrong_places),
+        ("torch", gpu_ranks.torch_splits),
+        ("torch", gpu_ranks.torch_pinned),
+        ("cupy", gpu_ranks.cupy_collectives),
+        ("cupy", gpu_ranks.cupy_streams),
+        ("cupy", gpu_ranks.cupy_graph),
+        ("numba", gpu_ranks.numba_collectives),
+        ("jax", gpu_ranks.jax_inputs),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_of(library: str, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(library)
+    # JAX would take three quarters of the memory of all GPUs.
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    sennit.spawn(function, GPUS, device="cuda")
