@@ -73,10 +73,7 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
   context->launcher_ = std::make_unique<sm::PeerLauncher>(*context->kernels_);
   // No rank launches before all have loaded these, since loading waits for what runs: the exchange
   // of facts sees to that.
-  SENNIT_ASSIGN_OR_RETURN(const CudaDevice gpu, driver.describe(device));
-  context->kernels_->has_bulk_copies = gpu.compute_capability >= sm::kBulkCopiesFrom;
-  SENNIT_RETURN_IF_ERROR(
-      context->kernels_->kernels.load_movers(context->kernels_->has_bulk_copies));
+  SENNIT_RETURN_IF_ERROR(context->kernels_->kernels.load_movers());
   if (!context->memory_->has_a_process_each()) {
     SENNIT_RETURN_IF_ERROR(context->kernels_->kernels.load_reducers());
   }

@@ -21,7 +21,6 @@ namespace sennit::sm {
 
 struct MessagePut {
   bool takes_part = false;            // as both ends know; else packets carry the message
-  bool by_bulk = false;               // of a sender: its launch has stages (bulk_stages.hpp)
   std::byte* there = nullptr;         // of a receiver: what it offers
   std::uint64_t* offers = nullptr;    // of the sender, as this device sees them
   std::uint64_t* done = nullptr;      // of the receiver

@@ -1,6 +1,6 @@
 // Litmus tests: what the kernels of exec/sm rely on between GPUs, a million times each, with random
 // delays: packets here, over NVLink and through host memory; messages of whole blocks in
-// litmus_blocks.cu; messages that bulk copies move in litmus_bulk.cu; messages that copy engines take part in in litmus_copies.cu. A program that was
+// litmus_blocks.cu; messages that copy engines take part in in litmus_copies.cu. A program that was
 // built with a weakness breaks one assumption on purpose, and has to fail in every test of packets
 // that is there for it, with each kind of them, or these would not see it break (SENNIT_WEAKNESS,
 // tests/CMakeLists.txt).
@@ -324,7 +324,6 @@ int main(int argc, char** argv) {
     good = blocks_hold(gpus, rounds) && good;
   }
   if constexpr (kWeakness == Weakness::kNone) {
-    good = bulk_copies_hold(gpus, rounds) && good;
     good = copies_hold(gpus, rounds) && good;
   }
   return good ? 0 : 1;

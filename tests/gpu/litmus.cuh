@@ -100,8 +100,6 @@ inline bool report(const char* test, const char* of, int rounds, const Errors& e
 
 // Messages of whole blocks (litmus_blocks.cu).
 bool blocks_hold(const std::vector<Gpu>& gpus, int rounds);
-// Messages that bulk copies move (litmus_bulk.cu).
-bool bulk_copies_hold(const std::vector<Gpu>& gpus, int rounds);
 // Messages from kernel to copy engine to kernel (litmus_copies.cu).
 bool copies_hold(const std::vector<Gpu>& gpus, int rounds);
 

@@ -298,15 +298,9 @@ class Runtime final : public CudaDriver {
   // From now on no kernel begins before what is before it in its stream has ended.
   void launch_in_turn() { comes_early_ = false; }
 
-  Status preload(const void* kernel, std::size_t shared_bytes) override {
+  Status preload(const void* kernel) override {
     cudaFuncAttributes attributes{};
     SENNIT_RETURN_IF_ERROR(told(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel"));
-    if (shared_bytes > 0) {
-      SENNIT_RETURN_IF_ERROR(told(
-          cudaFuncSetAttribute(
-              kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-          "asking for shared memory of a kernel"));
-    }
     if (attributes.ptxVersion < kLeastPtxThatWaits) {
       launch_in_turn();
     }

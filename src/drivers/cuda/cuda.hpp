@@ -143,8 +143,8 @@ class CudaDriver {
   virtual Status close_imported(void* memory) = 0;
 
   // Loads a kernel's code onto the current device: a first launch while a peer spins may never come
-  // to run otherwise. It may then be launched with so much shared memory beside what it has anyway.
-  virtual Status preload(const void* kernel, std::size_t shared_bytes = 0) = 0;
+  // to run otherwise.
+  virtual Status preload(const void* kernel) = 0;
   // `parameters` is the kernel's only parameter, copied before the call returns. Blocks may begin
   // while what is before them in the stream ends: a kernel waits for that by itself
   // (exec/early_launch.cuh).

@@ -21,7 +21,6 @@ struct Context {
   KernelLimits limits = KernelLimits::of(memory);
   MessagePuts* message_puts = nullptr;  // null: ranks do not map each other's buffers
   KernelsOnDemand kernels{driver};
-  bool has_bulk_copies = false;  // this rank's GPU: kernels were loaded with room for their stages
 };
 
 // Of a plan's protocol.

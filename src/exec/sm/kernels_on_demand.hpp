@@ -14,7 +14,6 @@
 #include "exec/sm/direct_call.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
-#include "memory/bulk_stages.hpp"
 #include "types/types.hpp"
 
 #include <array>
@@ -27,13 +26,11 @@ class KernelsOnDemand {
   // `driver` outlives the result.
   explicit KernelsOnDemand(CudaDriver& driver) : driver_(driver) {}
 
-  // Kernels that move data: all of them, for the current device. With stages those of messages over
-  // NVLink may be launched with kBulkSharedBytes.
-  Status load_movers(bool with_stages) {
+  // Kernels that move data: all of them, for the current device.
+  Status load_movers() {
     for (const int calls : {kFewPairCalls, kMaxPairCalls}) {
       for (const bool on_host : {false, true}) {
-        SENNIT_RETURN_IF_ERROR(driver_.preload(pairs_kernel(calls, on_host),
-                                               with_stages && !on_host ? kBulkSharedBytes : 0));
+        SENNIT_RETURN_IF_ERROR(driver_.preload(pairs_kernel(calls, on_host)));
       }
     }
     for (const int calls : {kFewSmallPairs, kMaxSmallPairs}) {

@@ -3,7 +3,6 @@
 // stores into the receiver's buffer.
 #pragma once
 
-#include "exec/sm/bulk_copy.cuh"
 #include "exec/sm/direct_kernel.cuh"
 #include "memory/message_put.hpp"
 
@@ -235,49 +234,6 @@ static __device__ __forceinline__ Spoken store_message(const PairMessage& messag
   put.run(offer.to);
   copy_edges(put.from, offer.to, put.cut, block);
   return {Rest::kNothing};
-}
-
-// The same by bulk copies, of a block that has stages for them. Its first thread moves, and is the
-// one that tells the receiver (count_and_tell).
-inline __device__ Spoken bulk_message(const PairMessage& message, int block) {
-  const PairCall& call = message.call;
-  const std::uint64_t number = message.put.messages[block] + 1;
-  if (number == kGivenUp + 1) {
-    return {Rest::kGone};
-  }
-  const ByteRange range = call.push[1];
-  const std::byte* const from = call.input + range.begin;
-  const Cut<Unit> cut(reinterpret_cast<std::uintptr_t>(from), range.length);
-  BulkCopy copy(from, cut, block, call.blocks);
-  if (threadIdx.x == 0) {
-    copy.begin();
-  }
-  const Offer offer = await_offer</*kFirstLook=*/false>(message, block, number);
-  const Rest rest = !offer.is_here              ? Rest::kGone
-                    : offer.to == nullptr       ? Rest::kPackets
-                    : are_alike(from, offer.to) ? Rest::kNothing
-                                                : Rest::kApart;
-  if (rest == Rest::kNothing) {
-    copy_edges(from, offer.to, cut, block);
-  }
-  if (threadIdx.x == 0) {
-    if (rest == Rest::kNothing) {
-      copy.store_all(offer.to);
-    } else {
-      copy.drop();
-    }
-  }
-  return {rest, offer.to};
-}
-
-// A block's part of sending, if the offer is a buffer.
-__device__ __forceinline__ Spoken send_message(const PairMessage& message, int block) {
-  if constexpr (kHasBulkCopies) {
-    if (message.put.by_bulk) {
-      return bulk_message(message, block);
-    }
-  }
-  return store_message(message, block);
 }
 
 // Once the block's part of sending is over; by one thread, behind a barrier of them all.

@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(const __grid_constant__
       if (speaks<kOnHost>(message, block)) {
         const Strand& strand = braid.strands[chain];
         spoken = is_braid            ? Spoken{strand.rest, strand.to}
-                 : message.is_send() ? send_message(message, block)
+                 : message.is_send() ? store_message(message, block)
                                      : Spoken{offer_buffer(message)};
       }
       if (!finish_message<kOnHost>(message, block, spoken)) {

@@ -3,7 +3,6 @@
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/geometry.hpp"
 #include "exec/sm/small_call.hpp"
-#include "memory/bulk_stages.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -58,8 +57,6 @@ void PeerLauncher::describe(const KernelMessage& message, bool may_map, PairMess
   described.put = pair.put;
   described.put.takes_part = message.takes_part;
   described.put.there = message.takes_part ? offer_of(message, may_map) : nullptr;
-  described.put.by_bulk = message.takes_part && message.is_send && context_.has_bulk_copies &&
-                          goes_in_bulk(message.range.length);
 }
 
 Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* stream, Order wanted) {
@@ -106,15 +103,11 @@ Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* strea
         stream);
   }
   deal_lanes(pairs);
-  const bool by_bulk =
-      std::ranges::any_of(std::span(pairs.messages).first(static_cast<std::size_t>(used)),
-                          [](const PairMessage& message) { return message.put.by_bulk; });
-  return context_.driver.launch(pairs_kernel(used, /*on_host=*/!context_.facts.nvlink),
-                                {.blocks = static_cast<unsigned>(pairs.all_blocks()),
-                                 .threads = kThreads,
-                                 .shared_bytes = by_bulk ? kBulkSharedBytes : 0},
-                                &pairs,
-                                stream);
+  return context_.driver.launch(
+      pairs_kernel(used, /*on_host=*/!context_.facts.nvlink),
+      {.blocks = static_cast<unsigned>(pairs.all_blocks()), .threads = kThreads},
+      &pairs,
+      stream);
 }
 
 GroupRoom PeerLauncher::room() const {
@@ -145,14 +138,12 @@ int PeerLauncher::blocks_of_message(Order order, std::int64_t bytes) const {
              : blocks_of_put(bytes, blocks_of_each(context_.world.size(), room()));
 }
 
-// Measured of two ranks, whose wire is for one message each way.
-bool PeerLauncher::goes_in_bulk(std::int64_t bytes) const {
-  return context_.world.size() == 2 && context_.facts.offers &&
-         bytes >= context_.facts.profile->bulk_from_bytes;
-}
-
+// Of two ranks, whose wire is for one message each way.
 int PeerLauncher::blocks_of_put(std::int64_t bytes, int blocks) const {
-  return goes_in_bulk(bytes) ? std::min(blocks, context_.facts.profile->bulk_blocks) : blocks;
+  const GpuProfile& profile = *context_.facts.profile;
+  const bool are_few = context_.world.size() == 2 && context_.facts.offers &&
+                       bytes >= profile.few_blocks_from_bytes;
+  return are_few ? std::min(blocks, profile.few_blocks) : blocks;
 }
 
 }  // namespace sennit::sm

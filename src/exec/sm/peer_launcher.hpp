@@ -37,7 +37,6 @@ class PeerLauncher {
  private:
   void describe(const KernelMessage& message, bool may_map, PairMessage& described);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
-  [[nodiscard]] bool goes_in_bulk(std::int64_t bytes) const;
   [[nodiscard]] GroupRoom room() const;
   void deal_lanes(PairCalls& pairs) const;
 

@@ -168,7 +168,7 @@ class FakeCuda final : public CudaDriver {
   Result<ExportedMemory> export_memory(void* memory) override;
   Result<void*> import_memory(const MemoryHandle& handle) override;
   Status close_imported(void* memory) override;
-  Status preload(const void* kernel, std::size_t shared_bytes) override;
+  Status preload(const void* kernel) override;
   Status launch(const void* kernel,
                 const LaunchShape& shape,
                 const void* parameters,

@@ -69,9 +69,7 @@ void FakeCuda::set_thread_stream(void* stream) { stream_of_this_thread = stream;
 
 void FakeCuda::set_default_stream(void* stream) { default_stream = stream; }
 
-Status FakeCuda::preload(const void* /*kernel*/, std::size_t /*shared_bytes*/) {
-  return enter("preload");
-}
+Status FakeCuda::preload(const void* /*kernel*/) { return enter("preload"); }
 
 void FakeCuda::tell(const Issued& issued) const {
   if (watcher_) {
