@@ -18,9 +18,8 @@
 // with several shares of the message, in percent, through host memory beside NVLink, or with those
 // of --share, or over one path alone; in a stream also messages whose share follows the load. With
 // --sm-budget B kernels have B thread blocks for each direction, Sennit's and NCCL's, and a message
-// goes over NVLink by such kernels. With --beside a row has a sample's calls alone, what runs
-// beside them alone (as much as takes as long as Sennit's calls), and both, started together.
-#include "beside.hpp"
+// goes over NVLink by such kernels. With --beside a row has a sample's calls alone, a load
+// alone (as much as takes as long as Sennit's calls), and both, started together.
 #include "compare_calls.hpp"
 #include "compare_options.hpp"
 #include "compare_require.hpp"
@@ -31,6 +30,7 @@
 #include "different_elements.hpp"
 #include "hand.hpp"
 #include "launched_blocks.hpp"
+#include "load.hpp"
 #include "nccl.hpp"
 #include "staged.hpp"
 
@@ -100,8 +100,8 @@ class Rank {
         timer_(options, shared, rank, rank % gpus.count) {
     join();
     allocate();
-    if (!options_.beside.empty()) {
-      load_ = sennit_bench::load_of(options_.beside, options_.cublas);
+    if (!options_.load.empty()) {
+      load_ = sennit_bench::load_of(options_.load, options_.cublas);
     }
   }
 
@@ -160,39 +160,39 @@ class Rank {
     timer_.destroy(contestants);
   }
 
-  void run_beside(const Row& row) {
-    timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes beside a load");
+  void run_overlapped(const Row& row) {
+    timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes with a load");
     const Call ours = [&] {
       return sennit_call(
           row, mine(), {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
     };
     const Call plain = [&] { return rival_->call(row.collective, args(row, plain_)); };
     const Call windows = [&] { return rival_->call(row.collective, args(row, registered_)); };
-    const int calls = calls_beside(row.bytes);
+    const int calls = calls_overlapped(row.bytes);
     std::vector<Timed> timed{timer_.prepare("sennit", ours, calls)};
     shared_.wrong[rank_] = 0;
     timed.push_back(timer_.prepare(rival_->name(), plain, calls, rival_->has_graphs()));
     check(row, timed.front(), windows);
     count_blocks(ours);
     const Call unit = [this] { return load_->run(timer_.stream()); };
-    const Call unit_beside = [this] { return load_->run(timer_.load_stream()); };
+    const Call overlapped_unit = [this] { return load_->run(timer_.load_stream()); };
     const double unit_us =
         timer_.time(timer_.prepare("a load", unit, kUnitsOfTrial), kUnitsOfTrial);
     const double calls_us = timer_.time(timed.front(), calls) * calls;
     const int units = std::max(1, static_cast<int>(calls_us / unit_us + 0.5));
     timed.push_back(timer_.prepare("the load", unit, units));
-    sennit_bench::BesideOutcome outcome{
+    sennit_bench::OverlapOutcome outcome{
         .contestants = {{.name = timed[0].name}, {.name = timed[1].name}},
         .load_us = {},
         .calls = calls,
         .units = units,
         .sms = *std::max_element(shared_.sms, shared_.sms + options_.ranks)};
     for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
-      timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes beside a load");
+      timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes with a load");
       const double load_us = timer_.time(timed[2], units) * units;
       for (std::size_t i = 0; i < outcome.contestants.size(); ++i) {
         const double alone_us = timer_.time(timed[i], calls) * calls;
-        const double both_us = timer_.time_both(timed[i], calls, timed[2], unit_beside, units);
+        const double both_us = timer_.time_both(timed[i], calls, timed[2], overlapped_unit, units);
         if (sample >= 0) {
           outcome.contestants[i].alone_us.push_back(alone_us);
           outcome.contestants[i].both_us.push_back(both_us);
@@ -288,7 +288,7 @@ class Rank {
   }
 
   // What takes a millisecond or more, where a product takes a fifth of one.
-  static int calls_beside(std::size_t bytes) {
+  static int calls_overlapped(std::size_t bytes) {
     return static_cast<int>(
         std::clamp((std::size_t{512} << 20) / bytes, std::size_t{2}, std::size_t{64}));
   }
@@ -367,7 +367,7 @@ class Rank {
   bool has_hand_ = false;
   sennit_bench::SampleTimer timer_;
   sennit_comm_t comm_ = nullptr;
-  std::unique_ptr<sennit_bench::Load> load_;  // with --beside
+  std::unique_ptr<sennit_bench::Load> load_;  // where one is wanted
   Buffers plain_;
   Buffers registered_;
   bool has_wrong_ = false;
@@ -382,7 +382,7 @@ bool run_rank(Options options, Shared& shared, int rank) {
   }
   Rank self(options, gpus, shared, rank);
   for (const Row& row : sennit_bench::rows_of(options)) {
-    options.beside.empty() ? self.run(row) : self.run_beside(row);
+    options.load.empty() ? self.run(row) : self.run_overlapped(row);
   }
   return self.leave();
 }

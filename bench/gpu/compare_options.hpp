@@ -25,7 +25,7 @@ struct Options {
   std::string algorithm;
   std::string path;
   std::string protocol;
-  std::string beside;   // what runs beside the calls: matmul, copy; empty: nothing
+  std::string load;     // what else runs meanwhile: matmul, copy; empty: nothing
   std::string cublas;   // of matmul; empty: where the loader finds it
   std::string against;  // what of Sennit is timed as well: engines, shares; empty: nothing
   Rivals rivals = Rivals::kBoth;

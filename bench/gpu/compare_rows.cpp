@@ -42,12 +42,12 @@ double median_ms(std::vector<double> us) {
 
 }  // namespace
 
-std::string line_of(const Options& options, const Row& row, const BesideOutcome& outcome) {
+std::string line_of(const Options& options, const Row& row, const OverlapOutcome& outcome) {
   Json line{{"collective", row.collective},
             {"ranks", options.ranks},
             {"bytes", row.bytes},
             {"mode", options.mode},
-            {"beside", options.beside},
+            {"beside", options.load},
             {"calls_per_sample", outcome.calls},
             {"units", outcome.units},
             {"samples", options.samples},
@@ -55,7 +55,7 @@ std::string line_of(const Options& options, const Row& row, const BesideOutcome&
             {"comp_ms", median_ms(outcome.load_us)}};
   const double comp = line["comp_ms"];
   std::vector<double> both;
-  for (const BesideTimes& contestant : outcome.contestants) {
+  for (const OverlapTimes& contestant : outcome.contestants) {
     const double alone = median_ms(contestant.alone_us);
     both.push_back(median_ms(contestant.both_us));
     const auto [least, most] = std::ranges::minmax(contestant.both_us);

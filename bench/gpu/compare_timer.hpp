@@ -1,5 +1,5 @@
 // SampleTimer: prepares what sennit-compare times, and times it: batches of calls that all ranks
-// begin together, in a graph or on a stream, alone or beside a load.
+// begin together, in a graph or on a stream, alone or with a load.
 #pragma once
 
 #include "compare_options.hpp"

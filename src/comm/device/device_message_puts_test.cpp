@@ -90,59 +90,6 @@ TEST_F(OfferingMessages, ReceiversTakeOneBlock) {
   });
 }
 
-class OfferingPair : public OfferingMessages {
- protected:
-  static constexpr int kFew = 3;
-
-  OfferingPair() {
-    ranks_ = 2;
-    options_.profile->few_blocks_from_bytes = kOfLl128;
-    options_.profile->few_blocks = kFew;
-  }
-};
-
-TEST_F(OfferingPair, HasFewBlocksFromTheirSizeOn) {
-  run([&](Rank& rank) {
-    const int other = 1 - rank.rank;
-    std::byte* const out = outgoing(rank, 1, kOfSlots);
-    std::byte* const in = incoming(rank, 1, kOfSlots);
-    const auto both = [&](std::int64_t count) {
-      return requested({send(rank, other, out, count), recv(rank, other, in, count)}, "direct_put");
-    };
-    post_and_meet(rank, both(kOfSlots));
-    EXPECT_EQ(rank.cuda->last_shape().blocks, 2U * kFew) << "packets, too";
-    post_and_meet(rank, both(kOfSlots));
-    std::memset(in, 0xa5, kOfSlots);
-    post_and_meet(rank, both(kOfSlots));
-    EXPECT_EQ(rank.cuda->last_shape().blocks, kFew + 1U);
-    EXPECT_TRUE(holds(in, contents(other, kOfSlots)));
-    post_and_meet(rank, both(kOfLl128 - 1));
-    EXPECT_GT(rank.cuda->last_shape().blocks, kFew + 1U);
-  });
-}
-
-// With the block that stays, and a block that waits for each.
-TEST_F(OfferingPair, HasFewBlocksInCollectives) {
-  run([&](Rank& rank) {
-    Operation op;
-    op.collective = Collective::kAllGather;
-    op.send = outgoing(rank, 1, kOfSlots);
-    op.recv = incoming(rank, 2, kOfSlots);
-    op.count = kOfSlots;
-    op.request.protocol = "direct_put";
-    for (int i = 0; i < 3; ++i) {
-      ASSERT_TRUE(rank.call(op).ok());
-      rank.finish();
-      meet();
-    }
-    EXPECT_EQ(rank.cuda->last_shape().blocks, 2U * (kFew + 1U));
-    for (const int source : {0, 1}) {
-      EXPECT_TRUE(holds(static_cast<std::byte*>(op.recv) + source * kOfSlots,
-                        contents(source, kOfSlots)));
-    }
-  });
-}
-
 TEST_F(OfferingMessages, AnyAlignmentAndLength) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);

@@ -30,8 +30,8 @@ class PeerLauncher {
   }
   // Thread blocks that one message of such a collective may have, whose length is `bytes`.
   [[nodiscard]] int blocks_of_message(Order order, std::int64_t bytes) const;
-  // That a message may have which its receiver can offer a place for, where a launch has `blocks`.
-  // Both ends count alike. Packets have no more, where nothing is offered: the sender cannot know.
+  // Of `blocks`, those that a message has which its sender may store in place. The same at both
+  // ends. Packets have no more, if the receiver's buffer is not mapped: the sender cannot know.
   [[nodiscard]] int blocks_of_put(std::int64_t bytes, int blocks) const;
 
  private:

@@ -1,5 +1,5 @@
-// What runs beside collectives in sennit-compare --beside: matrix products by cuBLAS, or copies
-// through the memory of the GPU by a kernel on all SMs.
+// What computes while collectives run (sennit-compare --beside): matrix products by cuBLAS, or
+// copies through the memory of the GPU by a kernel on all SMs.
 #pragma once
 
 #include <cuda_runtime.h>

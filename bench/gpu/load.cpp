@@ -1,4 +1,4 @@
-#include "beside.hpp"
+#include "load.hpp"
 
 #include "copy_load.hpp"
 
@@ -60,7 +60,7 @@ void* open_cublas(const std::string& path) {
       return library;
     }
   }
-  require(false, "--beside matmul needs cuBLAS: name libcublas.so with --cublas");
+  require(false, "matmul needs cuBLAS: name libcublas.so with --cublas");
   return nullptr;
 }
 
