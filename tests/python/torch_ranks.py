@@ -340,7 +340,7 @@ def what_others_ask_of_a_group(rank: int, ranks: int, file: str) -> None:
     assert world is not None
     assert world.group_name
     assert world.group_desc == "default_pg"
-    assert world._device_types == [torch.device("cpu")]
+    assert world._device_types == [torch.device("cpu"), torch.device("cuda")]
     assert "isend" in repr(dist.P2POp(dist.isend, torch.ones(1), (rank + 1) % ranks))
     whole = functional.all_reduce(inputs(rank, 4), "sum", world)
     assert torch.equal(whole, sum(inputs(peer, 4) for peer in range(ranks)))
@@ -372,6 +372,62 @@ def a_call_may_have_a_time_of_its_own(rank: int, ranks: int, file: str) -> None:
         told.touch()
     else:
         while not told.exists():
+            time.sleep(0.01)
+
+
+def a_timeout_may_be_an_argument(rank: int, ranks: int, file: str) -> None:
+    """Every method takes tensors, a root, an operator and a timeout instead of options."""
+    join(rank, ranks, file)
+    world: Any = dist.group.WORLD
+    long, short = datetime.timedelta(seconds=30), datetime.timedelta(milliseconds=200)
+    mine, total = inputs(rank, 4), sum(inputs(peer, 4) for peer in range(ranks))
+    all_of_them = [inputs(peer, 4) for peer in range(ranks)]
+    outs = [torch.zeros(4) for _ in range(ranks)]
+    out = torch.zeros(4)
+
+    def expect(work: Any, got: Any, right: Any) -> None:
+        work.wait()
+        assert all(map(torch.equal, got, right)), (got, right)
+
+    x = mine.clone()
+    expect(world.allreduce(x, dist.ReduceOp.MAX, long), [x], [torch.stack(all_of_them).amax(0)])
+    x = mine.clone()
+    expect(world.allreduce([x], timeout=long), [x], [total])
+    x = mine.clone()
+    expect(world.broadcast(x, 1, timeout=long), [x], [inputs(1, 4)])
+    x = mine.clone()
+    expect(world.reduce(x, 1, dist.ReduceOp.SUM, long), [x], [total if rank == 1 else mine])
+    expect(world.allgather(outs, mine, timeout=long), outs, all_of_them)
+    got = [torch.zeros(4) for _ in range(ranks)] if rank == 1 else []
+    expect(world.gather(got, mine, 1, long), got, all_of_them[: len(got)])
+    expect(world.scatter(out, all_of_them if rank == 0 else [], 0, long), [out], [mine])
+    parts = [inputs(rank, 4) for _ in range(ranks)]
+    expect(world.reduce_scatter(out, parts, timeout=long), [out], [total])
+    flat, sent = torch.zeros(ranks), torch.full((ranks,), float(rank))
+    expect(world.alltoall_base(flat, sent, [], [], long), [flat], [torch.arange(float(ranks))])
+    world.barrier(timeout=long).wait()
+
+    calls: list[Callable[[], Any]] = [
+        lambda: world.allreduce(mine, timeout=short),
+        lambda: world.broadcast(mine, 1 - rank, short),
+        lambda: world.reduce(mine, rank, timeout=short),
+        lambda: world.allgather(outs, mine, short),
+        lambda: world.gather(outs, mine, rank, short),
+        lambda: world.scatter(out, [], 1 - rank, short),
+        lambda: world.reduce_scatter(out, parts, timeout=short),
+        lambda: world.alltoall_base(flat, sent, [], [], short),
+        lambda: world.barrier(timeout=short),
+    ]
+    for number, call in enumerate(calls):
+        world = dist.new_group(list(range(ranks)), timeout=TIMEOUT)
+        ended = Path(f"{file}.ended{number}")
+        if rank == 0:
+            begin = time.monotonic()
+            with pytest.raises(sennit.DeadlineExceeded):
+                call().wait()
+            assert time.monotonic() - begin < 10
+            ended.touch()
+        while not ended.exists():
             time.sleep(0.01)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import multiprocessing
 import os
 import random
@@ -17,9 +18,10 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rounds import DEADLY, EVENTS, MOST_STEPS, OF_THREADS, TOLD, Outcome, Plan, take_part
+from sennit.cli.bench_document import document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,9 +162,15 @@ class Hang(Exception):
 class Soak:
     """The workers, and what they have told."""
 
-    def __init__(self, seed: int) -> None:
-        """Start the workers; the last one is that which may be killed."""
+    def __init__(self, seed: int, of_threads: float = 0.5) -> None:
+        """Start the workers; the last one is that which may be killed.
+
+        Args:
+            seed: Of all that is drawn.
+            of_threads: The share of rounds whose ranks are threads.
+        """
         self.draw = random.Random(seed)
+        self.share = of_threads
         os.environ |= ALLOCATOR
         self.workers = [Worker() for _ in range(MOST_RANKS)]
         self.of_threads = Worker()
@@ -172,7 +180,7 @@ class Soak:
 
     def run_round(self) -> None:
         """Draw a round, run it, and judge it."""
-        threads = self.draw.random() < 0.5
+        threads = self.draw.random() < self.share
         events = OF_THREADS if threads else tuple(EVENTS)
         ranks = self.draw.randint(2, MOST_RANKS)
         plan = Plan(
@@ -251,15 +259,45 @@ def report(soak: Soak, seconds: float) -> None:
         print(f"  {name}, {worker.rounds} rounds: {worker.early} -> {worker.late}")
 
 
+def rows_of(soak: Soak, seconds: float) -> list[dict[str, Any]]:
+    """The rows of a result file: what happened, and what the workers held before and after."""
+    events = [
+        {"kind": "event", "ranks_are": ranks_are, "event": event, "rounds": count}
+        | {"longest_wait_s": soak.longest_s[f"{ranks_are} {event}"]}
+        for (ranks_are, event), count in sorted(
+            (tuple(k.split()), n) for k, n in soak.rounds.items()
+        )
+    ]
+    held = [
+        {"kind": "process", "name": name, "rounds": worker.rounds}
+        | {f"early_{key}": value for key, value in worker.early._asdict().items()}
+        | {f"late_{key}": value for key, value in worker.late._asdict().items()}
+        for name, worker in soak.lasting()
+        if worker.early is not None and worker.late is not None
+    ]
+    total = {"kind": "total", "rounds": sum(soak.rounds.values()), "seconds": seconds}
+    return [
+        *events,
+        *held,
+        total | {"failed": len(soak.failures), "grown": len(list(soak.grown()))},
+    ]
+
+
+OF_THREADS_SHARE = {"processes": 0.0, "threads": 1.0, "both": 0.5}
+
+
 def main() -> int:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--rounds", type=int, default=sys.maxsize)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    parser.add_argument("--ranks-are", choices=OF_THREADS_SHARE, default="both")
+    parser.add_argument("--json", type=Path, help="a result file (bench/results)")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
-    soak = Soak(arguments.seed)
+    found = document([]) if arguments.json else {}
+    soak = Soak(arguments.seed, OF_THREADS_SHARE[arguments.ranks_are])
     begin = last = time.monotonic()
     try:
         for _ in range(arguments.rounds):
@@ -275,7 +313,13 @@ def main() -> int:
         soak.failures.append("a rank has not come out of the last round")
     finally:
         soak.end()
-    report(soak, time.monotonic() - begin)
+    seconds = time.monotonic() - begin
+    report(soak, seconds)
+    if arguments.json:
+        program = f"tests/soak/soak.py --ranks-are {arguments.ranks_are} --seed {arguments.seed}"
+        found = {"schema": found.pop("schema"), "program": program} | found
+        found["rows"] = rows_of(soak, seconds)
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
     problems = [*soak.failures, *soak.grown()]
     for problem in problems:
         print(f"FAILED: {problem}")
