@@ -206,13 +206,13 @@ def performance(text: str) -> str:
 
 
 def overlap_table() -> str:
-    """Calls of graphs beside a load: a line a collective, size and load."""
+    """Calls of graphs together with a load: a line a collective, size and load."""
     document = result_files.read(OVERLAP_RUN)
     lines = [
         f"{machine_name(document['machine'])}, NCCL {document['nccl']}, commit "
         f"{document['commit']}, {document['date'][:10]} "
         f"([file](../bench/results/current/{OVERLAP_RUN}.json)), ms:\n",
-        "| beside | calls | MB | load alone | calls alone | both | / max | NCCL | blocks |",
+        "| load | calls | MB | load alone | calls alone | both | / max | NCCL | blocks |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in document["rows"]:
@@ -234,7 +234,7 @@ def overlap_table() -> str:
 
 
 def overlap(text: str) -> str:
-    """The page on calls beside computation, with its table."""
+    """The page on calls that share a GPU, with its table."""
     return between(text, OVERLAP_BEGIN, overlap_table(), OVERLAP_END)
 
 

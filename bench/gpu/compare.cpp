@@ -18,7 +18,7 @@
 // with several shares of the message, in percent, through host memory beside NVLink, or with those
 // of --share, or over one path alone; in a stream also messages whose share follows the load. With
 // --sm-budget B kernels have B thread blocks for each direction, Sennit's and NCCL's, and a message
-// goes over NVLink by such kernels. With --beside a row has a sample's calls alone, a load
+// goes over NVLink by such kernels. With a load a row has a sample's calls alone, a load
 // alone (as much as takes as long as Sennit's calls), and both, started together.
 #include "compare_calls.hpp"
 #include "compare_options.hpp"

@@ -210,7 +210,7 @@ void check_options(const Options& options) {
   require(options.against.empty() || options.against == "engines" || options.against == "shares",
           "--against takes: engines, shares");
   require(options.load.empty() || options.load == "matmul" || options.load == "copy",
-          "--beside takes: matmul, copy");
+          "a load is one of: matmul, copy");
   require(options.load.empty() || (options.against.empty() && options.rivals != Rivals::kWindows),
           "a load is neither for --against nor for --registered yes");
   require(options.pair_from < options.ranks && options.pair_to < options.ranks &&

@@ -1,4 +1,4 @@
-// What computes while collectives run (sennit-compare --beside): matrix products by cuBLAS, or
+// What computes while collectives run: matrix products by cuBLAS, or
 // copies through the memory of the GPU by a kernel on all SMs.
 #pragma once
 

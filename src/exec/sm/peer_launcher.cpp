@@ -141,8 +141,8 @@ int PeerLauncher::blocks_of_message(Order order, std::int64_t bytes) const {
 // Of two ranks, whose wire is for one message each way.
 int PeerLauncher::blocks_of_put(std::int64_t bytes, int blocks) const {
   const GpuProfile& profile = *context_.facts.profile;
-  const bool are_few =
-      context_.world.size() == 2 && context_.facts.offers && bytes >= profile.few_blocks_from_bytes;
+  const bool are_few = context_.world.size() == 2 && context_.message_puts != nullptr &&
+                       bytes >= profile.few_blocks_from_bytes;
   return are_few ? std::min(blocks, profile.few_blocks) : blocks;
 }
 
