@@ -22,6 +22,8 @@ BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
 PERFORMANCE = ROOT / "docs/performance.md"
 HOST_BEGIN, HOST_END = "<!-- host results -->\n", "<!-- /host results -->"
 GPU_BEGIN, GPU_END = "<!-- gpu results -->\n", "<!-- /gpu results -->"
+OVERLAP = ROOT / "docs/overlap.md"
+OVERLAP_BEGIN, OVERLAP_END = "<!-- overlap -->\n", "<!-- /overlap -->"
 CODECS = ROOT / "docs/codecs.md"
 CODECS_BEGIN, CODECS_END = "<!-- codecs -->\n", "<!-- /codecs -->"
 NODES = ROOT / "docs/nodes.md"
@@ -34,6 +36,7 @@ Renewed = Callable[[str], str]
 
 README_RUN = "host-2-cores"
 CODEC_RUN = "host-2-cores-codecs"
+OVERLAP_RUN = "overlap-2gpu"
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
 RAIL_RUNS = ("rails-2x2", "rails-4x2")
 RAIL_SIZES = (8, 1 << 20, 4 << 20)
@@ -206,6 +209,39 @@ def performance(text: str) -> str:
     return between(text, HOST_BEGIN, host_table(), HOST_END)
 
 
+def overlap_table() -> str:
+    """Calls of graphs together with a load: a line a collective, size and load."""
+    document = result_files.read(OVERLAP_RUN)
+    lines = [
+        f"{machine_name(document['machine'])}, NCCL {document['nccl']}, commit "
+        f"{document['commit']}, {document['date'][:10]} "
+        f"([file](../bench/results/current/{OVERLAP_RUN}.json)), ms:\n",
+        "| load | calls | MB | load alone | calls alone | both | / max | NCCL | blocks |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in document["rows"]:
+        if row["mode"] != "graph":
+            continue
+        cells = [
+            row["beside"],
+            f"{row['calls_per_sample']} {row['collective']}",
+            f"{row['bytes'] / 2**20:.0f}",
+            f"{row['comp_ms']:.2f}",
+            f"{row['comm_ms']:.2f}",
+            f"{row['both_ms']:.2f}",
+            f"{row['both_over_max']:.2f}",
+            f"**{row['ratio']:.2f}**",
+            f"{row['sm_count']}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def overlap(text: str) -> str:
+    """The page on calls that share a GPU, with its table."""
+    return between(text, OVERLAP_BEGIN, overlap_table(), OVERLAP_END)
+
+
 def number(value: float) -> str:
     """'5.5e-3', and 0 for what is lossless."""
     if value == 0:
@@ -317,6 +353,7 @@ def main() -> None:
     for file, renewed in (
         (README, readme),
         (PERFORMANCE, performance),
+        (OVERLAP, overlap),
         (CODECS, codecs),
         (NODES, nodes),
         (RUNS, runs),
