@@ -49,7 +49,7 @@ class Buffer {
     for (const float element : got) {
       wrong += element == value ? 0U : 1U;
     }
-    EXPECT_EQ(wrong, 0) << "of " << count_ << " elements, the first is " << got.front();
+    EXPECT_EQ(wrong, 0U) << "of " << count_ << " elements, the first is " << got.front();
   }
 
  private:

@@ -1,4 +1,4 @@
-// What public reports tell of other libraries, tried with GPU ranks that are processes. Each test
+// Public reports about other libraries, tried with GPU ranks that are processes. Each test
 // names its report; docs/lab/2026-11-25-public-reports.md has the outcomes.
 #include "call_buffer.hpp"
 #include "gpu_processes.hpp"
@@ -181,12 +181,12 @@ TEST_F(PublicReports, CommunicatorsGiveTheirMemoryBack) {
       expect_sum(self, comm, buffer);
       EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
       // All have destroyed it, and none has joined the next.
-      const sennit_comm_t meeting = self.join("meeting " + std::to_string(turn));
-      expect_sum(self, meeting, buffer);
+      const sennit_comm_t together = self.join("together " + std::to_string(turn));
+      expect_sum(self, together, buffer);
       std::size_t total = 0;
       check_cuda(cudaMemGetInfo(&free[turn], &total));
-      expect_sum(self, meeting, buffer);
-      EXPECT_EQ(sennit_comm_destroy(meeting), SENNIT_OK);
+      expect_sum(self, together, buffer);
+      EXPECT_EQ(sennit_comm_destroy(together), SENNIT_OK);
     }
     constexpr std::size_t kSlack = std::size_t{8} << 20;
     EXPECT_GE(free.back() + kSlack, free[2]) << "bytes free after 3 and after 12 turns";
@@ -282,11 +282,11 @@ TEST_F(PublicReports, ARankWithoutMemoryDoesNotLeaveTheOthersWaiting) {
     }
     // All have come to the same.
     const Buffer buffer(kSmall);
-    const sennit_comm_t meeting = self.join("meeting");
+    const sennit_comm_t together = self.join("together");
     buffer.fill(status == SENNIT_OK ? 1 : 0);
-    EXPECT_EQ(all_reduce(meeting, buffer), SENNIT_OK) << sennit_last_error_message();
+    EXPECT_EQ(all_reduce(together, buffer), SENNIT_OK) << sennit_last_error_message();
     buffer.expect(status == SENNIT_OK ? static_cast<float>(self.ranks()) : 0);
-    EXPECT_EQ(sennit_comm_destroy(meeting), SENNIT_OK);
+    EXPECT_EQ(sennit_comm_destroy(together), SENNIT_OK);
     (void)sennit_comm_destroy(comm);
   });
 }
