@@ -110,13 +110,16 @@ TEST_F(NodesCalls, SurvivorsOfSeveralNodesShrink) {
     const std::string name = fresh_name();
     RankProcesses ranks(4, [&](int rank) {
       sennit_comm_t comm = join_on(name, "aabb", rank);
+      RankProcesses::arrive();
       if (rank == victim) {
-        static_cast<void>(::raise(SIGKILL));
+        ::pause();
       }
       const Report report = shrink(comm, {});
       sennit_comm_destroy(comm);
       return report;
     });
+    ranks.await_arrivals(4);  // a death while others join is another matter
+    ranks.signal(victim, SIGKILL);
     const auto reports = ranks.reports();
     for (int rank = 0; rank < 4; ++rank) {
       const auto& report = reports[static_cast<std::size_t>(rank)];

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib
 import json
 import os
 import platform
@@ -163,17 +164,19 @@ def rank(comm: sennit.Communicator, path: str, key: str, bytes_: int) -> dict[st
         with cupy.cuda.Device(torch.cuda.current_device()):
             y = cupy.zeros(bytes_ // 4, cupy.float32)
             found["Python, CuPy"] = times_of(clock, lambda: all_reduce(y, y), graph=False)
-    found["PyTorch, NCCL"] = by_nccl(clock, x)
+    for backend in ("sennit", "nccl"):
+        found[f"torch.distributed, {backend}"] = by_group(clock, x, backend)
     return found
 
 
-def by_nccl(clock: Clock, x: Any) -> dict[str, list[float]]:
-    """The times of torch.distributed, backend nccl."""
+def by_group(clock: Clock, x: Any, backend: str) -> dict[str, list[float]]:
+    """The times of torch.distributed."""
     import torch.distributed as dist
 
+    importlib.import_module("sennit.torch")
     comm = clock.comm
-    store = dist.FileStore(os.environ["SENNIT_TIMES_STORE"], comm.size)
-    dist.init_process_group("nccl", store=store, rank=comm.rank, world_size=comm.size)
+    store = dist.FileStore(f"{os.environ['SENNIT_TIMES_STORE']}-{backend}", comm.size)
+    dist.init_process_group(backend, store=store, rank=comm.rank, world_size=comm.size)
     times = times_of(clock, lambda: dist.all_reduce(x))
     dist.destroy_process_group()
     return times

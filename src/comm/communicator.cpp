@@ -120,7 +120,12 @@ Communicator::Communicator(Membership membership, CommConfig config, const World
   facts_.slot_bytes = layout.rings.slot_bytes;
 }
 
-Communicator::~Communicator() { finalize(); }
+Communicator::~Communicator() {
+  finalize();
+  if (is_inherited()) {
+    static_cast<void>(rails_.release());  // cards and their connections are the parent's
+  }
+}
 
 // Every rank tries to read a word of every other and all learn whether all could, so that they make
 // the same plans. Where the system forbids it, path cma stays closed and one line says so.
@@ -354,8 +359,7 @@ bool Communicator::advance_front(Queue& queue) {
   const std::shared_ptr<Work> work = queue.front();
   const bool moved = !work->job->finished() && work->job->advance();
   work->has_moved = work->has_moved || moved;
-  // Who returns carries nothing more.
-  if (work->job->finished() && (rails_ == nullptr || rails_->flush())) {
+  if (work->job->finished() && flush_rails(*work)) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
     const CallView view{
@@ -380,6 +384,13 @@ bool Communicator::advance_front(Queue& queue) {
     return true;
   }
   return moved;
+}
+
+// Who returns carries nothing more. Whether a message that has left its sender is read is not the
+// sender's matter.
+bool Communicator::flush_rails(const Work& work) {
+  return rails_ == nullptr ||
+         rails_->flush([&](int peer) { return work.sequence != 0 && needs(work, peer); });
 }
 
 // The verdict when elements have been sent to a recv that expected none.

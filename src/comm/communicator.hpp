@@ -126,6 +126,8 @@ class Communicator {
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
   bool may_end_well(Work& work, Clock::time_point now);
+  [[nodiscard]] bool needs(const Work& work, int peer) const;
+  bool flush_rails(const Work& work);
   std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   void warn(Work& work, Clock::time_point now);
   [[nodiscard]] CallView view_of(const Work& work) const;

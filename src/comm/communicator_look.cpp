@@ -97,7 +97,10 @@ void Communicator::look(Clock::time_point now) {
       if (!may_end_well(*work, now)) {
         fail(*work, *verdict);
       }
-    } else if (const auto circle = wait_.tells_of(*work) ? deadlocks_.find() : std::nullopt) {
+      continue;
+    }
+    work->doubted_since = {};
+    if (const auto circle = wait_.tells_of(*work) ? deadlocks_.find() : std::nullopt) {
       fail(*work, *circle);
     } else if (const auto broken = find_broken(*work, now)) {
       fail(*work, *broken);
@@ -159,12 +162,19 @@ LongWait Communicator::long_wait(Clock::time_point now) const {
           .number = is_message ? first.message : first.sequence};
 }
 
+// Who has done its part of a collective may be gone.
+bool Communicator::needs(const Work& work, int peer) const {
+  return work.sequence == 0
+             ? peer == work.operation.peer
+             : world_.line(peer).left.load(std::memory_order_acquire) < work.sequence;
+}
+
 // The verdict on a job that cannot go on because a peer's memory could not be read, unless that
 // peer may yet turn out to be dead.
 std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point now) {
   Status status = work.job->status();
   if (status.ok() && rails_ != nullptr) {
-    status = rails_->failure();
+    status = rails_->failure([&](int peer) { return needs(work, peer); });
   }
   if (status.ok()) {
     return std::nullopt;

@@ -54,12 +54,18 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
   }
   SENNIT_ASSIGN_OR_RETURN(Choice choice, std::move(chosen));
   choice.scaled = wanted.scaled;
-  const Key key{wanted.collective, wanted.root, wanted.peer, wanted.role, wanted.varying, choice};
+  const bool free_to_choose = !wanted.request.name_a_way();
+  const Key key{wanted.collective,
+                wanted.root,
+                wanted.peer,
+                wanted.role,
+                wanted.varying,
+                choice,
+                free_to_choose || wanted.codec_is_by_rule};
   if (const auto known = programs_.find(key); known != programs_.end()) {
     return known->second.get();
   }
   auto made = make(wanted, shape, choice);
-  const bool free_to_choose = !wanted.request.name_a_way();
   const bool refused = !made.ok() && (made.status().code() == Code::kNotProved ||
                                       made.status().code() == Code::kUnsupported);
   if (refused && choice.direct && free_to_choose) {

@@ -45,6 +45,7 @@ class PlanCache {
     int role;
     bool varying;
     Choice choice;
+    bool may_change;  // another plan stands here where that of the choice cannot be had
 
     auto operator<=>(const Key&) const = default;
   };

@@ -1,6 +1,7 @@
 #include "comm/rail_cards.hpp"
 
 #include "base/env.hpp"
+#include "base/fork_guard.hpp"
 #include "base/log.hpp"
 #include "drivers/ucx/cards.hpp"
 
@@ -9,8 +10,13 @@
 namespace sennit {
 namespace {
 
+// A child leaves the cards of its parent alone.
 std::weak_ptr<rail::CardSet>& cards_of_this_thread() {
   thread_local std::weak_ptr<rail::CardSet> cards;
+  thread_local std::uint64_t generation = fork_generation();
+  if (std::exchange(generation, fork_generation()) != fork_generation()) {
+    cards.reset();
+  }
   return cards;
 }
 

@@ -22,6 +22,9 @@ constexpr auto kAskInterval = milliseconds(20);
 constexpr auto kStoppedInterval = milliseconds(200);
 // A lowest rank whose machine answers, and whose thread does not, for so long is stopped.
 constexpr auto kSilence = milliseconds(2000);
+// Who owes an answer for so long gets no questions or lines until it comes: a rank that is stopped
+// reads nothing, and a full window would look like a lost machine (TCP_USER_TIMEOUT).
+constexpr auto kPatience = milliseconds(200);
 constexpr auto kFarewell = milliseconds(500);
 constexpr int kLongestSleepMs = 60'000;
 constexpr std::size_t kLinesAFrame = 256;
@@ -32,6 +35,21 @@ void block_signals() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+using Lines = std::vector<std::pair<int, LineCopy>>;  // with their ranks
+
+std::vector<std::string> payloads_of(const Lines& lines) {
+  std::vector<std::string> payloads;
+  for (std::size_t first = 0; first < lines.size(); first += kLinesAFrame) {
+    WireWriter out;
+    for (std::size_t index = first; index < std::min(lines.size(), first + kLinesAFrame); ++index) {
+      out.number<std::int32_t>(lines[index].first);
+      lines[index].second.write(out);
+    }
+    payloads.push_back(out.take());
+  }
+  return payloads;
 }
 
 }  // namespace
@@ -150,10 +168,11 @@ void ControlStar::take_local_news(Clock::time_point now) {
 }
 
 void ControlStar::pump(Neighbor& neighbor) {
-  const NodeLink::State state = neighbor.link->pump();
+  neighbor.link->pump();
   while (const std::optional<StreamMessage> message = neighbor.link->next()) {
     on_message(neighbor, *message);
   }
+  const NodeLink::State state = neighbor.link->state();
   if (state == NodeLink::State::kClosed || state == NodeLink::State::kLost) {
     on_end(neighbor, state);
   }
@@ -191,6 +210,9 @@ void ControlStar::on_lines(Neighbor& neighbor, const std::string& payload) {
     report({ranks_of(neighbor.node).front()}, 0);
   }
   neighbor.asked_at.reset();
+  if (std::exchange(neighbor.lacks_lines, false)) {
+    send_all_lines(neighbor);
+  }
   WireReader in(payload);
   while (in.good() && !in.complete()) {
     const auto rank = in.number<std::int32_t>();
@@ -259,11 +281,9 @@ void ControlStar::ask(Clock::time_point now) {
   asked_at_ = now;
   is_ask_due_ = false;
   send_lines(nullptr);
+  send_to_all(Type::kAsk, {});
   for (Neighbor& neighbor : neighbors_) {
-    if (neighbor.link != nullptr) {
-      neighbor.link->send(static_cast<std::uint16_t>(Type::kAsk), {});
-      neighbor.asked_at = neighbor.asked_at.value_or(now);
-    }
+    neighbor.asked_at = neighbor.asked_at.value_or(now);
   }
 }
 
@@ -279,13 +299,8 @@ void ControlStar::find_silent(Clock::time_point now) {
 
 void ControlStar::send_lines(const Neighbor* asker) {
   const auto lines = changed_lines();
-  for (std::size_t first = 0; first < lines.size(); first += kLinesAFrame) {
-    WireWriter out;
-    for (std::size_t index = first; index < std::min(lines.size(), first + kLinesAFrame); ++index) {
-      out.number<std::int32_t>(lines[index].first);
-      lines[index].second.write(out);
-    }
-    send_to_all(Type::kLines, out.take());
+  for (const std::string& payload : payloads_of(lines)) {
+    send_to_all(Type::kLines, payload);
   }
   if (lines.empty() && asker != nullptr && asker->link != nullptr) {
     asker->link->send(static_cast<std::uint16_t>(Type::kLines), {});
@@ -328,10 +343,31 @@ void ControlStar::report(const std::vector<int>& ranks, std::uint32_t what) {
 }
 
 void ControlStar::send_to_all(Type type, const std::string& payload, const Neighbor* but) {
+  const bool can_wait = type == Type::kAsk || type == Type::kLines;
+  const auto now = Clock::now();
   for (Neighbor& neighbor : neighbors_) {
-    if (neighbor.link != nullptr && &neighbor != but) {
+    if (neighbor.link == nullptr || &neighbor == but) {
+      continue;
+    }
+    if (can_wait && neighbor.asked_at && now > *neighbor.asked_at + kPatience) {
+      neighbor.lacks_lines = true;
+    } else {
       neighbor.link->send(static_cast<std::uint16_t>(type), payload);
     }
+  }
+}
+
+// All that this rank knows and the neighbor does not have from its own node.
+void ControlStar::send_all_lines(const Neighbor& neighbor) {
+  Lines lines;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (world_.is_local(rank) || (is_root() && world_.node_of(rank) != neighbor.node)) {
+      lines.emplace_back(rank, LineCopy::of(world_.line(rank)));
+      lines.back().second.is_stopped = world_.is_stopped(rank);
+    }
+  }
+  for (const std::string& payload : payloads_of(lines)) {
+    neighbor.link->send(static_cast<std::uint16_t>(Type::kLines), payload);
   }
 }
 

@@ -48,6 +48,7 @@ class ControlStar {
     bool has_left = false;                      // after "bye"
     std::optional<Clock::time_point> asked_at;  // and not answered
     bool is_silent = false;                     // for so long that it counts as stopped
+    bool lacks_lines = false;                   // they were held back
   };
 
   void run();
@@ -69,6 +70,7 @@ class ControlStar {
   [[nodiscard]] std::vector<std::pair<int, LineCopy>> changed_lines();
   void report(const std::vector<int>& ranks, std::uint32_t what);
   void send_to_all(Type type, const std::string& payload, const Neighbor* but = nullptr);
+  void send_all_lines(const Neighbor& neighbor);
   void sound_alarm_here();
   [[nodiscard]] bool is_root() const { return world_.rank() == 0; }
   [[nodiscard]] std::vector<int> ranks_of(int node) const;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -77,6 +78,17 @@ def test_c_all_reduce_by_hand(c_program: Path) -> None:
 def test_python_all_reduce_starts_its_own_ranks() -> None:
     printed = run([sys.executable, str(EXAMPLES / "02_all_reduce.py")])
     assert printed == "4 ranks: every element is [10.0, 10.0, 10.0, 10.0]\n"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch: needs PyTorch")
+def test_the_example_of_gpus_runs_on_cpus() -> None:
+    example = str(EXAMPLES / "06_all_reduce_on_gpus.py")
+    printed = run([sys.executable, example, "--device", "cpu"])
+    assert printed == "4 ranks: the mean is [2.5, 2.5, 2.5, 2.5]\n"
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(os.getpid())}
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank), **variables} for rank in range(2)]
+    printed_by_rank = run_ranks([sys.executable, example, "--device", "cpu"], ranks)
+    assert printed_by_rank == [f"rank {rank} of 2: the mean is 1.5\n" for rank in range(2)]
 
 
 LAUNCHERS = {

@@ -340,7 +340,7 @@ def what_others_ask_of_a_group(rank: int, ranks: int, file: str) -> None:
     assert world is not None
     assert world.group_name
     assert world.group_desc == "default_pg"
-    assert world._device_types == [torch.device("cpu")]
+    assert world._device_types == [torch.device("cpu"), torch.device("cuda")]
     assert "isend" in repr(dist.P2POp(dist.isend, torch.ones(1), (rank + 1) % ranks))
     whole = functional.all_reduce(inputs(rank, 4), "sum", world)
     assert torch.equal(whole, sum(inputs(peer, 4) for peer in range(ranks)))

@@ -2,6 +2,7 @@
 
 #include "drivers/ucx/library.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -17,8 +18,6 @@ using ucx::Functions;
 constexpr unsigned kMessageId = 0;
 // To cut a connection off takes microseconds; a peer that is stuck cannot delay it.
 constexpr std::chrono::seconds kCloseTime{1};
-// Of packets that nobody acknowledges. Without it a cut cable shows after a minute.
-constexpr const char* kSilence = "1500ms";
 
 class Card final : public UcxCard {
  public:
@@ -99,9 +98,6 @@ Status Card::open(const UcxCardOptions& options) {
 }
 
 Status Card::open_context(const UcxCardOptions& options) {
-  ucx::Version version;
-  unsigned release = 0;
-  functions_.ucp_get_version(&version.major, &version.minor, &release);
   ucp_config_t* config = nullptr;
   SENNIT_RETURN_IF_ERROR(
       check(functions_.ucp_config_read("SENNIT", nullptr, &config), "reading UCX's settings"));
@@ -110,9 +106,6 @@ Status Card::open_context(const UcxCardOptions& options) {
   functions_.ucp_config_modify(config, "NET_DEVICES", options.device.c_str());
   // What lies in the memory of one machine is not a card's.
   functions_.ucp_config_modify(config, "TLS", options.is_rdma ? "^sm" : "tcp");
-  if (version.is_at_least(1, 22)) {
-    functions_.ucp_config_modify(config, "TCP_USER_TIMEOUT", kSilence);
-  }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -149,6 +142,7 @@ Status Card::open_worker() {
 }
 
 Card::~Card() {
+  handler_ = nullptr;  // what it uses may be gone
   for (std::size_t e = 0; e < endpoints_.size(); ++e) {
     close(static_cast<int>(e));
   }
@@ -255,12 +249,15 @@ void Card::close(int endpoint) {
   params.flags = UCP_EP_CLOSE_FLAG_FORCE;
   const ucs_status_ptr_t request =
       functions_.ucp_ep_close_nbx(std::exchange(closed.handle, nullptr), &params);
+  // UCX may have given it back although it still reads what is under way.
+  const auto is_under_way = [&](const Request& left) {
+    return left.endpoint == &closed && left.state != nullptr;
+  };
+  const auto end = std::chrono::steady_clock::now() + kCloseTime;
+  while (std::ranges::any_of(requests_, is_under_way) && std::chrono::steady_clock::now() < end) {
+    progress();
+  }
   if (request != nullptr && !UCS_PTR_IS_ERR(request)) {
-    const auto end = std::chrono::steady_clock::now() + kCloseTime;
-    while (functions_.ucp_request_check_status(request) == UCS_INPROGRESS &&
-           std::chrono::steady_clock::now() < end) {
-      progress();
-    }
     functions_.ucp_request_free(request);
   }
   if (closed.failure.ok()) {

@@ -36,7 +36,10 @@ std::vector<std::string> CardSet::addresses() const {
 Result<int> CardSet::endpoint(int rail, const std::string& address) {
   const auto known = endpoints_.find({rail, address});
   if (known != endpoints_.end()) {
-    return known->second;
+    if (card(rail).failure(known->second).ok()) {
+      return known->second;
+    }
+    close_endpoint(rail, address);
   }
   SENNIT_ASSIGN_OR_RETURN(const int endpoint, card(rail).connect(address));
   endpoints_.emplace(std::pair(rail, address), endpoint);

@@ -57,7 +57,7 @@ std::optional<Introduction> Introduction::parse(std::string_view text) {
       return std::nullopt;
     }
     const std::size_t bytes = take_number(text, 2);
-    if (text.size() < bytes) {
+    if (bytes == 0 || text.size() < bytes) {
       return std::nullopt;
     }
     parsed.card_addresses.emplace_back(text.substr(0, bytes));

@@ -304,7 +304,7 @@ bool MirroredRings::progress() {
 
 // UCX's own flush waits for an answer of the peer, which may have returned to its program. A frame
 // more waits for the card alone.
-bool MirroredRings::flush() {
+bool MirroredRings::flush(const Needs& needs) {
   const auto guard = cards_->lock();
   send_all_freed();
   bool is_done = true;
@@ -316,7 +316,8 @@ bool MirroredRings::flush() {
         send(peer, static_cast<int>(rail), {.kind = FrameKind::kLast}, {}, to.last);
         to.is_flushed = true;
       }
-      is_done = is_done && to.last != MessageState::kUnderWay;
+      is_done = is_done && to.last != MessageState::kUnderWay &&
+                (to.last != MessageState::kFailed || !needs(peer));
     }
   }
   return is_done;
@@ -330,10 +331,13 @@ void MirroredRings::sleep(std::chrono::nanoseconds limit, const std::function<bo
   cards_->sleep(limit, look_again);
 }
 
-Status MirroredRings::failure() {
+Status MirroredRings::failure(const Needs& needs) {
   const auto guard = cards_->lock();
   for (int peer = 0; peer < ranks_; ++peer) {
-    auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
+    const auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
+    if (routes.empty() || !needs(peer)) {
+      continue;
+    }
     for (std::size_t rail = 0; rail < routes.size(); ++rail) {
       const Route& to = routes[rail];
       const Status status = !to.failure.ok() || to.endpoint < 0

@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -81,16 +82,20 @@ class MirroredRings {
   // Of the ring from `peer`: the slot has been used. Slots go back together.
   void release(int peer, int rail, int port, std::uint64_t position);
 
+  // Whether a call still needs this peer, which may be gone otherwise.
+  using Needs = std::function<bool(int peer)>;
+
   // Carries on; true when anything moved. Slots wait no longer when nothing else moves.
   bool progress();
   // Returns all slots now. True once nothing that was published or released needs this rank to
-  // carry on; also after a failure.
-  bool flush();
+  // carry on. What a rail has lost that failed counts only where the peer is needed.
+  bool flush(const Needs& needs);
   // As CardSet::sleep, after all slots have been returned.
   void sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again);
 
-  // Why a rail to a peer has failed, with the peer as blamed rank; ok while all work.
-  [[nodiscard]] Status failure();
+  // Why a rail to a peer that is needed has failed, with the peer as blamed rank; ok while all
+  // work.
+  [[nodiscard]] Status failure(const Needs& needs);
   // Frames with a valid token that were dropped, because they did not fit what was due.
   [[nodiscard]] std::uint64_t dropped_frames() const { return dropped_frames_; }
 

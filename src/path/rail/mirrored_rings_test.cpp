@@ -209,13 +209,30 @@ TEST(MirroredRings, ACutRailNamesTheRailAndItsPeerAndHoldsNobodyUp) {
   job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
   ucx.cut(job.sets[1]->addresses().front());
   job.settle();
-  const Status failure = job.rings[0]->failure();
+  const Status failure = job.rings[0]->failure(everybody);
   ASSERT_FALSE(failure.ok());
   EXPECT_EQ(failure.detail().blamed_ranks, std::vector<int>{1});
   EXPECT_NE(failure.message().find("rail/0 (rail0) from rank 0 to rank 1"), std::string::npos)
       << failure.message();
   EXPECT_TRUE(job.rings[0]->is_sent(1, 0, 0));
-  EXPECT_TRUE(job.rings[0]->flush());
+  EXPECT_TRUE(job.rings[0]->flush(nobody));
+  EXPECT_FALSE(job.rings[0]->flush(everybody));
+  EXPECT_TRUE(job.rings[0]->failure(nobody).ok());
+}
+
+TEST(MirroredRings, OnesThatAreMadeAfterAFailureConnectAnew) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
+  ucx.cut(job.sets[1]->addresses().front());
+  job.settle();
+  ASSERT_FALSE(job.rings[0]->failure(everybody).ok());
+  MirroredRings later(job.sets[0], 0, 2);
+  ASSERT_TRUE(
+      later.open(std::make_unique<PlainRings>(2, kGeometry), kGeometry, job.introductions(0)).ok());
+  later.publish(1, 0, 0, 0, channel::full_word(0, 1), 8);
+  EXPECT_TRUE(later.failure(everybody).ok());
 }
 
 TEST(MirroredRings, RingsMayGoWhileMessagesAreOnTheirWay) {
@@ -240,7 +257,7 @@ TEST(MirroredRings, CardsHaveToBeAsMany) {
 
 TEST(Introduction, ComesBackAsItWasAndNoOtherTextDoes) {
   const Introduction introduction{.secret = {1, 2, 3},
-                                  .card_addresses = {std::string(300, 'a'), "", "b"}};
+                                  .card_addresses = {std::string(300, 'a'), "c", "b"}};
   const std::string text = introduction.text();
   const auto parsed = Introduction::parse(text);
   ASSERT_TRUE(parsed);

@@ -104,7 +104,7 @@ Status NodeGuest::pump(Deadline::Clock::time_point until) {
 Status NodeGuest::pump_link(Deadline::Clock::time_point until) {
   pollfd watched{link_->socket(), link_->events(), 0};
   poll(&watched, 1, Deadline::poll_ms(until));
-  const NodeLink::State state = link_->pump();
+  link_->pump();
   while (!is_gone_) {
     const std::optional<StreamMessage> message = link_->next();
     if (!message) {
@@ -112,6 +112,7 @@ Status NodeGuest::pump_link(Deadline::Clock::time_point until) {
     }
     SENNIT_RETURN_IF_ERROR(on_message(*message));
   }
+  const NodeLink::State state = link_->state();
   if (is_gone_ || state == NodeLink::State::kOpen) {
     return {};
   }

@@ -187,7 +187,7 @@ void NodeHost::drop_overdue_guests() {
 }
 
 void NodeHost::pump(Guest& guest) {
-  const NodeLink::State state = guest.link.pump();
+  guest.link.pump();
   while (guest.state != GuestState::kGone) {
     const std::optional<StreamMessage> message = guest.link.next();
     if (!message) {
@@ -199,6 +199,7 @@ void NodeHost::pump(Guest& guest) {
       on_member_message(guest, *message);
     }
   }
+  const NodeLink::State state = guest.link.state();
   if (state == NodeLink::State::kClosed || state == NodeLink::State::kLost) {
     on_lost(guest);
   }

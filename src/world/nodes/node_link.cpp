@@ -53,11 +53,23 @@ short NodeLink::events() const {
   return static_cast<short>(has_output_ ? POLLIN | POLLOUT : POLLIN);
 }
 
+std::optional<StreamMessage> NodeLink::next() {
+  std::optional<StreamMessage> message = stream_.next();
+  if (stream_.state() == SecureStream::State::kBroken) {
+    state_ = State::kClosed;
+  }
+  return message;
+}
+
 void NodeLink::read_some() {
   // Bounded, so that one connection cannot keep the caller from the others.
   constexpr int kMostReads = 16;
   std::array<char, std::size_t{64} * 1024> bytes;
   for (int reads = 0; reads < kMostReads; ++reads) {
+    if (stream_.state() == SecureStream::State::kBroken) {
+      state_ = State::kClosed;  // by a message that was taken since
+      return;
+    }
     const std::size_t wanted = std::min(stream_.appetite(), bytes.size());
     if (wanted == 0) {
       break;
@@ -96,7 +108,7 @@ void NodeLink::write_some() {
       // Of a connection that the other end has closed, more can be read: first what it has said.
       if (errno == ETIMEDOUT || errno == EHOSTUNREACH) {
         end(errno);
-      } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      } else if (errno == EPIPE || errno == ECONNRESET) {
         sent = output.size();
       }
       break;

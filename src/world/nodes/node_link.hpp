@@ -28,7 +28,7 @@ class NodeLink {
 
   // Reads and writes what can be without waiting.
   State pump();
-  std::optional<StreamMessage> next() { return stream_.next(); }
+  std::optional<StreamMessage> next();
   // Queues the message, and sends what can be sent now.
   void send(std::uint16_t type, std::string_view payload);
   // Until all has been handed to the system, `until` has passed or the connection has ended.

@@ -1,15 +1,19 @@
 """GPU ranks from Python on real GPUs, with the arrays of PyTorch, CuPy, Numba and JAX.
 
 Ranks are processes with a GPU each, as many as there are, from two on. The functions that they run
-are in gpu_ranks.py.
+are in gpu_ranks.py and, of torch.distributed, in gpu_groups.py.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import gpu_groups
 import gpu_ranks
 import pytest
 import sennit
@@ -46,6 +50,16 @@ def needs(library: str) -> None:
         pytest.skip(f"{library}: needs {library}")
 
 
+def test_the_example_runs() -> None:
+    needs("torch")
+    example = Path(__file__).resolve().parents[3] / "examples/06_all_reduce_on_gpus.py"
+    done = subprocess.run(
+        [sys.executable, str(example)], capture_output=True, text=True, timeout=110, check=False
+    )
+    mean = (GPUS + 1) / 2
+    assert done.stdout == f"{GPUS} ranks: the mean is {[mean] * GPUS}\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("library", "function"),
     [
@@ -60,6 +74,11 @@ def needs(library: str) -> None:
         ("torch", gpu_ranks.torch_wrong_places),
         ("torch", gpu_ranks.torch_splits),
         ("torch", gpu_ranks.torch_pinned),
+        ("torch", gpu_groups.collectives),
+        ("torch", gpu_groups.asynchronous),
+        ("torch", gpu_groups.messages),
+        ("torch", gpu_groups.graph),
+        ("torch", gpu_groups.training),
         ("cupy", gpu_ranks.cupy_collectives),
         ("cupy", gpu_ranks.cupy_streams),
         ("cupy", gpu_ranks.cupy_graph),
@@ -68,8 +87,9 @@ def needs(library: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
-def test_of(library: str, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of(library: str, function: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     needs(library)
     # JAX would take three quarters of the memory of all GPUs.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    monkeypatch.setenv("SENNIT_TEST_STORE", str(tmp_path / "store"))
     sennit.spawn(function, GPUS, device="cuda")

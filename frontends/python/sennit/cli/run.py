@@ -122,6 +122,8 @@ def _run(program: tuple[str, ...], environment: dict[str, str]) -> int:
     """Run it to its end, passing signals on; gives what a shell would give as its exit code."""
     waited_for = {*_PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
+    # Where whoever started this command ignores it, nobody would say that the program has ended.
+    on_child = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         try:
             # The program gets the signals that this command blocks.
@@ -138,6 +140,7 @@ def _run(program: tuple[str, ...], environment: dict[str, str]) -> int:
             elif arrived.si_code != _FROM_KERNEL:
                 os.kill(pid, arrived.si_signo)
     finally:
+        signal.signal(signal.SIGCHLD, on_child)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else _EXIT_BY_SIGNAL - code

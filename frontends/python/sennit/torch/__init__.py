@@ -1,4 +1,4 @@
-"""The backend `sennit` of torch.distributed: process groups of CPU ranks on one machine.
+"""The backend `sennit` of torch.distributed: process groups of the ranks of one machine.
 
 Import it, then name the backend::
 
@@ -18,4 +18,4 @@ from sennit.torch.process_group import ProcessGroup
 __all__ = ["ProcessGroup"]
 
 if not hasattr(_dist.Backend, "SENNIT"):
-    _dist.Backend.register_backend("sennit", ProcessGroup, devices=["cpu"])
+    _dist.Backend.register_backend("sennit", ProcessGroup, devices=["cpu", "cuda"])

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from sennit import InvalidArgument, Unsupported, group
+from sennit.torch.gpu_calls import Enqueued, Gpu, GpuCalls
 from sennit.torch.overloads import takes_timeouts
 from sennit.torch.rendezvous import join
 from sennit.torch.tensors import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     import datetime
     from collections.abc import Callable, Sequence
 
-    import sennit
     from sennit.starter import Starter
 
     Tensors = Sequence[torch.Tensor]
@@ -56,6 +56,8 @@ class ProcessGroup(dist.ProcessGroup):
         """
         super().__init__(rank, size)
         self._comm = join(store, rank, size, timeout)
+        self._join = functools.partial(join, store, rank, size, timeout)
+        self._gpu: Gpu | None = None
         self._group_name = ""
         self._group_desc = ""
         self._held = Held()
@@ -89,18 +91,24 @@ class ProcessGroup(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu")]
+        return [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> Any:
         """The group itself, which is its own backend."""
-        return self if torch.device(device).type == "cpu" else super()._get_backend(device)
+        is_ours = torch.device(device).type in ("cpu", "cuda")
+        return self if is_ours else super()._get_backend(device)
 
     def abort(self) -> None:
         """End all waiting, here and on the other ranks."""
         self._comm.abort()
+        if self._gpu is not None:
+            self._gpu.comm.abort()
 
     def shutdown(self) -> None:
         """Leave the group."""
+        if self._gpu is not None:
+            self._gpu.make_messages()
+            self._gpu.comm.destroy()
         self._comm.destroy()
         self._held.release()
 
@@ -124,17 +132,35 @@ class ProcessGroup(dist.ProcessGroup):
             )
         return self._comm.start
 
+    def _of(self, tensor: torch.Tensor, opts: Any = None) -> Any:
+        """The calls for tensors of the device of this one.
+
+        GPU ranks join at the first call on a tensor in GPU memory, which all ranks have to make.
+        """
+        if tensor.device.type == "cpu":
+            return self._start
+        return self._gpu_of(tensor).starter(opts)
+
+    def _gpu_of(self, tensor: torch.Tensor) -> Gpu:
+        if self._gpu is None:
+            _ = self._start  # raises for groups of several backends
+            self._gpu = Gpu(self._join(str(tensor.device)))
+        return self._gpu
+
     def _calls(
         self,
-        works: Sequence[sennit.Work],
+        works: Sequence[Any],
         outputs: Tensors = (),
         finish: Callable[[], None] | None = None,
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
+        if works and isinstance(works[0], Enqueued):
+            assert self._gpu is not None
+            return self._held.hold(GpuCalls(self._gpu, works, outputs, finish))
         return self._held.hold(Calls(works, outputs, finish))
 
     def _calls_in_order(
-        self, works: Sequence[sennit.Work], buffers: Tensors, tensors: Tensors
-    ) -> Calls:
+        self, works: Sequence[Any], buffers: Tensors, tensors: Tensors
+    ) -> Calls | GpuCalls:
         """Calls that write buffers of in_order, which are copied back at the end."""
         return self._calls(works, tensors, lambda: hand_back(buffers, tensors))
 
@@ -143,37 +169,40 @@ class ProcessGroup(dist.ProcessGroup):
     @undisturbed
     def broadcast(
         self, tensors: Tensors | torch.Tensor, opts: Any = None, root: int | None = None
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Overwrite the tensor by that of the root."""
         tensors = listed(tensors)
         source = root_of(opts if root is None else root)
         buffer = in_order(only(tensors))
         return self._calls_in_order(
-            [self._start.broadcast(buffer, source, deadline_s=deadline_of(opts))], [buffer], tensors
+            [self._of(buffer, opts).broadcast(buffer, source, deadline_s=deadline_of(opts))],
+            [buffer],
+            tensors,
         )
 
     @undisturbed
-    def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> Calls:
+    def allreduce(self, tensors: Tensors | torch.Tensor, opts: Any = None) -> Calls | GpuCalls:
         """Combine the tensors of all ranks, in place."""
         return self.allreduce_coalesced([only(listed(tensors))], opts)
 
     @undisturbed
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Calls:
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Calls | GpuCalls:
         """Combine each tensor with those of the other ranks, in place."""
         op = operator_of(opts)
         buffers = in_order_list(tensors)
+        start = self._of(buffers[0], opts) if buffers else self._start
         with group():
             works = [
-                self._start.all_reduce(buffer, buffer, op=op, deadline_s=deadline_of(opts))
+                start.all_reduce(buffer, buffer, op=op, deadline_s=deadline_of(opts))
                 for buffer in buffers
             ]
         return self._calls_in_order(works, buffers, tensors)
 
     @undisturbed
-    def reduce(self, tensors: Tensors, opts: Any = None) -> Calls:
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Calls | GpuCalls:
         """Combine the tensors of all ranks, in place at the root."""
         buffer = in_order(only(tensors))
-        work = self._start.reduce(
+        work = self._of(buffer, opts).reduce(
             buffer, buffer, op=operator_of(opts), root=root_of(opts), deadline_s=deadline_of(opts)
         )
         return self._calls_in_order([work], [buffer], tensors)
@@ -181,7 +210,7 @@ class ProcessGroup(dist.ProcessGroup):
     @undisturbed
     def all_gather_single(
         self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Give the tensors of all ranks to all, one after the other."""
         return self.all_gather_single_coalesced([output], [tensor], opts)
 
@@ -191,26 +220,25 @@ class ProcessGroup(dist.ProcessGroup):
         outputs: Tensors,
         inputs: Tensors,
         opts: Any = None,
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Several calls of all_gather_single at once."""
         pairs = [(checked(x), out) for x, out in zip(inputs, checked_list(outputs), strict=True)]
+        start = self._of(pairs[0][0], opts) if pairs else self._start
         with group():
-            works = [
-                self._start.all_gather(x, out, deadline_s=deadline_of(opts)) for x, out in pairs
-            ]
+            works = [start.all_gather(x, out, deadline_s=deadline_of(opts)) for x, out in pairs]
         return self._calls(works, outputs)
 
     @undisturbed
     def reduce_scatter_single(
         self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Combine the tensors of all ranks and give each its part."""
         return self.reduce_scatter_single_coalesced([output], [tensor], opts)
 
     @undisturbed
     def reduce_scatter_single_coalesced(
         self, outputs: Tensors, inputs: Tensors, opts: Any = None
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Several calls of reduce_scatter_single at once."""
         op = operator_of(opts)
         # Parts are parts of the memory here, whatever the shapes are.
@@ -218,9 +246,10 @@ class ProcessGroup(dist.ProcessGroup):
             (checked(x).reshape(-1), out)
             for x, out in zip(inputs, checked_list(outputs), strict=True)
         ]
+        start = self._of(pairs[0][0], opts) if pairs else self._start
         with group():
             works = [
-                self._start.reduce_scatter(x, out, op=op, deadline_s=deadline_of(opts))
+                start.reduce_scatter(x, out, op=op, deadline_s=deadline_of(opts))
                 for x, out in pairs
             ]
         return self._calls(works, outputs)
@@ -233,24 +262,27 @@ class ProcessGroup(dist.ProcessGroup):
         output_splits: Sequence[int],
         input_splits: Sequence[int],
         opts: Any = None,
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Give each rank its rows, and get some from each; no splits: the same number for all."""
         x, out = checked(tensor), checked(output)
         if not output_splits and not input_splits:
-            work = self._start.all_to_all(
+            work = self._of(x, opts).all_to_all(
                 x.reshape(-1), out.reshape(-1), deadline_s=deadline_of(opts)
             )
             return self._calls([work], [output])
         sent = self._elements(x, input_splits)
         received = self._elements(out, output_splits)
-        work = self._start.all_to_all_v(
+        work = self._of(x, opts).all_to_all_v(
             x.reshape(-1), sent, received, out.reshape(-1), deadline_s=deadline_of(opts)
         )
         return self._calls([work], [output])
 
     @undisturbed
-    def barrier(self, opts: Any = None) -> Calls:
-        """Wait for all ranks."""
+    def barrier(self, opts: Any = None) -> Calls | GpuCalls:
+        """Wait for all ranks, and for the work that their current streams have."""
+        if self._gpu is not None:
+            self._gpu.make_messages()
+            torch.cuda.current_stream(self._gpu.device).synchronize()
         return self._calls([self._start.barrier(deadline_s=deadline_of(opts))])
 
     # Collectives of lists of tensors, which lie anywhere: they go through one buffer.
@@ -258,7 +290,7 @@ class ProcessGroup(dist.ProcessGroup):
     @undisturbed
     def allgather(
         self, output_lists: Sequence[Tensors], tensors: Tensors, opts: Any = None
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Give the tensors of all ranks to all."""
         return self.allgather_coalesced([[out] for out in only(output_lists)], tensors, opts)
 
@@ -268,43 +300,46 @@ class ProcessGroup(dist.ProcessGroup):
         output_lists: Sequence[Tensors],
         tensors: Tensors,
         opts: Any = None,
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Give all tensors of all ranks to all: output_lists[r] are those of rank r."""
         outputs = [out for outs in output_lists for out in outs]
         flat = room_for(outputs)
-        work = self._start.all_gather(joined(tensors), flat, deadline_s=deadline_of(opts))
+        work = self._of(flat, opts).all_gather(joined(tensors), flat, deadline_s=deadline_of(opts))
         return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
     @undisturbed
-    def gather(self, output_lists: Sequence[Tensors], tensors: Tensors, opts: Any = None) -> Calls:
+    def gather(
+        self, output_lists: Sequence[Tensors], tensors: Tensors, opts: Any = None
+    ) -> Calls | GpuCalls:
         """Give the tensors of all ranks to the root."""
         root = root_of(opts)
         x = checked(only(tensors))
         if self.rank() != root:
-            return self._calls([self._start.gather(x, root=root, deadline_s=deadline_of(opts))])
+            return self._calls(
+                [self._of(x, opts).gather(x, root=root, deadline_s=deadline_of(opts))]
+            )
         outputs = only(output_lists)
         flat = room_for(outputs)
-        work = self._start.gather(x, flat, root=root, deadline_s=deadline_of(opts))
+        work = self._of(x, opts).gather(x, flat, root=root, deadline_s=deadline_of(opts))
         return self._calls([work], outputs, lambda: hand_out(flat, outputs))
 
     @undisturbed
-    def scatter(self, outputs: Tensors, input_lists: Sequence[Tensors], opts: Any = None) -> Calls:
+    def scatter(
+        self, outputs: Tensors, input_lists: Sequence[Tensors], opts: Any = None
+    ) -> Calls | GpuCalls:
         """Give each rank its tensor of the root's list."""
         root = root_of(opts)
         x = joined(only(input_lists)) if self.rank() == root else None
+        out = checked(only(outputs))
         return self._calls(
-            [
-                self._start.scatter(
-                    x, checked(only(outputs)), root=root, deadline_s=deadline_of(opts)
-                )
-            ],
+            [self._of(out, opts).scatter(x, out, root=root, deadline_s=deadline_of(opts))],
             outputs,
         )
 
     @undisturbed
     def reduce_scatter(
         self, outputs: Tensors, input_lists: Sequence[Tensors], opts: Any = None
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Combine the lists of all ranks and give each rank its tensor; sizes may differ."""
         inputs = only(input_lists)
         if len({tensor.numel() for tensor in inputs}) == 1:
@@ -313,9 +348,10 @@ class ProcessGroup(dist.ProcessGroup):
             raise InvalidArgument(f"{len(inputs)} tensors cannot go to {self.size()} ranks")
         op = operator_of(opts)
         out = checked(only(outputs))
+        start = self._of(out, opts)
         with group():
             works = [
-                self._start.reduce(
+                start.reduce(
                     checked(x),
                     out if root == self.rank() else None,
                     op=op,
@@ -332,12 +368,12 @@ class ProcessGroup(dist.ProcessGroup):
         outputs: Tensors,
         inputs: Tensors,
         opts: Any = None,
-    ) -> Calls:
+    ) -> Calls | GpuCalls:
         """Give each rank its tensor of the list, and get one from each; sizes may differ."""
         flat = room_for(outputs)
         sent = [tensor.numel() for tensor in inputs]
         received = [tensor.numel() for tensor in outputs]
-        work = self._start.all_to_all_v(
+        work = self._of(flat, opts).all_to_all_v(
             joined(inputs), sent, received, flat, deadline_s=deadline_of(opts)
         )
         return self._calls([work], outputs, lambda: hand_out(flat, outputs))
@@ -345,20 +381,39 @@ class ProcessGroup(dist.ProcessGroup):
     # Messages.
 
     @undisturbed
-    def send(self, tensors: Tensors, peer: int, tag: int) -> Calls:
+    def send(self, tensors: Tensors, peer: int, tag: int) -> Calls | GpuCalls:
         """Send a tensor."""
         _refuse_tag(tag)
-        return self._calls([self._start.send(in_order(only(tensors)), peer)])
+        buffer = in_order(only(tensors))
+        if buffer.device.type != "cpu":
+            return self._message("send", buffer, peer)
+        return self._calls([self._start.send(buffer, peer)])
 
     @undisturbed
-    def recv(self, tensors: Tensors, peer: int, tag: int) -> Calls:
+    def recv(self, tensors: Tensors, peer: int, tag: int) -> Calls | GpuCalls:
         """Receive a tensor."""
         _refuse_tag(tag)
         buffer = in_order(only(tensors))
+        if buffer.device.type != "cpu":
+            return self._message(
+                "recv", buffer, peer, tensors, lambda: hand_back([buffer], tensors)
+            )
         return self._calls_in_order([self._start.recv(buffer, peer)], [buffer], tensors)
 
+    def _message(
+        self,
+        name: str,
+        buffer: torch.Tensor,
+        peer: int,
+        outputs: Tensors = (),
+        finish: Callable[[], None] | None = None,
+    ) -> GpuCalls:
+        gpu = self._gpu_of(buffer)
+        posted = gpu.message(name, buffer, peer)
+        return self._held.hold(GpuCalls(gpu, [posted], outputs, finish, are_messages=True))
+
     @undisturbed
-    def recv_anysource(self, tensors: Tensors, tag: int) -> Calls:  # noqa: ARG002
+    def recv_anysource(self, tensors: Tensors, tag: int) -> Calls | GpuCalls:  # noqa: ARG002
         """Refuse: a message has a sender."""
         raise Unsupported("the backend sennit receives from a rank that is named: pass src")
 

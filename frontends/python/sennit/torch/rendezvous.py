@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 _KEY = "sennit"
 
 
-def join(store: dist.Store, rank: int, size: int, timeout: datetime.timedelta) -> Communicator:
-    """Join the ranks that have the same store.
+def join(
+    store: dist.Store,
+    rank: int,
+    size: int,
+    timeout: datetime.timedelta,
+    device: str = "host",
+) -> Communicator:
+    """Join the ranks that have the same store, as host ranks or with the GPU `device`.
 
     A store may hold the key of an earlier group or attempt, since programs make groups of one store
     again and torchrun keeps its store when it restarts the ranks. Rank 0 overwrites it. The others
@@ -27,18 +33,19 @@ def join(store: dist.Store, rank: int, size: int, timeout: datetime.timedelta) -
     """
     deadline = time.monotonic() + timeout.total_seconds()
     key = secrets.token_hex(16)
+    place = _KEY if device == "host" else f"{_KEY}-gpus"
     if rank == 0:
-        store.set(_KEY, key)
+        store.set(place, key)
     while True:
         if rank != 0:
-            key = _key_of_rank_0(store, size, rank, deadline, timeout)
+            key = _key_of_rank_0(store, place, size, rank, deadline, timeout)
         # What is left, and never zero, which would be the default.
         left_s = max(deadline - time.monotonic(), 0.001)
         name = f"torch.{key[:6]}"
-        config = Config().core(name, left_s, timeout.total_seconds())
+        config = Config().core(name, left_s, timeout.total_seconds(), device)
 
         def is_outdated(key: str = key) -> bool:
-            return bool(store.get(_KEY).decode() != key)
+            return bool(store.get(place).decode() != key)
 
         handle = _core.init_rank(rank, size, key, config, None if rank == 0 else is_outdated)
         if handle is not None:
@@ -46,16 +53,21 @@ def join(store: dist.Store, rank: int, size: int, timeout: datetime.timedelta) -
 
 
 def _key_of_rank_0(
-    store: dist.Store, size: int, rank: int, deadline: float, timeout: datetime.timedelta
+    store: dist.Store,
+    place: str,
+    size: int,
+    rank: int,
+    deadline: float,
+    timeout: datetime.timedelta,
 ) -> str:
     left = datetime.timedelta(seconds=max(deadline - time.monotonic(), 0.001))
     try:
-        store.wait([_KEY], left)
+        store.wait([place], left)
     except RuntimeError as error:  # DistStoreError of some stores
         if time.monotonic() < deadline:
             raise
         raise _timeout(rank, size, timeout) from error
-    key: Any = store.get(_KEY)
+    key: Any = store.get(place)
     return str(key.decode())
 
 

@@ -63,9 +63,10 @@ def only(tensors: Sequence[Any]) -> Any:
 
 
 def _refuse_what_is_not_in_memory(tensor: torch.Tensor) -> None:
-    if tensor.device.type != "cpu":
+    if tensor.device.type not in ("cpu", "cuda"):
         raise Unsupported(
-            f"the backend sennit moves tensors of CPU memory, this one is on {tensor.device}"
+            f"the backend sennit moves tensors of CPUs and CUDA GPUs, this one is on "
+            f"{tensor.device}"
         )
     if tensor.layout != torch.strided:
         raise Unsupported(f"the backend sennit moves dense tensors, this one is {tensor.layout}")
@@ -138,7 +139,8 @@ def room_for(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     types = {checked(tensor).dtype for tensor in tensors}
     if len(types) != 1:
         raise InvalidArgument("the tensors of a list must have one type")
-    return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=types.pop())
+    count = sum(tensor.numel() for tensor in tensors)
+    return torch.empty(count, dtype=types.pop(), device=tensors[0].device)
 
 
 def hand_out(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:

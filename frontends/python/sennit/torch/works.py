@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch.distributed import Work
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import sennit
+    from sennit.torch.gpu_calls import GpuCalls
+
+AnyCalls = TypeVar("AnyCalls", bound="Calls | GpuCalls")
 
 
 class Held:
@@ -32,10 +35,10 @@ class Held:
 
     def __init__(self) -> None:
         """Hold none."""
-        self._running: list[Calls] = []
-        self._ended: deque[Calls] = deque(maxlen=self._ENDED_COUNT)
+        self._running: list[Calls | GpuCalls] = []
+        self._ended: deque[Calls | GpuCalls] = deque(maxlen=self._ENDED_COUNT)
 
-    def hold(self, calls: Calls) -> Calls:
+    def hold(self, calls: AnyCalls) -> AnyCalls:
         """Hold a work until it has ended, and then for a while unless its outputs are large."""
         running = []
         for held in self._running:

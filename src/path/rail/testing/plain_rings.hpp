@@ -12,6 +12,10 @@
 
 namespace sennit::rail {
 
+// MirroredRings::Needs.
+inline bool everybody(int /*peer*/) { return true; }
+inline bool nobody(int /*peer*/) { return false; }
+
 class PlainRings final : public RingMemory {
  public:
   PlainRings(int ranks, const RingGeometry& geometry)
@@ -67,7 +71,7 @@ class RingTraffic {
   std::string run() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     bool is_done = false;
-    while (!is_done || !rings_.flush()) {
+    while (!is_done || !rings_.flush(nobody)) {
       bool moved = false;
       is_done = true;
       for (int peer = 0; peer < options_.ranks; ++peer) {
@@ -82,8 +86,8 @@ class RingTraffic {
       if (!wrong_.empty()) {
         return wrong_;
       }
-      if (!rings_.failure().ok()) {
-        return rings_.failure().message();
+      if (!rings_.failure(everybody).ok()) {
+        return rings_.failure(everybody).message();
       }
       if (std::chrono::steady_clock::now() > end) {
         return in_vain();
@@ -111,8 +115,8 @@ class RingTraffic {
 
   // What is missing.
   std::string in_vain() {
-    std::string text =
-        fmt::format("rank {} waits in vain; it is flushed: {}", options_.rank, rings_.flush());
+    std::string text = fmt::format(
+        "rank {} waits in vain; it is flushed: {}", options_.rank, rings_.flush(nobody));
     for (const auto& [ring, position] : sent_) {
       text += fmt::format("; to {} by port {}: {} sent, all have left: {}",
                           ring.first,
