@@ -26,10 +26,10 @@ namespace {
 
 constexpr const char* kSeconds = "SENNIT_SOAK_SECONDS";
 constexpr const char* kSeed = "TESTED_SEED";
-constexpr double kFewSeconds = 20;  // in a run of all tests
-constexpr int kRounds = 40;         // of one set of processes
-constexpr int kWarmRounds = 15;     // until what is made once has been made
-constexpr double kFailed = 5;       // seconds until a failure is known everywhere
+constexpr int kFewRounds = 8;    // in a run of all tests, which is too short to see growth
+constexpr int kRounds = 40;      // of one set of processes
+constexpr int kWarmRounds = 15;  // until what is made once has been made
+constexpr double kFailed = 5;    // seconds until a failure is known everywhere
 constexpr double kPatience = 30;
 
 struct Holdings {
@@ -233,7 +233,9 @@ void be_a_rank(GpuProcess& self) {
   const std::array<Buffer, 3> buffers{
       Buffer(kSmall), Buffer(std::size_t{1} << 20), Buffer(std::size_t{16} << 20)};
   Holdings early;
-  for (int number = 0; number < kRounds && !::testing::Test::HasFailure(); ++number) {
+  const bool is_long = std::getenv(kSeconds) != nullptr;
+  const int rounds = is_long ? kRounds : kFewRounds;
+  for (int number = 0; number < rounds && !::testing::Test::HasFailure(); ++number) {
     const auto drawn =
         std::uniform_int_distribution<std::size_t>(0, kLivingEvents.size() - 1)(draw);
     SCOPED_TRACE("round " + std::to_string(number) + ", event " + std::to_string(drawn));
@@ -242,8 +244,10 @@ void be_a_rank(GpuProcess& self) {
       early = holdings();
     }
   }
-  expect_flat(early, holdings());
-  Round(self, draw, buffers, kRounds).run(Event::kDeath);
+  if (is_long) {
+    expect_flat(early, holdings());
+  }
+  Round(self, draw, buffers, rounds).run(Event::kDeath);
 }
 
 TEST(GpuSoak, RandomCallsWithRandomFailuresLeaveNothing) {
@@ -255,7 +259,7 @@ TEST(GpuSoak, RandomCallsWithRandomFailuresLeaveNothing) {
     return;
   }
   const char* const given = std::getenv(kSeconds);
-  const double seconds = given == nullptr ? kFewSeconds : std::strtod(given, nullptr);
+  const double seconds = given == nullptr ? 0 : std::strtod(given, nullptr);
   const double begin = GpuProcess::now();
   unsigned seed = given == nullptr ? 1 : std::random_device()();
   int jobs = 0;
@@ -270,7 +274,7 @@ TEST(GpuSoak, RandomCallsWithRandomFailuresLeaveNothing) {
   std::printf("%d sets of %d processes with %d communicators each, in %.0f s, last seed %u\n",
               jobs,
               gpu_ranks(),
-              kRounds + 1,
+              (given == nullptr ? kFewRounds : kRounds) + 1,
               GpuProcess::now() - begin,
               seed - 1);
 }
