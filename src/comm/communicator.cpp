@@ -212,10 +212,6 @@ Status Communicator::check(const Operation& op) const {
                         op.peer,
                         rank());
   }
-  if (std::isnan(op.deadline_s)) {
-    return sennit::fail(
-        Code::kInvalidArgument, "the deadline of {} is no number of seconds", name_of(op));
-  }
   return check_arguments(op, rank(), size());
 }
 
@@ -347,17 +343,17 @@ bool Communicator::progress() {
              nullptr);
     return true;
   }
-  bool moved = rails_ != nullptr && rails_->progress();
-  moved = (!collectives_.empty() && advance_front(collectives_)) || moved;
+  const bool has_moved = !collectives_.empty() && advance_front(collectives_);
+  if (has_moved) {
+    moves_.add();
+  }
+  bool moved = (rails_ != nullptr && rails_->progress()) || has_moved;
   for (auto pair = pairs_.begin(); pair != pairs_.end();) {
     moved = advance_front(pair->second) || moved;
     if (!failure_.ok()) {
       return true;  // and there are no pairs any more
     }
     pair = pair->second.empty() ? pairs_.erase(pair) : std::next(pair);
-  }
-  if (moved) {
-    moves_.add();
   }
   return moved;
 }
@@ -368,6 +364,7 @@ bool Communicator::advance_front(Queue& queue) {
   }
   const std::shared_ptr<Work> work = queue.front();
   const bool moved = !work->job->finished() && work->job->advance();
+  work->has_moved = work->has_moved || moved;
   if (work->job->finished() && flush_rails(*work)) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
@@ -477,8 +474,12 @@ void Communicator::finalize() {
   }
 }
 
-std::string Communicator::derive(std::string_view what) {
-  return fmt::format("{}/{}/{}", world_.key(), what, ++derived_);
+std::string Communicator::name_split(std::uint64_t call) const {
+  return fmt::format("{}/split/{}", world_.key(), call);
+}
+
+std::string Communicator::name_shrink() {
+  return fmt::format("{}/shrink/{}", world_.key(), ++shrinks_);
 }
 
 }  // namespace sennit

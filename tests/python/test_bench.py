@@ -209,6 +209,19 @@ def fake_ranks(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> Ra
     return Ranks({"orders": []}, ranks_module.own_starts(2))
 
 
+def test_what_a_blamed_rank_says_itself_comes_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = """
+    if [ $SENNIT_RANK = 0 ]; then echo '{"error": {"message": "no memory"}}' >&2; exit 3; fi
+    echo '{"error": {"message": "rank 0 died", "blamed_ranks": [0]}}' >&2; exit 3"""
+    with (
+        fake_ranks(monkeypatch, tmp_path, script) as running,
+        pytest.raises(Failure, match="no memory"),
+    ):
+        list(running.rows())
+
+
 @pytest.mark.parametrize(
     ("script", "words", "code"),
     [

@@ -270,6 +270,8 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
     if (rank.rank == 3) {
       rank.cuda->fail("copy_async");
     }
+    const stream::RankWords& words = rank.joined->world().stream_words()[rank.rank];
+    const std::uint64_t calls = words.ended;
     const Status status = post(rank, fetched(rank, out, in));
     EXPECT_EQ(status.code() == Code::kSystemError, rank.rank == 3) << status.message();
     // Rank 2 waits for rank 3 to take its message.
@@ -279,6 +281,8 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
           << failure.message();
     }
     rank.finish();
+    EXPECT_EQ(words.running, stream::kIdle) << "the watcher takes the call for running";
+    EXPECT_EQ(words.ended, calls + 1) << "the watcher waits for the end of the call";
   });
 }
 
