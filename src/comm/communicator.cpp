@@ -123,7 +123,8 @@ Communicator::Communicator(Membership membership, CommConfig config, const World
 Communicator::~Communicator() {
   finalize();
   if (is_inherited()) {
-    static_cast<void>(rails_.release());  // cards and their connections are the parent's
+    // NOLINTNEXTLINE(bugprone-unused-return-value): cards and connections are the parent's
+    static_cast<void>(rails_.release());
   }
 }
 
