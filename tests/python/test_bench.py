@@ -187,7 +187,7 @@ def test_a_benchmark_that_ends_early_says_why_and_leaves_its_rows_alone(
     event(process, ranks)
     start = time.monotonic()
     _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - start < 12
+    assert time.monotonic() - start < 25
     assert process.returncode == code
     for word in words:
         assert word in errors

@@ -129,5 +129,6 @@ def test_torchrun_on_two_nodes() -> None:
     )
     if "no path joins them" in answer.stderr:
         pytest.skip(f"ucx: {answer.stderr.splitlines()[0]}")
-    expected = [f"rank {rank} of 4: right" for rank in range(4)]
-    assert sorted(answer.stdout.splitlines()) == expected, answer.stderr
+    # Ranks of a node share a pipe, and their lines may meet.
+    answers = sorted(re.findall(r"rank \d of 4: (?:right|wrong)", answer.stdout))
+    assert answers == [f"rank {rank} of 4: right" for rank in range(4)], answer.stderr
