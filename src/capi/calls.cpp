@@ -447,14 +447,15 @@ sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int*
     ProgressEngine* moved = nullptr;
     for (std::size_t i = 0; i < count; ++i) {
       sennit_work& work = *all[i];
-      if (work.engine.get() != moved) {
-        moved = work.engine.get();
-        moved->poke();
+      ProgressEngine& engine = *work.engine;
+      if (&engine != moved) {
+        moved = &engine;
+        engine.poke();
       }
       if (work.in_stream != nullptr) {
         done[i] = work.in_stream->poll() ? 1 : 0;
       } else {
-        const auto guard = moved->lock();
+        const auto guard = engine.lock();
         done[i] = work.work->ended ? 1 : 0;
       }
     }

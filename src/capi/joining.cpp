@@ -48,7 +48,7 @@ Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_
   gather.recv = all;
   gather.count = static_cast<std::int64_t>(bytes);
   gather.dtype = Dtype::kUint8;
-  return run_on_host(handle, gather);
+  return run_on_host(handle, gather).status();
 }
 
 }  // namespace
@@ -171,6 +171,21 @@ Result<int> declared_island(const CommConfig& config, CudaDriver& driver, int de
   return island_of(machine, **nvml, described.pci_bus_id);
 }
 
+namespace {
+
+Status require_device(CudaDriver& driver, int device) {
+  SENNIT_ASSIGN_OR_RETURN(const int devices, driver.device_count());
+  if (device >= devices) {
+    return fail(Code::kInvalidArgument,
+                "the device is 'cuda:{}', but this process sees {} GPUs (CUDA_VISIBLE_DEVICES)",
+                device,
+                devices);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(const int device, device_of(handle.config.device));
   if (device < 0) {
@@ -185,6 +200,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
         "codecs yet");
   }
   SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
+  SENNIT_RETURN_IF_ERROR(require_device(*driver, device));
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(handle.config.paths, true));
   SENNIT_ASSIGN_OR_RETURN(const int island, declared_island(handle.config, *driver, device));

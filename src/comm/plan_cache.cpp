@@ -12,8 +12,7 @@ namespace sennit {
 
 PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports, std::vector<int> nodes)
     : rank_(rank), facts_(std::move(facts)), ports_(ports), nodes_(std::move(nodes)) {
-  const int last = nodes_.empty() ? -1 : std::ranges::max(nodes_);
-  groups_.resize(static_cast<std::size_t>(last + 1));
+  groups_.resize(nodes_.empty() ? 0 : static_cast<std::size_t>(std::ranges::max(nodes_)) + 1);
   for (std::size_t member = 0; member < nodes_.size(); ++member) {
     groups_[static_cast<std::size_t>(nodes_[member])].push_back(static_cast<int>(member));
   }

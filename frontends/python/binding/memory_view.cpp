@@ -147,7 +147,16 @@ void refuse_lazy(nb::handle object, const std::string& name) {
             nb::cast<std::string>(nb::str(why.value())) + ". Pass a plain copy of it");
 }
 
-// None where the object has no memory that its class's C interface could describe.
+// Whether the values may be others than those in the memory, of a tensor that has some: what is
+// known to be zero has none, and only complex numbers are conjugated.
+bool is_lazy(nb::handle object, nb::dlpack::dtype dtype) {
+  return is_true(object, names().is_neg) ||
+         (dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex) &&
+          is_true(object, names().is_conj));
+}
+
+// None where the object has no memory that its class's C interface could describe, or DLPack says
+// better why not.
 std::optional<MemoryView> view_by_exchange(nb::handle object,
                                            const ArrayClass& its,
                                            const MemoryRequest& request) {
@@ -169,6 +178,9 @@ std::optional<MemoryView> view_by_exchange(nb::handle object,
   if (tensor.data == nullptr && view.count() != 0) {
     return std::nullopt;
   }
+  if (its.may_be_lazy && is_lazy(object, tensor.dtype)) {
+    return std::nullopt;
+  }
   view.dtype = tensor.dtype;
   view.is_contiguous = is_c_contiguous(view.shape, tensor.strides);
   view.place = {.type = tensor.device.device_type, .device = tensor.device.device_id};
@@ -188,11 +200,10 @@ Place dlpack_place_of(nb::handle object) {
 }
 
 // The capsule, for a version that nanobind knows.
-nb::object call_dlpack(nb::handle object, nb::kwargs arguments) {
+nb::object call_dlpack(nb::handle object, const nb::kwargs& arguments) {
   const nb::object ask = object.attr("__dlpack__");
   try {
-    nb::kwargs versioned(arguments);
-    versioned = nb::steal<nb::kwargs>(PyDict_Copy(arguments.ptr()));
+    const auto versioned = nb::steal<nb::kwargs>(PyDict_Copy(arguments.ptr()));
     versioned["max_version"] = nb::make_tuple(nb::dlpack::major_version, 0);
     return ask(**versioned);
   } catch (nb::python_error& error) {
@@ -216,7 +227,7 @@ MemoryView view_by_dlpack(nb::handle object, const ArrayClass& its, const Memory
   Place place;
   try {
     place = dlpack_place_of(object);
-    nb::kwargs arguments = nb::steal<nb::kwargs>(PyDict_New());
+    const auto arguments = nb::steal<nb::kwargs>(PyDict_New());
     if (place.is_cuda() && its.is_torch) {
       arguments["stream"] =
           -1;  // its current stream is the call's, or the program has ordered them
@@ -254,9 +265,6 @@ MemoryView view_by_class(nb::handle object, const ArrayClass& its, const MemoryR
     return view_array(object, object, request);
   }
   if (its.exchange != nullptr) {
-    if (its.may_be_lazy) {
-      refuse_lazy(object, request.name);
-    }
     std::optional<MemoryView> view = view_by_exchange(object, its, request);
     if (view) {
       return *std::move(view);

@@ -51,6 +51,30 @@ class Options:
         self.stream = None if stream is None else _core.stream_of(stream)
 
 
+_NOTHING = Options()
+
+
+def asked(
+    algorithm: str | None,
+    deadline_s: float | None,
+    reproducible: bool,
+    schedule: Schedule | None,
+    codec: str | None,
+    stream: Any,
+) -> Options:
+    """The options of a call; most calls ask for nothing, and share theirs."""
+    if (
+        stream is None
+        and algorithm is None
+        and deadline_s is None
+        and schedule is None
+        and codec is None
+        and not reproducible
+    ):
+        return _NOTHING
+    return Options(algorithm, deadline_s, reproducible, schedule, codec, stream)
+
+
 def _algorithm_of(schedule: Schedule, algorithm: str | None) -> str:
     if algorithm is not None:
         raise InvalidArgument(

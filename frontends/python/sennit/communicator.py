@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sennit import _core, calls
-from sennit.calls import Options, Table
+from sennit.calls import Table, asked
 from sennit.config import Config
 from sennit.elements import PremulSum
 from sennit.registration import Registration
@@ -120,7 +120,7 @@ class Communicator:
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
+                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -162,7 +162,7 @@ class Communicator:
                 out,
                 op,
                 root,
-                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
+                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -180,7 +180,7 @@ class Communicator:
         """Overwrite x on every rank by the root's x; returns x."""
         return run(
             calls.broadcast(
-                self._group, x, root, Options(algorithm, deadline_s, False, schedule, codec, stream)
+                self._group, x, root, asked(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -211,7 +211,7 @@ class Communicator:
         """
         return run(
             calls.all_gather(
-                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
+                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -251,7 +251,7 @@ class Communicator:
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
+                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -282,7 +282,7 @@ class Communicator:
         """
         return run(
             calls.all_to_all(
-                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
+                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -319,7 +319,7 @@ class Communicator:
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, False, schedule, codec, stream),
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -357,7 +357,7 @@ class Communicator:
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, False, schedule, codec, stream),
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -397,7 +397,7 @@ class Communicator:
                 x,
                 out,
                 table,
-                Options(algorithm, deadline_s, False, schedule, codec, stream),
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -436,7 +436,7 @@ class Communicator:
         """
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
         return run(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -471,7 +471,7 @@ class Communicator:
             At the root `out`, flat where it was not given; None elsewhere.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
         return run(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -506,7 +506,7 @@ class Communicator:
             `out`; flat where it was not given.
         """
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
         return run(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(
@@ -519,7 +519,7 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        run(calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream)))
+        run(calls.send(self._group, x, peer, asked(None, deadline_s, False, None, codec, stream)))
 
     def recv(
         self,
@@ -532,9 +532,7 @@ class Communicator:
     ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
         return run(
-            calls.recv(
-                self._group, out, peer, Options(None, deadline_s, codec=codec, stream=stream)
-            )
+            calls.recv(self._group, out, peer, asked(None, deadline_s, False, None, codec, stream))
         )
 
     def barrier(
@@ -546,11 +544,7 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Wait until all ranks are in this call."""
-        run(
-            calls.barrier(
-                self._group, Options(algorithm, deadline_s, schedule=schedule, stream=stream)
-            )
-        )
+        run(calls.barrier(self._group, asked(algorithm, deadline_s, False, schedule, None, stream)))
 
     def group(self) -> contextlib.AbstractContextManager[None]:
         """Make the calls of a `with` block together; the same as `sennit.group()`."""

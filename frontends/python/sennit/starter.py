@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sennit import calls
-from sennit.calls import Options, Table
+from sennit.calls import Table, asked
 from sennit.elements import PremulSum
 from sennit.work import Work, start
 
@@ -46,7 +46,7 @@ class Starter:
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
+                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -72,7 +72,7 @@ class Starter:
                 out,
                 op,
                 root,
-                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
+                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -90,7 +90,7 @@ class Starter:
         """Start a broadcast."""
         return start(
             calls.broadcast(
-                self._group, x, root, Options(algorithm, deadline_s, False, schedule, codec, stream)
+                self._group, x, root, asked(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -108,7 +108,7 @@ class Starter:
         """Start an all_gather."""
         return start(
             calls.all_gather(
-                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
+                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -132,7 +132,7 @@ class Starter:
                 x,
                 out,
                 op,
-                Options(algorithm, deadline_s, reproducible, schedule, codec, stream),
+                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
 
@@ -150,7 +150,7 @@ class Starter:
         """Start an all_to_all."""
         return start(
             calls.all_to_all(
-                self._group, x, out, Options(algorithm, deadline_s, False, schedule, codec, stream)
+                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
             )
         )
 
@@ -173,7 +173,7 @@ class Starter:
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, False, schedule, codec, stream),
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -196,7 +196,7 @@ class Starter:
                 x,
                 out,
                 root,
-                Options(algorithm, deadline_s, False, schedule, codec, stream),
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -221,7 +221,7 @@ class Starter:
                 x,
                 out,
                 table,
-                Options(algorithm, deadline_s, False, schedule, codec, stream),
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -243,7 +243,7 @@ class Starter:
         """Start an all_to_all_v."""
         sent = Table(send_counts, send_displacements)
         received = Table(recv_counts, recv_displacements)
-        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
         return start(calls.all_to_all_v(self._group, x, out, sent, received, options))
 
     def gather_v(
@@ -262,7 +262,7 @@ class Starter:
     ) -> Work:
         """Start a gather_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
         return start(calls.gather_v(self._group, x, out, table, root, options))
 
     def scatter_v(
@@ -281,7 +281,7 @@ class Starter:
     ) -> Work:
         """Start a scatter_v."""
         table = Table(counts, displacements)
-        options = Options(algorithm, deadline_s, False, schedule, codec, stream)
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
         return start(calls.scatter_v(self._group, x, out, table, root, options))
 
     def send(
@@ -295,7 +295,7 @@ class Starter:
     ) -> Work:
         """Start a send."""
         return start(
-            calls.send(self._group, x, peer, Options(None, deadline_s, codec=codec, stream=stream))
+            calls.send(self._group, x, peer, asked(None, deadline_s, False, None, codec, stream))
         )
 
     def recv(
@@ -309,9 +309,7 @@ class Starter:
     ) -> Work:
         """Start a recv."""
         return start(
-            calls.recv(
-                self._group, out, peer, Options(None, deadline_s, codec=codec, stream=stream)
-            )
+            calls.recv(self._group, out, peer, asked(None, deadline_s, False, None, codec, stream))
         )
 
     def barrier(
@@ -324,7 +322,5 @@ class Starter:
     ) -> Work:
         """Start a barrier."""
         return start(
-            calls.barrier(
-                self._group, Options(algorithm, deadline_s, schedule=schedule, stream=stream)
-            )
+            calls.barrier(self._group, asked(algorithm, deadline_s, False, schedule, None, stream))
         )

@@ -323,12 +323,14 @@ bool MirroredRings::flush(const Needs& needs) {
   return is_done;
 }
 
-void MirroredRings::sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again) {
+void MirroredRings::sleep(Doorbell& bell,
+                          std::chrono::nanoseconds limit,
+                          const std::function<bool()>& look_again) {
   {
     const auto guard = cards_->lock();
     send_all_freed();
   }
-  cards_->sleep(limit, look_again);
+  cards_->sleep(bell, limit, look_again);
 }
 
 Status MirroredRings::failure(const Needs& needs) {

@@ -68,7 +68,8 @@ Status NodeGuest::check() {
   return request_.check_interruption();
 }
 
-Result<std::vector<std::string>> NodeGuest::finish(const Status& met, std::string rail_address) {
+Result<std::vector<std::string>> NodeGuest::finish(const Status& met,
+                                                   const std::string& rail_address) {
   if (!met.ok()) {
     SENNIT_RETURN_IF_ERROR(await_verdict(met));
     return met;
@@ -177,7 +178,7 @@ Status NodeGuest::await_verdict(Status reason) {
   if (failure_) {
     return *failure_;
   }
-  Status mine = give_up(std::move(reason));
+  const Status mine = give_up(std::move(reason));
   const Deadline verdict(kVerdictSeconds);
   while (!is_gone_ && !is_dropped_ && !verdict.passed()) {
     SENNIT_RETURN_IF_ERROR(pump(verdict.end()));

@@ -22,7 +22,7 @@ class NodeGuest {
   // While this rank meets those of its own node: why that is in vain, or ok.
   Status check();
   // How that has ended. Waits until all nodes have met, and gives everybody's rail addresses.
-  Result<std::vector<std::string>> finish(const Status& met, std::string rail_address);
+  Result<std::vector<std::string>> finish(const Status& met, const std::string& rail_address);
   // To rank 0; once, after finish().
   std::shared_ptr<NodeLinks> take_links();
 

@@ -1,6 +1,5 @@
 #include "world/nodes/tcp_socket.hpp"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <net/if.h>
+#include <net/if.h>  // IWYU pragma: keep: IFF_UP
 
 namespace sennit {
 namespace {

@@ -85,7 +85,10 @@ bool begun(const Launcher& launcher, const VariableLookup& lookup) {
 }
 
 std::int64_t number_in(const VariableLookup& lookup, const char* name, std::int64_t otherwise) {
-  const std::optional<std::string> text = name != nullptr ? lookup(name) : std::nullopt;
+  if (name == nullptr) {
+    return otherwise;
+  }
+  const std::optional<std::string> text = lookup(name);
   const auto number = text ? parse_integer(name, *text, {.min = 1}) : Result(otherwise);
   return number.ok() ? *number : otherwise;
 }

@@ -326,5 +326,6 @@ def test_processes_have_the_gpu_of_their_number() -> None:
 
 
 def test_more_ranks_than_gpus_are_refused() -> None:
-    with pytest.raises(sennit.Error, match="device 2"):
+    words = "the device is 'cuda:2', but this process sees 2 GPUs"
+    with pytest.raises(sennit.InvalidArgument, match=words):
         sennit.spawn(lambda comm: comm.rank, 3, threads=True, device="cuda")

@@ -23,7 +23,7 @@ def joined(comm: sennit.Communicator) -> Iterator[tuple[Any, Any]]:
 
     importlib.import_module("sennit.torch")
 
-    store = dist.FileStore(os.environ["SENNIT_TEST_STORE"], comm.size)
+    store = dist.FileStore(os.environ["GPU_TEST_STORE"], comm.size)
     timeout = datetime.timedelta(seconds=60)
     dist.init_process_group(
         "sennit", store=store, rank=comm.rank, world_size=comm.size, timeout=timeout

@@ -91,5 +91,5 @@ def test_of(library: str, function: Any, monkeypatch: pytest.MonkeyPatch, tmp_pa
     needs(library)
     # JAX would take three quarters of the memory of all GPUs.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    monkeypatch.setenv("SENNIT_TEST_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("GPU_TEST_STORE", str(tmp_path / "store"))
     sennit.spawn(function, GPUS, device="cuda")

@@ -6,6 +6,7 @@ behind the work that the current stream has then, and `wait` orders the current 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 class Enqueued:
     """A call that is enqueued on a stream, in the place of a `sennit.Work`."""
 
-    def __init__(self, stream: torch.cuda.Stream) -> None:
-        """Remember the stream."""
+    __slots__ = ("is_aside", "stream")
+
+    def __init__(self, stream: torch.cuda.Stream | None, *, is_aside: bool) -> None:
+        """Remember the stream, None for the current one, and whether it is the group's."""
         self.stream = stream
+        self.is_aside = is_aside
 
 
 class Gpu:
@@ -36,14 +40,13 @@ class Gpu:
         """Make calls of these ranks."""
         self.comm = comm
         self.device = torch.device(comm.device)
-        self._side = torch.cuda.Stream(self.device)
+        self.side = torch.cuda.Stream(self.device)
         self._messages: list[tuple[str, torch.Tensor, int, Enqueued]] = []
 
     def starter(self, opts: Any) -> _Starter:
         """What makes the calls of an operation; with options that say nothing it is not awaited."""
         self.make_messages()
-        current = torch.cuda.current_stream(self.device)
-        return _Starter(self.comm, self._side if getattr(opts, "asyncOp", True) else current)
+        return _Starter(self, is_aside=getattr(opts, "asyncOp", True))
 
     def message(self, name: str, tensor: torch.Tensor, peer: int) -> Enqueued:
         """Post a send or recv.
@@ -51,8 +54,8 @@ class Gpu:
         It is made with all others that are posted before one of them is waited for, or before the
         next collective, as one group: sends and recvs may need each other.
         """
-        self._side.wait_stream(torch.cuda.current_stream(self.device))
-        posted = Enqueued(self._side)
+        self.side.wait_stream(torch.cuda.current_stream(self.device))
+        posted = Enqueued(self.side, is_aside=True)
         self._messages.append((name, tensor, peer, posted))
         return posted
 
@@ -69,24 +72,26 @@ class Gpu:
 class _Starter:
     """The calls of a communicator as `sennit.starter.Starter` has them, on one stream."""
 
-    def __init__(self, comm: sennit.Communicator, stream: torch.cuda.Stream) -> None:
-        self._comm = comm
-        self._stream = stream
+    def __init__(self, gpu: Gpu, *, is_aside: bool) -> None:
+        self._gpu = gpu
+        self._is_aside = is_aside
 
     def __getattr__(self, name: str) -> Callable[..., Enqueued]:
-        call = getattr(self._comm, name)
+        call = getattr(self._gpu.comm, name)
+        return functools.partial(self._aside if self._is_aside else self._here, call)
 
-        def enqueue(*arguments: Any, **options: Any) -> Enqueued:
-            current = torch.cuda.current_stream(self._stream.device)
-            if current != self._stream:
-                self._stream.wait_stream(current)
-                for argument in arguments:
-                    if isinstance(argument, torch.Tensor):
-                        argument.record_stream(self._stream)
-            call(*arguments, stream=self._stream, **options)
-            return Enqueued(self._stream)
+    def _here(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Enqueued:
+        call(*arguments, **options)  # which takes the current stream
+        return Enqueued(None, is_aside=False)
 
-        return enqueue
+    def _aside(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Enqueued:
+        side = self._gpu.side
+        side.wait_stream(torch.cuda.current_stream(self._gpu.device))
+        for argument in arguments:
+            if isinstance(argument, torch.Tensor):
+                argument.record_stream(side)
+        call(*arguments, stream=side, **options)
+        return Enqueued(side, is_aside=True)
 
 
 class GpuCalls(Work):
@@ -108,11 +113,16 @@ class GpuCalls(Work):
         super().__init__()
         self._gpu = gpu
         self._stream = works[0].stream
+        self._is_aside = works[0].is_aside
         self._outputs = list(outputs)
         self._finish = finish
         self._event: torch.cuda.Event | None = None
-        if not are_messages:
+        self._is_captured = False
+        if self._is_aside and not are_messages:
             self._enqueue_end()
+        elif self._finish is not None and not are_messages:
+            self._finish()  # on the current stream, as the calls are
+            self._finish = None
 
     def _enqueue_end(self) -> torch.cuda.Event:
         if self._event is None:
@@ -142,8 +152,9 @@ class GpuCalls(Work):
     @undisturbed
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:  # noqa: ARG002
         """Make the current stream wait for the end."""
-        event = self._enqueue_end()
-        torch.cuda.current_stream(self._gpu.device).wait_event(event)
+        # A synchronous call is waited for on the stream that it is on.
+        if self._is_aside:
+            torch.cuda.current_stream(self._gpu.device).wait_event(self._enqueue_end())
         return True
 
     def synchronize(self) -> None:

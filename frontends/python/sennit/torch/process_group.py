@@ -155,7 +155,9 @@ class ProcessGroup(dist.ProcessGroup):
     ) -> Calls | GpuCalls:
         if works and isinstance(works[0], Enqueued):
             assert self._gpu is not None
-            return self._held.hold(GpuCalls(self._gpu, works, outputs, finish))
+            calls = GpuCalls(self._gpu, works, outputs, finish)
+            # Who makes a synchronous call waits for it before anything else can ask.
+            return self._held.hold(calls) if works[0].is_aside else calls
         return self._held.hold(Calls(works, outputs, finish))
 
     def _calls_in_order(
@@ -191,6 +193,9 @@ class ProcessGroup(dist.ProcessGroup):
         op = operator_of(opts)
         buffers = in_order_list(tensors)
         start = self._of(buffers[0], opts) if buffers else self._start
+        if len(buffers) == 1:
+            work = start.all_reduce(buffers[0], buffers[0], op=op, deadline_s=deadline_of(opts))
+            return self._calls_in_order([work], buffers, tensors)
         with group():
             works = [
                 start.all_reduce(buffer, buffer, op=op, deadline_s=deadline_of(opts))

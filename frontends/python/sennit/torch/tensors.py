@@ -99,6 +99,8 @@ def in_order(tensor: torch.Tensor) -> torch.Tensor:
     memory, a rank with channels_last and one without would get each other's elements.
     """
     _refuse_what_is_not_in_memory(tensor)
+    if tensor.is_contiguous():
+        return tensor.detach()
     return checked(tensor.detach().contiguous() if _is_dense(tensor) else tensor)
 
 
