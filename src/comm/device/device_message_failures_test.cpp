@@ -283,7 +283,7 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
     }
     rank.finish();
     if (status.code() == Code::kAborted) {
-      return;  // it heard of the failure before it began
+      return;  // it knew of the failure before it began
     }
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (std::atomic_ref(words.ended).load() == calls &&
