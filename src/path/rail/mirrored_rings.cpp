@@ -234,13 +234,12 @@ void MirroredRings::receive(int peer, const Frame& frame, std::span<const std::b
     }
     return;
   }
-  if (peers_[static_cast<std::size_t>(peer)].routes.empty()) {
-    ++dropped_frames_;  // of this node
-  } else if (frame.kind == FrameKind::kFull) {
+  const bool is_of_this_node = peers_[static_cast<std::size_t>(peer)].routes.empty();
+  if (!is_of_this_node && frame.kind == FrameKind::kFull) {
     receive_full(peer, frame, payload);
-  } else if (frame.kind == FrameKind::kFree) {
+  } else if (!is_of_this_node && frame.kind == FrameKind::kFree) {
     receive_free(peer, frame, payload);
-  } else if (frame.kind != FrameKind::kLast) {
+  } else if (is_of_this_node || frame.kind != FrameKind::kLast) {
     ++dropped_frames_;
   }
 }
