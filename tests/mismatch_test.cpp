@@ -492,6 +492,50 @@ TEST_F(Mismatch, IsNoneWhereACallIsLateWhoseDataMoves) {
   EXPECT_TRUE(is_told);
 }
 
+// The receiver has begun its recv and does something else, and the sender makes other calls: those
+// are no progress of the message.
+TEST_F(Mismatch, IsNoneWhereAMessageStandsStillBesideOthers) {
+  constexpr std::size_t kVeryLarge = std::size_t{64} << 20;
+  const std::string name = fresh_name();
+  RankProcesses ranks(3, [&](int rank) {
+    setenv("SENNIT_PATHS", "shm", 1);  // through slots, which the receiver has to empty
+    const sennit_comm_t comm = join_ranks(name, 3, rank);
+    std::vector<std::uint8_t> data(rank == 1 ? 0 : kVeryLarge);
+    std::uint8_t byte = 0;
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    sennit_work_t work = nullptr;
+    options.work = &work;
+    options.deadline_s = 3;
+    Report report{.status = SENNIT_OK};
+    if (rank == 2) {
+      options.deadline_s = 0;
+      sennit_recv(data.data(), kVeryLarge, SENNIT_UINT8, 0, comm, nullptr, &options);
+      sleep_s(6);
+    } else if (rank == 0) {
+      sennit_send(data.data(), kVeryLarge, SENNIT_UINT8, 2, comm, nullptr, &options);
+    }
+    for (const double until = now() + 4; rank != 2 && now() < until;) {
+      const sennit_status_t status =
+          rank == 0 ? sennit_send(&byte, 1, SENNIT_UINT8, 1, comm, nullptr, nullptr)
+                    : sennit_recv(&byte, 1, SENNIT_UINT8, 0, comm, nullptr, nullptr);
+      if (status != SENNIT_OK) {
+        break;
+      }
+    }
+    if (rank == 0) {
+      report = report_of([&] { return sennit_work_wait(work, -1); });
+    }
+    sennit_work_destroy(work);
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  const auto report = ranks.reports()[0];
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->status, SENNIT_DEADLINE_EXCEEDED) << report->message;
+  EXPECT_NE(std::string(report->message).find("without progress"), std::string::npos)
+      << report->message;
+}
+
 TEST_F(Mismatch, IsNoneWhereTheOtherEndOfAMessageIsLate) {
   const std::string name = fresh_name();
   RankProcesses ranks(2, [&](int rank) {

@@ -104,6 +104,33 @@ TEST_F(Survivors, ShrinkAndRunEveryCollectiveAfterEachOfThreeDeaths) {
   EXPECT_EQ(told, 2) << "the last survivors";
 }
 
+// A rank that comes late to a split finds all that it needs there, so that the exchange fails for
+// the others alone. All the same all of them mean one communicator by their next shrink.
+TEST_F(Survivors, ShrinkAfterASplitThatFailedForSomeOfThem) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(3, [&](int rank) {
+    sennit_comm_t comm = join_ranks(name, 3, rank, /*deadline_s=*/0.5);
+    sleep_s(rank == 2 ? 1.5 : 0);
+    sennit_comm_t part = nullptr;
+    const sennit_status_t split = sennit_comm_split(comm, 0, rank, &part, nullptr);
+    sennit_comm_destroy(part);
+    sennit_comm_abort(comm);
+    Report report = report_of([&] { return shrink(comm); });
+    report.value = split;
+    if (report.status == SENNIT_OK && size_of(comm) == 3) {
+      report.status = sennit_barrier(comm, nullptr, nullptr);
+    }
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+    EXPECT_NE(report->value, SENNIT_OK) << "the split was to fail";
+    EXPECT_LT(report->ended_at - report->called_at, kShrink + 1.5) << "shrink";
+  }
+}
+
 // Calls, and shrinks when that fails, until `survivors` ranks are left; then all of them call all
 // collectives. The value is the number of those that were wrong.
 Report outlive_the_others(sennit_comm_t comm, int survivors) {

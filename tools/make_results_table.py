@@ -22,8 +22,12 @@ BEGIN, END = "<!-- results -->\n", "<!-- /results -->"
 PERFORMANCE = ROOT / "docs/performance.md"
 HOST_BEGIN, HOST_END = "<!-- host results -->\n", "<!-- /host results -->"
 GPU_BEGIN, GPU_END = "<!-- gpu results -->\n", "<!-- /gpu results -->"
+OVERLAP = ROOT / "docs/overlap.md"
+OVERLAP_BEGIN, OVERLAP_END = "<!-- overlap -->\n", "<!-- /overlap -->"
 CODECS = ROOT / "docs/codecs.md"
 CODECS_BEGIN, CODECS_END = "<!-- codecs -->\n", "<!-- /codecs -->"
+NODES = ROOT / "docs/nodes.md"
+NODES_BEGIN, NODES_END = "<!-- rails -->\n", "<!-- /rails -->"
 RUNS = ROOT / "bench/results/README.md"
 RUNS_BEGIN, RUNS_END = "<!-- runs -->\n", "<!-- /runs -->"
 
@@ -32,7 +36,10 @@ Renewed = Callable[[str], str]
 
 README_RUN = "host-2-cores"
 CODEC_RUN = "host-2-cores-codecs"
+OVERLAP_RUN = "overlap-2gpu"
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
+RAIL_RUNS = ("rails-2x2", "rails-4x2")
+RAIL_SIZES = (8, 1 << 20, 4 << 20)
 HOST_RUNS = ("host-mpi-2", "host-mpi-4", "host-mpi-8")
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
@@ -202,6 +209,39 @@ def performance(text: str) -> str:
     return between(text, HOST_BEGIN, host_table(), HOST_END)
 
 
+def overlap_table() -> str:
+    """Calls of graphs together with a load: a line a collective, size and load."""
+    document = result_files.read(OVERLAP_RUN)
+    lines = [
+        f"{machine_name(document['machine'])}, NCCL {document['nccl']}, commit "
+        f"{document['commit']}, {document['date'][:10]} "
+        f"([file](../bench/results/current/{OVERLAP_RUN}.json)), ms:\n",
+        "| load | calls | MB | load alone | calls alone | both | / max | NCCL | blocks |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in document["rows"]:
+        if row["mode"] != "graph":
+            continue
+        cells = [
+            row["beside"],
+            f"{row['calls_per_sample']} {row['collective']}",
+            f"{row['bytes'] / 2**20:.0f}",
+            f"{row['comp_ms']:.2f}",
+            f"{row['comm_ms']:.2f}",
+            f"{row['both_ms']:.2f}",
+            f"{row['both_over_max']:.2f}",
+            f"**{row['ratio']:.2f}**",
+            f"{row['sm_count']}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def overlap(text: str) -> str:
+    """The page on calls that share a GPU, with its table."""
+    return between(text, OVERLAP_BEGIN, overlap_table(), OVERLAP_END)
+
+
 def number(value: float) -> str:
     """'5.5e-3', and 0 for what is lossless."""
     if value == 0:
@@ -251,6 +291,42 @@ def codecs(text: str) -> str:
     return between(text, CODECS_BEGIN, codec_table(), CODECS_END)
 
 
+def rails_table(name: str) -> str:
+    """A line for each collective and size: bound, our times, and the rivals' by ours."""
+    document = result_files.read(name)
+    rows = defaultdict(list)
+    for row in document["rows"]:
+        if row["rank_bytes"] in RAIL_SIZES:
+            rows[row["collective"], row["rank_bytes"]].append(row)
+    forms = list(dict.fromkeys(row["rival"]["name"] for row in document["rows"]))
+    lines = [
+        f"{document['nodes']} nodes of {document['cards']} ranks and cards, "
+        f"{document['mbit'] // 8} MB/s a card:\n",
+        f"| call | bytes of a rank | bound, ms | ours: least, median | {' | '.join(forms)} |",
+        "|---" * (4 + len(forms)) + "|",
+    ]
+    for (collective, size), same in rows.items():
+        bound = f"{same[0]['bound_us'] / 1e3:.1f}" if size > LARGEST_ELEMENT else ""
+        least = min(row["time_us"]["min"] for row in same) / 1e3
+        median = min(row["time_us"]["p50"] for row in same) / 1e3
+        ratios = {row["rival"]["name"]: f"{row['ratio']:.2f}" for row in same if "ratio" in row}
+        cells = [collective, size_name(size), bound, f"{least:.3g}, {median:.3g}"]
+        cells += [ratios.get(form, "") for form in forms]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append(
+        f"\n{machine_name(document['machine'])}, commit {document['commit']}, "
+        f"{document['date'][:10]}, load {document['load'][0]:.0f} before and "
+        f"{document['load'][1]:.0f} after ([file](../bench/results/current/{name}.json)).\n"
+    )
+    return "\n".join(lines)
+
+
+def nodes(text: str) -> str:
+    """The page on several nodes, with its tables."""
+    made = "\n".join(rails_table(name) for name in RAIL_RUNS)
+    return between(text, NODES_BEGIN, made, NODES_END)
+
+
 def machine_name(machine: dict[str, Any]) -> str:
     """'2 x NVIDIA H200, Intel(R) Xeon(R) Processor, 16 cores', as far as the run says it."""
     gpus = [gpu if isinstance(gpu, str) else gpu["name"] for gpu in machine["gpus"]]
@@ -277,7 +353,9 @@ def main() -> None:
     for file, renewed in (
         (README, readme),
         (PERFORMANCE, performance),
+        (OVERLAP, overlap),
         (CODECS, codecs),
+        (NODES, nodes),
         (RUNS, runs),
     ):
         file.write_text(renewed(file.read_text(encoding="utf-8")), encoding="utf-8")

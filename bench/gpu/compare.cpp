@@ -18,15 +18,19 @@
 // with several shares of the message, in percent, through host memory beside NVLink, or with those
 // of --share, or over one path alone; in a stream also messages whose share follows the load. With
 // --sm-budget B kernels have B thread blocks for each direction, Sennit's and NCCL's, and a message
-// goes over NVLink by such kernels.
+// goes over NVLink by such kernels. With a load a row has a sample's calls alone, a load
+// alone (as much as takes as long as Sennit's calls), and both, started together.
 #include "compare_calls.hpp"
 #include "compare_options.hpp"
+#include "compare_require.hpp"
 #include "compare_rows.hpp"
 #include "compare_shared.hpp"
+#include "compare_timer.hpp"
 #include "compare_variants.hpp"
 #include "different_elements.hpp"
 #include "hand.hpp"
 #include "launched_blocks.hpp"
+#include "load.hpp"
 #include "nccl.hpp"
 #include "staged.hpp"
 
@@ -53,41 +57,22 @@
 
 namespace {
 
+using sennit_bench::Call;
 using sennit_bench::Gpus;
 using sennit_bench::Options;
+using sennit_bench::require;
 using sennit_bench::Rival;
 using sennit_bench::Rivals;
 using sennit_bench::Row;
 using sennit_bench::Shared;
+using sennit_bench::Timed;
 using sennit_bench::Variant;
 
 // Buffers repeat a pattern of random numbers; larger outputs are compared at both ends.
 constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
 constexpr std::size_t kComparedElements = std::size_t{8} << 20;
 
-void require(bool good, const std::string& what) {
-  if (!good) {
-    std::cerr << "compare: " << what << '\n';
-    std::exit(3);
-  }
-}
-void require(cudaError_t error, const char* what) {
-  require(error == cudaSuccess, std::string(what) + ": " + cudaGetErrorString(error));
-}
-void require(sennit_status_t status, const char* what) {
-  require(status == SENNIT_OK, std::string(what) + ": " + sennit_last_error_message());
-}
-
-constexpr int kWarmUps = 2;  // buffers are mapped in the first calls, and never in a capture
-// A sample that takes so long has come to a stand; say which, and by whose call.
-constexpr unsigned kSampleSeconds = 40;
-std::string doing;
-void give_up(int /*signal*/) {
-  const std::string line = "compare: stuck in " + doing + "\n";
-  if (write(STDERR_FILENO, line.data(), line.size()) >= 0) {
-    std::_Exit(3);
-  }
-}
+constexpr int kUnitsOfTrial = 8;
 
 // NCCL refuses two ranks of one GPU.
 std::unique_ptr<Rival> rival_of(const Options& options, const Gpus& gpus) {
@@ -111,18 +96,17 @@ class Rank {
         rank_(rank),
         exchange_(sennit_bench::exchange_of(options, rank)),
         rival_(rival_of(options, gpus)),
-        hand_(rank, options.ranks) {
-    require(cudaSetDevice(rank_ % gpus_.count), "cudaSetDevice");
-    require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
-    require(cudaEventCreate(&begin_), "event");
-    require(cudaEventCreate(&end_), "event");
+        hand_(rank, options.ranks),
+        timer_(options, shared, rank, rank % gpus.count) {
     join();
     allocate();
+    if (!options_.load.empty()) {
+      load_ = sennit_bench::load_of(options_.load, options_.cublas);
+    }
   }
 
   void run(const Row& row) {
-    doing = row.collective + " of " + std::to_string(row.bytes) + " bytes";
-    alarm(kSampleSeconds);
+    timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes");
     const Call ours = [&] {
       return sennit_call(
           row, mine(), {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
@@ -133,15 +117,15 @@ class Rank {
     const int calls =
         calls_per_sample(row.bytes * (has_window ? static_cast<std::size_t>(exchange_.window) : 1));
     std::vector<Timed> contestants;
-    contestants.push_back(prepare("sennit", ours, calls));
+    contestants.push_back(timer_.prepare("sennit", ours, calls));
     shared_.wrong[rank_] = 0;  // all have come here, so that of the row before has been read
     const bool has_graphs = rival_->has_graphs();
     if (options_.rivals != Rivals::kWindows) {
-      contestants.push_back(prepare(rival_->name(), plain, calls, has_graphs));
+      contestants.push_back(timer_.prepare(rival_->name(), plain, calls, has_graphs));
     }
     if (options_.rivals != Rivals::kPlain) {
       const std::string name = std::string(rival_->name()) + " windows";
-      contestants.push_back(prepare(name, windows, calls, has_graphs));
+      contestants.push_back(timer_.prepare(name, windows, calls, has_graphs));
     }
     // On the buffers that ours leaves free.
     const Call& reference = is_registered() ? plain : windows;
@@ -149,21 +133,22 @@ class Rank {
     count_blocks(ours);
     for (const Variant& variant : sennit_bench::variants_of(options_, row.collective, row.bytes)) {
       const Call engine = [this, &row, variant] { return sennit_call(row, mine(), variant); };
-      contestants.push_back(prepare(variant.name, engine, calls));
+      contestants.push_back(timer_.prepare(variant.name, engine, calls));
       check(row, contestants.back(), reference);
     }
     if (has_hand_ && sennit_bench::Hand::can_run(row.collective, row.count)) {
       const Call hand = [&] {
-        return hand_.call(row.collective, mine().send, mine().recv, row.count, stream_) ==
+        return hand_.call(row.collective, mine().send, mine().recv, row.count, timer_.stream()) ==
                cudaSuccess;
       };
-      contestants.push_back(prepare("hand", hand, calls));
+      contestants.push_back(timer_.prepare("hand", hand, calls));
       check(row, contestants.back(), reference);
     }
     for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
       for (Timed& contestant : contestants) {
-        doing = row.collective + " of " + std::to_string(row.bytes) + " bytes, " + contestant.name;
-        const double us = time(contestant, calls);
+        timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes, " +
+                        contestant.name);
+        const double us = timer_.time(contestant, calls);
         if (sample >= 0) {
           contestant.us.push_back(us);
         }
@@ -172,11 +157,56 @@ class Rank {
     if (rank_ == 0) {
       print(row, contestants, calls);
     }
-    for (const Timed& contestant : contestants) {
-      if (contestant.graph != nullptr) {
-        require(cudaGraphExecDestroy(contestant.graph), "graph");
+    timer_.destroy(contestants);
+  }
+
+  void run_overlapped(const Row& row) {
+    timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes with a load");
+    const Call ours = [&] {
+      return sennit_call(
+          row, mine(), {.name = "sennit", .path = options_.path, .protocol = options_.protocol});
+    };
+    const Call plain = [&] { return rival_->call(row.collective, args(row, plain_)); };
+    const Call windows = [&] { return rival_->call(row.collective, args(row, registered_)); };
+    const int calls = calls_overlapped(row.bytes);
+    std::vector<Timed> timed{timer_.prepare("sennit", ours, calls)};
+    shared_.wrong[rank_] = 0;
+    timed.push_back(timer_.prepare(rival_->name(), plain, calls, rival_->has_graphs()));
+    check(row, timed.front(), windows);
+    count_blocks(ours);
+    const Call unit = [this] { return load_->run(timer_.stream()); };
+    const Call overlapped_unit = [this] { return load_->run(timer_.load_stream()); };
+    const double unit_us =
+        timer_.time(timer_.prepare("a load", unit, kUnitsOfTrial), kUnitsOfTrial);
+    const double calls_us = timer_.time(timed.front(), calls) * calls;
+    const int units = std::max(1, static_cast<int>(calls_us / unit_us + 0.5));
+    timed.push_back(timer_.prepare("the load", unit, units));
+    sennit_bench::OverlapOutcome outcome{
+        .contestants = {{.name = timed[0].name}, {.name = timed[1].name}},
+        .load_us = {},
+        .calls = calls,
+        .units = units,
+        .sms = *std::max_element(shared_.sms, shared_.sms + options_.ranks)};
+    for (int sample = -options_.warmup; sample < options_.samples; ++sample) {
+      timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes with a load");
+      const double load_us = timer_.time(timed[2], units) * units;
+      for (std::size_t i = 0; i < outcome.contestants.size(); ++i) {
+        const double alone_us = timer_.time(timed[i], calls) * calls;
+        const double both_us = timer_.time_both(timed[i], calls, timed[2], overlapped_unit, units);
+        if (sample >= 0) {
+          outcome.contestants[i].alone_us.push_back(alone_us);
+          outcome.contestants[i].both_us.push_back(both_us);
+        }
+      }
+      if (sample >= 0) {
+        outcome.load_us.push_back(load_us);
       }
     }
+    outcome.wrong = wrong_of_all();
+    if (rank_ == 0) {
+      std::cout << sennit_bench::line_of(options_, row, outcome) << '\n' << std::flush;
+    }
+    timer_.destroy(timed);
   }
 
   // Whether every output was right, as far as this rank knows: rank 0 knows of all.
@@ -187,12 +217,6 @@ class Rank {
   }
 
  private:
-  using Call = std::function<bool()>;
-  struct Timed : sennit_bench::Times {
-    Call call;
-    cudaGraphExec_t graph = nullptr;
-  };
-
   void join() {
     setenv("SENNIT_RANK", std::to_string(rank_).c_str(), 1);
     setenv("SENNIT_SIZE", std::to_string(options_.ranks).c_str(), 1);
@@ -200,6 +224,7 @@ class Rank {
     config.device = "cuda";
     config.deadline_s = 10;
     require(sennit_comm_init_env(&comm_, &config), "joining");
+    timer_.watch(comm_);
     if (rank_ == 0) {
       rival_->make_id(&shared_.id);
     }
@@ -209,7 +234,7 @@ class Rank {
       require(hand_.allocate(&shared_.hand[rank_]), "memory of the kernels by hand");
     }
     shared_.barrier(options_.ranks);
-    rival_->join(options_.ranks, rank_, shared_.id, stream_);
+    rival_->join(options_.ranks, rank_, shared_.id, timer_.stream());
     if (has_hand_) {
       require(hand_.open(shared_.hand), "memory of the kernels by hand");
     }
@@ -254,7 +279,7 @@ class Rank {
     call.path = variant.path.empty() ? nullptr : variant.path.c_str();
     call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
     call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
-    return sennit_bench::call_sennit(row.collective, args(row, b), call, comm_, stream_);
+    return sennit_bench::call_sennit(row.collective, args(row, b), call, comm_, timer_.stream());
   }
 
   // So many that what a program's calls pay once, when it has nothing under way, counts for little.
@@ -262,75 +287,23 @@ class Rank {
     return bytes <= (1U << 20) ? 20 : bytes <= (64U << 20) ? 8 : bytes <= (1U << 30) ? 4 : 1;
   }
 
-  Timed prepare(const std::string& name, const Call& call, int calls, bool has_graphs = true) {
-    Timed timed{{.name = name, .us = {}}, call};
-    doing += ", first call of " + name;
-    for (int i = 0; i < kWarmUps; ++i) {
-      require(call(), name + " failed: " + sennit_last_error_message());
-      require(cudaStreamSynchronize(stream_), "warm-up");
-      shared_.barrier(options_.ranks);
-    }
-    if (options_.mode == "graph" && has_graphs) {
-      cudaGraph_t const graph = captured(name, call, calls);
-      require(cudaGraphInstantiate(&timed.graph, graph, 0), "instantiate");
-      require(cudaGraphDestroy(graph), "graph");
-    }
-    return timed;
-  }
-
-  cudaGraph_t captured(const std::string& name, const Call& call, int calls) {
-    cudaGraph_t graph = nullptr;
-    require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < calls; ++i) {
-      require(call(), name + " failed in a capture: " + sennit_last_error_message());
-    }
-    require(cudaStreamEndCapture(stream_, &graph), "capture");
-    return graph;
+  // What takes a millisecond or more, where a product takes a fifth of one.
+  static int calls_overlapped(std::size_t bytes) {
+    return static_cast<int>(
+        std::clamp((std::size_t{512} << 20) / bytes, std::size_t{2}, std::size_t{64}));
   }
 
   // Of one of our calls, as CUDA is given it. It is run as well: what one rank captures, all do.
   void count_blocks(const Call& ours) {
-    cudaGraph_t const graph = captured("sennit", ours, 1);
+    cudaGraph_t const graph = timer_.captured("sennit", ours, 1);
     cudaGraphExec_t call = nullptr;
     require(cudaGraphInstantiate(&call, graph, 0), "instantiate");
-    require(cudaGraphLaunch(call, stream_), "graph launch");
-    require(cudaStreamSynchronize(stream_), "graph launch");
+    require(cudaGraphLaunch(call, timer_.stream()), "graph launch");
+    require(cudaStreamSynchronize(timer_.stream()), "graph launch");
     shared_.sms[rank_] = sennit_bench::sms_of(graph, rank_ % gpus_.count);
     require(cudaGraphExecDestroy(call), "graph");
     require(cudaGraphDestroy(graph), "graph");
     shared_.barrier(options_.ranks);
-  }
-
-  // A graph is all of a sample's calls.
-  void start(const Timed& timed, int calls) {
-    if (timed.graph != nullptr) {
-      require(cudaGraphLaunch(timed.graph, stream_), "graph launch");
-      return;
-    }
-    for (int i = 0; i < calls; ++i) {
-      require(timed.call(), timed.name + " failed");
-    }
-  }
-
-  double time(const Timed& timed, int calls) {
-    shared_.barrier(options_.ranks);
-    alarm(kSampleSeconds);
-    require(cudaEventRecord(begin_, stream_), "event");
-    start(timed, calls);
-    require(cudaEventRecord(end_, stream_), "event");
-    require(cudaStreamSynchronize(stream_), timed.name.c_str());
-    sennit_status_t state = SENNIT_OK;
-    require(sennit_comm_async_error(comm_, &state), "asking for errors");
-    if (state != SENNIT_OK) {
-      sennit_error_t error = SENNIT_ERROR_INITIALIZER;
-      require(sennit_comm_last_error(comm_, &error), "asking for the error");
-      require(false, doing + ": " + error.message);
-    }
-    float ms = 0;
-    require(cudaEventElapsedTime(&ms, begin_, end_), "event");
-    shared_.us[rank_] = static_cast<double>(ms) * 1000 / calls;
-    shared_.barrier(options_.ranks);
-    return *std::max_element(shared_.us, shared_.us + options_.ranks);
   }
 
   // Both libraries' outputs on the same input, of what is timed and of one call.
@@ -345,9 +318,9 @@ class Rank {
     }
     require(cudaDeviceSynchronize(), "poison");
     shared_.barrier(options_.ranks);
-    start(ours, 1);
+    timer_.start(ours, 1);
     require(theirs(), "the checked calls failed");
-    require(cudaStreamSynchronize(stream_), "the checked calls");
+    require(cudaStreamSynchronize(timer_.stream()), "the checked calls");
     const std::size_t part = std::min(n, kComparedElements);
     // Sums of numbers below one, in different orders; what is only moved must be equal.
     const bool sums = row.collective == "all_reduce" || row.collective == "reduce_scatter" ||
@@ -367,10 +340,15 @@ class Rank {
     shared_.barrier(options_.ranks);
   }
 
-  void print(const Row& row, const std::vector<Timed>& contestants, int calls) {
+  std::uint64_t wrong_of_all() {
     const std::uint64_t wrong =
         std::accumulate(shared_.wrong, shared_.wrong + options_.ranks, std::uint64_t{0});
     has_wrong_ = has_wrong_ || wrong != 0;
+    return wrong;
+  }
+
+  void print(const Row& row, const std::vector<Timed>& contestants, int calls) {
+    const std::uint64_t wrong = wrong_of_all();
     const sennit_bench::Outcome outcome{
         .contestants = {contestants.begin(), contestants.end()},
         .calls = calls,
@@ -387,17 +365,15 @@ class Rank {
   std::unique_ptr<Rival> rival_;
   sennit_bench::Hand hand_;
   bool has_hand_ = false;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
+  sennit_bench::SampleTimer timer_;
   sennit_comm_t comm_ = nullptr;
+  std::unique_ptr<sennit_bench::Load> load_;  // where one is wanted
   Buffers plain_;
   Buffers registered_;
   bool has_wrong_ = false;
 };
 
 bool run_rank(Options options, Shared& shared, int rank) {
-  std::signal(SIGALRM, give_up);
   const Gpus gpus = sennit_bench::find_gpus();
   if (gpus.are_shared_by(options.ranks)) {
     require(options.rivals != Rivals::kWindows,
@@ -406,7 +382,7 @@ bool run_rank(Options options, Shared& shared, int rank) {
   }
   Rank self(options, gpus, shared, rank);
   for (const Row& row : sennit_bench::rows_of(options)) {
-    self.run(row);
+    options.load.empty() ? self.run(row) : self.run_overlapped(row);
   }
   return self.leave();
 }

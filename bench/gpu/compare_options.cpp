@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kBadUsage = 2;
 constexpr const char* kHelp =
-    R"(sennit-compare times Sennit on GPUs beside NCCL, and prints JSON. More ranks than GPUs share
-them; beside those are timed copies through host memory, since NCCL refuses that.
+    R"(sennit-compare times Sennit on GPUs and NCCL in turn, and prints JSON. More ranks than GPUs
+share them; their rival is copies through host memory, since NCCL refuses that.
 
   --nccl FILE            NCCL's library, libnccl.so.2
   --ranks N              2 to 16; default: 4
@@ -36,6 +36,9 @@ them; beside those are timed copies through host memory, since NCCL refuses that
   --protocol NAME        ll, ll128, slots, direct_put, direct_get or copy_engines; default: its
                          choice
   --against NAME         further ways of Sennit: engines (and kernels by hand) or shares
+  --beside NAME          time calls together with matmul (products of cuBLAS) or copy (of the GPU's
+                         memory, by a kernel), and each alone
+  --cublas FILE          of matmul: libcublas.so; default: where the loader finds it
   --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
   --share N,N...         the shares, in percent through host memory; also the word dynamic, for
                          send_recv with --mode stream: it follows the load
@@ -157,6 +160,8 @@ std::map<std::string, Setter> setters_of(Words& words) {
       {"--path", into(options.path)},
       {"--protocol", into(options.protocol)},
       {"--against", into(options.against)},
+      {"--beside", into(options.load)},
+      {"--cublas", into(options.cublas)},
       {"--registered",
        [&options](const std::string& flag, const std::string& value) {
          options.rivals = is_yes(flag, value) ? Rivals::kWindows : Rivals::kPlain;
@@ -204,6 +209,10 @@ void check_options(const Options& options) {
   require(options.mode == "graph" || options.mode == "stream", "--mode takes: graph, stream");
   require(options.against.empty() || options.against == "engines" || options.against == "shares",
           "--against takes: engines, shares");
+  require(options.load.empty() || options.load == "matmul" || options.load == "copy",
+          "a load is one of: matmul, copy");
+  require(options.load.empty() || (options.against.empty() && options.rivals != Rivals::kWindows),
+          "a load is neither for --against nor for --registered yes");
   require(options.pair_from < options.ranks && options.pair_to < options.ranks &&
               (options.pair_from < 0 || options.pair_from != options.pair_to),
           "--pair takes two different ranks");

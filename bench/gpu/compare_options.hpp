@@ -25,6 +25,8 @@ struct Options {
   std::string algorithm;
   std::string path;
   std::string protocol;
+  std::string load;     // what else runs meanwhile: matmul, copy; empty: nothing
+  std::string cublas;   // of matmul; empty: where the loader finds it
   std::string against;  // what of Sennit is timed as well: engines, shares; empty: nothing
   Rivals rivals = Rivals::kBoth;
   // Of send_recv: sender and receiver; negative: all ranks, each to the next.

@@ -35,7 +35,45 @@ void add_request(Json& line, const Options& options) {
   }
 }
 
+double median_ms(std::vector<double> us) {
+  std::ranges::sort(us);
+  return us[us.size() / 2] / 1000;
+}
+
 }  // namespace
+
+std::string line_of(const Options& options, const Row& row, const OverlapOutcome& outcome) {
+  Json line{{"collective", row.collective},
+            {"ranks", options.ranks},
+            {"bytes", row.bytes},
+            {"mode", options.mode},
+            {"beside", options.load},
+            {"calls_per_sample", outcome.calls},
+            {"units", outcome.units},
+            {"samples", options.samples},
+            {"wrong", options.check ? Json(outcome.wrong) : Json(nullptr)},
+            {"comp_ms", median_ms(outcome.load_us)}};
+  const double comp = line["comp_ms"];
+  std::vector<double> both;
+  for (const OverlapTimes& contestant : outcome.contestants) {
+    const double alone = median_ms(contestant.alone_us);
+    both.push_back(median_ms(contestant.both_us));
+    const auto [least, most] = std::ranges::minmax(contestant.both_us);
+    // Ours stands first.
+    const std::string prefix = both.size() == 1 ? "" : "rival_";
+    line[prefix + "comm_ms"] = alone;
+    line[prefix + "both_ms"] = both.back();
+    line[prefix + "both_min_max_ms"] = {least / 1000, most / 1000};
+    line[prefix + "both_over_max"] = both.back() / std::max(alone, comp);
+  }
+  line["ratio"] = both[1] / both[0];
+  line["sm_count"] = outcome.sms;
+  if (options.sm_budget > 0) {
+    line["sm_budget"] = options.sm_budget;
+  }
+  add_request(line, options);
+  return line.dump();
+}
 
 Gpus find_gpus() {
   Gpus gpus;

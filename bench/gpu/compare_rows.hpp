@@ -43,7 +43,24 @@ struct Outcome {
   std::uint64_t wrong = 0;  // elements; where they were checked
 };
 
-// One line of JSON.
+// Of a sample's calls, or units of load, together.
+struct OverlapTimes {
+  std::string name;
+  std::vector<double> alone_us{};
+  std::vector<double> both_us{};  // until the calls and the load have ended
+};
+
+struct OverlapOutcome {
+  std::vector<OverlapTimes> contestants;  // Sennit, then its rival
+  std::vector<double> load_us;            // alone
+  int calls = 0;                          // of a sample
+  int units = 0;                          // of load: products, or copies
+  int sms = 0;
+  std::uint64_t wrong = 0;
+};
+
+// Each one line of JSON.
+std::string line_of(const Options& options, const Row& row, const OverlapOutcome& outcome);
 std::string line_of(const Options& options,
                     const Gpus& gpus,
                     const Row& row,

@@ -1,4 +1,4 @@
-// The ways of Sennit that sennit-compare times beside its own choice.
+// The ways of Sennit that sennit-compare times, not only its own choice.
 #pragma once
 
 #include "compare_options.hpp"

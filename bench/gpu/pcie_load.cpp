@@ -1,4 +1,4 @@
-// pcie_load: keeps the wires between GPUs and host busy, so that others can be measured beside it.
+// pcie_load: keeps the wires between GPUs and host busy, so that others can be measured meanwhile.
 //
 //   sennit-pcie-load --gpus 0,1 --duty 50 --direction both --seconds 20
 //

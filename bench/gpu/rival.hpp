@@ -1,4 +1,4 @@
-// What Sennit's GPU ranks are timed beside: calls on the same buffers, in the same processes.
+// What Sennit's GPU ranks are compared with: calls on the same buffers, in the same processes.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -180,7 +181,6 @@ Job parse_job(const Json& object) {
     }
   }
   reader.read("rival", job.rival);
-  reader.read("meeting", job.meeting);
   reader.read("max_seconds", job.max_seconds);
   reader.refuse_the_rest();
   return job;
@@ -214,7 +214,9 @@ int exit_code_of(sennit_status_t status) {
 Job read_job(const std::string& file) {
   std::ifstream stream(file);
   try {
-    return parse_job(Json::parse(stream));
+    Job job = parse_job(Json::parse(stream));
+    job.meeting = std::filesystem::path(file).replace_filename("meeting").string();
+    return job;
   } catch (const Json::exception& e) {
     exit_with_error(kBadUsage, "the job in " + file + " is not as it should be: " + e.what());
   }

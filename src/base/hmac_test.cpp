@@ -44,7 +44,7 @@ TEST(Hmac, OnlyTheWholeCodeIsTheSame) {
   const std::vector<std::uint8_t> key(32, 7);
   const std::array parts = {std::string_view("text")};
   const MacCode code = hmac_sha256(key, parts);
-  std::string bytes(reinterpret_cast<const char*>(code.data()), code.size());
+  const std::string bytes(reinterpret_cast<const char*>(code.data()), code.size());
   EXPECT_TRUE(is_same_code(code, bytes));
   EXPECT_FALSE(is_same_code(code, bytes.substr(1)));
   for (std::size_t index = 0; index < bytes.size(); ++index) {

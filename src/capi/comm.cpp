@@ -136,7 +136,7 @@ Result<Derivation> derivation(const Communicator& parent, const sennit_config_t*
 
 Status split(
     sennit_comm& handle, int color, int key, sennit_comm_t* result, const Derivation& how) {
-  Communicator& parent = *handle.comm;
+  const Communicator& parent = *handle.comm;
   const Membership mine{color, key};
   std::vector<Membership> all(static_cast<std::size_t>(parent.size()));
   Operation gather;
@@ -145,8 +145,8 @@ Status split(
   gather.recv = all.data();
   gather.count = 2;
   gather.dtype = Dtype::kInt64;
-  SENNIT_RETURN_IF_ERROR(run_on_host(handle, gather));
-  const std::uint64_t call = parent.world().my_line().left.load(std::memory_order_relaxed);
+  // Other threads may make calls of the parent at the same time: the name is that of this one.
+  SENNIT_ASSIGN_OR_RETURN(const std::uint64_t call, run_on_host(handle, gather));
   std::vector<int> members;
   for (int rank = 0; rank < parent.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)].color == color) {
@@ -155,7 +155,7 @@ Status split(
   }
   std::ranges::stable_sort(
       members, {}, [&](int rank) { return all[static_cast<std::size_t>(rank)].key; });
-  const std::string what = parent.derive("split");
+  const std::string what = parent.name_split(call);
   if (color < 0) {
     *result = nullptr;
     return {};
@@ -173,7 +173,10 @@ Status shrink(const sennit_comm& handle,
               const std::vector<int>& excluded,
               sennit_comm_t* result,
               const Derivation& how) {
-  const std::string what = handle.comm->derive("shrink");
+  const std::string what = [&] {
+    const auto guard = handle.engine->lock();
+    return handle.comm->name_shrink();
+  }();
   return open(result,
               how.config,
               how.non_blocking,
@@ -216,7 +219,7 @@ Status finalize(sennit_comm& handle) {
 
 }  // namespace
 
-Status run_on_host(sennit_comm& handle, const Operation& operation) {
+Result<std::uint64_t> run_on_host(sennit_comm& handle, const Operation& operation) {
   SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, [&] {
     const auto guard = handle.engine->lock();
     auto prepared = handle.comm->prepare(operation);
@@ -226,7 +229,8 @@ Status run_on_host(sennit_comm& handle, const Operation& operation) {
     return prepared;
   }());
   handle.engine->run_until(*handle.comm, *work, Clock::duration::max());
-  return work->status;
+  SENNIT_RETURN_IF_ERROR(work->status);
+  return work->sequence;
 }
 
 Status check_comm(sennit_comm_t comm) {

@@ -7,6 +7,7 @@
 #include "sennit/sennit.h"
 
 #include <atomic>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -52,8 +53,8 @@ namespace sennit {
 // Ready to be called: not NULL and joined. A failed init is told again.
 Status check_comm(sennit_comm_t comm);
 
-// Runs one call of the library's own on host memory to its end.
-Status run_on_host(sennit_comm& handle, const Operation& operation);
+// Runs one call of the library's own on host memory to its end; its number.
+Result<std::uint64_t> run_on_host(sennit_comm& handle, const Operation& operation);
 
 // Gives the operation the operator with this ABI value: one of the table, or one that was made with
 // a scalar of the operation's dtype for this communicator.

@@ -48,7 +48,7 @@ Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_
   gather.recv = all;
   gather.count = static_cast<std::int64_t>(bytes);
   gather.dtype = Dtype::kUint8;
-  return run_on_host(handle, gather);
+  return run_on_host(handle, gather).status();
 }
 
 }  // namespace

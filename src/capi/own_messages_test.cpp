@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <string>
 
 namespace {
@@ -70,6 +71,19 @@ TEST_F(OwnMessages, MayHaveOneBufferOrNoElements) {
   EXPECT_EQ(recv(nullptr, 0), SENNIT_OK);
   ASSERT_EQ(sennit_group_end(), SENNIT_OK);
   EXPECT_EQ(value, 7);
+}
+
+// As every other call does.
+TEST_F(OwnMessages, RefuseADeadlineThatIsNoNumber) {
+  int value = 7;
+  sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+  options.deadline_s = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_EQ(sennit_group_start(), SENNIT_OK);
+  EXPECT_EQ(sennit_send(&value, 1, SENNIT_INT32, 0, comm_, nullptr, &options), SENNIT_OK);
+  EXPECT_EQ(recv(&value, 1), SENNIT_OK);
+  EXPECT_EQ(sennit_group_end(), SENNIT_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(sennit_last_error_message()).find("no number of seconds"),
+            std::string::npos);
 }
 
 TEST_F(OwnMessages, RefuseTheGroupWhereTheEndsDiffer) {

@@ -1,5 +1,7 @@
 #include "channel/doorbell.hpp"
 
+#include "channel/wake_socket.hpp"
+
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -45,6 +47,7 @@ void futex_wait(std::atomic<std::uint32_t>& word,
 void ring(Doorbell& bell) {
   bell.rings.fetch_add(1, std::memory_order_seq_cst);
   static_cast<void>(futex(bell.rings, FUTEX_WAKE, 0x7fffffff, nullptr));
+  WakeSocket::send_to(bell.sleepers.load(std::memory_order_seq_cst));
 }
 
 }  // namespace sennit

@@ -24,9 +24,12 @@ using std::chrono::microseconds;
 constexpr Clock::duration kFirstLook = microseconds(100);
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
-// megabytes when every one of them is used.
-std::int64_t default_slot_bytes(int ranks) {
-  return ranks <= 4 ? 64 * 1024 : ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
+// megabytes when every one of them is used. Over nodes, messages of less make a card slower.
+std::int64_t default_slot_bytes(int ranks, bool has_nodes) {
+  if (ranks <= (has_nodes ? 64 : 4)) {
+    return 64 * 1024;
+  }
+  return ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
 }
 
 constexpr int kDefaultSlots = 4;
@@ -55,7 +58,9 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                                            const CommConfig& config,
                                                            const JoinInterruption& interruption) {
   CommConfig full = config;
-  full.slot_bytes = full.slot_bytes != 0 ? full.slot_bytes : default_slot_bytes(identity.size);
+  full.slot_bytes = full.slot_bytes != 0
+                        ? full.slot_bytes
+                        : default_slot_bytes(identity.size, !identity.root.empty());
   full.slots = full.slots != 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
@@ -207,10 +212,6 @@ Status Communicator::check(const Operation& op) const {
                         op.peer,
                         rank());
   }
-  if (std::isnan(op.deadline_s)) {
-    return sennit::fail(
-        Code::kInvalidArgument, "the deadline of {} is no number of seconds", name_of(op));
-  }
   return check_arguments(op, rank(), size());
 }
 
@@ -342,17 +343,17 @@ bool Communicator::progress() {
              nullptr);
     return true;
   }
-  bool moved = rails_ != nullptr && rails_->progress();
-  moved = (!collectives_.empty() && advance_front(collectives_)) || moved;
+  const bool has_moved = !collectives_.empty() && advance_front(collectives_);
+  if (has_moved) {
+    moves_.add();
+  }
+  bool moved = (rails_ != nullptr && rails_->progress()) || has_moved;
   for (auto pair = pairs_.begin(); pair != pairs_.end();) {
     moved = advance_front(pair->second) || moved;
     if (!failure_.ok()) {
       return true;  // and there are no pairs any more
     }
     pair = pair->second.empty() ? pairs_.erase(pair) : std::next(pair);
-  }
-  if (moved) {
-    moves_.add();
   }
   return moved;
 }
@@ -363,6 +364,7 @@ bool Communicator::advance_front(Queue& queue) {
   }
   const std::shared_ptr<Work> work = queue.front();
   const bool moved = !work->job->finished() && work->job->advance();
+  work->has_moved = work->has_moved || moved;
   if (work->job->finished() && flush_rails(*work)) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
@@ -472,8 +474,12 @@ void Communicator::finalize() {
   }
 }
 
-std::string Communicator::derive(std::string_view what) {
-  return fmt::format("{}/{}/{}", world_.key(), what, ++derived_);
+std::string Communicator::name_split(std::uint64_t call) const {
+  return fmt::format("{}/split/{}", world_.key(), call);
+}
+
+std::string Communicator::name_shrink() {
+  return fmt::format("{}/shrink/{}", world_.key(), ++shrinks_);
 }
 
 }  // namespace sennit

@@ -88,8 +88,11 @@ class Communicator {
   // This rank makes no more calls. Outstanding works must have ended.
   void finalize();
 
-  // Names what the ranks now derive from this communicator by a call that all of them make.
-  std::string derive(std::string_view what);
+  // The communicators that a split makes, by the number of the call that all ranks make for it:
+  // also where some of them fail in that call, the others agree about every later name.
+  [[nodiscard]] std::string name_split(std::uint64_t call) const;
+  // That of the next shrink, which survivors alone call.
+  std::string name_shrink();
   // Operators with a scalar of this rank (premul_sum), by the numbers that programs know them by.
   static constexpr int kFirstScaledOp = 1024;
   struct ScaledOp {
@@ -144,7 +147,7 @@ class Communicator {
   std::atomic<bool> aborted_{false};
   bool finalized_ = false;
   std::uint64_t posted_ = 0;   // collectives so far
-  std::uint64_t derived_ = 0;  // splits and shrinks so far
+  std::uint64_t shrinks_ = 0;  // so far
   const BoundProgram* last_program_ = nullptr;
   std::uint32_t alarms_seen_ = 0;
   std::map<int, ScaledOp> ops_;

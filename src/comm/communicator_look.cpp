@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace sennit {
@@ -36,7 +37,11 @@ CallView Communicator::view_of(const Work& work) const {
     view.message = {
         .from = is_send ? rank() : peer, .to = is_send ? peer : rank(), .number = work.message};
   }
-  view.idle_s = moves_.idle_s(work.posted);
+  if (work.sequence != 0) {
+    view.idle_s = moves_.idle_s(work.posted);
+  } else if (work.moved_at) {
+    view.idle_s = seconds_since(*work.moved_at);
+  }
   return view;
 }
 
@@ -82,6 +87,9 @@ void Communicator::look(Clock::time_point now) {
   for (const std::shared_ptr<Work>& work : running) {
     if (work->ended || (!alarmed && now < work->next_look)) {
       continue;
+    }
+    if (std::exchange(work->has_moved, false)) {
+      work->moved_at = now;
     }
     const CallView view = view_of(*work);
     world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);

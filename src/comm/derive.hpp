@@ -12,8 +12,9 @@
 namespace sennit {
 
 // Joins `members`, ranks of `parent` in the order of their new numbers, among them this rank.
-// `what` names the set on all of them, as parent.derive() gave it. kRankFailed when a member dies
-// before all have joined. `interruption`, which may be empty: see JoinInterruption::reason.
+// `what` names the set on all of them, as parent.name_split() or parent.name_shrink() gave it.
+// kRankFailed when a member dies before all have joined. `interruption`, which may be empty: see
+// JoinInterruption::reason.
 Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communicator>& parent,
                                                    const std::string& what,
                                                    const std::vector<int>& members,

@@ -1,5 +1,5 @@
-// Moves: whether data moves, on this rank or another. A late call is told apart by it from one that
-// stands still.
+// Moves: whether data of collectives moves, on this rank or another. A late call is told apart by
+// it from one that stands still. Of a send or recv its own rank sees all: it waits for each slot.
 #pragma once
 
 #include "world/world.hpp"

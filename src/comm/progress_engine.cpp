@@ -293,8 +293,7 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
     return progress() || work.ended || next_look() <= Clock::now();
   };
   if (comm.rails() != nullptr) {
-    // No doorbell wakes who sleeps on the descriptors of cards.
-    comm.rails()->sleep(std::min(limit, kSharedSleep), look_again);
+    comm.rails()->sleep(comm.world().bell(comm.rank()), limit, look_again);
     return;
   }
   sleep_on(comm.world().bell(comm.rank()), limit, look_again);

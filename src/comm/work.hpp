@@ -31,6 +31,8 @@ struct Work {
   Clock::time_point next_warning;
   Clock::time_point broken_since;   // when a look first found that the job cannot go on
   Clock::time_point doubted_since;  // when it first seemed that it cannot end, and nothing moved
+  bool has_moved = false;           // here, since the last look
+  std::optional<Clock::time_point> moved_at;  // the last look that found so
   bool ended = false;
   Status status;
 

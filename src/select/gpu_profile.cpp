@@ -29,6 +29,7 @@ constexpr std::array kSizes = {
     Size{"copy_engines.send_recv", &GpuProfile::message_copies_from_bytes},
     Size{"one_sided", &GpuProfile::puts_from_bytes},
     Size{"one_sided.send_recv", &GpuProfile::message_puts_from_bytes},
+    Size{"few_blocks", &GpuProfile::few_blocks_from_bytes},
     Size{"host_copy_engines", &GpuProfile::host_copies_from_bytes},
     Size{"host_copy_engines.send_recv", &GpuProfile::host_message_copies_from_bytes},
     Size{"groups", &GpuProfile::groups_from_bytes},
@@ -70,6 +71,9 @@ class Parser {
     if (kind == "first_dynamic_share") {
       return read_number(kind, {1, 100}, profile_.first_dynamic_share);
     }
+    if (kind == "few_blocks") {
+      return read_number(kind, {1, 128}, profile_.few_blocks);
+    }
     if (kind == "size") {
       return read_size();
     }
@@ -81,7 +85,7 @@ class Parser {
     }
     return in_.refuse(
         "'{}' is no kind of line; there are: name, gpus, compute_capability, measured_on, size, "
-        "packets, host_share, first_dynamic_share",
+        "packets, host_share, first_dynamic_share, few_blocks",
         kind);
   }
 
@@ -162,10 +166,11 @@ class Parser {
                         kSizes[static_cast<std::size_t>(missing - has_size_.begin())].key);
     }
     if (profile_.name.empty() || profile_.gpus.empty() || profile_.compute_capability == 0 ||
-        profile_.measured_on.empty() || profile_.first_dynamic_share == 0) {
+        profile_.measured_on.empty() || profile_.first_dynamic_share == 0 ||
+        profile_.few_blocks == 0) {
       return in_.refuse(
           "the file lacks one of the lines name, gpus, compute_capability, measured_on, "
-          "first_dynamic_share");
+          "first_dynamic_share, few_blocks");
     }
     return std::move(profile_);
   }

@@ -17,10 +17,12 @@ TEST(NodeChoice, LetsEveryCardCarryItsShareOnce) {
   constexpr std::int64_t kLarge = 1 << 20;
   EXPECT_EQ(chosen_for(Collective::kAllGather, kLarge, two), "multi_rail");
   EXPECT_EQ(chosen_for(Collective::kAllReduce, kLarge, two), "hierarchical_sliced");
+  const Shape three{.ranks = 6, .groups = {{0, 1}, {2, 3}, {4, 5}}};
+  EXPECT_EQ(chosen_for(Collective::kAllReduce, kLarge, three), "hierarchical_shares");
   EXPECT_EQ(chosen_for(Collective::kAllGather, kLarge, one), "direct");
   EXPECT_EQ(chosen_for(Collective::kAllReduce, kLarge, one), "two_shot");
-  for (const Collective collective :
-       {Collective::kAllToAll, Collective::kBroadcast, Collective::kReduceScatter}) {
+  EXPECT_EQ(chosen_for(Collective::kBroadcast, kLarge, two), "scatter_forward");
+  for (const Collective collective : {Collective::kAllToAll, Collective::kReduceScatter}) {
     EXPECT_EQ(chosen_for(collective, kLarge, two), chosen_for(collective, kLarge, one))
         << name(collective);
   }

@@ -10,11 +10,13 @@
 namespace sennit {
 namespace {
 
-// Of `collective` up to `up_to_bytes`. The last row of a collective has no limit.
+// Of `collective` up to `up_to_bytes`, with as many groups or more. The last row of a collective
+// has no limit.
 struct Rule {
   Collective collective;
   std::int64_t up_to_bytes;
   std::string_view algorithm;
+  std::size_t from_groups = 0;
 };
 
 constexpr std::int64_t kAny = INT64_MAX;
@@ -36,10 +38,15 @@ constexpr std::array kRules = {
 };
 
 // Where groups are nodes: every card carries its share once, and ranks of a node hand it on. For
-// what is not here, nodes change nothing.
+// what is not here, nodes change nothing. A slice that crosses in shares takes one step more, and
+// from three nodes on fewer bytes of each card.
 constexpr std::array kNodeRules = {
     Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling"},
+    Rule{Collective::kAllReduce, kAny, "hierarchical_shares", 3},
     Rule{Collective::kAllReduce, kAny, "hierarchical_sliced"},
+    Rule{Collective::kBroadcast, 16 * kKilo, "k_nomial"},
+    Rule{Collective::kBroadcast, 64 * kKilo, "direct"},
+    Rule{Collective::kBroadcast, kAny, "scatter_forward"},
     Rule{Collective::kAllGather, 4 * kKilo, "direct"},
     Rule{Collective::kAllGather, kAny, "multi_rail"},
 };
@@ -67,10 +74,14 @@ constexpr std::array kLossyRules = {
 };
 
 // Where `rules` have none for the collective, the usual one.
-std::string_view rule_for(std::span<const Rule> rules, Collective collective, std::int64_t bytes) {
+std::string_view rule_for(std::span<const Rule> rules,
+                          Collective collective,
+                          std::int64_t bytes,
+                          std::size_t groups) {
   const auto find_in = [&](std::span<const Rule> table) {
-    const auto rule = std::ranges::find_if(
-        table, [&](const Rule& r) { return r.collective == collective && bytes <= r.up_to_bytes; });
+    const auto rule = std::ranges::find_if(table, [&](const Rule& r) {
+      return r.collective == collective && bytes <= r.up_to_bytes && groups >= r.from_groups;
+    });
     return rule == table.end() ? std::string_view() : rule->algorithm;
   };
   const std::string_view algorithm = find_in(rules);
@@ -308,7 +319,8 @@ Result<Choice> choose(Collective collective,
                       : !shape.groups.empty() ? std::span<const Rule>(kNodeRules)
                                               : kRules,
                       collective,
-                      bytes);
+                      bytes,
+                      shape.groups.size());
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_algorithm(collective, wanted));
   if (const std::string why = refusal_of(*choice.algorithm, shape); !why.empty()) {

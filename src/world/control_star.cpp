@@ -4,8 +4,7 @@
 #include "base/log.hpp"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): pthread_sigmask
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +53,7 @@ std::vector<std::string> payloads_of(const Lines& lines) {
 
 }  // namespace
 
-ControlStar::ControlStar(World& world, std::shared_ptr<NodeLinks> links)
+ControlStar::ControlStar(World& world, const std::shared_ptr<NodeLinks>& links)
     : world_(world), dead_(static_cast<std::size_t>(world.size())), generation_(fork_generation()) {
   for (std::size_t node = 0; node < links->to_node.size(); ++node) {
     if (links->to_node[node] != nullptr) {
@@ -69,7 +68,8 @@ ControlStar::ControlStar(World& world, std::shared_ptr<NodeLinks> links)
 
 ControlStar::~ControlStar() {
   if (generation_ != fork_generation()) {
-    static_cast<void>(thread_.release());  // a child has none of its parent's threads
+    // NOLINTNEXTLINE(bugprone-unused-return-value): a child has none of its parent's threads
+    static_cast<void>(thread_.release());
     return;
   }
   is_ending_.store(true, std::memory_order_release);

@@ -27,7 +27,7 @@ namespace sennit {
 class ControlStar {
  public:
   // `world` outlives it.
-  ControlStar(World& world, std::shared_ptr<NodeLinks> links);
+  ControlStar(World& world, const std::shared_ptr<NodeLinks>& links);
   // Sends what this node's lines say at last, for a bounded time.
   ~ControlStar();
   ControlStar(const ControlStar&) = delete;

@@ -242,7 +242,7 @@ TEST_F(ControlStarProcesses, AKilledRankOfAnotherNodeIsNamedInTwoSeconds) {
     expect_dead(one.victim);
     TearDown();
     children_.clear();
-    key_ += "+";
+    key_ += '+';
   }
 }
 

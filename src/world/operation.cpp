@@ -1,6 +1,7 @@
 #include "world/operation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -215,6 +216,9 @@ Status check_arguments(const Operation& op, int rank, int ranks) {
   const auto largest = INT64_MAX / static_cast<std::int64_t>(size_bytes(op.dtype)) / ranks;
   if (op.count < 0 || op.count > largest) {
     return fail(Code::kInvalidArgument, "a count of {} is out of range", op.count);
+  }
+  if (std::isnan(op.deadline_s)) {
+    return fail(Code::kInvalidArgument, "the deadline of {} is no number of seconds", name_of(op));
   }
   if (op.varying) {
     SENNIT_RETURN_IF_ERROR(check_lengths(op, rank, ranks));

@@ -2,6 +2,7 @@
 
 #include "codec/codec.hpp"
 #include "world/deadlock.hpp"
+#include "world/lost_rail.hpp"
 
 #include <fmt/ranges.h>
 
@@ -139,6 +140,9 @@ std::optional<Verdict> find_mismatch_of(const World& world, const CallView& view
 // Why a rank gave up that says in its line that it did. What made it is the cause; the rank itself
 // is only the messenger.
 Verdict retell(const World& world, const CallView& view, int rank) {
+  if (has_lost_rail(world, rank)) {
+    return retell_lost_rail(world, rank);
+  }
   const StatusLine& line = world.line(rank);
   const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
   if (code == Code::kMismatch) {
@@ -182,6 +186,11 @@ std::optional<Verdict> find_finalized(const World& world, const CallView& view) 
 }
 
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && has_lost_rail(world, rank) && !has_left(world, rank, view)) {
+      return retell_lost_rail(world, rank);
+    }
+  }
   for (int rank = 0; rank < world.size(); ++rank) {
     if (rank == world.rank()) {
       continue;
@@ -481,6 +490,10 @@ Verdict explain_deadline(const World& world, const CallView& view) {
       view.waiting.lane,
       view.waiting.step,
       fmt::join(chain, " -> "));
+  const int last = chain.size() > 1 ? chain[chain.size() - 2] : chain.back();
+  if (world.node_of(last) != world.node_of(chain.back())) {
+    verdict.evidence += "; the last two are on different nodes: a card or cable may be down";
+  }
   return verdict;
 }
 

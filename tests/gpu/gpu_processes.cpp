@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -23,7 +24,9 @@ namespace sennit::tests {
 namespace {
 
 constexpr const char* kRank = "TESTED_RANK";
+constexpr const char* kRanks = "TESTED_RANKS";  // as the parent counts GPUs
 constexpr const char* kKey = "TESTED_KEY";
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kShared = "TESTED_SHARED";  // a descriptor, which children inherit
 
 using DeathTime = std::atomic<double>;
@@ -44,7 +47,34 @@ std::string name_of_test() {
   return std::string(info->test_suite_name()) + "." + info->name();
 }
 
-std::vector<std::string> environment_of(const GpuJob& job, int rank, int shared) {
+// The names of all GPUs, as CUDA_VISIBLE_DEVICES has them.
+std::vector<std::string> names_of_gpus() {
+  std::vector<std::string> names;
+  const char* const given = std::getenv(kVisible);
+  std::istringstream list(given == nullptr ? "" : given);
+  for (std::string name; std::getline(list, name, ',');) {
+    names.push_back(name);
+  }
+  for (int device = 0; given == nullptr && device < device_count(); ++device) {
+    names.push_back(std::to_string(device));
+  }
+  return names;
+}
+
+std::string gpus_of(GpuJob::Visible visible, int rank) {
+  std::vector<std::string> names = names_of_gpus();
+  std::ranges::rotate(names, names.begin() + rank % device_count());
+  std::string list = names.front();
+  for (std::size_t i = 1; visible == GpuJob::Visible::kOwnFirst && i < names.size(); ++i) {
+    list += "," + names[i];
+  }
+  return list;
+}
+
+std::vector<std::string> environment_of(GpuJob job, int rank, int shared) {
+  if (job.visible != GpuJob::Visible::kAll) {
+    job.environment.push_back(std::string(kVisible) + "=" + gpus_of(job.visible, rank));
+  }
   std::vector<std::string> all = job.environment;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
@@ -55,6 +85,7 @@ std::vector<std::string> environment_of(const GpuJob& job, int rank, int shared)
     }
   }
   all.push_back(std::string(kRank) + "=" + std::to_string(rank));
+  all.push_back(std::string(kRanks) + "=" + std::to_string(job.ranks));
   all.push_back(std::string(kKey) + "=" + name_of_test() + "-" + std::to_string(getpid()));
   all.push_back(std::string(kShared) + "=" + std::to_string(shared));
   return all;
@@ -152,7 +183,7 @@ void run_as_processes(const GpuJob& job, const std::function<void(GpuProcess&)>&
     start_and_await(job);
     return;
   }
-  GpuProcess self(number_in(kRank), job.ranks, std::getenv(kKey));
+  GpuProcess self(number_in(kRank), number_in(kRanks), std::getenv(kKey));
   check_cuda(cudaSetDevice(self.device()));
   body(self);
 }

@@ -9,6 +9,7 @@
 
 #include "sennit/sennit.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct GpuJob {
   std::vector<std::string> environment{};  // "NAME=value", of the started processes alone
   int victim = -1;                         // a rank that kills itself
   double longest_s = 100;
+  // Which GPUs a process has: all in one order, its own alone, or all with its own as the first.
+  enum class Visible : std::uint8_t { kAll, kOwn, kOwnFirst };
+  Visible visible = Visible::kAll;
 };
 
 // A rank, in its own process.

@@ -206,7 +206,12 @@ def refuse_system_call(name: str, error: int) -> bool:
 
 
 def be_a_rank_somewhere_odd(
-    out: Connection, rank: int, place: str, variables: dict[bytes, bytes], refused: tuple[str, int]
+    out: Connection,
+    front_end: str,
+    rank: int,
+    place: str,
+    variables: dict[bytes, bytes],
+    refused: tuple[str, int],
 ) -> None:
     """Join with these variables, of which some may be no text, and make calls of every kind."""
     outcome: tuple[str, tuple[int, ...], str] = ("", (), "")
@@ -216,7 +221,7 @@ def be_a_rank_somewhere_odd(
         if refused[0] and not refuse_system_call(*refused):
             outcome = ("skipped", (), "the kernel takes no filter")
         else:
-            member = PythonRank(rank, place)
+            member = FRONT_ENDS[front_end](rank, place)
             for act in (member.meet, member.split, member.call, member.wait, member.destroy):
                 act()
     except sennit.Error as error:

@@ -10,6 +10,9 @@ import contextlib
 import errno
 import multiprocessing
 import os
+import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +50,11 @@ TORCH = {
     "kill":       (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
     "stop":       (NOBODY_CAME, NOBODY_CAME,         LATE,    LATE,    NOTHING),
     "leave":      (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
+    "term":       (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
+    "exit":       (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
     "exception":  (NOBODY_CAME, NOBODY_CAME,         DEAD,    DEAD,    NOTHING),
+    # The store is a file, which it cannot open.
+    "no descriptors": (NOBODY_CAME, NOBODY_CAME,     NOTHING, NOTHING, NOTHING),
 }  # fmt: skip
 MATRIX: dict[str, dict[str, tuple[str | None, ...]]] = {"python": {**PYTHON}, "torch": {**TORCH}}
 
@@ -110,6 +117,11 @@ def outcome_of(pipe: Any) -> Outcome | None:
     return outcome
 
 
+def place_for(front_end: str, folder: Path) -> str:
+    """Where the ranks meet: a store of PyTorch, or a key."""
+    return str(folder / "store") if front_end == "torch" else f"matrix {os.getpid()} {time.time()}"
+
+
 @pytest.mark.parametrize(("front_end", "moment", "event", "told"), CELLS)
 def test_survivors_are_told_in_time_and_whom_to_blame(
     server: Any, tmp_path: Path, front_end: str, moment: str, event: str, told: str
@@ -117,9 +129,7 @@ def test_survivors_are_told_in_time_and_whom_to_blame(
     if front_end == "torch" and not HAS_TORCH:
         pytest.skip("torch: needs PyTorch")
     began = server.Value("d", 0.0)
-    place = (
-        str(tmp_path / "store") if front_end == "torch" else f"matrix {os.getpid()} {time.time()}"
-    )
+    place = place_for(front_end, tmp_path)
     arguments = (front_end, moment, event, lambda rank: rank, place, began)
     with ranks(server, failure_ranks.be_a_rank, *arguments) as started:
         survivors = [pipe for rank, (_, pipe) in enumerate(started) if rank != VICTIM]
@@ -128,7 +138,7 @@ def test_survivors_are_told_in_time_and_whom_to_blame(
             assert outcome.error == told, outcome.text
             assert outcome.ended_at - began.value < LONGEST_S[told], outcome.text
             assert outcome.blamed == ((VICTIM,) if told else ()), outcome.text
-        if event == "no descriptors" and told != NOTHING:
+        if front_end == "python" and event == "no descriptors" and told != NOTHING:
             outcome = outcome_of(started[VICTIM][1])
             assert outcome is not None
             assert outcome.error == "SystemFailure"
@@ -164,14 +174,18 @@ ODD: dict[str, tuple[dict[bytes, bytes], tuple[str, int], str]] = {
 }
 
 
+@pytest.mark.parametrize("front_end", failure_ranks.FRONT_ENDS)
 @pytest.mark.parametrize("what", ODD)
-def test_odd_places_work_or_are_named(server: Any, tmp_path: Path, what: str) -> None:
+def test_odd_places_work_or_are_named(
+    server: Any, tmp_path: Path, what: str, front_end: str
+) -> None:
+    if front_end == "torch" and not HAS_TORCH:
+        pytest.skip("torch: needs PyTorch")
     folder = os.fsencode(tmp_path)
     (tmp_path / os.fsdecode(b"\xff")).mkdir(mode=0o700)
     variables, refused, told = ODD[what]
     variables = {name: value.replace(b"FOLDER", folder) for name, value in variables.items()}
-    place = f"matrix {os.getpid()} {time.time()}"
-    arguments = (lambda rank: rank, place, variables, refused)
+    arguments = (front_end, lambda rank: rank, place_for(front_end, tmp_path), variables, refused)
     with ranks(server, failure_ranks.be_a_rank_somewhere_odd, *arguments) as started:
         for outcome in [outcome_of(pipe) for _, pipe in started]:
             assert outcome is not None
@@ -181,3 +195,47 @@ def test_odd_places_work_or_are_named(server: Any, tmp_path: Path, what: str) ->
             assert bool(outcome.error) == bool(error), outcome
             assert error in ("", "Error", outcome.error), outcome
             assert words in outcome.text, outcome
+
+
+# The command line: the ranks of `sennit bench` are processes of their own, with its limits.
+BENCH = ("bench", "all_reduce", "--ranks", "2", "-b", "8", "-e", "8", "-n", "5", "-w", "1")
+LIMITED: dict[str, tuple[Callable[[], Any], dict[str, str], str]] = {
+    "no process_vm_readv": (lambda: refuse("process_vm_readv", errno.EPERM), {}, ""),
+    "no memfd_create": (lambda: refuse("memfd_create", errno.ENOSYS), {}, ""),
+    "no pidfd_open": (lambda: refuse("pidfd_open", errno.EPERM), {}, "pidfd_open is refused"),
+    "few descriptors": (
+        lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (14, 14)),
+        {},
+        "ulimit -n",
+    ),
+    "temporary folder that cannot be written": (lambda: None, {"TMPDIR": "/proc/self"}, ""),
+    "temporary folder whose name is no text": (lambda: None, {"TMPDIR": "FOLDER/\udcff"}, ""),
+}
+
+
+def refuse(name: str, error: int) -> None:
+    """Refuse a system call; a process that cannot ask for that ends with 77."""
+    if not failure_ranks.refuse_system_call(name, error):
+        os._exit(77)
+
+
+@pytest.mark.parametrize("what", LIMITED)
+def test_a_benchmark_with_limits_ends_well_or_names_them(tmp_path: Path, what: str) -> None:
+    limit, variables, words = LIMITED[what]
+    (tmp_path / "\udcff").mkdir(mode=0o700)
+    variables = {name: value.replace("FOLDER", str(tmp_path)) for name, value in variables.items()}
+    answer = subprocess.run(
+        [sys.executable, "-m", "sennit", *BENCH],
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **variables},
+        preexec_fn=limit,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    errors = answer.stderr.decode(errors="replace")
+    if answer.returncode == 77:
+        pytest.skip("host: the kernel takes no filter")
+    assert "Traceback" not in errors, errors
+    assert words in errors, errors
+    assert (answer.returncode == 0) == (words == ""), errors
+    assert list((tmp_path / "\udcff").iterdir()) == []

@@ -222,7 +222,8 @@ def _call_all(plan: Plan, comm: sennit.Communicator) -> None:
 def _go_on(plan: Plan, comm: sennit.Communicator) -> None:
     """The survivors form a communicator of their own, and call."""
     with comm.shrink([plan.victim]) as rest:
-        ones = rest.all_reduce(np.ones(1000))
+        # Without the haste of the round before: this call has to end well on a busy machine, too.
+        ones = rest.all_reduce(np.ones(1000), deadline_s=PATIENT_S)
         require(ones, np.full(1000, plan.ranks - 1.0), "all_reduce of the survivors")
 
 

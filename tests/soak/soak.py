@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 MOST_RANKS = 5
-ROUND_S = 240.0  # more than the deadlines of a round take together
+ROUND_S = 240.0  # more than the deadlines of a round take together, where ranks get a core
 WARM_ROUNDS = 50  # until what is made once has been made
 
 
@@ -107,8 +107,9 @@ def _outcomes_of_threads(plan: Plan, ranks: Sequence[int]) -> list[Outcome]:
 class Worker:
     """A process of ranks, as the driver sees it."""
 
-    def __init__(self) -> None:
-        """Start it."""
+    def __init__(self, round_s: float = ROUND_S) -> None:
+        """Start it; `round_s` later than it should, its round counts as a hang."""
+        self.round_s = round_s
         context = multiprocessing.get_context("spawn")
         self.pipe, there = context.Pipe()
         self.process = context.Process(target=serve, args=(there,), daemon=True)
@@ -120,7 +121,7 @@ class Worker:
 
     def let_go_on(self) -> None:
         """Wait until it is stopped, and end that."""
-        until = time.monotonic() + ROUND_S
+        until = time.monotonic() + self.round_s
         while not self._is_stopped():
             if time.monotonic() > until:
                 raise Hang
@@ -129,7 +130,7 @@ class Worker:
 
     def answer(self) -> list[Outcome] | None:
         """The outcomes of a round; None if the process has died."""
-        if not self.pipe.poll(ROUND_S):
+        if not self.pipe.poll(self.round_s):
             raise Hang
         try:
             outcomes, held = self.pipe.recv()
@@ -162,18 +163,20 @@ class Hang(Exception):
 class Soak:
     """The workers, and what they have told."""
 
-    def __init__(self, seed: int, of_threads: float = 0.5) -> None:
+    def __init__(self, seed: int, of_threads: float = 0.5, round_s: float = ROUND_S) -> None:
         """Start the workers; the last one is that which may be killed.
 
         Args:
             seed: Of all that is drawn.
             of_threads: The share of rounds whose ranks are threads.
+            round_s: The time after which a round counts as a hang.
         """
         self.draw = random.Random(seed)
         self.share = of_threads
+        self.round_s = round_s
         os.environ |= ALLOCATOR
-        self.workers = [Worker() for _ in range(MOST_RANKS)]
-        self.of_threads = Worker()
+        self.workers = [Worker(round_s) for _ in range(MOST_RANKS)]
+        self.of_threads = Worker(round_s)
         self.rounds: Counter[str] = Counter()
         self.longest_s: dict[str, float] = {}
         self.failures: list[str] = []
@@ -213,7 +216,7 @@ class Soak:
         answers = [worker.answer() for worker in places]
         if answers[plan.victim] is None:
             mortal.end()
-            self.workers[-1] = Worker()
+            self.workers[-1] = Worker(self.round_s)
         return [None if answer is None else answer[0] for answer in answers]
 
     def grown(self) -> Iterator[str]:
@@ -254,7 +257,7 @@ def report(soak: Soak, seconds: float) -> None:
     """Print what there was."""
     print(f"{sum(soak.rounds.values())} rounds in {seconds:.0f} s, {len(soak.failures)} failed")
     for kind, count in sorted(soak.rounds.items()):
-        print(f"  {count:6} {kind:22} longest wait {soak.longest_s[kind]:.2f} s")
+        print(f"  {count:6} {kind:22} longest wait {soak.longest_s.get(kind, 0.0):.2f} s")
     for name, worker in soak.lasting():
         print(f"  {name}, {worker.rounds} rounds: {worker.early} -> {worker.late}")
 
@@ -263,7 +266,7 @@ def rows_of(soak: Soak, seconds: float) -> list[dict[str, Any]]:
     """The rows of a result file: what happened, and what the workers held before and after."""
     events = [
         {"kind": "event", "ranks_are": ranks_are, "event": event, "rounds": count}
-        | {"longest_wait_s": soak.longest_s[f"{ranks_are} {event}"]}
+        | {"longest_wait_s": soak.longest_s.get(f"{ranks_are} {event}", 0.0)}
         for (ranks_are, event), count in sorted(
             (tuple(k.split()), n) for k, n in soak.rounds.items()
         )
@@ -293,11 +296,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=sys.maxsize)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--ranks-are", choices=OF_THREADS_SHARE, default="both")
+    parser.add_argument("--round-s", type=float, default=ROUND_S, help="longer is a hang")
     parser.add_argument("--json", type=Path, help="a result file (bench/results)")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     found = document([]) if arguments.json else {}
-    soak = Soak(arguments.seed, OF_THREADS_SHARE[arguments.ranks_are])
+    soak = Soak(arguments.seed, OF_THREADS_SHARE[arguments.ranks_are], arguments.round_s)
     begin = last = time.monotonic()
     try:
         for _ in range(arguments.rounds):

@@ -14,6 +14,7 @@ import pytest
         (tables.README, tables.readme),
         (tables.PERFORMANCE, tables.performance),
         (tables.CODECS, tables.codecs),
+        (tables.NODES, tables.nodes),
         (tables.RUNS, tables.runs),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -12,6 +12,7 @@ std::span<const Algorithm> table() {
                                    one_shot(),
                                    hierarchical(),
                                    hierarchical_sliced(),
+                                   hierarchical_shares(),
                                    shared_buffer()};
   return kRows;
 }

@@ -12,12 +12,13 @@ Algorithm one_shot();
 Algorithm halving_doubling();
 Algorithm hierarchical();
 Algorithm hierarchical_sliced();
+Algorithm hierarchical_shares();
 Algorithm shared_buffer();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();
 
-// Closed form of both hierarchical rows.
+// Closed form of the hierarchical rows that cross once.
 std::int64_t hierarchical_rounds(const Shape& shape);
 
 }  // namespace sennit::algo::all_reduce

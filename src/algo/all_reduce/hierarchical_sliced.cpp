@@ -3,25 +3,36 @@
 #include "algo/ranks.hpp"
 #include "algo/wiring.hpp"
 
+#include <array>
+#include <utility>
+
 namespace sennit::algo::all_reduce {
 namespace {
 
 // Two instances: a group collects the next tile while this one crosses.
 constexpr int kScratchDepth = 2;
 
+// How the leaders of a slice come to its total.
+enum class Crossing : std::uint8_t {
+  kWhole,   // each sends its sum of the slice to all others
+  kShares,  // each adds up a share of the slice, one a group, and sends that to all others
+};
+
 // The vector is cut into as many slices as the largest group has members. Member i of a group of g
-// leads slices i, i + g, ...: one where groups are equal, several in a smaller one.
+// leads slices i, i + g, ...: one where groups are equal, several in a smaller one. A slice is one
+// block, or one a group where it crosses in shares.
 class Build {
  public:
-  explicit Build(const Shape& shape)
+  Build(const Shape& shape, const char* algorithm, Crossing crossing)
       : groups_(shape),
         slices_(groups_.largest()),
-        b_("hierarchical_sliced",
-           {.collective = Collective::kAllReduce, .ranks = shape.ranks, .cut = slices_}),
+        shares_(crossing == Crossing::kShares ? groups_.count() : 1),
+        b_(algorithm,
+           {.collective = Collective::kAllReduce, .ranks = shape.ranks, .cut = slices_ * shares_}),
         collected_(static_cast<std::size_t>(shape.ranks)),
         finished_(collected_.size()) {
     if (groups_.count() > 1 && slices_ > 1) {
-      partial_ = b_.scratch("partial", slices_, kScratchDepth);
+      partial_ = b_.scratch("partial", slices_ * shares_, kScratchDepth);
     }
   }
 
@@ -35,10 +46,14 @@ class Build {
         collect(group);
       }
     }
-    if (groups_.count() > 1) {
+    if (groups_.count() == 1) {
+      for (std::size_t rank = 0; rank < collected_.size(); ++rank) {
+        finished_[rank] = {collected_[rank]};
+      }
+    } else if (shares_ == 1) {
       cross();
     } else {
-      finished_ = collected_;
+      cross_in_shares();
     }
     for (int group = 0; group < groups_.count(); ++group) {
       if (groups_.size(group) > 1) {
@@ -54,17 +69,37 @@ class Build {
   [[nodiscard]] Blocks led(int group, int place, MakeBlock make) const {
     Blocks blocks;
     for (int slice = place; slice < slices_; slice += groups_.size(group)) {
-      blocks.push_back(make(slice));
+      for (int share = 0; share < shares_; ++share) {
+        blocks.push_back(make(slice * shares_ + share));
+      }
     }
     return blocks;
   }
 
-  // The sum of a slice over a group, at its leader. Of a group alone it is the result; a member
+  // The sum of a block over a group, at its leader. Of a group alone it is the result; a member
   // alone has it from the start.
-  [[nodiscard]] Block partial(int group, int slice) const {
-    return groups_.count() == 1       ? output_block(slice)
-           : groups_.size(group) == 1 ? input_block(slice)
-                                      : scratch_block(partial_, slice);
+  [[nodiscard]] Block partial(int group, int block) const {
+    return groups_.count() == 1       ? output_block(block)
+           : groups_.size(group) == 1 ? input_block(block)
+                                      : scratch_block(partial_, block);
+  }
+
+  // The leader of a slice in each group, by group.
+  [[nodiscard]] std::vector<int> leaders(int slice) const {
+    std::vector<int> ranks;
+    for (int group = 0; group < groups_.count(); ++group) {
+      ranks.push_back(at(groups_.members(group), slice % groups_.size(group)));
+    }
+    return ranks;
+  }
+
+  static std::vector<LaneId> lanes_of(const std::vector<LaneId>& lanes,
+                                      const std::vector<int>& ranks) {
+    std::vector<LaneId> picked;
+    for (const int rank : ranks) {
+      picked.push_back(at(lanes, rank));
+    }
+    return picked;
   }
 
   // Stage 1: a reduce-scatter in the group, summed in the order of its members.
@@ -76,7 +111,7 @@ class Build {
       for (const int peer : successors(place, groups_.size(group))) {
         b_.send(at(sends, place), led(group, peer, input_block), at(at(channels, place), peer));
       }
-      const auto to = [&](int slice) { return partial(group, slice); };
+      const auto to = [&](int block) { return partial(group, block); };
       const StepRef sum = b_.step(
           at(sums, place),
           reduce_in_order(channels, place, led(group, place, input_block), led(group, place, to)));
@@ -91,13 +126,8 @@ class Build {
     const auto sends = b_.lane_on_every_rank(Need::kMove);
     const auto totals = b_.lane_on_every_rank(Need::kReduce);
     for (int slice = 0; slice < slices_; ++slice) {
-      std::vector<LaneId> senders;
-      std::vector<LaneId> summers;
-      for (int group = 0; group < groups_.count(); ++group) {
-        const int leader = at(groups_.members(group), slice % groups_.size(group));
-        senders.push_back(at(sends, leader));
-        summers.push_back(at(totals, leader));
-      }
+      const auto senders = lanes_of(sends, leaders(slice));
+      const auto summers = lanes_of(totals, leaders(slice));
       const auto channels = pair_channels(b_, senders, summers);
       for (int group = 0; group < groups_.count(); ++group) {
         cross_slice(slice, at(senders, group), at(summers, group), channels);
@@ -111,18 +141,69 @@ class Build {
     const Block own = partial(group, slice);
     StepRef sent;
     for (const int peer : successors(group, groups_.count())) {
-      sent = b_.send(sender, {own}, at(at(channels, group), peer));
-      if (groups_.size(group) > 1) {
-        b_.after(sender, {at(collected_, sender.rank)});
-      }
+      sent = send_collected(group, sender, own, at(at(channels, group), peer));
     }
     const StepRef total =
         b_.step(summer, reduce_in_order(channels, group, {own}, {output_block(slice)}));
     b_.after(summer, {sent});
-    finished_[static_cast<std::size_t>(sender.rank)] = total;
+    finished_[static_cast<std::size_t>(sender.rank)] = {total};
   }
 
-  // Stage 3: an all-gather in the group. The last total of a rank stands behind its others.
+  StepRef send_collected(int group, LaneId sender, Block block, int channel) {
+    const StepRef sent = b_.send(sender, {block}, channel);
+    if (groups_.size(group) > 1) {
+      b_.after(sender, {at(collected_, sender.rank)});
+    }
+    return sent;
+  }
+
+  // Stage 2 as a reduce-scatter and an all-gather among the leaders of each slice: a wire carries 2
+  // (N - 1) / N of a slice, not N - 1. The lanes are those of two_shot.
+  void cross_in_shares() {
+    const auto sends = b_.lane_on_every_rank(Need::kMove);
+    const auto totals = b_.lane_on_every_rank(Need::kReduce);
+    const auto results = b_.lane_on_every_rank(Need::kMove);
+    for (int slice = 0; slice < slices_; ++slice) {
+      const auto senders = lanes_of(sends, leaders(slice));
+      const auto summers = lanes_of(totals, leaders(slice));
+      const auto takers = lanes_of(results, leaders(slice));
+      const auto sums = pair_channels(b_, senders, summers);
+      const auto shares = pair_channels(b_, summers, takers);
+      for (int group = 0; group < groups_.count(); ++group) {
+        add_up_share(slice, at(senders, group), at(summers, group), sums, shares);
+        for (const int peer : predecessors(group, groups_.count())) {
+          const StepRef taken = b_.recv(at(takers, group),
+                                        at(at(shares, peer), group),
+                                        {output_block(slice * shares_ + peer)});
+          finished_[static_cast<std::size_t>(at(takers, group).rank)][1] = taken;
+        }
+      }
+    }
+  }
+
+  // `sums` and `shares` between the leaders of the slice, by group.
+  void add_up_share(int slice,
+                    LaneId sender,
+                    LaneId summer,
+                    const PairChannels& sums,
+                    const PairChannels& shares) {
+    const int group = groups_.group_of(sender.rank);
+    const int own = slice * shares_ + group;
+    StepRef sent;
+    for (const int peer : successors(group, groups_.count())) {
+      sent = send_collected(
+          group, sender, partial(group, slice * shares_ + peer), at(at(sums, group), peer));
+    }
+    Step total = reduce_in_order(sums, group, {partial(group, own)}, {output_block(own)});
+    for (const int peer : successors(group, groups_.count())) {
+      total.out.push_back(at(at(shares, group), peer));
+    }
+    const StepRef added = b_.step(summer, std::move(total));
+    b_.after(summer, {sent});
+    finished_[static_cast<std::size_t>(sender.rank)] = {added, added};
+  }
+
+  // Stage 3: an all-gather in the group.
   void spread(int group) {
     const auto sends = lanes_on(b_, groups_.members(group), Need::kMove);
     const auto results = lanes_on(b_, groups_.members(group), Need::kMove);
@@ -130,7 +211,11 @@ class Build {
     for (int place = 0; place < groups_.size(group); ++place) {
       for (const int peer : successors(place, groups_.size(group))) {
         b_.send(at(sends, place), led(group, place, output_block), at(at(channels, place), peer));
-        b_.after(at(sends, place), {at(finished_, at(sends, place).rank)});
+        const Ends& ends = at(finished_, at(sends, place).rank);
+        b_.after(at(sends, place), {ends.front()});
+        if (shares_ > 1) {
+          b_.after(at(sends, place), {ends.back()});
+        }
       }
       for (const int peer : predecessors(place, groups_.size(group))) {
         b_.recv(at(results, place), at(at(channels, peer), place), led(group, peer, output_block));
@@ -138,15 +223,26 @@ class Build {
     }
   }
 
+  // The last total of a rank, and the last one that it takes; each stands behind the others of its
+  // lane.
+  using Ends = std::array<StepRef, 2>;
+
   Groups groups_;
   int slices_;
+  int shares_;
   Builder b_;
   int partial_ = 0;
   std::vector<StepRef> collected_;  // by rank: its part of stage 1
-  std::vector<StepRef> finished_;   // by rank: the last of its totals
+  std::vector<Ends> finished_;      // by rank
 };
 
-Schedule build(const Shape& shape) { return Build(shape).run(); }
+Schedule build(const Shape& shape) {
+  return Build(shape, "hierarchical_sliced", Crossing::kWhole).run();
+}
+
+Schedule build_in_shares(const Shape& shape) {
+  return Build(shape, "hierarchical_shares", Crossing::kShares).run();
+}
 
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
   const Groups groups(shape);
@@ -167,6 +263,21 @@ std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
   return shared;
 }
 
+std::int64_t blocks_in_shares(const Shape& shape, int from, int to) {
+  const Groups groups(shape);
+  const bool is_near = groups.group_of(from) == groups.group_of(to);
+  return (is_near ? groups.count() : 2) * blocks_on_link(shape, from, to);
+}
+
+// Up in one group, across twice, and down in that group again.
+std::int64_t rounds_in_shares(const Shape& shape) {
+  const Groups groups(shape);
+  if (groups.count() == 1) {
+    return hierarchical_rounds(shape);
+  }
+  return 2 + (groups.count_of_many() > 0 ? 2 : 0);
+}
+
 }  // namespace
 
 Algorithm hierarchical_sliced() {
@@ -180,6 +291,21 @@ Algorithm hierarchical_sliced() {
           .refuses = refuses_nothing,
           .blocks_on_link = blocks_on_link,
           .rounds = hierarchical_rounds,
+          .in_place = true,
+          .takes_groups = true};
+}
+
+Algorithm hierarchical_shares() {
+  return {.collective = Collective::kAllReduce,
+          .name = "hierarchical_shares",
+          .summary =
+              "as hierarchical_sliced, but slices cross as a reduce-scatter and an all-gather: "
+              "fewer bytes between three groups or more",
+          .source = "Thakur, Rabenseifner and Gropp 2005, between the groups and in each group",
+          .build = build_in_shares,
+          .refuses = refuses_nothing,
+          .blocks_on_link = blocks_in_shares,
+          .rounds = rounds_in_shares,
           .in_place = true,
           .takes_groups = true};
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -270,6 +271,8 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
     if (rank.rank == 3) {
       rank.cuda->fail("copy_async");
     }
+    stream::RankWords& words = rank.joined->world().stream_words()[rank.rank];
+    const std::uint64_t calls = words.ended;
     const Status status = post(rank, fetched(rank, out, in));
     EXPECT_EQ(status.code() == Code::kSystemError, rank.rank == 3) << status.message();
     // Rank 2 waits for rank 3 to take its message.
@@ -279,6 +282,18 @@ TEST_F(FakeMessages, FailAsTheDriverDoes) {
           << failure.message();
     }
     rank.finish();
+    if (status.code() == Code::kAborted) {
+      return;  // it knew of the failure before it began
+    }
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::atomic_ref(words.ended).load() == calls &&
+           std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it may end on another stream
+    }
+    EXPECT_EQ(std::atomic_ref(words.ended).load(), calls + 1)
+        << "the watcher waits for the end of the call";
+    EXPECT_EQ(std::atomic_ref(words.running).load(), stream::kIdle)
+        << "the watcher takes the call for running";
   });
 }
 

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <csignal>
 #include <string>
-#include <vector>
 
 namespace sennit {
 namespace {

@@ -19,9 +19,12 @@ const void* usual_kernel_of(KernelKind kind) {
       return reinterpret_cast<const void*>(&direct_kernel<Slots, R>);
     case KernelKind::kPlain:
       return reinterpret_cast<const void*>(&direct_kernel<Plain, R>);
-    default:
-      return nullptr;
+    case KernelKind::kLl:
+    case KernelKind::kSmall:
+    case KernelKind::kSteps:
+      break;  // has_every_operator(): reducing_kernel_of() has them
   }
+  return nullptr;
 }
 
 // As has_kernel().
@@ -36,7 +39,9 @@ const void* reducing_kernel_of(KernelKind kind) {
         return reinterpret_cast<const void*>(&small_kernel<R>);
       case KernelKind::kSteps:
         return reinterpret_cast<const void*>(&step_kernel<R>);
-      default:
+      case KernelKind::kLl128:
+      case KernelKind::kSlots:
+      case KernelKind::kPlain:
         if constexpr (has_every_kernel(kOp)) {
           return usual_kernel_of<R>(kind);
         }

@@ -10,6 +10,7 @@
 // for them all kernels are loaded when the communicator is made.
 #pragma once
 
+#include "base/status.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/sm/direct_call.hpp"
 #include "exec/sm/direct_kernels.hpp"
@@ -63,6 +64,13 @@ class KernelsOnDemand {
   // made.
   Result<const void*> reducer(KernelKind kind, Dtype dtype, ReduceOp op, void* stream) {
     const void* const kernel = reducing_kernel(kind, dtype, op);
+    if (kernel == nullptr) {
+      return fail(Code::kUnsupported,
+                  "no kernel of kind {} reduces {} by {}",
+                  static_cast<int>(kind),
+                  name(dtype),
+                  name(op));
+    }
     if (!is_loaded(kind, dtype, op)) {
       SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
       if (!is_capturing) {

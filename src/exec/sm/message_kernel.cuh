@@ -37,16 +37,18 @@ struct Share {
   __device__ bool is_left() const { return at < elements; }
   __device__ void advance() { at += kHeld * stride; }
 
+  template <int kFrom = 0, int kTo = kHeld>
   __device__ __forceinline__ void load(const T* from, T (&held)[kHeld]) const {
 #pragma unroll
-    for (int j = 0; j < kHeld; ++j) {
+    for (int j = kFrom; j < kTo; ++j) {
       // Nothing that was held before is kept, so that it need not outlive a wait.
       held[j] = at + j * stride < elements ? from[at + j * stride] : T{};
     }
   }
+  template <int kFrom = 0, int kTo = kHeld>
   __device__ __forceinline__ void store(T* to, const T (&held)[kHeld]) const {
 #pragma unroll
-    for (int j = 0; j < kHeld; ++j) {
+    for (int j = kFrom; j < kTo; ++j) {
       if (at + j * stride < elements) {
         to[at + j * stride] = held[j];
       }
@@ -75,14 +77,20 @@ struct Put {
     share.load(reinterpret_cast<const T*>(from + cut.head), held);
   }
 
-  // The first elements are held already.
+  // The first elements are held already. Each half is loaded again while the other one is stored.
   __device__ __forceinline__ void run(std::byte* to) {
+    constexpr int kHalf = kHeld / 2;
+    const T* const source = reinterpret_cast<const T*>(from + cut.head);
     T* const elements = reinterpret_cast<T*>(to + cut.head);
 #pragma unroll 1
     while (share.is_left()) {
-      share.store(elements, held);
-      share.advance();
-      load();
+      Share<T> next = share;
+      next.advance();
+      share.template store<0, kHalf>(elements, held);
+      next.template load<0, kHalf>(source, held);
+      share.template store<kHalf, kHeld>(elements, held);
+      next.template load<kHalf, kHeld>(source, held);
+      share = next;
     }
   }
 };

@@ -132,9 +132,18 @@ void PeerLauncher::deal_lanes(PairCalls& pairs) const {
   pairs.recvs.lanes = lanes.recvs;
 }
 
-int PeerLauncher::blocks_of_message(Order order) const {
-  return order == Order::kInterleaved ? blocks_of_braid(context_.world.size(), room())
-                                      : blocks_of_each(context_.world.size(), room());
+int PeerLauncher::blocks_of_message(Order order, std::int64_t bytes) const {
+  return order == Order::kInterleaved
+             ? blocks_of_braid(context_.world.size(), room())
+             : blocks_of_put(bytes, blocks_of_each(context_.world.size(), room()));
+}
+
+// Of two ranks, whose wire is for one message each way.
+int PeerLauncher::blocks_of_put(std::int64_t bytes, int blocks) const {
+  const GpuProfile& profile = *context_.facts.profile;
+  const bool are_few = context_.world.size() == 2 && context_.message_puts != nullptr &&
+                       bytes >= profile.few_blocks_from_bytes;
+  return are_few ? std::min(blocks, profile.few_blocks) : blocks;
 }
 
 }  // namespace sennit::sm

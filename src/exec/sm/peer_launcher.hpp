@@ -28,8 +28,11 @@ class PeerLauncher {
   [[nodiscard]] Order order_of_blocks() const {
     return context_.world.size() > 2 ? Order::kInterleaved : Order::kLanes;
   }
-  // Thread blocks that one message of such a collective may have.
-  [[nodiscard]] int blocks_of_message(Order order) const;
+  // Thread blocks that one message of such a collective may have, whose length is `bytes`.
+  [[nodiscard]] int blocks_of_message(Order order, std::int64_t bytes) const;
+  // Of `blocks`, those that a message has which its sender may store in place. The same at both
+  // ends. Packets have no more, if the receiver's buffer is not mapped: the sender cannot know.
+  [[nodiscard]] int blocks_of_put(std::int64_t bytes, int blocks) const;
 
  private:
   void describe(const KernelMessage& message, bool may_map, PairMessage& described);

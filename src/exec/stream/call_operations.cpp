@@ -7,6 +7,12 @@
 namespace sennit::stream {
 namespace {
 
+// Of a call in several rounds: its deadline begins with the first of them, not with each.
+struct Part {
+  bool is_first = true;
+  bool is_last = true;
+};
+
 // Strands that go from memory to memory are issued first: each part of those through slots takes
 // some calls of the driver, and many of them more time than such a strand takes to begin. So where
 // a device has one queue for all streams, what waits there waits for what peers issued at the
@@ -14,7 +20,7 @@ namespace {
 // move(); and behind them strands through slots wait for each other alone.
 void append(int rank,
             const StreamCall& call,
-            std::uint64_t number,
+            const Part& part,
             OperationWriter& writer,
             std::span<DirectOperations> direct,
             std::span<SlotOperations> slots) {
@@ -23,7 +29,9 @@ void append(int rank,
   if (!call.is_captured) {
     writer.fork();
   }
-  writer.put(kUsersStream, StoreFlag{running_flag(rank), running_word(0, call.deadline_ms)});
+  if (part.is_first) {
+    writer.put(kUsersStream, StoreFlag{running_flag(rank), running_word(0, call.deadline_ms)});
+  }
   for (DirectOperations& strand : direct) {
     strand.admit();
   }
@@ -46,7 +54,9 @@ void append(int rank,
   for (SlotOperations& strand : slots) {
     strand.settle();
   }
-  end_call(writer, rank, number);
+  if (part.is_last) {
+    end_call(writer, rank, call.number);
+  }
 }
 
 }  // namespace
@@ -65,8 +75,8 @@ void append_round(const StreamProgram& program,
   OperationWriter writer(list);
   DirectOperations strand(
       writer, program, {.before = round.index, .share = 1, .total = round.count}, call);
-  const std::uint64_t number = round.index + 1 == round.count ? call.number : 0;
-  append(program.rank, call, number, writer, {&strand, 1}, {});
+  const Part part{.is_first = round.index == 0, .is_last = round.index + 1 == round.count};
+  append(program.rank, call, part, writer, {&strand, 1}, {});
 }
 
 void append_call(const PlanProgram& program,
@@ -88,7 +98,7 @@ void append_call(const PlanProgram& program,
                          kFirstSlotStream);
     }
   }
-  append(program.rank, call, call.number, writer, direct, slots);
+  append(program.rank, call, {}, writer, direct, slots);
 }
 
 }  // namespace sennit::stream

@@ -20,7 +20,8 @@ inline constexpr int kCallStreams = kFirstSlotStream + SlotOperations::kStreams;
 // again in every replay.
 void end_call(OperationWriter& writer, int rank, std::uint64_t number);
 
-// Appends one round of the call to `list`: the n-th of all. The call's number belongs to the last.
+// Appends one round of the call to `list`: the n-th of all. The call runs from the first to the
+// last.
 struct Round {
   std::int64_t index = 0;
   std::int64_t count = 1;

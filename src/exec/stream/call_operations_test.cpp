@@ -11,11 +11,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace sennit::stream {
@@ -92,7 +95,6 @@ class Recorder {
     return {in_normal_form(as_seen(emitted, rank, recorded)), in_normal_form(recorded.list())};
   }
 
- private:
   // In place, an output and an input are one memory.
   StreamCall call_of(const StreamCase& c, int rank, const Setting& setting) {
     Problem whole = c.plan.problem();
@@ -124,6 +126,7 @@ class Recorder {
             .deadline_ms = 7};
   }
 
+ private:
   [[nodiscard]] std::vector<SeenMemory> memories(int rank) const {
     std::vector<SeenMemory> memories = {
         {Memory::kStaging, rank, engine_->staging().memory(), kStagingBytes},
@@ -199,6 +202,42 @@ TEST(CallOperations, AreWhatTheDriverIsAskedFor) {
     }
   }
   EXPECT_GT(cases, 100);
+}
+
+// The values that a list stores in the word of the running call, in order.
+std::vector<std::uint64_t> running_words(const OperationList& list) {
+  std::vector<std::uint64_t> values;
+  for (const Operation& operation : list.operations) {
+    const auto* const store = std::get_if<StoreFlag>(&operation.what);
+    if (store != nullptr && store->flag == running_flag(0)) {
+      values.push_back(store->value);
+    }
+  }
+  return values;
+}
+
+// A call that is late is found by how long its word stands: each round has only its part of that.
+TEST(CallOperations, HaveOneDeadlineForAllRounds) {
+  int programs = 0;
+  for (const StreamCase& c : stream_cases(4, kRing, 2)) {
+    const StreamProgram* const alone = c.programs[0].alone();
+    if (alone == nullptr || !is_reduction(alone->problem.collective)) {
+      continue;
+    }
+    Recorder recorder;
+    std::vector<std::uint64_t> words;
+    for (int round = 0; round < 3; ++round) {
+      OperationList list;
+      append_round(*alone,
+                   recorder.call_of(c, 0, {.count = 3000, .number = 5}),
+                   {.index = round, .count = 3},
+                   list);
+      std::ranges::copy(running_words(list), std::back_inserter(words));
+    }
+    EXPECT_EQ(words, (std::vector{running_word(0, 7), kIdle})) << c.name;
+    ++programs;
+  }
+  EXPECT_GT(programs, 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -36,6 +37,7 @@ Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
   std::unique_ptr<CopyEngines> self(new CopyEngines(driver, memory, world, copies_by_kernel));
   SENNIT_ASSIGN_OR_RETURN(std::vector<stream::RankWords*> words, self->map_words());
   stream::RankWords& mine = *words[static_cast<std::size_t>(world.rank())];
+  self->own_words_ = &mine;
   SENNIT_ASSIGN_OR_RETURN(self->messages_, MessageCopies::create(driver, memory, world, words));
   SENNIT_ASSIGN_OR_RETURN(self->engine_, stream::StreamEngine::create(driver, std::move(words)));
   SENNIT_RETURN_IF_ERROR(self->probe(mine));
@@ -191,14 +193,21 @@ Result<bool> CopyEngines::run(const Call& call) {
     streamed.copy = stream::copy_kernel();
   }
   SENNIT_ASSIGN_OR_RETURN(streamed.number, begin_call(capturing));
-  SENNIT_RETURN_IF_ERROR(engine_->run(program, streamed, call.stream));
+  if (const Status status = engine_->run(program, streamed, call.stream); !status.ok()) {
+    end_begun_call(streamed.number, call.stream);
+    return status;
+  }
   return true;
 }
 
 Status CopyEngines::run(stream::MessageEngine::Group group) {
   SENNIT_ASSIGN_OR_RETURN(group.is_captured, driver_.is_capturing(group.stream));
   SENNIT_ASSIGN_OR_RETURN(group.number, begin_call(group.is_captured));
-  return messages_->engine().run(group);
+  const Status status = messages_->engine().run(group);
+  if (!status.ok()) {
+    end_begun_call(group.number, group.stream);
+  }
+  return status;
 }
 
 // Either this sees that it is closed, or who has closed it sees in has_calls() that there is a
@@ -209,6 +218,19 @@ Result<std::uint64_t> CopyEngines::begin_call(bool is_capturing) {
     return fail(Code::kAborted, "the communicator was given up meanwhile");
   }
   return number;
+}
+
+// What was begun of it comes before what the stream holds from now on, and without these words the
+// watcher would take it for running for ever. A stream that takes no words either runs nothing.
+void CopyEngines::end_begun_call(std::uint64_t number, void* stream) {
+  const std::array<WordStep, 2> words{
+      WordStep{.word = &own_words_->running, .value = stream::kIdle},
+      WordStep{.word = &own_words_->ended, .value = number}};
+  const bool is_counted = number != 0;
+  const Status status = driver_.walk_words({words.data(), is_counted ? 2U : 1U}, stream);
+  if (!status.ok() && is_counted) {
+    calls_.compare_exchange_strong(number, number - 1);
+  }
 }
 
 void CopyEngines::release() {

@@ -80,6 +80,8 @@ class CopyEngines {
   // The number of a call that is put into its stream next, or 0; fails where release() would end it
   // unseen.
   Result<std::uint64_t> begin_call(bool is_capturing);
+  // A call that could not be put whole into its stream.
+  void end_begun_call(std::uint64_t number, void* stream);
   // As far as this rank knows.
   bool can_run(const Call& call, const stream::Extent& extent, bool is_capturing);
   bool can_fold(const Call& call, const stream::Extent& extent, bool is_capturing);
@@ -90,6 +92,7 @@ class CopyEngines {
   bool copies_by_kernel_;
   // Streams of threads of this process store into it as well.
   std::vector<std::shared_ptr<HeldMemory>> mapped_;
+  stream::RankWords* own_words_ = nullptr;  // as this device sees them
   std::unique_ptr<stream::StreamEngine> engine_;
   std::unique_ptr<MessageCopies> messages_;
   PeerBuffers buffers_;

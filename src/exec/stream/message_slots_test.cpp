@@ -175,17 +175,20 @@ class SlotMessages : public ::testing::Test {
         .first_slot = letter.first_slot};
   }
 
-  // What of these letters concerns the rank, as one group.
+  // What of these letters concerns the rank, as one group; captured where its stream captures.
   Status post(int r, const std::vector<Letter>& letters, std::uint32_t partners = 0) {
     std::vector<Message> messages;
+    const bool is_captured = take(rank(r).cuda->is_capturing(rank(r).stream));
     for (const Letter& letter : letters) {
       if (letter.from == r || letter.to == r) {
         messages.push_back(end(letter, letter.from == r));
         messages.back().group.partners = partners;
       }
     }
-    return rank(r).engine->run(
-        {.messages = messages, .partners = partners, .stream = rank(r).stream});
+    return rank(r).engine->run({.messages = messages,
+                                .partners = partners,
+                                .stream = rank(r).stream,
+                                .is_captured = is_captured});
   }
 
   void finish() {

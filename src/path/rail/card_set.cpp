@@ -2,10 +2,19 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 
 namespace sennit::rail {
+namespace {
+
+// UCX may have something to do later that no descriptor shows.
+constexpr std::chrono::milliseconds kLongestSleep{5};
+// Of a thread that its doorbell may not wake.
+constexpr std::chrono::microseconds kUnsureSleep{500};
+
+}  // namespace
 
 Result<std::shared_ptr<CardSet>> CardSet::open(UcxDriver& driver,
                                                std::span<const NetworkCard> cards) {
@@ -89,24 +98,31 @@ bool CardSet::progress() {
   return moved;
 }
 
-void CardSet::sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again) {
-  std::vector<pollfd> entries;
-  {
-    const std::scoped_lock guard(mutex_);
-    for (const auto& card : cards_) {
-      if (!card->arm()) {
-        return;
-      }
-      entries.push_back({.fd = card->descriptor(), .events = POLLIN, .revents = 0});
+bool CardSet::arm(std::vector<pollfd>& entries) {
+  const std::scoped_lock guard(mutex_);
+  for (const auto& card : cards_) {
+    if (!card->arm()) {
+      return false;
     }
+    entries.push_back({.fd = card->descriptor(), .events = POLLIN, .revents = 0});
   }
-  if (look_again()) {
-    return;
+  return true;
+}
+
+void CardSet::sleep(Doorbell& bell,
+                    std::chrono::nanoseconds limit,
+                    const std::function<bool()>& look_again) {
+  const bool is_sure = wake_socket_.announce(bell);
+  limit = std::min<std::chrono::nanoseconds>(limit, is_sure ? kLongestSleep : kUnsureSleep);
+  // ppoll passes over a descriptor of -1.
+  std::vector<pollfd> entries{{.fd = wake_socket_.descriptor(), .events = POLLIN, .revents = 0}};
+  if (arm(entries) && !look_again()) {
+    const timespec timeout{.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000),
+                           .tv_nsec = static_cast<long>(limit.count() % 1'000'000'000)};
+    // However it ends: look again.
+    static_cast<void>(::ppoll(entries.data(), entries.size(), &timeout, nullptr));
   }
-  const timespec timeout{.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000),
-                         .tv_nsec = static_cast<long>(limit.count() % 1'000'000'000)};
-  // However it ends: look again.
-  static_cast<void>(::ppoll(entries.data(), entries.size(), &timeout, nullptr));
+  wake_socket_.withdraw(bell);
 }
 
 }  // namespace sennit::rail

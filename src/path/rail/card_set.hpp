@@ -4,9 +4,12 @@
 // Any thread may call anything; calls take turns.
 #pragma once
 
+#include "channel/wake_socket.hpp"
 #include "drivers/ucx/cards.hpp"
 #include "drivers/ucx/ucx.hpp"
 #include "path/rail/frame.hpp"
+
+#include <poll.h>
 
 #include <atomic>
 #include <chrono>
@@ -49,9 +52,11 @@ class CardSet {
 
   // Lets all cards do what there is to do; true when anything happened.
   bool progress();
-  // Sleeps until a card has something to do, at most `limit`, unless `look_again()` returns true
-  // once nothing can arrive unnoticed any more.
-  void sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again);
+  // Sleeps until a card has something to do or `bell` rings, at most `limit`, unless
+  // `look_again()` returns true once nothing can arrive unnoticed any more.
+  void sleep(Doorbell& bell,
+             std::chrono::nanoseconds limit,
+             const std::function<bool()>& look_again);
 
   // Frames that were not for anybody here, or malformed.
   [[nodiscard]] std::uint64_t strange_frames() const { return strange_frames_.load(); }
@@ -60,7 +65,12 @@ class CardSet {
   CardSet() = default;
   void on_message(int rail, std::span<const std::byte> header, std::span<const std::byte> payload);
 
+  // Whether the descriptors of all cards will show what arrives from now on; adds their
+  // descriptors.
+  bool arm(std::vector<pollfd>& entries);
+
   std::mutex mutex_;
+  WakeSocket wake_socket_;
   std::vector<std::unique_ptr<UcxCard>> cards_;
   std::vector<std::string> names_;
   std::map<std::pair<int, std::string>, int> endpoints_;                // by rail and address

@@ -234,13 +234,12 @@ void MirroredRings::receive(int peer, const Frame& frame, std::span<const std::b
     }
     return;
   }
-  if (peers_[static_cast<std::size_t>(peer)].routes.empty()) {
-    ++dropped_frames_;  // of this node
-  } else if (frame.kind == FrameKind::kFull) {
+  const bool is_of_this_node = peers_[static_cast<std::size_t>(peer)].routes.empty();
+  if (!is_of_this_node && frame.kind == FrameKind::kFull) {
     receive_full(peer, frame, payload);
-  } else if (frame.kind == FrameKind::kFree) {
+  } else if (!is_of_this_node && frame.kind == FrameKind::kFree) {
     receive_free(peer, frame, payload);
-  } else if (frame.kind != FrameKind::kLast) {
+  } else if (is_of_this_node || frame.kind != FrameKind::kLast) {
     ++dropped_frames_;
   }
 }
@@ -323,12 +322,14 @@ bool MirroredRings::flush(const Needs& needs) {
   return is_done;
 }
 
-void MirroredRings::sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again) {
+void MirroredRings::sleep(Doorbell& bell,
+                          std::chrono::nanoseconds limit,
+                          const std::function<bool()>& look_again) {
   {
     const auto guard = cards_->lock();
     send_all_freed();
   }
-  cards_->sleep(limit, look_again);
+  cards_->sleep(bell, limit, look_again);
 }
 
 Status MirroredRings::failure(const Needs& needs) {

@@ -91,7 +91,9 @@ class MirroredRings {
   // carry on. What a rail has lost that failed counts only where the peer is needed.
   bool flush(const Needs& needs);
   // As CardSet::sleep, after all slots have been returned.
-  void sleep(std::chrono::nanoseconds limit, const std::function<bool()>& look_again);
+  void sleep(Doorbell& bell,
+             std::chrono::nanoseconds limit,
+             const std::function<bool()>& look_again);
 
   // Why a rail to a peer that is needed has failed, with the peer as blamed rank; ok while all
   // work.

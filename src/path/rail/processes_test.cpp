@@ -51,7 +51,7 @@ void run_rank(int rank, int socket) {
 // The other rank is this test in a process of its own.
 TEST(RailProcesses, TwoProcessesExchangeMessagesOverLoopback) {
   if (const char* const socket = std::getenv(kSocketVariable); socket != nullptr) {
-    return run_rank(1, std::atoi(socket));
+    return run_rank(1, std::stoi(socket));
   }
   ::setenv("UCX_MEM_EVENTS", "n", 1);  // it would replace functions that sanitizers have
   const Result<UcxDriver*> driver = ucx_driver();

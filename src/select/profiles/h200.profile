@@ -45,6 +45,13 @@ size copy_engines.send_recv 128M
 size one_sided 8M
 size one_sided.send_recv 512K
 
+# One message between two ranks that kernels store in place: from this size on by so few thread
+# blocks, each of which takes an SM. With 8 an all_gather of 4, 16, 64 and 128 MB took 11.5, 29.7,
+# 102 and 196 us, with 63 11.5, 29.4, 99.5 and 194; a ring of sends 17.5, 53.4, 199 and 391, with 64
+# 17.1, 51.8, 191 and 376 ("h200x2-few-blocks"). Not measured beside computation: so never.
+size few_blocks never
+few_blocks 8
+
 # Where no GPU reaches another: from these sizes on copy engines move what they can through the
 # host. Their waits took 50 us of an all_gather ("h200x4-nop2p-first"); a broadcast of 64 MB to 3
 # ranks took 1580 us, by kernels 1876; an all_gather 1395 and 1099, so kernels keep it. Of sends in

@@ -1,7 +1,7 @@
 // Connections to rank 0's port that are not what they should be, while a join over nodes is under
 // way.
 #include "world/nodes/node_link.hpp"
-#include "world/nodes/node_request.hpp"
+#include "world/nodes/node_request.hpp"  // IWYU pragma: keep: frames, places and keys
 #include "world/nodes/nodes.hpp"
 #include "world/nodes/tcp_socket.hpp"
 #include "world/rendezvous/testing/rendezvous_fixture.hpp"

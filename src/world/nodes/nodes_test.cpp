@@ -1,6 +1,6 @@
 #include "world/nodes/nodes.hpp"
 
-#include "world/nodes/node_links.hpp"
+#include "world/nodes/node_links.hpp"  // IWYU pragma: keep: what a pointer points to
 #include "world/rendezvous/join_request.hpp"
 #include "world/rendezvous/testing/rendezvous_fixture.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 // Ranks as threads on nodes that they name themselves.
 class Nodes : public RendezvousTest {
  protected:
-  [[nodiscard]] Identity identity(int rank, int size) const {
+  [[nodiscard]] Identity identity_over_nodes(int rank, int size) const {
     return {.rank = rank, .size = size, .key = key_, .root = "127.0.0.1"};
   }
   static JoinOptions on_node(const std::string& node, double timeout_s = kGenerousSeconds) {
@@ -35,7 +35,7 @@ class Nodes : public RendezvousTest {
       joins.emplace_back([this, rank, size, node] {
         JoinOptions options = on_node(node);
         options.rail_address = [rank] { return fmt::format("rail of {}", rank); };
-        return join_world(identity(rank, size), options);
+        return join_world(identity_over_nodes(rank, size), options);
       });
     }
     return run_all(joins);
@@ -121,9 +121,9 @@ TEST_F(Nodes, OneKeyServesOneJoinAfterAnother) {
     ranks.emplace_back([this, rank]() -> Result<Membership> {
       const JoinOptions options = on_node(rank < 2 ? "a" : "b");
       for (int time = 1; time < 10; ++time) {
-        SENNIT_RETURN_IF_ERROR(join_world(identity(rank, kSize), options).status());
+        SENNIT_RETURN_IF_ERROR(join_world(identity_over_nodes(rank, kSize), options).status());
       }
-      return join_world(identity(rank, kSize), options);
+      return join_world(identity_over_nodes(rank, kSize), options);
     });
   }
   for (const auto& result : run_all(ranks)) {
@@ -134,8 +134,9 @@ TEST_F(Nodes, OneKeyServesOneJoinAfterAnother) {
 TEST_F(Nodes, EveryRankThatJoinedNamesTheOneThatDidNot) {
   std::vector<Join> joins;
   for (const int rank : {0, 1, 3}) {
-    joins.emplace_back(
-        [this, rank] { return join_world(identity(rank, 4), on_node(rank < 2 ? "a" : "b", 0.5)); });
+    joins.emplace_back([this, rank] {
+      return join_world(identity_over_nodes(rank, 4), on_node(rank < 2 ? "a" : "b", 0.5));
+    });
   }
   for (const auto& result : run_all(joins)) {
     expect_failure(result, Code::kJoinTimeout, {2}, "rank 2 of 4 did not join");
@@ -143,8 +144,9 @@ TEST_F(Nodes, EveryRankThatJoinedNamesTheOneThatDidNot) {
 }
 
 TEST_F(Nodes, WithoutRankZeroTheOthersNameIt) {
-  const auto results = run_all({[this] { return join_world(identity(1, 3), on_node("a", 0.3)); },
-                                [this] { return join_world(identity(2, 3), on_node("b", 0.3)); }});
+  const auto results =
+      run_all({[this] { return join_world(identity_over_nodes(1, 3), on_node("a", 0.3)); },
+               [this] { return join_world(identity_over_nodes(2, 3), on_node("b", 0.3)); }});
   for (const auto& result : results) {
     expect_failure(result, Code::kJoinTimeout, {0}, "rank 0 did not join");
   }
@@ -165,18 +167,20 @@ TEST_F(Nodes, AnotherKeyIsNotLetInAndIsToldWhatItMet) {
 TEST_F(Nodes, DifferentSettingsAreListedOnEveryRank) {
   JoinOptions other = on_node("b");
   other.settings = "slots=8\npaths=shm";
-  const auto results = run_all({[this] { return join_world(identity(0, 3), on_node("a")); },
-                                [this] { return join_world(identity(1, 3), on_node("b")); },
-                                [&] { return join_world(identity(2, 3), other); }});
+  const auto results =
+      run_all({[this] { return join_world(identity_over_nodes(0, 3), on_node("a")); },
+               [this] { return join_world(identity_over_nodes(1, 3), on_node("b")); },
+               [&] { return join_world(identity_over_nodes(2, 3), other); }});
   for (const auto& result : results) {
     expect_failure(result, Code::kMismatch, {2}, "slots: 4 on rank 0, 8 on rank 2");
   }
 }
 
 TEST_F(Nodes, ARankThatIsThereTwiceIsReportedToAll) {
-  const auto results = run_all({[this] { return join_world(identity(0, 3), on_node("a")); },
-                                [this] { return join_world(identity(1, 3), on_node("b")); },
-                                [this] { return join_world(identity(1, 3), on_node("c")); }});
+  const auto results =
+      run_all({[this] { return join_world(identity_over_nodes(0, 3), on_node("a")); },
+               [this] { return join_world(identity_over_nodes(1, 3), on_node("b")); },
+               [this] { return join_world(identity_over_nodes(1, 3), on_node("c")); }});
   for (const auto& result : results) {
     expect_failure(result, Code::kInvalidArgument, {1}, "rank 1 joined twice");
   }
@@ -187,9 +191,10 @@ TEST_F(Nodes, ARailThatFailsOnOneRankIsReportedToAll) {
   broken.rail_address = [] {
     return Result<std::string>(join_failure(Code::kSystemError, "no card", {}, "none", "look"));
   };
-  const auto results = run_all({[this] { return join_world(identity(0, 3), on_node("a")); },
-                                [this] { return join_world(identity(1, 3), on_node("a")); },
-                                [&] { return join_world(identity(2, 3), broken); }});
+  const auto results =
+      run_all({[this] { return join_world(identity_over_nodes(0, 3), on_node("a")); },
+               [this] { return join_world(identity_over_nodes(1, 3), on_node("a")); },
+               [&] { return join_world(identity_over_nodes(2, 3), broken); }});
   for (const auto& result : results) {
     expect_failure(result, Code::kSystemError, {}, "no card");
   }
@@ -205,14 +210,15 @@ TEST_F(Nodes, AnAbortedJoinIsReportedToAll) {
     }
     return join_failure(Code::kAborted, "it was aborted", {}, "by its user", "nothing");
   };
-  const auto results = run_all({[this] { return join_world(identity(0, 3), on_node("a")); },
-                                [&] { return join_world(identity(1, 3), impatient); }});
+  const auto results =
+      run_all({[this] { return join_world(identity_over_nodes(0, 3), on_node("a")); },
+               [&] { return join_world(identity_over_nodes(1, 3), impatient); }});
   EXPECT_EQ(results[0].status().code(), Code::kAborted) << results[0].status().message();
   EXPECT_EQ(results[1].status().code(), Code::kAborted) << results[1].status().message();
 }
 
 TEST_F(Nodes, ARankThatDiesAfterItsNodeHasMetIsNamed) {
-  const Identity second = identity(3, 4);
+  const Identity second = identity_over_nodes(3, 4);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -221,9 +227,10 @@ TEST_F(Nodes, ARankThatDiesAfterItsNodeHasMetIsNamed) {
     static_cast<void>(join_world(second, options));
     _exit(1);
   }
-  const auto results = run_all({[this] { return join_world(identity(0, 4), on_node("a")); },
-                                [this] { return join_world(identity(1, 4), on_node("a")); },
-                                [this] { return join_world(identity(2, 4), on_node("b")); }});
+  const auto results =
+      run_all({[this] { return join_world(identity_over_nodes(0, 4), on_node("a")); },
+               [this] { return join_world(identity_over_nodes(1, 4), on_node("a")); },
+               [this] { return join_world(identity_over_nodes(2, 4), on_node("b")); }});
   for (const auto& result : results) {
     expect_failure(result, Code::kRankFailed, {3}, "rank 3 (");
   }
@@ -236,7 +243,7 @@ TEST_F(Nodes, ProcessesOfANodeHaveEachOthersHandles) {
   constexpr int kSize = 4;
   std::vector<pid_t> children;
   for (int rank = 1; rank < kSize; ++rank) {
-    const Identity own = identity(rank, kSize);
+    const Identity own = identity_over_nodes(rank, kSize);
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -249,7 +256,7 @@ TEST_F(Nodes, ProcessesOfANodeHaveEachOthersHandles) {
     }
     children.push_back(child);
   }
-  const auto joined = join_world(identity(0, kSize), on_node("a"));
+  const auto joined = join_world(identity_over_nodes(0, kSize), on_node("a"));
   ASSERT_TRUE(joined.ok()) << joined.status().message();
   EXPECT_EQ(joined->members[2].pid_there, children[1]);
   EXPECT_EQ(joined->members[2].pid, 0);

@@ -90,6 +90,22 @@ def _has_mpi_library() -> bool:
         return False
 
 
+def _has_ucx() -> bool:
+    """Whether the library that carries messages between nodes can be opened."""
+    named = os.environ.get("SENNIT_UCX_LIB")
+    return Path(named).is_file() if named else ctypes.util.find_library("ucp") is not None
+
+
+def _has_network_card() -> bool:
+    """Whether SENNIT_RAILS names one, or one is up that is more than a name (such as a bridge)."""
+    interfaces = list(Path("/sys/class/net").glob("*"))
+    devices = [card for card in interfaces if (card / "device").exists()]
+    up = [card for card in devices if (card / "operstate").read_text().strip() == "up"]
+    return bool(
+        os.environ.get("SENNIT_RAILS") or up or list(Path("/sys/class/infiniband").glob("*"))
+    )
+
+
 def _has_nvlink() -> bool:
     """Whether the library sees NVLinks that are up."""
     return any(link["path"] == "nvlink" for link in ask(_core.tool_machine)["links"])
@@ -137,6 +153,27 @@ _CHECKS = (
         False,
         _may_trace_siblings,
         "sysctl -w kernel.yama.ptrace_scope=0",
+    ),
+    Check(
+        "UCX",
+        "ranks on several nodes (docs/nodes.md)",
+        False,
+        _has_ucx,
+        "apt install libucx0",
+    ),
+    Check(
+        "network card",
+        "ranks on several nodes",
+        False,
+        _has_network_card,
+        "name one in SENNIT_RAILS",
+    ),
+    Check(
+        "ip and tc",
+        "tests and benchmarks with nodes on one machine",
+        False,
+        lambda: bool(shutil.which("ip") and shutil.which("tc")),
+        "apt install iproute2",
     ),
     Check(
         "CUDA driver",

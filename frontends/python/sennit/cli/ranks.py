@@ -70,8 +70,7 @@ class Ranks:
         self._processes: list[subprocess.Popen[str]] = []
         self._folder = tempfile.TemporaryDirectory(prefix="sennit-bench-")
         job_file = Path(self._folder.name) / "job.json"
-        meeting = str(Path(self._folder.name) / "meeting")
-        job_file.write_text(json.dumps({**job, "meeting": meeting}), encoding="utf-8")
+        job_file.write_text(json.dumps(job), encoding="utf-8")
         try:
             program = str(rank_program())
             for index, start in enumerate(starts):
@@ -145,8 +144,13 @@ class Ranks:
 
     def _failure(self, failed: list[int]) -> Failure:
         if self._errors:
-            # Whoever can blame a rank knows more than one that was only told to stop.
-            index, error = max(self._errors, key=lambda item: bool(item[1].get("blamed_ranks")))
+            # A rank that others blame, and that says itself why it ended, knows most; whoever can
+            # blame a rank knows more than one that only had to stop.
+            blamed = {rank for _, one in self._errors for rank in one.get("blamed_ranks") or ()}
+            index, error = max(
+                self._errors,
+                key=lambda item: (item[0] in blamed, bool(item[1].get("blamed_ranks"))),
+            )
             # What a call of a program may do next is no advice to a person with a command line.
             message = str(error.get("message")).partition(" The communicator is now failed")[0]
             # Its own code knows more than the class of the error: here it is the options that ask

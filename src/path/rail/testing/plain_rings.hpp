@@ -93,7 +93,7 @@ class RingTraffic {
         return in_vain();
       }
       if (!moved) {
-        rings_.sleep(std::chrono::milliseconds(1), [] { return false; });
+        rings_.sleep(bell_, std::chrono::milliseconds(1), [] { return false; });
       }
     }
     return {};
@@ -180,6 +180,7 @@ class RingTraffic {
   std::map<std::pair<int, int>, std::uint64_t> received_;
   std::string wrong_;
   MirroredRings& rings_;
+  Doorbell bell_;  // nobody rings it
   PlainRings& memory_;
   Options options_;
 };

@@ -1,0 +1,119 @@
+"""What ranks on several nodes promise when something happens; the nodes are namespaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nodes_scene
+import pytest
+
+HERE = Path(__file__).resolve().parent
+_NOT_HERE = 77
+_OTHERS = {"kill": {0, 1, 2}, "kill the lowest of a node": {0, 1, 3}, "kill rank 0": {1, 2, 3}}
+
+
+def nodes_tool(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`tools/nodes.sh run`; skips the test where this machine cannot have nodes."""
+    answer = subprocess.run(
+        [str(nodes_scene.NODES_TOOL), "run", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if answer.returncode == _NOT_HERE:
+        pytest.skip(f"namespaces: {answer.stderr.strip()}")
+    assert answer.returncode == 0, answer.stderr
+    return answer
+
+
+def scene(event: str) -> dict[int, dict[str, Any]]:
+    """What each rank reports of the event."""
+    script = str(HERE / "nodes_scene.py")
+    answer = nodes_tool(sys.executable, script, event, NODES_COUNT=str(nodes_scene.NODES))
+    if "no path joins them" in answer.stderr:
+        pytest.skip(f"ucx: {answer.stderr.splitlines()[0]}")
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    return {line["rank"]: line for line in lines}
+
+
+def test_ranks_of_namespaces_call_and_leave() -> None:
+    for report in scene("nothing").values():
+        assert report["calls"] == 50, report
+        assert report["destroyed_s"] < 1, report
+
+
+@pytest.mark.parametrize("event", _OTHERS)
+def test_a_killed_rank_is_named_in_two_seconds(event: str) -> None:
+    report = scene(event)
+    for rank in _OTHERS[event]:
+        assert report[rank]["error"] == "RankFailed", report[rank]
+        assert set(report[rank]["blamed"]) == set(range(4)) - _OTHERS[event], report[rank]
+        assert report[rank]["after_s"] < 2, report[rank]
+
+
+@pytest.mark.parametrize("event", ["cut a node off", "mute a node"])
+def test_a_lost_node_is_named_in_three_seconds(event: str) -> None:
+    report = scene(event)
+    for rank in (0, 1):
+        assert report[rank]["error"] == "RankFailed", report[rank]
+        assert set(report[rank]["blamed"]) == {2, 3}, report[rank]
+        assert "node1" in report[rank]["text"], report[rank]
+    for rank in (2, 3):
+        assert report[rank]["error"] == "RankFailed", report[rank]
+        assert set(report[rank]["blamed"]) == {0, 1}, report[rank]
+    for one in report.values():
+        assert one["after_s"] < 3, one
+
+
+@pytest.mark.parametrize("event", ["cut a rail", "mute a rail"])
+def test_a_lost_rail_is_named_and_nobody_is_called_dead(event: str) -> None:
+    report = scene(event)
+    errors = {one["error"] for one in report.values()}
+    texts = [one["text"] for one in report.values()]
+    latest = max(one["after_s"] for one in report.values())
+    # A peer that computes and reads nothing looks the same until the deadline.
+    assert errors == {"DeadlineExceeded"}, texts
+    assert any("a card or cable may be down" in text for text in texts), texts
+    assert latest < nodes_scene.DEADLINE_S + 3, report
+
+
+def test_a_stopped_rank_is_named_at_the_deadline() -> None:
+    report = scene("stop")
+    for rank in (0, 1, 2):
+        assert report[rank]["error"] == "DeadlineExceeded", report[rank]
+        assert report[rank]["blamed"] == [3], report[rank]
+        assert report[rank]["after_s"] < nodes_scene.DEADLINE_S + 3, report[rank]
+
+
+def test_strangers_at_the_port_of_rank_0_delay_nobody() -> None:
+    for report in scene("strangers").values():
+        assert report["calls"] == 50, report
+        assert report["joined_s"] < 5, report
+
+
+def test_torchrun_on_two_nodes() -> None:
+    pytest.importorskip("torch", reason="torch: PyTorch is not installed")
+    torchrun = (
+        f"{sys.executable} -m torch.distributed.run --nnodes 2 --nproc-per-node 2 "
+        f"--node-rank $NODES_OWN --master-addr 10.99.0.1 --master-port 29511 "
+        f"{HERE / 'nodes_torch_rank.py'}"
+    )
+    answer = nodes_tool(
+        *(str(nodes_scene.NODES_TOOL), "all", "sh", "-c", torchrun),
+        NODES_COUNT="2",
+        SENNIT_RAILS=",".join(nodes_scene.CARDS),
+        OMP_NUM_THREADS="1",
+    )
+    if "no path joins them" in answer.stderr:
+        pytest.skip(f"ucx: {answer.stderr.splitlines()[0]}")
+    # Ranks of a node share a pipe, and their lines may meet.
+    answers = sorted(re.findall(r"rank \d of 4: (?:right|wrong)", answer.stdout))
+    assert answers == [f"rank {rank} of 4: right" for rank in range(4)], answer.stderr
