@@ -134,13 +134,15 @@ def test_a_call_is_enqueued_and_nothing_is_synchronized(
     comm: sennit.Communicator, gpu: Gpu
 ) -> None:
     x = gpu.array([1, 2])
-    before = LIBRARY.fake_calls(b"synchronize")
+    before = LIBRARY.fake_calls(b"synchronize")  # of both ranks
+    TOGETHER.wait()
     with gpu.held():
         comm.all_reduce(x, x)
         assert x.array.tolist() == [1, 2]
         with sennit.group():
             comm.all_reduce(x, x)
     assert LIBRARY.fake_calls(b"synchronize") == before
+    TOGETHER.wait()
     gpu.synchronize()
     assert x.array.tolist() == [4, 8]
 
