@@ -15,7 +15,7 @@ namespace sennit {
 
 struct alignas(64) Doorbell {
   std::atomic<std::uint32_t> rings{0};
-  std::atomic<std::uint32_t> sleepers{0};
+  std::atomic<std::uint32_t> sleepers{0};  // above 12 bits: the number of a WakeSocket, if any
 };
 
 // Lets barrier_on_all_cores() of other processes reach this one; once a process, before it

@@ -4,7 +4,6 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -23,13 +22,13 @@ int open_socket() { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_C
 
 }  // namespace
 
-WakeSocket::WakeSocket() : descriptor_(open_socket()) {
+WakeSocket::WakeSocket() : socket_(open_socket()) {
   sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
   socklen_t bytes = sizeof(name);
   const bool is_bound =
-      descriptor_ >= 0 &&
-      ::bind(descriptor_, reinterpret_cast<const sockaddr*>(&name), sizeof(sa_family_t)) == 0 &&
-      ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&name), &bytes) == 0 &&
+      socket_.valid() &&
+      ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(sa_family_t)) == 0 &&
+      ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&name), &bytes) == 0 &&
       bytes == kNameBytes;
   if (is_bound) {
     const std::string digits(name.sun_path + 1, kNameDigits);
@@ -37,15 +36,8 @@ WakeSocket::WakeSocket() : descriptor_(open_socket()) {
     announcement_ = number << kCountBits;
   }
   // Number 0 would look like none.
-  if (announcement_ == 0 && descriptor_ >= 0) {
-    ::close(descriptor_);
-    descriptor_ = -1;
-  }
-}
-
-WakeSocket::~WakeSocket() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
+  if (announcement_ == 0) {
+    socket_.reset();
   }
 }
 
@@ -55,7 +47,7 @@ bool WakeSocket::announce(Doorbell& bell) {
     bell.sleepers.fetch_add(1 + (sleepers_++ == 0 ? announcement_ : 0), std::memory_order_seq_cst);
   }
   // Partner: wake(), as for sleep_on().
-  return barrier_on_all_cores() && descriptor_ >= 0;
+  return barrier_on_all_cores() && socket_.valid();
 }
 
 void WakeSocket::withdraw(Doorbell& bell) {
@@ -63,8 +55,8 @@ void WakeSocket::withdraw(Doorbell& bell) {
   bell.sleepers.fetch_sub(1 + (--sleepers_ == 0 ? announcement_ : 0), std::memory_order_seq_cst);
   std::array<char, 1> datagram{};
   // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): it does not block
-  while (sleepers_ == 0 && descriptor_ >= 0 &&
-         ::recv(descriptor_, datagram.data(), datagram.size(), 0) >= 0) {
+  while (sleepers_ == 0 && socket_.valid() &&
+         ::recv(socket_.get(), datagram.data(), datagram.size(), 0) >= 0) {
   }
 }
 

@@ -7,6 +7,7 @@
 // sleeper for nothing.
 #pragma once
 
+#include "base/fd.hpp"
 #include "channel/doorbell.hpp"
 
 #include <cstdint>
@@ -18,11 +19,10 @@ class WakeSocket {
  public:
   // Without a socket nobody is woken by it: descriptor() is -1.
   WakeSocket();
-  ~WakeSocket();
   WakeSocket(const WakeSocket&) = delete;
   WakeSocket& operator=(const WakeSocket&) = delete;
 
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
 
   // From now on ring(bell) sends here. True when nothing that others have published by now can stay
   // unnoticed by who looks again behind this. Several threads may sleep, at one bell.
@@ -34,7 +34,7 @@ class WakeSocket {
   static void send_to(std::uint32_t sleepers);
 
  private:
-  int descriptor_ = -1;
+  UniqueFd socket_;
   std::uint32_t announcement_ = 0;  // what `sleepers` grows by
   std::mutex mutex_;
   int sleepers_ = 0;

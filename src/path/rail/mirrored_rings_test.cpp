@@ -48,6 +48,12 @@ struct Job {
       open(static_cast<int>(rank));
     }
   }
+  // Rank 0 sends a message to rank 1, whose card is cut off before it arrives.
+  void lose_a_message(FakeUcx& driver) {
+    rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
+    driver.cut(sets[1]->addresses().front());
+    settle();
+  }
   // Lets all carry on for a while.
   void settle() {
     for (int round = 0; round < 200; ++round) {
@@ -207,9 +213,7 @@ TEST(MirroredRings, ACutRailNamesTheRailAndItsPeerAndHoldsNobodyUp) {
   FakeUcx ucx({});
   Job job(ucx, 2, 1);
   job.open_all();
-  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
-  ucx.cut(job.sets[1]->addresses().front());
-  job.settle();
+  job.lose_a_message(ucx);
   const Status failure = job.rings[0]->failure(everybody);
   ASSERT_FALSE(failure.ok());
   EXPECT_EQ(failure.detail().blamed_ranks, std::vector<int>{1});
@@ -225,9 +229,7 @@ TEST(MirroredRings, OnesThatAreMadeAfterAFailureConnectAnew) {
   FakeUcx ucx({});
   Job job(ucx, 2, 1);
   job.open_all();
-  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
-  ucx.cut(job.sets[1]->addresses().front());
-  job.settle();
+  job.lose_a_message(ucx);
   ASSERT_FALSE(job.rings[0]->failure(everybody).ok());
   MirroredRings later(job.sets[0], 0, 2);
   ASSERT_TRUE(
