@@ -35,7 +35,7 @@ class GivenUp : public testing::Test {
       line.state = RankState::kActive;
     }
     const Algorithm* chain = find_algorithm(Collective::kBroadcast, "chain").value();
-    auto plan = std::make_shared<Plan>();
+    const auto plan = std::make_shared<Plan>();
     plan->strands.push_back(
         bind(std::make_shared<const Schedule>(make_schedule(*chain, {.ranks = kRanks}).value()),
              PathKind::kCma,

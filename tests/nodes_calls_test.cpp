@@ -50,7 +50,7 @@ TEST_F(NodesCalls, MessagesWithinANodeGoOnWithoutUcx) {
   RankProcesses ranks(4, [&](int rank) {
     ::setenv("SENNIT_UCX_LIB", "/nonexistent/libucp.so.0", 1);
     const sennit_comm_t comm = join_on(name, "aabb", rank);
-    float value = static_cast<float>(rank);
+    auto value = static_cast<float>(rank);
     const bool is_sender = rank % 2 == 0;
     Report report = report_of([&] {
       return is_sender ? sennit_send(&value, 1, SENNIT_FLOAT32, rank + 1, comm, nullptr, nullptr)

@@ -112,8 +112,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   comm->path_policy_ = path_choice.policy;
   comm->codec_rules_ = std::move(codec_rules);
   SENNIT_RETURN_IF_ERROR(comm->open_rails(std::move(rails), layout.rings));
-  if (auto links = comm->world_.take_links()) {
-    comm->star_ = std::make_unique<ControlStar>(comm->world_, std::move(links));
+  if (const auto links = comm->world_.take_links()) {
+    comm->star_ = std::make_unique<ControlStar>(comm->world_, links);
   }
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;

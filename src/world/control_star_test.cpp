@@ -29,8 +29,8 @@ World::Layout layout() {
 // A rank with its world, and the star where it is the lowest of its node.
 struct Rank {
   explicit Rank(Membership membership) : world(std::move(membership), layout()) {
-    if (auto links = world.take_links()) {
-      star = std::make_unique<ControlStar>(world, std::move(links));
+    if (const auto links = world.take_links()) {
+      star = std::make_unique<ControlStar>(world, links);
     }
   }
 

@@ -99,7 +99,7 @@ TEST_F(SteppingGpus, RunSchedulesThatAProgramHasBrought) {
     rank.finish();
     EXPECT_EQ(rank.launches(), before + 1);
     check_sum(rank, name);
-    Operation half = requested(rank, Collective::kAllGather, name);
+    const Operation half = requested(rank, Collective::kAllGather, name);
     EXPECT_EQ(rank.call(half).code(), Code::kInvalidArgument);
   });
 }
