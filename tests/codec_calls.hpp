@@ -15,6 +15,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -89,7 +90,7 @@ inline Bytes passed_through(Codec codec, Dtype dtype, const Bytes& values) {
 class Oracle {
  public:
   Oracle(const Subject& subject, int ranks) : subject_(subject) {
-    const std::string algorithm = subject.algorithm.empty() ? chosen(subject) : subject.algorithm;
+    const std::string_view algorithm = subject.algorithm.empty() ? chosen(subject) : subject.algorithm;
     problem_ =
         make_schedule(**find_algorithm(subject.collective, algorithm), {.ranks = ranks})->problem;
     // For two ranks these three are the same two steps.
@@ -126,7 +127,7 @@ class Oracle {
 
  private:
   // As the library's rules have it.
-  static std::string chosen(const Subject& s) {
+  static std::string_view chosen(const Subject& s) {
     const std::int64_t bytes = s.count * static_cast<std::int64_t>(size_bytes(s.dtype));
     if (s.collective != Collective::kAllReduce) {
       return "direct";
@@ -150,7 +151,7 @@ class Oracle {
   }
 
   [[nodiscard]] Bytes reduced(const std::vector<Bytes>& given) const {
-    const ReduceOp op = static_cast<ReduceOp>(subject_.op);
+    const auto op = static_cast<ReduceOp>(subject_.op);
     std::vector<Operand> operands;
     for (const Bytes& one : given) {
       operands.push_back({.data = one.data()});

@@ -16,7 +16,7 @@ using namespace codec_calls;
 
 void expect_coded_bits(const Subject& s, int rank, int ranks, sennit_comm_t comm) {
   const Oracle oracle(s, ranks);
-  Buffers buffers(s, oracle, rank);
+  const Buffers buffers(s, oracle, rank);
   const sennit_call_options_t options = options_for(s);
   ASSERT_EQ(call(s, buffers.input, buffers.output, comm, &options), SENNIT_OK)
       << in_words(s) << ": " << sennit_last_error_message();
@@ -103,7 +103,7 @@ TEST_P(CodedCalls, AnAlgorithmThatCannotHaveALossyOneIsRefusedByName) {
                         false,
                         std::string(algorithm.name)};
         const Oracle oracle(s, ranks);
-        Buffers buffers(s, oracle, rank);
+        const Buffers buffers(s, oracle, rank);
         const sennit_call_options_t options = options_for(s);
         const sennit_status_t status = call(s, buffers.input, buffers.output, comm, &options);
         if (status == SENNIT_UNSUPPORTED) {
@@ -146,8 +146,8 @@ TEST_P(CodedCalls, ALosslessOneChangesNothing) {
                             false,
                             std::string(algorithm.name)};
             const Oracle oracle(s, ranks);
-            Buffers plain(s, oracle, rank);
-            Buffers coded(s, oracle, rank);
+            const Buffers plain(s, oracle, rank);
+            const Buffers coded(s, oracle, rank);
             sennit_call_options_t options = options_for(s);
             const sennit_status_t status = call(s, coded.input, coded.output, comm, &options);
             options.codec = nullptr;

@@ -1,7 +1,7 @@
 // Codecs in plans: what is coded once, and everywhere, is proved, and what is not is refused.
 #include "algo/algorithm.hpp"
 #include "base/testing/trials.hpp"
-#include "codec/codec.hpp"
+#include "codec/tables.hpp"
 #include "schedule/builder.hpp"
 #include "schedule/scaling.hpp"
 #include "verify/checks.hpp"
@@ -278,7 +278,7 @@ TEST(CodecsInPlans, OneChannelWithoutTheCodecIsRefused) {
 }
 
 TEST(CodecsInPlans, ABundleAPutAndAFetchCannotHaveOne) {
-  Plan plan = coded_plan(Collective::kAllToAll, "direct", 3, Codec::kExact);
+  const Plan plan = coded_plan(Collective::kAllToAll, "direct", 3, Codec::kExact);
   Plan bundle = plan;
   bundle.strands.front().channels[0].paths = {PathKind::kShm, PathKind::kCma};
   expect_refused(bundle, "structure: strand 0: a bundle cannot have codec exact");

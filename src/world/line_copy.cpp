@@ -1,7 +1,5 @@
 #include "world/line_copy.hpp"
 
-#include <algorithm>
-
 namespace sennit {
 namespace {
 

@@ -28,7 +28,7 @@ class Cards : public testing::Test {
   void add_interface(const std::string& name, std::map<std::string, std::string> files) const {
     files.insert({{"operstate", "up"}, {"type", "1"}, {"ifindex", "7"}, {"iflink", "7"}});
     for (const auto& [file, text] : files) {
-      write("sys/class/net/" + name + "/" + file, text);
+      write((fs::path("sys/class/net") / name / file).string(), text);
     }
   }
 
