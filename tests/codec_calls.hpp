@@ -90,7 +90,8 @@ inline Bytes passed_through(Codec codec, Dtype dtype, const Bytes& values) {
 class Oracle {
  public:
   Oracle(const Subject& subject, int ranks) : subject_(subject) {
-    const std::string_view algorithm = subject.algorithm.empty() ? chosen(subject) : subject.algorithm;
+    const std::string_view algorithm =
+        subject.algorithm.empty() ? chosen(subject) : subject.algorithm;
     problem_ =
         make_schedule(**find_algorithm(subject.collective, algorithm), {.ranks = ranks})->problem;
     // For two ranks these three are the same two steps.
