@@ -17,8 +17,8 @@ def library() -> Path:
     package = find_spec("sennit")
     assert package is not None
     assert package.origin is not None
-    found = sorted(Path(package.origin).parent.rglob("libsennit.so"))
-    assert found, f"no libsennit.so in {Path(package.origin).parent}"
+    found = sorted(Path(package.origin).parent.rglob("libsennit.so.*"))
+    assert found, f"no libsennit.so.* in {Path(package.origin).parent}"
     return found[0]
 
 
