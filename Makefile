@@ -36,13 +36,13 @@ sdist: $(STAMPS)/packaging  ## a source package that builds without apt, into di
 	rm -f dist/sennit-*.tar.gz
 	$(VENV)/bin/python -m build --no-isolation --sdist --outdir dist . >/dev/null
 
-# Built from the source package, in the folder of a build of it. The tag says which systems have
-# all that the wheel needs of theirs.
+# Built from the source package, in a folder below it as deep as that of `build`: to ccache the same
+# sources. The tag says which systems have all that the wheel needs of theirs.
 wheel: sdist  ## a wheel for other machines, into dist/; CUDA=ON: with GPU ranks
 	rm -rf build/wheel dist/sennit-*.whl
 	CXX=$(COMPILER) $(VENV)/bin/python -m pip wheel --quiet --no-index --no-deps \
 	  --no-build-isolation --wheel-dir build/wheel dist/sennit-*.tar.gz \
-	  -C cmake.define.SENNIT_CUDA=$(CUDA) -C cmake.define.SENNIT_WERROR=$(WERROR)
+	  -C build-dir=$(BUILD) -C cmake.define.SENNIT_CUDA=$(CUDA) -C cmake.define.SENNIT_WERROR=$(WERROR)
 	auditwheel repair --plat auto --wheel-dir dist build/wheel/sennit-*.whl
 
 bench: build  ## the main job on this machine; table, JSON and plot into out/

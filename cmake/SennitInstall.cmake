@@ -75,7 +75,7 @@ if(SENNIT_BUILD_PYTHON)
   sennit_install_licence(nanobind "${nanobind_licence}")
   # That of a library inside nanobind is the first comment of each of its files.
   file(READ ${nanobind_DIR}/../ext/robin_map/include/tsl/robin_map.h text LIMIT 2000)
-  string(REGEX MATCH "^/[*][^/]+/" text "${text}")
+  string(REGEX MATCH "^/[*]([^*]|[*][^/])*[*]/" text "${text}")
   file(WRITE ${PROJECT_BINARY_DIR}/robin_map.txt "${text}\n")
   sennit_install_licence(robin_map ${PROJECT_BINARY_DIR}/robin_map.txt)
 endif()
