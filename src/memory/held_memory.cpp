@@ -62,8 +62,8 @@ Result<std::shared_ptr<HeldMemory>> HeldMemory::pin(CudaDriver& driver,
     if (std::shared_ptr<HeldMemory> shared = known->second.lock()) {
       return shared;
     }
-    // The last that held them is about to give them back. Not wait(): with a time it is no symbol of
-    // libstdc++ 12, so that a wheel also loads beside 11 (RHEL 9).
+    // The last that held them is about to give them back. wait() without a time would be a symbol
+    // that libstdc++ has from version 12 on, and a wheel is to load beside that of RHEL 9 too.
     held().unpinned.wait_for(lock, std::chrono::seconds(1));
   }
   SENNIT_ASSIGN_OR_RETURN(void* const on_device, driver.map_host(memory, bytes));
