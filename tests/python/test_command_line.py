@@ -124,6 +124,22 @@ def test_a_missing_package_is_named(module: str, arguments: list[str], remedy: s
     assert f"pip install {remedy}" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("sennit ver", "verify"),
+        ("sennit verify all_r", "all_reduce"),
+        ("sennit verify --ra", "--ranks"),
+    ],
+)
+def test_a_shell_completes(sennit_command: Command, typed: str, completed: str) -> None:
+    answer = sennit_command(
+        _SENNIT_COMPLETE="bash_complete", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert f"plain,{completed}" in answer.stdout.splitlines()
+
+
 def test_verify_proves_and_counts(sennit_command: Command) -> None:
     answer = sennit_command("verify", "--collective", "all_reduce", "--ranks", "1:4", "--json", "-")
     assert answer.returncode == 0, answer.stderr
