@@ -9,6 +9,7 @@
 
 #include "channel/bundle.hpp"
 #include "exec/cpu/bound_program.hpp"
+#include "exec/cpu/spot.hpp"
 #include "schedule/path_policy.hpp"
 
 #include <chrono>
@@ -18,18 +19,6 @@
 #include <span>
 
 namespace sennit {
-
-// Where a message lies; `tag` is its number on its bundle, if it is one's.
-struct Spot {
-  const BoundProgram::BoundLink* link = nullptr;
-  std::uint64_t position = 0;
-  Protocol protocol = Protocol::kSlots;
-  std::optional<std::uint64_t> tag{};
-  std::optional<Codec> codec{};
-
-  [[nodiscard]] channel::Word& full() const { return link->ring.full(position); }
-  [[nodiscard]] channel::Word& free() const { return link->ring.free(position); }
-};
 
 class Bundle {
  public:
