@@ -16,11 +16,25 @@ using std::chrono::microseconds;
 // costs some microseconds, and a mismatch or death must be told within a second.
 constexpr Clock::duration kFirstLook = microseconds(100);
 
+void set_times(Work& work, const CommConfig& config) {
+  work.posted = Clock::now();
+  const double deadline =
+      work.operation.deadline_s != 0 ? work.operation.deadline_s : config.deadline_s;
+  work.deadline = deadline > 0 ? work.posted + clock_span(deadline) : Clock::time_point::max();
+  work.look_interval = kFirstLook;
+  work.next_look = work.posted + kFirstLook;
+  work.next_warning = work.posted + clock_span(config.first_warning_s);
+}
+
+MessageLog::Way& way_of(const Work& work, const World& world) {
+  return world.message_log(world.rank(), work.operation.peer).way(work.operation.is_send);
+}
+
 }  // namespace
 
 void Calls::post(std::shared_ptr<Work> work) {
   wait_.touch();
-  set_times(*work);
+  set_times(*work, config_);
   last_program_ = work->program;
   const bool pair = work->operation.collective == Collective::kSendRecv;
   if (!pair) {
@@ -39,22 +53,12 @@ void Calls::post(std::shared_ptr<Work> work) {
 }
 
 void Calls::go_on(std::shared_ptr<Work> work) {
-  set_times(*work);
+  set_times(*work, config_);
   collectives_.push_back(std::move(work));
 }
 
 bool Calls::is_quiet() const {
-  return !is_inherited() && failure_.ok() && is_idle() && empty_recvs_.empty() && !is_aborted();
-}
-
-void Calls::set_times(Work& work) const {
-  work.posted = Clock::now();
-  const double deadline =
-      work.operation.deadline_s != 0 ? work.operation.deadline_s : config_.deadline_s;
-  work.deadline = deadline > 0 ? work.posted + clock_span(deadline) : Clock::time_point::max();
-  work.look_interval = kFirstLook;
-  work.next_look = work.posted + kFirstLook;
-  work.next_warning = work.posted + clock_span(config_.first_warning_s);
+  return !is_inherited() && failure_.ok() && is_idle() && empty_recvs_.is_empty() && !is_aborted();
 }
 
 DieAt* Calls::die_at(std::uint64_t sequence) {
@@ -86,16 +90,12 @@ void Calls::start(Work& work) {
     }
     world_.my_line().enter(work.sequence, work.words);
   } else {
-    auto& calls = way_of(work).calls;
+    auto& calls = way_of(work, world_).calls;
     work.message = calls.entered.load(std::memory_order_relaxed) + 1;
     calls.enter(work.message, work.words);
   }
   work.call.die_at = die_at(work.sequence);
   work.job.emplace(*work.program, work.call);
-}
-
-MessageLog::Way& Calls::way_of(const Work& work) const {
-  return world_.message_log(world_.rank(), work.operation.peer).way(work.operation.is_send);
 }
 
 bool Calls::progress() {
@@ -141,9 +141,9 @@ bool Calls::advance_front(Queue& queue) {
     }
     // Nor does a recv of no elements wait for anything.
     if (work->sequence == 0 && !work->operation.is_send && work->operation.count == 0) {
-      empty_recvs_[work->operation.peer] = work->message;
+      empty_recvs_.add(work->operation.peer, work->message);
     }
-    if (const auto verdict = find_unexpected_message()) {
+    if (const auto verdict = empty_recvs_.find_unexpected(world_)) {
       fail(*work, *verdict);
       return true;
     }
@@ -161,31 +161,14 @@ bool Calls::advance_front(Queue& queue) {
 // sender's matter.
 bool Calls::flush_rails(const Work& work) {
   return rails_ == nullptr ||
-         rails_->flush([&](int peer) { return work.sequence != 0 && needs(work, peer); });
-}
-
-// The verdict when elements have been sent to a recv that expected none.
-std::optional<Verdict> Calls::find_unexpected_message() {
-  for (auto recv = empty_recvs_.begin(); recv != empty_recvs_.end();) {
-    const auto& [peer, number] = *recv;
-    if (world_.message_log(peer, world_.rank()).sent.calls.entered.load(std::memory_order_acquire) <
-        number) {
-      ++recv;
-      continue;
-    }
-    if (auto verdict = find_different_message(world_, peer, world_.rank())) {
-      return verdict;
-    }
-    recv = empty_recvs_.erase(recv);
-  }
-  return std::nullopt;
+         rails_->flush([&](int peer) { return work.sequence != 0 && needs(work, peer, world_); });
 }
 
 void Calls::end(Work& work, Status status) {
   if (status.ok() && work.sequence != 0) {
     world_.my_line().leave(work.sequence);
   } else if (status.ok()) {
-    way_of(work).ended.store(work.message, std::memory_order_release);
+    way_of(work, world_).ended.store(work.message, std::memory_order_release);
   }
   work.status = std::move(status);
   work.ended = true;

@@ -9,11 +9,11 @@
 
 #include "base/fork_guard.hpp"
 #include "comm/comm_config.hpp"
+#include "comm/empty_recvs.hpp"
 #include "comm/moves.hpp"
 #include "comm/own_wait.hpp"
 #include "comm/work.hpp"
 #include "world/deadlock.hpp"
-#include "world/watch.hpp"
 #include "world/world.hpp"
 
 #include <atomic>
@@ -75,11 +75,8 @@ class Calls {
   using PairKey = std::pair<int, bool>;  // peer, is_send
   using Queue = std::deque<std::shared_ptr<Work>>;
 
-  void set_times(Work& work) const;
   [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<std::shared_ptr<Work>> running() const;
-  std::optional<Verdict> find_unexpected_message();
-  [[nodiscard]] MessageLog::Way& way_of(const Work& work) const;
   void start(Work& work);
   bool advance_front(Queue& queue);
   void end(Work& work, Status status);
@@ -87,11 +84,8 @@ class Calls {
   void fail_all(const Status& status, const Work* cause);
   void look_at(Work& work, Depth depth, Clock::time_point now);
   bool may_end_well(Work& work, Clock::time_point now);
-  [[nodiscard]] bool needs(const Work& work, int peer) const;
   bool flush_rails(const Work& work);
   std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
-  void warn(Work& work, Clock::time_point now);
-  [[nodiscard]] CallView view_of(const Work& work) const;
   [[nodiscard]] LongWait long_wait(Clock::time_point now) const;
 
   World& world_;
@@ -109,8 +103,7 @@ class Calls {
   Moves moves_;
   Queue collectives_;
   std::map<PairKey, Queue> pairs_;
-  // By peer, the last recv of no elements whose send has not been seen: it has ended all the same.
-  std::map<int, std::uint64_t> empty_recvs_;
+  EmptyRecvs empty_recvs_;
 };
 
 }  // namespace sennit

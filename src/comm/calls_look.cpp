@@ -23,9 +23,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-}  // namespace
-
-CallView Calls::view_of(const Work& work) const {
+CallView view_of(const Work& work, const World& world, const Moves& moves) {
   CallView view{.sequence = work.sequence, .words = work.words, .counts = work.pair_counts()};
   if (work.job) {
     view.waiting = work.job->waiting();
@@ -34,17 +32,34 @@ CallView Calls::view_of(const Work& work) const {
     const int peer = work.operation.peer;
     const bool is_send = work.operation.is_send;
     view.waiting.peer = peer;
-    view.message = {.from = is_send ? world_.rank() : peer,
-                    .to = is_send ? peer : world_.rank(),
+    view.message = {.from = is_send ? world.rank() : peer,
+                    .to = is_send ? peer : world.rank(),
                     .number = work.message};
   }
   if (work.sequence != 0) {
-    view.idle_s = moves_.idle_s(work.posted);
+    view.idle_s = moves.idle_s(work.posted);
   } else if (work.moved_at) {
     view.idle_s = seconds_since(*work.moved_at);
   }
   return view;
 }
+
+// At the first warning's time and at each doubling, who is here and who is not.
+void warn(Work& work, const CallView& view, const World& world, const std::string& comm) {
+  work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
+  const Verdict verdict = explain_deadline(world, view);
+  SENNIT_WARN("comm",
+              "{}{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
+              describe_call(view, world.rank()),
+              work.sequence != 0 ? fmt::format(" #{}", work.sequence) : "",
+              comm,
+              world.rank(),
+              world.size(),
+              seconds_since(work.posted),
+              verdict.evidence);
+}
+
+}  // namespace
 
 Clock::time_point Calls::next_look() const {
   if (is_inherited()) {
@@ -100,7 +115,7 @@ void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
   if (std::exchange(work.has_moved, false)) {
     work.moved_at = now;
   }
-  const CallView view = view_of(work);
+  const CallView view = view_of(work, world_, moves_);
   world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
   if (const auto verdict = find_failure(world_, view, depth)) {
     if (!may_end_well(work, now)) {
@@ -116,7 +131,9 @@ void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
   } else if (now >= work.deadline) {
     fail(work, explain_deadline(world_, view));
   } else {
-    warn(work, now);
+    if (now >= work.next_warning) {
+      warn(work, view, world_, config_.name);
+    }
     work.look_interval = std::min(work.look_interval * 2, kLongestLookInterval);
     work.next_look = std::min(now + work.look_interval, work.deadline);
   }
@@ -159,7 +176,7 @@ LongWait Calls::long_wait(Clock::time_point now) const {
   if (!first.job || now - first.posted < OwnWait::kLong) {
     return {};
   }
-  const Waiting waiting = view_of(first).waiting;
+  const Waiting waiting = view_of(first, world_, moves_).waiting;
   if (waiting.peer < 0 || waiting.foreign) {
     return {};
   }
@@ -170,19 +187,12 @@ LongWait Calls::long_wait(Clock::time_point now) const {
           .number = is_message ? first.message : first.sequence};
 }
 
-// Who has done its part of a collective may be gone.
-bool Calls::needs(const Work& work, int peer) const {
-  return work.sequence == 0
-             ? peer == work.operation.peer
-             : world_.line(peer).left.load(std::memory_order_acquire) < work.sequence;
-}
-
 // The verdict on a job that cannot go on because a peer's memory could not be read, unless that
 // peer may yet turn out to be dead.
 std::optional<Verdict> Calls::find_broken(Work& work, Clock::time_point now) {
   Status status = work.job->status();
   if (status.ok() && rails_ != nullptr) {
-    status = rails_->failure([&](int peer) { return needs(work, peer); });
+    status = rails_->failure([&](int peer) { return needs(work, peer, world_); });
   }
   if (status.ok()) {
     return std::nullopt;
@@ -196,25 +206,6 @@ std::optional<Verdict> Calls::find_broken(Work& work, Clock::time_point now) {
   return Verdict{.code = status.code(),
                  .blamed_ranks = status.detail().blamed_ranks,
                  .evidence = status.message()};
-}
-
-// At the first warning's time and at each doubling, who is here and who is not.
-void Calls::warn(Work& work, Clock::time_point now) {
-  if (now < work.next_warning) {
-    return;
-  }
-  work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
-  const CallView view = view_of(work);
-  const Verdict verdict = explain_deadline(world_, view);
-  SENNIT_WARN("comm",
-              "{}{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
-              describe_call(view, world_.rank()),
-              work.sequence != 0 ? fmt::format(" #{}", work.sequence) : "",
-              config_.name,
-              world_.rank(),
-              world_.size(),
-              seconds_since(work.posted),
-              verdict.evidence);
 }
 
 }  // namespace sennit
