@@ -274,11 +274,11 @@ void Communicator::finalize() {
 }
 
 std::string Communicator::name_split(std::uint64_t call) const {
-  return fmt::format("{}/split/{}", world_.key(), call);
+  return fmt::format("{}/split/{}", world_.identity().key, call);
 }
 
 std::string Communicator::name_shrink() {
-  return fmt::format("{}/shrink/{}", world_.key(), ++shrinks_);
+  return fmt::format("{}/shrink/{}", world_.identity().key, ++shrinks_);
 }
 
 }  // namespace sennit

@@ -137,8 +137,8 @@ Clock::time_point ProgressEngine::next_look() const {
 ProgressEngine::Patience ProgressEngine::patience() const {
   int crowd = 1;
   for (const auto& comm : comms_) {
-    const int cores = comm->world().usable_cores();
-    crowd = std::max(crowd, (comm->world().local_ranks() + cores - 1) / cores);
+    const int cores = comm->world().peers().usable_cores();
+    crowd = std::max(crowd, (comm->world().peers().local_ranks() + cores - 1) / cores);
   }
   const bool crowded = crowd > 1;
   Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
