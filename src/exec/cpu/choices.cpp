@@ -132,7 +132,7 @@ void Choices::add_grain(int strand, std::uint64_t tick) {
 
 void Choices::record(const Bundle& bundle, TraceMessage::Event event, int path) {
   if (job_.trace_ != nullptr) {
-    TraceMessage message = trace_message(bundle, event, path);
+    TraceMessage message = bundle.trace(event, path);
     message.tick = job_.trace_->tick();
     job_.trace_->add(message);
   }
@@ -176,10 +176,8 @@ bool Choices::has_ended(const ProgramLane& lane,
     return spot.protocol != Protocol::kDirectGet ||
            channel::is_released(spot.free(), spot.position);
   }
-  while (const auto order = bundle.has_ended() ? std::nullopt : bundle.next_order()) {
-    if (order->answer == Bundle::Answer::kEnd) {
-      bundle.end_message();
-    } else {
+  while (const auto order = bundle.next_order()) {
+    if (order->answer != Orders::Answer::kEnd) {
       const Spot again = bundle.spot_on(order->path);
       job_.fill_slot(lane, step, again, step.kind == StepKind::kSend ? step.from : step.to, tile);
       record(bundle, TraceMessage::Event::kSentAgain, order->path);
