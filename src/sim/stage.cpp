@@ -20,6 +20,33 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
+bool Stage::is_over(const RunningLane& lane, const Wait& wait) const {
+  const std::int64_t tile = lane.last_tile() - wait.delay;
+  if (tile < 0) {
+    return true;
+  }
+  const RunningLane& other = lanes[at(copy_of(lane).first_lane + wait.lane)];
+  const std::int64_t unit = tile / other.burst;
+  return other.unit > unit || (other.unit == unit && other.step > wait.step);
+}
+
+bool Stage::is_released(const RunningLane& lane) const {
+  return std::ranges::all_of(step_of(lane).sent, [&](const Sent& out) {
+    return mail.is_released(channel_of(lane, out.channel));
+  });
+}
+
+bool Stage::is_taken(const RunningLane& lane, const CostStep& step, const Part& part) const {
+  if (part.alternative < 0) {
+    return true;
+  }
+  const int channel = channel_of(lane, part.channel);
+  const auto in = std::ranges::find(step.taken, part.channel, &Taken::channel);
+  const std::int64_t message =
+      in == step.taken.end() ? mail.sent(channel) : mail.taken(channel, in->reader);
+  return mail.path_of(channel, message) == part.alternative;
+}
+
 Status Stage::set(const Plan& plan, Fabric& fabric, const SimulationRequest& request) {
   callers.resize(at(plan.problem().ranks));
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
