@@ -95,7 +95,7 @@ class Simulator {
     const CostStep& step = stage_.step_of(lane);
     const std::int64_t tiles = lane.unit_tiles();
     for (const sim::Taken& in : step.taken) {
-      if (!stage_.mail.has(stage_.channel_of(lane, in.channel), in.reader, in.count * tiles)) {
+      if (!stage_.channels.has(stage_.channel_of(lane, in.channel), in.reader, in.count * tiles)) {
         return false;
       }
     }
@@ -130,9 +130,9 @@ class Simulator {
   [[nodiscard]] bool has_room(const Lane& lane, const CostStep& step, const sim::Sent& out) const {
     const int channel = stage_.channel_of(lane, out.channel);
     const std::int64_t messages = out.count * lane.unit_tiles();
-    return stage_.mail.is_bundle(channel)
-               ? stage_.mail.has_room_on(channel, pick_path(lane, step, out), messages)
-               : stage_.mail.has_room(channel, messages);
+    return stage_.channels.is_bundle(channel)
+               ? stage_.channels.has_room_on(channel, pick_path(lane, step, out), messages)
+               : stage_.channels.has_room(channel, messages);
   }
 
   // A burst goes by one path.
@@ -141,21 +141,22 @@ class Simulator {
                                  .count = out.count * lane.unit_tiles()};
     if (!request_.policy) {
       const auto bytes = static_cast<double>(unit_bytes(lane, step));
-      return sim::soonest_path(network_, stage_.mail, messages, {step.parts, out.channel}, bytes);
+      return sim::soonest_path(
+          network_, stage_.channels, messages, {step.parts, out.channel}, bytes);
     }
     const FlatStrand& flat = stage_.form_of(lane).flat();
     const int rank = flat.lanes()[at(lane.flat)].rank;
     return sim::pick_path(
-        *request_.policy, stage_.mail, stage_.callers[at(rank)].bundles, messages);
+        *request_.policy, stage_.channels, stage_.callers[at(rank)].bundles, messages);
   }
 
   void choose_paths(const Lane& lane, const CostStep& step) {
     for (const sim::Sent& out : step.sent) {
       const int channel = stage_.channel_of(lane, out.channel);
-      if (stage_.mail.is_bundle(channel)) {
+      if (stage_.channels.is_bundle(channel)) {
         const int path = pick_path(lane, step, out);
         for (std::int64_t m = 0; m < out.count * lane.unit_tiles(); ++m) {
-          stage_.mail.set_path(channel, stage_.mail.sent(channel) + m, path);
+          stage_.channels.set_path(channel, stage_.channels.sent(channel) + m, path);
         }
       }
     }
@@ -213,15 +214,15 @@ class Simulator {
   }
 
   void arrive(int channel, std::int64_t messages) {
-    stage_.mail.arrive(channel, messages);
-    for (const int reader : stage_.mail.readers(channel)) {
+    stage_.channels.arrive(channel, messages);
+    for (const int reader : stage_.channels.readers(channel)) {
       wake(reader);
     }
   }
 
   void free(int channel, int reader, std::int64_t taken) {
-    stage_.mail.free(channel, reader, taken);
-    wake(stage_.mail.writer(channel));
+    stage_.channels.free(channel, reader, taken);
+    wake(stage_.channels.writer(channel));
   }
 
   // All ranks at once, as if they had waited for each other.
@@ -298,7 +299,7 @@ class Simulator {
 
   void tell_free(const Lane& lane, const sim::Taken& in) {
     const int channel = stage_.channel_of(lane, in.channel);
-    const std::int64_t taken = stage_.mail.taken(channel, in.reader);
+    const std::int64_t taken = stage_.channels.taken(channel, in.reader);
     if (const Time delay = delays_of(lane, in.channel).free; delay > 0) {
       at_time(now_ + delay,
               {.event = Event::kFree, .subject = channel, .reader = in.reader, .messages = taken});
@@ -323,7 +324,7 @@ class Simulator {
 
   void send(const Lane& lane, int channel, std::int64_t messages) {
     const int number = stage_.channel_of(lane, channel);
-    stage_.mail.send(number, messages);
+    stage_.channels.send(number, messages);
     if (const Time flight = delays_of(lane, channel).flight; flight > 0) {
       at_time(now_ + flight, {.event = Event::kArrive, .subject = number, .messages = messages});
     } else {
@@ -340,7 +341,7 @@ class Simulator {
       send(lane, out.channel, out.count * tiles);
     }
     for (const sim::Taken& in : step.taken) {
-      stage_.mail.take(stage_.channel_of(lane, in.channel), in.reader, in.count * tiles);
+      stage_.channels.take(stage_.channel_of(lane, in.channel), in.reader, in.count * tiles);
       if (!stage_.rounds.has_rounds(lane.block)) {
         tell_free(lane, in);
       }

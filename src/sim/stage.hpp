@@ -2,10 +2,10 @@
 // round their blocks are in.
 #pragma once
 
+#include "sim/channel_counts.hpp"
 #include "sim/cost_form.hpp"
 #include "sim/flow_network.hpp"
 #include "sim/layout.hpp"
-#include "sim/mail.hpp"
 #include "sim/rounds.hpp"
 #include "sim/simulate.hpp"
 
@@ -83,7 +83,7 @@ struct Stage {
   std::vector<StrandCopy> copies;
   std::vector<Caller> callers;  // by rank
   std::vector<RunningLane> lanes;
-  Mail mail;
+  ChannelCounts channels;
   Rounds rounds;
 
   [[nodiscard]] const CostForm& form_of(const RunningLane& lane) const {
@@ -98,7 +98,7 @@ struct Stage {
     const FlatStrand::LaneInfo& info = form.flat().lanes()[static_cast<std::size_t>(lane.flat)];
     return form.steps()[static_cast<std::size_t>(info.first_step + lane.step)];
   }
-  // The number in `mail` of a channel of the lane's strand.
+  // The number in `channels` of a channel of the lane's strand.
   [[nodiscard]] int channel_of(const RunningLane& lane, int channel) const {
     return copy_of(lane).first_channel + channel;
   }

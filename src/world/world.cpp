@@ -123,7 +123,8 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) {
         return fail(Code::kRankFailed, "{} died while the ranks joined", peers_.describe(peer));
       }
       if (Clock::now() > deadline) {
-        return fail(Code::kJoinTimeout, "{} joined, but then made no progress", peers_.describe(peer));
+        return fail(
+            Code::kJoinTimeout, "{} joined, but then made no progress", peers_.describe(peer));
       }
       sleep_on(bell(rank()), std::chrono::milliseconds(10), there);
     }

@@ -10,19 +10,6 @@
 
 namespace sennit {
 
-namespace {
-
-// The program of a rank that gives up a call may use its buffers again. Such a rank says so in its
-// line before the call returns: what was read before the line is looked at was intact if the line
-// says nothing.
-bool has_given_up(const BoundProgram::BoundLink& link) {
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return link.line != nullptr &&
-         link.line->state.load(std::memory_order_relaxed) != RankState::kActive;
-}
-
-}  // namespace
-
 Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
     : bound_(bound),
       program_(bound.program()),
@@ -380,7 +367,7 @@ void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t t
                                link.peer,
                                descriptor.bytes,
                                bytes);
-    if (status.ok() && has_given_up(link)) {
+    if (status.ok() && link.has_given_up()) {
       status = fail(Code::kRankFailed,
                     "rank {} gave up its call while its memory was read, so what was read may be "
                     "something else",
