@@ -52,6 +52,15 @@ if(TARGET sennit-compare)
   install(TARGETS sennit-compare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+if(SENNIT_BUILD_PYTHON)
+  # What `import sennit.torch` compiles for the PyTorch that is there.
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/frontends/torch
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit
+    FILES_MATCHING
+    PATTERN "*.[ch]pp")
+endif()
+
 if(SKBUILD)
   # Here the prefix is the Python package itself. A wheel holds no links: with a versioned name the
   # library would be in it three times.
