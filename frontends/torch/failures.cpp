@@ -1,7 +1,6 @@
 #include "failures.hpp"
 
 #include <pybind11/pybind11.h>
-
 #include <utility>
 
 namespace py = pybind11;

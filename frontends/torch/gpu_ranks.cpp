@@ -4,7 +4,6 @@
 #include "host_work.hpp"
 
 #include <c10/core/StreamGuard.h>
-
 #include <utility>
 
 namespace sennit::pytorch {
@@ -26,13 +25,13 @@ void GpuRanks::order(const c10::Stream& earlier, const c10::Stream& later) {
 
 c10::intrusive_ptr<c10d::Work> GpuRanks::run(Operation operation,
                                              double deadline_s,
-                                             const CallWishes& wishes,
+                                             const CallSettings& settings,
                                              bool is_posted) {
   if (comm_ == nullptr) {
     refuse(SENNIT_INVALID_USAGE, "the process group has been shut down");
   }
-  auto work = c10::make_intrusive<GpuWork>(
-      shared_from_this(), std::move(operation), deadline_s, wishes);
+  auto work =
+      c10::make_intrusive<GpuWork>(shared_from_this(), std::move(operation), deadline_s, settings);
   if (is_posted) {
     posted_.push_back(work);
     return work;
@@ -79,12 +78,12 @@ void GpuRanks::shutdown() {
 GpuWork::GpuWork(std::shared_ptr<GpuRanks> ranks,
                  Operation operation,
                  double deadline_s,
-                 const CallWishes& wishes)
+                 const CallSettings& settings)
     : c10d::Work(ranks->rank_, operation.type, operation.title, operation.tensors),
       ranks_(std::move(ranks)),
       operation_(std::move(operation)),
       deadline_s_(deadline_s),
-      wishes_(wishes),
+      settings_(settings),
       stream_(operation_.is_async ? ranks_->side_ : ranks_->current()),
       end_(ranks_->device_.type()) {
   if (operation_.is_async) {
@@ -103,7 +102,7 @@ void GpuWork::remember_on(const c10::Stream& stream, const Tensors& tensors) con
 
 void GpuWork::start() {
   is_enqueued_ = true;
-  Calls calls(ranks_->comm_, stream_.native_handle(), deadline_s_, wishes_, nullptr);
+  Calls calls(ranks_->comm_, stream_.native_handle(), deadline_s_, settings_, nullptr);
   operation_.start(calls);
 }
 

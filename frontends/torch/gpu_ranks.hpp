@@ -9,10 +9,9 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/csrc/distributed/c10d/Work.hpp>
-
 #include <memory>
 #include <optional>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 namespace sennit::pytorch {
@@ -33,7 +32,7 @@ class GpuRanks : public std::enable_shared_from_this<GpuRanks> {
   // each other.
   c10::intrusive_ptr<c10d::Work> run(Operation operation,
                                      double deadline_s,
-                                     const CallWishes& wishes,
+                                     const CallSettings& settings,
                                      bool is_posted);
   void make_posted();
   // Waits for the current stream.
@@ -62,7 +61,7 @@ class GpuWork final : public c10d::Work {
   GpuWork(std::shared_ptr<GpuRanks> ranks,
           Operation operation,
           double deadline_s,
-          const CallWishes& wishes);
+          const CallSettings& settings);
 
   // Enqueues the calls; then, outside of any group, what remains to be done behind them.
   void start();
@@ -82,7 +81,7 @@ class GpuWork final : public c10d::Work {
   std::shared_ptr<GpuRanks> ranks_;
   Operation operation_;
   double deadline_s_;
-  CallWishes wishes_;
+  CallSettings settings_;
   c10::Stream stream_;
   c10::Event end_;
   bool has_end_ = false;

@@ -81,9 +81,9 @@ HostWork::~HostWork() {
   }
 }
 
-void HostWork::start(Operation& operation, double deadline_s, const CallWishes& wishes) {
+void HostWork::start(Operation& operation, double deadline_s, const CallSettings& settings) {
   started_.tensors = std::move(operation.tensors);
-  Calls calls(comm_, nullptr, deadline_s, wishes, &started_.works);
+  Calls calls(comm_, nullptr, deadline_s, settings, &started_.works);
   operation.start(calls);
   started_.tensors.insert(
       started_.tensors.end(), operation.outputs.begin(), operation.outputs.end());

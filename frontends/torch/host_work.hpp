@@ -50,7 +50,7 @@ class HostWork final : public c10d::Work {
   ~HostWork() override;
 
   // Makes the calls of the operation.
-  void start(Operation& operation, double deadline_s, const CallWishes& wishes);
+  void start(Operation& operation, double deadline_s, const CallSettings& settings);
 
   bool isCompleted() override;
   bool wait(std::chrono::milliseconds timeout) override;

@@ -1,11 +1,10 @@
 // The module sennit_torch: makes backends over communicators that Python has joined.
 #include "backend.hpp"
 
-#include <torch/csrc/utils/pybind.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <torch/csrc/utils/pybind.h>
 #include <utility>
 
 namespace py = pybind11;
@@ -38,11 +37,10 @@ c10::intrusive_ptr<c10d::Backend> make(std::uintptr_t comm,
                                        std::string codec,
                                        bool reproducible) {
   return c10::make_intrusive<Backend>(
-      rank,
-      size,
+      Ranks{rank, size},
       comm_at(comm),
       joining_by(std::move(join_gpus)),
-      CallWishes{std::move(algorithm), std::move(codec), reproducible});
+      CallSettings{std::move(algorithm), std::move(codec), reproducible});
 }
 
 }  // namespace

@@ -9,16 +9,16 @@ namespace sennit::pytorch {
 Calls::Calls(sennit_comm_t comm,
              void* stream,
              double deadline_s,
-             const CallWishes& wishes,
+             const CallSettings& settings,
              std::vector<sennit_work_t>* works)
-    : comm_(comm), stream_(stream), wishes_(&wishes), works_(works) {
+    : comm_(comm), stream_(stream), settings_(&settings), works_(works) {
   options_.deadline_s = deadline_s;
 }
 
 const sennit_call_options_t* Calls::options() {
-  options_.algorithm = wishes_->algorithm.empty() ? nullptr : wishes_->algorithm.c_str();
-  options_.codec = wishes_->codec.empty() ? nullptr : wishes_->codec.c_str();
-  options_.reproducible = wishes_->reproducible ? 1 : 0;
+  options_.algorithm = settings_->algorithm.empty() ? nullptr : settings_->algorithm.c_str();
+  options_.codec = settings_->codec.empty() ? nullptr : settings_->codec.c_str();
+  options_.reproducible = settings_->reproducible ? 1 : 0;
   return plain_options();
 }
 

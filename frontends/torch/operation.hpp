@@ -5,17 +5,16 @@
 
 #include "sennit/sennit.h"
 
-#include <torch/csrc/distributed/c10d/Work.hpp>
-
 #include <chrono>
 #include <functional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 namespace sennit::pytorch {
 
 // What all calls of a group have in their options.
-struct CallWishes {
+struct CallSettings {
   std::string algorithm;
   std::string codec;
   bool reproducible = false;
@@ -28,7 +27,7 @@ class Calls {
   Calls(sennit_comm_t comm,
         void* stream,
         double deadline_s,
-        const CallWishes& wishes,
+        const CallSettings& settings,
         std::vector<sennit_work_t>* works);
 
   [[nodiscard]] sennit_comm_t comm() const { return comm_; }
@@ -41,7 +40,7 @@ class Calls {
  private:
   sennit_comm_t comm_;
   void* stream_;
-  const CallWishes* wishes_;
+  const CallSettings* settings_;
   sennit_call_options_t options_ = SENNIT_CALL_OPTIONS_INITIALIZER;
   std::vector<sennit_work_t>* works_;
 };
@@ -69,6 +68,22 @@ struct Operation {
   Tensors outputs;
   std::function<void(Calls&)> start;
   std::function<void()> finish;  // what remains to be done when the calls have ended; may be empty
+};
+
+template <typename Options>
+Operation described(c10d::OpType type, const char* title, const Options& options) {
+  Operation operation;
+  operation.type = type;
+  operation.title = title;
+  operation.timeout = options.timeout;
+  operation.is_async = options.asyncOp;
+  return operation;
+}
+
+// A rank of a group, and how many there are.
+struct Ranks {
+  int rank = 0;
+  int size = 0;
 };
 
 }  // namespace sennit::pytorch

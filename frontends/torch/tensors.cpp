@@ -18,8 +18,7 @@ void refuse_what_is_not_in_memory(const at::Tensor& tensor) {
            c10::str("the backend sennit moves dense tensors, this one is ", tensor.layout()));
   }
   if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor()) {
-    refuse(SENNIT_UNSUPPORTED,
-           "pass tensor.resolve_conj().resolve_neg(): this one is a lazy view");
+    refuse(SENNIT_UNSUPPORTED, "pass tensor.resolve_conj().resolve_neg(): this one is a lazy view");
   }
 }
 
@@ -165,8 +164,20 @@ void hand_out(const at::Tensor& flat, const Tensors& tensors) {
 }
 
 void require_same_type(const at::Tensor& one, const at::Tensor& other) {
-  require(one.scalar_type() == other.scalar_type(),
-          c10::str("the input is ", one.scalar_type(), ", but the output is ", other.scalar_type()));
+  require(
+      one.scalar_type() == other.scalar_type(),
+      c10::str("the input is ", one.scalar_type(), ", but the output is ", other.scalar_type()));
+}
+
+void require_count(const at::Tensor& whole, std::size_t parts, const at::Tensor& part) {
+  require(count_of(whole) == parts * count_of(part),
+          c10::str("a tensor of ",
+                   whole.numel(),
+                   " elements cannot be ",
+                   parts,
+                   " parts of ",
+                   part.numel()));
+  require_same_type(whole, part);
 }
 
 std::vector<std::size_t> elements_of(const at::Tensor& tensor,
@@ -175,8 +186,7 @@ std::vector<std::size_t> elements_of(const at::Tensor& tensor,
   const std::int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 1;
   std::vector<std::int64_t> shares = splits;
   if (shares.empty()) {
-    require(rows % ranks == 0,
-            c10::str(rows, " rows cannot be split evenly by ", ranks, " ranks"));
+    require(rows % ranks == 0, c10::str(rows, " rows cannot be split evenly by ", ranks, " ranks"));
     shares.assign(static_cast<std::size_t>(ranks), rows / ranks);
   }
   require(shares.size() == static_cast<std::size_t>(ranks),
@@ -184,7 +194,8 @@ std::vector<std::size_t> elements_of(const at::Tensor& tensor,
   require(std::ranges::all_of(shares, [](std::int64_t share) { return share >= 0; }),
           "a split is negative");
   const std::int64_t total = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
-  require(total == rows, c10::str("the splits add up to ", total, ", the tensor has ", rows, " rows"));
+  require(total == rows,
+          c10::str("the splits add up to ", total, ", the tensor has ", rows, " rows"));
   const std::int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
   std::vector<std::size_t> elements;
   elements.reserve(shares.size());

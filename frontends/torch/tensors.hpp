@@ -4,11 +4,10 @@
 #include "sennit/sennit.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/distributed/c10d/Types.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
 namespace sennit::pytorch {
@@ -45,6 +44,8 @@ void hand_out(const at::Tensor& flat, const Tensors& tensors);
 
 // Refuses tensors that differ in type.
 void require_same_type(const at::Tensor& one, const at::Tensor& other);
+// Refuses a tensor that is not so many parts.
+void require_count(const at::Tensor& whole, std::size_t parts, const at::Tensor& part);
 // Elements for each rank, by the rows for each; no splits: the same number for all.
 std::vector<std::size_t> elements_of(const at::Tensor& tensor,
                                      const std::vector<std::int64_t>& splits,

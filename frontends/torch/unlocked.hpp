@@ -1,8 +1,7 @@
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <optional>
+#include <pybind11/pybind11.h>
 
 namespace sennit::pytorch {
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
 
-def create(options: dist.DistributedBackendOptions, wishes: Any = None) -> Any:  # noqa: ARG001
+def create(options: dist.DistributedBackendOptions, requests: Any = None) -> Any:  # noqa: ARG001
     """Join the ranks of a group.
 
     Args:
         options: Store, rank, size and timeout of the group.
-        wishes: What the program gives as `pg_options`; none are known.
+        requests: What the program gives as `pg_options`; none are known.
 
     Raises:
         JoinTimeout: The ranks did not all come in time; ranks of other machines never do.
