@@ -80,6 +80,15 @@ if(SENNIT_BUILD_PYTHON)
   sennit_install_licence(robin_map ${PROJECT_BINARY_DIR}/robin_map.txt)
 endif()
 
+if(SENNIT_BUILD_PYTHON)
+  # What `import sennit.torch` compiles for the PyTorch that is there.
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/frontends/torch
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit
+    FILES_MATCHING
+    PATTERN "*.[ch]pp")
+endif()
+
 if(SKBUILD)
   # Here the prefix is the Python package itself. A wheel holds no links, so the library is in it
   # once, by the name that programs load; the name that they are linked with is a linker script.
