@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-LIBRARY = "tests/fake_gpus/libsennit.so.0"
+LIBRARY = "tests/fake_gpus/libsennit.so"
 
 
 def fake_library() -> Path | None:
