@@ -28,7 +28,8 @@ constexpr Clock::duration kLongestSleep = milliseconds(100);
 // No doorbell tells that the idle hook has something to do.
 constexpr Clock::duration kSleepBetweenHooks = microseconds(200);
 // Rounds between two looks at the clock, which costs as much as a round. One where ranks outnumber
-// the cores: what is awaited comes from a rank that does not run now.
+// the cores: what is awaited comes from a rank that does not run now. One with rails, too: a round
+// asks the system after each card and takes longer than a look at the clock.
 constexpr int kRoundsPerClock = 16;
 
 // An idle round of a card costs more than one of a call.
@@ -140,7 +141,7 @@ ProgressEngine::Patience ProgressEngine::patience() const {
     crowd = std::max(crowd, (comm->world().local_ranks() + cores - 1) / cores);
   }
   const bool crowded = crowd > 1;
-  Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
+  Patience patience{.rounds = crowded || has_rails_ ? 1 : kRoundsPerClock,
                     .crowd = crowd,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
                     .poll = kPollTime * crowd};
