@@ -52,7 +52,7 @@ UCX_CARDS = {"UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": CARDS}
 
 
 class Form(NamedTuple):
-    """A rival, and what its launcher and its ranks are told."""
+    """A rival, words for its launcher, and variables for its ranks."""
 
     rival: str
     words: list[str]
@@ -69,7 +69,7 @@ FORMS = {
     "gloo": Form("gloo", [], {"GLOO_SOCKET_IFNAME": CARDS, "OMP_NUM_THREADS": "1"}),
 }
 OWN = {"SENNIT_ROOT": "node0", "SENNIT_RAILS": CARDS}
-"""What the library is told in every job."""
+"""Variables for the library in every job."""
 COUNTED_CALLS = 16
 COUNTED_BYTES = 1 << 20
 

@@ -49,8 +49,8 @@ class UcxCard {
   virtual void set_handler(Handler handler) = 0;
   // A number for an endpoint to the card with this address. Does not wait for the peer.
   virtual Result<int> connect(std::string_view address) = 0;
-  // `header` is copied. Messages may arrive in any order. What has ended needs no progress() of this
-  // end any more if ends_when_left() and the payload is not empty. Else the card may still hold a
+  // `header` is copied. Messages may arrive in any order. What has ended needs no progress() of
+  // this end any more if ends_when_left() and the payload is not empty. Else the card may still hold a
   // part of a small message, and the next to that endpoint ends only after that has left.
   virtual void send(int endpoint,
                     std::span<const std::byte> header,

@@ -343,8 +343,8 @@ bool MirroredRings::flush(const Needs& needs) {
 }
 
 // What has been sent to the peer since the last call ended. UCX's own flush waits for an answer of
-// the peer, which may have returned to its program. Where the ends of messages do not tell, a frame
-// more waits for the card alone.
+// the peer, which may have returned to its program. Where a message may end before it has left, a
+// frame more waits for the card alone.
 MessageState MirroredRings::flush_route(int peer, int rail) {
   Route& to = route(peer, rail);
   if (to.is_flushed || to.last == MessageState::kUnderWay) {

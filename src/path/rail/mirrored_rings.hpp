@@ -88,7 +88,7 @@ class MirroredRings {
 
   // Carries on; true when anything moved. When nothing has for a while, all slots are returned.
   bool progress();
-  // True once nothing that was sent needs this rank to carry on. What a rail has lost that failed counts only where the peer is needed.
+  // True once nothing sent needs this rank to carry on. A loss counts where the peer is needed.
   bool flush(const Needs& needs);
   // When this rank has ended all its calls: peers may find the connection closed from here on.
   void say_bye();
