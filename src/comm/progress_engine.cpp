@@ -20,6 +20,9 @@ constexpr Clock::duration kSpinTime = microseconds(5);
 // message takes to come from a running rank, shorter than anybody notices. Two ranks on one core
 // would otherwise each poll away the time that the other needs.
 constexpr Clock::duration kPollTime = microseconds(50);
+// The same where ranks are on several nodes: a message between nodes takes several times as long,
+// and to sleep and to be woken costs as much as the message.
+constexpr Clock::duration kPollTimeOverNodes = microseconds(200);
 // Ranks alone come round faster than this and their polling time; a slice is several milliseconds.
 constexpr Clock::duration kCostlyYield = milliseconds(1);
 // Other communicators of the engine have doorbells of their own, which wake nobody here.
@@ -144,7 +147,7 @@ ProgressEngine::Patience ProgressEngine::patience() const {
   Patience patience{.rounds = crowded || has_rails_ ? 1 : kRoundsPerClock,
                     .crowd = crowd,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
-                    .poll = kPollTime * crowd};
+                    .poll = (has_rails_ ? kPollTimeOverNodes : kPollTime) * crowd};
   const auto requested = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (requested.ok() && *requested >= 0) {
     patience.poll = microseconds(*requested);
