@@ -222,10 +222,11 @@ def test_show_without_a_place_for_the_picture_is_bad_usage(
 
 def test_machine_describes_this_one(sennit_command: Command, tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
-    answer = sennit_command("machine", "--json", str(file))
+    answer = sennit_command("machine", "--json", str(file), SENNIT_RAILS="lo")
     assert answer.returncode == 0, answer.stderr
     document = json.loads(file.read_text())
     assert document["cores"] >= 1
+    assert [card["device"] for card in document["network"]["cards"]] == ["lo"]
     assert document["name"] in answer.stdout
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from sennit import Error, Unsupported
 from sennit.torch import extension
 from sennit.torch.failures import also_of_pytorch
@@ -28,7 +26,7 @@ def create(options: dist.DistributedBackendOptions, requests: Any = None) -> Any
     """
     arguments = (options.store, options.group_rank, options.group_size, options.timeout)
     try:
-        module = None if torch.cuda.is_available() else extension.load()
+        module = extension.load()
     except Unsupported as error:
         warnings.warn(f"{error}. Until then calls take longer", stacklevel=2)
         module = None

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _NAME = "sennit_torch"
 _PACKAGE = Path(sennit.__file__).parent
 _SOURCES = _PACKAGE / "share" / "sennit" / "torch"
+_LOADING = threading.Lock()
 _WAIT_S = 600.0
 """For another rank that compiles, on a machine that is busy with all of them."""
 
@@ -36,16 +38,16 @@ def load() -> Any:
     Raises:
         Unsupported: It cannot be compiled here; the text says what is missing.
     """
-    if _NAME in sys.modules:
-        return sys.modules[_NAME]
-    library = _compiled()
-    loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
-    spec = importlib.util.spec_from_loader(_NAME, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    sys.modules[_NAME] = module
-    return module
+    with _LOADING:
+        if _NAME not in sys.modules:
+            library = _compiled()
+            loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
+            spec = importlib.util.spec_from_loader(_NAME, loader)
+            assert spec is not None
+            module = importlib.util.module_from_spec(spec)
+            loader.exec_module(module)
+            sys.modules[_NAME] = module
+    return sys.modules[_NAME]
 
 
 def _compiled() -> Path:
