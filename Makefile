@@ -142,6 +142,7 @@ $(STAMPS)/packaging: $(STAMPS)/deps
 
 # One tree builds the package and the tests. pip asks the network for nothing here.
 $(STAMPS)/package: $(STAMPS)/deps $(PACKAGE_SOURCES)
+	@echo "compiling into $(BUILD): minutes at the first time, 4 of them on 2 cores"
 	CXX=$(COMPILER) $(VENV)/bin/python -m pip install --quiet --no-index --no-deps \
 	  --no-build-isolation --force-reinstall . -C build-dir=$(BUILD) \
 	  -C cmake.define.SENNIT_BUILD_TESTS=ON -C cmake.define.SENNIT_WERROR=$(WERROR)

@@ -1,4 +1,4 @@
-"""Times calls across nodes, which are network namespaces of this machine, and those of Open MPI.
+"""Times calls across nodes, which are network namespaces of this machine, and those of rivals.
 
     python bench/rails.py --nodes 2 --out out/rails-2x2.json
 
@@ -9,6 +9,8 @@ does the same on one machine):
     ob1    Open MPI over TCP, its default without UCX
     ucx    Open MPI over UCX
     tuned  the same; messages of all sizes are sent eagerly, over both cards
+    mpich  MPICH over UCX
+    gloo   Gloo, of PyTorch
 
 `bound_us` of a row is the time of its bytes on the busiest wire. The bytes that each card sent are
 counted in a job of its own and compared with what the schedule says. Ends with status 77 where
@@ -24,11 +26,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sennit
 from sennit.cli.bench_document import document
-from sennit.cli.rivals import mpi
+from sennit.cli.rivals import gloo, mpi
 
 HERE = Path(__file__).resolve().parent
 NODES_TOOL = HERE.parent / "tools/nodes.sh"
@@ -44,18 +46,35 @@ COLLECTIVES = ("all_gather", "all_to_all", "all_reduce", "broadcast")
 SIZES = tuple((16 << 10) * 4**i for i in range(5))
 """Bytes of a rank: what it sends, of all_to_all to one rank."""
 PER_RANK = {"all_gather", "all_to_all"}
-UCX = [
-    *("--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"),
-    *("-x", "UCX_TLS=tcp,self,sm", "-x", f"UCX_NET_DEVICES={CARDS}"),
-]
+OB1 = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,sm,self", "--mca", "btl_tcp_if_include", CARDS]
+UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
+UCX_CARDS = {"UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": CARDS}
+
+
+class Form(NamedTuple):
+    """A rival, words for its launcher, and variables for its ranks."""
+
+    rival: str
+    words: list[str]
+    environment: dict[str, str]
+    before: tuple[str, ...] = ()
+
+
 FORMS = {
-    "ob1": [
-        *("--mca", "pml", "ob1", "--mca", "btl", "tcp,sm,self"),
-        *("--mca", "btl_tcp_if_include", CARDS),
-    ],
-    "ucx": UCX,
-    "tuned": [*UCX, "-x", "UCX_RNDV_THRESH=inf", "-x", "UCX_MAX_EAGER_RAILS=2"],
+    "ob1": Form("openmpi", OB1, {}),
+    "ucx": Form("openmpi", UCX, UCX_CARDS),
+    "tuned": Form(
+        "openmpi", UCX, {**UCX_CARDS, "UCX_RNDV_THRESH": "inf", "UCX_MAX_EAGER_RAILS": "2"}
+    ),
+    # It polls and never yields its core: of real-time ranks that outnumber the cores, none would
+    # run before the slice of another ends.
+    "mpich": Form("mpich", [], UCX_CARDS, ("chrt", "--other", "0")),
+    "gloo": Form("gloo", [], {"GLOO_SOCKET_IFNAME": CARDS, "OMP_NUM_THREADS": "1"}),
 }
+OWN = {"SENNIT_ROOT": "node0", "SENNIT_RAILS": CARDS}
+"""Variables for the library in every job."""
+WRONG = 1
+"""Status of a job with wrong elements; its rows say which, and of whom."""
 COUNTED_CALLS = 16
 COUNTED_BYTES = 1 << 20
 
@@ -76,74 +95,127 @@ def order(collective: str, nodes: int, sizes: list[int], samples: int) -> dict[s
     return {
         "collective": collective,
         "sizes": [size * parts for size in sizes],
-        "in_place": collective == "broadcast",
+        "in_place": False,
         "iterations": samples,
         "warmup": 2,
         "slow_seconds": 4,
     }
 
 
-def orders(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """All of them."""
+def orders(arguments: argparse.Namespace, one_buffer: frozenset[str]) -> list[dict[str, Any]]:
+    """All of them; calls that the rival has only in place are in place."""
     made = []
     for collective in arguments.collectives:
         one = order(collective, arguments.nodes, arguments.sizes, arguments.samples)
+        one["in_place"] = collective in one_buffer
         one["algorithm"] = dict(arguments.algorithm).get(collective, "")
         if collective == "all_reduce":
-            one["sizes"] = [8, *one["sizes"]]
+            one["sizes"] = [8, 1024, *one["sizes"]]
         made.append(one)
     return made
 
 
-def mpirun(installed: mpi.Mpi, nodes: int) -> list[str]:
-    """The launcher, in node 0."""
+def launcher_of_openmpi(form: Form, installed: mpi.Mpi, nodes: int) -> list[str]:
+    """In node 0."""
     hosts = ",".join(f"node{node}:{RANKS}" for node in range(nodes))
-    own = ["SENNIT_RAILS", *(name for name in os.environ if name.startswith("SENNIT_"))]
+    environment = environment_of(form, installed)
     return [
-        *(str(NODES_TOOL), "exec", "0", str(installed.prefix / "bin/mpirun")),
+        str(installed.prefix / "bin/mpirun"),
         *installed.settings(nodes * RANKS + os.cpu_count()),
-        *(
-            "--prtemca",
-            "plm_ssh_agent",
-            f"{NODES_TOOL} rsh",
-            "--prtemca",
-            "prte_if_include",
-            "eth0",
-        ),
+        *("--prtemca", "plm_ssh_agent", f"{NODES_TOOL} rsh"),
+        *("--prtemca", "prte_if_include", "eth0"),
         *("--host", hosts, "-n", str(nodes * RANKS), "--bind-to", "none"),
-        *("--mca", "mpi_yield_when_idle", "1", "-x", "SENNIT_ROOT=node0"),
-        *(word for name in own for word in ("-x", name)),
+        *("--mca", "mpi_yield_when_idle", "1", *form.words),
+        *(word for name, value in environment.items() for word in ("-x", f"{name}={value}")),
     ]
 
 
-def of_form(form: str, installed: mpi.Mpi) -> list[str]:
-    """Arguments of the launcher for one form of the rival."""
-    if form == "ob1":
-        return FORMS[form]
+def launcher_of_mpich(form: Form, installed: mpi.Mpi, nodes: int, folder: Path) -> list[str]:
+    """In node 0."""
+    shell = folder / "rsh"
+    # It is called as ssh is, with -x before the host.
+    shell.write_text(f'#!/bin/sh\n[ "$1" != -x ] || shift\nexec {NODES_TOOL} rsh "$@"\n')
+    shell.chmod(0o755)
+    hosts = ",".join(f"node{node}:{RANKS}" for node in range(nodes))
+    environment = {**environment_of(form, installed), "SENNIT_KEY": "rails"}
+    return [
+        str(installed.prefix / "bin/mpiexec"),
+        *("-launcher", "ssh", "-launcher-exec", str(shell), "-iface", "eth0"),
+        *("-hosts", hosts, "-n", str(nodes * RANKS)),
+        *(word for name, value in environment.items() for word in ("-genv", name, value)),
+    ]
+
+
+def environment_of(form: Form, installed: mpi.Mpi) -> dict[str, str]:
+    """Of the ranks of a job with an MPI."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("SENNIT_")}
     # A process has one UCX. Ours comes first: it has to open the one of the MPI.
-    library = installed.prefix.resolve() / "lib/openmpi/libucp.so.0"
-    return [*FORMS[form], *(("-x", f"SENNIT_UCX_LIB={library}") if library.exists() else ())]
+    library = installed.prefix.resolve() / "lib" / installed.name / "libucp.so.0"
+    if "UCX_TLS" in form.environment and library.exists():
+        own["SENNIT_UCX_LIB"] = str(library)
+    return {**form.environment, **own, **OWN}
+
+
+def start_on_all(nodes: int, environment: dict[str, str], *program: str) -> list[str]:
+    """A command that starts the ranks of a program without a launcher, on all nodes."""
+    size = {"SENNIT_SIZE": str(nodes * RANKS), "SENNIT_KEY": "rails"}
+    words = [f"{name}={value}" for name, value in {**OWN, **size, **environment}.items()]
+    here = [sys.executable, str(HERE / "rails.py"), "--start", *program]
+    return [str(NODES_TOOL), "all", "env", *words, *here]
+
+
+def start_here(program: list[str]) -> int:
+    """Start the ranks of this node."""
+    first = int(os.environ["NODES_OWN"]) * RANKS
+    starts = [
+        subprocess.Popen(program, env={**os.environ, "SENNIT_RANK": str(first + k)})
+        for k in range(RANKS)
+    ]
+    return max(start.wait() for start in starts)
 
 
 def run(command: list[str]) -> list[dict[str, Any]]:
     """What a job printed."""
     print("+", *command, file=sys.stderr)
-    environment = {**os.environ, "SENNIT_RAILS": CARDS}
-    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if answer.returncode not in (0, WRONG):
+        sys.exit(f"rails.py: this job ended with status {answer.returncode}:\n{answer.stdout}")
     return [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
 
 
-def rows_of(
-    form: str, rival: mpi.MpiRival, installed: mpi.Mpi, folder: Path, arguments: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """The rows of one form of the rival."""
-    job = folder / f"{form}.json"
-    job.write_text(json.dumps({"orders": orders(arguments), "rival": str(rival.library)}))
+def job_of(name: str, folder: Path, arguments: argparse.Namespace) -> list[str]:
+    """The command that runs the orders with one form of a rival."""
+    form = FORMS[name]
+    ranks = arguments.nodes * RANKS
+    job = folder / "job.json"
     program = Path(sennit.__file__).parent / "bin/sennit-rank"
+    rival: mpi.MpiRival | gloo.GlooRival
+    if form.rival == "gloo":
+        rival = gloo.GlooRival(ranks)
+        (launcher, *words) = rival.starts()[0].launcher
+        command = start_on_all(
+            arguments.nodes, form.environment, launcher, *words, str(program), str(job)
+        )
+    else:
+        (installed,) = mpi.find([form.rival])
+        rival = mpi.MpiRival(installed, ranks, folder)
+        launch = (
+            launcher_of_openmpi(form, installed, arguments.nodes)
+            if form.rival == "openmpi"
+            else launcher_of_mpich(form, installed, arguments.nodes, folder)
+        )
+        command = [str(NODES_TOOL), "exec", "0", *launch, *form.before, str(program), str(job)]
+    text = {"orders": orders(arguments, rival.one_buffer), "rival": str(rival.library)}
+    job.write_text(json.dumps(text))
+    return command
+
+
+def rows_of(form: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of one form of a rival."""
     made = []
-    for row in run(
-        [*mpirun(installed, arguments.nodes), *of_form(form, installed), str(program), str(job)]
-    ):
+    with tempfile.TemporaryDirectory() as folder:
+        rows = run(job_of(form, Path(folder), arguments))
+    for row in rows:
         parts = row["ranks"] if row["collective"] in PER_RANK else 1
         size = row["bytes"] // parts
         bound = bytes_per_card(row["collective"], arguments.nodes, size) / (arguments.mbit / 8)
@@ -153,16 +225,15 @@ def rows_of(
         line["rival"] = {"name": form, "version": theirs["version"]}
         if not theirs["skipped"]:
             line["rival"] |= {"time_us": theirs["time_us"], "wrong": theirs["wrong"]}
-            line["ratio"] = theirs["time_us"]["p50"] / row["time_us"]["p50"]
+            if row["wrong"] == theirs["wrong"] == 0:
+                line["ratio"] = theirs["time_us"]["p50"] / row["time_us"]["p50"]
         made.append(line)
     return made
 
 
 def count_bytes(nodes: int) -> list[dict[str, Any]]:
     """What the cards send in calls of each collective."""
-    environment = ["env", "SENNIT_ROOT=node0", "SENNIT_KEY=bytes", f"SENNIT_SIZE={nodes * RANKS}"]
-    here = [sys.executable, str(HERE / "rails.py"), "--count"]
-    lines = run([str(NODES_TOOL), "all", *environment, *here])
+    lines = run(start_on_all(nodes, {}, sys.executable, str(HERE / "rails.py"), "--count"))
     made = []
     for line in sorted(lines, key=lambda line: (line["collective"], line["node"])):
         expected = bytes_per_card(line["collective"], nodes, COUNTED_BYTES) * COUNTED_CALLS
@@ -177,17 +248,8 @@ def sent_bytes() -> list[int]:
 
 
 def count_here() -> None:
-    """Starts the ranks of this node; the first prints what its cards have sent."""
+    """One rank; the first of a node prints what the cards have sent."""
     own = int(os.environ["NODES_OWN"])
-    if "SENNIT_RANK" not in os.environ:
-        starts = [
-            subprocess.Popen(
-                [sys.executable, __file__, "--count"],
-                env={**os.environ, "SENNIT_RANK": str(own * RANKS + k)},
-            )
-            for k in range(RANKS)
-        ]
-        sys.exit(max(start.wait() for start in starts))
     with sennit.init() as comm:
         for collective in COLLECTIVES:
             if collective == "broadcast":  # of one root: cards differ
@@ -229,13 +291,10 @@ def show(rows: list[dict[str, Any]], counted: list[dict[str, Any]]) -> None:
 
 def measure(arguments: argparse.Namespace) -> None:
     """In the namespaces: all jobs, and the file."""
-    (installed,) = mpi.find(["openmpi"])
     before = os.getloadavg()[0]
     rows = []
-    with tempfile.TemporaryDirectory() as name:
-        rival = mpi.MpiRival(installed, arguments.nodes * RANKS, Path(name))
-        for form in arguments.against:
-            rows += rows_of(form, rival, installed, Path(name), arguments)
+    for form in arguments.against:
+        rows += rows_of(form, arguments)
     counted = count_bytes(arguments.nodes)
     program = f"python bench/rails.py --nodes {arguments.nodes}"
     whole = document(rows) | {
@@ -269,6 +328,8 @@ def main() -> None:
     if sys.argv[1:] == ["--count"]:
         count_here()
         return
+    if sys.argv[1:2] == ["--start"]:
+        sys.exit(start_here(sys.argv[2:]))
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, choices=sorted(MBIT), default=2)
     parser.add_argument("--mbit", type=int, help="rate of a card; else by the number of nodes")

@@ -51,7 +51,10 @@ SENNIT_API sennit_status_t sennit_tool_show(const char* request, char** answer);
  * SENNIT_INVALID_ARGUMENT for a schedule whose structure is wrong, with the place. */
 SENNIT_API sennit_status_t sennit_tool_schedule(const char* request, char** answer);
 
-/* The description of this machine: {} -> a JSON object. */
+/* The description of this machine: {"network"?: false} -> a JSON object.
+ * With "network" UCX is opened, and the object has
+ * "network": {"cards": [{"device", "is_rdma", "mbit_per_s": number or null}], "ucx": its version or
+ * null, "note": why there is none}: what calls between nodes would go over. */
 SENNIT_API sennit_status_t sennit_tool_machine(const char* request, char** answer);
 
 /* Version, build and environment variables:

@@ -13,6 +13,8 @@
 #include "codec/codec.hpp"
 #include "discover/discover.hpp"
 #include "drivers/cuda/cuda.hpp"
+#include "drivers/ucx/cards.hpp"
+#include "drivers/ucx/ucx.hpp"
 #include "schedule/json_form.hpp"
 #include "schedule/picture.hpp"
 #include "schedule/plan.hpp"
@@ -296,9 +298,32 @@ Result<Json> take_schedule(const JsonObject& request) {
 
 // ---- machine, info
 
-Result<Json> describe_machine(const JsonObject&) {
+// What calls between nodes would go over. Opens UCX.
+Json describe_network() {
+  Json cards = Json::array();
+  const Result<std::vector<NetworkCard>> wanted = wanted_cards(env_text("SENNIT_RAILS"));
+  for (const NetworkCard& card : wanted.ok() ? *wanted : std::vector<NetworkCard>()) {
+    cards.push_back({{"device", card.device},
+                     {"is_rdma", card.is_rdma},
+                     {"mbit_per_s", card.mbit_per_s != 0 ? Json(card.mbit_per_s) : Json()}});
+  }
+  const Result<UcxDriver*> ucx = ucx_driver();
+  return {{"cards", std::move(cards)},
+          {"ucx", ucx.ok() ? Json((*ucx)->version()) : Json()},
+          {"note", !wanted.ok() ? wanted.status().message() : ucx.status().message()}};
+}
+
+Result<Json> describe_machine(const JsonObject& request) {
+  bool has_network = false;
+  if (request.has("network")) {
+    SENNIT_ASSIGN_OR_RETURN(has_network, request.flag("network"));
+  }
   SENNIT_ASSIGN_OR_RETURN(const Machine machine, discover_host());
-  return to_json(machine);
+  Json description = to_json(machine);
+  if (has_network) {
+    description["network"] = describe_network();
+  }
+  return description;
 }
 
 // The element types, and which operators each has; premul_sum comes with a scalar.
@@ -402,7 +427,7 @@ sennit_status_t sennit_tool_show(const char* request, char** answer) {
 }
 
 sennit_status_t sennit_tool_machine(const char* request, char** answer) {
-  return sennit::respond_to(request, answer, {}, sennit::describe_machine);
+  return sennit::respond_to(request, answer, {"network"}, sennit::describe_machine);
 }
 
 sennit_status_t sennit_tool_info(const char* request, char** answer) {

@@ -179,13 +179,29 @@ TEST(Tools, AlgorithmsListsTheRowsOfOneCollective) {
 }
 
 TEST(Tools, MachineAndInfoNeedNoRequest) {
-  EXPECT_GE(answer_of(sennit_tool_machine, nullptr)["cores"], 1);
+  const Json machine = answer_of(sennit_tool_machine, nullptr);
+  EXPECT_GE(machine["cores"], 1);
+  EXPECT_FALSE(machine.contains("network")) << "nobody asked for UCX";
   ::setenv("SENNIT_NO_SUCH_VARIABLE", "1", 1);
   const Json info = answer_of(sennit_tool_info, "");
   ::unsetenv("SENNIT_NO_SUCH_VARIABLE");
   EXPECT_EQ(info["version"], sennit_version_string());
   EXPECT_EQ(info["unknown_variables"], Json::array({"SENNIT_NO_SUCH_VARIABLE"}));
   EXPECT_FALSE(info["variables"].empty());
+}
+
+TEST(Tools, TheMachineHasTheCardsThatRailsNames) {
+  ::setenv("SENNIT_RAILS", "lo,mlx5_0:1", 1);
+  const Json network = answer_of(sennit_tool_machine, R"({"network": true})")["network"];
+  ::setenv("SENNIT_RAILS", "a/b", 1);
+  const Json refused = answer_of(sennit_tool_machine, R"({"network": true})")["network"];
+  ::unsetenv("SENNIT_RAILS");
+  ASSERT_EQ(network["cards"].size(), 2U);
+  EXPECT_EQ(network["cards"][0]["device"], "lo");
+  EXPECT_EQ(network["cards"][1]["is_rdma"], true);
+  EXPECT_EQ(network["ucx"].is_null(), !network["note"].get_ref<const std::string&>().empty());
+  EXPECT_TRUE(refused["cards"].empty());
+  EXPECT_NE(refused["note"].get_ref<const std::string&>().find("'a/b'"), std::string::npos);
 }
 
 TEST(Tools, AnAnswerNeedsAPlace) {

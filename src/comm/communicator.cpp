@@ -268,7 +268,11 @@ void Communicator::finalize() {
   RankState active = RankState::kActive;
   finalized_ = true;
   if (!calls_.is_inherited()) {
-    world_.my_line().state.compare_exchange_strong(active, RankState::kFinalized);
+    const bool was_active =
+        world_.my_line().state.compare_exchange_strong(active, RankState::kFinalized);
+    if (was_active && calls_.is_idle() && rails_ != nullptr) {
+      rails_->say_bye();
+    }
     world_.sound_alarm();
   }
 }

@@ -20,6 +20,9 @@ constexpr Clock::duration kSpinTime = microseconds(5);
 // message takes to come from a running rank, shorter than anybody notices. Two ranks on one core
 // would otherwise each poll away the time that the other needs.
 constexpr Clock::duration kPollTime = microseconds(50);
+// The same where ranks are on several nodes: a message between nodes takes several times as long,
+// and to sleep and to be woken costs as much as the message.
+constexpr Clock::duration kPollTimeOverNodes = microseconds(200);
 // Ranks alone come round faster than this and their polling time; a slice is several milliseconds.
 constexpr Clock::duration kCostlyYield = milliseconds(1);
 // Other communicators of the engine have doorbells of their own, which wake nobody here.
@@ -28,7 +31,8 @@ constexpr Clock::duration kLongestSleep = milliseconds(100);
 // No doorbell tells that the idle hook has something to do.
 constexpr Clock::duration kSleepBetweenHooks = microseconds(200);
 // Rounds between two looks at the clock, which costs as much as a round. One where ranks outnumber
-// the cores: what is awaited comes from a rank that does not run now.
+// the cores: what is awaited comes from a rank that does not run now. One with rails, too: a round
+// asks the system after each card and takes longer than a look at the clock.
 constexpr int kRoundsPerClock = 16;
 
 // An idle round of a card costs more than one of a call.
@@ -141,10 +145,10 @@ ProgressEngine::Patience ProgressEngine::patience() const {
     crowd = std::max(crowd, (comm->world().peers().local_ranks() + cores - 1) / cores);
   }
   const bool crowded = crowd > 1;
-  Patience patience{.rounds = crowded ? 1 : kRoundsPerClock,
+  Patience patience{.rounds = crowded || has_rails_ ? 1 : kRoundsPerClock,
                     .crowd = crowd,
                     .spin = crowded ? Clock::duration::zero() : kSpinTime,
-                    .poll = kPollTime * crowd};
+                    .poll = (has_rails_ ? kPollTimeOverNodes : kPollTime) * crowd};
   const auto requested = env_integer("SENNIT_SPIN_US", {-1, 1'000'000});
   if (requested.ok() && *requested >= 0) {
     patience.poll = microseconds(*requested);

@@ -39,9 +39,11 @@ constexpr std::array kRules = {
 
 // Where groups are nodes: every card carries its share once, and ranks of a node hand it on. For
 // what is not here, nodes change nothing. A slice that crosses in shares takes one step more, and
-// from three nodes on fewer bytes of each card.
+// from three nodes on fewer bytes of each card. Few bytes cross in one message of a node to each
+// other; of many nodes a leader would send too many.
 constexpr std::array kNodeRules = {
-    Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling"},
+    Rule{Collective::kAllReduce, 16 * kKilo, "recursive_doubling", 5},
+    Rule{Collective::kAllReduce, 16 * kKilo, "hierarchical"},
     Rule{Collective::kAllReduce, kAny, "hierarchical_shares", 3},
     Rule{Collective::kAllReduce, kAny, "hierarchical_sliced"},
     Rule{Collective::kBroadcast, 16 * kKilo, "k_nomial"},

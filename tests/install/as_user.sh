@@ -39,6 +39,14 @@ if [ -z "$python" ]; then
   exit 1
 fi
 
+case $wheel in
+  *-abi3-*)
+    python3 -m zipfile -l "$wheel" | grep -q '_core\.abi3\.so' || {
+      echo "error: $wheel is named for several versions of Python, and its module is for one" >&2
+      exit 1
+    }
+    ;;
+esac
 as_user "$python" -m venv env
 as_user env/bin/pip install --quiet "$wheel"
 as_user sennit --version

@@ -124,6 +124,22 @@ def test_a_missing_package_is_named(module: str, arguments: list[str], remedy: s
     assert f"pip install {remedy}" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("sennit ver", "verify"),
+        ("sennit verify all_r", "all_reduce"),
+        ("sennit verify --ra", "--ranks"),
+    ],
+)
+def test_a_shell_completes(sennit_command: Command, typed: str, completed: str) -> None:
+    answer = sennit_command(
+        _SENNIT_COMPLETE="bash_complete", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert f"plain,{completed}" in answer.stdout.splitlines()
+
+
 def test_verify_proves_and_counts(sennit_command: Command) -> None:
     answer = sennit_command("verify", "--collective", "all_reduce", "--ranks", "1:4", "--json", "-")
     assert answer.returncode == 0, answer.stderr
@@ -206,10 +222,11 @@ def test_show_without_a_place_for_the_picture_is_bad_usage(
 
 def test_machine_describes_this_one(sennit_command: Command, tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
-    answer = sennit_command("machine", "--json", str(file))
+    answer = sennit_command("machine", "--json", str(file), SENNIT_RAILS="lo")
     assert answer.returncode == 0, answer.stderr
     document = json.loads(file.read_text())
     assert document["cores"] >= 1
+    assert [card["device"] for card in document["network"]["cards"]] == ["lo"]
     assert document["name"] in answer.stdout
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import nodes_scene
 import pytest
+from sennit.cli.failure import Failure
+from sennit.cli.rivals import mpi
 
 HERE = Path(__file__).resolve().parent
 _NOT_HERE = 77
@@ -117,3 +119,64 @@ def test_torchrun_on_two_nodes() -> None:
     # Ranks of a node share a pipe, and their lines may meet.
     answers = sorted(re.findall(r"rank \d of 4: (?:right|wrong)", answer.stdout))
     assert answers == [f"rank {rank} of 4: right" for rank in range(4)], answer.stderr
+
+
+def test_bench_joins_ranks_that_are_started_on_two_nodes() -> None:
+    options = "bench all_reduce all_gather -b 1K -e 4K --iterations 5 --warmup 1 --json -"
+    start = (
+        f"for rank in 0 1; do SENNIT_RANK=$((2 * NODES_OWN + rank)) {sys.executable} -m sennit "
+        f'{options} & pids="$pids $!"; done; for pid in $pids; do wait $pid || exit 1; done'
+    )
+    answer = nodes_tool(
+        *(str(nodes_scene.NODES_TOOL), "all", "sh", "-c", start),
+        NODES_COUNT="2",
+        SENNIT_RAILS=",".join(nodes_scene.CARDS),
+        SENNIT_ROOT="node0",
+        SENNIT_SIZE="4",
+        SENNIT_KEY="bench",
+    )
+    if "no path joins them" in answer.stderr:
+        pytest.skip(f"ucx: {answer.stderr.splitlines()[0]}")
+    # Rank 0 alone prints.
+    rows = json.loads(answer.stdout)["rows"]
+    assert [(row["collective"], row["ranks"], row["bytes"], row["wrong"]) for row in rows] == [
+        (collective, 4, size, 0)
+        for collective in ("all_reduce", "all_gather")
+        for size in (1024, 2048, 4096)
+    ]
+
+
+@pytest.mark.parametrize("name", mpi.NAMES)
+def test_bench_joins_the_ranks_of_mpirun_on_two_nodes(name: str, tmp_path: Path) -> None:
+    try:
+        (installed,) = mpi.find([name])
+    except Failure as failure:
+        pytest.skip(f"mpi: {failure}")
+    shell = tmp_path / "rsh"
+    shell.write_text(
+        f'#!/bin/sh\n[ "$1" != -x ] || shift\nexec {nodes_scene.NODES_TOOL} rsh "$@"\n'
+    )
+    shell.chmod(0o755)
+    words = {
+        "openmpi": [
+            *("mpirun", *installed.settings(1 << 10), "--prtemca", "plm_ssh_agent", str(shell)),
+            *("--prtemca", "prte_if_include", "eth0", "--bind-to", "none"),
+            *("--host", "node0:2,node1:2", "-x", "SENNIT_ROOT=node0", "-x", "SENNIT_RAILS"),
+        ],
+        "mpich": [
+            *("mpiexec", "-launcher", "ssh", "-launcher-exec", str(shell), "-iface", "eth0"),
+            *("-hosts", "node0:2,node1:2", "-genv", "SENNIT_ROOT", "node0"),
+            *("-genv", "SENNIT_KEY", "bench"),
+        ],
+    }[name]
+    answer = nodes_tool(
+        *(str(nodes_scene.NODES_TOOL), "exec", "0", str(installed.prefix / "bin" / words[0])),
+        *(*words[1:], "-n", "4", sys.executable, "-m", "sennit"),
+        *("bench", "all_reduce", "-b", "1K", "-e", "1K", "--iterations", "5", "--json", "-"),
+        NODES_COUNT="2",
+        SENNIT_RAILS=",".join(nodes_scene.CARDS),
+    )
+    if "no path joins them" in answer.stderr:
+        pytest.skip(f"ucx: {answer.stderr.splitlines()[0]}")
+    (row,) = json.loads(answer.stdout)["rows"]
+    assert (row["ranks"], row["bytes"], row["wrong"]) == (4, 1024, 0)

@@ -35,6 +35,7 @@ class Card final : public UcxCard {
             std::span<const std::byte> header,
             std::span<const std::byte> payload,
             MessageState& state) override;
+  [[nodiscard]] bool ends_when_left() const override { return !is_rdma_; }
   [[nodiscard]] Status failure(int endpoint) const override {
     return endpoints_[static_cast<std::size_t>(endpoint)].failure;
   }
@@ -81,6 +82,7 @@ class Card final : public UcxCard {
   Status open_worker();
 
   Functions functions_;
+  bool is_rdma_ = false;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   std::string address_;
@@ -93,6 +95,7 @@ class Card final : public UcxCard {
 
 Status Card::open(const UcxCardOptions& options) {
   const ucx::CrashSignalsScope signals;
+  is_rdma_ = options.is_rdma;
   SENNIT_RETURN_IF_ERROR(open_context(options));
   return open_worker();
 }
@@ -106,6 +109,10 @@ Status Card::open_context(const UcxCardOptions& options) {
   functions_.ucp_config_modify(config, "NET_DEVICES", options.device.c_str());
   // What lies in the memory of one machine is not a card's.
   functions_.ucp_config_modify(config, "TLS", options.is_rdma ? "^sm" : "tcp");
+  if (!options.is_rdma) {
+    // Copied messages end while a part of them may wait for room in the socket.
+    functions_.ucp_config_modify(config, "ZCOPY_THRESH", "1");
+  }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -206,7 +213,10 @@ void Card::send(int endpoint,
   std::memcpy(request->header.data(), header.data(), header.size());
   ucp_request_param_t params = parameters(request);
   // Of a rendezvous, over TCP, the handshake waits behind the bulk of the other direction.
-  params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FAST_CMPL;
+  params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+  // Without immediate completion UCX copies no small message on a way of its own. Fast completion
+  // copies all.
+  params.op_attr_mask |= is_rdma_ ? UCP_OP_ATTR_FLAG_FAST_CMPL : UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   params.flags = UCP_AM_SEND_FLAG_EAGER;
   follow(functions_.ucp_am_send_nbx(to.handle,
                                     kMessageId,
@@ -219,7 +229,7 @@ void Card::send(int endpoint,
          to);
 }
 
-// A request that ended at once calls nobody back.
+// A request that ended at once has called back, or the result says so.
 void Card::follow(ucs_status_ptr_t result, Request* request, Endpoint& endpoint) {
   if (result == nullptr) {
     end_request(request, UCS_OK);

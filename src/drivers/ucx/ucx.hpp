@@ -35,7 +35,7 @@ enum class MessageState : std::uint8_t {
 // One card as one thread drives it. The destructor cuts its connections off.
 class UcxCard {
  public:
-  static constexpr std::size_t kMostHeaderBytes = 64;
+  static constexpr std::size_t kMostHeaderBytes = 128;
 
   // Both spans end with the call. Must not call the card.
   using Handler =
@@ -49,13 +49,14 @@ class UcxCard {
   virtual void set_handler(Handler handler) = 0;
   // A number for an endpoint to the card with this address. Does not wait for the peer.
   virtual Result<int> connect(std::string_view address) = 0;
-  // `header` is copied. Messages may arrive in any order. A small one may end while the card still
-  // holds a part of it, which then needs progress() of this end to leave; the next to that endpoint
-  // ends only after that.
+  // `header` is copied. Messages may arrive in any order. What has ended needs no progress() of
+  // this end any more if ends_when_left() and the payload is not empty. Else the card may still
+  // hold a part of a small message, and the next to that endpoint ends only after that has left.
   virtual void send(int endpoint,
                     std::span<const std::byte> header,
                     std::span<const std::byte> payload,
                     MessageState& state) = 0;
+  [[nodiscard]] virtual bool ends_when_left() const = 0;
   // Why the endpoint has failed; ok while it works.
   [[nodiscard]] virtual Status failure(int endpoint) const = 0;
   // Ends all sends of the endpoint, which must not be used any more.

@@ -5,8 +5,10 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <deque>
 #include <string>
 
 namespace sennit {
@@ -77,6 +79,28 @@ TEST_F(Ucx, MessagesArriveWithHeaderAndPayload) {
     EXPECT_EQ(header_, "header");
     EXPECT_TRUE(payload_ == payload) << bytes;
   }
+}
+
+// The socket has room for some of the messages, and for a part of one.
+TEST_F(Ucx, WhatHasEndedArrivesWithoutMoreOfItsSender) {
+  MessageState first{};
+  cards_[0]->send(endpoint_, bytes_of("wires up"), bytes_of("x"), first);
+  ASSERT_TRUE(
+      progress_until([&] { return messages_ == 1 && first != MessageState::kUnderWay; }));
+  ASSERT_TRUE(cards_[0]->ends_when_left());
+  const std::string payload(3000, 'x');
+  std::deque<MessageState> states;
+  while (states.empty() || states.back() != MessageState::kUnderWay) {
+    ASSERT_LT(states.size(), 100000U) << "the socket takes all";
+    cards_[0]->send(endpoint_, bytes_of("h"), bytes_of(payload), states.emplace_back());
+  }
+  const auto ended = std::ranges::count(states, MessageState::kDone);
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  while (messages_ < 1 + ended && Clock::now() < end) {
+    cards_[1]->progress();
+  }
+  EXPECT_EQ(messages_, 1 + ended);
+  EXPECT_EQ(std::ranges::count(states, MessageState::kDone), ended);
 }
 
 TEST_F(Ucx, AnEmptyMessageEndsBehindThoseBeforeIt) {

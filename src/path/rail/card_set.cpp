@@ -75,7 +75,7 @@ void CardSet::on_message(int rail,
                          std::span<const std::byte> header,
                          std::span<const std::byte> payload) {
   Frame frame;
-  if (header.size() != sizeof(frame)) {
+  if (header.size() < sizeof(frame)) {
     ++strange_frames_;
     return;
   }
@@ -86,7 +86,7 @@ void CardSet::on_message(int rail,
     ++strange_frames_;
     return;
   }
-  receiver->second(frame, payload);
+  receiver->second({.frame = frame, .freed = header.subspan(sizeof(frame)), .payload = payload});
 }
 
 bool CardSet::progress() {

@@ -28,7 +28,7 @@ namespace sennit::rail {
 class CardSet {
  public:
   // For frames with one token. Called by progress(), under the lock.
-  using Receiver = std::function<void(const Frame& frame, std::span<const std::byte> payload)>;
+  using Receiver = std::function<void(const Arrival& arrival)>;
 
   static Result<std::shared_ptr<CardSet>> open(UcxDriver& driver,
                                                std::span<const NetworkCard> cards);

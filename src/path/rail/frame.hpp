@@ -15,24 +15,35 @@ namespace sennit::rail {
 
 enum class FrameKind : std::uint32_t {
   kFull = 1,  // a message of a ring: its full word and its slot
-  kFree = 2,  // slots that the reader has returned: FreedSlot[position]
+  kFree = 2,  // slots that the reader has returned: FreedSlot[] as payload
   kLast = 3,  // nothing; it ends when what was sent before has left
+  kBye = 4,   // nothing; its sender has ended all its calls and is about to close its cards
 };
 
-// Both ends are of the same machine type: the join compares versions.
+// Both ends are of the same machine type: the join compares versions. A header may go on behind the
+// frame with slots that its sender returns: FreedSlot[], at most kMostFreed.
 struct Frame {
   std::uint64_t token = 0;  // only writer and reader know it
   FrameKind kind = FrameKind::kFull;
   std::uint32_t port = 0;
   std::uint64_t word = 0;
-  std::uint64_t position = 0;  // of kFree: how many slots
-  std::uint64_t bytes = 0;     // of the payload
+  std::uint64_t position = 0;
+  std::uint64_t bytes = 0;  // of the payload
 };
 static_assert(sizeof(Frame) == 40);
 
 struct FreedSlot {
   std::uint64_t port = 0;
   std::uint64_t position = 0;
+};
+
+constexpr std::size_t kMostFreed = 5;
+
+// What came of one message; the spans end with the call that gives them.
+struct Arrival {
+  Frame frame;
+  std::span<const std::byte> freed;  // FreedSlot[]
+  std::span<const std::byte> payload;
 };
 
 // Drawn by each rank for each communicator.

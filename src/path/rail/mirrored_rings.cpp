@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +13,12 @@ namespace {
 // More than any peers that keep to the protocol send before this rank has opened its rings: they
 // stop when their slots are full.
 constexpr std::size_t kMostEarlyFrames = 65536;
+
+// Of a call that waits: some ten microseconds, in which a message mostly comes along that takes
+// returned slots with it.
+constexpr int kIdleRounds = 64;
+
+static_assert(sizeof(Frame) + kMostFreed * sizeof(FreedSlot) <= UcxCard::kMostHeaderBytes);
 
 Secret random_secret() {
   Secret secret{};
@@ -33,9 +40,7 @@ MirroredRings::MirroredRings(std::shared_ptr<CardSet> cards, int rank, int ranks
     for (int rail = 0; rail < cards_->size(); ++rail) {
       cards_->set_receiver(rail,
                            token_of(secret_, peer, rail),
-                           [this, peer](const Frame& frame, std::span<const std::byte> payload) {
-                             receive(peer, frame, payload);
-                           });
+                           [this, peer](const Arrival& arrival) { receive(peer, arrival); });
     }
   }
 }
@@ -113,7 +118,8 @@ Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
   }
   memory_ = std::move(memory);
   for (const EarlyFrame& early : std::exchange(early_, {})) {
-    receive(early.peer, early.frame, early.payload);
+    receive(early.peer,
+            {.frame = early.frame, .freed = early.freed, .payload = early.payload});
   }
   return {};
 }
@@ -132,8 +138,7 @@ MirroredRings::Ring& MirroredRings::ring(const RingName& name) {
   return *found;
 }
 
-void MirroredRings::send(
-    int peer, int rail, Frame frame, std::span<const std::byte> payload, MessageState& state) {
+void MirroredRings::send(int peer, int rail, const Departure& departure, MessageState& state) {
   Route& to = route(peer, rail);
   if (to.endpoint < 0 && to.failure.ok()) {
     const Result<int> made = cards_->endpoint(rail, to.address);
@@ -147,10 +152,18 @@ void MirroredRings::send(
     state = MessageState::kFailed;
     return;
   }
+  Frame frame = departure.frame;
   frame.token = to.token;
-  frame.bytes = payload.size();
+  frame.bytes = departure.payload.size();
+  std::array<std::byte, UcxCard::kMostHeaderBytes> header{};
+  std::memcpy(header.data(), &frame, sizeof(frame));
+  const auto freed = std::as_bytes(departure.freed);
+  std::ranges::copy(freed, header.begin() + sizeof(frame));
   to.is_flushed = false;
-  cards_->card(rail).send(to.endpoint, std::as_bytes(std::span(&frame, 1)), payload, state);
+  cards_->card(rail).send(to.endpoint,
+                          std::span(header).first(sizeof(frame) + freed.size()),
+                          departure.payload,
+                          state);
 }
 
 void MirroredRings::publish(
@@ -160,13 +173,17 @@ void MirroredRings::publish(
   Ring& out = ring(name);
   const std::size_t slot = slot_of(position);
   out.due[slot] = position;
+  // Of an empty message nobody would know when it has left.
+  const std::size_t length = std::max<std::size_t>(1, bytes);
+  std::array<FreedSlot, kMostFreed> freed;
   send(peer,
        rail,
-       {.kind = FrameKind::kFull,
-        .port = static_cast<std::uint32_t>(port),
-        .word = word,
-        .position = position},
-       {memory_->payload(name, position, bytes), bytes},
+       {.frame = {.kind = FrameKind::kFull,
+                  .port = static_cast<std::uint32_t>(port),
+                  .word = word,
+                  .position = position},
+        .freed = take_freed(peer, freed),
+        .payload = {memory_->payload(name, position, length), length}},
        out.states[slot]);
 }
 
@@ -178,20 +195,34 @@ bool MirroredRings::is_sent(int peer, int port, std::uint64_t position) {
 
 void MirroredRings::release(int peer, int rail, int port, std::uint64_t position) {
   const auto guard = cards_->lock();
-  ring({.peer = peer, .outgoing = false, .port = port}).due[slot_of(position)] =
-      position + geometry_.slots;
-  std::vector<FreedSlot>& freed = route(peer, rail).freed;
-  freed.push_back({.port = static_cast<std::uint64_t>(port), .position = position});
+  Ring& in = ring({.peer = peer, .outgoing = false, .port = port});
+  in.due[slot_of(position)] = position + geometry_.slots;
+  Peer& writer = peers_[static_cast<std::size_t>(peer)];
+  writer.freed.push_back({.port = static_cast<std::uint64_t>(port), .position = position});
+  writer.rail_of_freed = rail;
   ++freed_;
-  // One by one they would cost as much as the messages.
-  if (freed.size() >= std::max<std::size_t>(1, geometry_.slots / 2)) {
-    send_freed(peer, rail);
+  // One by one they would cost as much as the messages. With half of its slots the writer goes on.
+  if (++in.kept >= std::max<std::size_t>(1, geometry_.slots / 2)) {
+    send_freed(peer);
   }
 }
 
-void MirroredRings::send_freed(int peer, int rail) {
-  std::vector<FreedSlot>& freed = route(peer, rail).freed;
-  if (freed.empty()) {
+// The oldest, as many as `into` has room for.
+std::span<const FreedSlot> MirroredRings::take_freed(int peer, std::span<FreedSlot> into) {
+  std::vector<FreedSlot>& freed = peers_[static_cast<std::size_t>(peer)].freed;
+  const auto taken = std::min(freed.size(), into.size());
+  for (std::size_t i = 0; i < taken; ++i) {
+    into[i] = freed[i];
+    --ring({.peer = peer, .outgoing = false, .port = static_cast<int>(freed[i].port)}).kept;
+  }
+  freed.erase(freed.begin(), freed.begin() + static_cast<std::ptrdiff_t>(taken));
+  freed_ -= taken;
+  return into.first(taken);
+}
+
+void MirroredRings::send_freed(int peer) {
+  const Peer& writer = peers_[static_cast<std::size_t>(peer)];
+  if (writer.freed.empty()) {
     return;
   }
   auto batch = std::ranges::find_if(
@@ -199,35 +230,29 @@ void MirroredRings::send_freed(int peer, int rail) {
   if (batch == batches_.end()) {
     batch = batches_.emplace(batches_.end());
   }
-  freed_ -= freed.size();
   batch->peer = peer;
-  batch->rail = rail;
-  batch->slots.clear();
-  std::swap(batch->slots, freed);
+  batch->rail = writer.rail_of_freed;
+  batch->slots.resize(writer.freed.size());
+  static_cast<void>(take_freed(peer, batch->slots));
   send(peer,
-       rail,
-       {.kind = FrameKind::kFree, .position = batch->slots.size()},
-       std::as_bytes(std::span(batch->slots)),
+       batch->rail,
+       {.frame = {.kind = FrameKind::kFree}, .payload = std::as_bytes(std::span(batch->slots))},
        batch->state);
 }
 
 void MirroredRings::send_all_freed() {
-  if (freed_ == 0) {
-    return;
-  }
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
-    for (std::size_t rail = 0; rail < routes.size(); ++rail) {
-      send_freed(peer, static_cast<int>(rail));
-    }
+  for (int peer = 0; peer < ranks_ && freed_ > 0; ++peer) {
+    send_freed(peer);
   }
 }
 
-void MirroredRings::receive(int peer, const Frame& frame, std::span<const std::byte> payload) {
+void MirroredRings::receive(int peer, const Arrival& arrival) {
+  const auto& [frame, freed, payload] = arrival;
   if (memory_ == nullptr) {
     if (early_.size() < kMostEarlyFrames) {
       early_.push_back({.peer = peer,
                         .frame = frame,
+                        .freed = std::vector<std::byte>(freed.begin(), freed.end()),
                         .payload = std::vector<std::byte>(payload.begin(), payload.end())});
     } else {
       ++dropped_frames_;
@@ -236,9 +261,12 @@ void MirroredRings::receive(int peer, const Frame& frame, std::span<const std::b
   }
   const bool is_of_this_node = peers_[static_cast<std::size_t>(peer)].routes.empty();
   if (!is_of_this_node && frame.kind == FrameKind::kFull) {
+    receive_freed(peer, freed);
     receive_full(peer, frame, payload);
   } else if (!is_of_this_node && frame.kind == FrameKind::kFree) {
-    receive_free(peer, frame, payload);
+    receive_freed(peer, payload);
+  } else if (!is_of_this_node && frame.kind == FrameKind::kBye) {
+    peers_[static_cast<std::size_t>(peer)].has_left = true;
   } else if (is_of_this_node || frame.kind != FrameKind::kLast) {
     ++dropped_frames_;
   }
@@ -266,15 +294,14 @@ void MirroredRings::receive_full(int peer, const Frame& frame, std::span<const s
   channel::store_release(memory_->full(name, frame.position), frame.word);
 }
 
-void MirroredRings::receive_free(int peer, const Frame& frame, std::span<const std::byte> payload) {
-  if (payload.size() % sizeof(FreedSlot) != 0 ||
-      payload.size() / sizeof(FreedSlot) != frame.position) {
+void MirroredRings::receive_freed(int peer, std::span<const std::byte> slots) {
+  if (slots.size() % sizeof(FreedSlot) != 0) {
     ++dropped_frames_;
     return;
   }
-  for (std::size_t offset = 0; offset < payload.size(); offset += sizeof(FreedSlot)) {
+  for (std::size_t offset = 0; offset < slots.size(); offset += sizeof(FreedSlot)) {
     FreedSlot freed;
-    std::memcpy(&freed, payload.data() + offset, sizeof(freed));
+    std::memcpy(&freed, slots.data() + offset, sizeof(freed));
     if (std::cmp_greater_equal(freed.port, geometry_.ports)) {
       ++dropped_frames_;
       continue;
@@ -291,35 +318,70 @@ void MirroredRings::receive_free(int peer, const Frame& frame, std::span<const s
 }
 
 bool MirroredRings::progress() {
-  if (cards_->progress()) {
-    return true;
-  }
-  if (freed_ > 0) {
-    const auto guard = cards_->lock();
+  const bool moved = cards_->progress();
+  const auto guard = cards_->lock();
+  idle_rounds_ = moved || freed_ == 0 ? 0 : idle_rounds_ + 1;
+  if (idle_rounds_ == kIdleRounds) {
     send_all_freed();
   }
-  return false;
+  return moved;
 }
 
-// UCX's own flush waits for an answer of the peer, which may have returned to its program. A frame
-// more waits for the card alone.
 bool MirroredRings::flush(const Needs& needs) {
   const auto guard = cards_->lock();
-  send_all_freed();
-  bool is_done = true;
+  bool is_done = std::ranges::none_of(
+      batches_, [](const Batch& batch) { return batch.state == MessageState::kUnderWay; });
   for (int peer = 0; peer < ranks_; ++peer) {
-    auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
+    const auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
     for (std::size_t rail = 0; rail < routes.size(); ++rail) {
-      Route& to = routes[rail];
-      if (!to.is_flushed && to.last != MessageState::kUnderWay) {
-        send(peer, static_cast<int>(rail), {.kind = FrameKind::kLast}, {}, to.last);
-        to.is_flushed = true;
-      }
-      is_done = is_done && to.last != MessageState::kUnderWay &&
-                (to.last != MessageState::kFailed || !needs(peer));
+      const MessageState state = flush_route(peer, static_cast<int>(rail));
+      is_done = is_done && state != MessageState::kUnderWay &&
+                (state != MessageState::kFailed || !is_needed(peer, needs));
     }
   }
   return is_done;
+}
+
+// What has been sent to the peer since the last call ended. UCX's own flush waits for an answer of
+// the peer, which may have returned to its program. Where a message may end before it has left, a
+// frame more waits for the card alone.
+MessageState MirroredRings::flush_route(int peer, int rail) {
+  Route& to = route(peer, rail);
+  if (to.is_flushed || to.last == MessageState::kUnderWay) {
+    return to.last;
+  }
+  if (!cards_->card(rail).ends_when_left()) {
+    send(peer, rail, {.frame = {.kind = FrameKind::kLast}}, to.last);
+  } else {
+    const auto has_failed = [](const auto& ring) {
+      return ring && std::ranges::count(ring->states, MessageState::kFailed) > 0;
+    };
+    const auto is_lost = [&](const Batch& batch) {
+      return batch.peer == peer && batch.state == MessageState::kFailed;
+    };
+    to.last = std::ranges::any_of(peers_[static_cast<std::size_t>(peer)].outgoing, has_failed) ||
+                      std::ranges::any_of(batches_, is_lost)
+                  ? MessageState::kFailed
+                  : MessageState::kDone;
+  }
+  to.is_flushed = true;
+  return to.last;
+}
+
+void MirroredRings::say_bye() {
+  const auto guard = cards_->lock();
+  static constexpr std::byte kNothing{};
+  for (int peer = 0; peer < ranks_; ++peer) {
+    auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
+    for (std::size_t rail = 0; rail < routes.size(); ++rail) {
+      if (routes[rail].endpoint >= 0 && routes[rail].last != MessageState::kUnderWay) {
+        send(peer,
+             static_cast<int>(rail),
+             {.frame = {.kind = FrameKind::kBye}, .payload = {&kNothing, 1}},
+             routes[rail].last);
+      }
+    }
+  }
 }
 
 void MirroredRings::sleep(Doorbell& bell,
@@ -336,7 +398,7 @@ Status MirroredRings::failure(const Needs& needs) {
   const auto guard = cards_->lock();
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
-    if (routes.empty() || !needs(peer)) {
+    if (routes.empty() || !is_needed(peer, needs)) {
       continue;
     }
     for (std::size_t rail = 0; rail < routes.size(); ++rail) {

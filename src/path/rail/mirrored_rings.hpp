@@ -12,7 +12,8 @@
 // dropped and counted. Frames may arrive in any order.
 //
 // What is_sent() and flush() ask for has to be awaited before a step and a call end: a rank that
-// returns carries nothing until its next call.
+// returns carries nothing until its next call. Slots that it has released may then be returned with
+// its next message, but less than half of a ring's; a rank that waits returns all.
 #pragma once
 
 #include "channel/channel.hpp"
@@ -85,11 +86,12 @@ class MirroredRings {
   // Whether a call still needs this peer, which may be gone otherwise.
   using Needs = std::function<bool(int peer)>;
 
-  // Carries on; true when anything moved. Slots wait no longer when nothing else moves.
+  // Carries on; true when anything moved. When nothing has for a while, all slots are returned.
   bool progress();
-  // Returns all slots now. True once nothing that was published or released needs this rank to
-  // carry on. What a rail has lost that failed counts only where the peer is needed.
+  // True once nothing sent needs this rank to carry on. A loss counts where the peer is needed.
   bool flush(const Needs& needs);
+  // When this rank has ended all its calls: peers may find the connection closed from here on.
+  void say_bye();
   // As CardSet::sleep, after all slots have been returned.
   void sleep(Doorbell& bell,
              std::chrono::nanoseconds limit,
@@ -107,6 +109,7 @@ class MirroredRings {
     // that may be returned; kNone: nothing may.
     std::vector<std::uint64_t> due;
     std::vector<MessageState> states;  // of outgoing messages
+    std::size_t kept = 0;              // of an incoming ring: slots that are still to be returned
   };
   // A batch on its way; stays where it is.
   struct Batch {
@@ -120,12 +123,14 @@ class MirroredRings {
     std::string address;
     std::uint64_t token = 0;  // of what this rank sends
     int endpoint = -1;        // made at first use
-    std::vector<FreedSlot> freed{};
     bool is_flushed = true;
-    MessageState last = MessageState::kDone;  // of the frame behind all others
+    MessageState last = MessageState::kDone;  // of all that was sent
     Status failure{};
   };
   struct Peer {
+    std::vector<FreedSlot> freed;  // slots that are still to be returned to it
+    int rail_of_freed = 0;
+    bool has_left = false;  // it has ended all its calls, so nothing that it lost counts
     std::vector<std::unique_ptr<Ring>> outgoing;  // by port; made at first use
     std::vector<std::unique_ptr<Ring>> incoming;
     std::vector<Route> routes;  // by rail; none for ranks of this node
@@ -133,7 +138,14 @@ class MirroredRings {
   struct EarlyFrame {
     int peer = 0;
     Frame frame;
+    std::vector<std::byte> freed;
     std::vector<std::byte> payload;
+  };
+  // What one message takes along; its token and length are added.
+  struct Departure {
+    Frame frame;
+    std::span<const FreedSlot> freed{};
+    std::span<const std::byte> payload{};
   };
 
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
@@ -145,15 +157,19 @@ class MirroredRings {
   Route& route(int peer, int rail) {
     return peers_[static_cast<std::size_t>(peer)].routes[static_cast<std::size_t>(rail)];
   }
-  // Sends what the frame says; the state says when.
-  void send(
-      int peer, int rail, Frame frame, std::span<const std::byte> payload, MessageState& state);
-  void send_freed(int peer, int rail);
+  // The state says when it has left.
+  void send(int peer, int rail, const Departure& departure, MessageState& state);
+  std::span<const FreedSlot> take_freed(int peer, std::span<FreedSlot> into);
+  void send_freed(int peer);
   void send_all_freed();
+  MessageState flush_route(int peer, int rail);
+  [[nodiscard]] bool is_needed(int peer, const Needs& needs) const {
+    return !peers_[static_cast<std::size_t>(peer)].has_left && needs(peer);
+  }
   [[nodiscard]] bool is_under_way(int peer, int rail) const;
-  void receive(int peer, const Frame& frame, std::span<const std::byte> payload);
+  void receive(int peer, const Arrival& arrival);
   void receive_full(int peer, const Frame& frame, std::span<const std::byte> payload);
-  void receive_free(int peer, const Frame& frame, std::span<const std::byte> payload);
+  void receive_freed(int peer, std::span<const std::byte> slots);
 
   std::shared_ptr<CardSet> cards_;
   int rank_;
@@ -164,7 +180,8 @@ class MirroredRings {
   std::vector<Peer> peers_;
   std::deque<Batch> batches_;
   std::vector<EarlyFrame> early_;
-  std::size_t freed_ = 0;  // slots that wait to be returned, of all routes
+  std::size_t freed_ = 0;  // slots that are still to be returned to all peers
+  int idle_rounds_ = 0;    // since something moved
   std::uint64_t dropped_frames_ = 0;
 };
 

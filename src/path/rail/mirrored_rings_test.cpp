@@ -63,6 +63,27 @@ struct Job {
     }
   }
 
+  [[nodiscard]] bool is_full(int reader, int writer, std::uint64_t position) const {
+    const RingName name{.peer = writer, .outgoing = false, .port = 0};
+    return channel::is_full(
+        memories[static_cast<std::size_t>(reader)]->full(name, position), position, kPrint);
+  }
+  [[nodiscard]] bool is_returned(int writer, int reader, std::uint64_t position) const {
+    const RingName name{.peer = reader, .outgoing = true, .port = 0};
+    return channel::is_released(
+        memories[static_cast<std::size_t>(writer)]->free(name, position), position);
+  }
+  // The message arrives, and its reader makes no round more.
+  void pass(int writer, int reader, std::uint64_t position) {
+    rings[static_cast<std::size_t>(writer)]->publish(
+        reader, 0, 0, position, channel::full_word(position, kPrint), 8);
+    while (!is_full(reader, writer, position)) {
+      rings[static_cast<std::size_t>(writer)]->progress();
+      rings[static_cast<std::size_t>(reader)]->progress();
+    }
+  }
+
+  static constexpr std::uint32_t kPrint = 1;
   std::vector<std::shared_ptr<CardSet>> sets;
   std::vector<std::unique_ptr<MirroredRings>> rings;
   std::vector<PlainRings*> memories;
@@ -73,7 +94,7 @@ class MirroredRingsOverFakes : public testing::TestWithParam<std::uint64_t> {};
 TEST_P(MirroredRingsOverFakes, EveryMessageArrivesOnceAndWhoReturnsOwesNothing) {
   constexpr int kRanks = 3;
   constexpr int kMessages = 150;
-  FakeUcx ucx({.seed = GetParam()});
+  FakeUcx ucx({.seed = GetParam(), .ends_when_left = GetParam() % 2 == 0});
   Job job(ucx, kRanks, 2);
   job.open_all();
   std::barrier all_done(kRanks);
@@ -102,6 +123,105 @@ TEST_P(MirroredRingsOverFakes, EveryMessageArrivesOnceAndWhoReturnsOwesNothing) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MirroredRingsOverFakes, testing::Range<std::uint64_t>(1, 6));
+
+TEST(MirroredRings, ReturnedSlotsGoWithTheNextMessageToTheirWriter) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  job.pass(0, 1, 0);
+  job.rings[1]->release(0, 0, 0, 0);
+  EXPECT_TRUE(job.rings[1]->flush(everybody)) << "a call may end";
+  job.rings[0]->progress();
+  EXPECT_FALSE(job.is_returned(0, 1, 0));
+  job.pass(1, 0, 0);
+  EXPECT_TRUE(job.is_returned(0, 1, 0));
+  EXPECT_EQ(ucx.payload_bytes(), 16U) << "of two messages";
+}
+
+TEST(MirroredRings, ARankThatWaitsReturnsItsSlots) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  job.pass(0, 1, 0);
+  job.rings[1]->release(0, 0, 0, 0);
+  job.settle();
+  EXPECT_TRUE(job.is_returned(0, 1, 0));
+}
+
+TEST(MirroredRings, ARankThatReturnsOwesLessThanHalfOfTheSlots) {
+  FakeUcx ucx({});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  for (std::uint64_t position = 0; position < kGeometry.slots / 2; ++position) {
+    job.pass(0, 1, position);
+    job.rings[1]->release(0, 0, 0, position);
+  }
+  while (!job.rings[1]->flush(everybody)) {
+    job.sets[1]->progress();
+  }
+  while (!job.is_returned(0, 1, 1)) {
+    ASSERT_TRUE(job.rings[0]->progress());
+  }
+  EXPECT_TRUE(job.is_returned(0, 1, 0));
+}
+
+// Where messages end when they have left.
+TEST(MirroredRings, AMessageToAnotherNodeIsOneOfTheCard) {
+  FakeUcx ucx({.ends_when_left = true});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  constexpr std::uint64_t kCalls = 10;
+  for (std::uint64_t call = 0; call < kCalls; ++call) {
+    job.pass(0, 1, call);
+    job.pass(1, 0, call);
+    job.rings[0]->release(1, 0, 0, call);
+    job.rings[1]->release(0, 0, 0, call);
+    EXPECT_TRUE(job.rings[0]->flush(everybody));
+    EXPECT_TRUE(job.rings[1]->flush(everybody));
+  }
+  EXPECT_EQ(ucx.messages(), 2 * kCalls);
+}
+
+TEST(MirroredRings, AnEmptyMessageHasLeftWhenItEnds) {
+  FakeUcx ucx({.ends_when_left = true});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, Job::kPrint), 0);
+  while (!job.rings[0]->is_sent(1, 0, 0) || !job.rings[0]->flush(everybody)) {
+    job.rings[0]->progress();
+  }
+  job.rings[1]->progress();
+  EXPECT_TRUE(job.is_full(1, 0, 0));
+}
+
+// It has closed its card after its last call, and has never sent anything here.
+TEST(MirroredRings, WhatHasLeftBeforeThePeerClosedItsCardIsNotLost) {
+  FakeUcx ucx({.ends_when_left = true});
+  Job job(ucx, 2, 1);
+  job.open_all();
+  job.pass(0, 1, 0);
+  ASSERT_TRUE(job.rings[0]->is_sent(1, 0, 0));
+  ucx.cut(job.sets[1]->addresses().front());
+  job.settle();
+  EXPECT_TRUE(job.rings[0]->flush(everybody));
+  EXPECT_FALSE(job.rings[0]->failure(everybody).ok());
+  job.rings[0]->publish(1, 0, 0, 1, channel::full_word(1, Job::kPrint), 8);
+  EXPECT_FALSE(job.rings[0]->flush(everybody));
+}
+
+TEST(MirroredRings, APeerThatHasLeftIsNotNeeded) {
+  for (const bool ends_when_left : {false, true}) {
+    FakeUcx ucx({.ends_when_left = ends_when_left});
+    Job job(ucx, 2, 1);
+    job.open_all();
+    job.pass(1, 0, 0);
+    job.rings[1]->say_bye();
+    job.settle();
+    job.lose_a_message(ucx);
+    EXPECT_TRUE(job.rings[0]->failure(everybody).ok());
+    EXPECT_TRUE(job.rings[0]->flush(everybody));
+  }
+}
 
 TEST(MirroredRings, FramesThatComeBeforeTheRingsAreOpenAreKept) {
   FakeUcx ucx({});

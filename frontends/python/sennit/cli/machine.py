@@ -59,7 +59,7 @@ def command(
     elif picture is not None:
         raise click.UsageError("--picture draws the machine that --file or --hwloc names")
     else:
-        answer = ask(_core.tool_machine)
+        answer = ask(_core.tool_machine, network=True)
         for key, value in answer.items():
             shown = value if isinstance(value, str) else json.dumps(value)
             output.console.print(f"{key:<14} {shown}", markup=False)

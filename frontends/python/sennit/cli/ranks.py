@@ -218,7 +218,8 @@ def start_in_place(place: Place) -> list[Start]:
     """The one rank that a launcher made of this process.
 
     The rank program is a child of this process. Where a launcher gives no job id, the library tells
-    jobs apart by the parent process, which must then be ours: the launcher.
+    jobs apart by the parent process, which must then be ours: the launcher. SENNIT_KEY goes before
+    that, since on several nodes each has a launcher process of its own.
     """
     if place.launcher != "mpiexec":
         return [Start(dict(os.environ))]
@@ -228,7 +229,8 @@ def start_in_place(place: Place) -> list[Start]:
     own = {
         "SENNIT_RANK": str(place.rank),
         "SENNIT_SIZE": str(place.size),
-        "SENNIT_KEY": f"bench under {place.launcher} {launcher}:{started}",
+        "SENNIT_KEY": os.environ.get("SENNIT_KEY")
+        or f"bench under {place.launcher} {launcher}:{started}",
     }
     return [Start({**os.environ, **own})]
 

@@ -42,6 +42,7 @@ struct FakeUcx::Network {
   std::mt19937_64 random;
   std::map<std::string, Inbox> inboxes;  // by address
   std::set<std::string> cut;
+  std::uint64_t messages = 0;
   std::uint64_t payload_bytes = 0;
 };
 
@@ -80,7 +81,8 @@ class Card final : public UcxCard {
         .endpoint = endpoint, .header = Bytes(header.begin(), header.end()), .payload = payload};
     const bool is_first = std::ranges::none_of(
         departures_, [&](const Departure& other) { return other.endpoint == endpoint; });
-    if (is_first && payload.size() <= network_->options.copied_bytes) {
+    const bool is_copied = !network_->options.ends_when_left || payload.empty();
+    if (is_first && is_copied && payload.size() <= network_->options.copied_bytes) {
       departure.copy.assign(payload.begin(), payload.end());
       state = MessageState::kDone;
     } else {
@@ -88,6 +90,10 @@ class Card final : public UcxCard {
       state = MessageState::kUnderWay;
     }
     depart(std::move(departure), state);
+  }
+
+  [[nodiscard]] bool ends_when_left() const override {
+    return network_->options.ends_when_left;
   }
 
   [[nodiscard]] Status failure(int endpoint) const override {
@@ -181,6 +187,7 @@ class Card final : public UcxCard {
       const bool is_copied = departure.state == nullptr;
       const std::span<const std::byte> payload =
           is_copied ? std::span<const std::byte>(departure.copy) : departure.payload;
+      ++network_->messages;
       network_->payload_bytes += payload.size();
       Inbox& inbox =
           network_->inboxes[endpoints_[static_cast<std::size_t>(departure.endpoint)].address];
@@ -218,6 +225,11 @@ Result<std::unique_ptr<UcxCard>> FakeUcx::open(const UcxCardOptions& options) {
 void FakeUcx::cut(const std::string& address) {
   const std::scoped_lock guard(network_->mutex);
   network_->cut.insert(address);
+}
+
+std::uint64_t FakeUcx::messages() const {
+  const std::scoped_lock guard(network_->mutex);
+  return network_->messages;
 }
 
 std::uint64_t FakeUcx::payload_bytes() const {

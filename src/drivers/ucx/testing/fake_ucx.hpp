@@ -22,6 +22,7 @@ class FakeUcx final : public UcxDriver {
     std::uint64_t seed = 1;
     bool keeps_order = false;
     std::size_t copied_bytes = 1024;  // payloads up to this size are copied
+    bool ends_when_left = false;      // and then only empty ones
   };
   struct Network;
 
@@ -33,7 +34,8 @@ class FakeUcx final : public UcxDriver {
 
   // Connections to and from the card with this address fail, at their ends' next progress().
   void cut(const std::string& address);
-  // What was sent through all cards, in payloads.
+  // What was sent through all cards.
+  [[nodiscard]] std::uint64_t messages() const;
   [[nodiscard]] std::uint64_t payload_bytes() const;
 
  private:
