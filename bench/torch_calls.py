@@ -9,10 +9,9 @@ of them. A row has the fastest and the median batch of the slowest rank, in us a
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib
+import importlib.metadata
 import json
-import platform
 import tempfile
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from statistics import median
 from typing import Any
 
 import sennit
-from sennit.cli.bench_document import commit
+from sennit.cli.bench_document import document
 
 BATCHES = 40
 CALLS = 250
@@ -55,29 +54,15 @@ def rank(comm: sennit.Communicator, store: str, bytes_: int) -> dict[str, list[f
     return found
 
 
-def document(ranks: int, bytes_: int, times: dict[str, list[float]]) -> dict[str, Any]:
-    """The run, as bench/results/README.md says."""
-    import torch
-
-    common = {"collective": "all_reduce", "executor": "cpu", "ranks": ranks, "dtype": "float32"}
-    return {
-        "schema": 1,
-        "program": "bench/torch_calls.py",
-        "machine": {
-            "name": platform.node(),
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-        },
-        "version": sennit.__version__,
-        "commit": commit() or "",
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "rows": [
-            common
-            | {"op": "sum", "bytes": bytes_, "caller": f"torch.distributed, {backend}"}
-            | {"call_us": {"min": round(min(batches), 2), "p50": round(median(batches), 2)}}
-            for backend, batches in times.items()
-        ],
-    }
+def rows(ranks: int, bytes_: int, times: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """The rows of the run, as bench/results/README.md says."""
+    call = {"collective": "all_reduce", "executor": "host", "ranks": ranks, "dtype": "float32"}
+    return [
+        call
+        | {"op": "sum", "bytes": bytes_, "caller": f"torch.distributed, {backend}"}
+        | {"call_us": {"min": round(min(batches), 2), "p50": round(median(batches), 2)}}
+        for backend, batches in times.items()
+    ]
 
 
 def main() -> None:
@@ -96,7 +81,10 @@ def main() -> None:
     for backend, batches in times.items():
         print(f"{backend:14} {min(batches):8.2f} ({median(batches):.2f})")
     if options.json:
-        found = document(options.ranks, options.bytes, times)
+        program = {
+            "program": f"bench/torch_calls.py, PyTorch {importlib.metadata.version('torch')}"
+        }
+        found = program | document(rows(options.ranks, options.bytes, times))
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

@@ -27,7 +27,7 @@ bool is_message(const Operation& operation) {
 
 // Where the tensors of an operation are; one without tensors is for host ranks.
 at::Device device_of(const Operation& operation) {
-  for (const Tensors& tensors : {std::cref(operation.tensors), std::cref(operation.outputs)}) {
+  for (const Tensors& tensors : {std::cref(operation.inputs), std::cref(operation.outputs)}) {
     if (!tensors.empty()) {
       return tensors.front().device();
     }
@@ -37,11 +37,8 @@ at::Device device_of(const Operation& operation) {
 
 }  // namespace
 
-Backend::Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus, CallSettings settings)
-    : c10d::Backend(ranks.rank, ranks.size),
-      comm_(comm),
-      join_gpus_(std::move(join_gpus)),
-      settings_(std::move(settings)) {}
+Backend::Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus)
+    : c10d::Backend(ranks.rank, ranks.size), comm_(comm), join_gpus_(std::move(join_gpus)) {}
 
 Backend::~Backend() {
   const Unlocked unlocked;
@@ -99,7 +96,7 @@ WorkPointer Backend::run(Operation operation) {
   } else if (device.is_cuda()) {
     const double deadline_s = deadline_of(operation.timeout);
     const bool is_posted = is_coalescing_ || is_message(operation);
-    work = gpu_ranks(device).run(std::move(operation), deadline_s, settings_, is_posted);
+    work = gpu_ranks(device).run(std::move(operation), deadline_s, is_posted);
   } else {
     refuse(SENNIT_UNSUPPORTED,
            c10::str("the backend sennit moves tensors of CPUs and CUDA GPUs, this one is on ",
@@ -116,7 +113,7 @@ WorkPointer Backend::run_on_host(Operation& operation) {
     refuse(SENNIT_INVALID_USAGE, "the process group has been shut down: make another one");
   }
   auto work = c10::make_intrusive<HostWork>(getRank(), comm_, dropped_, operation);
-  work->start(operation, deadline_of(operation.timeout), settings_);
+  work->start(operation, deadline_of(operation.timeout));
   return work;
 }
 

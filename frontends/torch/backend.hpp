@@ -21,7 +21,7 @@ using JoinGpus = std::function<sennit_comm_t(const std::string& device)>;
 // ranks have to make. Any thread, one at a time. PyTorch gives the methods their names.
 class Backend final : public c10d::Backend {
  public:
-  Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus, CallSettings settings);
+  Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "sennit"; }
@@ -92,7 +92,6 @@ class Backend final : public c10d::Backend {
   sennit_comm_t comm_;
   std::shared_ptr<GpuRanks> gpus_;
   JoinGpus join_gpus_;
-  CallSettings settings_;
   std::chrono::milliseconds timeout_{c10d::kUnsetTimeout};
   std::shared_ptr<Dropped> dropped_ = std::make_shared<Dropped>();
   std::uint64_t sequence_ = 0;

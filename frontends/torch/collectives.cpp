@@ -18,7 +18,8 @@ Tensors put_in_order(Operation& operation, const Tensors& tensors) {
     buffers.push_back(in_order(tensor));
     are_copies = are_copies || !buffers.back().is_same(tensor);
   }
-  operation.tensors = buffers;
+  operation.inputs = tensors;
+  operation.buffers = buffers;
   operation.outputs = tensors;
   if (are_copies) {
     operation.finish = [buffers, tensors] {
@@ -132,7 +133,7 @@ Operation all_gather(Ranks ranks,
     }
     group.end();
   };
-  operation.tensors = inputs;
+  operation.inputs = inputs;
   operation.outputs = outputs;
   return operation;
 }
@@ -161,7 +162,7 @@ Operation reduce_scatter(Ranks ranks,
     }
     group.end();
   };
-  operation.tensors = inputs;
+  operation.inputs = inputs;
   operation.outputs = outputs;
   return operation;
 }
@@ -174,7 +175,7 @@ Operation all_to_all(Ranks ranks,
                      const c10d::AllToAllOptions& options) {
   Operation operation = described(OpType::ALLTOALL_BASE, "sennit:all_to_all", options);
   require_same_type(checked(input), checked(output));
-  operation.tensors = {input};
+  operation.inputs = {input};
   operation.outputs = {output};
   if (output_splits.empty() && input_splits.empty()) {
     const auto parts = static_cast<std::size_t>(ranks.size);
@@ -218,7 +219,7 @@ Operation all_to_all(Ranks ranks,
 Operation barrier(const c10d::BarrierOptions& options) {
   Operation operation = described(OpType::BARRIER, "sennit:barrier", options);
   operation.start = [](Calls& calls) {
-    check(sennit_barrier(calls.comm(), calls.stream(), calls.plain_options()));
+    check(sennit_barrier(calls.comm(), calls.stream(), calls.options()));
   };
   return operation;
 }
@@ -229,7 +230,8 @@ Operation send(const Tensors& tensors, int peer) {
   operation.title = "sennit:send";
   operation.timeout = c10d::kUnsetTimeout;
   const at::Tensor buffer = in_order(only(tensors));
-  operation.tensors = {buffer};
+  operation.inputs = tensors;
+  operation.buffers = {buffer};
   operation.start = [buffer, peer](Calls& calls) {
     check(sennit_send(buffer.const_data_ptr(),
                       count_of(buffer),
@@ -237,7 +239,7 @@ Operation send(const Tensors& tensors, int peer) {
                       peer,
                       calls.comm(),
                       calls.stream(),
-                      calls.plain_options()));
+                      calls.options()));
   };
   return operation;
 }
@@ -255,7 +257,7 @@ Operation recv(const Tensors& tensors, int peer) {
                       peer,
                       calls.comm(),
                       calls.stream(),
-                      calls.plain_options()));
+                      calls.options()));
   };
   return operation;
 }

@@ -25,13 +25,11 @@ void GpuRanks::order(const c10::Stream& earlier, const c10::Stream& later) {
 
 c10::intrusive_ptr<c10d::Work> GpuRanks::run(Operation operation,
                                              double deadline_s,
-                                             const CallSettings& settings,
                                              bool is_posted) {
   if (comm_ == nullptr) {
     refuse(SENNIT_INVALID_USAGE, "the process group has been shut down");
   }
-  auto work =
-      c10::make_intrusive<GpuWork>(shared_from_this(), std::move(operation), deadline_s, settings);
+  auto work = c10::make_intrusive<GpuWork>(shared_from_this(), std::move(operation), deadline_s);
   if (is_posted) {
     posted_.push_back(work);
     return work;
@@ -75,21 +73,18 @@ void GpuRanks::shutdown() {
   }
 }
 
-GpuWork::GpuWork(std::shared_ptr<GpuRanks> ranks,
-                 Operation operation,
-                 double deadline_s,
-                 const CallSettings& settings)
-    : c10d::Work(ranks->rank_, operation.type, operation.title, operation.tensors),
+GpuWork::GpuWork(std::shared_ptr<GpuRanks> ranks, Operation operation, double deadline_s)
+    : c10d::Work(ranks->rank_, operation.type, operation.title, operation.inputs),
       ranks_(std::move(ranks)),
       operation_(std::move(operation)),
       deadline_s_(deadline_s),
-      settings_(settings),
       stream_(operation_.is_async ? ranks_->side_ : ranks_->current()),
       end_(ranks_->device_.type()) {
   if (operation_.is_async) {
     GpuRanks::order(ranks_->current(), stream_);
     // The allocator must not give their memory away before that stream is done with it.
-    remember_on(stream_, operation_.tensors);
+    remember_on(stream_, operation_.inputs);
+    remember_on(stream_, operation_.buffers);
     remember_on(stream_, operation_.outputs);
   }
 }
@@ -102,7 +97,7 @@ void GpuWork::remember_on(const c10::Stream& stream, const Tensors& tensors) con
 
 void GpuWork::start() {
   is_enqueued_ = true;
-  Calls calls(ranks_->comm_, stream_.native_handle(), deadline_s_, settings_, nullptr);
+  Calls calls(ranks_->comm_, stream_.native_handle(), deadline_s_, nullptr);
   operation_.start(calls);
 }
 
@@ -117,7 +112,8 @@ void GpuWork::end() {
     has_end_ = true;
   }
   operation_.start = nullptr;
-  operation_.tensors.clear();
+  operation_.inputs.clear();
+  operation_.buffers.clear();
 }
 
 void GpuWork::make_if_posted() {

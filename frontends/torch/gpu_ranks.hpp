@@ -30,10 +30,7 @@ class GpuRanks : public std::enable_shared_from_this<GpuRanks> {
   // Enqueues the calls of an operation, or posts them: what is posted is enqueued as one group
   // before one of it is waited for, or before the next operation, since sends and recvs may need
   // each other.
-  c10::intrusive_ptr<c10d::Work> run(Operation operation,
-                                     double deadline_s,
-                                     const CallSettings& settings,
-                                     bool is_posted);
+  c10::intrusive_ptr<c10d::Work> run(Operation operation, double deadline_s, bool is_posted);
   void make_posted();
   // Waits for the current stream.
   void synchronize();
@@ -58,10 +55,7 @@ class GpuRanks : public std::enable_shared_from_this<GpuRanks> {
 // not, as with PyTorch's own `nccl`. A failure of GPU ranks is an exception of the next call.
 class GpuWork final : public c10d::Work {
  public:
-  GpuWork(std::shared_ptr<GpuRanks> ranks,
-          Operation operation,
-          double deadline_s,
-          const CallSettings& settings);
+  GpuWork(std::shared_ptr<GpuRanks> ranks, Operation operation, double deadline_s);
 
   // Enqueues the calls; then, outside of any group, what remains to be done behind them.
   void start();
@@ -81,7 +75,6 @@ class GpuWork final : public c10d::Work {
   std::shared_ptr<GpuRanks> ranks_;
   Operation operation_;
   double deadline_s_;
-  CallSettings settings_;
   c10::Stream stream_;
   c10::Event end_;
   bool has_end_ = false;

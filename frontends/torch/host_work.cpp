@@ -41,7 +41,7 @@ sennit_status_t Started::wait(double timeout_s) {
   if (const auto last = std::exchange(finish, nullptr)) {
     last();
   }
-  tensors.clear();
+  tensors = {};
   return SENNIT_OK;
 }
 
@@ -66,7 +66,7 @@ HostWork::HostWork(int rank,
                    sennit_comm_t comm,
                    std::shared_ptr<Dropped> dropped,
                    Operation& operation)
-    : c10d::Work(rank, operation.type, operation.title, operation.tensors),
+    : c10d::Work(rank, operation.type, operation.title, operation.inputs),
       comm_(comm),
       dropped_(std::move(dropped)) {}
 
@@ -81,12 +81,10 @@ HostWork::~HostWork() {
   }
 }
 
-void HostWork::start(Operation& operation, double deadline_s, const CallSettings& settings) {
-  started_.tensors = std::move(operation.tensors);
-  Calls calls(comm_, nullptr, deadline_s, settings, &started_.works);
+void HostWork::start(Operation& operation, double deadline_s) {
+  Calls calls(comm_, nullptr, deadline_s, &started_.works);
   operation.start(calls);
-  started_.tensors.insert(
-      started_.tensors.end(), operation.outputs.begin(), operation.outputs.end());
+  started_.tensors = {std::move(operation.inputs), std::move(operation.buffers), operation.outputs};
   started_.finish = std::move(operation.finish);
   outputs_ = std::move(operation.outputs);
 }

@@ -4,6 +4,7 @@
 #include "failures.hpp"
 #include "operation.hpp"
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,7 +27,7 @@ class Started {
   sennit_status_t wait(double timeout_s);
 
   std::vector<sennit_work_t> works;
-  Tensors tensors;
+  std::array<Tensors, 3> tensors;  // inputs, buffers, outputs
   std::function<void()> finish;
 };
 
@@ -50,7 +51,7 @@ class HostWork final : public c10d::Work {
   ~HostWork() override;
 
   // Makes the calls of the operation.
-  void start(Operation& operation, double deadline_s, const CallSettings& settings);
+  void start(Operation& operation, double deadline_s);
 
   bool isCompleted() override;
   bool wait(std::chrono::milliseconds timeout) override;

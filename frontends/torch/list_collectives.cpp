@@ -52,7 +52,7 @@ Operation reduce_each(Ranks ranks,
         }
         group.end();
       };
-  operation.tensors = inputs;
+  operation.inputs = inputs;
   operation.outputs = {output};
   return operation;
 }
@@ -77,7 +77,8 @@ Operation all_gather_lists(Ranks ranks,
                             calls.stream(),
                             calls.options()));
   };
-  operation.tensors = {input, flat};
+  operation.inputs = inputs;
+  operation.buffers = {input, flat};
   operation.outputs = all;
   operation.finish = [flat, all] { hand_out(flat, all); };
   return operation;
@@ -103,13 +104,13 @@ Operation gather(Ranks ranks,
   const at::Tensor input = checked(only(inputs));
   const int root = static_cast<int>(options.rootRank);
   at::Tensor flat;
-  operation.tensors = {input};
+  operation.inputs = inputs;
   if (ranks.rank == root) {
     const Tensors& all = only(outputs);
     require_ranks(ranks, all.size());
     flat = room_for(all);
     require_count(flat, all.size(), input);
-    operation.tensors.push_back(flat);
+    operation.buffers = {flat};
     operation.outputs = all;
     operation.finish = [flat, all] { hand_out(flat, all); };
   }
@@ -138,7 +139,8 @@ Operation scatter(Ranks ranks,
     require_ranks(ranks, only(inputs).size());
     input = joined(only(inputs));
     require_count(input, only(inputs).size(), output);
-    operation.tensors = {input};
+    operation.inputs = only(inputs);
+    operation.buffers = {input};
   }
   operation.outputs = {output};
   operation.start = [output, input, root](Calls& calls) {
@@ -198,7 +200,8 @@ Operation all_to_all_list(Ranks ranks,
                                   calls.stream(),
                                   calls.options()));
       };
-  operation.tensors = {input, flat};
+  operation.inputs = inputs;
+  operation.buffers = {input, flat};
   operation.outputs = outputs;
   operation.finish = [flat, outputs] { hand_out(flat, outputs); };
   return operation;

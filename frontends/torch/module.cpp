@@ -32,15 +32,9 @@ JoinGpus joining_by(py::function join) {
 c10::intrusive_ptr<c10d::Backend> make(std::uintptr_t comm,
                                        int rank,
                                        int size,
-                                       py::function join_gpus,
-                                       std::string algorithm,
-                                       std::string codec,
-                                       bool reproducible) {
+                                       py::function join_gpus) {
   return c10::make_intrusive<Backend>(
-      Ranks{rank, size},
-      comm_at(comm),
-      joining_by(std::move(join_gpus)),
-      CallSettings{std::move(algorithm), std::move(codec), reproducible});
+      Ranks{rank, size}, comm_at(comm), joining_by(std::move(join_gpus)));
 }
 
 }  // namespace
@@ -52,8 +46,5 @@ PYBIND11_MODULE(sennit_torch, module) {
              py::arg("comm"),
              py::arg("rank"),
              py::arg("size"),
-             py::arg("join_gpus"),
-             py::arg("algorithm") = "",
-             py::arg("codec") = "",
-             py::arg("reproducible") = false);
+             py::arg("join_gpus"));
 }

@@ -7,40 +7,25 @@
 
 #include <chrono>
 #include <functional>
-#include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 namespace sennit::pytorch {
 
-// What all calls of a group have in their options.
-struct CallSettings {
-  std::string algorithm;
-  std::string codec;
-  bool reproducible = false;
-};
-
 // Where the calls of an operation are made: the communicator, the stream, and options for each.
 class Calls {
  public:
   // `works`: where each call stores its work; null: calls have none.
-  Calls(sennit_comm_t comm,
-        void* stream,
-        double deadline_s,
-        const CallSettings& settings,
-        std::vector<sennit_work_t>* works);
+  Calls(sennit_comm_t comm, void* stream, double deadline_s, std::vector<sennit_work_t>* works);
 
   [[nodiscard]] sennit_comm_t comm() const { return comm_; }
   [[nodiscard]] void* stream() const { return stream_; }
   // For one call: its work has a place of its own.
   const sennit_call_options_t* options();
-  // For send, recv and barrier, which know of no algorithm or codec.
-  const sennit_call_options_t* plain_options();
 
  private:
   sennit_comm_t comm_;
   void* stream_;
-  const CallSettings* settings_;
   sennit_call_options_t options_ = SENNIT_CALL_OPTIONS_INITIALIZER;
   std::vector<sennit_work_t>* works_;
 };
@@ -64,7 +49,8 @@ struct Operation {
   const char* title = nullptr;           // for profiles
   std::chrono::milliseconds timeout{0};  // negative: that of the group; zero: none
   bool is_async = true;
-  Tensors tensors;  // whose memory the calls use, but for the outputs
+  Tensors inputs;   // as the program gave them, for profiles too
+  Tensors buffers;  // whose memory the calls use beside that of inputs and outputs
   Tensors outputs;
   std::function<void(Calls&)> start;
   std::function<void()> finish;  // what remains to be done when the calls have ended; may be empty

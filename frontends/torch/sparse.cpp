@@ -69,7 +69,8 @@ Operation sparse_all_reduce(const at::Tensor& tensor,
   const Rows places = room_for_all(mine.indices().t(), lengths);
   const Rows values = room_for_all(mine.values(), lengths);
   Operation operation = described(c10d::OpType::_ALLREDUCE_SPARSE, "sennit:all_reduce", options);
-  operation.tensors = {places.mine, places.all, values.mine, values.all};
+  operation.inputs = {tensor};
+  operation.buffers = {places.mine, places.all, values.mine, values.all};
   operation.outputs = {tensor};
   operation.start = [places, values](Calls& calls) {
     CallGroup group(2);

@@ -102,6 +102,7 @@ def test_the_death_of_a_rank_is_told(group: str, tmp_path: Path) -> None:
         "two_groups_of_one_store",
         "rank_0_comes_too_late",
         "what_others_ask_of_a_group",
+        "groups_with_settings",
         "a_call_may_have_a_time_of_its_own",
         "a_timeout_may_be_an_argument",
         "the_methods_of_a_group",

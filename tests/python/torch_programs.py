@@ -133,6 +133,23 @@ def what_others_ask_of_a_group(rank: int, ranks: int, file: str) -> None:
     dist.destroy_process_group()
 
 
+def groups_with_settings(rank: int, ranks: int, file: str) -> None:
+    """`pg_options` are settings of the communicator."""
+    join(rank, ranks, file)
+    lossy = dist.new_group(pg_options=sennit.Config(codec="q8"))
+    x = torch.linspace(-1, 1, 100_000) * (rank + 1)
+    plain, shortened = x.clone(), x.clone()
+    dist.all_reduce(plain)
+    dist.all_reduce(shortened, group=lossy)
+    assert not torch.equal(plain, shortened)
+    torch.testing.assert_close(plain, shortened, rtol=0, atol=0.1)
+    counts = torch.arange(5)
+    dist.all_reduce(counts, group=lossy)
+    assert counts.tolist() == [0, ranks, 2 * ranks, 3 * ranks, 4 * ranks]
+    with pytest.raises(sennit.InvalidArgument, match=r"is a sennit.Config, not a dict"):
+        dist.new_group(pg_options={"codec": "q8"})
+
+
 def a_call_may_have_a_time_of_its_own(rank: int, ranks: int, file: str) -> None:
     """The timeout in the options of a call holds for that call."""
     join(rank, ranks, file)
@@ -140,10 +157,15 @@ def a_call_may_have_a_time_of_its_own(rank: int, ranks: int, file: str) -> None:
     short = dist.AllreduceOptions()
     short.timeout = datetime.timedelta(milliseconds=200)
     group.allreduce([torch.ones(1)], dist.AllreduceOptions()).wait()  # has none that is set
+    changed = dist.new_group(list(range(ranks)), timeout=TIMEOUT)
     told = Path(file + ".told")
     if rank == 0:
         with pytest.raises(sennit.DeadlineExceeded):
             group.allreduce([torch.ones(1)], short).wait()
+        if not is_in_python():
+            changed.set_timeout(datetime.timedelta(milliseconds=200))
+            with pytest.raises(dist.DistBackendError):
+                dist.all_reduce(torch.ones(1), group=changed)
         told.touch()
     else:
         while not told.exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from sennit import Error, Unsupported
+from sennit import Config, Error, InvalidArgument, Unsupported
 from sennit.torch import extension
 from sennit.torch.failures import also_of_pytorch
 from sennit.torch.rendezvous import joined
@@ -14,17 +14,23 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
 
-def create(options: dist.DistributedBackendOptions, requests: Any = None) -> Any:  # noqa: ARG001
+def create(options: dist.DistributedBackendOptions, settings: Config | None = None) -> Any:
     """Join the ranks of a group.
 
     Args:
         options: Store, rank, size and timeout of the group.
-        requests: What the program gives as `pg_options`; none are known.
+        settings: What the program gives as `pg_options`, the same on all ranks.
 
     Raises:
+        InvalidArgument: `pg_options` is something else than a `sennit.Config`.
         JoinTimeout: The ranks did not all come in time; ranks of other machines never do.
     """
     arguments = (options.store, options.group_rank, options.group_size, options.timeout)
+    if settings is not None and not isinstance(settings, Config):
+        kind = type(settings).__name__
+        raise also_of_pytorch(
+            InvalidArgument(f"pg_options of the backend sennit is a sennit.Config, not a {kind}")
+        )
     try:
         module = extension.load()
     except Unsupported as error:
@@ -33,12 +39,12 @@ def create(options: dist.DistributedBackendOptions, requests: Any = None) -> Any
 
     def address(device: str = "host") -> int:
         try:
-            return joined(*arguments, device)[0].release()
+            return joined(*arguments, device, settings)[0].release()
         except Error as error:
             raise also_of_pytorch(error) from None
 
     if module is None:
         from sennit.torch.process_group import ProcessGroup
 
-        return ProcessGroup(*arguments)
+        return ProcessGroup(*arguments, settings)
     return module.make(address(), options.group_rank, options.group_size, address)

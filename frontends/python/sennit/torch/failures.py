@@ -29,7 +29,11 @@ def new(status: int, text: str) -> sennit.Error:
 
 def also_of_pytorch(error: sennit.Error) -> sennit.Error:
     """The same failure, as an exception of PyTorch too."""
-    made: sennit.Error = _class(type(error).__name__)(*error.args)
+    words = error.args
+    if isinstance(error, sennit.DeadlineExceeded):
+        # Programs look for the word, which PyTorch's own backends have here.
+        words = (f"{error} (the timeout of the group, or of the call)",)
+    made: sennit.Error = _class(type(error).__name__)(*words)
     made.__dict__.update(error.__dict__)
     return made
 

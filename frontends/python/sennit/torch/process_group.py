@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import datetime
     from collections.abc import Callable, Sequence
 
+    from sennit import Config
     from sennit.starter import Starter
 
     Tensors = Sequence[torch.Tensor]
@@ -47,7 +48,12 @@ class ProcessGroup(dist.ProcessGroup):
     """
 
     def __init__(
-        self, store: dist.Store, rank: int, size: int, timeout: datetime.timedelta
+        self,
+        store: dist.Store,
+        rank: int,
+        size: int,
+        timeout: datetime.timedelta,
+        settings: Config | None = None,
     ) -> None:
         """Join the ranks that have the same store; called by all of them.
 
@@ -55,8 +61,8 @@ class ProcessGroup(dist.ProcessGroup):
             JoinTimeout: They did not all come in time; ranks of other machines never do.
         """
         super().__init__(rank, size)
-        self._comm = join(store, rank, size, timeout)
-        self._join = functools.partial(join, store, rank, size, timeout)
+        self._join = functools.partial(join, store, rank, size, timeout, settings=settings)
+        self._comm = self._join("host")
         self._gpu: Gpu | None = None
         self._group_name = ""
         self._group_desc = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import secrets
 import time
@@ -21,9 +22,10 @@ def join(
     size: int,
     timeout: datetime.timedelta,
     device: str = "host",
+    settings: Config | None = None,
 ) -> Communicator:
     """Join as `joined` does, for calls from Python."""
-    return Communicator(*joined(store, rank, size, timeout, device))
+    return Communicator(*joined(store, rank, size, timeout, device, settings))
 
 
 def joined(
@@ -32,8 +34,11 @@ def joined(
     size: int,
     timeout: datetime.timedelta,
     device: str = "host",
+    settings: Config | None = None,
 ) -> tuple[_core.Comm, str, _core.Config]:
     """Join the ranks that have the same store, as host ranks or with the GPU `device`.
+
+    `settings` are the same on all ranks; GPU ranks have no codec.
 
     A store may hold the key of an earlier group or attempt, since programs make groups of one store
     again and torchrun keeps its store when it restarts the ranks. Rank 0 overwrites it. The others
@@ -43,6 +48,9 @@ def joined(
         JoinTimeout: They did not all come in time; ranks of other machines never do.
     """
     deadline = time.monotonic() + timeout.total_seconds()
+    settings = settings or Config()
+    if device != "host":
+        settings = dataclasses.replace(settings, codec=None)
     key = secrets.token_hex(16)
     place = _KEY if device == "host" else f"{_KEY}-gpus"
     if rank == 0:
@@ -53,7 +61,7 @@ def joined(
         # What is left, and never zero, which would be the default.
         left_s = max(deadline - time.monotonic(), 0.001)
         name = f"torch.{key[:6]}"
-        config = Config().core(name, left_s, timeout.total_seconds(), device)
+        config = settings.core(name, left_s, timeout.total_seconds(), device)
 
         def is_outdated(key: str = key) -> bool:
             return bool(store.get(place).decode() != key)
