@@ -66,7 +66,7 @@ FORMS = {
     "tuned": Form(
         "openmpi", UCX, {**UCX_CARDS, "UCX_RNDV_THRESH": "inf", "UCX_MAX_EAGER_RAILS": "2"}
     ),
-    # It polls and never offers its core: of real-time ranks that outnumber the cores, none would run
+    # It polls and never yields: of real-time ranks that outnumber the cores, none would run
     # before the slice of another ends.
     "mpich": Form("mpich", [], UCX_CARDS, ("chrt", "--other", "0")),
     "gloo": Form("gloo", [], {"GLOO_SOCKET_IFNAME": CARDS, "OMP_NUM_THREADS": "1"}),

@@ -50,8 +50,8 @@ class UcxCard {
   // A number for an endpoint to the card with this address. Does not wait for the peer.
   virtual Result<int> connect(std::string_view address) = 0;
   // `header` is copied. Messages may arrive in any order. What has ended needs no progress() of
-  // this end any more if ends_when_left() and the payload is not empty. Else the card may still hold a
-  // part of a small message, and the next to that endpoint ends only after that has left.
+  // this end any more if ends_when_left() and the payload is not empty. Else the card may still
+  // hold a part of a small message, and the next to that endpoint ends only after that has left.
   virtual void send(int endpoint,
                     std::span<const std::byte> header,
                     std::span<const std::byte> payload,
