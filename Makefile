@@ -4,6 +4,7 @@ VENV := .venv
 STAMPS := $(VENV)/stamps
 BUILD := build/release
 WERROR ?= OFF
+CUDA ?= OFF
 BIN := $(CURDIR)/$(VENV)/bin
 
 # Units that clang-tidy has not found clean as they are: `make tidy TIDY=`.
@@ -19,8 +20,8 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
       ! -path '*/__pycache__/*' 2>/dev/null)
 PYTHON_DIRS := $(wildcard tools tests frontends examples bench/ddp)
 
-.PHONY: help deps build bench plots rivals torch test coverage fuzz failures soak format lint \
-  tidy everything clean
+.PHONY: help deps build sdist wheel bench plots rivals torch test coverage fuzz failures soak \
+  format lint tidy everything clean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -29,6 +30,20 @@ help:  ## list the targets
 deps: $(STAMPS)/deps  ## compiler and headers (apt, .deps/), Python packages (.venv)
 
 build: $(STAMPS)/package  ## the library and the Python package, installed into .venv
+
+sdist: $(STAMPS)/packaging  ## a source package that builds without apt, into dist/
+	tools/deps.sh --carried
+	rm -f dist/sennit-*.tar.gz
+	$(VENV)/bin/python -m build --no-isolation --sdist --outdir dist . >/dev/null
+
+# Built from the source package, in a folder below it as deep as that of `build`: to ccache the same
+# sources. The tag says which systems have all that the wheel needs of theirs.
+wheel: sdist  ## a wheel for other machines, into dist/; CUDA=ON: with GPU ranks
+	rm -rf build/wheel dist/sennit-*.whl
+	CXX=$(COMPILER) $(VENV)/bin/python -m pip wheel --quiet --no-index --no-deps \
+	  --no-build-isolation --wheel-dir build/wheel dist/sennit-*.tar.gz \
+	  -C build-dir=$(BUILD) -C cmake.define.SENNIT_CUDA=$(CUDA) -C cmake.define.SENNIT_WERROR=$(WERROR)
+	auditwheel repair --plat auto --wheel-dir dist build/wheel/sennit-*.whl
 
 bench: build  ## the main job on this machine; table, JSON and plot into out/
 	@mkdir -p out
@@ -121,8 +136,13 @@ $(STAMPS)/lint: $(STAMPS)/deps
 	$(VENV)/bin/python -m pip install --quiet --group lint
 	@touch $@
 
+$(STAMPS)/packaging: $(STAMPS)/deps
+	$(VENV)/bin/python -m pip install --quiet --group package
+	@touch $@
+
 # One tree builds the package and the tests. pip asks the network for nothing here.
 $(STAMPS)/package: $(STAMPS)/deps $(PACKAGE_SOURCES)
+	@echo "compiling into $(BUILD): minutes at the first time, 4 of them on 2 cores"
 	CXX=$(COMPILER) $(VENV)/bin/python -m pip install --quiet --no-index --no-deps \
 	  --no-build-isolation --force-reinstall . -C build-dir=$(BUILD) \
 	  -C cmake.define.SENNIT_BUILD_TESTS=ON -C cmake.define.SENNIT_WERROR=$(WERROR)

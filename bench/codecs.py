@@ -104,7 +104,8 @@ class Coder:
 
     def __init__(self) -> None:
         """Opens the library of the package."""
-        self._library = ctypes.CDLL(str(Path(sennit.__path__[0]) / "lib/libsennit.so"))
+        library = next(Path(sennit.__path__[0], "lib").glob("libsennit.so.*"))
+        self._library = ctypes.CDLL(str(library))
         self._library.sennit_last_error_message.restype = ctypes.c_char_p
 
     def time(self, codec: str, x: NDArray[Any], dtype_value: int) -> tuple[float, float]:

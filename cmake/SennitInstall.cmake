@@ -4,10 +4,14 @@
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
+set(link_by_name "")
+if(SKBUILD)
+  set(link_by_name NAMELINK_SKIP)
+endif()
 install(
   TARGETS sennit
   EXPORT sennitTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${link_by_name})
 install(TARGETS sennit_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/nccl)
 if(TARGET sennit_mpi)
   install(TARGETS sennit_mpi sennit_mpi_front LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mpi)
@@ -52,11 +56,45 @@ if(TARGET sennit-compare)
   install(TARGETS sennit-compare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# Licences of the libraries of which parts are compiled into ours. Debian's packages bring them
+# with the headers.
+function(sennit_install_licence name file)
+  if(EXISTS "${file}")
+    install(FILES "${file}" DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit/licences
+            RENAME ${name}.txt)
+  endif()
+endfunction()
+sennit_install_licence(fmt ${SENNIT_FMT_INCLUDE}/../share/doc/libfmt-dev/copyright)
+sennit_install_licence(nlohmann_json
+                       ${SENNIT_JSON_INCLUDE}/../share/doc/nlohmann-json3-dev/copyright)
+if(SENNIT_UCX_INCLUDE)
+  sennit_install_licence(ucx ${SENNIT_UCX_INCLUDE}/../share/doc/libucx-dev/copyright)
+endif()
+if(SENNIT_BUILD_PYTHON)
+  file(GLOB nanobind_licence ${nanobind_DIR}/../../nanobind-*.dist-info/licenses/LICENSE)
+  sennit_install_licence(nanobind "${nanobind_licence}")
+  # That of a library inside nanobind is the first comment of each of its files.
+  file(READ ${nanobind_DIR}/../ext/robin_map/include/tsl/robin_map.h text LIMIT 2000)
+  string(REGEX MATCH "^/[*]([^*]|[*][^/])*[*]/" text "${text}")
+  file(WRITE ${PROJECT_BINARY_DIR}/robin_map.txt "${text}\n")
+  sennit_install_licence(robin_map ${PROJECT_BINARY_DIR}/robin_map.txt)
+endif()
+
+if(SENNIT_BUILD_PYTHON)
+  # What `import sennit.torch` compiles for the PyTorch that is there.
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/frontends/torch
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit
+    FILES_MATCHING
+    PATTERN "*.[ch]pp")
+endif()
+
 if(SKBUILD)
-  # Here the prefix is the Python package itself. A wheel holds no links: with a versioned name the
-  # library would be in it three times.
-  set_property(TARGET sennit PROPERTY VERSION)
-  set_property(TARGET sennit PROPERTY SOVERSION)
+  # Here the prefix is the Python package itself. A wheel holds no links, so the library is in it
+  # once, by the name that programs load; the name that they are linked with is a linker script.
+  set_property(TARGET sennit PROPERTY VERSION ${SENNIT_SOVERSION})
+  file(WRITE ${PROJECT_BINARY_DIR}/linked/libsennit.so "INPUT(libsennit.so.${SENNIT_SOVERSION})\n")
+  install(FILES ${PROJECT_BINARY_DIR}/linked/libsennit.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(TARGETS sennit_python LIBRARY DESTINATION .)
 endif()
 

@@ -1,6 +1,6 @@
 // Every algorithm of the tables as kernels of GPU ranks run it step by step, in the host form of
 // the kernel, against the oracle of the host ranks' tests. Ranks are threads that keep their
-// mailboxes from case to case. Sampled as tests/host_conformance_test.cpp is.
+// staging buffers from case to case. Sampled as tests/host_conformance_test.cpp is.
 #include "base/env.hpp"
 #include "base/testing/trials.hpp"
 #include "conformance/conformance_case.hpp"
@@ -31,9 +31,9 @@ constexpr std::uint64_t kSeed = 20250817;
 // Divided by the number of ranks.
 constexpr std::size_t kSample = trials(6000, 1500);
 // Small, so that short vectors are many tiles, and slots are used again and again.
-constexpr sm::MailboxShape kMailbox{.blocks = 3, .slot_bytes = 8192};
+constexpr sm::StagingShape kStaging{.blocks = 3, .slot_bytes = 8192};
 constexpr sm::StepLimits kLimits{
-    .blocks = 3, .scratch_bytes = 8192, .slot_bytes = {kMailbox.slot_bytes, kMailbox.slot_bytes}};
+    .blocks = 3, .scratch_bytes = 8192, .slot_bytes = {kStaging.slot_bytes, kStaging.slot_bytes}};
 
 std::vector<Case> cases_of(int ranks) {
   std::vector<Case> cases = all_cases();
@@ -87,33 +87,33 @@ class Programs {
   std::map<std::tuple<const Algorithm*, int, ScaledParts>, Made> made_;
 };
 
-// The memory of all ranks' mailboxes.
-class Mail {
+// The memory of all ranks' staging buffers.
+class Staging {
  public:
-  explicit Mail(int ranks) : ranks_(ranks) {
+  explicit Staging(int ranks) : ranks_(ranks) {
     for (int i = 0; i < ranks * ranks; ++i) {
-      mailboxes_.push_back(std::make_unique<std::uint64_t[]>(kMailbox.bytes() / 8));
+      staging_.push_back(std::make_unique<std::uint64_t[]>(kStaging.bytes() / 8));
     }
   }
-  [[nodiscard]] std::byte* mailbox(int writer, int reader) const {
+  [[nodiscard]] std::byte* staging(int writer, int reader) const {
     return reinterpret_cast<std::byte*>(
-        mailboxes_[static_cast<std::size_t>(writer) * static_cast<std::size_t>(ranks_) +
-                   static_cast<std::size_t>(reader)]
+        staging_[static_cast<std::size_t>(writer) * static_cast<std::size_t>(ranks_) +
+                 static_cast<std::size_t>(reader)]
             .get());
   }
 
  private:
   int ranks_;
-  std::vector<std::unique_ptr<std::uint64_t[]>> mailboxes_;
+  std::vector<std::unique_ptr<std::uint64_t[]>> staging_;
 };
 
 // What a rank keeps from call to call.
 struct StepRank {
   int rank;
-  const Mail& mail;
+  const Staging& staging;
   RankMemory memory;
   Bytes scratch = Bytes(static_cast<std::size_t>(kLimits.blocks) * kLimits.scratch_bytes);
-  std::array<std::uint64_t, kMailbox.blocks> calls{};
+  std::array<std::uint64_t, kStaging.blocks> calls{};
   sm::ErrorWord error_word{};
 
   Status run(const Case& c, const RankRun& buffers, const Made& made) {
@@ -125,10 +125,10 @@ struct StepRank {
     call.calls = calls.data();
     call.error_word = &error_word;
     for (int peer = 0; peer < c.ranks; ++peer) {
-      call.inbox[static_cast<std::size_t>(peer)] = mail.mailbox(peer, rank);
-      call.outbox[static_cast<std::size_t>(peer)] = mail.mailbox(rank, peer);
+      call.inbox[static_cast<std::size_t>(peer)] = staging.staging(peer, rank);
+      call.outbox[static_cast<std::size_t>(peer)] = staging.staging(rank, peer);
     }
-    call.mailboxes.fill(kMailbox);
+    call.staging.fill(kStaging);
     call.fingerprint = 7;
     call.deadline_ns = 60'000'000'000;
     make_scalar(c, rank, call.scalar.data());
@@ -165,11 +165,11 @@ TEST_P(StepConformance, KernelsComputeEveryFormulaStepByStep) {
     c.count *= c.count % 3 == 1 ? 40 : 1;  // several tiles of each block of the kernel
   }
   std::vector<Oracle> oracles(cases.begin(), cases.end());
-  const Mail mail(ranks);
+  const Staging staging(ranks);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      StepRank self{.rank = rank, .mail = mail, .memory = RankMemory(largest_buffer(cases))};
+      StepRank self{.rank = rank, .staging = staging, .memory = RankMemory(largest_buffer(cases))};
       std::mt19937_64 places(kSeed + static_cast<std::uint64_t>(rank));
       for (std::size_t i = 0; i < cases.size(); ++i) {
         const Case& c = cases[i];

@@ -20,7 +20,7 @@ constexpr int kRanks = 4;
 // Wires as in h200-x4.machine. step, lanes, call and the start of path host are what fits 5 calls
 // over NVLink (h200x4-groups, `steps ring`) and 9 in groups best. An SM has 16 KB of loads under
 // way: 8 GB/s of host memory are one such batch every 2 us. Memory of the host: all_reduce of
-// 256 MB in h200x4-nop2p, whose FIFOs lie in its cache as mailboxes do.
+// 256 MB in h200x4-nop2p, whose FIFOs lie in its cache as staging buffers do.
 constexpr std::string_view kMachine = R"(machine steps Four H200 that run schedules step by step
 source h200 h200-x4.machine
 source fit to rows of h200x4-groups
@@ -51,9 +51,9 @@ constexpr Kernels kInGroups{Wires::kGroups, false, 16, 64 << 10, 64 << 10};
 
 Kernels kernels_of_today() {
   const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, kRanks, 132);
-  return {.blocks = plan.mailbox.blocks,
-          .near_slot_bytes = plan.near_mailbox.slot_bytes,
-          .far_slot_bytes = plan.mailbox.slot_bytes};
+  return {.blocks = plan.staging.blocks,
+          .near_slot_bytes = plan.peer_staging.slot_bytes,
+          .far_slot_bytes = plan.staging.slot_bytes};
 }
 
 Strand strand_of(std::string_view algorithm, const Kernels& kernels) {
@@ -122,7 +122,7 @@ TEST(StepPrediction, GivesBackWhatWasMeasured) {
   }
 }
 
-// Slices of all members, against the ring of the same mailboxes and against the ring that was
+// Slices of all members, against the ring of the same staging buffers and against the ring that was
 // measured.
 TEST(StepPrediction, SlicesOfAllMembersAreAheadOfTheRing) {
   const Kernels today = kernels_of_today();

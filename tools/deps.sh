@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh [NAME...]      also installs these packages, where there is no command of the name
 #   tools/deps.sh --compiler     prints the C++ compiler that the build shall use
+#   tools/deps.sh --carried      unpacks what a source package brings along, here or not
 #
 # Does nothing, and needs no network, when all is there. Missing system packages are installed where
 # that needs no password; header packages are unpacked into .deps/, which needs no rights at all.
@@ -129,11 +130,26 @@ unpack_headers() {
   for package in "$download_dir"/*.deb; do
     dpkg-deb -x "$package" .deps
   done
-  rm -rf .deps/usr/share/doc
+  # Of their pages only the licences, which go wherever the headers go.
+  find .deps/usr/share/doc ! -type d ! -name copyright -delete
+}
+
+# Headers that the library is compiled with; pyproject.toml lists their files.
+carried_packages() {
+  for package in libfmt-dev nlohmann-json3-dev libucx-dev; do
+    [ -e ".deps/usr/share/doc/$package/copyright" ] || echo "$package"
+  done
 }
 
 if [ "${1:-}" = --compiler ]; then
   find_compiler
+  exit
+fi
+
+if [ "${1:-}" = --carried ]; then
+  headers=$(carried_packages | tr '\n' ' ')
+  # shellcheck disable=SC2086  # A list of words.
+  [ -z "$headers" ] || unpack_headers $headers
   exit
 fi
 

@@ -26,5 +26,5 @@ fuzz_one() {
 }
 export -f fuzz_one
 export corpus folder seconds again seed root
-find "$folder" -name '*_fuzz' -type f -print0 | sort -z |
+find "$folder" -name '*_fuzz' -type f -perm -u+x -print0 | sort -z |
   xargs -0 -P "$(nproc)" -I{} bash -c 'fuzz_one {}'

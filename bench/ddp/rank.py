@@ -35,7 +35,7 @@ Sizes = dict[str, Counter[int]]
 
 def register_counted() -> Sizes:
     """Register the backend `counted`: that of Sennit, with what it is asked for by bytes."""
-    from sennit.torch import ProcessGroup
+    from sennit.torch.process_group import ProcessGroup
 
     sizes: Sizes = {"all_reduce": Counter(), "broadcast": Counter()}
 

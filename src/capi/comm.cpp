@@ -196,7 +196,7 @@ Status finalize(sennit_comm& handle) {
   while (handle.comm->failure().ok() && Clock::now() < end) {
     const auto outstanding = [&] {
       const auto guard = handle.engine->lock();
-      return handle.comm->outstanding();
+      return handle.comm->calls().outstanding();
     }();
     if (outstanding == nullptr) {
       break;
@@ -204,11 +204,11 @@ Status finalize(sennit_comm& handle) {
     handle.engine->run_until(*handle.comm, *outstanding, end - Clock::now());
   }
   const auto guard = handle.engine->lock();
-  const bool idle = handle.comm->outstanding() == nullptr;
+  const bool idle = handle.comm->calls().outstanding() == nullptr;
   // Others may wait for what is abandoned, of either kind.
   if (!idle || !in_streams.ok()) {
     handle.comm->abort();
-    handle.comm->progress();
+    handle.comm->calls().progress();
   }
   handle.comm->finalize();
   return idle ? in_streams

@@ -62,7 +62,7 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
   // In one order on all ranks, which may have posted them in others: calls of copy engines wait
   // here for the other ranks.
   std::ranges::stable_sort(comms, {}, [](const sennit_comm_t comm) -> const std::string& {
-    return comm->comm->world().key();
+    return comm->comm->world().identity().key;
   });
   for (const sennit_comm_t comm : comms) {
     std::vector<DeviceComm::Call> calls;

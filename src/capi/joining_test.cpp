@@ -94,7 +94,7 @@ TEST(JoiningInTheBackground, AbortsWhatHasJoinedAlready) {
       background.enter(*made);
       background.give_up();
     }
-    (*made)->progress();
+    (*made)->calls().progress();
     EXPECT_EQ((*made)->failure().code(), Code::kAborted);
     EXPECT_EQ(background.reason().code(), Code::kAborted);
   }

@@ -13,7 +13,7 @@ Status set_operator(int value, sennit_comm_t comm, Operation& operation) {
   }
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
   const auto guard = comm->engine->lock();
-  SENNIT_ASSIGN_OR_RETURN(const Communicator::ScaledOp made, comm->comm->find_op(value));
+  SENNIT_ASSIGN_OR_RETURN(const ScaledOp made, comm->comm->ops().find(value));
   if (made.dtype != operation.dtype) {
     return fail(Code::kInvalidArgument,
                 "the operator was made with a scalar of {}, but the call is of {}",
@@ -36,12 +36,12 @@ Status create_premulsum(
   if (op == nullptr || scalar == nullptr) {
     return fail(Code::kInvalidArgument, "the {} is NULL", op == nullptr ? "operator" : "scalar");
   }
-  Communicator::ScaledOp made;
+  ScaledOp made;
   SENNIT_ASSIGN_OR_RETURN(made.dtype, dtype_from_value(dtype));
   SENNIT_RETURN_IF_ERROR(check_operator(made.dtype, ReduceOp::kPremulSum));
   SENNIT_RETURN_IF_ERROR(set(made));
   const auto guard = comm->engine->lock();
-  *op = static_cast<sennit_redop_t>(comm->comm->create_op(made));
+  *op = static_cast<sennit_redop_t>(comm->comm->ops().create(made));
   return {};
 }
 
@@ -50,7 +50,7 @@ Status create_premulsum(
 
 using namespace sennit;  // NOLINT(google-build-using-namespace): entries are one line each
 
-static_assert(Communicator::kFirstScaledOp == SENNIT_REDOP_CUSTOM_FIRST);
+static_assert(ScaledOps::kFirst == SENNIT_REDOP_CUSTOM_FIRST);
 
 extern "C" {
 
@@ -59,7 +59,7 @@ sennit_status_t sennit_redop_create_premulsum(sennit_redop_t* op,
                                               sennit_dtype_t dtype,
                                               sennit_comm_t comm) {
   return guard([&]() -> Status {
-    return create_premulsum(op, scalar, dtype, comm, [&](Communicator::ScaledOp& made) -> Status {
+    return create_premulsum(op, scalar, dtype, comm, [&](ScaledOp& made) -> Status {
       std::memcpy(made.scaling.scalar.data(), scalar, size_bytes(made.dtype));
       return {};
     });
@@ -71,7 +71,7 @@ sennit_status_t sennit_redop_create_premulsum_on_device(sennit_redop_t* op,
                                                         sennit_dtype_t dtype,
                                                         sennit_comm_t comm) {
   return guard([&]() -> Status {
-    return create_premulsum(op, scalar, dtype, comm, [&](Communicator::ScaledOp& made) -> Status {
+    return create_premulsum(op, scalar, dtype, comm, [&](ScaledOp& made) -> Status {
       if (comm->device == nullptr) {
         return fail(Code::kInvalidUsage,
                     "a rank on host memory has no device that could read the scalar; pass it in "
@@ -87,7 +87,7 @@ sennit_status_t sennit_redop_destroy(sennit_redop_t op, sennit_comm_t comm) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_comm(comm));
     const auto guard = comm->engine->lock();
-    return comm->comm->destroy_op(op);
+    return comm->comm->ops().destroy(op);
   });
 }
 

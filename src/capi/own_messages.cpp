@@ -72,7 +72,7 @@ Result<std::vector<OwnMessage>> pair_own_messages(const std::vector<Group::Entry
 
 Result<std::shared_ptr<Work>> prepare_own_end(const Group::Entry& entry) {
   Communicator& comm = *entry.comm->comm;
-  comm.progress();  // hears of an abort
+  comm.calls().progress();  // hears of an abort
   SENNIT_RETURN_IF_ERROR(comm.failure());
   if (comm.world().my_line().state.load(std::memory_order_acquire) == RankState::kFinalized) {
     return fail(Code::kInvalidUsage,

@@ -364,7 +364,7 @@ Result<Json> describe_build(const JsonObject&) {
 Result<Json> last_plan(sennit_comm_t comm) {
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
   const auto lock = comm->engine->lock();
-  const BoundProgram* bound = comm->comm->last_program();
+  const BoundProgram* bound = comm->comm->calls().last_program();
   if (bound == nullptr) {
     return fail(Code::kInvalidUsage, "no call has been made on this communicator yet");
   }

@@ -1,10 +1,8 @@
 #include "comm/communicator.hpp"
 
 #include "base/log.hpp"
-#include "base/seconds.hpp"
 #include "comm/allowed_paths.hpp"
 #include "comm/call_codec.hpp"
-#include "comm/error_contract.hpp"
 #include "comm/rail_cards.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
@@ -16,12 +14,6 @@
 
 namespace sennit {
 namespace {
-
-using std::chrono::microseconds;
-
-// A call that has waited this long looks at the other ranks' lines, then ever less often: a look
-// costs some microseconds, and a mismatch or death must be told within a second.
-constexpr Clock::duration kFirstLook = microseconds(100);
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
 // megabytes when every one of them is used. Over nodes, messages of less make a card slower.
@@ -64,23 +56,22 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   full.slots = full.slots != 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
       full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
-    return sennit::fail(
-        Code::kInvalidArgument,
-        "ports must lie in 1..1024, slots in 1..4096 and slot_bytes in 1K..1G; they are "
-        "{}, {} and {}",
-        full.ports,
-        full.slots,
-        full.slot_bytes);
+    return fail(Code::kInvalidArgument,
+                "ports must lie in 1..1024, slots in 1..4096 and slot_bytes in 1K..1G; they are "
+                "{}, {} and {}",
+                full.ports,
+                full.slots,
+                full.slot_bytes);
   }
   if (std::isnan(full.deadline_s)) {
-    return sennit::fail(Code::kInvalidArgument, "the deadline is no number of seconds");
+    return fail(Code::kInvalidArgument, "the deadline is no number of seconds");
   }
   if (!(full.first_warning_s > 0) || !(full.idle.after_s >= 0)) {
-    return sennit::fail(Code::kInvalidArgument,
-                        "first_warning_s has to be positive and idle_after_s not negative; they "
-                        "are {} and {}",
-                        full.first_warning_s,
-                        full.idle.after_s);
+    return fail(Code::kInvalidArgument,
+                "first_warning_s has to be positive and idle_after_s not negative; they "
+                "are {} and {}",
+                full.first_warning_s,
+                full.idle.after_s);
   }
   const bool has_device = full.device != "host";
   SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
@@ -101,9 +92,9 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                             }};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join_world(identity, options));
   if (membership.nodes > 1 && has_device) {
-    return sennit::fail(Code::kUnsupported,
-                        "communicator '{}': ranks with GPUs on several nodes are not supported",
-                        full.name);
+    return fail(Code::kUnsupported,
+                "communicator '{}': ranks with GPUs on several nodes are not supported",
+                full.name);
   }
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), layout));
@@ -127,7 +118,7 @@ Communicator::Communicator(Membership membership, CommConfig config, const World
 
 Communicator::~Communicator() {
   finalize();
-  if (is_inherited()) {
+  if (calls_.is_inherited()) {
     // NOLINTNEXTLINE(bugprone-unused-return-value): cards and connections are the parent's
     static_cast<void>(rails_.release());
   }
@@ -186,31 +177,32 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
       introductions));
   rails_ = std::move(rails);
   host.rails = rails_.get();
+  calls_.use(rails_.get());
   return {};
 }
 
 Status Communicator::check_process() const {
-  return !is_inherited() ? Status()
-                         : sennit::fail(Code::kInvalidUsage,
-                                        "communicator '{}' was made before this process was "
-                                        "forked; only the parent may use it",
-                                        config_.name);
+  return !calls_.is_inherited() ? Status()
+                                : fail(Code::kInvalidUsage,
+                                       "communicator '{}' was made before this process was "
+                                       "forked; only the parent may use it",
+                                       config_.name);
 }
 
 Status Communicator::check(const Operation& op) const {
   SENNIT_RETURN_IF_ERROR(check_process());
-  if (!failure_.ok()) {
-    return failure_;
+  if (!failure().ok()) {
+    return failure();
   }
   if (finalized_) {
-    return sennit::fail(
+    return fail(
         Code::kInvalidUsage, "{} on communicator '{}' after finalize", name_of(op), config_.name);
   }
   if (op.collective == Collective::kSendRecv && op.peer == rank()) {
-    return sennit::fail(Code::kInvalidArgument,
-                        "peer {} is rank {} itself; put the send and its recv into one group",
-                        op.peer,
-                        rank());
+    return fail(Code::kInvalidArgument,
+                "peer {} is rank {} itself; put the send and its recv into one group",
+                op.peer,
+                rank());
   }
   return check_arguments(op, rank(), size());
 }
@@ -262,201 +254,8 @@ Result<const BoundProgram*> Communicator::find_program(const Operation& operatio
   return plans_->find(wanted);
 }
 
-void Communicator::post(std::shared_ptr<Work> work) {
-  wait_.touch();
-  set_times(*work);
-  last_program_ = work->program;
-  const bool pair = work->operation.collective == Collective::kSendRecv;
-  if (!pair) {
-    work->sequence = ++posted_;
-  }
-  if (!failure_.ok()) {
-    work->ended = true;
-    work->status = failure_;
-    return;
-  }
-  Queue& queue = pair ? pairs_[{work->operation.peer, work->operation.is_send}] : collectives_;
-  queue.push_back(std::move(work));
-  if (queue.size() == 1) {
-    start(*queue.front());
-  }
-}
-
-void Communicator::set_times(Work& work) const {
-  work.posted = Clock::now();
-  const double deadline =
-      work.operation.deadline_s != 0 ? work.operation.deadline_s : config_.deadline_s;
-  work.deadline = deadline > 0 ? work.posted + clock_span(deadline) : Clock::time_point::max();
-  work.look_interval = kFirstLook;
-  work.next_look = work.posted + kFirstLook;
-  work.next_warning = work.posted + clock_span(config_.first_warning_s);
-}
-
-DieAt* Communicator::die_at(std::uint64_t sequence) {
-  const bool is_here = config_.die_at && config_.die_at->is_in(rank(), sequence);
-  return is_here ? &*config_.die_at : nullptr;
-}
-
-std::shared_ptr<Work> Communicator::outstanding() const {
-  if (is_inherited()) {
-    return nullptr;
-  }
-  if (!collectives_.empty()) {
-    return collectives_.back();
-  }
-  return pairs_.empty() ? nullptr : pairs_.begin()->second.back();
-}
-
-void Communicator::start(Work& work) {
-  const Operation& operation = work.operation;
-  if (work.sequence != 0 && !work.program->program().proof.in_place && operation.count > 0 &&
-      is_in_place(operation, rank(), size())) {
-    // Not before the calls ahead of it have ended: they may write this input.
-    work.input_copy = copy_of_input(operation, rank(), size());
-    work.call.input = work.input_copy.get();
-  }
-  if (work.sequence != 0) {
-    if (operation.varying) {
-      world_.counts().publish(rank(), work.sequence, work.counts);
-    }
-    world_.my_line().enter(work.sequence, work.words);
-  } else {
-    auto& calls = way_of(work).calls;
-    work.message = calls.entered.load(std::memory_order_relaxed) + 1;
-    calls.enter(work.message, work.words);
-  }
-  work.call.die_at = die_at(work.sequence);
-  work.job.emplace(*work.program, work.call);
-}
-
-MessageLog::Way& Communicator::way_of(const Work& work) const {
-  return world_.message_log(rank(), work.operation.peer).way(work.operation.is_send);
-}
-
-bool Communicator::progress() {
-  if (is_inherited()) {
-    return false;
-  }
-  if (aborted_.load(std::memory_order_acquire) && failure_.ok()) {
-    fail_all(Status(Code::kAborted,
-                    fmt::format("communicator '{}' was aborted by this rank", config_.name)),
-             nullptr);
-    return true;
-  }
-  const bool has_moved = !collectives_.empty() && advance_front(collectives_);
-  if (has_moved) {
-    moves_.add();
-  }
-  bool moved = (rails_ != nullptr && rails_->progress()) || has_moved;
-  for (auto pair = pairs_.begin(); pair != pairs_.end();) {
-    moved = advance_front(pair->second) || moved;
-    if (!failure_.ok()) {
-      return true;  // and there are no pairs any more
-    }
-    pair = pair->second.empty() ? pairs_.erase(pair) : std::next(pair);
-  }
-  return moved;
-}
-
-bool Communicator::advance_front(Queue& queue) {
-  if (queue.empty()) {
-    return false;
-  }
-  const std::shared_ptr<Work> work = queue.front();
-  const bool moved = !work->job->finished() && work->job->advance();
-  work->has_moved = work->has_moved || moved;
-  if (work->job->finished() && flush_rails(*work)) {
-    // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
-    // end. Whichever of the two is the later to announce its counts finds the other's here.
-    const CallView view{
-        .sequence = work->sequence, .words = work->words, .counts = work->pair_counts()};
-    if (const auto verdict = find_different_counts(world_, view)) {
-      fail(*work, *verdict);
-      return true;
-    }
-    // Nor does a recv of no elements wait for anything.
-    if (work->sequence == 0 && !work->operation.is_send && work->operation.count == 0) {
-      empty_recvs_[work->operation.peer] = work->message;
-    }
-    if (const auto verdict = find_unexpected_message()) {
-      fail(*work, *verdict);
-      return true;
-    }
-    queue.pop_front();
-    end(*work, {});
-    if (!queue.empty()) {
-      start(*queue.front());
-    }
-    return true;
-  }
-  return moved;
-}
-
-// Who returns carries nothing more. Whether a message that has left its sender is read is not the
-// sender's matter.
-bool Communicator::flush_rails(const Work& work) {
-  return rails_ == nullptr ||
-         rails_->flush([&](int peer) { return work.sequence != 0 && needs(work, peer); });
-}
-
-// The verdict when elements have been sent to a recv that expected none.
-std::optional<Verdict> Communicator::find_unexpected_message() {
-  for (auto recv = empty_recvs_.begin(); recv != empty_recvs_.end();) {
-    const auto& [peer, number] = *recv;
-    if (world_.message_log(peer, rank()).sent.calls.entered.load(std::memory_order_acquire) <
-        number) {
-      ++recv;
-      continue;
-    }
-    if (auto verdict = find_different_message(world_, peer, rank())) {
-      return verdict;
-    }
-    recv = empty_recvs_.erase(recv);
-  }
-  return std::nullopt;
-}
-
-void Communicator::end(Work& work, Status status) {
-  if (status.ok() && work.sequence != 0) {
-    world_.my_line().leave(work.sequence);
-  } else if (status.ok()) {
-    way_of(work).ended.store(work.message, std::memory_order_release);
-  }
-  work.status = std::move(status);
-  work.ended = true;
-  work.job.reset();
-  work.input_copy.reset();
-}
-
-void Communicator::fail(const Work& work, const Verdict& verdict) {
-  fail_all(error_contract(work, verdict, world_, config_.name), &work);
-}
-
-// Ends every work, and tells the other ranks why.
-void Communicator::fail_all(const Status& status, const Work* cause) {
-  failure_ = status;
-  wait_.keep();
-  SENNIT_INFO("comm", "{}", status.message());
-  if (cause != nullptr) {
-    const auto& blamed = status.detail().blamed_ranks;
-    world_.my_line().fail(status.code(), blamed.empty() ? -1 : blamed.front());
-  }
-  world_.sound_alarm();
-  const auto end_queue = [&](Queue& queue) {
-    for (const std::shared_ptr<Work>& work : queue) {
-      end(*work, status);
-    }
-    queue.clear();
-  };
-  end_queue(collectives_);
-  for (auto& [key, queue] : pairs_) {
-    end_queue(queue);
-  }
-  pairs_.clear();
-}
-
 void Communicator::abort() {
-  aborted_.store(true, std::memory_order_release);
+  calls_.abort();
   // A failed rank's line goes on telling why it failed.
   if (world_.my_line().state.load(std::memory_order_acquire) != RankState::kFailed) {
     world_.my_line().fail(Code::kAborted, -1);
@@ -468,10 +267,10 @@ void Communicator::finalize() {
   // As in abort().
   RankState active = RankState::kActive;
   finalized_ = true;
-  if (!is_inherited()) {
+  if (!calls_.is_inherited()) {
     const bool was_active =
         world_.my_line().state.compare_exchange_strong(active, RankState::kFinalized);
-    if (was_active && is_idle() && rails_ != nullptr) {
+    if (was_active && calls_.is_idle() && rails_ != nullptr) {
       rails_->say_bye();
     }
     world_.sound_alarm();
@@ -479,11 +278,11 @@ void Communicator::finalize() {
 }
 
 std::string Communicator::name_split(std::uint64_t call) const {
-  return fmt::format("{}/split/{}", world_.key(), call);
+  return fmt::format("{}/split/{}", world_.identity().key, call);
 }
 
 std::string Communicator::name_shrink() {
-  return fmt::format("{}/shrink/{}", world_.key(), ++shrinks_);
+  return fmt::format("{}/shrink/{}", world_.identity().key, ++shrinks_);
 }
 
 }  // namespace sennit

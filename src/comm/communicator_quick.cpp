@@ -25,16 +25,14 @@ void Communicator::learn(const Work& work) {
 }
 
 std::optional<QuickRun> Communicator::begin_quick(const PlainCall& call) {
-  if (is_inherited() || !failure_.ok() || finalized_ || !collectives_.empty() || !pairs_.empty() ||
-      !empty_recvs_.empty() || aborted_.load(std::memory_order_acquire)) {
+  if (finalized_ || !calls_.is_quiet()) {
     return std::nullopt;
   }
   const QuickCall* known = quick_calls_.find(call);
   if (known == nullptr || !known->tile || !known->fits(call.send, call.recv)) {
     return std::nullopt;
   }
-  last_program_ = known->program;
-  const std::uint64_t sequence = ++posted_;
+  const std::uint64_t sequence = calls_.begin(known->program);
   world_.my_line().enter(sequence, known->words);
   return QuickRun{.call = known,
                   .send = call.send,
@@ -43,7 +41,7 @@ std::optional<QuickRun> Communicator::begin_quick(const PlainCall& call) {
                   .run = known->tile->begin({.input = call.send,
                                              .output = call.recv,
                                              .fingerprint = known->fingerprint,
-                                             .die_at = die_at(sequence)})};
+                                             .die_at = calls_.die_at(sequence)})};
 }
 
 void Communicator::end_quick(const QuickRun& quick) { world_.my_line().leave(quick.sequence); }
@@ -65,10 +63,9 @@ std::shared_ptr<Work> Communicator::go_on_as_work(const QuickRun& quick) {
                 .scaling = {.scalar = {}, .ranks = size()},
                 .fingerprint = call.fingerprint,
                 .path_policy = path_policy_};
-  set_times(*work);
   work->job.emplace(*work->program, work->call);
   work->job->go_on(quick.run.steps_done, quick.run.die_at);
-  collectives_.push_back(work);
+  calls_.go_on(work);
   return work;
 }
 

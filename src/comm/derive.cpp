@@ -20,12 +20,12 @@ bool contains(const std::vector<int>& ranks, int rank) {
 
 // The failure of a join that waits for a dead rank; ok while all members live.
 Status check_alive(const World& world, const std::vector<int>& members) {
-  for (const int rank : world.dead_ranks()) {
+  for (const int rank : world.peers().dead()) {
     const auto place = std::ranges::find(members, rank);
     if (place != members.end()) {
       ErrorDetail detail;
       detail.blamed_ranks = {static_cast<int>(place - members.begin())};
-      detail.evidence = fmt::format("it was {} of the parent", world.describe(rank));
+      detail.evidence = fmt::format("it was {} of the parent", world.peers().describe(rank));
       detail.next = "shrink() the parent to the survivors, or exit";
       return {Code::kRankFailed,
               fmt::format("rank {} died while joining", detail.blamed_ranks.front()),
@@ -47,8 +47,8 @@ Status check_came(const World& world, const std::vector<int>& members, std::uint
     }
     ErrorDetail detail;
     detail.blamed_ranks = {static_cast<int>(place)};
-    detail.evidence =
-        fmt::format("it was {} of the parent, and gave up there", world.describe(members[place]));
+    detail.evidence = fmt::format("it was {} of the parent, and gave up there",
+                                  world.peers().describe(members[place]));
     detail.next = "abort() the parent, then shrink() it to the survivors, or exit";
     return {Code::kRankFailed, fmt::format("rank {} does not come to join", place), detail};
   }
@@ -118,7 +118,7 @@ Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Commu
   const Clock::time_point begin = Clock::now();
   CommConfig rest = config;
   while (true) {
-    const std::vector<int> dead = parent->world().dead_ranks();
+    const std::vector<int> dead = parent->world().peers().dead();
     std::vector<int> members;
     for (int rank = 0; rank < parent->size(); ++rank) {
       if (!contains(excluded, rank) && !contains(dead, rank)) {

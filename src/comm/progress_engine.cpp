@@ -48,16 +48,16 @@ constexpr int kQuickYields = 8;
 // Lives while the engine's lock is held.
 class LongWaitScope {
  public:
-  LongWaitScope(Communicator& comm, const Work& work, bool for_good, Clock::time_point now)
-      : comm_(comm) {
-    comm_.own_wait().begin(work, for_good, now);
+  LongWaitScope(OwnWait& wait, const Work& work, bool for_good, Clock::time_point now)
+      : wait_(wait) {
+    wait_.begin(work, for_good, now);
   }
-  ~LongWaitScope() { comm_.own_wait().end(); }
+  ~LongWaitScope() { wait_.end(); }
   LongWaitScope(const LongWaitScope&) = delete;
   LongWaitScope& operator=(const LongWaitScope&) = delete;
 
  private:
-  Communicator& comm_;
+  OwnWait& wait_;
 };
 
 void relax() {
@@ -78,25 +78,25 @@ std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
 void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
   const std::scoped_lock guard(mutex_);
   comms_.push_back(comm);
-  has_rails_ = has_rails_ || comm->rails() != nullptr;
+  has_rails_ = has_rails_ || comm->calls().rails() != nullptr;
   patience_ = patience();
 }
 
 void ProgressEngine::detach(const Communicator& comm) {
   const std::scoped_lock guard(mutex_);
   std::erase_if(comms_, [&](const auto& attached) { return attached.get() == &comm; });
-  std::erase(busy_, &comm);
+  std::erase_if(busy_, [&](const Calls* calls) { return calls == &comm.calls(); });
   patience_ = patience();
 }
 
 void ProgressEngine::drive(Communicator& comm) {
-  if (std::ranges::find(busy_, &comm) == busy_.end()) {
-    busy_.push_back(&comm);
+  if (std::ranges::find(busy_, &comm.calls()) == busy_.end()) {
+    busy_.push_back(&comm.calls());
   }
 }
 
 void ProgressEngine::post(Communicator& comm, std::shared_ptr<Work> work) {
-  comm.post(std::move(work));
+  comm.calls().post(std::move(work));
   drive(comm);
 }
 
@@ -114,7 +114,8 @@ bool ProgressEngine::progress() {
   // What is on its way to or from a communicator without calls waits for this rank all the same.
   if (has_rails_ && ++rounds_ % kRoundsPerRails == 0) {
     for (const auto& comm : comms_) {
-      moved = (comm->rails() != nullptr && comm->rails()->progress()) || moved;
+      rail::MirroredRings* const rails = comm->calls().rails();
+      moved = (rails != nullptr && rails->progress()) || moved;
     }
   }
   return moved;
@@ -122,17 +123,17 @@ bool ProgressEngine::progress() {
 
 void ProgressEngine::look() {
   const Clock::time_point now = Clock::now();
-  for (Communicator* const comm : busy_) {
-    if (comm->next_look() <= now) {
-      comm->look(now);
+  for (Calls* const calls : busy_) {
+    if (calls->next_look() <= now) {
+      calls->look(now);
     }
   }
 }
 
 Clock::time_point ProgressEngine::next_look() const {
   Clock::time_point next = Clock::time_point::max();
-  for (const Communicator* const comm : busy_) {
-    next = std::min(next, comm->next_look());
+  for (const Calls* const calls : busy_) {
+    next = std::min(next, calls->next_look());
   }
   return next;
 }
@@ -140,8 +141,8 @@ Clock::time_point ProgressEngine::next_look() const {
 ProgressEngine::Patience ProgressEngine::patience() const {
   int crowd = 1;
   for (const auto& comm : comms_) {
-    const int cores = comm->world().usable_cores();
-    crowd = std::max(crowd, (comm->world().local_ranks() + cores - 1) / cores);
+    const int cores = comm->world().peers().usable_cores();
+    crowd = std::max(crowd, (comm->world().peers().local_ranks() + cores - 1) / cores);
   }
   const bool crowded = crowd > 1;
   Patience patience{.rounds = crowded || has_rails_ ? 1 : kRoundsPerClock,
@@ -220,8 +221,9 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
   const Clock::time_point begin = Clock::now();
   const bool for_good = limit == Clock::duration::max();
   std::optional<LongWaitScope> scope;  // of a wait that is long enough to be looked at
-  if (comm.own_wait().continues(work)) {
-    scope.emplace(comm, work, for_good, begin);
+  OwnWait& wait = comm.calls().own_wait();
+  if (wait.continues(work)) {
+    scope.emplace(wait, work, for_good, begin);
   }
   Clock::time_point last_move = begin;
   while (true) {
@@ -232,7 +234,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     const Clock::time_point now = Clock::now();
     if (next_look() <= now) {
       if (!scope) {
-        scope.emplace(comm, work, for_good, begin);
+        scope.emplace(wait, work, for_good, begin);
       }
       look();
     }
@@ -296,8 +298,8 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
     const std::scoped_lock again(mutex_);
     return progress() || work.ended || next_look() <= Clock::now();
   };
-  if (comm.rails() != nullptr) {
-    comm.rails()->sleep(comm.world().bell(comm.rank()), limit, look_again);
+  if (rail::MirroredRings* const rails = comm.calls().rails()) {
+    rails->sleep(comm.world().bell(comm.rank()), limit, look_again);
     return;
   }
   sleep_on(comm.world().bell(comm.rank()), limit, look_again);
@@ -306,7 +308,7 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
 void ProgressEngine::poke() {
   const std::scoped_lock guard(mutex_);
   for (const auto& comm : comms_) {
-    comm->own_wait().touch();
+    comm->calls().own_wait().touch();
   }
   progress();
   look();

@@ -77,7 +77,7 @@ class ProgressEngine {
   std::mutex mutex_;
   std::vector<std::shared_ptr<Communicator>> comms_;
   // Those of them that may have outstanding calls.
-  std::vector<Communicator*> busy_;
+  std::vector<Calls*> busy_;
   Patience patience_;
   bool has_rails_ = false;  // one of them has, or had
   unsigned rounds_ = 0;

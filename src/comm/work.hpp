@@ -41,4 +41,7 @@ struct Work {
   }
 };
 
+// Whether the work cannot end without `peer`.
+bool needs(const Work& work, int peer, const World& world);
+
 }  // namespace sennit

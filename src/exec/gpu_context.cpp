@@ -60,7 +60,7 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
           {.blocks = options.blocks,
            .nvlink = options.nvlink,
            .groups_by = options.groups_by,
-           .host = world.host_fifos()},
+           .host = world.gpu_staging().fifos},
           exchange));
   context->ledger_ = std::make_unique<CallLedger>(world);
   context->kernels_ =
@@ -153,7 +153,7 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
             .ll_call_bytes = round_bytes(memory_->shape()),
             .ll_send_bytes =
                 std::min(round_bytes(memory_->pair_shape()), ll_send_bytes(profile, world.size())),
-            .host_slots = world.host_ring_shape().slots,
+            .host_slots = world.gpu_staging().shape.slots,
             .host_share = options.host_share,
             .dynamic_share = options.dynamic_share,
             .is_pair = world.size() == 2,

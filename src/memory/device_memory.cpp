@@ -74,7 +74,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(memory->fifos_, Fifos::open(meeting, options));
   if (memory->fifos_->plan().place == FifoPlace::kHost && options.nvlink) {
     SENNIT_ASSIGN_OR_RETURN(memory->near_,
-                            NearMail::open(meeting, memory->fifos_->plan().near_mailbox));
+                            PeerStaging::open(meeting, memory->fifos_->plan().peer_staging));
   }
   SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
   SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
@@ -105,17 +105,17 @@ DeviceMemory::~DeviceMemory() {
   }
 }
 
-DeviceMemory::Mailbox DeviceMemory::mailbox(int writer, int reader) const {
+DeviceMemory::Staging DeviceMemory::staging(int writer, int reader) const {
   const FifoPlan& plan = fifos_->plan();
-  std::byte* const near = near_ == nullptr ? nullptr : near_->mailbox(writer, reader);
-  return near != nullptr ? Mailbox{near, plan.near_mailbox}
-                         : Mailbox{fifo(reader) + plan.mailbox_offset(writer), plan.mailbox};
+  std::byte* const near = near_ == nullptr ? nullptr : near_->staging(writer, reader);
+  return near != nullptr ? Staging{near, plan.peer_staging}
+                         : Staging{fifo(reader) + plan.staging_offset(writer), plan.staging};
 }
 
-std::size_t DeviceMemory::slot_bytes(sm::MailPlace place) const {
+std::size_t DeviceMemory::slot_bytes(sm::StagingPlace place) const {
   const FifoPlan& plan = fifos_->plan();
-  const bool in_fifos = (place == sm::MailPlace::kHost) == (plan.place == FifoPlace::kHost);
-  return (in_fifos ? plan.mailbox : plan.near_mailbox).slot_bytes;
+  const bool in_fifos = (place == sm::StagingPlace::kHost) == (plan.place == FifoPlace::kHost);
+  return (in_fifos ? plan.staging : plan.peer_staging).slot_bytes;
 }
 
 DeviceMemory::Pair DeviceMemory::make_pair(int peer, bool sends) const {

@@ -6,8 +6,8 @@
 #include "memory/device_meeting.hpp"
 #include "memory/fifo.hpp"
 #include "memory/fifos.hpp"
-#include "memory/mailbox.hpp"
-#include "memory/near_mail.hpp"
+#include "memory/peer_staging.hpp"
+#include "memory/staging.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -48,18 +48,18 @@ class DeviceMemory {
   [[nodiscard]] bool is_on_host() const { return fifos_->plan().place == FifoPlace::kHost; }
   [[nodiscard]] sm::BlockState* states() const { return states_; }
 
-  // Of calls that run step by step (exec/sm/step_call.hpp): the mailbox that `writer` writes for
-  // `reader`, one of which this rank is, and its shape; and what blocks have beside.
-  struct Mailbox {
+  // Of calls that run step by step (exec/sm/step_call.hpp): the staging buffer that `writer` writes
+  // for `reader`, one of which this rank is, and its shape; and what blocks have beside.
+  struct Staging {
     std::byte* memory = nullptr;
-    sm::MailboxShape shape;
+    sm::StagingShape shape;
   };
-  [[nodiscard]] Mailbox mailbox(int writer, int reader) const;
+  [[nodiscard]] Staging staging(int writer, int reader) const;
   // Of a block, for the slots of one that lies there.
-  [[nodiscard]] std::size_t slot_bytes(sm::MailPlace place) const;
-  [[nodiscard]] int step_blocks() const { return fifos_->plan().mailbox.blocks; }
-  // Ranks between which mailboxes lie in device memory although FIFOs do not; empty: there is no
-  // such difference.
+  [[nodiscard]] std::size_t slot_bytes(sm::StagingPlace place) const;
+  [[nodiscard]] int step_blocks() const { return fifos_->plan().staging.blocks; }
+  // Ranks between which staging buffers lie in device memory although FIFOs do not; empty: there is
+  // no such difference.
   [[nodiscard]] std::vector<std::vector<int>> near_groups() const {
     return near_ == nullptr ? std::vector<std::vector<int>>() : near_->groups();
   }
@@ -109,8 +109,8 @@ class DeviceMemory {
   std::vector<std::uint64_t> processes_;  // by rank
   bool has_a_device_each_ = true;
   std::unique_ptr<Fifos> fifos_;
-  std::unique_ptr<NearMail> near_;  // null: all mailboxes lie in the FIFOs
-  std::vector<Pair> pairs_;         // by peer, what is received first
+  std::unique_ptr<PeerStaging> near_;  // null: all staging buffers lie in the FIFOs
+  std::vector<Pair> pairs_;            // by peer, what is received first
   sm::BlockState* states_ = nullptr;
   std::byte* step_scratch_ = nullptr;
   MappedMemory error_word_;

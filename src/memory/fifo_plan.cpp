@@ -43,7 +43,7 @@ FifoPlan on_devices(int ranks, int blocks) {
                          .wide_blocks = std::min(64, pair_blocks),
                          .ll128_depth = 4,
                          .slots_depth = std::max(2, 8 / crowd)},
-          .mailbox = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};
+          .staging = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};
 }
 
 // Ll carries what is small, a packet or a few in each block. Of plain packets a wire to the host
@@ -70,8 +70,8 @@ FifoPlan on_host(int ranks, int blocks) {
                          .ll_blocks = ll_blocks,
                          .wide_blocks = 0,
                          .plain_blocks = std::min(plain_blocks / 2, blocks)},
-          .mailbox = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes / (ranks <= 8 ? 2 : 4)},
-          .near_mailbox = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes}};
+          .staging = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes / (ranks <= 8 ? 2 : 4)},
+          .peer_staging = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes}};
 }
 
 }  // namespace
@@ -100,10 +100,10 @@ std::size_t FifoPlan::pair_offset(int peer) const {
   return in_packets(shape.bytes()) + static_cast<std::size_t>(peer) * pair_bytes();
 }
 
-std::size_t FifoPlan::mailbox_offset(int writer) const {
-  return in_pages(pair_offset(ranks)) + static_cast<std::size_t>(writer) * mailbox.bytes();
+std::size_t FifoPlan::staging_offset(int writer) const {
+  return in_pages(pair_offset(ranks)) + static_cast<std::size_t>(writer) * staging.bytes();
 }
 
-std::size_t FifoPlan::bytes() const { return in_pages(mailbox_offset(ranks)); }
+std::size_t FifoPlan::bytes() const { return in_pages(staging_offset(ranks)); }
 
 }  // namespace sennit

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "memory/fifo.hpp"
-#include "memory/mailbox.hpp"
 #include "memory/message_put.hpp"
+#include "memory/staging.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -25,9 +25,9 @@ struct FifoPlan {
   int ranks = 1;
   sm::FifoShape shape;       // of the collectives
   sm::FifoShape pair_shape;  // of the sends from one rank to one other
-  sm::MailboxShape mailbox;  // of calls that run step by step, from one rank to one other
-  // Of those beside FIFOs in host memory, between GPUs that reach each other (near_mail.hpp).
-  sm::MailboxShape near_mailbox{};
+  sm::StagingShape staging;  // of calls that run step by step, from one rank to one other
+  // Of those beside FIFOs in host memory, between GPUs that reach each other (peer_staging.hpp).
+  sm::StagingShape peer_staging{};
 
   // `blocks`: of a call, at most.
   static FifoPlan make(FifoPlace place, int ranks, int blocks);
@@ -40,8 +40,8 @@ struct FifoPlan {
   [[nodiscard]] sm::MessageWords message_words() const {
     return {static_cast<std::size_t>(pair_shape.most_blocks())};
   }
-  // In the FIFO of a rank: the mailbox that `writer` writes for it.
-  [[nodiscard]] std::size_t mailbox_offset(int writer) const;
+  // In the FIFO of a rank: the staging buffer that `writer` writes for it.
+  [[nodiscard]] std::size_t staging_offset(int writer) const;
   // Of each rank, in whole pages.
   [[nodiscard]] std::size_t bytes() const;
 

@@ -21,10 +21,10 @@ TEST(FifoPlan, PartsDoNotOverlap) {
           EXPECT_GE(plan.pair_offset(peer), plan.pair_offset(peer - 1) + a_pair);
           EXPECT_EQ(plan.pair_offset(peer) % sm::kPacketBytes, 0U);
         }
-        EXPECT_GE(plan.mailbox_offset(0), plan.pair_offset(ranks - 1) + a_pair);
-        EXPECT_EQ(plan.mailbox_offset(0) % 128, 0U);
-        EXPECT_EQ(plan.mailbox.bytes() % 128, 0U);
-        EXPECT_GE(plan.bytes(), plan.mailbox_offset(ranks - 1) + plan.mailbox.bytes());
+        EXPECT_GE(plan.staging_offset(0), plan.pair_offset(ranks - 1) + a_pair);
+        EXPECT_EQ(plan.staging_offset(0) % 128, 0U);
+        EXPECT_EQ(plan.staging.bytes() % 128, 0U);
+        EXPECT_GE(plan.bytes(), plan.staging_offset(ranks - 1) + plan.staging.bytes());
         EXPECT_EQ(plan.bytes() % 4096, 0U);
       }
     }
@@ -58,21 +58,21 @@ TEST(FifoPlan, HostMemoryHoldsNoLl128AndLittleOfTheRest) {
   EXPECT_GT(FifoPlan::make(FifoPlace::kDevice, 4, 128).shape.blocks(sm::Packets::kLl128), 0);
 }
 
-TEST(FifoPlan, MailboxesOfGpusThatReachEachOtherAreLarger) {
+TEST(FifoPlan, StagingBuffersOfGpusThatReachEachOtherAreLarger) {
   for (const int ranks : {2, 4, 8, 16}) {
     const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, ranks, 128);
-    EXPECT_EQ(plan.near_mailbox.blocks, plan.mailbox.blocks) << "a block meets its like in both";
-    EXPECT_GE(plan.near_mailbox.slot_bytes, 2 * plan.mailbox.slot_bytes);
+    EXPECT_EQ(plan.peer_staging.blocks, plan.staging.blocks) << "a block meets its like in both";
+    EXPECT_GE(plan.peer_staging.slot_bytes, 2 * plan.staging.slot_bytes);
   }
 }
 
 // What a wire to the host has under way while a tile of a hierarchical schedule goes through all of
 // its steps, and what is pinned for it.
-TEST(FifoPlan, MailboxesOfFewRanksHoldAMegabyteUnderWay) {
+TEST(FifoPlan, StagingBuffersOfFewRanksHoldAMegabyteUnderWay) {
   for (const int ranks : {2, 3, 4}) {
     const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, ranks, 128);
     constexpr std::size_t kSlots = 2;
-    EXPECT_GE(static_cast<std::size_t>(plan.mailbox.blocks) * plan.mailbox.slot_bytes / kSlots,
+    EXPECT_GE(static_cast<std::size_t>(plan.staging.blocks) * plan.staging.slot_bytes / kSlots,
               kMega);
     EXPECT_LE(plan.bytes(), 20 * kMega);
   }

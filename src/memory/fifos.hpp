@@ -3,7 +3,7 @@
 //
 // All ranks decide together, out of what each of them tells: device memory where every GPU writes
 // into every other's; where one does not, host memory for all. Calls that run step by step may do
-// better then (memory/near_mail.hpp).
+// better then (memory/peer_staging.hpp).
 #pragma once
 
 #include "memory/device_meeting.hpp"

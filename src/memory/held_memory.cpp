@@ -1,6 +1,7 @@
 #include "memory/held_memory.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -61,7 +62,9 @@ Result<std::shared_ptr<HeldMemory>> HeldMemory::pin(CudaDriver& driver,
     if (std::shared_ptr<HeldMemory> shared = known->second.lock()) {
       return shared;
     }
-    held().unpinned.wait(lock);  // the last that held them is about to give them back
+    // The last that held them is about to give them back. wait() without a time would be a symbol
+    // that libstdc++ has from version 12 on, and a wheel is to load beside that of RHEL 9 too.
+    held().unpinned.wait_for(lock, std::chrono::seconds(1));
   }
   SENNIT_ASSIGN_OR_RETURN(void* const on_device, driver.map_host(memory, bytes));
   std::shared_ptr<HeldMemory> made(new HeldMemory(driver, device));

@@ -104,12 +104,12 @@ void MessagePuts::map_loan(int receiver) {
     const bool is_ipc = theirs.buffer.handle.kind == MemoryHandle::Kind::kIpc;
     SENNIT_INFO("device",
                 "memory of {} is mapped by {} for what is sent there",
-                world_.describe(receiver),
+                world_.peers().describe(receiver),
                 is_ipc ? "CUDA IPC" : "a descriptor");
   } else {
     SENNIT_INFO("device",
                 "messages to {} do not go straight into its memory: {}",
-                world_.describe(receiver),
+                world_.peers().describe(receiver),
                 base.status().message());
   }
   MessageLine::Mapped& mine = line(world_.rank(), receiver).mapped;

@@ -5,7 +5,9 @@
 namespace sennit {
 
 PairRings::PairRings(CudaDriver& driver, const World& world, bool through_host)
-    : driver_(driver), world_(world), shape_(shape_beside(world.host_ring_shape(), through_host)) {}
+    : driver_(driver),
+      world_(world),
+      shape_(shape_beside(world.gpu_staging().shape, through_host)) {}
 
 host::RingShape PairRings::shape_beside(const host::RingShape& of_rank, bool through_host) {
   const auto half = host::RingShape::within(of_rank.bytes() / 2, of_rank.slot_bytes / 2);
@@ -13,7 +15,7 @@ host::RingShape PairRings::shape_beside(const host::RingShape& of_rank, bool thr
 }
 
 std::byte* PairRings::open(int sender, int reader, bool may_pin) {
-  Ring& ring = rings_[world_.pair_ring(sender, reader)];
+  Ring& ring = rings_[world_.gpu_staging().pair_ring(sender, reader)];
   if (ring.pinned == nullptr && may_pin && ring.retries.is_due()) {
     ring.pinned = pin(sender, reader);
   }
@@ -21,7 +23,7 @@ std::byte* PairRings::open(int sender, int reader, bool may_pin) {
 }
 
 std::shared_ptr<HeldMemory> PairRings::pin(int sender, int reader) {
-  std::byte* const memory = world_.pair_ring(sender, reader);
+  std::byte* const memory = world_.gpu_staging().pair_ring(sender, reader);
   host::advise_huge_pages(memory, shape_.bytes());
   const Result<std::shared_ptr<HeldMemory>> pinned =
       HeldMemory::pin(driver_, memory, shape_.bytes());

@@ -14,39 +14,32 @@ namespace {
 
 constexpr int kMaxInt = std::numeric_limits<int>::max();
 
-class Parser {
+// The tokens of a text, line by line, and what is wrong with them.
+class TokenReader {
  public:
-  Parser(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {}
+  TokenReader(std::string_view text, std::string_view file_name)
+      : text_(text), file_name_(file_name) {}
 
-  Result<Schedule> run() && {
-    while (!text_.empty()) {
-      const std::size_t end = std::min(text_.find('\n'), text_.size());
-      ++line_;
-      tokens_ = tokenize(text_.substr(0, end));
-      next_ = 0;
-      text_.remove_prefix(std::min(end + 1, text_.size()));
-      if (!at_end()) {
-        SENNIT_RETURN_IF_ERROR(parse_line());
-        SENNIT_RETURN_IF_ERROR(at_end() ? Status() : unexpected("the end of the line"));
-      }
+  // False when there is no further line.
+  bool next_line() {
+    if (text_.empty()) {
+      return false;
     }
-    if (schedule_line_ == 0) {
-      return fail(Code::kInvalidArgument,
-                  "{}:{}:1: the text ended, expected 'schedule'",
-                  file_name_,
-                  line_ + 1);
-    }
-    const Status structure = check_structure(schedule_);
-    if (!structure.ok()) {
-      return structure.in(fmt::format("{}:{}:1", file_name_, schedule_line_));
-    }
-    return std::move(schedule_);
+    const std::size_t end = std::min(text_.find('\n'), text_.size());
+    ++line_;
+    tokens_ = tokenize(text_.substr(0, end));
+    next_ = 0;
+    text_.remove_prefix(std::min(end + 1, text_.size()));
+    return true;
   }
-
- private:
-  // ---- Tokens of the current line
+  [[nodiscard]] std::string_view file_name() const { return file_name_; }
+  [[nodiscard]] int line() const { return line_; }
 
   [[nodiscard]] const Token& peek() const { return tokens_[next_]; }
+  // The token after it, which is none at the end of the line.
+  [[nodiscard]] bool is_next(std::string_view symbol) const {
+    return !at_end() && tokens_[next_ + 1].is(symbol);
+  }
   [[nodiscard]] bool at_end() const { return peek().kind == TokenKind::kEnd; }
   // The last token is kEnd and is never passed, so there is always one to look at.
   void skip() { next_ += at_end() ? 0 : 1; }
@@ -138,6 +131,39 @@ class Parser {
     return unexpected("one of: " + names);
   }
 
+ private:
+  std::string_view text_;
+  std::string_view file_name_;
+  int line_ = 0;
+  std::vector<Token> tokens_;
+  std::size_t next_ = 0;
+};
+
+class Parser : private TokenReader {
+ public:
+  using TokenReader::TokenReader;
+
+  Result<Schedule> run() && {
+    while (next_line()) {
+      if (!at_end()) {
+        SENNIT_RETURN_IF_ERROR(parse_line());
+        SENNIT_RETURN_IF_ERROR(at_end() ? Status() : unexpected("the end of the line"));
+      }
+    }
+    if (schedule_line_ == 0) {
+      return fail(Code::kInvalidArgument,
+                  "{}:{}:1: the text ended, expected 'schedule'",
+                  file_name(),
+                  line() + 1);
+    }
+    const Status structure = check_structure(schedule_);
+    if (!structure.ok()) {
+      return structure.in(fmt::format("{}:{}:1", file_name(), schedule_line_));
+    }
+    return std::move(schedule_);
+  }
+
+ private:
   // ---- Lines
 
   Status parse_line() {
@@ -181,7 +207,7 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(field("root", 0, p.ranks - 1, p.root));
     SENNIT_RETURN_IF_ERROR(field("cut", 1, kMaxTextBlocks, p.cut));
     p.varying = skip_if("varying");
-    schedule_line_ = line_;
+    schedule_line_ = line();
     return {};
   }
 
@@ -267,9 +293,7 @@ class Parser {
     return {};
   }
 
-  [[nodiscard]] bool at_blocks() const {
-    return peek().kind == TokenKind::kWord && tokens_[next_ + 1].is("[");
-  }
+  [[nodiscard]] bool at_blocks() const { return peek().kind == TokenKind::kWord && is_next("["); }
   [[nodiscard]] bool at_attribute() const {
     return peek().is("pre") || peek().is("post") || peek().is("order") || peek().is("after");
   }
@@ -410,12 +434,7 @@ class Parser {
     return static_cast<std::size_t>(found - schedule_.scratch.begin());
   }
 
-  std::string_view text_;
-  std::string_view file_name_;
-  int line_ = 0;
   int schedule_line_ = 0;  // 0: not read yet
-  std::vector<Token> tokens_;
-  std::size_t next_ = 0;
   int range_blocks_ = 0;
   Schedule schedule_;
 };

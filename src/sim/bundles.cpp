@@ -6,7 +6,7 @@
 namespace sennit::sim {
 
 int soonest_path(const FlowNetwork& network,
-                 const Mail& mail,
+                 const ChannelCounts& channels,
                  const Outgoing& messages,
                  const Ways& ways,
                  double bytes) {
@@ -14,7 +14,7 @@ int soonest_path(const FlowNetwork& network,
   int best = 0;
   for (const Part& part : ways.parts) {
     if (part.channel != ways.bundle || part.alternative < 0 ||
-        !mail.has_room_on(messages.channel, part.alternative, messages.count)) {
+        !channels.has_room_on(messages.channel, part.alternative, messages.count)) {
       continue;
     }
     const double time = static_cast<double>(part.start) + bytes / network.fair_share(*part.uses);
@@ -27,23 +27,24 @@ int soonest_path(const FlowNetwork& network,
 }
 
 int pick_path(const PathPolicy& policy,
-              const Mail& mail,
+              const ChannelCounts& channels,
               std::span<const int> bundles,
               const Outgoing& messages) {
   std::array<PathView, kMaxBundlePaths> views;
   for (const int bundle : bundles) {
-    for (int p = 0; p < mail.paths(bundle); ++p) {
+    for (int p = 0; p < channels.paths(bundle); ++p) {
       PathView& view = views[static_cast<std::size_t>(p)];
-      view.under_way += mail.under_way(bundle, p);
-      view.taken += mail.freed_on(bundle, p);
+      view.under_way += channels.under_way(bundle, p);
+      view.taken += channels.freed_on(bundle, p);
     }
   }
-  const int paths = mail.paths(messages.channel);
+  const int paths = channels.paths(messages.channel);
   for (int p = 0; p < paths; ++p) {
-    views[static_cast<std::size_t>(p)].free = mail.has_room_on(messages.channel, p, messages.count);
+    views[static_cast<std::size_t>(p)].free =
+        channels.has_room_on(messages.channel, p, messages.count);
   }
   return pick(policy,
-              {.number = static_cast<std::uint64_t>(mail.sent(messages.channel)),
+              {.number = static_cast<std::uint64_t>(channels.sent(messages.channel)),
                .channel = static_cast<std::uint64_t>(messages.channel)},
               std::span(views).first(static_cast<std::size_t>(paths)));
 }

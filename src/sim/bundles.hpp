@@ -4,9 +4,9 @@
 
 #include "schedule/path_policy.hpp"
 #include "schedule/plan.hpp"
+#include "sim/channel_counts.hpp"
 #include "sim/cost_form.hpp"
 #include "sim/flow_network.hpp"
-#include "sim/mail.hpp"
 
 #include <cstdint>
 #include <span>
@@ -25,14 +25,14 @@ struct Ways {
   int bundle = 0;
 };
 int soonest_path(const FlowNetwork& network,
-                 const Mail& mail,
+                 const ChannelCounts& channels,
                  const Outgoing& messages,
                  const Ways& ways,
                  double bytes);
 
 // `bundles`: all that the sender writes.
 int pick_path(const PathPolicy& policy,
-              const Mail& mail,
+              const ChannelCounts& channels,
               std::span<const int> bundles,
               const Outgoing& messages);
 

@@ -61,16 +61,8 @@ class Simulator {
   }
 
  private:
-  [[nodiscard]] const CostStep& step_of(const Lane& lane) const {
-    const CostForm& form = stage_.forms[at(stage_.copies[at(lane.copy)].strand)];
-    return form.steps()[at(form.flat().lanes()[at(lane.flat)].first_step + lane.step)];
-  }
-  // The number in stage_.mail of a channel of the lane's strand.
-  [[nodiscard]] int channel_of(const Lane& lane, int channel) const {
-    return stage_.copies[at(lane.copy)].first_channel + channel;
-  }
   [[nodiscard]] const sim::ChannelDelays& delays_of(const Lane& lane, int channel) const {
-    return stage_.forms[at(stage_.copies[at(lane.copy)].strand)].delays()[at(channel)];
+    return stage_.form_of(lane).delays()[at(channel)];
   }
 
   void wake(int lane) {
@@ -91,7 +83,7 @@ class Simulator {
     const Lane& lane = stage_.lanes[at(number)];
     if (lane.state == State::kWaiting && may_start(lane)) {
       start(number);
-    } else if (lane.state == State::kLending && is_released(lane)) {
+    } else if (lane.state == State::kLending && stage_.is_released(lane)) {
       complete(number);
     }
   }
@@ -100,10 +92,10 @@ class Simulator {
     if (!stage_.rounds.may_run(lane.block, lane.first_tile(), lane.goes_last)) {
       return false;
     }
-    const CostStep& step = step_of(lane);
+    const CostStep& step = stage_.step_of(lane);
     const std::int64_t tiles = lane.unit_tiles();
     for (const sim::Taken& in : step.taken) {
-      if (!stage_.mail.has(channel_of(lane, in.channel), in.reader, in.count * tiles)) {
+      if (!stage_.channels.has(stage_.channel_of(lane, in.channel), in.reader, in.count * tiles)) {
         return false;
       }
     }
@@ -113,35 +105,18 @@ class Simulator {
       }
     }
     return std::ranges::all_of(step.waits,
-                               [&](const sim::Wait& wait) { return is_over(lane, wait); });
-  }
-
-  [[nodiscard]] bool is_over(const Lane& lane, const sim::Wait& wait) const {
-    const std::int64_t tile = lane.last_tile() - wait.delay;
-    if (tile < 0) {
-      return true;
-    }
-    const Lane& other = stage_.lanes[at(stage_.copies[at(lane.copy)].first_lane + wait.lane)];
-    const std::int64_t unit = tile / other.burst;
-    return other.unit > unit || (other.unit == unit && other.step > wait.step);
-  }
-
-  // Messages by direct_get lie in the sender's own blocks until their readers have them.
-  [[nodiscard]] bool is_released(const Lane& lane) const {
-    return std::ranges::all_of(step_of(lane).sent, [&](const sim::Sent& out) {
-      return stage_.mail.is_released(channel_of(lane, out.channel));
-    });
+                               [&](const sim::Wait& wait) { return stage_.is_over(lane, wait); });
   }
 
   void start(int number) {
     Lane& lane = stage_.lanes[at(number)];
-    const CostStep& step = step_of(lane);
+    const CostStep& step = stage_.step_of(lane);
     lane.state = State::kRunning;
     lane.begin = now_;
     choose_paths(lane, step);
     Time delay = 0;
     for (const Part& part : step.parts) {
-      if (is_taken(lane, step, part)) {
+      if (stage_.is_taken(lane, step, part)) {
         delay = std::max(delay, part.start);
       }
     }
@@ -153,53 +128,42 @@ class Simulator {
   }
 
   [[nodiscard]] bool has_room(const Lane& lane, const CostStep& step, const sim::Sent& out) const {
-    const int channel = channel_of(lane, out.channel);
+    const int channel = stage_.channel_of(lane, out.channel);
     const std::int64_t messages = out.count * lane.unit_tiles();
-    return stage_.mail.is_bundle(channel)
-               ? stage_.mail.has_room_on(channel, pick_path(lane, step, out), messages)
-               : stage_.mail.has_room(channel, messages);
+    return stage_.channels.is_bundle(channel)
+               ? stage_.channels.has_room_on(channel, pick_path(lane, step, out), messages)
+               : stage_.channels.has_room(channel, messages);
   }
 
   // A burst goes by one path.
   [[nodiscard]] int pick_path(const Lane& lane, const CostStep& step, const sim::Sent& out) const {
-    const sim::Outgoing messages{.channel = channel_of(lane, out.channel),
+    const sim::Outgoing messages{.channel = stage_.channel_of(lane, out.channel),
                                  .count = out.count * lane.unit_tiles()};
     if (!request_.policy) {
       const auto bytes = static_cast<double>(unit_bytes(lane, step));
-      return sim::soonest_path(network_, stage_.mail, messages, {step.parts, out.channel}, bytes);
+      return sim::soonest_path(
+          network_, stage_.channels, messages, {step.parts, out.channel}, bytes);
     }
-    const FlatStrand& flat = stage_.forms[at(stage_.copies[at(lane.copy)].strand)].flat();
+    const FlatStrand& flat = stage_.form_of(lane).flat();
     const int rank = flat.lanes()[at(lane.flat)].rank;
     return sim::pick_path(
-        *request_.policy, stage_.mail, stage_.callers[at(rank)].bundles, messages);
+        *request_.policy, stage_.channels, stage_.callers[at(rank)].bundles, messages);
   }
 
   void choose_paths(const Lane& lane, const CostStep& step) {
     for (const sim::Sent& out : step.sent) {
-      const int channel = channel_of(lane, out.channel);
-      if (stage_.mail.is_bundle(channel)) {
+      const int channel = stage_.channel_of(lane, out.channel);
+      if (stage_.channels.is_bundle(channel)) {
         const int path = pick_path(lane, step, out);
         for (std::int64_t m = 0; m < out.count * lane.unit_tiles(); ++m) {
-          stage_.mail.set_path(channel, stage_.mail.sent(channel) + m, path);
+          stage_.channels.set_path(channel, stage_.channels.sent(channel) + m, path);
         }
       }
     }
   }
 
-  // Whether the step's message goes by the path that `part` belongs to.
-  [[nodiscard]] bool is_taken(const Lane& lane, const CostStep& step, const Part& part) const {
-    if (part.alternative < 0) {
-      return true;
-    }
-    const int channel = channel_of(lane, part.channel);
-    const auto in = std::ranges::find(step.taken, part.channel, &sim::Taken::channel);
-    const std::int64_t message =
-        in == step.taken.end() ? stage_.mail.sent(channel) : stage_.mail.taken(channel, in->reader);
-    return stage_.mail.path_of(channel, message) == part.alternative;
-  }
-
   [[nodiscard]] std::int64_t unit_bytes(const Lane& lane, const CostStep& step) const {
-    const StrandCopy& copy = stage_.copies[at(lane.copy)];
+    const StrandCopy& copy = stage_.copy_of(lane);
     const std::int64_t width = plan_.strands[at(copy.strand)].width;
     std::int64_t bytes = 0;
     for (std::int64_t tile = lane.first_tile(); tile <= lane.last_tile(); ++tile) {
@@ -210,11 +174,11 @@ class Simulator {
 
   void launch(int number) {
     Lane& lane = stage_.lanes[at(number)];
-    const CostStep& step = step_of(lane);
+    const CostStep& step = stage_.step_of(lane);
     const auto bytes = static_cast<double>(unit_bytes(lane, step));
     for (const Part& part : step.parts) {
       const bool bounded = part.limit > 0 || !part.uses->empty();
-      if (bytes == 0 || !bounded || !is_taken(lane, step, part)) {
+      if (bytes == 0 || !bounded || !stage_.is_taken(lane, step, part)) {
         continue;
       }
       const int flow = network_.start(now_, *part.uses, part.limit, bytes * part.factor);
@@ -250,15 +214,15 @@ class Simulator {
   }
 
   void arrive(int channel, std::int64_t messages) {
-    stage_.mail.arrive(channel, messages);
-    for (const int reader : stage_.mail.readers(channel)) {
+    stage_.channels.arrive(channel, messages);
+    for (const int reader : stage_.channels.readers(channel)) {
       wake(reader);
     }
   }
 
   void free(int channel, int reader, std::int64_t taken) {
-    stage_.mail.free(channel, reader, taken);
-    wake(stage_.mail.writer(channel));
+    stage_.channels.free(channel, reader, taken);
+    wake(stage_.channels.writer(channel));
   }
 
   // All ranks at once, as if they had waited for each other.
@@ -328,15 +292,14 @@ class Simulator {
 
   // Slots are free when the round is over in which they were emptied.
   void tell_all_free(const Lane& lane) {
-    for (const sim::Taken& in :
-         stage_.forms[at(stage_.copies[at(lane.copy)].strand)].taken_by(lane.flat)) {
+    for (const sim::Taken& in : stage_.form_of(lane).taken_by(lane.flat)) {
       tell_free(lane, in);
     }
   }
 
   void tell_free(const Lane& lane, const sim::Taken& in) {
-    const int channel = channel_of(lane, in.channel);
-    const std::int64_t taken = stage_.mail.taken(channel, in.reader);
+    const int channel = stage_.channel_of(lane, in.channel);
+    const std::int64_t taken = stage_.channels.taken(channel, in.reader);
     if (const Time delay = delays_of(lane, in.channel).free; delay > 0) {
       at_time(now_ + delay,
               {.event = Event::kFree, .subject = channel, .reader = in.reader, .messages = taken});
@@ -360,8 +323,8 @@ class Simulator {
   }
 
   void send(const Lane& lane, int channel, std::int64_t messages) {
-    const int number = channel_of(lane, channel);
-    stage_.mail.send(number, messages);
+    const int number = stage_.channel_of(lane, channel);
+    stage_.channels.send(number, messages);
     if (const Time flight = delays_of(lane, channel).flight; flight > 0) {
       at_time(now_ + flight, {.event = Event::kArrive, .subject = number, .messages = messages});
     } else {
@@ -372,18 +335,18 @@ class Simulator {
   // Messages are full, slots are free.
   void end_step(int number) {
     const Lane& lane = stage_.lanes[at(number)];
-    const CostStep& step = step_of(lane);
+    const CostStep& step = stage_.step_of(lane);
     const std::int64_t tiles = lane.unit_tiles();
     for (const sim::Sent& out : step.sent) {
       send(lane, out.channel, out.count * tiles);
     }
     for (const sim::Taken& in : step.taken) {
-      stage_.mail.take(channel_of(lane, in.channel), in.reader, in.count * tiles);
+      stage_.channels.take(stage_.channel_of(lane, in.channel), in.reader, in.count * tiles);
       if (!stage_.rounds.has_rounds(lane.block)) {
         tell_free(lane, in);
       }
     }
-    if (step.lends && !is_released(lane)) {
+    if (step.lends && !stage_.is_released(lane)) {
       stage_.lanes[at(number)].state = State::kLending;
     } else {
       complete(number);
@@ -392,8 +355,8 @@ class Simulator {
 
   void complete(int number) {
     Lane& lane = stage_.lanes[at(number)];
-    const CostStep& step = step_of(lane);
-    const StrandCopy& copy = stage_.copies[at(lane.copy)];
+    const CostStep& step = stage_.step_of(lane);
+    const StrandCopy& copy = stage_.copy_of(lane);
     const FlatStrand& flat = stage_.forms[at(copy.strand)].flat();
     const FlatStrand::LaneInfo& info = flat.lanes()[at(lane.flat)];
     if (request_.timeline) {
@@ -434,7 +397,7 @@ class Simulator {
   [[nodiscard]] Status check_finished() const {
     for (const Lane& lane : stage_.lanes) {
       if (lane.state != State::kDone) {
-        const FlatStrand& flat = stage_.forms[at(stage_.copies[at(lane.copy)].strand)].flat();
+        const FlatStrand& flat = stage_.form_of(lane).flat();
         return fail(Code::kNotProved,
                     "the plan locks up: {} of tile {} can never run",
                     flat.describe(flat.lanes()[at(lane.flat)].first_step + lane.step),

@@ -20,6 +20,33 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
+bool Stage::is_over(const RunningLane& lane, const Wait& wait) const {
+  const std::int64_t tile = lane.last_tile() - wait.delay;
+  if (tile < 0) {
+    return true;
+  }
+  const RunningLane& other = lanes[at(copy_of(lane).first_lane + wait.lane)];
+  const std::int64_t unit = tile / other.burst;
+  return other.unit > unit || (other.unit == unit && other.step > wait.step);
+}
+
+bool Stage::is_released(const RunningLane& lane) const {
+  return std::ranges::all_of(step_of(lane).sent, [&](const Sent& out) {
+    return channels.is_released(channel_of(lane, out.channel));
+  });
+}
+
+bool Stage::is_taken(const RunningLane& lane, const CostStep& step, const Part& part) const {
+  if (part.alternative < 0) {
+    return true;
+  }
+  const int channel = channel_of(lane, part.channel);
+  const auto in = std::ranges::find(step.taken, part.channel, &Taken::channel);
+  const std::int64_t message =
+      in == step.taken.end() ? channels.sent(channel) : channels.taken(channel, in->reader);
+  return channels.path_of(channel, message) == part.alternative;
+}
+
 Status Stage::set(const Plan& plan, Fabric& fabric, const SimulationRequest& request) {
   callers.resize(at(plan.problem().ranks));
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
@@ -38,7 +65,7 @@ void Stage::add_copy(const Plan& plan, int strand, int copy) {
   const StrandCopy here{.strand = strand,
                         .copy = copy,
                         .first_lane = static_cast<int>(lanes.size()),
-                        .first_channel = mail.size()};
+                        .first_channel = channels.size()};
   copies.push_back(here);
   const int width = plan.strands[at(strand)].width;
   add_lanes(plan.strands[at(strand)], (layouts.back().tiles - copy + width - 1) / width);
@@ -80,14 +107,14 @@ void Stage::add_channels(const Strand& bound, int first_lane) {
   };
   for (std::size_t c = 0; c < bound.channels.size(); ++c) {
     const sennit::Channel& ends = bound.schedule->channels[c];
-    Mail::Ends numbers{.slots = bound.channels[c].slots,
-                       .writer = number(ends.writer),
-                       .paths = static_cast<int>(bound.channels[c].paths.size())};
+    ChannelCounts::Ends numbers{.slots = bound.channels[c].slots,
+                                .writer = number(ends.writer),
+                                .paths = static_cast<int>(bound.channels[c].paths.size())};
     for (const LaneId reader : ends.readers) {
       numbers.readers.push_back(number(reader));
     }
-    const int channel = mail.add(std::move(numbers));
-    if (mail.is_bundle(channel)) {
+    const int channel = channels.add(std::move(numbers));
+    if (channels.is_bundle(channel)) {
       callers[at(ends.writer.rank)].bundles.push_back(channel);
     }
   }

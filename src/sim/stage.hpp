@@ -2,10 +2,10 @@
 // round their blocks are in.
 #pragma once
 
+#include "sim/channel_counts.hpp"
 #include "sim/cost_form.hpp"
 #include "sim/flow_network.hpp"
 #include "sim/layout.hpp"
-#include "sim/mail.hpp"
 #include "sim/rounds.hpp"
 #include "sim/simulate.hpp"
 
@@ -83,8 +83,33 @@ struct Stage {
   std::vector<StrandCopy> copies;
   std::vector<Caller> callers;  // by rank
   std::vector<RunningLane> lanes;
-  Mail mail;
+  ChannelCounts channels;
   Rounds rounds;
+
+  [[nodiscard]] const CostForm& form_of(const RunningLane& lane) const {
+    return forms[static_cast<std::size_t>(copy_of(lane).strand)];
+  }
+  [[nodiscard]] const StrandCopy& copy_of(const RunningLane& lane) const {
+    return copies[static_cast<std::size_t>(lane.copy)];
+  }
+  // The step that the lane is at.
+  [[nodiscard]] const CostStep& step_of(const RunningLane& lane) const {
+    const CostForm& form = form_of(lane);
+    const FlatStrand::LaneInfo& info = form.flat().lanes()[static_cast<std::size_t>(lane.flat)];
+    return form.steps()[static_cast<std::size_t>(info.first_step + lane.step)];
+  }
+  // The number in `channels` of a channel of the lane's strand.
+  [[nodiscard]] int channel_of(const RunningLane& lane, int channel) const {
+    return copy_of(lane).first_channel + channel;
+  }
+  // Whether another lane has done what a step of this one waits for.
+  [[nodiscard]] bool is_over(const RunningLane& lane, const Wait& wait) const;
+  // Messages by direct_get lie in the sender's own blocks until their readers have them.
+  [[nodiscard]] bool is_released(const RunningLane& lane) const;
+  // Whether the step's message goes by the path that `part` belongs to.
+  [[nodiscard]] bool is_taken(const RunningLane& lane,
+                              const CostStep& step,
+                              const Part& part) const;
 
   // No call has begun.
   Status set(const Plan& plan, Fabric& fabric, const SimulationRequest& request);

@@ -317,7 +317,7 @@ std::vector<std::pair<int, LineCopy>> ControlStar::changed_lines() {
   for (const int rank : ranks_of(world_.node_of(world_.rank()))) {
     LineCopy copy = LineCopy::of(world_.line(rank));
     if (look_who_is_stopped) {
-      stopped_[rank] = world_.is_stopped(rank);
+      stopped_[rank] = world_.peers().is_stopped(rank);
     }
     copy.is_stopped = stopped_[rank];
     if (const auto sent = sent_.find(rank); sent == sent_.end() || sent->second != copy) {
@@ -363,7 +363,7 @@ void ControlStar::send_all_lines(const Neighbor& neighbor) {
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (world_.is_local(rank) || (is_root() && world_.node_of(rank) != neighbor.node)) {
       lines.emplace_back(rank, LineCopy::of(world_.line(rank)));
-      lines.back().second.is_stopped = world_.is_stopped(rank);
+      lines.back().second.is_stopped = world_.peers().is_stopped(rank);
     }
   }
   for (const std::string& payload : payloads_of(lines)) {

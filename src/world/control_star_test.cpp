@@ -168,7 +168,7 @@ TEST_F(ControlStarTest, RanksThatLeaveOrderlyAreNotDead) {
     if (rank.world.rank() != 2) {
       return;
     }
-    EXPECT_TRUE(comes_true(rank.world, 0.3, [&] { return !rank.world.dead_ranks().empty(); }) ==
+    EXPECT_TRUE(comes_true(rank.world, 0.3, [&] { return !rank.world.peers().dead().empty(); }) ==
                 false);
   });
 }
@@ -213,7 +213,7 @@ class ControlStarProcesses : public ControlStarTest {
   [[nodiscard]] World& world() const { return rank_->world; }
   void expect_dead(int victim) const {
     EXPECT_TRUE(
-        comes_true(world(), 2.0, [&] { return world().dead_ranks() == std::vector{victim}; }))
+        comes_true(world(), 2.0, [&] { return world().peers().dead() == std::vector{victim}; }))
         << "rank " << victim;
     const auto verdict = find_failure(world(), view_of_first(1), Depth::kLinesAndProcesses);
     ASSERT_TRUE(verdict);
@@ -250,20 +250,22 @@ TEST_F(ControlStarProcesses, AStoppedRankOfAnotherNodeIsSeenAsStoppedUntilItGoes
   start(1);
   for (const int victim : {3, 2}) {  // the second is the lowest of its node: it cannot answer
     signal(victim, SIGSTOP);
-    EXPECT_TRUE(comes_true(world(), 5.0, [&] { return world().is_stopped(victim); })) << victim;
-    EXPECT_TRUE(world().dead_ranks().empty());
+    EXPECT_TRUE(comes_true(world(), 5.0, [&] { return world().peers().is_stopped(victim); }))
+        << victim;
+    EXPECT_TRUE(world().peers().dead().empty());
     signal(victim, SIGCONT);
-    EXPECT_TRUE(comes_true(world(), 5.0, [&] { return !world().is_stopped(victim); })) << victim;
+    EXPECT_TRUE(comes_true(world(), 5.0, [&] { return !world().peers().is_stopped(victim); }))
+        << victim;
   }
 }
 
 TEST_F(ControlStarProcesses, AStoppedRankZeroIsSeenAsStopped) {
   start(3);
   signal(0, SIGSTOP);
-  EXPECT_TRUE(comes_true(world(), 5.0, [&] { return world().is_stopped(0); }));
-  EXPECT_TRUE(world().dead_ranks().empty());
+  EXPECT_TRUE(comes_true(world(), 5.0, [&] { return world().peers().is_stopped(0); }));
+  EXPECT_TRUE(world().peers().dead().empty());
   signal(0, SIGCONT);
-  EXPECT_TRUE(comes_true(world(), 5.0, [&] { return !world().is_stopped(0); }));
+  EXPECT_TRUE(comes_true(world(), 5.0, [&] { return !world().peers().is_stopped(0); }));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ std::string describe_wait(const World& world, int rank) {
   if (wait.call == LongWait::Call::kCollective) {
     const bool known = world.line(rank).read(wait.number, words);
     return fmt::format("{} waits in {} (call {}) for rank {}",
-                       world.describe(rank),
+                       world.peers().describe(rank),
                        known ? describe(words) : "a collective",
                        wait.number,
                        wait.peer);
@@ -62,7 +62,7 @@ std::string describe_wait(const World& world, int rank) {
   const bool is_send = wait.call == LongWait::Call::kSend;
   const bool known = world.message_log(rank, wait.peer).way(is_send).calls.read(wait.number, words);
   return fmt::format("{} waits in {}{} {} rank {}",
-                     world.describe(rank),
+                     world.peers().describe(rank),
                      is_send ? "send" : "recv",
                      known ? fmt::format(" of {}", describe_elements(words)) : "",
                      is_send ? "to" : "from",

@@ -24,8 +24,8 @@ Verdict retell_lost_rail(const World& world, int rank) {
   std::vector<int> ends{rank, world.line(rank).blamed.load(std::memory_order_acquire)};
   std::string evidence = fmt::format(
       "the rail from {} to {} has failed: a card, its cable or its switch; both may live",
-      world.describe(ends[0]),
-      world.describe(ends[1]));
+      world.peers().describe(ends[0]),
+      world.peers().describe(ends[1]));
   const int here = world.node_of(world.rank());
   if (world.node_of(ends[1]) == here) {
     std::ranges::reverse(ends);

@@ -23,8 +23,8 @@ std::optional<Verdict> MessageComparison::compare(int from, int to, std::uint64_
                      .evidence = fmt::format("message {} from {} to {} is {} for its sender and {} "
                                              "for its receiver",
                                              number,
-                                             world_.describe(from),
-                                             world_.describe(to),
+                                             world_.peers().describe(from),
+                                             world_.peers().describe(to),
                                              describe(meant),
                                              describe(expected))};
     }
@@ -74,7 +74,7 @@ std::optional<Verdict> MessageComparison::find_missing(int finalized) const {
                      .blamed_ranks = {finalized},
                      .evidence = fmt::format("{} finalized the communicator after {} {} this rank; "
                                              "this rank has called {} {} it",
-                                             world_.describe(finalized),
+                                             world_.peers().describe(finalized),
                                              way.there,
                                              way.their_calls,
                                              way.here,

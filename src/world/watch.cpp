@@ -22,7 +22,7 @@ std::string describe_ranks(const World& world, const std::vector<int>& ranks) {
       names.push_back(fmt::format("and {} more", ranks.size() - kShown));
       break;
     }
-    names.push_back(world.describe(rank));
+    names.push_back(world.peers().describe(rank));
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -84,7 +84,7 @@ std::optional<Verdict> find_different_call(const World& world, const CallView& v
 }
 
 std::optional<Verdict> find_dead(const World& world, const CallView& view) {
-  std::vector<int> dead = world.dead_ranks();
+  std::vector<int> dead = world.peers().dead();
   // A rank that gave up and then ended is no cause: it has said why in its line. Both are asked
   // after the death was seen: a rank may have left the call just before it ended.
   std::erase_if(dead, [&](int rank) {
@@ -95,7 +95,7 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
   }
   std::vector<int> lost;
   std::ranges::copy_if(
-      dead, std::back_inserter(lost), [&](int rank) { return world.is_lost(rank); });
+      dead, std::back_inserter(lost), [&](int rank) { return world.peers().is_lost(rank); });
   if (!lost.empty()) {
     return Verdict{
         .code = Code::kRankFailed,
@@ -115,8 +115,8 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
 // ": rank 2 (node7 pid 4711)", and whether it is stopped.
 std::string about(const World& world, int rank) {
   return fmt::format(": {}{}",
-                     world.describe(rank),
-                     world.is_stopped(rank) ? ", stopped by a signal or a debugger" : "");
+                     world.peers().describe(rank),
+                     world.peers().is_stopped(rank) ? ", stopped by a signal or a debugger" : "");
 }
 
 // What a rank has seen that gave up for a mismatch.
@@ -158,7 +158,7 @@ Verdict retell(const World& world, const CallView& view, int rank) {
                   : Code::kRankFailed,
       .blamed_ranks = {known ? blamed : rank},
       .evidence = fmt::format("{} gave up ({}{})",
-                              world.describe(rank),
+                              world.peers().describe(rank),
                               code_text(code),
                               known && blamed != rank ? about(world, blamed) : std::string())};
 }
@@ -204,7 +204,7 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
         return Verdict{
             .code = Code::kAborted,
             .blamed_ranks = {rank},
-            .evidence = fmt::format("{} aborted the communicator", world.describe(rank))};
+            .evidence = fmt::format("{} aborted the communicator", world.peers().describe(rank))};
       case RankState::kFailed:
         // One that failed in a later call has done its part of ours, which can still end well.
         if (view.sequence == 0 || !has_left(world, rank, view)) {
@@ -338,9 +338,9 @@ Verdict different_counts(
   return {.code = Code::kMismatch,
           .blamed_ranks = {std::min(from, to), std::max(from, to)},
           .evidence = fmt::format("{} sends {} elements to {}, which expects {}",
-                                  world.describe(from),
+                                  world.peers().describe(from),
                                   sent,
-                                  world.describe(to),
+                                  world.peers().describe(to),
                                   expected)};
 }
 
@@ -399,9 +399,9 @@ std::optional<Verdict> find_different_message(const World& world, int from, int 
                    .blamed_ranks = {std::min(from, to), std::max(from, to)},
                    .evidence = fmt::format("{} sends {} to {}, which expects {} (message {} from "
                                            "the one to the other)",
-                                           world.describe(from),
+                                           world.peers().describe(from),
                                            text(meant),
-                                           world.describe(to),
+                                           world.peers().describe(to),
                                            text(expected),
                                            number)};
   }
@@ -426,7 +426,7 @@ std::optional<Verdict> find_failure(const World& world, const CallView& view, De
     return Verdict{.code = Code::kMismatch,
                    .blamed_ranks = {view.waiting.peer},
                    .evidence = fmt::format("{} sends the data of a different call",
-                                           world.describe(view.waiting.peer))};
+                                           world.peers().describe(view.waiting.peer))};
   }
   auto given_up = find_finalized(world, view);
   if (!given_up) {
@@ -447,7 +447,7 @@ Verdict explain_deadline(const World& world, const CallView& view) {
     if (rank == world.rank() || has_left(world, rank, view)) {
       continue;
     }
-    if (world.is_stopped(rank)) {
+    if (world.peers().is_stopped(rank)) {
       stopped.push_back(rank);
     } else if (is_absent(world, rank, view)) {
       absent.push_back(rank);

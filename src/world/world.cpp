@@ -1,13 +1,10 @@
 #include "world/world.hpp"
 
 #include "base/seconds.hpp"
-#include "base/usable_cores.hpp"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 namespace sennit {
@@ -92,13 +89,13 @@ World::World(Membership membership, const Layout& layout)
                  shm::RingPool(membership_.segment->data() + rings_offset(layout.rings.ranks),
                                layout.rings),
                  bells_),
-      host_ring_shape_(layout.host_rings),
-      host_rings_(layout.host_rings.slots == 0
-                      ? nullptr
-                      : membership_.segment->data() + host_rings_offset(layout.rings)) {
+      gpu_staging_{.ranks = layout.rings.ranks, .shape = layout.host_rings} {
+  if (layout.host_rings.slots > 0) {
+    gpu_staging_.rings = membership_.segment->data() + host_rings_offset(layout.rings);
+  }
   if (layout.fifo_bytes_a_rank > 0) {
-    host_fifos_ = {membership_.segment->data() + host_fifos_offset(layout),
-                   host_fifos_bytes(layout)};
+    gpu_staging_.fifos = {membership_.segment->data() + host_fifos_offset(layout),
+                          host_fifos_bytes(layout)};
   }
   host_rank_.lines = lines_;
   for (int peer = 0; peer < size(); ++peer) {
@@ -106,10 +103,6 @@ World::World(Membership membership, const Layout& layout)
         cma::PeerMemory(member(peer).pid, member(peer).same_process);
   }
   my_line().state.store(RankState::kActive, std::memory_order_release);
-}
-
-int World::local_ranks() const {
-  return static_cast<int>(std::ranges::count(membership_.members, node_of(rank()), &Member::node));
 }
 
 std::vector<int> World::nodes_of_ranks() const {
@@ -126,11 +119,12 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) {
     while (!there()) {
       ask_nodes();
       // Asked again, so that its last word counts the same for all who wait for it.
-      if (is_dead(peer) && !there()) {
-        return fail(Code::kRankFailed, "{} died while the ranks joined", describe(peer));
+      if (peers_.is_dead(peer) && !there()) {
+        return fail(Code::kRankFailed, "{} died while the ranks joined", peers_.describe(peer));
       }
       if (Clock::now() > deadline) {
-        return fail(Code::kJoinTimeout, "{} joined, but then made no progress", describe(peer));
+        return fail(
+            Code::kJoinTimeout, "{} joined, but then made no progress", peers_.describe(peer));
       }
       sleep_on(bell(rank()), std::chrono::milliseconds(10), there);
     }
@@ -198,73 +192,6 @@ void World::sound_alarm_here() const {
   for (int peer = 0; peer < size(); ++peer) {
     wake(bells_[peer]);
   }
-}
-
-std::vector<int> World::dead_ranks() const {
-  // poll() passes over negative descriptors, which stand for threads of this process.
-  std::vector<pollfd> entries;
-  entries.reserve(membership_.members.size());
-  for (const Member& member : membership_.members) {
-    entries.push_back({.fd = member.pidfd.get(), .events = POLLIN, .revents = 0});
-  }
-  std::vector<int> dead;
-  if (::poll(entries.data(), entries.size(), 0) > 0) {
-    for (std::size_t rank = 0; rank < entries.size(); ++rank) {
-      if ((entries[rank].revents & POLLIN) != 0) {
-        dead.push_back(static_cast<int>(rank));
-      }
-    }
-  }
-  for (int rank = 0; rank < size(); ++rank) {
-    const std::uint32_t reported = line(rank).reported.load(std::memory_order_acquire);
-    if (!is_local(rank) && (reported & (kReportedDead | kReportedLost)) != 0) {
-      dead.push_back(rank);
-    }
-  }
-  std::ranges::sort(dead);
-  return dead;
-}
-
-bool World::is_lost(int rank) const {
-  return !is_local(rank) &&
-         (line(rank).reported.load(std::memory_order_acquire) & kReportedLost) != 0;
-}
-
-bool World::is_dead(int rank) const {
-  const std::vector<int> dead = dead_ranks();
-  return std::ranges::find(dead, rank) != dead.end();
-}
-
-int World::usable_cores() const {
-  std::vector<pid_t> pids;
-  for (const Member& member : membership_.members) {
-    if (member.node == node_of(rank())) {
-      pids.push_back(member.pid);
-    }
-  }
-  return sennit::usable_cores(pids);
-}
-
-bool World::is_stopped(int rank) const {
-  if (!is_local(rank)) {
-    return (line(rank).reported.load(std::memory_order_acquire) & kReportedStopped) != 0;
-  }
-  const pid_t pid = member(rank).pid;
-  if (pid <= 0) {
-    return false;
-  }
-  // The state is the first word behind the name, which is in parentheses and may hold any others.
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  const std::size_t end = text.rfind(')');
-  return end != std::string::npos && end + 2 < text.size() &&
-         (text[end + 2] == 'T' || text[end + 2] == 't');
-}
-
-std::string World::describe(int rank) const {
-  const Member& of = member(rank);
-  return fmt::format("rank {} ({} pid {})", rank, of.host, is_local(rank) ? of.pid : of.pid_there);
 }
 
 }  // namespace sennit

@@ -1,6 +1,5 @@
 // World: the shared segment of one communicator as this rank sees it: status lines, doorbells and
-// rings, counts, what ranks with GPUs tell each other, and what it takes to know whether the other
-// ranks live.
+// rings, counts, what ranks with GPUs tell each other, and the processes of the other ranks.
 #pragma once
 
 #include "path/host/rings.hpp"
@@ -9,6 +8,7 @@
 #include "world/host_rank.hpp"
 #include "world/message_log.hpp"
 #include "world/pair_counts.hpp"
+#include "world/peer_processes.hpp"
 #include "world/rendezvous/rendezvous.hpp"
 #include "world/status_line.hpp"
 
@@ -21,6 +21,24 @@
 namespace sennit {
 
 using Clock = std::chrono::steady_clock;
+
+// Host memory that GPUs copy through.
+struct GpuStaging {
+  int ranks = 0;
+  // Of the rings of copy engines: one of each rank, and one for what each rank sends to another.
+  host::RingShape shape{};
+  std::byte* rings = nullptr;
+  // For FIFOs of GPUs that do not reach each other: of all ranks, one after the other; empty where
+  // they may not use the host's memory.
+  std::span<std::byte> fifos{};
+
+  [[nodiscard]] std::byte* ring(int rank) const {
+    return rings + static_cast<std::size_t>(rank) * shape.bytes();
+  }
+  [[nodiscard]] std::byte* pair_ring(int sender, int reader) const {
+    return ring(ranks * (1 + sender) + reader);
+  }
+};
 
 class World {
  public:
@@ -37,7 +55,6 @@ class World {
 
   [[nodiscard]] int rank() const { return membership_.identity.rank; }
   [[nodiscard]] int size() const { return membership_.identity.size; }
-  [[nodiscard]] const std::string& key() const { return membership_.identity.key; }
   // Who this rank is; of ranks of several nodes also where they have met.
   [[nodiscard]] const Identity& identity() const { return membership_.identity; }
   [[nodiscard]] const Member& member(int rank) const {
@@ -48,8 +65,8 @@ class World {
   // copies; other parts of theirs are not there.
   [[nodiscard]] int nodes() const { return membership_.nodes; }
   [[nodiscard]] int node_of(int rank) const { return member(rank).node; }
-  [[nodiscard]] bool is_local(int rank) const { return node_of(rank) == node_of(this->rank()); }
-  [[nodiscard]] int local_ranks() const;
+  [[nodiscard]] bool is_local(int rank) const { return peers_.is_local(rank); }
+  [[nodiscard]] const PeerProcesses& peers() const { return peers_; }
   // Of all ranks; empty where there is one node.
   [[nodiscard]] std::vector<int> nodes_of_ranks() const;
 
@@ -64,18 +81,7 @@ class World {
   [[nodiscard]] DeviceLine& device_line(int rank) const { return device_lines_[rank]; }
   // Of all ranks, one after the other, in whole pages.
   [[nodiscard]] stream::RankWords* stream_words() const { return stream_words_; }
-  // Of each rank, for the copy engines of GPUs, where the shape has slots.
-  [[nodiscard]] const host::RingShape& host_ring_shape() const { return host_ring_shape_; }
-  [[nodiscard]] std::byte* host_ring(int rank) const {
-    return host_rings_ + static_cast<std::size_t>(rank) * host_ring_shape_.bytes();
-  }
-  // Of the same shape, for what one rank sends to another.
-  [[nodiscard]] std::byte* pair_ring(int sender, int reader) const {
-    return host_ring(size() * (1 + sender) + reader);
-  }
-  // For FIFOs of GPUs that do not reach each other: of all ranks, one after the other; empty where
-  // they may not use the host's memory.
-  [[nodiscard]] std::span<std::byte> host_fifos() const { return host_fifos_; }
+  [[nodiscard]] const GpuStaging& gpu_staging() const { return gpu_staging_; }
   [[nodiscard]] Doorbell& bell(int rank) const { return bells_[rank]; }
   [[nodiscard]] std::uint32_t alarms() const {
     return header_->alarms.load(std::memory_order_acquire);
@@ -100,20 +106,6 @@ class World {
   // The connections of this node's lowest rank, once.
   std::shared_ptr<NodeLinks> take_links() { return std::move(membership_.links); }
 
-  // The ranks whose process has ended; one system call for all. A thread of this process never is
-  // among them.
-  [[nodiscard]] std::vector<int> dead_ranks() const;
-  [[nodiscard]] bool is_dead(int rank) const;
-  // Whose node no longer answers.
-  [[nodiscard]] bool is_lost(int rank) const;
-  // On which any of the ranks may run. Launchers often bind each rank to a core of its own, so one
-  // rank's cores alone say little.
-  [[nodiscard]] int usable_cores() const;
-  // Stopped by a signal or a debugger, as far as /proc tells.
-  [[nodiscard]] bool is_stopped(int rank) const;
-  // "rank 3 (node7 pid 4711)"
-  [[nodiscard]] std::string describe(int rank) const;
-
  private:
   // Sleeps until line(rank).probe has reached at least `state` on all ranks.
   Status await_probe(ProbeState state, Clock::time_point deadline);
@@ -127,9 +119,8 @@ class World {
   DeviceLine* device_lines_;
   stream::RankWords* stream_words_;
   HostRank host_rank_;
-  host::RingShape host_ring_shape_;
-  std::byte* host_rings_;
-  std::span<std::byte> host_fifos_;
+  GpuStaging gpu_staging_;
+  PeerProcesses peers_{membership_, lines_};
   Clock::time_point asked_at_{};
 };
 

@@ -84,6 +84,21 @@ FAKE_API std::uint64_t* fake_close(void* stream) {
 }
 FAKE_API void fake_open(std::uint64_t* word) { std::atomic_ref(*word).store(1); }
 
+// An event: the stream stores to the word when it gets here, and others wait for that.
+FAKE_API std::uint64_t* fake_record(void* stream) {
+  auto* const word = new std::uint64_t(0);
+  const WordStep step{WordStep::Kind::kStore, word, 1};
+  (void)fake_cuda().walk_words({&step, 1}, stream);
+  return word;
+}
+FAKE_API void fake_await(std::uint64_t* word, void* stream) {
+  const WordStep step{WordStep::Kind::kAwait, word, 1};
+  (void)fake_cuda().walk_words({&step, 1}, stream);
+}
+FAKE_API int fake_has_happened(std::uint64_t* word) {
+  return static_cast<int>(std::atomic_ref(*word).load());
+}
+
 FAKE_API void fake_begin_capture(void* stream) { fake_cuda().begin_capture(stream); }
 FAKE_API FakeGraph* fake_end_capture(void* stream) {
   return new FakeGraph(fake_cuda().end_capture(stream).value());

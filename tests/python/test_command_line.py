@@ -104,9 +104,10 @@ def test_what_is_not_here_ends_with_4_and_is_named(
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "extra"), [("click", [], "cli"), ("matplotlib", ["bench"], "plot")]
+    ("module", "arguments", "remedy"),
+    [("click", [], "click rich"), ("matplotlib", ["bench"], "'sennit[plot]'")],
 )
-def test_a_missing_extra_is_named(module: str, arguments: list[str], extra: str) -> None:
+def test_a_missing_package_is_named(module: str, arguments: list[str], remedy: str) -> None:
     program = (
         "import importlib.util, sys\n"
         "find = importlib.util.find_spec\n"
@@ -120,7 +121,23 @@ def test_a_missing_extra_is_named(module: str, arguments: list[str], extra: str)
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert answer.returncode == 4
-    assert f"pip install 'sennit[{extra}]'" in answer.stderr
+    assert f"pip install {remedy}" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("sennit ver", "verify"),
+        ("sennit verify all_r", "all_reduce"),
+        ("sennit verify --ra", "--ranks"),
+    ],
+)
+def test_a_shell_completes(sennit_command: Command, typed: str, completed: str) -> None:
+    answer = sennit_command(
+        _SENNIT_COMPLETE="bash_complete", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert f"plain,{completed}" in answer.stdout.splitlines()
 
 
 def test_verify_proves_and_counts(sennit_command: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-LIBRARY = "tests/fake_gpus/libsennit.so.0"
+LIBRARY = "tests/fake_gpus/libsennit.so"
 
 
 def fake_library() -> Path | None:
@@ -19,18 +20,29 @@ def fake_library() -> Path | None:
     return max(found, key=lambda file: file.stat().st_mtime, default=None)
 
 
-def test_calls_run_on_fake_gpus() -> None:
+def run_on_fake_gpus(file: str, **environment: str) -> None:
+    """Run a test file under pytest with the fake GPUs in the place of the library."""
     library = fake_library()
     if library is None:
         pytest.skip(f"fakes: no build/*/{LIBRARY}, which a build of the tests without CUDA has")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ran = subprocess.run(
-        [*command, str(HERE / "gpu" / "fake_gpu_calls.py")],
-        env={**os.environ, "LD_PRELOAD": str(library)},
+        [*command, str(HERE / "gpu" / file)],
+        env={**os.environ, "LD_PRELOAD": str(library), **environment},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert " passed" in ran.stdout
+
+
+def test_calls_run_on_fake_gpus() -> None:
+    run_on_fake_gpus("fake_gpu_calls.py")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch: needs PyTorch")
+@pytest.mark.timeout(600)  # it may compile the backend
+def test_groups_of_pytorch_run_on_fake_gpus(tmp_path: Path) -> None:
+    run_on_fake_gpus("fake_torch_calls.py", FAKE_DEVICES_FOLDER=str(tmp_path))

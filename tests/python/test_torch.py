@@ -10,60 +10,92 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch: needs PyTorch"
-)
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch: needs PyTorch"),
+    pytest.mark.timeout(600),  # the first test compiles the backend
+]
 
-PROGRAM = "import sys, torch_ranks; getattr(torch_ranks, sys.argv[1])(*map(eval, sys.argv[2:]))"
+GROUPS = ("C++", "Python")
+"""Both kinds of groups; that in Python is for machines without a compiler."""
+
+PROGRAM = """
+import importlib, sys
+module, name = sys.argv[1].split(".")
+getattr(importlib.import_module(module), name)(*map(eval, sys.argv[2:]))
+"""
 
 
-def run_ranks(what: str, ranks: int, folder: Path) -> None:
-    """Run a function of torch_ranks.py as so many processes; all must end well."""
+def environment_of(group: str, folder: Path) -> dict[str, str]:
+    """That of ranks whose groups are of this kind."""
+    plain = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if group == "C++":
+        return plain
+    return plain | {
+        "PATH": str(folder),
+        "XDG_CACHE_HOME": str(folder),
+        "PYTHONWARNINGS": "ignore:the backend sennit",
+    }
+
+
+def run_ranks(what: str, ranks: int, folder: Path, group: str = "C++") -> None:
+    """Run a function of a module as so many processes; all must end well."""
     file = repr(str(folder / "store"))
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM, what, str(rank), str(ranks), file],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env=environment_of(group, folder),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         for rank in range(ranks)
     ]
-    outputs = [process.communicate(timeout=100)[0] for process in processes]
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
     for rank, (process, output) in enumerate(zip(processes, outputs, strict=True)):
         assert process.returncode == 0, f"rank {rank} of {ranks}:\n{output}"
 
 
-def test_collectives_give_what_gloo_gives(tmp_path: Path) -> None:
-    run_ranks("collectives", 3, tmp_path)
+@pytest.mark.parametrize("group", GROUPS)
+def test_collectives_give_what_gloo_gives(group: str, tmp_path: Path) -> None:
+    run_ranks("torch_ranks.collectives", 3, tmp_path, group)
 
 
-def test_messages_arrive(tmp_path: Path) -> None:
-    run_ranks("messages", 2, tmp_path)
+@pytest.mark.parametrize("group", GROUPS)
+def test_messages_arrive(group: str, tmp_path: Path) -> None:
+    run_ranks("torch_ranks.messages", 2, tmp_path, group)
 
 
-def test_elements_match_by_index_in_any_dense_order(tmp_path: Path) -> None:
-    run_ranks("dense_orders", 3, tmp_path)
+@pytest.mark.parametrize("group", GROUPS)
+def test_elements_match_by_index_in_any_dense_order(group: str, tmp_path: Path) -> None:
+    run_ranks("torch_ranks.dense_orders", 3, tmp_path, group)
 
 
-def test_groups_of_some_ranks_work(tmp_path: Path) -> None:
-    run_ranks("groups", 3, tmp_path)
+def test_sparse_tensors_are_added(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.sparse", 3, tmp_path)
 
 
-def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
-    run_ranks("refusals", 2, tmp_path)
+@pytest.mark.parametrize("group", GROUPS)
+def test_groups_of_some_ranks_work(group: str, tmp_path: Path) -> None:
+    run_ranks("torch_ranks.groups", 3, tmp_path, group)
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_is_not_supported_is_refused(group: str, tmp_path: Path) -> None:
+    run_ranks("torch_ranks.refusals", 2, tmp_path, group)
+
+
+@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_training_comes_to_the_result_of_gloo(ranks: int, tmp_path: Path) -> None:
-    run_ranks("training", ranks, tmp_path)
+def test_training_comes_to_the_result_of_gloo(group: str, ranks: int, tmp_path: Path) -> None:
+    run_ranks("torch_programs.training", ranks, tmp_path, group)
 
 
-def test_the_death_of_a_rank_is_told(tmp_path: Path) -> None:
-    run_ranks("a_rank_dies", 3, tmp_path)
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_death_of_a_rank_is_told(group: str, tmp_path: Path) -> None:
+    run_ranks("torch_programs.a_rank_dies", 3, tmp_path, group)
 
 
+@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize(
     "what",
     [
@@ -77,8 +109,56 @@ def test_the_death_of_a_rank_is_told(tmp_path: Path) -> None:
         "compiled",
     ],
 )
-def test_programs_of_pytorch_work(what: str, tmp_path: Path) -> None:
-    run_ranks(what, 2, tmp_path)
+def test_programs_of_pytorch_work(group: str, what: str, tmp_path: Path) -> None:
+    run_ranks(f"torch_programs.{what}", 2, tmp_path, group)
+
+
+COMPILE = "from sennit.torch import extension; print(extension._compiled())"
+COMPILER = """#!/bin/sh
+echo compiled >> "{log}"
+cat > "{log}.source"
+sleep 0.5
+while [ "$1" != -o ]; do shift; done
+: > "$2"
+"""
+
+
+def compiling(folder: Path) -> subprocess.Popen[str]:
+    """A process that needs the compiled backend, by the compilers and the cache in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-c", COMPILE],
+        env={**os.environ, "PATH": f"{folder}:/bin:/usr/bin", "XDG_CACHE_HOME": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_one_rank_compiles_the_backend_and_the_others_wait(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    compiler = tmp_path / "g++"
+    compiler.write_text(COMPILER.format(log=log))
+    compiler.chmod(0o755)
+    processes = [compiling(tmp_path) for _ in range(3)]
+    answers = [process.communicate(timeout=100) for process in processes]
+    assert len({out for out, _ in answers}) == 1
+    assert Path(answers[0][0].strip()).is_file()
+    assert log.read_text() == "compiled\n"
+    assert '#include "backend.cpp"' in Path(f"{log}.source").read_text()
+    assert sum("it takes about a minute" in err for _, err in answers) == 1
+
+
+def test_an_error_names_what_hinders_the_compiler(tmp_path: Path) -> None:
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\necho no such header >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    process = compiling(tmp_path)
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert "g++ does not compile it with PyTorch" in error
+    assert "no such header" in error
+    assert "Next: pip install torch" in error
+    assert not list(tmp_path.glob("sennit/*.so"))
 
 
 def test_the_example_trains(tmp_path: Path) -> None:

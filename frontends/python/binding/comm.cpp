@@ -291,6 +291,7 @@ void bind_comm(nb::module_& module) {
       .def("shrink", &shrink, nb::arg("excluded"), nb::arg("config"))
       .def("register", &register_buffer, nb::arg("buffer"))
       .def("deregister", &deregister, nb::arg("handle"))
+      .def("release", [](Comm& comm) { return reinterpret_cast<std::uintptr_t>(comm.release()); })
       .def("abort", &Comm::abort)
       .def("destroy", &Comm::destroy);
   module.def("init_env", &init_env, nb::arg("config"));

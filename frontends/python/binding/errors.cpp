@@ -64,6 +64,28 @@ nb::object new_exception(const char* name, const char* text, nb::handle base, nb
   return nb::steal(PyErr_NewExceptionWithDoc(qualified.c_str(), text, base.ptr(), fields.ptr()));
 }
 
+nb::object exception_of(const ErrorRecord& record) {
+  nb::object error = class_for(record.status)(text_of(record.message));
+  nb::list blamed;
+  for (const std::int32_t rank : record.blamed_ranks) {
+    blamed.append(rank);
+  }
+  error.attr("comm") = text_of(record.comm);
+  error.attr("op") = text_of(record.op);
+  error.attr("sequence") = record.sequence;
+  error.attr("count") = record.count;
+  error.attr("dtype") = text_of(record.dtype);
+  error.attr("reduce_op") = text_of(record.reduce_op);
+  error.attr("root") = record.root < 0 ? nb::object(nb::none()) : nb::object(nb::int_(record.root));
+  error.attr("rank") = record.rank < 0 ? nb::object(nb::none()) : nb::object(nb::int_(record.rank));
+  error.attr("size") = record.size;
+  error.attr("blamed_ranks") = nb::tuple(blamed);
+  error.attr("evidence") = text_of(record.evidence);
+  error.attr("elapsed_s") = record.elapsed_s;
+  error.attr("next") = text_of(record.next);
+  return error;
+}
+
 }  // namespace
 
 ErrorRecord record_of(sennit_status_t status) {
@@ -98,24 +120,7 @@ ErrorRecord record_of(const sennit_error_t& error) {
 }
 
 void raise(const ErrorRecord& record) {
-  nb::object error = class_for(record.status)(text_of(record.message));
-  nb::list blamed;
-  for (const std::int32_t rank : record.blamed_ranks) {
-    blamed.append(rank);
-  }
-  error.attr("comm") = text_of(record.comm);
-  error.attr("op") = text_of(record.op);
-  error.attr("sequence") = record.sequence;
-  error.attr("count") = record.count;
-  error.attr("dtype") = text_of(record.dtype);
-  error.attr("reduce_op") = text_of(record.reduce_op);
-  error.attr("root") = record.root < 0 ? nb::object(nb::none()) : nb::object(nb::int_(record.root));
-  error.attr("rank") = record.rank < 0 ? nb::object(nb::none()) : nb::object(nb::int_(record.rank));
-  error.attr("size") = record.size;
-  error.attr("blamed_ranks") = nb::tuple(blamed);
-  error.attr("evidence") = text_of(record.evidence);
-  error.attr("elapsed_s") = record.elapsed_s;
-  error.attr("next") = text_of(record.next);
+  const nb::object error = exception_of(record);
   PyErr_SetObject(error.type().ptr(), error.ptr());
   throw nb::python_error();
 }
@@ -152,6 +157,10 @@ void bind_errors(nb::module_& module) {
     module.attr(row.python_name) = new_exception(row.python_name, row.text, base, fields);
   }
   module.attr("STATUS_CODES") = nb::tuple(codes);
+  module.def(
+      "last_error",
+      [](int status) { return exception_of(record_of(static_cast<sennit_status_t>(status))); },
+      nb::arg("status"));
 }
 
 }  // namespace sennit::python

@@ -11,12 +11,12 @@ EXIT_MISSING = 4
 
 
 def main() -> int:
-    """Run the command line; its needs come with the extra `cli`."""
+    """Run the command line; `pip install --no-deps` leaves its needs out."""
     missing = [name for name in ("click", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(
             f"sennit: the command line needs {' and '.join(missing)}, which this Python lacks.\n"
-            "Next: pip install 'sennit[cli]'\n"
+            "Next: pip install click rich\n"
         )
         return EXIT_MISSING
     from sennit.cli import run

@@ -292,7 +292,7 @@ TEST_F(FakeGpusWithoutPeers, GiveSmallCallsAddressesInHostMemory) {
   options_.nvlink = false;
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
-    const std::span<std::byte> fifos = rank.joined->world().host_fifos();
+    const std::span<std::byte> fifos = rank.joined->world().gpu_staging().fifos;
     const auto is_inside = [&](const void* pointer) {
       return pointer >= fifos.data() && pointer < fifos.data() + fifos.size();
     };

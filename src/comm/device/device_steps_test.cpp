@@ -128,7 +128,8 @@ TEST_F(SteppingGpus, MoveBlocksOverManyHops) {
   });
 }
 
-// Their mailboxes have other channels and other tiles from call to call, and nothing waits between.
+// Their staging buffers have other channels and other tiles from call to call, and nothing waits
+// between.
 TEST_F(SteppingGpus, HaveManyCallsInFlight) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount);
@@ -303,7 +304,7 @@ TEST_F(SteppingGpus, HearAtOnceThatAnotherRankCouldNotLaunch) {
   });
 }
 
-// What the kernels do here they do without P2P as well; mailboxes lie elsewhere then.
+// What the kernels do here they do without P2P as well; staging buffers lie elsewhere then.
 TEST_F(SteppingGpus, RunThroughHostMemoryWhereNothingElseIsThere) {
   options_.nvlink = false;
   comm_config_.device = "cuda";

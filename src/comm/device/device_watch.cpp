@@ -172,7 +172,7 @@ Verdict DeviceWatch::explain_absence() const {
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (world_.device_line(rank).collectives.entered.load(std::memory_order_acquire) < calls) {
       verdict.blamed_ranks.push_back(rank);
-      absent += (absent.empty() ? "" : ", ") + world_.describe(rank);
+      absent += (absent.empty() ? "" : ", ") + world_.peers().describe(rank);
     }
   }
   if (!absent.empty()) {
@@ -188,13 +188,13 @@ Verdict DeviceWatch::explain_absence_of(const Operation& operation) const {
           .evidence = fmt::format("the deadline of a {} has passed; alive, but has not called for "
                                   "its other end: {}",
                                   name_of(operation),
-                                  world_.describe(operation.peer))};
+                                  world_.peers().describe(operation.peer))};
 }
 
 Verdict DeviceWatch::explain_wait(const std::vector<int>& peers) const {
   std::string waited_for;
   for (const int peer : peers) {
-    waited_for += (waited_for.empty() ? "" : ", ") + world_.describe(peer);
+    waited_for += (waited_for.empty() ? "" : ", ") + world_.peers().describe(peer);
   }
   return {.code = Code::kDeadlineExceeded,
           .blamed_ranks = peers,
@@ -213,7 +213,7 @@ Status DeviceWatch::explain(sm::Trouble trouble) const {
                  .blamed_ranks = {peer},
                  .evidence = fmt::format("{} was waited for until the deadline: its part of round "
                                          "{} of thread block {} did not come",
-                                         world_.describe(peer),
+                                         world_.peers().describe(peer),
                                          error.round,
                                          error.block)});
   }
@@ -235,7 +235,7 @@ Verdict DeviceWatch::retell(int rank) const {
   const StatusLine& line = world_.line(rank);
   Verdict verdict{.code = Code::kAborted,
                   .blamed_ranks = {rank},
-                  .evidence = world_.describe(rank) + " gave the communicator up"};
+                  .evidence = world_.peers().describe(rank) + " gave the communicator up"};
   if (line.state.load(std::memory_order_acquire) == RankState::kAborted) {
     return verdict;
   }
@@ -251,7 +251,7 @@ Verdict DeviceWatch::retell(int rank) const {
   const int late = line.blamed.load(std::memory_order_acquire);
   if (late >= 0 && late < world_.size()) {
     verdict.blamed_ranks = {late};
-    verdict.evidence += ", until which it waited for " + world_.describe(late);
+    verdict.evidence += ", until which it waited for " + world_.peers().describe(late);
   }
   return verdict;
 }
@@ -301,7 +301,7 @@ std::optional<Verdict> DeviceWatch::find_missing_calls(int finalized) const {
                    .blamed_ranks = {finalized},
                    .evidence = fmt::format("{} finalized the communicator after {} collectives; "
                                            "this rank has called {}",
-                                           world_.describe(finalized),
+                                           world_.peers().describe(finalized),
                                            calls_of(finalized),
                                            calls)};
   }
@@ -331,14 +331,14 @@ Status DeviceWatch::look() {
   const auto state_of = [&](int rank) {
     return world_.line(rank).state.load(std::memory_order_acquire);
   };
-  std::vector<int> dead = world_.dead_ranks();
+  std::vector<int> dead = world_.peers().dead();
   // What a rank has sent that ended in order is there, and what it has not sent is looked for
   // below.
   std::erase_if(dead, [&](int rank) { return state_of(rank) == RankState::kFinalized; });
   if (!dead.empty()) {
     return told({.code = Code::kRankFailed,
                  .blamed_ranks = dead,
-                 .evidence = fmt::format("{} died", world_.describe(dead.front()))});
+                 .evidence = fmt::format("{} died", world_.peers().describe(dead.front()))});
   }
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (state_of(rank) == RankState::kFinalized) {

@@ -2,18 +2,6 @@
 
 namespace sennit {
 
-TraceMessage trace_message(const Bundle& bundle, TraceMessage::Event event, int path) {
-  return {.rank = bundle.rank(),
-          .strand = bundle.ends().strand,
-          .copy = bundle.ends().copy,
-          .channel = bundle.ends().channel,
-          .peer = bundle.peer(),
-          .event = event,
-          .message = bundle.message(),
-          .path = path,
-          .position = bundle.spot_on(path).position};
-}
-
 Assigner::Assigner(std::vector<Bundle>& bundles, std::int64_t copies, Trace* trace)
     : bundles_(bundles), policy_(copies), trace_(trace) {
   for (std::size_t b = 0; b < bundles_.size(); ++b) {
@@ -32,14 +20,14 @@ bool Assigner::advance() {
       const std::optional<int> late = bundle.drop_late();
       if (late) {
         if (trace_ != nullptr) {
-          TraceMessage message = trace_message(bundle, TraceMessage::Event::kLate, *late);
+          TraceMessage message = bundle.trace(TraceMessage::Event::kLate, *late);
           --message.message;
           --message.position;
           message.tick = trace_->tick();
           trace_->add(message);
         }
         policy_.complete(static_cast<int>(b), *late);
-        bundle.order(Bundle::Answer::kEnd, 0);
+        bundle.order(Orders::Answer::kEnd, 0);
         moved = true;
       }
     } else if (bundle.is_asked()) {
@@ -49,7 +37,7 @@ bool Assigner::advance() {
   }
   while (const auto issue = policy_.next()) {
     bundles_[static_cast<std::size_t>(issue->member)].order(
-        issue->again ? Bundle::Answer::kAgain : Bundle::Answer::kGo, issue->type);
+        issue->again ? Orders::Answer::kAgain : Orders::Answer::kGo, issue->type);
     moved = true;
   }
   all_written_ = true;
@@ -64,7 +52,7 @@ void Assigner::taken(std::size_t index) {
   policy_.complete(static_cast<int>(index), bundle.path());
   bundle.taken();
   if (!bundle.awaits_late()) {
-    bundle.order(Bundle::Answer::kEnd, 0);
+    bundle.order(Orders::Answer::kEnd, 0);
     all_written_ = bundle.write_orders() && all_written_;
   }
 }

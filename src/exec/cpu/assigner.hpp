@@ -33,7 +33,4 @@ class Assigner {
   bool all_written_ = true;
 };
 
-// What a trace records of the message that a bundle is at.
-TraceMessage trace_message(const Bundle& bundle, TraceMessage::Event event, int path);
-
 }  // namespace sennit

@@ -5,6 +5,7 @@
 #include "world/host_rank.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,6 +29,14 @@ class BoundProgram {
     PathKind path;
     Protocol protocol;
     int rail;  // that carries the messages; -1: none, the peer is of this node
+
+    // The program of a rank that gives up a call may use its buffers again. Such a rank says so in
+    // its line before the call returns: what was read before this is asked was intact if the line
+    // says nothing.
+    [[nodiscard]] bool has_given_up() const {
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return line != nullptr && line->state.load(std::memory_order_relaxed) != RankState::kActive;
+    }
   };
 
   BoundProgram(Program program, HostRank& rank, std::span<const int> rank_of_role);

@@ -5,17 +5,8 @@
 #include <utility>
 
 namespace sennit {
-namespace {
 
 static_assert(kMaxBundlePaths == channel::kMaxPaths);
-
-// An order as it lies in a slot.
-struct OrderForm {
-  std::uint32_t answer = 0;
-  std::uint32_t path = 0;
-};
-
-}  // namespace
 
 Bundle::Bundle(const BoundProgram& bound, const ProgramBundle& ends, std::uint32_t fingerprint)
     : bound_(bound), ends_(ends), fingerprint_(fingerprint) {
@@ -24,9 +15,8 @@ Bundle::Bundle(const BoundProgram& bound, const ProgramBundle& ends, std::uint32
     begin_[p] = untaken_[p] = counts_.position[p];
   }
   first_ = counts_.sequence;
-  if (by_reader()) {
-    asks_ = *control(ends_.ask).position;
-    orders_ = *control(ends_.order).position;
+  if (ends_.ask >= 0) {
+    orders_.emplace(bound_, ends_, fingerprint);
   }
 }
 
@@ -37,13 +27,24 @@ Spot Bundle::spot_on(int path) const {
           .tag = counts_.sequence};
 }
 
+TraceMessage Bundle::trace(TraceMessage::Event event, int path) const {
+  return {.rank = bound_.program().rank,
+          .strand = ends_.strand,
+          .copy = ends_.copy,
+          .channel = ends_.channel,
+          .peer = peer(),
+          .event = event,
+          .message = static_cast<std::int64_t>(counts_.sequence - first_),
+          .path = path,
+          .position = spot_on(path).position};
+}
+
 void Bundle::finish() const {
   for (int p = 0; p < ends_.paths; ++p) {
     *link(p).position = counts_.position[p];
   }
-  if (by_reader()) {
-    *control(ends_.ask).position = asks_;
-    *control(ends_.order).position = orders_;
+  if (orders_) {
+    orders_->finish();
   }
 }
 
@@ -90,15 +91,12 @@ void Bundle::sent() {
 
 bool Bundle::ask() {
   if (!asked_) {
-    const BoundProgram::BoundLink& asks = control(ends_.ask);
-    channel::publish(asks.ring.full(asks_), asks_, fingerprint_);
-    wake(*asks.bell);
-    ++asks_;
+    orders_->ask();
     asked_ = true;
   }
   if (!has_path_) {
-    const std::optional<Order> order = next_order();
-    if (!order || order->answer != Answer::kGo) {
+    const std::optional<Orders::Order> order = orders_->next();
+    if (!order || order->answer != Orders::Answer::kGo) {
       corrupt_ = corrupt_ || order.has_value();
       return false;
     }
@@ -108,22 +106,10 @@ bool Bundle::ask() {
   return has_slot(path_);
 }
 
-std::optional<Bundle::Order> Bundle::next_order() {
-  const BoundProgram::BoundLink& orders = control(ends_.order);
-  if (corrupt_ || !channel::is_full(orders.ring.full(orders_), orders_, fingerprint_)) {
-    return std::nullopt;
-  }
-  OrderForm form;
-  std::memcpy(&form, orders.ring.payload(orders_, sizeof(form)), sizeof(form));
-  channel::release_slot(orders.ring.free(orders_), orders_);
-  wake(*orders.bell);
-  ++orders_;
-  // What a peer wrote is compared before it is used.
-  corrupt_ = form.answer > static_cast<std::uint32_t>(Answer::kEnd) ||
-             form.path >= static_cast<std::uint32_t>(ends_.paths);
-  return corrupt_ ? std::nullopt
-                  : std::optional(Order{.answer = static_cast<Answer>(form.answer),
-                                        .path = static_cast<int>(form.path)});
+std::optional<Orders::Order> Bundle::next_order() {
+  const std::optional<Orders::Order> order = ended_ ? std::nullopt : orders_->next();
+  ended_ = ended_ || (order && order->answer == Orders::Answer::kEnd);
+  return order;
 }
 
 bool Bundle::holds(int path, std::uint64_t sequence) const {
@@ -189,38 +175,20 @@ void Bundle::taken() {
 }
 
 bool Bundle::is_asked() {
-  const BoundProgram::BoundLink& asks = control(ends_.ask);
-  if (!awaited_ || !channel::is_full(asks.ring.full(asks_), asks_, fingerprint_)) {
+  if (!awaited_ || !orders_->take_ask()) {
     return false;
   }
   awaited_ = false;
-  channel::release_slot(asks.ring.free(asks_), asks_);
-  ++asks_;
   return true;
 }
 
-void Bundle::order(Answer answer, int path) {
-  ordered_.push_back({.answer = answer, .path = path});
-  if (answer == Answer::kGo) {
+void Bundle::order(Orders::Answer answer, int path) {
+  orders_->add({.answer = answer, .path = path});
+  if (answer == Orders::Answer::kGo) {
     first_path_ = path;
-  } else if (answer == Answer::kAgain) {
+  } else if (answer == Orders::Answer::kAgain) {
     again_ = path;
   }
-}
-
-bool Bundle::write_orders() {
-  const BoundProgram::BoundLink& orders = control(ends_.order);
-  while (!ordered_.empty() &&
-         channel::may_write(orders.ring.free(orders_), orders_, orders.ring.slots())) {
-    const OrderForm form{.answer = static_cast<std::uint32_t>(ordered_.front().answer),
-                         .path = static_cast<std::uint32_t>(ordered_.front().path)};
-    std::memcpy(orders.ring.payload(orders_, sizeof(form)), &form, sizeof(form));
-    channel::publish(orders.ring.full(orders_), orders_, fingerprint_);
-    wake(*orders.bell);
-    ++orders_;
-    ordered_.pop_front();
-  }
-  return ordered_.empty();
 }
 
 std::optional<int> Bundle::drop_late() {

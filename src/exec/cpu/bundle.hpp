@@ -1,35 +1,24 @@
 // Bundle: this rank's end of a channel over several paths, in one call. The counting is that of
 // channel/bundle.hpp; here are the picks.
 //
-// Where the sender chooses, it picks by a path policy. Where the reader chooses, two more rings
-// lead there and back: the sender asks for each message, the reader answers with a path, perhaps
-// with a second one (send it again), and in the end with the end of the step. Until then the
-// sender's blocks are its own no more. One message of such a bundle is under way at a time.
+// Where the sender chooses, it picks by a path policy. Where the reader chooses, it does so by
+// Orders: until the end of the step the sender's blocks are its own no more, and one message is
+// under way at a time.
 #pragma once
 
 #include "channel/bundle.hpp"
 #include "exec/cpu/bound_program.hpp"
+#include "exec/cpu/orders.hpp"
+#include "exec/cpu/spot.hpp"
+#include "exec/cpu/trace.hpp"
 #include "schedule/path_policy.hpp"
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 
 namespace sennit {
-
-// Where a message lies; `tag` is its number on its bundle, if it is one's.
-struct Spot {
-  const BoundProgram::BoundLink* link = nullptr;
-  std::uint64_t position = 0;
-  Protocol protocol = Protocol::kSlots;
-  std::optional<std::uint64_t> tag{};
-  std::optional<Codec> codec{};
-
-  [[nodiscard]] channel::Word& full() const { return link->ring.full(position); }
-  [[nodiscard]] channel::Word& free() const { return link->ring.free(position); }
-};
 
 class Bundle {
  public:
@@ -37,18 +26,15 @@ class Bundle {
   Bundle(const BoundProgram& bound, const ProgramBundle& ends, std::uint32_t fingerprint);
 
   [[nodiscard]] const ProgramBundle& ends() const { return ends_; }
-  [[nodiscard]] int rank() const { return bound_.program().rank; }
   [[nodiscard]] int peer() const { return link(0).peer; }
-  [[nodiscard]] bool by_reader() const { return ends_.ask >= 0; }
-  // The number of the next message, from the beginning of the call.
-  [[nodiscard]] std::int64_t message() const {
-    return static_cast<std::int64_t>(counts_.sequence - first_);
-  }
+  [[nodiscard]] bool by_reader() const { return orders_.has_value(); }
   [[nodiscard]] int path() const { return path_; }
   // Of the message on the path that was picked or found, or on another one.
   [[nodiscard]] Spot spot() const { return spot_on(path_); }
   [[nodiscard]] Spot spot_on(int path) const;
 
+  // What a trace records of the next message.
+  [[nodiscard]] TraceMessage trace(TraceMessage::Event event, int path) const;
   // Writes the positions back when the call has ended.
   void finish() const;
 
@@ -65,19 +51,16 @@ class Bundle {
   // Its step has ended.
   void sent();
 
-  // What the reader answers, if it chooses.
-  enum class Answer : std::uint8_t { kGo, kAgain, kEnd };
-  struct Order {
-    Answer answer = Answer::kEnd;
-    int path = 0;
-  };
-  // Asks once a message; the path of kGo is picked. False while there is no answer.
+  // Asks the reader, if it chooses, once a message; the path of kGo is picked. False while there is
+  // no answer.
   bool ask();
-  // The next answer; a path that is none makes the bundle corrupt.
-  std::optional<Order> next_order();
-  [[nodiscard]] bool is_corrupt() const { return corrupt_; }
+  // The next answer, until the end of the message.
+  std::optional<Orders::Order> next_order();
+  // The reader has answered what makes no sense.
+  [[nodiscard]] bool is_corrupt() const {
+    return corrupt_ || (by_reader() && orders_->are_corrupt());
+  }
   void also_sent_on(int path) { again_ = path; }
-  void end_message() { ended_ = true; }
   [[nodiscard]] bool has_ended() const { return ended_; }
 
   // ---- The reading end ----
@@ -96,9 +79,9 @@ class Bundle {
   void await() { awaited_ = true; }
   // Whether the message is awaited, and its sender has asked for it since the last order.
   bool is_asked();
-  void order(Answer answer, int path);
+  void order(Orders::Answer answer, int path);
   // Writes what was ordered, as far as there are free slots; true when all of it.
-  bool write_orders();
+  bool write_orders() { return orders_->write(); }
   // The second copy of the message last taken, if it has come; it is dropped.
   std::optional<int> drop_late();
   [[nodiscard]] bool awaits_late() const { return late_ >= 0; }
@@ -107,9 +90,6 @@ class Bundle {
   [[nodiscard]] const BoundProgram::BoundLink& link(int path) const {
     return bound_
         .links()[static_cast<std::size_t>(ends_.first_link) + static_cast<std::size_t>(path)];
-  }
-  [[nodiscard]] const BoundProgram::BoundLink& control(int index) const {
-    return bound_.links()[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] bool has_slot(int path) const;
   [[nodiscard]] bool holds(int path, std::uint64_t sequence) const;
@@ -128,8 +108,7 @@ class Bundle {
   bool published_ = false;
 
   // Of a reader's choice.
-  std::uint64_t asks_ = 0;
-  std::uint64_t orders_ = 0;
+  std::optional<Orders> orders_;
   bool asked_ = false;
   bool awaited_ = false;
   bool has_path_ = false;
@@ -139,7 +118,6 @@ class Bundle {
   int again_ = -1;      // the second path of the message under way
   int late_ = -1;       // the path of a second copy that has still to come
   std::uint64_t late_sequence_ = 0;
-  std::deque<Order> ordered_;  // and not written yet
   // See SlowPath: the last message that was there, and since when.
   std::uint64_t seen_ = 0;
   std::chrono::steady_clock::time_point seen_since_;

@@ -9,8 +9,7 @@ ClaimLog::ClaimLog(const BoundProgram& bound, std::int64_t grains, std::uint32_t
       fingerprint_(fingerprint),
       leader_(sennit::leader(*bound.program().plan)),
       is_leader_(leader_ == bound.program().rank),
-      grains_(grains),
-      by_strand_(bound.program().plan->strands.size()) {
+      grains_(grains) {
   for (std::size_t i = 0; i < bound.program().log_links.size(); ++i) {
     positions_.push_back(*link(i).position);
   }
@@ -18,10 +17,6 @@ ClaimLog::ClaimLog(const BoundProgram& bound, std::int64_t grains, std::uint32_t
 
 const BoundProgram::BoundLink& ClaimLog::link(std::size_t index) const {
   return bound_.links()[static_cast<std::size_t>(bound_.program().log_links[index])];
-}
-
-void ClaimLog::note(int strand) {
-  by_strand_[static_cast<std::size_t>(strand)].push_back(known_++);
 }
 
 bool ClaimLog::append(int strand) {
@@ -38,7 +33,7 @@ bool ClaimLog::append(int strand) {
     channel::publish(link(i).ring.full(g), g, fingerprint_);
     wake(*link(i).bell);
   }
-  note(strand);
+  ++known_;
   return true;
 }
 
@@ -53,10 +48,10 @@ Result<int> ClaimLog::take() {
   channel::release_slot(ring.free(g), g);
   wake(*link(0).bell);
   ++positions_.front();
-  if (entry >= by_strand_.size()) {
+  if (entry >= bound_.program().plan->strands.size()) {
     return fail(Code::kMismatch, "rank {} claims strand {}, which there is not", leader_, entry);
   }
-  note(static_cast<int>(entry));
+  ++known_;
   return static_cast<int>(entry);
 }
 

@@ -21,11 +21,8 @@ class ClaimLog {
   [[nodiscard]] bool is_leader() const { return is_leader_; }
   [[nodiscard]] int leader() const { return leader_; }
   [[nodiscard]] bool is_complete() const { return known_ == grains_; }
+  // How many grains have a strand.
   [[nodiscard]] std::int64_t known() const { return known_; }
-  // The grains of a strand, in the order in which it carries them.
-  [[nodiscard]] const std::vector<std::int64_t>& grains_of(int strand) const {
-    return by_strand_[static_cast<std::size_t>(strand)];
-  }
 
   // The leader's: gives the next grain to `strand`; false while some rank has no room for the
   // entry.
@@ -39,7 +36,6 @@ class ClaimLog {
 
  private:
   [[nodiscard]] const BoundProgram::BoundLink& link(std::size_t index) const;
-  void note(int strand);
 
   const BoundProgram& bound_;
   std::uint32_t fingerprint_;
@@ -47,7 +43,6 @@ class ClaimLog {
   bool is_leader_;
   std::int64_t grains_;
   std::int64_t known_ = 0;
-  std::vector<std::vector<std::int64_t>> by_strand_;
   std::vector<std::uint64_t>
       positions_;  // of the rings to the others, or of the one from the leader
 };

@@ -37,9 +37,9 @@ std::byte* CodedStep::place_in(const MessageRef& ref, std::size_t block, const P
     return ref.codec ? coded_room(*ref.codec, job_.call_.dtype, elements)
                      : static_cast<std::size_t>(bytes_of(elements));
   };
-  std::byte* at = job_.payload(lane_, step_, job_.spot(ref, tile_), tile_);
+  std::byte* at = job_.layout_.payload(lane_, step_, job_.spot(ref, tile_), tile_);
   for (std::size_t before = 0; before < block; ++before) {
-    at += room(job_.slice_elements(lane_, step_.lengths_of[before], tile_));
+    at += room(job_.layout_.slice_elements(lane_, step_.lengths_of[before], tile_));
   }
   return at + room(part.begin);
 }
@@ -84,8 +84,8 @@ void CodedStep::decode(const MessageRef& ref, std::size_t block, const Part& par
 
 void CodedStep::copy() {
   for (std::size_t k = 0; k < step_.from.size(); ++k) {
-    const Job::Slice from = job_.slice(lane_, step_.from[k], tile_);
-    std::byte* const to = job_.slice(lane_, step_.to[k], tile_).data;
+    const Job::Slice from = job_.layout_.slice(lane_, step_.from[k], tile_);
+    std::byte* const to = job_.layout_.slice(lane_, step_.to[k], tile_).data;
     if (!is_coded_at_home(step_.from[k])) {
       job_.move(step_, step_.from[k], from, to);
       continue;
@@ -104,13 +104,13 @@ void CodedStep::copy() {
 
 void CodedStep::send() {
   const auto out = std::ranges::find_if(
-      step_.out, [this](const MessageRef& ref) { return job_.exists(ref, tile_); });
+      step_.out, [this](const MessageRef& ref) { return job_.layout_.exists(ref, tile_); });
   if (out == step_.out.end()) {
     return;
   }
   for (std::size_t block = 0; block < step_.from.size(); ++block) {
     const Piece& piece = step_.from[block];
-    const Job::Slice source = job_.slice(lane_, piece, tile_);
+    const Job::Slice source = job_.layout_.slice(lane_, piece, tile_);
     const bool is_scaled = step_.pre && piece.space == Space::kInput;
     for (const Part& part : parts_of(source.elements)) {
       const std::byte* from = source.data + bytes_of(part.begin);
@@ -127,7 +127,7 @@ void CodedStep::send() {
 void CodedStep::take() {
   const MessageRef& in = step_.in.front();
   for (std::size_t block = 0; block < step_.to.size(); ++block) {
-    const Job::Slice target = job_.slice(lane_, step_.to[block], tile_);
+    const Job::Slice target = job_.layout_.slice(lane_, step_.to[block], tile_);
     for (const Part& part : parts_of(target.elements)) {
       decode(in, block, part, target.data + bytes_of(part.begin));
     }
@@ -137,14 +137,15 @@ void CodedStep::take() {
 
 void CodedStep::pass_on(const std::byte* from, Messages::const_iterator first) const {
   for (auto out = first; out != step_.out.end(); ++out) {
-    if (job_.exists(*out, tile_)) {
-      copy_bytes(place_in(*out, 0, {}), from, job_.message_bytes(lane_, step_, out->codec, tile_));
+    if (job_.layout_.exists(*out, tile_)) {
+      copy_bytes(
+          place_in(*out, 0, {}), from, job_.layout_.message_bytes(lane_, step_, out->codec, tile_));
     }
   }
 }
 
 Operand CodedStep::own(const Piece& piece, const Part& part, std::size_t buffer_index) {
-  const std::byte* from = job_.slice(lane_, piece, tile_).data + bytes_of(part.begin);
+  const std::byte* from = job_.layout_.slice(lane_, piece, tile_).data + bytes_of(part.begin);
   const bool is_scaled = step_.pre && piece.space == Space::kInput;
   if (!is_coded_at_home(piece)) {
     return {.data = from, .is_scaled = is_scaled};
@@ -172,7 +173,8 @@ Operand CodedStep::taken(const MessageRef& ref,
 // As Job::combine, part by part.
 void CodedStep::combine() {
   for (std::size_t block = 0; block < step_.lengths_of.size(); ++block) {
-    const std::int64_t elements = job_.slice_elements(lane_, step_.lengths_of[block], tile_);
+    const std::int64_t elements =
+        job_.layout_.slice_elements(lane_, step_.lengths_of[block], tile_);
     for (const Part& part : parts_of(elements)) {
       combine_part(block, part);
     }
@@ -193,8 +195,9 @@ void CodedStep::combine_part(std::size_t block, const Part& part) {
                                       : taken(step_.in[operand - local], block, part, place);
   }
   std::byte* const result =
-      step_.to.empty() ? job_.coding_.result()
-                       : job_.slice(lane_, step_.to[block], tile_).data + bytes_of(part.begin);
+      step_.to.empty()
+          ? job_.coding_.result()
+          : job_.layout_.slice(lane_, step_.to[block], tile_).data + bytes_of(part.begin);
   reduce(
       job_.call_.dtype,
       job_.call_.op,

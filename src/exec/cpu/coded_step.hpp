@@ -30,7 +30,7 @@ class CodedStep {
   std::byte* place_in(const MessageRef& ref, std::size_t block, const Part& part) const;
   [[nodiscard]] bool is_coded_at_home(const Piece& piece) const;
   [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const {
-    return elements * job_.element_bytes_;
+    return elements * job_.layout_.element_bytes();
   }
 
   void copy();

@@ -10,47 +10,51 @@
 
 namespace sennit {
 
-namespace {
-
-// The program of a rank that gives up a call may use its buffers again. Such a rank says so in its
-// line before the call returns: what was read before the line is looked at was intact if the line
-// says nothing.
-bool has_given_up(const BoundProgram::BoundLink& link) {
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return link.line != nullptr &&
-         link.line->state.load(std::memory_order_relaxed) != RankState::kActive;
-}
-
-}  // namespace
-
 Job::Job(const BoundProgram& bound, const Call& call, Trace* trace)
     : bound_(bound),
       program_(bound.program()),
       call_(call),
-      element_bytes_(static_cast<std::int64_t>(size_bytes(call.dtype))),
-      trace_(trace) {
+      trace_(trace),
+      layout_(bound, call_),
+      lanes_(program_.lanes.size()) {
   reach_moment();
-  lay_out();
-  open_links();
-  begin_choices();
-  lanes_.resize(program_.lanes.size());
+  if (Choices::has_any(program_)) [[unlikely]] {
+    choices_.emplace(*this);
+  }
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_.lanes[l];
-    lanes_[l].units = (tiles_of_copy(lane.strand, lane.copy) + lane.burst - 1) / lane.burst;
-    const bool runs = lanes_[l].units > 0 || (claims_ && !claims_->is_complete());
+    lanes_[l].units = (layout_.tiles_of_copy(lane.strand, lane.copy) + lane.burst - 1) / lane.burst;
+    const bool runs = lanes_[l].units > 0 || (choices_ && !choices_->has_all_tiles());
     lanes_left_ += runs && !lane.steps.empty() ? 1 : 0;
   }
-  if (program_.scratch_bytes > 0 && lanes_left_ > 0) {
-    scratch_ = std::make_unique_for_overwrite<std::byte[]>(
-        static_cast<std::size_t>(program_.scratch_bytes));
+  if (lanes_left_ > 0) {
+    layout_.allocate_scratch();
+    if (!program_.codecs.empty()) {
+      coding_ = CodingBuffers(program_.codecs,
+                              call_.dtype,
+                              layout_.strands().front().tile_elements,
+                              program_.most_coded_operands);
+    }
   }
-  if (!program_.codecs.empty() && lanes_left_ > 0) {
-    coding_ = CodingBuffers(
-        program_.codecs, call_.dtype, strands_.front().tile_elements, program_.most_coded_operands);
+  finish_if_ended();
+}
+
+// A job ends with its last lane, unless it must see late copies of messages come. The next call
+// goes on where this one's messages end.
+void Job::finish_if_ended() {
+  if (lanes_left_ > 0 || (choices_ && !choices_->have_ended())) {
+    return;
   }
-  if (lanes_left_ == 0) {
-    finish();
+  finished_ = true;
+  layout_.finish();
+  if (choices_) {
+    choices_->finish();
   }
+}
+
+void Job::end_lane() {
+  --lanes_left_;
+  finish_if_ended();
 }
 
 void Job::go_on(std::span<const std::uint8_t> steps_done, DieAt* die_at) {
@@ -70,7 +74,7 @@ void Job::go_on(std::span<const std::uint8_t> steps_done, DieAt* die_at) {
 }
 
 bool Job::advance() {
-  bool moved = (assigner_ || claims_) && advance_choices();
+  bool moved = choices_ && choices_->advance();
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     moved = try_lane(l) || moved;
   }
@@ -85,7 +89,8 @@ bool Job::try_lane(std::size_t index) {
   }
   const ProgramStep& step = lane.steps[static_cast<std::size_t>(state.step)];
   const std::int64_t first = state.unit * lane.burst;
-  const std::int64_t last = std::min(first + lane.burst, tiles_of_copy(lane.strand, lane.copy)) - 1;
+  const std::int64_t last =
+      std::min(first + lane.burst, layout_.tiles_of_copy(lane.strand, lane.copy)) - 1;
   const bool was_posted = state.posted;
   if (!state.posted) {
     if (!ready(step, first, last)) {
@@ -101,12 +106,14 @@ bool Job::try_lane(std::size_t index) {
     return !was_posted;
   }
   state.posted = false;
-  if (!bundles_.empty()) {
-    pass_sent(step);
+  for (const MessageRef& out : step.out) {
+    if (out.bundle >= 0) [[unlikely]] {
+      choices_->sent(out.bundle);
+    }
   }
   if (++state.step == static_cast<int>(lane.steps.size())) {
     state.step = 0;
-    if (++state.unit == state.units && (!claims_ || claims_->is_complete())) {
+    if (++state.unit == state.units && (!choices_ || choices_->has_all_tiles())) {
       end_lane();
     }
   }
@@ -157,15 +164,15 @@ bool Job::waits_over(const ProgramStep& step, std::int64_t last) const {
 
 bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
   if (ref.bundle >= 0) [[unlikely]] {
-    return bundles_[static_cast<std::size_t>(ref.bundle)].find();
+    return choices_->has_arrived(ref.bundle);
   }
   const Spot at = spot(ref, tile);
-  return channel::is_full(at.full(), at.position, fingerprint(ref));
+  return channel::is_full(at.full(), at.position, layout_.fingerprint(ref));
 }
 
 bool Job::has_slot(const MessageRef& ref, std::int64_t tile) {
   if (ref.bundle >= 0) [[unlikely]] {
-    return pick_path(bundles_[static_cast<std::size_t>(ref.bundle)]);
+    return choices_->has_slot(ref.bundle);
   }
   const Spot at = spot(ref, tile);
   return channel::may_write(at.free(), at.position, at.link->ring.slots());
@@ -177,8 +184,11 @@ bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) 
   }
   for (std::int64_t tile = first; tile <= last; ++tile) {
     for (const MessageRef& in : step.in) {
-      if (exists(in, tile) && !arrived(in, tile)) {
-        await(step, in, tile);
+      if (layout_.exists(in, tile) && !arrived(in, tile)) {
+        if (in.bundle >= 0 && choices_->is_chosen_by_reader(in.bundle) && has_slots(step, tile))
+            [[unlikely]] {
+          choices_->await(in.bundle);
+        }
         return false;
       }
     }
@@ -192,10 +202,9 @@ bool Job::ready(const ProgramStep& step, std::int64_t first, std::int64_t last) 
 bool Job::has_slots(const ProgramStep& step, std::int64_t tile) {
   const MessageRef* to_ask = nullptr;
   for (const MessageRef& out : step.out) {
-    if (out.bundle >= 0 && bundles_[static_cast<std::size_t>(out.bundle)].by_reader())
-        [[unlikely]] {
+    if (out.bundle >= 0 && choices_->is_chosen_by_reader(out.bundle)) [[unlikely]] {
       to_ask = &out;
-    } else if (exists(out, tile) && !has_slot(out, tile)) {
+    } else if (layout_.exists(out, tile) && !has_slot(out, tile)) {
       return false;
     }
   }
@@ -211,14 +220,14 @@ bool Job::ended(const ProgramLane& lane,
                 std::int64_t last) {
   return std::ranges::all_of(step.out, [&](const MessageRef& out) {
     if (out.bundle >= 0) [[unlikely]] {
-      return bundle_ended(lane, step, out, first);
+      return choices_->has_ended(lane, step, out, first);
     }
     const BoundProgram::BoundLink& link = bound_.links()[static_cast<std::size_t>(out.link)];
     if (out.protocol != Protocol::kDirectGet && link.rail < 0) {
       return true;
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
-      if (!exists(out, tile)) {
+      if (!layout_.exists(out, tile)) {
         continue;
       }
       const Spot at = spot(out, tile);
@@ -235,7 +244,7 @@ bool Job::ended(const ProgramLane& lane,
 
 void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
   if (step.is_coded) [[unlikely]] {
-    if (step.in.empty() || exists(step.in.front(), tile)) {
+    if (step.in.empty() || layout_.exists(step.in.front(), tile)) {
       CodedStep(*this, lane, step, tile).run();
     }
     return;
@@ -250,8 +259,8 @@ void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t til
       return combine(lane, step, tile);
     case StepKind::kCopy:
       for (std::size_t k = 0; k < step.from.size(); ++k) {
-        const Slice from = slice(lane, step.from[k], tile);
-        const Slice to = slice(lane, step.to[k], tile);
+        const Slice from = layout_.slice(lane, step.from[k], tile);
+        const Slice to = layout_.slice(lane, step.to[k], tile);
         move(step, step.from[k], from, to.data);
       }
       return;
@@ -280,7 +289,7 @@ void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, s
             .is_finished = is_finished});
   } else if (from.data != to) {
     // In place these are the same memory, and memcpy forbids that.
-    copy_bytes(to, from.data, static_cast<std::size_t>(from.elements * element_bytes_));
+    copy_bytes(to, from.data, static_cast<std::size_t>(from.elements * layout_.element_bytes()));
   }
 }
 
@@ -290,7 +299,7 @@ void Job::fill(const ProgramLane& lane,
                const std::vector<Piece>& from,
                std::int64_t tile) {
   for (const MessageRef& out : step.out) {
-    if (exists(out, tile)) {
+    if (layout_.exists(out, tile)) {
       fill_slot(lane, step, spot(out, tile), from, tile);
     }
   }
@@ -301,10 +310,10 @@ void Job::fill_slot(const ProgramLane& lane,
                     const Spot& spot,
                     const std::vector<Piece>& from,
                     std::int64_t tile) {
-  std::byte* at = payload(lane, step, spot, tile);
+  std::byte* at = layout_.payload(lane, step, spot, tile);
   for (const Piece& piece : from) {
-    const Slice source = slice(lane, piece, tile);
-    const auto bytes = static_cast<std::size_t>(source.elements * element_bytes_);
+    const Slice source = layout_.slice(lane, piece, tile);
+    const auto bytes = static_cast<std::size_t>(source.elements * layout_.element_bytes());
     if (spot.protocol == Protocol::kDirectGet) {
       const cma::Descriptor descriptor{reinterpret_cast<std::uint64_t>(source.data), bytes};
       std::memcpy(at, &descriptor, sizeof(descriptor));
@@ -317,17 +326,17 @@ void Job::fill_slot(const ProgramLane& lane,
 }
 
 void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
-  if (!exists(step.in.front(), tile)) {
+  if (!layout_.exists(step.in.front(), tile)) {
     return;  // a message of a single_hop channel goes no further either
   }
   const Spot from = spot(step.in.front(), tile);
   if (from.protocol == Protocol::kDirectGet) {
     fetch(lane, step, tile);
   } else {
-    const std::byte* at = payload(lane, step, from, tile);
+    const std::byte* at = layout_.payload(lane, step, from, tile);
     for (const Piece& piece : step.to) {
-      const Slice target = slice(lane, piece, tile);
-      const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
+      const Slice target = layout_.slice(lane, piece, tile);
+      const auto bytes = static_cast<std::size_t>(target.elements * layout_.element_bytes());
       if (bytes > 0) {
         copy_bytes(target.data, at, bytes);
         at += bytes;
@@ -344,13 +353,13 @@ void Job::take(const ProgramLane& lane, const ProgramStep& step, std::int64_t ti
 void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile) {
   const Spot from = spot(step.in.front(), tile);
   const BoundProgram::BoundLink& link = *from.link;
-  const std::byte* at = payload(lane, step, from, tile);
+  const std::byte* at = layout_.payload(lane, step, from, tile);
   for (const Piece& piece : step.to) {
-    const Slice target = slice(lane, piece, tile);
+    const Slice target = layout_.slice(lane, piece, tile);
     cma::Descriptor descriptor;
     std::memcpy(&descriptor, at, sizeof(descriptor));
     at += sizeof(descriptor);
-    const auto bytes = static_cast<std::size_t>(target.elements * element_bytes_);
+    const auto bytes = static_cast<std::size_t>(target.elements * layout_.element_bytes());
     Status status = descriptor.bytes == bytes
                         ? link.memory->read(target.data, descriptor.address, bytes)
                         : fail(Code::kMismatch,
@@ -358,7 +367,7 @@ void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t t
                                link.peer,
                                descriptor.bytes,
                                bytes);
-    if (status.ok() && has_given_up(link)) {
+    if (status.ok() && link.has_given_up()) {
       status = fail(Code::kRankFailed,
                     "rank {} gave up its call while its memory was read, so what was read may be "
                     "something else",
@@ -378,21 +387,13 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   if (!step.to.empty()) {
     return fill(lane, step, step.to, tile);
   }
-  const std::size_t bytes = message_bytes(lane, step, {}, tile);
-  const std::byte* from = payload(lane, step, spot(step.in.front(), tile), tile);
+  const std::size_t bytes = layout_.message_bytes(lane, step, {}, tile);
+  const std::byte* from = layout_.payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
     if (bytes > 0) {
-      copy_bytes(payload(lane, step, spot(out, tile), tile), from, bytes);
+      copy_bytes(layout_.payload(lane, step, spot(out, tile), tile), from, bytes);
     }
   }
-}
-
-Operand Job::own_operand(const ProgramLane& lane,
-                         const ProgramStep& step,
-                         const Piece& piece,
-                         std::int64_t tile) const {
-  return {.data = slice(lane, piece, tile).data,
-          .is_scaled = step.pre && piece.space == Space::kInput};
 }
 
 // Reduces block by block into the stored blocks, else into the first outgoing slot; the other
@@ -401,6 +402,10 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   const std::size_t blocks = step.lengths_of.size();
   const std::size_t local = step.from.size() / blocks;
   std::vector<Operand> operands(local + step.in.size());
+  const auto own = [&](const Piece& piece) {
+    return Operand{.data = layout_.slice(lane, piece, tile).data,
+                   .is_scaled = step.pre && piece.space == Space::kInput};
+  };
   std::size_t offset = 0;
   for (std::size_t block = 0; block < blocks; ++block) {
     for (std::size_t place = 0; place < operands.size(); ++place) {
@@ -408,28 +413,29 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
           step.order.empty() ? place : static_cast<std::size_t>(step.order[place]);
       operands[place] =
           operand < local
-              ? own_operand(lane, step, step.from[operand * blocks + block], tile)
-              : Operand{.data = payload(lane, step, spot(step.in[operand - local], tile), tile) +
+              ? own(step.from[operand * blocks + block])
+              : Operand{.data = layout_.payload(
+                                    lane, step, spot(step.in[operand - local], tile), tile) +
                                 offset};
     }
-    std::byte* result = step.to.empty()
-                            ? payload(lane, step, spot(step.out.front(), tile), tile) + offset
-                            : slice(lane, step.to[block], tile).data;
-    const std::int64_t elements = slice_elements(lane, step.lengths_of[block], tile);
+    std::byte* result =
+        step.to.empty() ? layout_.payload(lane, step, spot(step.out.front(), tile), tile) + offset
+                        : layout_.slice(lane, step.to[block], tile).data;
+    const std::int64_t elements = layout_.slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
       reduce(call_.dtype,
              call_.op,
              call_.scaling,
              {.out = result, .operands = operands, .elements = elements, .is_finished = step.post});
     }
-    offset += static_cast<std::size_t>(elements * element_bytes_);
+    offset += static_cast<std::size_t>(elements * layout_.element_bytes());
   }
   if (!step.to.empty()) {
     return fill(lane, step, step.to, tile);
   }
   for (std::size_t o = 1; o < step.out.size() && offset > 0; ++o) {
-    copy_bytes(payload(lane, step, spot(step.out[o], tile), tile),
-               payload(lane, step, spot(step.out.front(), tile), tile),
+    copy_bytes(layout_.payload(lane, step, spot(step.out[o], tile), tile),
+               layout_.payload(lane, step, spot(step.out.front(), tile), tile),
                offset);
   }
 }
@@ -439,13 +445,11 @@ void Job::publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return;
   }
   for (const MessageRef& out : step.out) {
-    if (!exists(out, tile)) {
+    if (!layout_.exists(out, tile)) {
       continue;
     }
     if (out.bundle >= 0) [[unlikely]] {
-      Bundle& bundle = bundles_[static_cast<std::size_t>(out.bundle)];
-      record(bundle, TraceMessage::Event::kSent, bundle.path());
-      bundle.published();
+      choices_->published(out.bundle);
     }
     const Spot at = spot(out, tile);
     if (at.link->rail >= 0) {
@@ -453,20 +457,12 @@ void Job::publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t
                               at.link->rail,
                               at.link->port,
                               at.position,
-                              channel::full_word(at.position, fingerprint(out)),
-                              message_bytes(lane, step, at.codec, tile));
+                              channel::full_word(at.position, layout_.fingerprint(out)),
+                              layout_.message_bytes(lane, step, at.codec, tile));
     } else {
-      publish_spot(at, fingerprint(out));
+      at.publish(layout_.fingerprint(out));
     }
   }
-}
-
-void Job::publish_spot(const Spot& spot, std::uint32_t fingerprint) {
-  if (spot.tag) {
-    spot.link->ring.tag(spot.position) = *spot.tag;
-  }
-  channel::publish(spot.full(), spot.position, fingerprint);
-  wake(*spot.link->bell);
 }
 
 void Job::release(const ProgramStep& step, std::int64_t tile) {
@@ -474,12 +470,12 @@ void Job::release(const ProgramStep& step, std::int64_t tile) {
     return;
   }
   for (const MessageRef& in : step.in) {
-    if (!exists(in, tile)) {
+    if (!layout_.exists(in, tile)) {
       continue;
     }
     const Spot at = spot(in, tile);
     if (in.bundle >= 0) [[unlikely]] {
-      pass_taken(static_cast<std::size_t>(in.bundle));
+      choices_->taken(in.bundle);
     }
     if (at.link->rail >= 0) {
       bound_.rails()->release(at.link->peer, at.link->rail, at.link->port, at.position);

@@ -1,8 +1,6 @@
 // Whom a job waits for, asked when a call takes long.
 #include "exec/cpu/job.hpp"
 
-#include <algorithm>
-
 namespace sennit {
 
 Waiting Job::waiting() const {
@@ -19,11 +17,7 @@ Waiting Job::waiting() const {
       return waiting;
     }
   }
-  if (claims_ && !claims_->is_complete() && !claims_->is_leader()) {
-    return {.peer = claims_->leader()};
-  }
-  const auto late = std::ranges::find_if(bundles_, &Bundle::awaits_late);
-  return late == bundles_.end() ? Waiting() : Waiting{.peer = late->peer()};
+  return choices_ ? choices_->waiting() : Waiting();
 }
 
 // The peer whose word is missing for the first tile of the lane's unit; false when only this rank's
@@ -34,26 +28,23 @@ bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) cons
       break;
     }
     if (in.bundle >= 0) {
-      const Bundle& bundle = bundles_[static_cast<std::size_t>(in.bundle)];
-      if (bundle.is_there()) {
-        continue;
+      if (choices_->is_missing(in.bundle, waiting)) {
+        return true;
       }
-      waiting.peer = bundle.peer();
-      waiting.foreign = bundle.is_foreign();
-      return true;
+      continue;
     }
-    if (!exists(in, waiting.tile)) {
+    if (!layout_.exists(in, waiting.tile)) {
       continue;
     }
     const Spot at = spot(in, waiting.tile);
-    if (!channel::is_full(at.full(), at.position, fingerprint(in))) {
+    if (!channel::is_full(at.full(), at.position, layout_.fingerprint(in))) {
       waiting.peer = at.link->peer;
-      waiting.foreign = channel::is_foreign(at.full(), at.position, fingerprint(in));
+      waiting.foreign = channel::is_foreign(at.full(), at.position, layout_.fingerprint(in));
       return true;
     }
   }
   for (const MessageRef& out : step.out) {
-    if (!exists(out, waiting.tile)) {
+    if (!layout_.exists(out, waiting.tile)) {
       continue;
     }
     // The path of a bundle's message may not be picked yet; what is missing is the peer's, anyway.

@@ -32,7 +32,7 @@ class SingleTile::Resolver {
     return !job.finished_ && !job.bound_.has_rails() && program.bundles.empty() &&
            program.log_links.empty() && program.scratch_bytes == 0 &&
            !program.plan->problem().varying && program.lanes.size() <= kMostLanes &&
-           std::ranges::all_of(job.strands_, has_one_tile) &&
+           std::ranges::all_of(job.layout_.strands(), has_one_tile) &&
            std::ranges::all_of(program.lanes, [](const ProgramLane& lane) {
              return lane.steps.size() <= kMostSteps &&
                     std::ranges::all_of(lane.steps, is_simple_step);
@@ -58,7 +58,7 @@ class SingleTile::Resolver {
     for (const MessageRef& ref : refs) {
       found.push_back({.link = &job_.bound_.links()[static_cast<std::size_t>(ref.link)],
                        .index = static_cast<std::uint64_t>(ref.index),
-                       .bytes = job_.message_bytes(lane_, step_, {}, 0)});
+                       .bytes = job_.layout_.message_bytes(lane_, step_, {}, 0)});
     }
     return found;
   }
@@ -87,7 +87,7 @@ class SingleTile::Resolver {
       std::int64_t offset = 0;
       for (const Piece& piece : from) {
         add({Base::kOut, out, offset}, {place(piece)}, elements(piece));
-        offset += elements(piece) * job_.element_bytes_;
+        offset += elements(piece) * job_.layout_.element_bytes();
       }
     }
   }
@@ -96,7 +96,7 @@ class SingleTile::Resolver {
     std::int64_t offset = 0;
     for (const Piece& piece : step_.to) {
       add(place(piece), {Place{Base::kIn, 0, offset}}, elements(piece));
-      offset += elements(piece) * job_.element_bytes_;
+      offset += elements(piece) * job_.layout_.element_bytes();
     }
     step_.to.empty() ? pass_on({Base::kIn, 0, 0}, 0) : fill(step_.to);
   }
@@ -113,20 +113,20 @@ class SingleTile::Resolver {
         operands.push_back(operand < local ? place(step_.from[operand * blocks + block])
                                            : Place{Base::kIn, operand - local, offset});
       }
-      const std::int64_t length = job_.slice_elements(lane_, step_.lengths_of[block], 0);
+      const std::int64_t length = job_.layout_.slice_elements(lane_, step_.lengths_of[block], 0);
       add(step_.to.empty() ? Place{Base::kOut, 0, offset} : place(step_.to[block]),
           std::move(operands),
           length);
-      offset += length * job_.element_bytes_;
+      offset += length * job_.layout_.element_bytes();
     }
     step_.to.empty() ? pass_on({Base::kOut, 0, 0}, 1) : fill(step_.to);
   }
 
   // The whole message that lies at `from` goes into the slots from `first_out` on.
   void pass_on(const Place& from, std::size_t first_out) {
-    const auto bytes = static_cast<std::int64_t>(job_.message_bytes(lane_, step_, {}, 0));
+    const auto bytes = static_cast<std::int64_t>(job_.layout_.message_bytes(lane_, step_, {}, 0));
     for (std::size_t out = first_out; out < step_.out.size(); ++out) {
-      add({Base::kOut, out, 0}, {from}, bytes / job_.element_bytes_);
+      add({Base::kOut, out, 0}, {from}, bytes / job_.layout_.element_bytes());
     }
   }
 
@@ -135,12 +135,12 @@ class SingleTile::Resolver {
   }
 
   [[nodiscard]] std::int64_t elements(const Piece& piece) const {
-    return job_.slice_elements(lane_, {piece.space, piece.index}, 0);
+    return job_.layout_.slice_elements(lane_, {piece.space, piece.index}, 0);
   }
   [[nodiscard]] Place place(const Piece& piece) const {
     return {piece.space == Space::kInput ? Base::kInput : Base::kOutput,
             0,
-            job_.buffer_offset(lane_, piece, 0)};
+            job_.layout_.buffer_offset(lane_, piece, 0)};
   }
 
   const Job& job_;
@@ -157,7 +157,7 @@ SingleTile::SingleTile(const Job& job)
     : program_(&job.program_),
       dtype_(job.call_.dtype),
       op_(job.call_.op),
-      element_bytes_(job.element_bytes_),
+      element_bytes_(job.layout_.element_bytes()),
       lanes_(job.lanes_.size()) {
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const ProgramLane& lane = program_->lanes[l];
@@ -170,7 +170,7 @@ SingleTile::SingleTile(const Job& job)
   }
   for (std::size_t l = 0; l < program_->links.size(); ++l) {
     const ProgramLink& link = program_->links[l];
-    const std::int64_t tiles = job.tiles_of_copy(link.strand, link.copy);
+    const std::int64_t tiles = job.layout_.tiles_of_copy(link.strand, link.copy);
     counts_.push_back(
         {&job.bound_.links()[l], static_cast<std::uint64_t>(tiles * link.messages_per_tile)});
   }

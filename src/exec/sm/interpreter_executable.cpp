@@ -69,10 +69,10 @@ Result<Lack> InterpreterExecutable::enqueue(const GpuCall& call) {
   steps.error_word = memory.error_word_on_device();
   for (int peer = 0; peer < memory.ranks(); ++peer) {
     const auto at = static_cast<std::size_t>(peer);
-    const DeviceMemory::Mailbox inbox = memory.mailbox(peer, memory.rank());
+    const DeviceMemory::Staging inbox = memory.staging(peer, memory.rank());
     steps.inbox[at] = inbox.memory;
-    steps.outbox[at] = memory.mailbox(memory.rank(), peer).memory;
-    steps.mailboxes[at] = inbox.shape;
+    steps.outbox[at] = memory.staging(memory.rank(), peer).memory;
+    steps.staging[at] = inbox.shape;
   }
   steps.fingerprint = fingerprint_of(words_of(op, hash()));
   steps.deadline_ns = call.deadline_ns();

@@ -12,21 +12,21 @@ KernelLimits KernelLimits::of(const DeviceMemory& memory) {
           .blocks = memory.block_limit(),
           .steps = {.blocks = std::min(memory.block_limit(), memory.step_blocks()),
                     .scratch_bytes = DeviceMemory::kStepScratchBytes,
-                    .slot_bytes = {memory.slot_bytes(MailPlace::kDevice),
-                                   memory.slot_bytes(MailPlace::kHost)}}};
+                    .slot_bytes = {memory.slot_bytes(StagingPlace::kDevice),
+                                   memory.slot_bytes(StagingPlace::kHost)}}};
 }
 
 KernelLimits KernelLimits::described(int ranks, bool has_nvlink, int blocks) {
   const FifoPlan plan =
       FifoPlan::make(has_nvlink ? FifoPlace::kDevice : FifoPlace::kHost, ranks, blocks);
-  const MailboxShape& on_device = has_nvlink ? plan.mailbox : plan.near_mailbox;
+  const StagingShape& on_device = has_nvlink ? plan.staging : plan.peer_staging;
   return {
       .shape = plan.shape,
       .pair_shape = plan.pair_shape,
       .blocks = blocks,
-      .steps = {.blocks = std::min(blocks, plan.mailbox.blocks),
+      .steps = {.blocks = std::min(blocks, plan.staging.blocks),
                 .scratch_bytes = DeviceMemory::kStepScratchBytes,
-                .slot_bytes = {on_device.slot_bytes, has_nvlink ? 0 : plan.mailbox.slot_bytes}}};
+                .slot_bytes = {on_device.slot_bytes, has_nvlink ? 0 : plan.staging.slot_bytes}}};
 }
 
 void set_grid(const Geometry& grid, Packets packets, Strand& strand) {

@@ -3,15 +3,15 @@
 //
 // A call is cut into tiles as schedules are. Block b of a kernel is a copy of the lane: it runs
 // tiles b, b + blocks, ... one step after the other, all threads of it in each step, and meets
-// block b of other ranks through mailboxes (memory/mailbox.hpp). So no block waits for another of
-// its own rank, and they need not be resident together.
+// block b of other ranks through staging buffers (memory/staging.hpp). So no block waits for
+// another of its own rank, and they need not be resident together.
 //
 // The program stands in the parameter, too: nothing has to be brought to the device before a call,
 // which may be captured the first time it is made.
 #pragma once
 
 #include "memory/fifo.hpp"
-#include "memory/mailbox.hpp"
+#include "memory/staging.hpp"
 
 #include <algorithm>
 #include <array>
@@ -72,8 +72,8 @@ struct StepProgram {
   std::int32_t message_parts = 1;  // of the largest message
   std::int32_t per_tile = 0;       // messages of a tile on any one channel, at most
   std::int32_t scratch_blocks = 0;
-  // From any one rank to any other, at most; by where the mailbox of the two lies.
-  std::array<std::int32_t, kMailPlaces> channels{};
+  // From any one rank to any other, at most; by where the staging buffer of the two lies.
+  std::array<std::int32_t, kStagingPlaces> channels{};
   std::int8_t rank = 0;
   std::int8_t ranks = 1;
 };
@@ -86,10 +86,10 @@ struct StepCall {
   std::byte* scratch = nullptr;    // of this rank, block after block
   std::uint64_t* calls = nullptr;  // by block: finished so far
   ErrorWord* error_word = nullptr;
-  std::array<std::byte*, kMaxRanks> inbox{};   // by rank: the mailbox that it writes for this one
-  std::array<std::byte*, kMaxRanks> outbox{};  // by rank: the one that this rank writes for it
-  std::array<MailboxShape, kMaxRanks> mailboxes{};  // by rank: of those with it
-  std::int64_t scratch_stride = 0;                  // of a block of the kernel
+  std::array<std::byte*, kMaxRanks> inbox{};      // by rank: what it writes for this one
+  std::array<std::byte*, kMaxRanks> outbox{};     // by rank: the one that this rank writes for it
+  std::array<StagingShape, kMaxRanks> staging{};  // by rank: of those with it
+  std::int64_t scratch_stride = 0;                // of a block of the kernel
 
   // Block i of a buffer is [i * block_bytes, (i + 1) * block_bytes), cut at total_bytes.
   std::int64_t block_bytes = 0;
@@ -120,15 +120,15 @@ constexpr std::int64_t count_of(const Port& port, std::int64_t turn) {
   return turn * port.per_tile + port.index + 1;
 }
 
-// In the mailbox of its channel: where part 0 of a port's message lies, the `count`-th.
+// In the staging buffer of its channel: where part 0 of a port's message lies, the `count`-th.
 constexpr std::size_t slot_at(const StepCall& call,
                               const Port& port,
                               int block,
                               std::int64_t count) {
   const std::int64_t slot =
       std::int64_t{port.channel} * call.program.slots + (count - 1) % call.program.slots;
-  const MailboxShape& mailbox = call.mailboxes[static_cast<std::uint8_t>(port.peer)];
-  return mailbox.words_bytes() + static_cast<std::size_t>(block) * mailbox.slot_bytes +
+  const StagingShape& staging = call.staging[static_cast<std::uint8_t>(port.peer)];
+  return staging.words_bytes() + static_cast<std::size_t>(block) * staging.slot_bytes +
          static_cast<std::size_t>(slot * call.program.message_parts * call.tile_bytes);
 }
 

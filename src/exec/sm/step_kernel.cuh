@@ -18,8 +18,8 @@ struct StepBlock {
   __device__ StepBlock(const StepCall& c, int index)
       : call(c), block(index), number(c.calls[index] + 1) {}
 
-  __device__ static std::uint64_t* word(std::byte* mailbox, std::size_t index) {
-    return reinterpret_cast<std::uint64_t*>(mailbox) + index;
+  __device__ static std::uint64_t* word(std::byte* staging, std::size_t index) {
+    return reinterpret_cast<std::uint64_t*>(staging) + index;
   }
 
   // Waits until each of the first `count` lanes of the first warp finds that its word `is_there`,
@@ -45,11 +45,11 @@ struct StepBlock {
     return __syncthreads_and(alive) != 0;
   }
 
-  // Nobody writes into a mailbox before its reader's stream has come to this call, and so has
-  // consumed all that the calls before have left there.
+  // Nobody writes into a staging buffer before its reader's stream has come to this call, and so
+  // has consumed all that the calls before have left there.
   __device__ bool begin() const {
     const int peer = static_cast<int>(threadIdx.x);
-    const std::size_t begun = mail_word_at(MailWord::kBegun, block);
+    const std::size_t begun = staging_word_at(StagingWord::kBegun, block);
     const std::uint64_t value = begun_word(number, call.fingerprint);
     if (peer < call.program.ranks && has(call.program.hears_from, peer)) {
       // Partner: the acquire below, in the same block of that rank.
@@ -74,7 +74,7 @@ struct StepBlock {
     const bool arrives = index < step.ins;
     const std::int64_t needed = count_of(port, turn) - (arrives ? 0 : call.program.slots);
     const std::size_t at =
-        mail_word_at(arrives ? MailWord::kFull : MailWord::kFreed, block, port.channel);
+        staging_word_at(arrives ? StagingWord::kFull : StagingWord::kFreed, block, port.channel);
     return await(count, port.peer, [&] {
       // Partner: the release of tell_ports.
       return needed <= 0 ||
@@ -88,9 +88,9 @@ struct StepBlock {
     const int index = static_cast<int>(threadIdx.x);
     if (index < step.ins + step.outs) {
       const Port port = call.program.ports[step.first_port + index];
-      const MailWord kind = index < step.ins ? MailWord::kFreed : MailWord::kFull;
+      const StagingWord kind = index < step.ins ? StagingWord::kFreed : StagingWord::kFull;
       // Partner: the acquire of await_ports, in the same block of that rank.
-      store_release_system(word(call.outbox[port.peer], mail_word_at(kind, block, port.channel)),
+      store_release_system(word(call.outbox[port.peer], staging_word_at(kind, block, port.channel)),
                            count_word(number, count_of(port, turn)));
     }
   }
@@ -111,8 +111,8 @@ struct StepBlock {
         break;
     }
     const Port port = call.program.ports[step.first_port + place.index];
-    std::byte* const mailbox = (place.index < step.ins ? call.inbox : call.outbox)[port.peer];
-    return mailbox + slot_at(call, port, block, count_of(port, turn)) + part * call.tile_bytes;
+    std::byte* const staging = (place.index < step.ins ? call.inbox : call.outbox)[port.peer];
+    return staging + slot_at(call, port, block, count_of(port, turn)) + part * call.tile_bytes;
   }
 };
 

@@ -64,14 +64,14 @@ class StepCompiler {
 
   // Both ends number the channels between them alike. A channel with several readers is one to
   // each: what is sent to all is stored for each. One whose readers lie in both places counts for
-  // the host's slots, which are the smaller ones (FifoPlan::near_mailbox).
+  // the host's slots, which are the smaller ones (FifoPlan::peer_staging).
   void number_channels() {
     std::map<std::pair<int, int>, int> count;
     for (int c = 0; c < std::ssize(schedule_.channels); ++c) {
       const Channel& channel = schedule_.channels[at(c)];
       const bool by_host = strand_.channels[at(c)].paths.front() == PathKind::kHost;
-      std::int32_t& most =
-          program_->channels[at(static_cast<int>(by_host ? MailPlace::kHost : MailPlace::kDevice))];
+      std::int32_t& most = program_->channels[at(
+          static_cast<int>(by_host ? StagingPlace::kHost : StagingPlace::kDevice))];
       for (const LaneId reader : channel.readers) {
         const int number = count[{channel.writer.rank, reader.rank}]++;
         numbers_[{c, reader.rank}] = number;
@@ -250,7 +250,7 @@ constexpr std::int64_t kLeastTileBytes = std::int64_t{kThreads} * 16;
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 // The largest tile that the slots which lie at `place` have room for.
-std::int64_t slot_limit(const StepProgram& program, const StepLimits& limits, MailPlace place) {
+std::int64_t slot_limit(const StepProgram& program, const StepLimits& limits, StagingPlace place) {
   const auto index = static_cast<std::size_t>(place);
   const std::int64_t messages =
       std::int64_t{program.channels[index]} * program.slots * program.message_parts;
@@ -275,12 +275,12 @@ Result<StepTiling> tiling_of(const Problem& problem,
                              const StepProgram& program) {
   StepTiling tiling{.block_bytes = block_range(problem, elements.count, elements.bytes, 0).length *
                                    elements.bytes};
-  const std::int64_t near = slot_limit(program, limits, MailPlace::kDevice);
-  const std::int64_t far = slot_limit(program, limits, MailPlace::kHost);
+  const std::int64_t near = slot_limit(program, limits, StagingPlace::kDevice);
+  const std::int64_t far = slot_limit(program, limits, StagingPlace::kHost);
   const std::int64_t limit = std::min({near, far, scratch_limit(program, limits)}) / kLine * kLine;
   if (limit < kLine) {
     const auto tightest =
-        static_cast<std::size_t>(far < near ? MailPlace::kHost : MailPlace::kDevice);
+        static_cast<std::size_t>(far < near ? StagingPlace::kHost : StagingPlace::kDevice);
     return fail(Code::kUnsupported,
                 "messages of {} blocks on {} channels between two ranks do not fit the {} bytes "
                 "that a block of a kernel has for them",

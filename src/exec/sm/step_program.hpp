@@ -1,7 +1,7 @@
 // Programs of exec/sm/step_call.hpp, read off a strand of one lane a rank.
 //
 //   SENNIT_ASSIGN_OR_RETURN(StepProgram program, compile_steps(plan.strands.front(), rank));
-//   StepCall call = ...;                           // buffers, mailboxes
+//   StepCall call = ...;                           // buffers, staging buffers
 //   SENNIT_RETURN_IF_ERROR(bind(problem, elements, limits, call));
 #pragma once
 
@@ -27,8 +27,8 @@ struct Elements {
 struct StepLimits {
   int blocks = 1;                 // of a kernel
   std::size_t scratch_bytes = 0;  // of one block
-  // Of one block for the slots of two ranks, by where their mailbox lies.
-  std::array<std::size_t, kMailPlaces> slot_bytes{};
+  // Of one block for the slots of two ranks, by where their staging buffer lies.
+  std::array<std::size_t, kStagingPlaces> slot_bytes{};
 };
 
 // How a call is cut into tiles.
@@ -38,7 +38,7 @@ struct StepTiling {
   std::int64_t tiles = 1;
   std::int32_t blocks = 1;  // of the kernel
 };
-// Equal on all ranks, for equal limits and mailboxes, and so is a refusal: kUnsupported where
+// Equal on all ranks, for equal limits and staging buffers, and so is a refusal: kUnsupported where
 // messages of the least tile would not fit, or are too many.
 Result<StepTiling> tiling_of(const Problem& problem,
                              Elements elements,

@@ -16,18 +16,18 @@ Strand strand_of(Collective collective, std::string_view name, int ranks) {
   return make_device_plan(choice, {.ranks = ranks}, {}).value()->strands.front();
 }
 
-constexpr MailboxShape kMailbox{.blocks = 32, .slot_bytes = std::size_t{128} << 10};
+constexpr StagingShape kStaging{.blocks = 32, .slot_bytes = std::size_t{128} << 10};
 
 StepCall call_of(const Strand& strand) {
   StepCall call;
   call.program = *compile_steps(strand, 0).value();
-  call.mailboxes.fill(kMailbox);
+  call.staging.fill(kStaging);
   return call;
 }
 
 constexpr StepLimits kLimits{.blocks = 32,
                              .scratch_bytes = std::size_t{256} << 10,
-                             .slot_bytes = {kMailbox.slot_bytes, kMailbox.slot_bytes}};
+                             .slot_bytes = {kStaging.slot_bytes, kStaging.slot_bytes}};
 
 TEST(StepProgram, OfARingPassesOnWhatItReduces) {
   const auto program = compile_steps(strand_of(Collective::kAllReduce, "ring", 4), 1).value();
@@ -35,7 +35,7 @@ TEST(StepProgram, OfARingPassesOnWhatItReduces) {
   EXPECT_EQ(program->sends_to, 1U << 2);
   EXPECT_EQ(program->hears_from, 1U << 0);
   EXPECT_EQ(program->slots, 2);
-  EXPECT_EQ(program->channels, (std::array<std::int32_t, kMailPlaces>{1, 0}));
+  EXPECT_EQ(program->channels, (std::array<std::int32_t, kStagingPlaces>{1, 0}));
   EXPECT_EQ(program->message_parts, 1);
   EXPECT_EQ(program->per_tile, 6);
   const CodedStep& first = program->steps[0];
@@ -90,10 +90,10 @@ TEST(StepProgram, SlotsDoNotOverlap) {
     EXPECT_EQ(slot_at(call, port, 3, 3), begin);
     EXPECT_LE(begin + 2 * message, slot_at(call, {}, 4, 1));
   }
-  EXPECT_EQ(slot_at(call, {}, 0, 1), kMailbox.words_bytes());
+  EXPECT_EQ(slot_at(call, {}, 0, 1), kStaging.words_bytes());
 }
 
-TEST(StepProgram, RefusesMailboxesThatAreTooSmall) {
+TEST(StepProgram, RefusesStagingBuffersThatAreTooSmall) {
   const Strand strand = strand_of(Collective::kAllToAll, "bruck", 8);
   StepCall call = call_of(strand);
   StepLimits limits = kLimits;
@@ -117,11 +117,11 @@ TEST(StepProgram, SlotsAreAsLargeAsWhereTheyLieAllows) {
   const Shape shape{.ranks = 4, .groups = groups};
   const Strand strand = make_device_plan(choice, shape, facts).value()->strands.front();
   StepCall call = call_of(strand);
-  EXPECT_EQ(call.program.channels, (std::array<std::int32_t, kMailPlaces>{2, 1}));
-  constexpr MailboxShape kFar{.blocks = 32, .slot_bytes = kMailbox.slot_bytes / 2};
-  call.mailboxes[2] = kFar;
+  EXPECT_EQ(call.program.channels, (std::array<std::int32_t, kStagingPlaces>{2, 1}));
+  constexpr StagingShape kFar{.blocks = 32, .slot_bytes = kStaging.slot_bytes / 2};
+  call.staging[2] = kFar;
   StepLimits limits = kLimits;
-  limits.slot_bytes = {kMailbox.slot_bytes, kFar.slot_bytes};
+  limits.slot_bytes = {kStaging.slot_bytes, kFar.slot_bytes};
   ASSERT_TRUE(bind(strand.schedule->problem, {1 << 24, 4}, limits, call).ok());
   EXPECT_EQ(call.tile_bytes, 32 << 10);
   // The last byte of the last slot, and no more.
@@ -130,7 +130,7 @@ TEST(StepProgram, SlotsAreAsLargeAsWhereTheyLieAllows) {
                     .channel = static_cast<std::uint8_t>(channel)};
     return slot_at(call, port, 31, 2) + static_cast<std::size_t>(call.tile_bytes);
   };
-  EXPECT_EQ(end(1, 1), kMailbox.bytes());
+  EXPECT_EQ(end(1, 1), kStaging.bytes());
   EXPECT_EQ(end(2, 0), kFar.bytes());
 }
 

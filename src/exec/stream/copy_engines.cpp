@@ -67,11 +67,11 @@ Result<std::vector<stream::RankWords*>> CopyEngines::map_words() {
 }
 
 Status CopyEngines::map_rings() {
-  host::Rings rings{.shape = world_.host_ring_shape(), .bases = {}};
-  host::advise_huge_pages(world_.host_ring(0), rings.shape.bytes() * world_.size());
+  host::Rings rings{.shape = world_.gpu_staging().shape, .bases = {}};
+  host::advise_huge_pages(world_.gpu_staging().ring(0), rings.shape.bytes() * world_.size());
   for (int rank = 0; rank < world_.size(); ++rank) {
     SENNIT_ASSIGN_OR_RETURN(std::byte* const base,
-                            map_part(world_.host_ring(rank), rings.shape.bytes()));
+                            map_part(world_.gpu_staging().ring(rank), rings.shape.bytes()));
     rings.bases.push_back(base);
   }
   SENNIT_INFO("device",

@@ -13,9 +13,7 @@ docs/pytorch.md tells when that pays and what is refused.
 
 import torch.distributed as _dist
 
-from sennit.torch.process_group import ProcessGroup
-
-__all__ = ["ProcessGroup"]
+from sennit.torch.backend import create as _create
 
 if not hasattr(_dist.Backend, "SENNIT"):
-    _dist.Backend.register_backend("sennit", ProcessGroup, devices=["cpu", "cuda"])
+    _dist.Backend.register_backend("sennit", _create, extended_api=True, devices=["cpu", "cuda"])

@@ -22,6 +22,17 @@ def join(
     timeout: datetime.timedelta,
     device: str = "host",
 ) -> Communicator:
+    """Join as `joined` does, for calls from Python."""
+    return Communicator(*joined(store, rank, size, timeout, device))
+
+
+def joined(
+    store: dist.Store,
+    rank: int,
+    size: int,
+    timeout: datetime.timedelta,
+    device: str = "host",
+) -> tuple[_core.Comm, str, _core.Config]:
     """Join the ranks that have the same store, as host ranks or with the GPU `device`.
 
     A store may hold the key of an earlier group or attempt, since programs make groups of one store
@@ -49,7 +60,7 @@ def join(
 
         handle = _core.init_rank(rank, size, key, config, None if rank == 0 else is_outdated)
         if handle is not None:
-            return Communicator(handle, name, config)
+            return handle, name, config
 
 
 def _key_of_rank_0(

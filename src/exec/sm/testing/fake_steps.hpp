@@ -40,15 +40,15 @@ class FakeSteps {
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   static bool has(std::uint32_t set, int rank) { return ((set >> rank) & 1U) != 0; }
   [[nodiscard]] std::int64_t tile() const { return block_ + turn_ * call_.blocks; }
-  static std::uint64_t& word(std::byte* mailbox, std::size_t index) {
-    return reinterpret_cast<std::uint64_t*>(mailbox)[index];
+  static std::uint64_t& word(std::byte* staging, std::size_t index) {
+    return reinterpret_cast<std::uint64_t*>(staging)[index];
   }
-  static void tell(std::byte* mailbox, std::size_t index, std::uint64_t value) {
-    std::atomic_ref(word(mailbox, index)).store(value, std::memory_order_release);
+  static void tell(std::byte* staging, std::size_t index, std::uint64_t value) {
+    std::atomic_ref(word(staging, index)).store(value, std::memory_order_release);
   }
 
   void begin() {
-    const std::size_t index = mail_word_at(MailWord::kBegun, block_);
+    const std::size_t index = staging_word_at(StagingWord::kBegun, block_);
     const std::uint64_t value = begun_word(number_, call_.fingerprint);
     for (int peer = 0; peer < program_.ranks; ++peer) {
       if (has(program_.hears_from, peer)) {
@@ -75,7 +75,8 @@ class FakeSteps {
       if (needed > 0) {
         wait_.await(
             word(call_.inbox[at(p.peer)],
-                 mail_word_at(arrives ? MailWord::kFull : MailWord::kFreed, block_, p.channel)),
+                 staging_word_at(
+                     arrives ? StagingWord::kFull : StagingWord::kFreed, block_, p.channel)),
             [&](std::uint64_t found) { return found >= count_word(number_, needed); });
       }
     }
@@ -84,9 +85,9 @@ class FakeSteps {
   void tell_ports(const CodedStep& step) const {
     for (int i = 0; i < step.ins + step.outs; ++i) {
       const Port& p = port(step, i);
-      const MailWord kind = i < step.ins ? MailWord::kFreed : MailWord::kFull;
+      const StagingWord kind = i < step.ins ? StagingWord::kFreed : StagingWord::kFull;
       tell(call_.outbox[at(p.peer)],
-           mail_word_at(kind, block_, p.channel),
+           staging_word_at(kind, block_, p.channel),
            count_word(number_, count_of(p, turn_)));
     }
   }
@@ -104,9 +105,9 @@ class FakeSteps {
         break;
     }
     const Port& p = port(step, place.index);
-    std::byte* const mailbox =
+    std::byte* const staging =
         place.index < step.ins ? call_.inbox[at(p.peer)] : call_.outbox[at(p.peer)];
-    return mailbox + slot_at(call_, p, block_, count_of(p, turn_)) + part * call_.tile_bytes;
+    return staging + slot_at(call_, p, block_, count_of(p, turn_)) + part * call_.tile_bytes;
   }
 
   void run_step(const CodedStep& step) {

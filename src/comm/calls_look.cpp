@@ -1,6 +1,6 @@
-// What a communicator does about calls that wait: deadlines, failures of others, warnings.
+// What is done about calls that wait: deadlines, failures of others, warnings.
 #include "base/log.hpp"
-#include "comm/communicator.hpp"
+#include "comm/calls.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -23,9 +23,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-}  // namespace
-
-CallView Communicator::view_of(const Work& work) const {
+CallView view_of(const Work& work, const World& world, const Moves& moves) {
   CallView view{.sequence = work.sequence, .words = work.words, .counts = work.pair_counts()};
   if (work.job) {
     view.waiting = work.job->waiting();
@@ -34,18 +32,36 @@ CallView Communicator::view_of(const Work& work) const {
     const int peer = work.operation.peer;
     const bool is_send = work.operation.is_send;
     view.waiting.peer = peer;
-    view.message = {
-        .from = is_send ? rank() : peer, .to = is_send ? peer : rank(), .number = work.message};
+    view.message = {.from = is_send ? world.rank() : peer,
+                    .to = is_send ? peer : world.rank(),
+                    .number = work.message};
   }
   if (work.sequence != 0) {
-    view.idle_s = moves_.idle_s(work.posted);
+    view.idle_s = moves.idle_s(work.posted);
   } else if (work.moved_at) {
     view.idle_s = seconds_since(*work.moved_at);
   }
   return view;
 }
 
-Clock::time_point Communicator::next_look() const {
+// At the first warning's time and at each doubling, who is here and who is not.
+void warn(Work& work, const CallView& view, const World& world, const std::string& comm) {
+  work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
+  const Verdict verdict = explain_deadline(world, view);
+  SENNIT_WARN("comm",
+              "{}{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
+              describe_call(view, world.rank()),
+              work.sequence != 0 ? fmt::format(" #{}", work.sequence) : "",
+              comm,
+              world.rank(),
+              world.size(),
+              seconds_since(work.posted),
+              verdict.evidence);
+}
+
+}  // namespace
+
+Clock::time_point Calls::next_look() const {
   if (is_inherited()) {
     return Clock::time_point::max();
   }
@@ -53,18 +69,17 @@ Clock::time_point Communicator::next_look() const {
     return {};  // long past, yet near enough to be subtracted from
   }
   Clock::time_point next = Clock::time_point::max();
-  if (!collectives_.empty()) {
-    next = collectives_.front()->next_look;
-  }
+  const auto add = [&](const Queue& queue) {
+    next = queue.empty() ? next : std::min(next, queue.front()->next_look);
+  };
+  add(collectives_);
   for (const auto& [key, queue] : pairs_) {
-    if (!queue.empty()) {
-      next = std::min(next, queue.front()->next_look);
-    }
+    add(queue);
   }
   return next;
 }
 
-void Communicator::look(Clock::time_point now) {
+void Calls::look(Clock::time_point now) {
   const bool alarmed = world_.alarms() != alarms_seen_;
   alarms_seen_ = world_.alarms();
   world_.ask_nodes();
@@ -75,48 +90,58 @@ void Communicator::look(Clock::time_point now) {
   if (ask_processes) {
     next_process_look_ = now + kProcessLookInterval;
   }
-  std::vector<std::shared_ptr<Work>> running;
+  for (const std::shared_ptr<Work>& work : running()) {
+    if (!work->ended && (alarmed || now >= work->next_look)) {
+      look_at(*work, depth, now);
+    }
+  }
+}
+
+// The first call of each queue: those behind it have not begun.
+std::vector<std::shared_ptr<Work>> Calls::running() const {
+  std::vector<std::shared_ptr<Work>> found;
   if (!collectives_.empty()) {
-    running.push_back(collectives_.front());
+    found.push_back(collectives_.front());
   }
   for (const auto& [key, queue] : pairs_) {
     if (!queue.empty()) {
-      running.push_back(queue.front());
+      found.push_back(queue.front());
     }
   }
-  for (const std::shared_ptr<Work>& work : running) {
-    if (work->ended || (!alarmed && now < work->next_look)) {
-      continue;
+  return found;
+}
+
+void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
+  if (std::exchange(work.has_moved, false)) {
+    work.moved_at = now;
+  }
+  const CallView view = view_of(work, world_, moves_);
+  world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
+  if (const auto verdict = find_failure(world_, view, depth)) {
+    if (!may_end_well(work, now)) {
+      fail(work, *verdict);
     }
-    if (std::exchange(work->has_moved, false)) {
-      work->moved_at = now;
+    return;
+  }
+  work.doubted_since = {};
+  if (const auto circle = wait_.tells_of(work) ? deadlocks_.find() : std::nullopt) {
+    fail(work, *circle);
+  } else if (const auto broken = find_broken(work, now)) {
+    fail(work, *broken);
+  } else if (now >= work.deadline) {
+    fail(work, explain_deadline(world_, view));
+  } else {
+    if (now >= work.next_warning) {
+      warn(work, view, world_, config_.name);
     }
-    const CallView view = view_of(*work);
-    world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
-    if (const auto verdict = find_failure(world_, view, depth)) {
-      if (!may_end_well(*work, now)) {
-        fail(*work, *verdict);
-      }
-      continue;
-    }
-    work->doubted_since = {};
-    if (const auto circle = wait_.tells_of(*work) ? deadlocks_.find() : std::nullopt) {
-      fail(*work, *circle);
-    } else if (const auto broken = find_broken(*work, now)) {
-      fail(*work, *broken);
-    } else if (now >= work->deadline) {
-      fail(*work, explain_deadline(world_, view));
-    } else {
-      warn(*work, now);
-      work->look_interval = std::min(work->look_interval * 2, kLongestLookInterval);
-      work->next_look = std::min(now + work->look_interval, work->deadline);
-    }
+    work.look_interval = std::min(work.look_interval * 2, kLongestLookInterval);
+    work.next_look = std::min(now + work.look_interval, work.deadline);
   }
 }
 
 // A peer may leave, or die, once its part of a send or recv lies in our slots. From another node
 // that part comes over a card, and the news of the peer may overtake it.
-bool Communicator::may_end_well(Work& work, Clock::time_point now) {
+bool Calls::may_end_well(Work& work, Clock::time_point now) {
   if (work.sequence != 0) {
     return false;
   }
@@ -135,7 +160,7 @@ bool Communicator::may_end_well(Work& work, Clock::time_point now) {
 }
 
 // What this rank waits in and does nothing else before that has ended.
-LongWait Communicator::long_wait(Clock::time_point now) const {
+LongWait Calls::long_wait(Clock::time_point now) const {
   const Work* const work = wait_.work(now);
   if (work == nullptr) {
     return {};
@@ -151,7 +176,7 @@ LongWait Communicator::long_wait(Clock::time_point now) const {
   if (!first.job || now - first.posted < OwnWait::kLong) {
     return {};
   }
-  const Waiting waiting = view_of(first).waiting;
+  const Waiting waiting = view_of(first, world_, moves_).waiting;
   if (waiting.peer < 0 || waiting.foreign) {
     return {};
   }
@@ -162,19 +187,12 @@ LongWait Communicator::long_wait(Clock::time_point now) const {
           .number = is_message ? first.message : first.sequence};
 }
 
-// Who has done its part of a collective may be gone.
-bool Communicator::needs(const Work& work, int peer) const {
-  return work.sequence == 0
-             ? peer == work.operation.peer
-             : world_.line(peer).left.load(std::memory_order_acquire) < work.sequence;
-}
-
 // The verdict on a job that cannot go on because a peer's memory could not be read, unless that
 // peer may yet turn out to be dead.
-std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point now) {
+std::optional<Verdict> Calls::find_broken(Work& work, Clock::time_point now) {
   Status status = work.job->status();
   if (status.ok() && rails_ != nullptr) {
-    status = rails_->failure([&](int peer) { return needs(work, peer); });
+    status = rails_->failure([&](int peer) { return needs(work, peer, world_); });
   }
   if (status.ok()) {
     return std::nullopt;
@@ -188,25 +206,6 @@ std::optional<Verdict> Communicator::find_broken(Work& work, Clock::time_point n
   return Verdict{.code = status.code(),
                  .blamed_ranks = status.detail().blamed_ranks,
                  .evidence = status.message()};
-}
-
-// At the first warning's time and at each doubling, who is here and who is not.
-void Communicator::warn(Work& work, Clock::time_point now) {
-  if (now < work.next_warning) {
-    return;
-  }
-  work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
-  const CallView view = view_of(work);
-  const Verdict verdict = explain_deadline(world_, view);
-  SENNIT_WARN("comm",
-              "{}{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
-              describe_call(view, rank()),
-              work.sequence != 0 ? fmt::format(" #{}", work.sequence) : "",
-              config_.name,
-              rank(),
-              size(),
-              seconds_since(work.posted),
-              verdict.evidence);
 }
 
 }  // namespace sennit

@@ -1,10 +1,10 @@
-// Where the parts of a call lie: blocks in the user's buffers, tiles in the blocks, messages in the
-// rings.
+#include "exec/cpu/call_layout.hpp"
+
 #include "exec/cpu/coded_block.hpp"
-#include "exec/cpu/job.hpp"
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace sennit {
@@ -17,14 +17,26 @@ std::int64_t in_copy(std::int64_t tiles, int copy, int width) {
 
 }  // namespace
 
-void Job::lay_out() {
+CallLayout::CallLayout(const BoundProgram& bound, const Call& call)
+    : bound_(bound),
+      program_(bound.program()),
+      call_(call),
+      element_bytes_(static_cast<std::int64_t>(size_bytes(call.dtype))) {
   for (std::size_t s = 0; s < program_.plan->strands.size(); ++s) {
     strands_.push_back(view_of(static_cast<int>(s)));
+  }
+  open_links();
+}
+
+void CallLayout::allocate_scratch() {
+  if (program_.scratch_bytes > 0) {
+    scratch_ = std::make_unique_for_overwrite<std::byte[]>(
+        static_cast<std::size_t>(program_.scratch_bytes));
   }
 }
 
 // What of each block the strand carries, and how many tiles that makes.
-Job::StrandView Job::view_of(int strand_index) const {
+CallLayout::StrandView CallLayout::view_of(int strand_index) const {
   const Plan& plan = *program_.plan;
   const Strand& strand = plan.strands[static_cast<std::size_t>(strand_index)];
   const Problem& problem = strand.schedule->problem;
@@ -56,7 +68,7 @@ Job::StrandView Job::view_of(int strand_index) const {
   return view;
 }
 
-void Job::open_links() {
+void CallLayout::open_links() {
   links_.resize(program_.links.size());
   for (std::size_t l = 0; l < links_.size(); ++l) {
     const ProgramLink& link = program_.links[l];
@@ -80,15 +92,28 @@ void Job::open_links() {
   }
 }
 
-int Job::width_of(int strand) const {
+int CallLayout::width_of(int strand) const {
   return program_.plan->strands[static_cast<std::size_t>(strand)].width;
 }
 
-std::int64_t Job::tiles_of_copy(int strand, int copy) const {
+std::int64_t CallLayout::tiles_of_copy(int strand, int copy) const {
   return in_copy(strands_[static_cast<std::size_t>(strand)].tiles, copy, width_of(strand));
 }
 
-ElementRange Job::part_of(const StrandView& view, LengthOf block) const {
+void CallLayout::begin_claims() {
+  for (StrandView& view : strands_) {
+    view.tiles = 0;
+  }
+}
+
+void CallLayout::add_grain(int strand, std::int64_t grain) {
+  StrandView& view = strands_[static_cast<std::size_t>(strand)];
+  view.grains.push_back(grain);
+  // The last grain of a message may be short.
+  view.tiles += std::min(view.grain_tiles, view.all_tiles - grain * view.grain_tiles);
+}
+
+ElementRange CallLayout::part_of(const StrandView& view, LengthOf block) const {
   const bool by_output = block.space == Space::kOutput && !view.output_parts.empty();
   const std::vector<ElementRange>& parts = by_output ? view.output_parts : view.parts;
   if (!parts.empty()) {
@@ -98,32 +123,35 @@ ElementRange Job::part_of(const StrandView& view, LengthOf block) const {
 }
 
 // Where tile `tile` of a strand copy begins in every block.
-std::int64_t Job::tile_begin(const ProgramLane& lane, std::int64_t tile) const {
+std::int64_t CallLayout::tile_begin(const ProgramLane& lane, std::int64_t tile) const {
   const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
   const std::int64_t index = lane.copy + tile * width_of(lane.strand);
-  if (!claims_) {
+  if (view.grain_tiles == 0) {
     return index * view.tile_elements;
   }
   const auto grain = static_cast<std::size_t>(index / view.grain_tiles);
-  return (claims_->grains_of(lane.strand)[grain] * view.grain_tiles + index % view.grain_tiles) *
-         view.tile_elements;
+  return (view.grains[grain] * view.grain_tiles + index % view.grain_tiles) * view.tile_elements;
 }
 
-std::int64_t Job::slice_elements(const ProgramLane& lane, LengthOf block, std::int64_t tile) const {
+std::int64_t CallLayout::slice_elements(const ProgramLane& lane,
+                                        LengthOf block,
+                                        std::int64_t tile) const {
   const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
   return std::clamp<std::int64_t>(
       part_of(view, block).length - tile_begin(lane, tile), 0, view.tile_elements);
 }
 
-std::int64_t Job::buffer_offset(const ProgramLane& lane,
-                                const Piece& piece,
-                                std::int64_t tile) const {
+std::int64_t CallLayout::buffer_offset(const ProgramLane& lane,
+                                       const Piece& piece,
+                                       std::int64_t tile) const {
   const StrandView& view = strands_[static_cast<std::size_t>(lane.strand)];
   return (part_of(view, {piece.space, piece.index}).begin + tile_begin(lane, tile)) *
          element_bytes_;
 }
 
-Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t tile) const {
+CallLayout::Slice CallLayout::slice(const ProgramLane& lane,
+                                    const Piece& piece,
+                                    std::int64_t tile) const {
   const LengthOf block{piece.space, piece.index};
   Slice out{.data = nullptr, .elements = slice_elements(lane, block, tile)};
   if (piece.space == Space::kScratch) {
@@ -137,10 +165,10 @@ Job::Slice Job::slice(const ProgramLane& lane, const Piece& piece, std::int64_t 
   return out;
 }
 
-std::size_t Job::message_bytes(const ProgramLane& lane,
-                               const ProgramStep& step,
-                               std::optional<Codec> codec,
-                               std::int64_t tile) const {
+std::size_t CallLayout::message_bytes(const ProgramLane& lane,
+                                      const ProgramStep& step,
+                                      std::optional<Codec> codec,
+                                      std::int64_t tile) const {
   std::int64_t elements = 0;
   std::size_t coded = 0;
   for (const LengthOf block : step.lengths_of) {
@@ -151,15 +179,12 @@ std::size_t Job::message_bytes(const ProgramLane& lane,
   return codec ? coded : static_cast<std::size_t>(elements * element_bytes_);
 }
 
-bool Job::exists(const MessageRef& ref, std::int64_t tile) const {
+bool CallLayout::exists(const MessageRef& ref, std::int64_t tile) const {
   const std::vector<std::int64_t>& tiles = links_[static_cast<std::size_t>(ref.link)].tiles;
   return tiles.empty() || tile < tiles[static_cast<std::size_t>(ref.index)];
 }
 
-Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
-  if (ref.bundle >= 0) [[unlikely]] {
-    return bundles_[static_cast<std::size_t>(ref.bundle)].spot();
-  }
+Spot CallLayout::spot(const MessageRef& ref, std::int64_t tile) const {
   const auto link = static_cast<std::size_t>(ref.link);
   const BoundProgram::BoundLink& bound = bound_.links()[link];
   const LinkState& state = links_[link];
@@ -177,14 +202,25 @@ Spot Job::spot(const MessageRef& ref, std::int64_t tile) const {
           .codec = ref.codec};
 }
 
-std::byte* Job::payload(const ProgramLane& lane,
-                        const ProgramStep& step,
-                        const Spot& spot,
-                        std::int64_t tile) const {
+std::byte* CallLayout::payload(const ProgramLane& lane,
+                               const ProgramStep& step,
+                               const Spot& spot,
+                               std::int64_t tile) const {
   const std::size_t bytes = spot.protocol == Protocol::kDirectGet
                                 ? step.lengths_of.size() * sizeof(cma::Descriptor)
                                 : message_bytes(lane, step, spot.codec, tile);
   return spot.link->ring.payload(spot.position, bytes);
+}
+
+void CallLayout::finish() const {
+  for (std::size_t l = 0; l < program_.links.size(); ++l) {
+    const ProgramLink& link = program_.links[l];
+    const std::vector<std::int64_t>& tiles = links_[l].tiles;
+    const std::int64_t messages =
+        tiles.empty() ? tiles_of_copy(link.strand, link.copy) * link.messages_per_tile
+                      : std::accumulate(tiles.begin(), tiles.end(), std::int64_t{0});
+    *bound_.links()[l].position = links_[l].base + static_cast<std::uint64_t>(messages);
+  }
 }
 
 }  // namespace sennit

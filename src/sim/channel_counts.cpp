@@ -1,11 +1,11 @@
-#include "sim/mail.hpp"
+#include "sim/channel_counts.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace sennit::sim {
 
-int Mail::add(Ends ends) {
+int ChannelCounts::add(Ends ends) {
   Channel channel{.ends = std::move(ends)};
   channel.taken.resize(channel.ends.readers.size());
   channel.freed.resize(channel.ends.readers.size());
@@ -18,21 +18,21 @@ int Mail::add(Ends ends) {
   return size() - 1;
 }
 
-bool Mail::has(int channel, int reader, std::int64_t messages) const {
+bool ChannelCounts::has(int channel, int reader, std::int64_t messages) const {
   return of(channel).arrived - taken(channel, reader) >= messages;
 }
 
-bool Mail::has_room(int channel, std::int64_t messages) const {
+bool ChannelCounts::has_room(int channel, std::int64_t messages) const {
   const Channel& here = of(channel);
   return here.sent + messages - *std::ranges::min_element(here.freed) <= here.ends.slots;
 }
 
-bool Mail::is_released(int channel) const {
+bool ChannelCounts::is_released(int channel) const {
   const Channel& here = of(channel);
   return *std::ranges::min_element(here.freed) == here.sent;
 }
 
-void Mail::free(int channel, int reader, std::int64_t taken) {
+void ChannelCounts::free(int channel, int reader, std::int64_t taken) {
   Channel& here = of(channel);
   const std::int64_t before = *std::ranges::min_element(here.freed);
   here.freed[static_cast<std::size_t>(reader)] = taken;
@@ -42,21 +42,21 @@ void Mail::free(int channel, int reader, std::int64_t taken) {
   }
 }
 
-bool Mail::has_room_on(int channel, int path, std::int64_t messages) const {
+bool ChannelCounts::has_room_on(int channel, int path, std::int64_t messages) const {
   return under_way(channel, path) + messages <= of(channel).ends.slots;
 }
 
-std::int64_t Mail::under_way(int channel, int path) const {
+std::int64_t ChannelCounts::under_way(int channel, int path) const {
   const OnPath& here = of(channel).on_path[static_cast<std::size_t>(path)];
   return here.begun - here.freed;
 }
 
-int Mail::path_of(int channel, std::int64_t message) const {
+int ChannelCounts::path_of(int channel, std::int64_t message) const {
   const std::vector<int>& paths = of(channel).path_of_message;
   return paths[static_cast<std::size_t>(message) % paths.size()];
 }
 
-void Mail::set_path(int channel, std::int64_t message, int path) {
+void ChannelCounts::set_path(int channel, std::int64_t message, int path) {
   Channel& here = of(channel);
   here.path_of_message[static_cast<std::size_t>(message) % here.path_of_message.size()] = path;
   ++here.on_path[static_cast<std::size_t>(path)].begun;

@@ -1,13 +1,13 @@
-// NearMail: mailboxes in device memory for GPUs that reach each other, in a communicator whose
-// FIFOs lie in host memory because not all do.
+// PeerStaging: staging buffers in device memory for GPUs that reach each other, in a communicator
+// whose FIFOs lie in host memory because not all do.
 //
-// The ranks are parted into groups in which every GPU reaches every other; mailboxes between groups
-// stay in host memory. Calls that run step by step use both and need not know
-// (memory/mailbox.hpp).
+// The ranks are parted into groups in which every GPU reaches every other; staging buffers between
+// groups stay in host memory. Calls that run step by step use both and need not know
+// (memory/staging.hpp).
 #pragma once
 
-#include "memory/mailbox.hpp"
 #include "memory/peer_memory.hpp"
+#include "memory/staging.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -19,27 +19,27 @@ namespace sennit {
 // with, in either direction.
 std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair>& broken);
 
-class NearMail {
+class PeerStaging {
  public:
   // All together. Null where no two ranks are near.
-  static Result<std::unique_ptr<NearMail>> open(const DeviceMeeting& meeting,
-                                                const sm::MailboxShape& shape);
+  static Result<std::unique_ptr<PeerStaging>> open(const DeviceMeeting& meeting,
+                                                   const sm::StagingShape& shape);
 
-  // The mailbox that `writer` writes for `reader`, one of which this rank is; null: they are of
-  // different groups.
-  [[nodiscard]] std::byte* mailbox(int writer, int reader) const;
+  // The staging buffer that `writer` writes for `reader`, one of which this rank is; null: they are
+  // of different groups.
+  [[nodiscard]] std::byte* staging(int writer, int reader) const;
   // Each in ascending order, by their first ranks; the same on all ranks.
   [[nodiscard]] const std::vector<std::vector<int>>& groups() const { return groups_; }
 
  private:
-  NearMail(const DeviceMeeting& meeting, const sm::MailboxShape& shape)
+  PeerStaging(const DeviceMeeting& meeting, const sm::StagingShape& shape)
       : shape_(shape), memory_(meeting) {}
   Status place(const DeviceMeeting& meeting);
   [[nodiscard]] std::vector<char> members_beside(int rank) const;
   [[nodiscard]] bool has_pairs() const;
   void part_further(const std::vector<BrokenPair>& broken);
 
-  sm::MailboxShape shape_;
+  sm::StagingShape shape_;
   PeerMemory memory_;
   std::vector<std::vector<int>> groups_;
 };

@@ -1,5 +1,5 @@
 // Calls of GPUs that reach each other within groups alone: step by step, over both paths.
-#include "memory/near_mail.hpp"
+#include "memory/peer_staging.hpp"
 
 #include "comm/device/testing/fake_gpus.hpp"
 #include "exec/sm/testing/fake_steps.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 using Groups = std::vector<std::vector<int>>;
 
-TEST(NearMail, PartsRanksIntoGroupsWithoutABrokenPair) {
+TEST(PeerStaging, PartsRanksIntoGroupsWithoutABrokenPair) {
   EXPECT_EQ(part_ranks(4, {}), (Groups{{0, 1, 2, 3}}));
   EXPECT_EQ(part_ranks(4, {{0, 2}, {2, 1}, {0, 3}, {1, 3}}), (Groups{{0, 1}, {2, 3}}));
   EXPECT_EQ(part_ranks(4, {{0, 1}, {2, 1}, {0, 3}, {2, 3}}), (Groups{{0, 2}, {1, 3}}));
@@ -35,17 +35,17 @@ class GroupedGpus : public FakeGpus {
  protected:
   GroupedGpus() { comm_config_.device = "cuda"; }
 
-  // What kernels of this rank read and write of each peer's mailboxes, as it sees them.
+  // What kernels of this rank read and write of each peer's staging buffers, as it sees them.
   struct Seen {
     std::array<std::byte*, sm::kMaxRanks> inbox{};
     std::array<std::byte*, sm::kMaxRanks> outbox{};
-    std::array<sm::MailboxShape, sm::kMaxRanks> shapes{};
+    std::array<sm::StagingShape, sm::kMaxRanks> shapes{};
   };
 
   static void run_steps(const Rank& rank, Seen& seen) {
     rank.cuda->run_kernels([&seen](const void* /*kernel*/, const void* parameters) {
       const auto& call = *static_cast<const sm::StepCall*>(parameters);
-      seen = {.inbox = call.inbox, .outbox = call.outbox, .shapes = call.mailboxes};
+      seen = {.inbox = call.inbox, .outbox = call.outbox, .shapes = call.staging};
       return [call] { sm::FakeSteps(call, {.dtype = Dtype::kUint32, .op = ReduceOp::kSum}).run(); };
     });
   }
@@ -79,7 +79,7 @@ class GroupedGpus : public FakeGpus {
     return take(rank.cuda->facts_of(memory)).kind == MemoryKind::kDevice;
   }
 
-  // Runs all forms, and says of which peers the mailboxes lie in device memory.
+  // Runs all forms, and says of which peers the staging buffers lie in device memory.
   static std::set<int> near_of(Rank& rank) {
     Seen seen;
     run_steps(rank, seen);
@@ -93,7 +93,7 @@ class GroupedGpus : public FakeGpus {
       const bool on_devices = is_on_a_device(rank, seen.outbox[at]);
       EXPECT_EQ(on_devices, is_on_a_device(rank, seen.inbox[at]));
       const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, kRanks, seen.shapes[at].blocks);
-      EXPECT_EQ(seen.shapes[at], on_devices ? plan.near_mailbox : plan.mailbox);
+      EXPECT_EQ(seen.shapes[at], on_devices ? plan.peer_staging : plan.staging);
       if (peer != rank.rank && on_devices) {
         near.insert(peer);
       }

@@ -1,5 +1,6 @@
-// Mail: what the channels of a running plan hold, counted from both ends. A message is sent, then
-// it has arrived, then a reader has taken it, then the writer knows that its slot is free.
+// ChannelCounts: what the channels of a running plan hold, counted from both ends. A message is
+// sent, then it has arrived, then a reader has taken it, then the writer knows that its slot is
+// free.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace sennit::sim {
 
-class Mail {
+class ChannelCounts {
  public:
   struct Ends {
     std::int64_t slots = 0;

@@ -1,4 +1,4 @@
-#include "memory/near_mail.hpp"
+#include "memory/peer_staging.hpp"
 
 #include "base/log.hpp"
 #include "memory/fifo_probe.hpp"
@@ -44,28 +44,28 @@ std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair
   return groups;
 }
 
-Result<std::unique_ptr<NearMail>> NearMail::open(const DeviceMeeting& meeting,
-                                                 const sm::MailboxShape& shape) {
+Result<std::unique_ptr<PeerStaging>> PeerStaging::open(const DeviceMeeting& meeting,
+                                                       const sm::StagingShape& shape) {
   SENNIT_ASSIGN_OR_RETURN(const auto far, find_far_pairs(meeting));
-  std::unique_ptr<NearMail> mail(new NearMail(meeting, shape));
-  mail->groups_ = part_ranks(meeting.ranks(), far);
-  if (!mail->has_pairs()) {
-    return std::unique_ptr<NearMail>();
+  std::unique_ptr<PeerStaging> staging(new PeerStaging(meeting, shape));
+  staging->groups_ = part_ranks(meeting.ranks(), far);
+  if (!staging->has_pairs()) {
+    return std::unique_ptr<PeerStaging>();
   }
-  SENNIT_RETURN_IF_ERROR(mail->place(meeting));
-  if (!mail->has_pairs()) {
-    return std::unique_ptr<NearMail>();
+  SENNIT_RETURN_IF_ERROR(staging->place(meeting));
+  if (!staging->has_pairs()) {
+    return std::unique_ptr<PeerStaging>();
   }
   if (meeting.rank() == 0) {
     SENNIT_INFO("device",
                 "calls that run step by step use path nvlink within groups of ranks: {}",
-                fmt::join(mail->groups_, " "));
+                fmt::join(staging->groups_, " "));
   }
-  return mail;
+  return staging;
 }
 
 // Groups part further where their GPUs do not reach each other after all.
-Status NearMail::place(const DeviceMeeting& meeting) {
+Status PeerStaging::place(const DeviceMeeting& meeting) {
   SENNIT_RETURN_IF_ERROR(
       meeting.agree(memory_.allocate(static_cast<std::size_t>(meeting.ranks()) * shape_.bytes())));
   SENNIT_ASSIGN_OR_RETURN(const auto unmapped,
@@ -89,7 +89,7 @@ Status NearMail::place(const DeviceMeeting& meeting) {
   return corrupting.status();
 }
 
-std::vector<char> NearMail::members_beside(int rank) const {
+std::vector<char> PeerStaging::members_beside(int rank) const {
   std::vector<char> beside(memory_.bases().size(), 0);
   for (const std::vector<int>& members : groups_) {
     if (std::ranges::find(members, rank) != members.end()) {
@@ -101,13 +101,13 @@ std::vector<char> NearMail::members_beside(int rank) const {
   return beside;
 }
 
-bool NearMail::has_pairs() const {
+bool PeerStaging::has_pairs() const {
   return std::ranges::any_of(groups_,
                              [](const std::vector<int>& members) { return members.size() > 1; });
 }
 
 // No rank comes to one that was not of its group before: their memory is not mapped.
-void NearMail::part_further(const std::vector<BrokenPair>& broken) {
+void PeerStaging::part_further(const std::vector<BrokenPair>& broken) {
   std::vector<BrokenPair> far = broken;
   const auto ranks = static_cast<int>(memory_.bases().size());
   for (int rank = 0; rank < ranks; ++rank) {
@@ -121,7 +121,7 @@ void NearMail::part_further(const std::vector<BrokenPair>& broken) {
   groups_ = part_ranks(ranks, far);
 }
 
-std::byte* NearMail::mailbox(int writer, int reader) const {
+std::byte* PeerStaging::staging(int writer, int reader) const {
   if (members_beside(reader)[static_cast<std::size_t>(writer)] == 0) {
     return nullptr;
   }

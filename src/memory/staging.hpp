@@ -1,8 +1,8 @@
-// Mailbox: what one rank writes for one other to read, when kernels run schedules step by step
+// Staging: what one rank writes for one other to read, when kernels run schedules step by step
 // (exec/sm/step_call.hpp). It lies in memory of the reader, or in host memory where the two GPUs do
 // not reach each other; no kernel needs to know. One header for host and device code.
 //
-//   mailbox of (writer, reader):  words[block]  begun, full[channel], freed[channel]
+//   staging buffer of (writer, reader):  words[block]  begun, full[channel], freed[channel]
 //                                 slots[block]  of the channels from writer to reader
 //
 // Block b of the writer meets block b of the reader and no other. Of the words, `full` says how
@@ -18,19 +18,21 @@ namespace sennit::sm {
 // From one rank to one other.
 inline constexpr int kMostChannels = 15;
 // Of a block: two lines of 128 bytes that no other block writes.
-inline constexpr int kMailboxWords = 32;
-static_assert(1 + 2 * kMostChannels <= kMailboxWords);
+inline constexpr int kStagingWords = 32;
+static_assert(1 + 2 * kMostChannels <= kStagingWords);
 
-// Where the mailbox of two ranks lies: in memory of the reader's GPU, or of the host.
-enum class MailPlace : std::uint8_t { kDevice, kHost };
-inline constexpr int kMailPlaces = 2;
+// Where the staging buffer of two ranks lies: in memory of the reader's GPU, or of the host.
+enum class StagingPlace : std::uint8_t { kDevice, kHost };
+inline constexpr int kStagingPlaces = 2;
 
-enum class MailWord : std::uint8_t { kBegun, kFull, kFreed };
+enum class StagingWord : std::uint8_t { kBegun, kFull, kFreed };
 
-// Among the words of a mailbox.
-constexpr std::size_t mail_word_at(MailWord kind, int block, int channel = 0) {
-  const int first = kind == MailWord::kBegun ? 0 : kind == MailWord::kFull ? 1 : 1 + kMostChannels;
-  return static_cast<std::size_t>(block) * kMailboxWords + static_cast<std::size_t>(first) +
+// Among the words of a staging buffer.
+constexpr std::size_t staging_word_at(StagingWord kind, int block, int channel = 0) {
+  const int first = kind == StagingWord::kBegun  ? 0
+                    : kind == StagingWord::kFull ? 1
+                                                 : 1 + kMostChannels;
+  return static_cast<std::size_t>(block) * kStagingWords + static_cast<std::size_t>(first) +
          static_cast<std::size_t>(channel);
 }
 
@@ -47,18 +49,18 @@ constexpr std::uint64_t count_word(std::uint64_t number, std::int64_t messages) 
   return (number << kCountBits) + static_cast<std::uint64_t>(messages);
 }
 
-struct MailboxShape {
+struct StagingShape {
   int blocks = 1;              // of a call, at most
   std::size_t slot_bytes = 0;  // of one block, for the slots of all channels together
 
   [[nodiscard]] constexpr std::size_t words_bytes() const {
-    return static_cast<std::size_t>(blocks) * kMailboxWords * sizeof(std::uint64_t);
+    return static_cast<std::size_t>(blocks) * kStagingWords * sizeof(std::uint64_t);
   }
   [[nodiscard]] constexpr std::size_t bytes() const {
     return words_bytes() + static_cast<std::size_t>(blocks) * slot_bytes;
   }
 
-  bool operator==(const MailboxShape&) const = default;
+  bool operator==(const StagingShape&) const = default;
 };
 
 }  // namespace sennit::sm

@@ -1,0 +1,89 @@
+// An operation of PyTorch: the calls of Sennit that it is made of.
+#pragma once
+
+#include "tensors.hpp"
+
+#include "sennit/sennit.h"
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+namespace sennit::pytorch {
+
+// What all calls of a group have in their options.
+struct CallSettings {
+  std::string algorithm;
+  std::string codec;
+  bool reproducible = false;
+};
+
+// Where the calls of an operation are made: the communicator, the stream, and options for each.
+class Calls {
+ public:
+  // `works`: where each call stores its work; null: calls have none.
+  Calls(sennit_comm_t comm,
+        void* stream,
+        double deadline_s,
+        const CallSettings& settings,
+        std::vector<sennit_work_t>* works);
+
+  [[nodiscard]] sennit_comm_t comm() const { return comm_; }
+  [[nodiscard]] void* stream() const { return stream_; }
+  // For one call: its work has a place of its own.
+  const sennit_call_options_t* options();
+  // For send, recv and barrier, which know of no algorithm or codec.
+  const sennit_call_options_t* plain_options();
+
+ private:
+  sennit_comm_t comm_;
+  void* stream_;
+  const CallSettings* settings_;
+  sennit_call_options_t options_ = SENNIT_CALL_OPTIONS_INITIALIZER;
+  std::vector<sennit_work_t>* works_;
+};
+
+// Calls between its construction and end() are one group, if there is more than one. Without end()
+// nobody learns how they came out: something else has failed.
+class CallGroup {
+ public:
+  explicit CallGroup(std::size_t calls);
+  ~CallGroup();
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+  void end();
+
+ private:
+  bool is_open_;
+};
+
+struct Operation {
+  c10d::OpType type = c10d::OpType::UNKNOWN;
+  const char* title = nullptr;           // for profiles
+  std::chrono::milliseconds timeout{0};  // negative: that of the group; zero: none
+  bool is_async = true;
+  Tensors tensors;  // whose memory the calls use, but for the outputs
+  Tensors outputs;
+  std::function<void(Calls&)> start;
+  std::function<void()> finish;  // what remains to be done when the calls have ended; may be empty
+};
+
+template <typename Options>
+Operation described(c10d::OpType type, const char* title, const Options& options) {
+  Operation operation;
+  operation.type = type;
+  operation.title = title;
+  operation.timeout = options.timeout;
+  operation.is_async = options.asyncOp;
+  return operation;
+}
+
+// A rank of a group, and how many there are.
+struct Ranks {
+  int rank = 0;
+  int size = 0;
+};
+
+}  // namespace sennit::pytorch

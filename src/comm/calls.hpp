@@ -1,0 +1,109 @@
+// Calls: the outstanding calls of a communicator on host ranks. Collectives run one after the
+// other, and so do the sends to a peer and the recvs from it.
+//
+// They make progress inside progress(), which the ProgressEngine of the thread that waits drives.
+// Everything here but abort() is called under the engine's lock. In a child of the process that
+// made the communicator nothing is ever outstanding and nothing advances: the calls are the
+// parent's.
+#pragma once
+
+#include "base/fork_guard.hpp"
+#include "comm/comm_config.hpp"
+#include "comm/empty_recvs.hpp"
+#include "comm/moves.hpp"
+#include "comm/own_wait.hpp"
+#include "comm/work.hpp"
+#include "world/deadlock.hpp"
+#include "world/world.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace sennit {
+
+class Calls {
+ public:
+  // Both outlive the calls.
+  Calls(World& world, CommConfig& config) : world_(world), config_(config) {}
+  // Who carries messages to and from other nodes.
+  void use(rail::MirroredRings* rails) { rails_ = rails; }
+  [[nodiscard]] rail::MirroredRings* rails() const { return rails_; }
+
+  // Why the communicator has failed; ok while it works.
+  [[nodiscard]] const Status& failure() const { return failure_; }
+  [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
+
+  // Appends a prepared work. Only the engine calls it, which then has to drive these calls.
+  void post(std::shared_ptr<Work> work);
+  // The number of a collective that begins without a Work.
+  std::uint64_t begin(const BoundProgram* program) {
+    last_program_ = program;
+    return ++posted_;
+  }
+  // The same collective becomes a work that has begun.
+  void go_on(std::shared_ptr<Work> work);
+  // Whether a collective may begin without a Work.
+  [[nodiscard]] bool is_quiet() const;
+  // For tests: where this rank ends in the collective; null: it does not.
+  [[nodiscard]] DieAt* die_at(std::uint64_t sequence);
+
+  // Lets every running call advance; true when anything moved or ended.
+  bool progress();
+  // Deadlines, failures of others, warnings. `now` is taken once for many calls.
+  void look(Clock::time_point now);
+  // When look() has to be called next, at the latest.
+  [[nodiscard]] Clock::time_point next_look() const;
+  // No call is outstanding, so progress() and look() have nothing to do but to notice an abort.
+  [[nodiscard]] bool is_idle() const { return collectives_.empty() && pairs_.empty(); }
+  // A call that has not ended, or null.
+  [[nodiscard]] std::shared_ptr<Work> outstanding() const;
+  // The program of the last call, or null.
+  [[nodiscard]] const BoundProgram* last_program() const { return last_program_; }
+  // The wait for a work of this communicator, which whoever waits tells.
+  [[nodiscard]] OwnWait& own_wait() { return wait_; }
+
+  // From any thread: progress() ends all calls.
+  void abort() { aborted_.store(true, std::memory_order_release); }
+
+ private:
+  using PairKey = std::pair<int, bool>;  // peer, is_send
+  using Queue = std::deque<std::shared_ptr<Work>>;
+
+  [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::vector<std::shared_ptr<Work>> running() const;
+  void start(Work& work);
+  bool advance_front(Queue& queue);
+  void end(Work& work, Status status);
+  void fail(const Work& work, const Verdict& verdict);
+  void fail_all(const Status& status, const Work* cause);
+  void look_at(Work& work, Depth depth, Clock::time_point now);
+  bool may_end_well(Work& work, Clock::time_point now);
+  bool flush_rails(const Work& work);
+  std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
+  [[nodiscard]] LongWait long_wait(Clock::time_point now) const;
+
+  World& world_;
+  CommConfig& config_;
+  rail::MirroredRings* rails_ = nullptr;
+  std::uint64_t generation_ = fork_generation();
+  Status failure_;
+  std::atomic<bool> aborted_{false};
+  std::uint64_t posted_ = 0;  // collectives so far
+  const BoundProgram* last_program_ = nullptr;
+  std::uint32_t alarms_seen_ = 0;
+  Clock::time_point next_process_look_;
+  DeadlockWatch deadlocks_{world_};
+  OwnWait wait_{world_.my_line()};
+  Moves moves_;
+  Queue collectives_;
+  std::map<PairKey, Queue> pairs_;
+  EmptyRecvs empty_recvs_;
+};
+
+}  // namespace sennit
