@@ -39,7 +39,7 @@ CODEC_RUN = "host-2-cores-codecs"
 OVERLAP_RUN = "overlap-2gpu"
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
 RAIL_RUNS = ("rails-2x2", "rails-4x2")
-RAIL_SIZES = (8, 1 << 20, 4 << 20)
+RAIL_SIZES = (8, 1024, 64 << 10, 1 << 20, 4 << 20)
 HOST_RUNS = ("host-mpi-2", "host-mpi-4", "host-mpi-8")
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
