@@ -39,6 +39,8 @@ CODEC_RUN = "host-2-cores-codecs"
 OVERLAP_RUN = "overlap-2gpu"
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
 RAIL_RUNS = ("rails-2x2", "rails-4x2")
+# It never yields its core, and these ranks outnumber the cores.
+NO_RAIL_RIVALS = {"mpich"}
 RAIL_SIZES = (8, 1024, 64 << 10, 1 << 20, 4 << 20)
 HOST_RUNS = ("host-mpi-2", "host-mpi-4", "host-mpi-8")
 
@@ -299,6 +301,7 @@ def rails_table(name: str) -> str:
         if row["rank_bytes"] in RAIL_SIZES:
             rows[row["collective"], row["rank_bytes"]].append(row)
     forms = list(dict.fromkeys(row["rival"]["name"] for row in document["rows"]))
+    forms = [form for form in forms if form not in NO_RAIL_RIVALS]
     lines = [
         f"{document['nodes']} nodes of {document['cards']} ranks and cards, "
         f"{document['mbit'] // 8} MB/s a card:\n",
