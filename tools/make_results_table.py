@@ -309,7 +309,7 @@ def rails_table(name: str) -> str:
         "|---" * (4 + len(forms)) + "|",
     ]
     for (collective, size), same in rows.items():
-        bound = f"{same[0]['bound_us'] / 1e3:.1f}" if size > LARGEST_ELEMENT else ""
+        bound = f"{same[0]['bound_us'] / 1e3:.1f}" if size >= 64 << 10 else ""
         least = min(row["time_us"]["min"] for row in same) / 1e3
         median = min(row["time_us"]["p50"] for row in same) / 1e3
         ratios = {row["rival"]["name"]: f"{row['ratio']:.2f}" for row in same if "ratio" in row}
