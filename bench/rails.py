@@ -45,6 +45,8 @@ MBIT = {2: 800, 4: 400}
 COLLECTIVES = ("all_gather", "all_to_all", "all_reduce", "broadcast")
 SIZES = tuple((16 << 10) * 4**i for i in range(5))
 """Bytes of a rank: what it sends, of all_to_all to one rank."""
+SMALL, MORE = 64 << 10, 20
+"""Up to so many bytes, so many times as many samples: it matters when ranks wake."""
 PER_RANK = {"all_gather", "all_to_all"}
 OB1 = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,sm,self", "--mca", "btl_tcp_if_include", CARDS]
 UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
@@ -66,8 +68,8 @@ FORMS = {
     "tuned": Form(
         "openmpi", UCX, {**UCX_CARDS, "UCX_RNDV_THRESH": "inf", "UCX_MAX_EAGER_RAILS": "2"}
     ),
-    # It polls and never yields its core: of real-time ranks that outnumber the cores, none would
-    # run before the slice of another ends.
+    # It polls and never yields: of real-time ranks that outnumber the cores, none would run
+    # before the slice of another ends.
     "mpich": Form("mpich", [], UCX_CARDS, ("chrt", "--other", "0")),
     "gloo": Form("gloo", [], {"GLOO_SOCKET_IFNAME": CARDS, "OMP_NUM_THREADS": "1"}),
 }
@@ -106,12 +108,15 @@ def orders(arguments: argparse.Namespace, one_buffer: frozenset[str]) -> list[di
     """All of them; calls that the rival has only in place are in place."""
     made = []
     for collective in arguments.collectives:
-        one = order(collective, arguments.nodes, arguments.sizes, arguments.samples)
-        one["in_place"] = collective in one_buffer
-        one["algorithm"] = dict(arguments.algorithm).get(collective, "")
-        if collective == "all_reduce":
-            one["sizes"] = [8, 1024, *one["sizes"]]
-        made.append(one)
+        sizes = [*((8, 1024) if collective == "all_reduce" else ()), *arguments.sizes]
+        small = [size for size in sizes if size <= SMALL]
+        large = [size for size in sizes if size > SMALL]
+        for some, samples in ((small, arguments.samples * MORE), (large, arguments.samples)):
+            if some:
+                one = order(collective, arguments.nodes, some, samples)
+                one["in_place"] = collective in one_buffer
+                one["algorithm"] = dict(arguments.algorithm).get(collective, "")
+                made.append(one)
     return made
 
 

@@ -85,8 +85,7 @@ TEST_F(Ucx, MessagesArriveWithHeaderAndPayload) {
 TEST_F(Ucx, WhatHasEndedArrivesWithoutMoreOfItsSender) {
   MessageState first{};
   cards_[0]->send(endpoint_, bytes_of("wires up"), bytes_of("x"), first);
-  ASSERT_TRUE(
-      progress_until([&] { return messages_ == 1 && first != MessageState::kUnderWay; }));
+  ASSERT_TRUE(progress_until([&] { return messages_ == 1 && first != MessageState::kUnderWay; }));
   ASSERT_TRUE(cards_[0]->ends_when_left());
   const std::string payload(3000, 'x');
   std::deque<MessageState> states;

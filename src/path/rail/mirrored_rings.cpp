@@ -118,8 +118,7 @@ Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
   }
   memory_ = std::move(memory);
   for (const EarlyFrame& early : std::exchange(early_, {})) {
-    receive(early.peer,
-            {.frame = early.frame, .freed = early.freed, .payload = early.payload});
+    receive(early.peer, {.frame = early.frame, .freed = early.freed, .payload = early.payload});
   }
   return {};
 }
@@ -160,10 +159,8 @@ void MirroredRings::send(int peer, int rail, const Departure& departure, Message
   const auto freed = std::as_bytes(departure.freed);
   std::ranges::copy(freed, header.begin() + sizeof(frame));
   to.is_flushed = false;
-  cards_->card(rail).send(to.endpoint,
-                          std::span(header).first(sizeof(frame) + freed.size()),
-                          departure.payload,
-                          state);
+  cards_->card(rail).send(
+      to.endpoint, std::span(header).first(sizeof(frame) + freed.size()), departure.payload, state);
 }
 
 void MirroredRings::publish(

@@ -70,8 +70,8 @@ struct Job {
   }
   [[nodiscard]] bool is_returned(int writer, int reader, std::uint64_t position) const {
     const RingName name{.peer = reader, .outgoing = true, .port = 0};
-    return channel::is_released(
-        memories[static_cast<std::size_t>(writer)]->free(name, position), position);
+    return channel::is_released(memories[static_cast<std::size_t>(writer)]->free(name, position),
+                                position);
   }
   // The message arrives, and its reader makes no round more.
   void pass(int writer, int reader, std::uint64_t position) {

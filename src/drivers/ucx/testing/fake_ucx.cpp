@@ -92,9 +92,7 @@ class Card final : public UcxCard {
     depart(std::move(departure), state);
   }
 
-  [[nodiscard]] bool ends_when_left() const override {
-    return network_->options.ends_when_left;
-  }
+  [[nodiscard]] bool ends_when_left() const override { return network_->options.ends_when_left; }
 
   [[nodiscard]] Status failure(int endpoint) const override {
     return endpoints_[static_cast<std::size_t>(endpoint)].failure;
