@@ -31,6 +31,8 @@ from typing import IO, Any
 
 # Four times what the slowest part takes with a sanitizer.
 PROGRAM_TIMEOUT_S = 900
+# Each test of pytest has a limit of its own. All of them take a third of this.
+PYTEST_TIMEOUT_S = 3000
 # Of what GoogleTest prints: the test that a program is at, which matters only if it stays there.
 BEGUN = "[ RUN      ] "
 NOT_TOLD = re.compile(r"\[( RUN      |       OK |-{10})\]|Running main\(\) from|$")
@@ -88,19 +90,25 @@ def read_report(report: Path) -> Tally:
     return tally
 
 
-def run(command: Sequence[str], report: Path, output: IO[str] | None = None) -> Tally:
+def run(
+    command: Sequence[str],
+    report: Path,
+    output: IO[str] | None = None,
+    limit_s: float | None = None,
+) -> Tally:
     """Runs one program; one that fails without naming a test counts as one failed test.
 
     So does one that ends well and leaves no report: whatever it has run cannot be counted.
     What it prints goes to `output`, if there is one.
     """
+    limit_s = limit_s or PROGRAM_TIMEOUT_S
     try:
         status = subprocess.run(
-            command, check=False, timeout=PROGRAM_TIMEOUT_S, stdout=output, stderr=output
+            command, check=False, timeout=limit_s, stdout=output, stderr=output
         ).returncode
     except subprocess.TimeoutExpired:
         status = -1
-        print(f"no end within {PROGRAM_TIMEOUT_S} s", file=output)
+        print(f"no end within {limit_s} s", file=output)
     try:
         tally = read_report(report)
     except (OSError, ET.ParseError):
@@ -274,7 +282,7 @@ def run_all(arguments: argparse.Namespace) -> Tally:
             file = report / "pytest.xml"
             command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={file}"]
             print("+", *command, *arguments.pytest, flush=True)
-            total.add(run([*command, *arguments.pytest], file))
+            total.add(run([*command, *arguments.pytest], file, limit_s=PYTEST_TIMEOUT_S))
     return total
 
 

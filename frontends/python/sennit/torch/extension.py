@@ -57,9 +57,9 @@ def _compiled() -> Path:
         return library
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _alone(library.with_suffix(".lock")):
+        with _alone(library.with_suffix(".lock")) as lock:
             if not library.exists():
-                _compile(library)
+                _compile(library, lock)
     except OSError as error:
         raise _missing(str(error), "set XDG_CACHE_HOME to a folder that can be written") from error
     return library
@@ -84,8 +84,8 @@ def _library() -> Path:
 
 
 @contextlib.contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """One process at a time; the system lets go of the lock of one that dies."""
+def _alone(file: Path) -> Iterator[int]:
+    """One process at a time; the system lets go of the lock of one that dies. Gives the lock."""
     until = time.monotonic() + _WAIT_S
     with file.open("w") as lock:
         while True:
@@ -99,10 +99,10 @@ def _alone(file: Path) -> Iterator[None]:
                         "end it, or delete the file",
                     ) from error
                 time.sleep(0.05)
-        yield
+        yield lock.fileno()
 
 
-def _compile(library: Path) -> None:
+def _compile(library: Path, lock: int) -> None:
     version = torch.__version__
     print(
         f"sennit: compiling the backend for PyTorch {version}, once; it takes about a minute",
@@ -111,10 +111,12 @@ def _compile(library: Path) -> None:
     )
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
         raise _missing("Python.h is missing", "apt install python3-dev")
-    unfinished = library.with_suffix(f".{os.getpid()}")
+    unfinished = library.with_suffix(".unfinished")
     try:
         answer = subprocess.run(
             _command(unfinished),
+            # A compiler that outlives its rank holds the lock until it ends.
+            pass_fds=(lock,),
             input="".join(f'#include "{file.name}"\n' for file in sorted(_SOURCES.glob("*.cpp"))),
             capture_output=True,
             text=True,
