@@ -96,7 +96,8 @@ struct Stage {
   [[nodiscard]] const CostStep& step_of(const RunningLane& lane) const {
     const CostForm& form = form_of(lane);
     const FlatStrand::LaneInfo& info = form.flat().lanes()[static_cast<std::size_t>(lane.flat)];
-    return form.steps()[static_cast<std::size_t>(info.first_step + lane.step)];
+    const int step = info.first_step + lane.step;
+    return form.steps()[static_cast<std::size_t>(step)];
   }
   // The number in `channels` of a channel of the lane's strand.
   [[nodiscard]] int channel_of(const RunningLane& lane, int channel) const {
