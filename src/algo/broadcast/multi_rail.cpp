@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace sennit::algo::broadcast {
@@ -48,7 +49,7 @@ class Build {
  private:
   // What a rank does with a share; each in a lane of its own.
   enum class Role : std::uint8_t {
-    kGive,   // the root, to one peer
+    kGive,   // in the root's group, to one peer
     kLead,   // a leader, its own share
     kCross,  // a leader, shares of other groups
     kTake,   // from the leaders of its group their own shares
@@ -75,25 +76,32 @@ class Build {
     return found->second;
   }
 
-  void pass(LaneId from, LaneId to, int slice, int share) {
+  // `arrival`: of what is passed, if that is in another lane. Returns the arrival at `to`.
+  StepRef pass(LaneId from, LaneId to, int slice, int share, std::optional<StepRef> arrival = {}) {
     const auto [found, is_new] = channels_.try_emplace({from, to});
     if (is_new) {
       found->second = b_.channel(from, to);
     }
     b_.send(from, {block(from.rank, slice, share)}, found->second);
-    b_.recv(to, found->second, {block(to.rank, slice, share)});
+    if (arrival) {
+      b_.after(from, {*arrival});
+    }
+    return b_.recv(to, found->second, {block(to.rank, slice, share)});
   }
 
-  // To the share's group, within the root's, and within the share's.
+  // To the share's group, within the root's, and within the share's. A card that sends to all
+  // groups at once is busy although each of them hears from others as well; so a lane for each.
   void send_from_home(int slice, int share) {
     const int root = b_.problem().root;
     const int head = leader(home_, slice);
+    std::optional<StepRef> arrival;
     if (head != root) {
-      pass(lane(Role::kGive, root, head), lane(Role::kLead, head), slice, share);
+      arrival = pass(lane(Role::kGive, root, head), lane(Role::kLead, head), slice, share);
     }
     if (groups_.count() > 1) {
       const int receiver = leader(group_of_share(share), slice);
-      pass(sending_lane(head, receiver), lane(Role::kLead, receiver), slice, share);
+      pass(
+          lane(Role::kGive, head, receiver), lane(Role::kLead, receiver), slice, share, arrival);
     }
     spread(home_, slice, share, Role::kLead);
     if (groups_.count() > 1) {
