@@ -112,8 +112,8 @@ constexpr Count kCounts[] = {
      edges_of_tree,
      [](Size s) { return s.log + 2; },
      log_n},
-    // Each share (one a slice and group but the root's) to the leader beside the root, to its group,
-    // to the other groups; and within each group to those that do not have it.
+    // Each share (one a slice and group but the root's) to the leader beside the root, to its
+    // group, to the other groups; and within each group to those that do not have it.
     {Collective::kBroadcast,
      "multi_rail",
      [](Size s) {

@@ -100,8 +100,7 @@ class Build {
     }
     if (groups_.count() > 1) {
       const int receiver = leader(group_of_share(share), slice);
-      pass(
-          lane(Role::kGive, head, receiver), lane(Role::kLead, receiver), slice, share, arrival);
+      pass(lane(Role::kGive, head, receiver), lane(Role::kLead, receiver), slice, share, arrival);
     }
     spread(home_, slice, share, Role::kLead);
     if (groups_.count() > 1) {
