@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace sennit {
 namespace {
@@ -234,13 +237,33 @@ bool is_absent(const World& world, int rank, const CallView& view) {
              : !has_other_end(world, view);
 }
 
-// Whom a rank in our call waits for, as far as it has said so.
+// Whom a rank in our call waits for, as far as it has said so. One that has done its part of it
+// waits for something else.
 int waits_for(const World& world, int rank, const CallView& view) {
   if (rank == world.rank()) {
     return view.waiting.peer;
   }
+  if (view.sequence != 0 && has_left(world, rank, view)) {
+    return -1;
+  }
   const int peer = world.line(rank).waits_for.load(std::memory_order_acquire);
   return peer >= 0 && peer < world.size() ? peer : -1;
+}
+
+// Of a chain of ranks that wait for each other: between which of them the network is. It need not
+// be the end of the chain: what ranks of other nodes wait for is known with a delay.
+std::string describe_crossings(const World& world, std::span<const int> chain) {
+  std::vector<std::string> pairs;
+  for (std::size_t i = 1; i < chain.size(); ++i) {
+    if (world.node_of(chain[i - 1]) != world.node_of(chain[i])) {
+      pairs.push_back(fmt::format("{} and {}", chain[i - 1], chain[i]));
+    }
+  }
+  if (pairs.empty()) {
+    return {};
+  }
+  return fmt::format("; ranks {} are on different nodes: a card or cable may be down",
+                     fmt::join(pairs, ", "));
 }
 
 }  // namespace
@@ -490,10 +513,7 @@ Verdict explain_deadline(const World& world, const CallView& view) {
       view.waiting.lane,
       view.waiting.step,
       fmt::join(chain, " -> "));
-  const int last = chain.size() > 1 ? chain[chain.size() - 2] : chain.back();
-  if (world.node_of(last) != world.node_of(chain.back())) {
-    verdict.evidence += "; the last two are on different nodes: a card or cable may be down";
-  }
+  verdict.evidence += describe_crossings(world, chain);
   return verdict;
 }
 
