@@ -179,16 +179,16 @@ std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
   return static_cast<std::int64_t>(slices) * std::max(1, groups.count() - 1);
 }
 
-// To the slice's leader beside the root, across twice, and on within a group.
+// To the leader of a slice in the root's group, across twice, and on within a group.
 std::int64_t rounds(const Shape& shape) {
   const Groups groups(shape);
   const int home = groups.group_of(shape.root);
-  const int beside = groups.size(home) > 1 ? 1 : 0;
+  const int to_leaders = groups.size(home) > 1 ? 1 : 0;
   if (groups.count() == 1) {
-    return beside + (groups.size(home) > 2 ? 1 : 0);
+    return to_leaders + (groups.size(home) > 2 ? 1 : 0);
   }
-  const int many_elsewhere = groups.count_of_many() - beside;
-  return beside + std::min(groups.count() - 1, 2) + (many_elsewhere > 0 ? 1 : 0);
+  const int many_elsewhere = groups.count_of_many() - to_leaders;
+  return to_leaders + std::min(groups.count() - 1, 2) + (many_elsewhere > 0 ? 1 : 0);
 }
 
 }  // namespace
