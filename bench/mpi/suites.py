@@ -139,7 +139,7 @@ def measure(
 
 
 def key(row: dict[str, Any]) -> tuple[str, str, int]:
-    """What tells rows apart."""
+    """A file has one row of each."""
     return row["suite"], row["mpi"], row["ranks"]
 
 
