@@ -28,6 +28,8 @@ CODECS = ROOT / "docs/codecs.md"
 CODECS_BEGIN, CODECS_END = "<!-- codecs -->\n", "<!-- /codecs -->"
 NODES = ROOT / "docs/nodes.md"
 NODES_BEGIN, NODES_END = "<!-- rails -->\n", "<!-- /rails -->"
+MPI = ROOT / "docs/mpi.md"
+MPI_BEGIN, MPI_END = "<!-- suites -->\n", "<!-- /suites -->"
 RUNS = ROOT / "bench/results/README.md"
 RUNS_BEGIN, RUNS_END = "<!-- runs -->\n", "<!-- /runs -->"
 
@@ -38,6 +40,18 @@ README_RUN = "host-2-cores"
 CODEC_RUN = "host-2-cores-codecs"
 OVERLAP_RUN = "overlap-2gpu"
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
+SUITES_RUN = "mpi-suites"
+SUITES = {
+    "coll": "MPICH's `test/mpi/coll`",
+    "osu": "OSU Micro-Benchmarks 5.3, collectives",
+    "imb": "Intel's IMB-MPI1 and IMB-NBC, `-DCHECK`",
+    "heffte": "heFFTe 2.4.1, tests",
+    "speed3d": "heFFTe, `speed3d`",
+    "hpcg": "HPCG 3.1",
+    "minife": "miniFE",
+    "fft": "mpi4py-fft 2.0.6, tests",
+    "hpcc": "HPCC 1.5",
+}
 RAIL_RUNS = ("rails-2x2", "rails-4x2")
 # It never yields its core, and these ranks outnumber the cores.
 NO_RAIL_RIVALS = {"mpich"}
@@ -330,6 +344,31 @@ def nodes(text: str) -> str:
     return between(text, NODES_BEGIN, made, NODES_END)
 
 
+def suites_table() -> str:
+    """A line a suite, MPI and number of ranks: what passed of how many, and what ran on Sennit."""
+    lines = [
+        "| suite | MPI | ranks | pass without | pass with | calls on Sennit | passed on |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    rows = sorted(
+        result_files.read(SUITES_RUN)["rows"], key=lambda row: [*SUITES].index(row["suite"])
+    )
+    for row in rows:
+        passed, calls = [row[way]["passed"] for way in ("without", "with")], row["calls"]
+        every = passed[0] + len(row["without"]["failed"])
+        name = {"mpich": "MPICH", "openmpi": "Open MPI"}[row["mpi"]]
+        cells = [SUITES[row["suite"]], name, row["ranks"], f"{passed[0]} of {every}", passed[1]]
+        lines.append(
+            f"| {' | '.join(map(str, cells))} | {calls['on_sennit']} | {calls['passed_on']} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def mpi(text: str) -> str:
+    """The page on programs for MPI, with its table of suites."""
+    return between(text, MPI_BEGIN, suites_table(), MPI_END)
+
+
 def machine_name(machine: dict[str, Any]) -> str:
     """'2 x NVIDIA H200, Intel(R) Xeon(R) Processor, 16 cores', as far as the run says it."""
     gpus = [gpu if isinstance(gpu, str) else gpu["name"] for gpu in machine["gpus"]]
@@ -359,6 +398,7 @@ def main() -> None:
         (OVERLAP, overlap),
         (CODECS, codecs),
         (NODES, nodes),
+        (MPI, mpi),
         (RUNS, runs),
     ):
         file.write_text(renewed(file.read_text(encoding="utf-8")), encoding="utf-8")
