@@ -228,8 +228,8 @@ TEST(Counts, AreThoseOfTheTextbook) {
   }
 }
 
-// Where a power of two is not needed the logarithm is rounded up; a fold adds a message before and
-// one after the rounds.
+// Where a power of two is not needed the logarithm is rounded up; where it is, ranks beyond one add
+// a message before the rounds and one after them.
 TEST(Counts, OfRoundsForAnyNumberOfRanks) {
   const auto rounds = [](Collective collective, std::string_view name, int n) {
     const Algorithm& algorithm = *find_algorithm(collective, name).value();
