@@ -47,9 +47,11 @@ class Installed:
 
     mpi: mpi.Mpi
     folder: Path
+    suffix: str  # of the compilers' names
 
     def compile(self, output: str, *words: str | Path, compiler: str = "mpicc") -> Path:
-        command = [self.mpi.prefix / "bin" / compiler, "-O1", *words, "-o", self.folder / output]
+        path = self.mpi.prefix / "bin" / f"{compiler}{self.suffix}"
+        command = [path, "-O1", *words, "-o", self.folder / output]
         subprocess.run(command, check=True)
         return self.folder / output
 
@@ -79,16 +81,21 @@ class Installed:
         )
 
 
-@pytest.fixture(scope="module", params=mpi.NAMES)
+# MPICH's programs may be compiled for the standard ABI as well.
+@pytest.fixture(scope="module", params=[*mpi.NAMES, "mpich_abi"])
 def installed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Installed:
-    variable = {"mpich": "SENNIT_MPICH_PREFIX", "openmpi": "SENNIT_OPENMPI_PREFIX"}[request.param]
-    prefix = Path(os.environ.get(variable) or ROOT / ".rivals" / request.param)
+    name, _, abi = request.param.partition("_")
+    variable = {"mpich": "SENNIT_MPICH_PREFIX", "openmpi": "SENNIT_OPENMPI_PREFIX"}[name]
+    prefix = Path(os.environ.get(variable) or ROOT / ".rivals" / name)
     if not (prefix / "bin" / "mpiexec").exists():
-        pytest.skip(f"mpi: needs {request.param} (make rivals)")
+        pytest.skip(f"mpi: needs {name} (make rivals)")
+    suffix = f"_{abi}" if abi else ""
+    if not (prefix / "bin" / f"mpicc{suffix}").exists():
+        pytest.skip(f"mpi: needs an MPICH of the standard ABI, in {prefix} (make rivals)")
     folder = tmp_path_factory.mktemp(request.param)
-    there = Installed(mpi.Mpi(request.param, prefix), folder)
+    there = Installed(mpi.Mpi(name, prefix), folder, suffix)
     names = ("program", "edges", "layouts", "mixing", "nonblocking", "operators", "values")
     there.compile("program", *(HERE / f"{name}.c" for name in names), "-lpthread")
     return there
@@ -182,6 +189,7 @@ def test_ranks_with_other_settings_are_passed_on_by_all(installed: Installed) ->
         "blocks_that_do_not_fit",
         "errors_after_the_communicator",
         "memory_that_is_not_there",
+        "one_rank_that_cannot_pack",
         "types_that_were_not_committed",
     ],
 )
@@ -235,7 +243,8 @@ def test_constants_are_those_of_the_mpi(installed: Installed) -> None:
 def test_mpi4py_passes_its_collectives(installed: Installed) -> None:
     if not (MPI4PY / "test" / "main.py").exists():
         pytest.skip("mpi: needs mpi4py (make rivals)")
-    library = next(iter((installed.mpi.prefix / "lib").glob("libmpi.so.*")))
+    name = f"libmpi{installed.suffix}.so.*"
+    library = next(iter((installed.mpi.prefix / "lib").glob(name)))
     run = installed.start(
         sys.executable,
         MPI4PY / "test" / "main.py",
