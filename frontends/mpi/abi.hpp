@@ -41,7 +41,6 @@ struct Mpich {
   static constexpr int kErrOther = 15;
   static constexpr int kRoot = -3;
   static constexpr int kAnySource = -2;
-  static constexpr int kAnyTag = -1;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 1;
   static constexpr int kCombinerDup = 2;
@@ -84,7 +83,6 @@ struct OpenMpi {
   static constexpr int kErrOther = 16;
   static constexpr int kRoot = -4;
   static constexpr int kAnySource = -1;
-  static constexpr int kAnyTag = -1;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 0;
   static constexpr int kCombinerDup = 1;
@@ -143,7 +141,6 @@ struct Standard {
   static constexpr int kErrOther = 16;
   static constexpr int kRoot = -4;
   static constexpr int kAnySource = -1;
-  static constexpr int kAnyTag = -2;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 101;
   static constexpr int kCombinerDup = 102;

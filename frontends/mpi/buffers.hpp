@@ -196,8 +196,7 @@ class Packer {
   }
 
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
-  static constexpr auto kLargestElement =
-      static_cast<std::size_t>(std::numeric_limits<int>::max());
+  static constexpr auto kLargestElement = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
   const typename Functions<Abi>::Needed* mpi_;
   Type byte_;

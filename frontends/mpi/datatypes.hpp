@@ -72,7 +72,7 @@ class Datatypes {
         types_.add(type, {.layout = layout, .kind = kind, .dtype = dtype_of(kind, layout.bytes)});
       }
     };
-#define SENNIT_MPI_TYPE(name, number, standard, symbol, kind)                                  \
+#define SENNIT_MPI_TYPE(name, number, standard, symbol, kind)                               \
   add(abi_.template predefined<Type>(library, static_cast<int>(number), standard, #symbol), \
       Kind::kind);
     const auto add_op = [&](Op op, OpKind kind, sennit_redop_t redop) {
@@ -80,9 +80,9 @@ class Datatypes {
         ops_.add(op, {.kind = kind, .redop = redop});
       }
     };
-#define SENNIT_MPI_ANY_OP(number, standard, symbol, kind, op)                             \
+#define SENNIT_MPI_ANY_OP(number, standard, symbol, kind, op)                                \
   add_op(abi_.template predefined<Op>(library, static_cast<int>(number), standard, #symbol), \
-         OpKind::kind,                                                                        \
+         OpKind::kind,                                                                       \
          op);
 #define SENNIT_MPI_OP(name, number, standard, symbol, op) \
   SENNIT_MPI_ANY_OP(number, standard, symbol, kOfLibrary, op)

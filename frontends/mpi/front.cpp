@@ -21,7 +21,8 @@ AbiName abi_of(const Library& library) {
   if (library.function("ompi_mpi_comm_world") != nullptr) {
     return AbiName::kOpenMpi;
   }
-  // An MPI of an ABI of its own may have the function as well, and then says that it has no version.
+  // An MPI of an ABI of its own may have the function as well, and then says that it has no
+  // version.
   using GetVersion = int (*)(int*, int*);
   int major = -1;
   int minor = -1;

@@ -36,7 +36,7 @@ class Front {
     Running(const Front& front, Share& share)
         : own_comm(front.abi, front.functions),
           datatypes(front.abi, front.library, front.functions),
-          progress(front.library, front.functions, own_comm.get()),
+          progress(front.library, front.functions, front.abi.world()),
           requests(front.abi, front.library, front.functions),
           communicators(front.abi, front.functions, front.settings, progress, share) {}
 
