@@ -4,9 +4,27 @@
 #include "host_work.hpp"
 
 #include <c10/core/StreamGuard.h>
+#include <pybind11/pybind11.h>
 #include <utility>
 
 namespace sennit::pytorch {
+namespace {
+
+// Guards of PyTorch before 2.13 cannot say so; its Python can.
+template <class Guard>
+bool is_capturing(const Guard& guard, const c10::Stream& stream) {
+  if constexpr (requires { guard.isStreamCapturing(stream); }) {
+    return guard.isStreamCapturing(stream);
+  } else {
+    const pybind11::gil_scoped_acquire locked;
+    const c10::StreamGuard here(stream);
+    return pybind11::module_::import("torch.cuda")
+        .attr("is_current_stream_capturing")()
+        .template cast<bool>();
+  }
+}
+
+}  // namespace
 
 GpuRanks::GpuRanks(sennit_comm_t comm, at::Device device, int rank)
     : comm_(comm),
@@ -107,7 +125,7 @@ void GpuWork::end() {
     last();
   }
   if (operation_.is_async) {
-    is_captured_ = ranks_->guard_.isStreamCapturing(stream_);
+    is_captured_ = is_capturing(ranks_->guard_, stream_);
     end_.record(stream_);
     has_end_ = true;
   }
@@ -125,7 +143,7 @@ void GpuWork::make_if_posted() {
 bool GpuWork::isCompleted() {
   make_if_posted();
   if (!has_end_) {
-    is_captured_ = ranks_->guard_.isStreamCapturing(stream_);
+    is_captured_ = is_capturing(ranks_->guard_, stream_);
     end_.record(stream_);
     has_end_ = true;
   }

@@ -1,6 +1,7 @@
 // What is done about calls that wait: deadlines, failures of others, warnings.
 #include "base/log.hpp"
 #include "comm/calls.hpp"
+#include "world/passed_deadline.hpp"
 
 #include <algorithm>
 #include <chrono>

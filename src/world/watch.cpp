@@ -8,35 +8,15 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace sennit {
 namespace {
 
-std::string describe_ranks(const World& world, const std::vector<int>& ranks) {
-  constexpr std::size_t kShown = 8;
-  std::vector<std::string> names;
-  for (const int rank : ranks) {
-    if (names.size() == kShown) {
-      names.push_back(fmt::format("and {} more", ranks.size() - kShown));
-      break;
-    }
-    names.push_back(world.peers().describe(rank));
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 RankState state_of(const World& world, int rank) {
   return world.line(rank).state.load(std::memory_order_acquire);
-}
-
-// A rank may leave, die or finalize without harm once it has done its part of our call.
-bool has_left(const World& world, int rank, const CallView& view) {
-  if (view.sequence == 0) {
-    return rank != view.waiting.peer;
-  }
-  return world.line(rank).left.load(std::memory_order_acquire) >= view.sequence;
 }
 
 // What a rank has called under a number, if that can still be read.
@@ -216,34 +196,27 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
   return std::nullopt;
 }
 
-// Whether the other end of a message has begun its part.
-bool has_other_end(const World& world, const CallView& view) {
-  const bool is_send = view.message.from == world.rank();
-  const int peer = is_send ? view.message.to : view.message.from;
-  // Message logs stay on their node.
-  return !world.is_local(peer) ||
-         world.message_log(peer, world.rank())
-                 .way(!is_send)
-                 .calls.entered.load(std::memory_order_acquire) >= view.message.number;
-}
-
-// Whether a rank that has not left our call has not come there yet.
-bool is_absent(const World& world, int rank, const CallView& view) {
-  return view.sequence != 0
-             ? world.line(rank).entered.load(std::memory_order_acquire) < view.sequence
-             : !has_other_end(world, view);
-}
-
-// Whom a rank in our call waits for, as far as it has said so.
-int waits_for(const World& world, int rank, const CallView& view) {
-  if (rank == world.rank()) {
-    return view.waiting.peer;
-  }
-  const int peer = world.line(rank).waits_for.load(std::memory_order_acquire);
-  return peer >= 0 && peer < world.size() ? peer : -1;
-}
-
 }  // namespace
+
+bool has_left(const World& world, int rank, const CallView& view) {
+  if (view.sequence == 0) {
+    return rank != view.waiting.peer;
+  }
+  return world.line(rank).left.load(std::memory_order_acquire) >= view.sequence;
+}
+
+std::string describe_ranks(const World& world, const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> names;
+  for (const int rank : ranks) {
+    if (names.size() == kShown) {
+      names.push_back(fmt::format("and {} more", ranks.size() - kShown));
+      break;
+    }
+    names.push_back(world.peers().describe(rank));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 std::string describe_call(const CallView& view, int rank) {
   if (view.sequence != 0) {
@@ -438,63 +411,6 @@ std::optional<Verdict> find_failure(const World& world, const CallView& view, De
     }
   }
   return given_up;
-}
-
-Verdict explain_deadline(const World& world, const CallView& view) {
-  std::vector<int> stopped;
-  std::vector<int> absent;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    if (rank == world.rank() || has_left(world, rank, view)) {
-      continue;
-    }
-    if (world.peers().is_stopped(rank)) {
-      stopped.push_back(rank);
-    } else if (is_absent(world, rank, view)) {
-      absent.push_back(rank);
-    }
-  }
-  Verdict verdict{.code = Code::kDeadlineExceeded};
-  if (!stopped.empty()) {
-    verdict.blamed_ranks = stopped;
-    verdict.evidence =
-        fmt::format("stopped by a signal or a debugger: {}", describe_ranks(world, stopped));
-    return verdict;
-  }
-  if (!absent.empty()) {
-    verdict.blamed_ranks = absent;
-    verdict.evidence =
-        fmt::format("alive, but has not made {}: {}",
-                    view.sequence != 0                  ? "this call"
-                    : view.message.from == world.rank() ? "the recv that this send needs"
-                                                        : "the send that this recv needs",
-                    describe_ranks(world, absent));
-    return verdict;
-  }
-  constexpr double kIdleTime = 1.0;
-  if (view.idle_s && *view.idle_s < kIdleTime) {
-    verdict.evidence = "all are in the call, and its data moves";
-    verdict.next = "give the call more time (deadline_s, or SENNIT_DEADLINE_S)";
-    return verdict;
-  }
-  // Everybody is in the call: follow who waits for whom to the end, or into a circle.
-  std::vector<int> chain{world.rank()};
-  std::set<int> seen{world.rank()};
-  for (int next = waits_for(world, world.rank(), view); next >= 0 && seen.insert(next).second;
-       next = waits_for(world, next, view)) {
-    chain.push_back(next);
-  }
-  verdict.blamed_ranks = chain.size() > 1 ? std::vector<int>{chain.back()} : std::vector<int>{};
-  verdict.evidence = fmt::format(
-      "all are in the call, without progress{} at lane {} step {}; who waits for whom: {}",
-      view.idle_s ? fmt::format(" for {:.0f} s", *view.idle_s) : "",
-      view.waiting.lane,
-      view.waiting.step,
-      fmt::join(chain, " -> "));
-  const int last = chain.size() > 1 ? chain[chain.size() - 2] : chain.back();
-  if (world.node_of(last) != world.node_of(chain.back())) {
-    verdict.evidence += "; the last two are on different nodes: a card or cable may be down";
-  }
-  return verdict;
 }
 
 }  // namespace sennit

@@ -57,10 +57,11 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
 // differ in count or type.
 std::optional<Verdict> find_different_message(const World& world, int from, int to);
 
-// The verdict when the deadline has passed: who has not made the call, is stopped, or waits for
-// whom.
-Verdict explain_deadline(const World& world, const CallView& view);
+// A rank may leave, die or finalize without harm once it has done its part of our call.
+bool has_left(const World& world, int rank, const CallView& view);
 
+// "rank 1 (node0 pid 62), rank 2 (node1 pid 63)"
+std::string describe_ranks(const World& world, const std::vector<int>& ranks);
 // "all_reduce of 1024 x float32, sum"
 std::string describe(const CallWords& words);
 // The same, or "send of 4 x float32 to rank 1", of the call that `rank` is in.
