@@ -47,7 +47,7 @@ float expected(std::int64_t i, int ranks) {
   return sum;
 }
 
-class ReducingGpus : public FakeGpus {
+class StagedReductions : public FakeGpus {
  protected:
   static Operation reduction(const Rank& rank, Collective collective, std::int64_t count) {
     Operation op;
@@ -108,7 +108,7 @@ class ReducingGpus : public FakeGpus {
 
 void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
 
-TEST_F(ReducingGpus, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
+TEST_F(StagedReductions, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, rank.rank % 2 == 0);
@@ -118,7 +118,7 @@ TEST_F(ReducingGpus, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
   });
 }
 
-TEST_F(ReducingGpus, ScatterTheirSums) {
+TEST_F(StagedReductions, ScatterTheirSums) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount * kRanks, false);
@@ -128,7 +128,7 @@ TEST_F(ReducingGpus, ScatterTheirSums) {
   });
 }
 
-TEST_F(ReducingGpus, ReduceToEveryRoot) {
+TEST_F(StagedReductions, ReduceToEveryRoot) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, false);
@@ -144,7 +144,7 @@ TEST_F(ReducingGpus, ReduceToEveryRoot) {
   });
 }
 
-TEST_F(ReducingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
+TEST_F(StagedReductions, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
     Operation op = requested(reduction(rank, Collective::kAllReduce, kCount));
@@ -155,7 +155,7 @@ TEST_F(ReducingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
   });
 }
 
-TEST_F(ReducingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
+TEST_F(StagedReductions, AllTakeKernelsWhenOneHasNoRoomToStage) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
     const Operation op = requested(reduction(rank, Collective::kAllReduce, kCount));
@@ -171,7 +171,7 @@ TEST_F(ReducingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
 }
 
 // By their size. Who has no room does not look for it in every call.
-TEST_F(ReducingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
+TEST_F(StagedReductions, ReduceByCopyEnginesFromSomeSizeOn) {
   options_.profile->all_reduce_copies_from_bytes = kCount * 4;
   run([this](Rank& rank) {
     fill_floats(rank, kCount, true);
@@ -200,7 +200,7 @@ TEST_F(ReducingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
 }
 
 // Words, staging memory and streams serve one call after the other, whatever these are.
-TEST_F(ReducingGpus, TakeTurnsWithOtherCollectives) {
+TEST_F(StagedReductions, TakeTurnsWithOtherCollectives) {
   for (const bool one_queue : {false, true}) {
     cuda_options_.one_queue = one_queue;
     run([](Rank& rank) {
@@ -228,7 +228,7 @@ TEST_F(ReducingGpus, TakeTurnsWithOtherCollectives) {
   }
 }
 
-TEST_F(ReducingGpus, NothingIsStagedWhileAStreamCaptures) {
+TEST_F(StagedReductions, NothingIsStagedWhileAStreamCaptures) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, true);
@@ -254,7 +254,7 @@ TEST_F(ReducingGpus, NothingIsStagedWhileAStreamCaptures) {
   });
 }
 
-TEST_F(ReducingGpus, GiveBackTheMemoryThatStages) {
+TEST_F(StagedReductions, GiveBackTheMemoryThatStages) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
     expect_ok(rank.call(requested(reduction(rank, Collective::kAllReduce, kCount))));
