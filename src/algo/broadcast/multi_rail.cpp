@@ -150,7 +150,7 @@ class Build {
 
 Schedule build(const Shape& shape) { return Build(shape).run(); }
 
-// Slices of which both are leaders.
+// How many slices both ranks lead.
 int common_slices(const Groups& groups, int one, int other) {
   int common = 0;
   for (int slice = 0; slice < groups.largest(); ++slice) {
