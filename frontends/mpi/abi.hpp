@@ -41,7 +41,6 @@ struct Mpich {
   static constexpr int kErrOther = 15;
   static constexpr int kRoot = -3;
   static constexpr int kAnySource = -2;
-  static constexpr int kAnyTag = -1;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 1;
   static constexpr int kCombinerDup = 2;
@@ -63,6 +62,7 @@ struct Mpich {
   template <typename Handle>
   [[nodiscard]] Handle predefined(const Library& /*library*/,
                                   int number,
+                                  int /*standard*/,
                                   const char* /*symbol*/) const {
     return number;
   }
@@ -83,7 +83,6 @@ struct OpenMpi {
   static constexpr int kErrOther = 16;
   static constexpr int kRoot = -4;
   static constexpr int kAnySource = -1;
-  static constexpr int kAnyTag = -1;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 0;
   static constexpr int kCombinerDup = 1;
@@ -112,6 +111,7 @@ struct OpenMpi {
   template <typename Handle>
   [[nodiscard]] Handle predefined(const Library& library,
                                   int /*number*/,
+                                  int /*standard*/,
                                   const char* symbol) const {
     return library.object(symbol);
   }
@@ -125,6 +125,59 @@ struct OpenMpi {
   void* errors_return_;
   void* comm_null_;
   void* type_null_;
+};
+
+// The standard ABI of MPI 5: handles are numbers as wide as pointers.
+struct Standard {
+  using Comm = void*;
+  using Type = void*;
+  using Op = void*;
+  using Group = void*;
+  using Errhandler = void*;
+  using Request = void*;
+
+  static constexpr int kErrCount = 2;
+  static constexpr int kErrTruncate = 15;
+  static constexpr int kErrOther = 16;
+  static constexpr int kRoot = -4;
+  static constexpr int kAnySource = -1;
+  static constexpr int kUndefined = -32766;
+  static constexpr int kCombinerNamed = 101;
+  static constexpr int kCombinerDup = 102;
+  static constexpr int kCombinerContiguous = 103;
+  static constexpr int kCombinerResized = 116;
+  static constexpr std::intptr_t kCommNull = 0x100;
+  static constexpr std::intptr_t kWorld = 0x101;
+  static constexpr std::intptr_t kSelf = 0x102;
+  static constexpr std::intptr_t kErrorsReturn = 0x143;
+  static constexpr std::intptr_t kTypeNull = 0x200;
+  static constexpr std::intptr_t kInt = 0x209;
+  static constexpr std::intptr_t kByte = 0x247;
+  static constexpr std::intptr_t kMin = 0x22;
+  static const void* in_place() { return handle(1); }
+  static void* status_ignore() { return nullptr; }
+
+  explicit Standard(const Library& /*library*/) {}
+  // NOLINTBEGIN(readability-convert-member-functions-to-static): another ABI has to look them up
+  [[nodiscard]] Comm world() const { return handle(kWorld); }
+  [[nodiscard]] Comm self() const { return handle(kSelf); }
+  [[nodiscard]] Type byte() const { return handle(kByte); }
+  [[nodiscard]] Type integer() const { return handle(kInt); }
+  [[nodiscard]] Op min() const { return handle(kMin); }
+  [[nodiscard]] Errhandler errors_return() const { return handle(kErrorsReturn); }
+  [[nodiscard]] Comm comm_null() const { return handle(kCommNull); }
+  [[nodiscard]] Type type_null() const { return handle(kTypeNull); }
+  template <typename Handle>
+  [[nodiscard]] Handle predefined(const Library& /*library*/,
+                                  int /*number*/,
+                                  int standard,
+                                  const char* /*symbol*/) const {
+    return handle(standard);
+  }
+  // NOLINTEND(readability-convert-member-functions-to-static)
+
+ private:
+  static void* handle(std::intptr_t value) { return reinterpret_cast<void*>(value); }
 };
 
 }  // namespace sennit_mpi

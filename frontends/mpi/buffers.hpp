@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -81,8 +82,9 @@ class KeptType {
   Type type_{};
 };
 
-// MPI_Pack and MPI_Unpack, whose sizes are ints unless the MPI has them with large counts, over any
-// number of elements. Both return the MPI's error.
+// MPI_Pack and MPI_Unpack over any number of elements. Their sizes are ints: an element that is
+// larger goes by their forms with large counts, or, with an MPI that has none, by a message of this
+// rank to itself. Both return the MPI's error.
 template <class Abi>
 class Packer {
  public:
@@ -90,18 +92,17 @@ class Packer {
 
   // Any communicator of ranks that see memory in one way will do; the program may free its own. Its
   // error handler has to return errors.
-  Packer(const Functions<Abi>& functions, typename Abi::Comm comm)
-      : mpi_(&functions.mpi), comm_(comm) {}
+  Packer(const Functions<Abi>& functions, Type byte, typename Abi::Comm comm)
+      : mpi_(&functions.mpi), byte_(byte), comm_(comm) {}
 
   [[nodiscard]] const typename Functions<Abi>::Needed& mpi() const { return *mpi_; }
 
-  // The MPI's error for elements that it cannot pack.
-  [[nodiscard]] int refuses(const Layout& layout) const {
-    const bool is_large = layout.bytes > static_cast<std::size_t>(std::numeric_limits<int>::max());
-    const bool is_able = mpi_->pack_c != nullptr && mpi_->unpack_c != nullptr;
-    return is_large && !is_able ? Abi::kErrCount : 0;
-  }
   [[nodiscard]] int pack(const Elements<Abi>& from, std::byte* to) const {
+    if (needs_messages(from)) {
+      return by_messages(from, [&](const void* element, std::size_t offset, Type bytes) {
+        return send_to_self(element, from.type, to + offset, bytes);
+      });
+    }
     return in_parts(from, [&](const void* part, auto count, std::size_t offset, auto bytes) {
       decltype(bytes) position = 0;
       if constexpr (std::is_same_v<decltype(count), int>) {
@@ -112,6 +113,11 @@ class Packer {
     });
   }
   [[nodiscard]] int unpack(const std::byte* from, const Elements<Abi>& to) const {
+    if (needs_messages(to)) {
+      return by_messages(to, [&](const void* element, std::size_t offset, Type bytes) {
+        return send_to_self(from + offset, bytes, const_cast<void*>(element), to.type);
+      });
+    }
     return in_parts(to, [&](const void* part, auto count, std::size_t offset, auto bytes) {
       decltype(bytes) position = 0;
       auto* const place = const_cast<void*>(part);
@@ -126,8 +132,6 @@ class Packer {
  private:
   template <typename Run>
   [[nodiscard]] int in_parts(const Elements<Abi>& elements, Run&& run) const {
-    constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
-    constexpr auto kLargestElement = static_cast<std::size_t>(std::numeric_limits<int>::max());
     if (elements.bytes() == 0) {
       return 0;
     }
@@ -140,10 +144,7 @@ class Packer {
     const std::size_t most = std::max<std::size_t>(kMostBytes / elements.layout.bytes, 1);
     for (std::size_t done = 0; done < elements.count;) {
       const std::size_t count = std::min(elements.count - done, most);
-      // An element's displacements may be addresses, and its buffer MPI_BOTTOM.
-      const auto place = reinterpret_cast<std::uintptr_t>(elements.place) +
-                         done * static_cast<std::size_t>(elements.layout.extent);
-      const int code = run(reinterpret_cast<const void*>(place),
+      const int code = run(place_of(elements, done),
                            static_cast<int>(count),
                            done * elements.layout.bytes,
                            static_cast<int>(count * elements.layout.bytes));
@@ -155,7 +156,50 @@ class Packer {
     return 0;
   }
 
+  // An element's displacements may be addresses, and its buffer MPI_BOTTOM.
+  static const void* place_of(const Elements<Abi>& elements, std::size_t index) {
+    return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(elements.place) +
+                                         index * static_cast<std::size_t>(elements.layout.extent));
+  }
+  [[nodiscard]] bool needs_messages(const Elements<Abi>& elements) const {
+    return elements.layout.bytes > kLargestElement && mpi_->pack_c == nullptr;
+  }
+  // Calls run(element, its offset among the packed bytes, the type of these bytes) for each.
+  template <typename Run>
+  [[nodiscard]] int by_messages(const Elements<Abi>& elements, Run&& run) const {
+    std::vector<int> lengths;
+    std::vector<std::intptr_t> offsets;
+    for (std::size_t done = 0; done < elements.layout.bytes; done += kMostBytes) {
+      lengths.push_back(static_cast<int>(std::min(elements.layout.bytes - done, kMostBytes)));
+      offsets.push_back(static_cast<std::intptr_t>(done));
+    }
+    Type bytes{};
+    int code = mpi_->type_create_hindexed(
+        static_cast<int>(lengths.size()), lengths.data(), offsets.data(), byte_, &bytes);
+    if (code != 0) {
+      return code;
+    }
+    code = mpi_->type_commit(&bytes);
+    for (std::size_t i = 0; i < elements.count && code == 0; ++i) {
+      code = run(place_of(elements, i), i * elements.layout.bytes, bytes);
+    }
+    mpi_->type_free(&bytes);
+    return code;
+  }
+  int send_to_self(const void* from, Type from_type, void* to, Type to_type) const {
+    // Threads share the communicator, and would receive what another one sends.
+    static std::mutex one_message;
+    const std::scoped_lock lock(one_message);
+    constexpr int kTag = 0;
+    return mpi_->send_recv(
+        from, 1, from_type, 0, kTag, to, 1, to_type, 0, kTag, comm_, Abi::status_ignore());
+  }
+
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+  static constexpr auto kLargestElement = static_cast<std::size_t>(std::numeric_limits<int>::max());
+
   const typename Functions<Abi>::Needed* mpi_;
+  Type byte_;
   typename Abi::Comm comm_;
 };
 
@@ -178,12 +222,9 @@ class SendPiece {
       data_ = static_cast<const std::byte*>(elements.place);
       return;
     }
-    code_ = packer.refuses(elements.layout);
-    if (code_ == 0) {
-      memory_ = new_memory(bytes_);
-      code_ = packer.pack(elements, memory_.get());
-      data_ = memory_.get();
-    }
+    memory_ = new_memory(bytes_);
+    code_ = packer.pack(elements, memory_.get());
+    data_ = memory_.get();
   }
 
   [[nodiscard]] const std::byte* data() const { return data_; }
@@ -217,14 +258,13 @@ class RecvPiece {
       : packer_(packer), elements_(elements) {
     if (elements.is_plain()) {
       data_ = const_cast<std::byte*>(static_cast<const std::byte*>(elements.place));
-    } else if (code_ = packer.refuses(elements.layout); code_ == 0) {
+    } else {
       memory_ = new_memory(elements.bytes());
       data_ = memory_.get();
     }
   }
 
   [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] std::size_t bytes() const { return elements_.bytes(); }
   [[nodiscard]] Range range() const { return {data_, data_ + bytes()}; }
   // The call goes on after it has returned. As finish(), returns the MPI's error.
@@ -236,7 +276,6 @@ class RecvPiece {
  private:
   Packer<Abi> packer_;
   Elements<Abi> elements_;
-  int code_ = 0;
   KeptType<Abi> type_{packer_.mpi()};
   std::byte* data_ = nullptr;
   Memory memory_;
@@ -257,15 +296,10 @@ class Blocks {
     elements_[size_] = block;
     counts_[size_] = block.bytes();
     is_plain_ = is_plain_ && block.is_plain();
-    code_ = code_ != 0 || block.is_plain() ? code_ : packer_.refuses(block.layout);
     ++size_;
   }
   // All blocks are there, and lie where the program has them.
-  void settle() {
-    if (code_ == 0) {
-      is_plain_ ? settle_plain() : settle_packed();
-    }
-  }
+  void settle() { is_plain_ ? settle_plain() : settle_packed(); }
   // All blocks are there; their bytes are read now.
   void settle_and_pack() {
     settle();

@@ -200,7 +200,9 @@ class Calls {
     }
     return may;
   }
-  static Packer<Abi> packer() { return {front().functions, front().running()->own_comm.get()}; }
+  static Packer<Abi> packer() {
+    return {front().functions, front().abi.byte(), front().running()->own_comm.get()};
+  }
   static const Datatypes<Abi>& datatypes() { return front().running()->datatypes; }
 
   // What the MPI would refuse is left to the MPI, which raises its own error. MPICH takes no type

@@ -82,6 +82,15 @@ class Communicators {
     return nullptr;
   }
 
+  // This rank cannot take part in a call of the communicator: it fails on all ranks.
+  void abort(Comm comm) {
+    const std::scoped_lock lock(mutex_);
+    const auto known = members_.find(comm);
+    if (known != members_.end() && known->second->engine != nullptr) {
+      sennit_comm_abort(known->second->engine);
+    }
+  }
+
   // Before MPI_Finalize: all engines end, and callbacks within it are passed on.
   void finish() {
     const std::scoped_lock lock(mutex_);

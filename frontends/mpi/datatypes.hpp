@@ -72,20 +72,24 @@ class Datatypes {
         types_.add(type, {.layout = layout, .kind = kind, .dtype = dtype_of(kind, layout.bytes)});
       }
     };
-#define SENNIT_MPI_TYPE(name, number, symbol, kind) \
-  add(abi_.template predefined<Type>(library, static_cast<int>(number), #symbol), Kind::kind);
+#define SENNIT_MPI_TYPE(name, number, standard, symbol, kind)                               \
+  add(abi_.template predefined<Type>(library, static_cast<int>(number), standard, #symbol), \
+      Kind::kind);
     const auto add_op = [&](Op op, OpKind kind, sennit_redop_t redop) {
       if (op != Op{}) {
         ops_.add(op, {.kind = kind, .redop = redop});
       }
     };
-#define SENNIT_MPI_ANY_OP(number, symbol, kind, op) \
-  add_op(                                           \
-      abi_.template predefined<Op>(library, static_cast<int>(number), #symbol), OpKind::kind, op);
-#define SENNIT_MPI_OP(name, number, symbol, op) SENNIT_MPI_ANY_OP(number, symbol, kOfLibrary, op)
-#define SENNIT_MPI_PLACE_OP(name, number, symbol) \
-  SENNIT_MPI_ANY_OP(number, symbol, kOfPlaces, SENNIT_MIN)
-#define SENNIT_MPI_NO_OP(name, number, symbol) SENNIT_MPI_ANY_OP(number, symbol, kNone, SENNIT_MIN)
+#define SENNIT_MPI_ANY_OP(number, standard, symbol, kind, op)                                \
+  add_op(abi_.template predefined<Op>(library, static_cast<int>(number), standard, #symbol), \
+         OpKind::kind,                                                                       \
+         op);
+#define SENNIT_MPI_OP(name, number, standard, symbol, op) \
+  SENNIT_MPI_ANY_OP(number, standard, symbol, kOfLibrary, op)
+#define SENNIT_MPI_PLACE_OP(name, number, standard, symbol) \
+  SENNIT_MPI_ANY_OP(number, standard, symbol, kOfPlaces, SENNIT_MIN)
+#define SENNIT_MPI_NO_OP(name, number, standard, symbol) \
+  SENNIT_MPI_ANY_OP(number, standard, symbol, kNone, SENNIT_MIN)
 #include "predefined.def"
 #undef SENNIT_MPI_ANY_OP
     functions_.mpi.type_create_keyval(&never_copied<Type>, &nothing_to_remove, &key_, nullptr);

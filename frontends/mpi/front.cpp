@@ -3,8 +3,6 @@
 
 #include "guard.hpp"
 
-#include "sennit/tools.h"
-
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -12,25 +10,26 @@
 namespace sennit_mpi {
 namespace {
 
-enum class AbiName { kNone, kMpich, kOpenMpi };
+enum class AbiName { kMpich, kOpenMpi, kStandard };
 
 struct Process {
   Library library;
-  AbiName abi = AbiName::kNone;  // kNone: every call goes straight to the MPI
+  AbiName abi = AbiName::kMpich;
 };
 
 AbiName abi_of(const Library& library) {
   if (library.function("ompi_mpi_comm_world") != nullptr) {
     return AbiName::kOpenMpi;
   }
-  // In the standard ABI, which is none of ours, the version is a number.
+  // An MPI of an ABI of its own may have the function as well, and then says that it has no
+  // version.
   using GetVersion = int (*)(int*, int*);
   int major = -1;
   int minor = -1;
   if (const auto get = reinterpret_cast<GetVersion>(library.function("PMPI_Abi_get_version"))) {
     get(&major, &minor);
   }
-  return major < 0 ? AbiName::kMpich : AbiName::kNone;
+  return major < 0 ? AbiName::kMpich : AbiName::kStandard;
 }
 
 const Process& process() {
@@ -45,11 +44,8 @@ const Process& process() {
       case AbiName::kOpenMpi:
         start_front<OpenMpi>(made->library, settings);
         break;
-      case AbiName::kNone:
-        sennit_tool_warn("mpi",
-                         (made->library.file() +
-                          " has the standard ABI of MPI 5, which is not taken: all calls go to it")
-                             .c_str());
+      case AbiName::kStandard:
+        start_front<Standard>(made->library, settings);
         break;
     }
     return *made;
@@ -63,8 +59,8 @@ void* own_function(const std::string& name) {
       return function_named<Mpich>(name);
     case AbiName::kOpenMpi:
       return function_named<OpenMpi>(name);
-    case AbiName::kNone:
-      break;
+    case AbiName::kStandard:
+      return function_named<Standard>(name);
   }
   return nullptr;
 }

@@ -36,7 +36,7 @@ class Front {
     Running(const Front& front, Share& share)
         : own_comm(front.abi, front.functions),
           datatypes(front.abi, front.library, front.functions),
-          progress(front.library, front.functions, own_comm.get()),
+          progress(front.library, front.functions, front.abi.world()),
           requests(front.abi, front.library, front.functions),
           communicators(front.abi, front.functions, front.settings, progress, share) {}
 
@@ -75,7 +75,7 @@ class Front {
   template <class Call>
   int run(Member<Abi>& member, Call& call) {
     if (const Trouble trouble = call.trouble()) {
-      return report(member.handle, trouble);
+      return report(member, trouble);
     }
     const sennit_status_t status = call.start(member.engine, nullptr);
     count(member, call.bytes());
@@ -94,11 +94,12 @@ class Front {
   // Begins one; the MPI gets a request for it.
   template <class Call>
   int begin(Member<Abi>& member, Call call, typename Abi::Request* request) {
-    if (const Trouble trouble = call.trouble()) {
-      return report(member.handle, trouble);
+    Trouble trouble = call.trouble();
+    if (!trouble) {
+      trouble.code = call.keep();
     }
-    if (const int code = call.keep(); code != 0) {
-      return raise(member.handle, code);
+    if (trouble) {
+      return report(member, trouble);
     }
     auto outstanding = std::make_unique<OutstandingCall<Call>>(std::move(call));
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
@@ -125,10 +126,13 @@ class Front {
     kept_.push_back(std::move(memory));
   }
 
-  // Runs an entry's body; what is thrown in it becomes an error of the communicator.
+  // Runs an entry's body; what is thrown in it becomes an error of the communicator, on all ranks.
   template <class Body>
   int guard(typename Abi::Comm comm, Body&& body) {
     return guarded(std::forward<Body>(body), [&](const char* what) {
+      if (Running* const behind = running_.load(std::memory_order_acquire)) {
+        behind->communicators.abort(comm);
+      }
       return guarded([&] { return raise(comm, new_code(Abi::kErrOther, what)); },
                      [&](const char* /*what*/) { return raise(comm, Abi::kErrOther); });
     });
@@ -201,8 +205,10 @@ class Front {
   int report(typename Abi::Comm comm, sennit_status_t status) const {
     return raise(comm, error_of(status));
   }
-  int report(typename Abi::Comm comm, const Trouble& trouble) const {
-    return raise(comm, trouble.code != 0 ? trouble.code : error_of(trouble));
+  // The other ranks wait for this one, or will: their calls end with an error as well.
+  int report(const Member<Abi>& member, const Trouble& trouble) const {
+    sennit_comm_abort(member.engine);
+    return raise(member.handle, trouble.code != 0 ? trouble.code : error_of(trouble));
   }
 
   // Codes of the MPI for an error of the library.

@@ -33,7 +33,7 @@ Library Library::find() {
       // A handle also finds what its object needs: the definition has to lie in this one.
       const void* const init = ::dlsym(handle, kOnlyOfMpi);
       if (init != nullptr && base_of(init) == base_of(object->l_ld)) {
-        return {handle, base_of(init), object->l_name};
+        return {handle, base_of(init)};
       }
       ::dlclose(handle);
     }

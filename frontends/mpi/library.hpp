@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 namespace sennit_mpi {
 
@@ -21,15 +20,11 @@ class Library {
   // where there is none.
   [[nodiscard]] void* profiler(const std::string& name) const;
 
-  [[nodiscard]] const std::string& file() const { return file_; }
-
  private:
-  Library(void* handle, const void* base, std::string file)
-      : handle_(handle), base_(base), file_(std::move(file)) {}
+  Library(void* handle, const void* base) : handle_(handle), base_(base) {}
 
   void* handle_;
   const void* base_;
-  std::string file_;
 };
 
 }  // namespace sennit_mpi

@@ -26,9 +26,7 @@ struct Moving {
   std::size_t received = 0;
 
   [[nodiscard]] std::size_t bytes() const { return std::max(input.bytes(), output.bytes()); }
-  [[nodiscard]] Trouble trouble() const {
-    return {input.code() != 0 ? input.code() : output.code(), sent, received};
-  }
+  [[nodiscard]] Trouble trouble() const { return {input.code(), sent, received}; }
   [[nodiscard]] bool may_return_before_its_end() const { return true; }
   sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
     return start_of(input, output, engine, options);

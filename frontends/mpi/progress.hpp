@@ -17,8 +17,8 @@ namespace sennit_mpi {
 template <class Abi>
 class Progress {
  public:
-  // After MPI_Init. No message ever comes on `probed`; to look for one is what all MPIs take as a
-  // reason to progress.
+  // After MPI_Init. `probed` has other ranks: to look for a message of theirs is what all MPIs take
+  // as a reason to progress, while MPICH looks for this rank's own without.
   Progress(const Library& library, const Functions<Abi>& functions, typename Abi::Comm probed)
       : functions_(functions),
         of_openmpi_(reinterpret_cast<OfOpenMpi>(library.function("opal_progress"))),
@@ -36,7 +36,7 @@ class Progress {
       of_mpich_(kMpichStreamNull);
     } else {
       int flag = 0;
-      functions_.mpi.iprobe(Abi::kAnySource, Abi::kAnyTag, probed_, &flag, Abi::status_ignore());
+      functions_.mpi.iprobe(Abi::kAnySource, kTag, probed_, &flag, Abi::status_ignore());
     }
     return false;
   }
@@ -44,6 +44,8 @@ class Progress {
  private:
   using OfOpenMpi = int (*)();
   using OfMpich = int (*)(int stream);
+  // The largest that every MPI has, so hardly of a program. Its messages stay where they are.
+  static constexpr int kTag = 32767;
 
   // Open MPI 4 has the function as well, without a result.
   [[nodiscard]] bool is_openmpi_5() const {

@@ -40,6 +40,8 @@ void Calls::post(std::shared_ptr<Work> work) {
   if (!pair) {
     work->sequence = ++posted_;
   }
+  // Else others would see a call that differs from theirs before they see the abort.
+  notice_abort();
   if (!failure_.ok()) {
     work->ended = true;
     work->status = failure_;
@@ -98,14 +100,21 @@ void Calls::start(Work& work) {
   work.job.emplace(*work.program, work.call);
 }
 
+bool Calls::notice_abort() {
+  if (!is_aborted() || !failure_.ok()) {
+    return false;
+  }
+  fail_all(Status(Code::kAborted,
+                  fmt::format("communicator '{}' was aborted by this rank", config_.name)),
+           nullptr);
+  return true;
+}
+
 bool Calls::progress() {
   if (is_inherited()) {
     return false;
   }
-  if (is_aborted() && failure_.ok()) {
-    fail_all(Status(Code::kAborted,
-                    fmt::format("communicator '{}' was aborted by this rank", config_.name)),
-             nullptr);
+  if (notice_abort()) {
     return true;
   }
   const bool has_moved = !collectives_.empty() && advance_front(collectives_);

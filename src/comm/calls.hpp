@@ -78,6 +78,7 @@ class Calls {
   [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<std::shared_ptr<Work>> running() const;
   void start(Work& work);
+  bool notice_abort();
   bool advance_front(Queue& queue);
   void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);

@@ -12,6 +12,8 @@ namespace {
 
 #ifdef OMPI_MPI_H
 using Abi = OpenMpi;
+#elif defined(MPI_H_ABI)
+using Abi = Standard;
 #else
 using Abi = Mpich;
 #endif
@@ -46,7 +48,6 @@ void compare() {
   EQUAL(Abi::kErrOther, MPI_ERR_OTHER);
   EQUAL(Abi::kRoot, MPI_ROOT);
   EQUAL(Abi::kAnySource, MPI_ANY_SOURCE);
-  EQUAL(Abi::kAnyTag, MPI_ANY_TAG);
   EQUAL(Abi::kUndefined, MPI_UNDEFINED);
   EQUAL(Abi::kCombinerNamed, MPI_COMBINER_NAMED);
   EQUAL(Abi::kCombinerDup, MPI_COMBINER_DUP);
@@ -55,14 +56,28 @@ void compare() {
   EQUAL(Abi::in_place(), MPI_IN_PLACE);
   EQUAL(Abi::status_ignore(), MPI_STATUS_IGNORE);
 #ifdef OMPI_MPI_H
-#define SENNIT_MPI_TYPE(name, number, symbol, kind) \
+#define SENNIT_MPI_TYPE(name, number, standard, symbol, kind) \
   expect(static_cast<void*>(MPI_##name) == static_cast<void*>(&symbol), #name);
-#define SENNIT_MPI_OP(name, number, symbol, ...) \
+#define SENNIT_MPI_OP(name, number, standard, symbol, ...) \
   expect(static_cast<void*>(MPI_##name) == static_cast<void*>(&symbol), #name);
+#elif defined(MPI_H_ABI)
+#define SENNIT_MPI_NUMBER(ours, theirs) \
+  expect((ours) == reinterpret_cast<std::intptr_t>(theirs), #theirs)
+#define SENNIT_MPI_TYPE(name, number, standard, symbol, kind) \
+  SENNIT_MPI_NUMBER(standard, MPI_##name);
+#define SENNIT_MPI_OP(name, number, standard, symbol, ...) SENNIT_MPI_NUMBER(standard, MPI_##name);
+  SENNIT_MPI_NUMBER(Abi::kCommNull, MPI_COMM_NULL);
+  SENNIT_MPI_NUMBER(Abi::kTypeNull, MPI_DATATYPE_NULL);
+  SENNIT_MPI_NUMBER(Abi::kWorld, MPI_COMM_WORLD);
+  SENNIT_MPI_NUMBER(Abi::kSelf, MPI_COMM_SELF);
+  SENNIT_MPI_NUMBER(Abi::kByte, MPI_BYTE);
+  SENNIT_MPI_NUMBER(Abi::kInt, MPI_INT);
+  SENNIT_MPI_NUMBER(Abi::kMin, MPI_MIN);
+  SENNIT_MPI_NUMBER(Abi::kErrorsReturn, MPI_ERRORS_RETURN);
 #else
-#define SENNIT_MPI_TYPE(name, number, symbol, kind) \
+#define SENNIT_MPI_TYPE(name, number, standard, symbol, kind) \
   expect(MPI_##name == static_cast<int>(number), #name);
-#define SENNIT_MPI_OP(name, number, symbol, ...) \
+#define SENNIT_MPI_OP(name, number, standard, symbol, ...) \
   expect(MPI_##name == static_cast<int>(number), #name);
   EQUAL(Abi::kCommNull, MPI_COMM_NULL);
   EQUAL(Abi::kTypeNull, MPI_DATATYPE_NULL);

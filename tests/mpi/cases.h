@@ -62,6 +62,8 @@ void elements_of_gigabytes(void);
 /* What no MPI has to bear. */
 void blocks_of_different_lengths(void);
 void blocks_that_do_not_fit(void);
+void one_rank_that_cannot_pack(void);
+void one_rank_that_cannot_pack_later(void);
 void memory_that_is_not_there(void);
 void types_that_were_not_committed(void);
 void errors_after_the_communicator(void);

@@ -73,6 +73,8 @@ static const struct {
     BY_NAME(elements_of_gigabytes),
     BY_NAME(blocks_of_different_lengths),
     BY_NAME(blocks_that_do_not_fit),
+    BY_NAME(one_rank_that_cannot_pack),
+    BY_NAME(one_rank_that_cannot_pack_later),
     BY_NAME(memory_that_is_not_there),
     BY_NAME(types_that_were_not_committed),
     BY_NAME(errors_after_the_communicator),
