@@ -18,7 +18,7 @@ void refuse_what_is_not_in_memory(const at::Tensor& tensor) {
            c10::str("the backend sennit moves dense tensors, this one is ", tensor.layout()));
   }
   if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor()) {
-    refuse(SENNIT_UNSUPPORTED, "pass tensor.resolve_conj().resolve_neg(): this one is a lazy view");
+    refuse_lazy_view();
   }
 }
 
@@ -26,6 +26,10 @@ void refuse_what_is_not_in_memory(const at::Tensor& tensor) {
 bool is_dense(const at::Tensor& tensor) { return tensor.is_non_overlapping_and_dense(); }
 
 }  // namespace
+
+void refuse_lazy_view() {
+  refuse(SENNIT_UNSUPPORTED, "pass tensor.resolve_conj().resolve_neg(): this one is a lazy view");
+}
 
 sennit_dtype_t dtype_of(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {

@@ -32,6 +32,7 @@ at::Tensor in_order(const at::Tensor& tensor);
 // Copies what in_order copied back to where it came from.
 void hand_back(const at::Tensor& buffer, const at::Tensor& tensor);
 
+[[noreturn]] void refuse_lazy_view();
 // Refuses outputs of which two have the same memory.
 void refuse_twice(const Tensors& outputs);
 

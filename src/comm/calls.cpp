@@ -179,6 +179,9 @@ void Calls::end(Work& work, Status status) {
   } else if (status.ok()) {
     way_of(work, world_).ended.store(work.message, std::memory_order_release);
   }
+  if (status.ok()) {
+    world_.my_line().waits_for.store(-1, std::memory_order_relaxed);
+  }
   work.status = std::move(status);
   work.ended = true;
   work.job.reset();

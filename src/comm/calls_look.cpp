@@ -25,7 +25,10 @@ double seconds_since(Clock::time_point begin) {
 }
 
 CallView view_of(const Work& work, const World& world, const Moves& moves) {
-  CallView view{.sequence = work.sequence, .words = work.words, .counts = work.pair_counts()};
+  CallView view{.sequence = work.sequence,
+                .words = work.words,
+                .counts = work.pair_counts(),
+                .elapsed_s = seconds_since(work.posted)};
   if (work.job) {
     view.waiting = work.job->waiting();
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <span>
@@ -11,10 +12,14 @@
 namespace sennit {
 namespace {
 
-// Whether the other end of a message has begun its part.
+int other_end(const World& world, const CallView& view) {
+  return view.message.from == world.rank() ? view.message.to : view.message.from;
+}
+
+// Whether the other end of a message has begun its part, as far as that is known.
 bool has_other_end(const World& world, const CallView& view) {
   const bool is_send = view.message.from == world.rank();
-  const int peer = is_send ? view.message.to : view.message.from;
+  const int peer = other_end(world, view);
   // Message logs stay on their node.
   return !world.is_local(peer) ||
          world.message_log(peer, world.rank())
@@ -40,6 +45,37 @@ int waits_for(const World& world, int rank, const CallView& view) {
   }
   const int peer = world.line(rank).waits_for.load(std::memory_order_acquire);
   return peer >= 0 && peer < world.size() ? peer : -1;
+}
+
+// Which ranks are in the call, where none is absent.
+std::string describe_presence(const World& world, const CallView& view) {
+  if (view.sequence == 0) {
+    const int peer = other_end(world, view);
+    return world.is_local(peer) ? "both ranks have made their calls"
+                                : fmt::format("whether {} has made its call is not known here",
+                                              world.peers().describe(peer));
+  }
+  std::vector<int> left;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && has_left(world, rank, view)) {
+      left.push_back(rank);
+    }
+  }
+  return left.empty() ? "all ranks have made the call"
+                      : fmt::format("{} {} done all of the call, and the others are in it",
+                                    describe_ranks(world, left),
+                                    left.size() == 1 ? "has" : "have");
+}
+
+// Of the last rank of a chain: whether it waits at all.
+std::string describe_last(const World& world, const CallView& view, int rank) {
+  // What ranks of other nodes do is known with a delay.
+  const bool is_idle = rank != world.rank() && world.is_local(rank) &&
+                       !has_left(world, rank, view) && waits_for(world, rank, view) < 0;
+  return is_idle ? fmt::format("; {} has started its call and does not wait for it: a call goes on "
+                               "only while its rank waits for one",
+                               world.peers().describe(rank))
+                 : "";
 }
 
 // Of a chain of ranks that wait for each other: between which of them the network is. It need not
@@ -90,9 +126,11 @@ Verdict explain_deadline(const World& world, const CallView& view) {
                     describe_ranks(world, absent));
     return verdict;
   }
-  constexpr double kIdleTime = 1.0;
-  if (view.idle_s && *view.idle_s < kIdleTime) {
-    verdict.evidence = "all are in the call, and its data moves";
+  // What moved when a short call began says nothing of its end.
+  const double longest_pause_s = std::min(1.0, view.elapsed_s / 2);
+  const std::string presence = describe_presence(world, view);
+  if (view.idle_s && *view.idle_s < longest_pause_s) {
+    verdict.evidence = fmt::format("{}, and its data moves", presence);
     verdict.next = "give the call more time (deadline_s, or SENNIT_DEADLINE_S)";
     return verdict;
   }
@@ -105,13 +143,16 @@ Verdict explain_deadline(const World& world, const CallView& view) {
     chain.push_back(next);
   }
   verdict.blamed_ranks = chain.size() > 1 ? std::vector<int>{chain.back()} : std::vector<int>{};
-  verdict.evidence = fmt::format(
-      "all are in the call, without progress{} at lane {} step {}; who waits for whom: {}",
-      view.idle_s ? fmt::format(" for {:.0f} s", *view.idle_s) : "",
-      view.waiting.lane,
-      view.waiting.step,
-      fmt::join(chain, " -> "));
-  verdict.evidence += describe_crossings(world, chain);
+  verdict.evidence = fmt::format("{}, without progress{} at lane {} step {}",
+                                 presence,
+                                 view.idle_s ? fmt::format(" for {:.0f} s", *view.idle_s) : "",
+                                 view.waiting.lane,
+                                 view.waiting.step);
+  if (chain.size() > 1) {
+    verdict.evidence += fmt::format("; who waits for whom: {}", fmt::join(chain, " -> "));
+    verdict.evidence += describe_last(world, view, chain.back());
+    verdict.evidence += describe_crossings(world, chain);
+  }
   return verdict;
 }
 

@@ -21,6 +21,7 @@ struct CallView {
   const PairCounts* counts = nullptr;  // where lengths vary
   PairMessage message{};               // of a send or recv
   std::optional<double> idle_s{};      // since data moved on any rank, where that is known
+  double elapsed_s = 0;                // since it was made
 };
 
 struct Verdict {

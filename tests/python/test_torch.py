@@ -52,6 +52,10 @@ def test_elements_match_by_index_in_any_dense_order(tmp_path: Path) -> None:
     run_ranks("torch_ranks.dense_orders", 3, tmp_path)
 
 
+def test_results_are_not_lost_in_copies_of_lazy_views(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.lazy_views", 2, tmp_path)
+
+
 def test_sparse_tensors_are_added(tmp_path: Path) -> None:
     run_ranks("torch_ranks.sparse", 3, tmp_path)
 
@@ -117,6 +121,9 @@ def test_one_rank_compiles_the_backend_and_the_others_wait(tmp_path: Path) -> No
     compiler = tmp_path / "g++"
     compiler.write_text(COMPILER.format(log=log))
     compiler.chmod(0o755)
+    (tmp_path / "sennit").mkdir()
+    for key in range(5):
+        (tmp_path / "sennit" / f"torch-{key}.so").touch()
     processes = [compiling(tmp_path) for _ in range(3)]
     answers = [process.communicate(timeout=100) for process in processes]
     assert len({out for out, _ in answers}) == 1
@@ -124,6 +131,7 @@ def test_one_rank_compiles_the_backend_and_the_others_wait(tmp_path: Path) -> No
     assert log.read_text() == "compiled\n"
     assert '#include "backend.cpp"' in Path(f"{log}.source").read_text()
     assert sum("it takes about a minute" in err for _, err in answers) == 1
+    assert len(list((tmp_path / "sennit").glob("torch-*.so"))) == 4
 
 
 def test_an_error_names_what_hinders_the_compiler(tmp_path: Path) -> None:

@@ -245,6 +245,51 @@ def dense_orders(rank: int, ranks: int, file: str) -> None:
     dist.destroy_process_group()
 
 
+def lazy_views(rank: int, ranks: int, file: str) -> None:
+    """PyTorch gives backends a copy of a lazy view: an input is right, an output would be lost."""
+    gloo = join(rank, ranks, file)
+    peer, x = 1 - rank, torch.ones(2)
+    world: Any = dist.group.WORLD
+
+    def negated() -> torch.Tensor:
+        return torch._neg_view(torch.full((2,), rank + 1.0))
+
+    def conjugated() -> torch.Tensor:
+        return torch.tensor([1 + 2j, 3.0]).conj()
+
+    outputs: tuple[Callable[[], Any], ...] = (
+        lambda: dist.all_reduce(negated()),
+        lambda: dist.all_reduce_coalesced([x, negated()]),
+        lambda: dist.broadcast(negated(), 0),
+        lambda: dist.reduce(negated(), 0),
+        lambda: dist.recv(negated(), peer),
+        lambda: world.recv([conjugated()], peer, 0),
+        lambda: dist.all_gather([x, negated()], x),
+        lambda: dist.all_gather_into_tensor(torch._neg_view(torch.ones(4)), x),
+        lambda: dist.reduce_scatter_tensor(negated(), torch.ones(4)),
+        lambda: dist.reduce_scatter(negated(), [x, x]),
+        lambda: dist.all_to_all_single(negated(), x),
+        lambda: dist.all_to_all([negated(), x], [x, x]),
+        lambda: dist.scatter(negated(), [x, x] if rank == 0 else None, 0),
+    )
+    if rank == 0:
+        outputs += (lambda: dist.gather(x, [x.clone(), negated()], 0),)
+    for call in outputs:
+        with pytest.raises(sennit.Unsupported, match=r"resolve_conj\(\).resolve_neg\(\)"):
+            call()
+    for group in (world, gloo):
+        got = torch.zeros(4)
+        dist.all_gather_into_tensor(got, negated(), group=group)
+        assert got.tolist() == [-1.0, -1.0, -2.0, -2.0]
+    # Complex numbers of functions become pairs of real ones; those of methods do not.
+    sent = world.send([conjugated()], peer, 0)
+    world.recv([pair := torch.zeros(2, dtype=torch.complex64)], peer, 0).wait()
+    sent.wait()
+    assert pair.tolist() == [1 - 2j, 3 + 0j]
+    dist.broadcast(negated(), 0, group=gloo)  # PyTorch's own backends go on as without us
+    dist.destroy_process_group()
+
+
 def groups(rank: int, ranks: int, file: str) -> None:
     """A group of some of the ranks, beside that of all."""
     join(rank, ranks, file)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import sennit
-from sennit import Unsupported
+from sennit import Unsupported, compiled_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +51,11 @@ def load() -> Any:
 
 
 def _compiled() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sennit"
-    library = cache / f"torch-{_key()}.so"
-    if library.exists():
+    library = compiled_files.folder() / f"torch-{_key()}.so"
+    if compiled_files.is_here(library):
         return library
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        library.parent.mkdir(parents=True, exist_ok=True)
         with _alone(library.with_suffix(".lock")) as lock:
             if not library.exists():
                 _compile(library, lock)
@@ -138,7 +137,7 @@ def _compile(library: Path, lock: int) -> None:
         raise _missing(
             f"g++ does not compile it with PyTorch {version}:\n{last}", "pip install torch==2.13.0"
         )
-    unfinished.replace(library)
+    compiled_files.finish(unfinished, library)
 
 
 def _command(output: Path) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sennit
+from sennit import compiled_files
 from sennit.cli.failure import missing
 from sennit.cli.ranks import Start, own_starts
 from sennit.cli.rivals.rows import AloneTimes
@@ -64,11 +65,10 @@ def _compiled(torch: Path) -> Path:
     source = _SOURCES / "gloo.cpp"
     version = (torch / "version.py").read_bytes()
     key = hashlib.sha256(source.read_bytes() + version + bytes(torch)).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sennit"
-    library = cache / f"gloo-{key}.so"
-    if library.exists():
+    library = compiled_files.folder() / f"gloo-{key}.so"
+    if compiled_files.is_here(library):
         return library
-    cache.mkdir(parents=True, exist_ok=True)
+    library.parent.mkdir(parents=True, exist_ok=True)
     # Under its own name at first: two benchmarks may come here at once.
     unfinished = library.with_suffix(f".{os.getpid()}")
     headers = torch / "include"
@@ -87,5 +87,5 @@ def _compiled(torch: Path) -> Path:
             f"--against gloo: its adapter does not compile with this PyTorch:\n{last}",
             f"pip install {TORCH}",
         )
-    unfinished.replace(library)
+    compiled_files.finish(unfinished, library)
     return library
