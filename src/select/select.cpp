@@ -286,10 +286,7 @@ Result<PathChoice> parse_path_choice(std::string_view text) {
                       .policy = {}};
   }
   const Result<PathPolicy> policy = parse_path_policy(text);
-  return policy.ok()
-             ? Result(PathChoice{.policy = *policy})
-             : Result<PathChoice>(fail(
-                   policy.status().code(), "{}; or claimed, dynamic", policy.status().message()));
+  return policy.ok() ? Result(PathChoice{.policy = *policy}) : Result<PathChoice>(policy.status());
 }
 
 Result<Choice> choose(Collective collective,

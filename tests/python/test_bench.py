@@ -200,13 +200,50 @@ def test_a_benchmark_that_ends_early_says_why_and_leaves_its_rows_alone(
     assert document["error"]["message"]
 
 
-def fake_ranks(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> Ranks:
-    """Ranks that are shell scripts."""
+def fake_ranks(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, script: str, *orders: dict[str, Any]
+) -> Ranks:
+    """Ranks that are shell scripts; $PROGRAM is the real one."""
+    monkeypatch.setenv("PROGRAM", str(ranks_module.rank_program()))
     program = folder / "rank"
     program.write_text(f"#!/bin/bash\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setattr(ranks_module, "rank_program", lambda: program)
-    return Ranks({"orders": []}, ranks_module.own_starts(2))
+    return Ranks({"orders": list(orders)}, ranks_module.own_starts(2))
+
+
+ORDER = {
+    **{"collective": "all_reduce", "sizes": [8], "iterations": 3, "warmup": 1, "check": False},
+    **{"max_seconds": 1.0, "pin": False, "tries": [{"algorithm": "", "protocol": "", "tile_bytes": 0}]},
+}
+
+
+@pytest.mark.parametrize("event", ["kill -KILL $$", "kill -STOP $$", "kill -TERM $$", "exit 0"])
+def test_a_rank_to_which_something_happens_before_it_joins_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, event: str
+) -> None:
+    monkeypatch.setenv("SENNIT_JOIN_TIMEOUT_S", "1")
+    script = f"""if [ $SENNIT_RANK = 1 ]; then {event}; fi; exec "$PROGRAM" "$@" """
+    begin = time.monotonic()
+    with fake_ranks(monkeypatch, tmp_path, script, ORDER) as running:
+        with pytest.raises(Failure) as caught:
+            list(running.rows())
+        assert time.monotonic() - begin < 1 + 5 + 2  # the join, what others may say, this machine
+    assert caught.value.exit_code == 3
+    assert "rank 1" in str(caught.value), caught.value
+
+
+@pytest.mark.parametrize("event", ["kill -KILL $$", "kill -TERM $$", "exit 7"])
+def test_a_rank_to_which_something_happens_after_its_calls_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, event: str
+) -> None:
+    script = f""""$PROGRAM" "$@" || exit 9; if [ $SENNIT_RANK = 1 ]; then {event}; fi"""
+    with fake_ranks(monkeypatch, tmp_path, script, ORDER) as running:
+        rows = running.rows()
+        assert next(rows)["bytes"] == 8
+        with pytest.raises(Failure, match="rank 1 of 2 .* left no message") as caught:
+            list(rows)
+    assert caught.value.exit_code == 3
 
 
 def test_what_a_blamed_rank_says_itself_comes_first(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import result_files
+from sennit import cli
+from sennit.cli import ranks
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -41,6 +43,26 @@ def test_a_table_has_every_way_of_every_size(table: Path) -> None:
     assert {int(words[5]) for words in times} >= {128, 8 << 20}
     ways = {(words[7], words[9]) for words in times}
     assert ways >= {("direct", "slots"), ("binomial", "slots")}
+
+
+def test_what_was_timed_before_a_rank_failed_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "rank"
+    program.write_text(
+        """#!/bin/bash
+        if [ $SENNIT_RANK = 1 ]; then exec sleep 1; fi
+        echo '{"bytes": 512, "try": 0, "time_us": {"p50": 1.5}}'
+        echo '{"error": {"message": "the deadline of rank 1 has passed"}}' >&2; exit 3"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(ranks, "rank_program", lambda: program)
+    table = tmp_path / "here.tuning"
+    arguments = ["tune", "scatter", "--ranks", "2", "--out", str(table)]
+    assert cli.run(arguments) == 3
+    said = capsys.readouterr().err
+    assert "scatter on 2 ranks ended early: the deadline of rank 1 has passed" in said
+    assert "time scatter ranks 2 bytes 256 algorithm" in table.read_text()
 
 
 def test_explain_shows_what_was_measured(sennit_command: Command, table: Path) -> None:

@@ -14,8 +14,16 @@ _LEFT_BEHIND_S = 3600.0
 
 
 def folder() -> Path:
-    """Where they are; it may not exist yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sennit"
+    """Where they are; it may not exist yet.
+
+    Raises:
+        FileNotFoundError: XDG_CACHE_HOME is not set, and the user has no home.
+    """
+    named = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(named or Path.home() / ".cache") / "sennit"
+    except RuntimeError as error:
+        raise FileNotFoundError("the user has no home, and XDG_CACHE_HOME is not set") from error
 
 
 def is_here(library: Path) -> bool:

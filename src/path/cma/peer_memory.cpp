@@ -36,4 +36,12 @@ Status PeerMemory::read(void* to, std::uint64_t address, std::size_t bytes) cons
   return {};
 }
 
+bool PeerMemory::is_refused() {
+  const std::byte from{1};
+  std::byte to{0};
+  return !PeerMemory(::getpid(), /*same_process=*/true)
+              .read(&to, reinterpret_cast<std::uint64_t>(&from), sizeof(from))
+              .ok();
+}
+
 }  // namespace sennit::cma

@@ -28,6 +28,9 @@ class PeerMemory {
   // system forbids it.
   Status read(void* to, std::uint64_t address, std::size_t bytes) const;
 
+  // Whether the system refuses this process the call altogether, so that no peer is to blame.
+  static bool is_refused();
+
  private:
   pid_t pid_ = 0;
 };

@@ -47,6 +47,7 @@ TEST(PeerMemory, OfAThreadThatHasFreedItIsAnErrorAndNotTheEndOfTheProcess) {
   const PeerMemory memory(::getpid(), true);
   EXPECT_EQ(memory.read(&got, reinterpret_cast<std::uint64_t>(page.data()), 1).code(),
             Code::kSystemError);
+  EXPECT_FALSE(PeerMemory::is_refused());  // the peer is to blame
 }
 
 }  // namespace

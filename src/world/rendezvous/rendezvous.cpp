@@ -71,7 +71,7 @@ Status check_join(const Identity& identity, const JoinOptions& options) {
   }
   if (!std::isfinite(options.timeout_s) || options.timeout_s <= 0) {
     return fail(Code::kInvalidArgument,
-                "a join timeout of {} s is not allowed; allowed: more than 0",
+                "a join timeout of {} s is not allowed; allowed: more than 0, and finite",
                 options.timeout_s);
   }
   if (options.segment_bytes == 0) {

@@ -51,10 +51,10 @@ def load() -> Any:
 
 
 def _compiled() -> Path:
-    library = compiled_files.folder() / f"torch-{_key()}.so"
-    if compiled_files.is_here(library):
-        return library
     try:
+        library = compiled_files.folder() / f"torch-{_key()}.so"
+        if compiled_files.is_here(library):
+            return library
         library.parent.mkdir(parents=True, exist_ok=True)
         with _alone(library.with_suffix(".lock")) as lock:
             if not library.exists():

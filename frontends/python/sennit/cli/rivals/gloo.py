@@ -65,10 +65,16 @@ def _compiled(torch: Path) -> Path:
     source = _SOURCES / "gloo.cpp"
     version = (torch / "version.py").read_bytes()
     key = hashlib.sha256(source.read_bytes() + version + bytes(torch)).hexdigest()[:16]
-    library = compiled_files.folder() / f"gloo-{key}.so"
-    if compiled_files.is_here(library):
-        return library
-    library.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        library = compiled_files.folder() / f"gloo-{key}.so"
+        if compiled_files.is_here(library):
+            return library
+        library.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise missing(
+            f"--against gloo: its adapter cannot be kept: {error}",
+            "set XDG_CACHE_HOME to a folder that can be written",
+        ) from error
     # Under its own name at first: two benchmarks may come here at once.
     unfinished = library.with_suffix(f".{os.getpid()}")
     headers = torch / "include"
