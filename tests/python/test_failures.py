@@ -45,7 +45,8 @@ PYTHON = {
     "interrupt":  (None,        ABORTED,             ABORTED, ABORTED, NOTHING),
     # It has all that calls need; a new communicator needs more, and it ends with that error.
     "no descriptors": (NOBODY_CAME, DEAD,            NOTHING, NOTHING, NOTHING),
-    "no process_vm_readv": (NOTHING, NOTHING,        DEAD,    DEAD,    NOTHING),
+    # A split is a call, too.
+    "no process_vm_readv": (NOTHING, DEAD,           DEAD,    DEAD,    NOTHING),
     "no memfd_create": (NOTHING, NOTHING,            NOTHING, NOTHING, NOTHING),
     "no pidfd_open": (NOBODY_CAME, DEAD,             NOTHING, NOTHING, NOTHING),
 }  # fmt: skip

@@ -148,11 +148,14 @@ def test_an_error_names_what_hinders_the_compiler(tmp_path: Path) -> None:
 
 
 MAKE = """
-import sys, sysconfig
+import os, pwd, sys, sysconfig
 import torch.distributed as dist
 import sennit, sennit.torch
 if sys.argv[1] == "no headers":
     sysconfig.get_path = lambda _: "/nowhere"
+if sys.argv[1] == "no home":  # as of a user whom the system does not know
+    del os.environ["XDG_CACHE_HOME"], os.environ["HOME"]
+    pwd.getpwuid = lambda uid: {}[uid]
 try:
     dist.init_process_group("sennit", store=dist.HashStore(), rank=0, world_size=1)
 except sennit.Unsupported as error:
@@ -162,18 +165,21 @@ except sennit.Unsupported as error:
 
 
 @pytest.mark.parametrize(
-    ("headers", "missing"),
+    ("place", "cache", "missing"),
     [
-        ("as it is", ("no folder of PATH", "apt install g++")),
-        ("no headers", ("/nowhere/Python.h is missing", "apt install python3-dev")),
+        ("as it is", "", ("no folder of PATH", "apt install g++")),
+        ("as it is", "\udcff", ("no folder of PATH", "apt install g++")),
+        ("as it is", "/proc/self", ("/proc/self/sennit", "set XDG_CACHE_HOME to a folder")),
+        ("no home", "", ("the user has no home", "set XDG_CACHE_HOME to a folder")),
+        ("no headers", "", ("/nowhere/Python.h is missing", "apt install python3-dev")),
     ],
 )
 def test_a_group_says_what_its_compilation_lacks(
-    headers: str, missing: tuple[str, str], tmp_path: Path
+    place: str, cache: str, missing: tuple[str, str], tmp_path: Path
 ) -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", MAKE, headers],
-        env={**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        [sys.executable, "-c", MAKE, place],
+        env={**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / cache)},
         capture_output=True,
         text=True,
         timeout=100,
