@@ -33,6 +33,56 @@ bool suits_puts(Collective collective,
          total_bytes(collective, ranks, bytes) >= facts.profile->puts_from_bytes;
 }
 
+// The algorithm whose contributions kernels can read where they lie: that of a rank which reduces
+// a part of all inputs, and is alone in that. Empty: there is none.
+std::string_view reading_algorithm(Collective collective) {
+  return collective == Collective::kAllReduce       ? "two_shot"
+         : collective == Collective::kReduceScatter ? kOneHop
+                                                    : std::string_view();
+}
+
+// Parts have to lie alike towards multiples of 16 bytes in all buffers.
+bool suits_reads(Collective collective,
+                 int ranks,
+                 std::int64_t bytes,
+                 const DeviceFacts& facts,
+                 const Means& means) {
+  const bool are_alike = collective == Collective::kAllReduce || bytes % 16 == 0;
+  const std::vector<GpuProfile::Reads>& rows = facts.profile->reads;
+  return means.reads && are_alike && std::ranges::any_of(rows, [&](const auto& row) {
+           return row.collective == collective && ranks > 1 && ranks <= row.up_to_ranks &&
+                  total_bytes(collective, ranks, bytes) >= row.from_bytes;
+         });
+}
+
+Status can_be_read(Collective collective, const CallRequest& request, const Means& means) {
+  const std::string_view algorithm = reading_algorithm(collective);
+  if (algorithm.empty()) {
+    return fail(Code::kUnsupported,
+                "protocol {} is for sends and recvs, all_reduce and reduce_scatter; copy engines "
+                "put the blocks of {} where they belong: request {}",
+                request.protocol,
+                name(collective),
+                kByCopyEngines);
+  }
+  if (!means.reads) {
+    return fail(Code::kUnsupported,
+                "protocol {} needs ranks that may reach into each other's buffers, which "
+                "SENNIT_COPY_ENGINES=off forbids, and an operator that scales no input, as "
+                "premul_sum does",
+                request.protocol);
+  }
+  if (!request.algorithm.empty() && request.algorithm != algorithm) {
+    return fail(Code::kUnsupported,
+                "{} {} has no protocol {} on GPU ranks; algorithm {} has",
+                name(collective),
+                request.algorithm,
+                request.protocol,
+                algorithm);
+  }
+  return {};
+}
+
 Result<Protocol> requested_protocol(Collective collective,
                                     const CallRequest& request,
                                     const Means& means) {
@@ -44,12 +94,7 @@ Result<Protocol> requested_protocol(Collective collective,
                 request.protocol);
   }
   if (protocol == Protocol::kDirectGet) {
-    return fail(Code::kUnsupported,
-                "protocol {} is for sends and recvs; copy engines put the blocks of {} where they "
-                "belong: request {}",
-                request.protocol,
-                name(collective),
-                kByCopyEngines);
+    SENNIT_RETURN_IF_ERROR(can_be_read(collective, request, means));
   }
   if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
     return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
@@ -268,6 +313,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
     choice.engine = Engine::kStream;
   } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts, means)) {
     choice.protocol = Protocol::kDirectPut;
+  } else if (is_free && suits_reads(collective, shape.ranks, bytes, facts, means)) {
+    choice.protocol = Protocol::kDirectGet;
   }
   std::string_view wanted = packets.algorithm;
   if (choice.engine == Engine::kStream) {
@@ -276,6 +323,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
     wanted = is_free ? copying_algorithm(*facts.profile, collective, shape.ranks, bytes) : wanted;
   } else if (choice.protocol == Protocol::kDirectPut) {
     wanted = kOneHop;
+  } else if (choice.protocol == Protocol::kDirectGet) {
+    wanted = reading_algorithm(collective);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   return choice;
@@ -391,7 +440,13 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 }  // namespace
 
 Means Means::of(const DeviceFacts& facts, ReduceOp op) {
-  return has_every_kernel(op) ? of(facts) : Means{.every_kernel = false};
+  if (!has_every_kernel(op)) {
+    return {.every_kernel = false};
+  }
+  Means means = of(facts);
+  // A reader does not know the factors of other ranks.
+  means.reads = means.reads && op != ReduceOp::kPremulSum;
+  return means;
 }
 
 Means without(Means means, Lack lack) {
@@ -406,6 +461,7 @@ Means without(Means means, Lack lack) {
       break;
     case Lack::kOneSided:
       means.one_sided = false;
+      means.reads = false;
       break;
   }
   return means;
@@ -468,6 +524,14 @@ Protocol protocol_of_block(std::int64_t bytes,
   return suits_puts(Collective::kSendRecv, 2, bytes, facts, Means::of(facts))
              ? Protocol::kDirectPut
              : protocol_of_message(bytes, facts);
+}
+
+int reading_blocks(Collective collective, int ranks, const GpuProfile& profile) {
+  const auto row = std::ranges::find_if(profile.reads, [&](const GpuProfile::Reads& reads) {
+    return reads.collective == collective && ranks <= reads.up_to_ranks;
+  });
+  constexpr int kUnmeasured = 16;
+  return row == profile.reads.end() ? kUnmeasured : row->blocks;
 }
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {

@@ -20,6 +20,8 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
     case KernelKind::kSteps:
       return reinterpret_cast<const void*>(&step_kernel<NoReduction>);
+    case KernelKind::kReads:
+      break;
   }
   return nullptr;
 }
