@@ -148,6 +148,18 @@ TEST_F(ReadingGpus, OfAnyLength) {
   });
 }
 
+// Of the second rank the part begins apart in its output: all take packets.
+TEST_F(ReadingGpus, TakePacketsWhereBlocksAreNoUnits) {
+  run([this](Rank& rank) {
+    constexpr std::int64_t kOdd = 10'004;
+    fill(rank, kOdd * kRanks, kOdd);
+    const Operation op = requested(rank, Collective::kReduceScatter, kOdd);
+    lend(rank, op);
+    check(rank, op);
+    EXPECT_EQ(offers(rank) == 0, rank.rank % 4 != 0);
+  });
+}
+
 TEST_F(ReadingGpus, InPlace) {
   run([this](Rank& rank) {
     for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {

@@ -8,8 +8,15 @@
 namespace sennit::sm {
 namespace {
 
-// Parts begin at the same distance from a multiple of 16 bytes in all buffers that lie on one.
-bool is_on_unit(const void* buffer) { return reinterpret_cast<std::uintptr_t>(buffer) % 16 == 0; }
+// The part begins at the same distance from a multiple of 16 bytes in the buffers of all ranks that
+// say so.
+bool are_alike(const DirectCall& direct) {
+  const auto is_on_unit = [](const std::byte* buffer) {
+    return reinterpret_cast<std::uintptr_t>(buffer) % 16 == 0;
+  };
+  return is_on_unit(direct.input) && is_on_unit(direct.output) &&
+         (direct.own_from.begin - direct.own_to.begin) % 16 == 0;
+}
 
 }  // namespace
 
@@ -38,7 +45,7 @@ Status ReadingExecutable::offer_buffers(const GpuCall& call, ReadingCall& readin
       op.collective == Collective::kReduceScatter ? bytes * direct.ranks : bytes;
   // In memory that the ranks share; nobody writes an input.
   auto* const input = static_cast<std::byte*>(const_cast<void*>(op.send));
-  reading.offers = is_on_unit(op.send) && is_on_unit(op.recv);
+  reading.offers = are_alike(direct);
   for (int rank = 0; rank < direct.ranks; ++rank) {
     if (rank == direct.rank) {
       continue;
