@@ -50,11 +50,13 @@ Status set_geometry(const DeviceCall& call,
                 "kernels whose packets go through host memory are not simulated");
   }
   const std::int64_t part = longest * (kWhole - choice.host_share) / kWhole;
-  if (choice.protocol == Protocol::kDirectPut || choice.protocol == Protocol::kDirectGet) {
-    const bool reads = choice.protocol == Protocol::kDirectGet && !is_message;
-    const int blocks =
-        reads ? reading_blocks(call.collective, call.shape.ranks, *facts.profile) : limits.blocks;
-    sm::set_one_sided_grid(part, blocks, strand);
+  if (choice.protocol == Protocol::kDirectPut) {
+    sm::set_one_sided_grid(part, sm::kPieceBytes, limits.blocks, strand);
+    return {};
+  }
+  if (choice.protocol == Protocol::kDirectGet) {
+    const int blocks = reading_blocks(call.collective, call.shape.ranks, *facts.profile);
+    sm::set_one_sided_grid(part, sm::kReadBytes, blocks, strand);
     return {};
   }
   const sm::Packets packets = sm::packets_of(choice.protocol, facts);
