@@ -152,8 +152,8 @@ TEST(ExplainTool, SaysWhatGpuRanksChoose) {
   EXPECT_EQ(answer["choice"], "two_shot");
   EXPECT_EQ(answer["gpu_ranks"]["protocol"], "direct_get");
   EXPECT_NEAR(answer["gpu_ranks"]["predicted_seconds"], 200e-6, 30e-6);
-  EXPECT_TRUE(answer["reason"].get<std::string>().starts_with(
-      "GPU ranks take two_shot by direct_get"));
+  EXPECT_TRUE(
+      answer["reason"].get<std::string>().starts_with("GPU ranks take two_shot by direct_get"));
   const Json other = answer_of(
       R"({"collective": "broadcast", "machine": "kesch", "bytes": 67108864})", sennit_tool_explain);
   EXPECT_TRUE(other["gpu_ranks"].is_null());

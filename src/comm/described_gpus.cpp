@@ -5,6 +5,7 @@
 #include "exec/sm/kernel_limits.hpp"
 #include "memory/pair_rings.hpp"
 #include "path/host/rings.hpp"
+#include "select/read_choice.hpp"
 #include "sim/fabric.hpp"
 
 #include <algorithm>

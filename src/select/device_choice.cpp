@@ -3,7 +3,7 @@
 #include "select/copy_choice.hpp"
 #include "select/device_paths.hpp"
 #include "select/packet_choice.hpp"
-#include "types/tables.hpp"
+#include "select/read_choice.hpp"
 
 #include <algorithm>
 
@@ -31,56 +31,6 @@ bool suits_puts(Collective collective,
   const bool is_one_hop = is_of_blocks || (collective == Collective::kBroadcast && ranks == 2);
   return means.one_sided && is_one_hop && ranks > 1 &&
          total_bytes(collective, ranks, bytes) >= facts.profile->puts_from_bytes;
-}
-
-// The algorithm whose contributions kernels can read where they lie: that of a rank which reduces
-// a part of all inputs, and is alone in that. Empty: there is none.
-std::string_view reading_algorithm(Collective collective) {
-  return collective == Collective::kAllReduce       ? "two_shot"
-         : collective == Collective::kReduceScatter ? kOneHop
-                                                    : std::string_view();
-}
-
-// Parts have to lie alike towards multiples of 16 bytes in all buffers.
-bool suits_reads(Collective collective,
-                 int ranks,
-                 std::int64_t bytes,
-                 const DeviceFacts& facts,
-                 const Means& means) {
-  const bool are_alike = collective == Collective::kAllReduce || bytes % 16 == 0;
-  const std::vector<GpuProfile::Reads>& rows = facts.profile->reads;
-  return means.reads && are_alike && std::ranges::any_of(rows, [&](const auto& row) {
-           return row.collective == collective && ranks > 1 && ranks <= row.up_to_ranks &&
-                  total_bytes(collective, ranks, bytes) >= row.from_bytes;
-         });
-}
-
-Status can_be_read(Collective collective, const CallRequest& request, const Means& means) {
-  const std::string_view algorithm = reading_algorithm(collective);
-  if (algorithm.empty()) {
-    return fail(Code::kUnsupported,
-                "protocol {} is for sends and recvs, all_reduce and reduce_scatter; copy engines "
-                "put the blocks of {} where they belong: request {}",
-                request.protocol,
-                name(collective),
-                kByCopyEngines);
-  }
-  if (!means.reads) {
-    return fail(Code::kUnsupported,
-                "protocol {} needs ranks that may reach into each other's buffers, which "
-                "SENNIT_COPY_ENGINES=off forbids, and an operator that scales no input, as "
-                "premul_sum does",
-                request.protocol);
-  }
-  if (!request.algorithm.empty() && request.algorithm != algorithm) {
-    return fail(Code::kUnsupported,
-                "{} {} has no protocol {} on GPU ranks; algorithm {} has",
-                name(collective),
-                request.algorithm,
-                request.protocol,
-                algorithm);
-  }
-  return {};
 }
 
 Result<Protocol> requested_protocol(Collective collective,
@@ -439,34 +389,6 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 
 }  // namespace
 
-Means Means::of(const DeviceFacts& facts, ReduceOp op) {
-  if (!has_every_kernel(op)) {
-    return {.every_kernel = false};
-  }
-  Means means = of(facts);
-  // A reader does not know the factors of other ranks.
-  means.reads = means.reads && op != ReduceOp::kPremulSum;
-  return means;
-}
-
-Means without(Means means, Lack lack) {
-  switch (lack) {
-    case Lack::kNothing:
-      break;
-    case Lack::kCopyEngines:
-      means.copy_engines = false;
-      [[fallthrough]];
-    case Lack::kHostRings:
-      means.host_rings = false;
-      break;
-    case Lack::kOneSided:
-      means.one_sided = false;
-      means.reads = false;
-      break;
-  }
-  return means;
-}
-
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
@@ -524,14 +446,6 @@ Protocol protocol_of_block(std::int64_t bytes,
   return suits_puts(Collective::kSendRecv, 2, bytes, facts, Means::of(facts))
              ? Protocol::kDirectPut
              : protocol_of_message(bytes, facts);
-}
-
-int reading_blocks(Collective collective, int ranks, const GpuProfile& profile) {
-  const auto row = std::ranges::find_if(profile.reads, [&](const GpuProfile::Reads& reads) {
-    return reads.collective == collective && ranks <= reads.up_to_ranks;
-  });
-  constexpr int kUnmeasured = 16;
-  return row == profile.reads.end() ? kUnmeasured : row->blocks;
 }
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {

@@ -124,9 +124,6 @@ Protocol protocol_of_block(std::int64_t bytes,
                            const CallRequest& request,
                            const DeviceFacts& facts);
 
-// Thread blocks of a reduction that kernels read in the inputs of others.
-int reading_blocks(Collective collective, int ranks, const GpuProfile& profile);
-
 // The protocol of packets for a message that is not stored in place, nor moved by copy engines.
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts);
 

@@ -3,6 +3,7 @@
 #include "base/integers.hpp"
 #include "select/copy_choice.hpp"
 #include "select/packet_choice.hpp"
+#include "select/read_choice.hpp"
 
 namespace sennit {
 namespace {

@@ -25,8 +25,8 @@ class DeviceReads : public ::testing::Test {
 
 constexpr Collective kFamily[] = {Collective::kAllReduce, Collective::kReduceScatter};
 
-// Nothing, less than 16 bytes, parts that begin apart, some of all threads, more than all threads
-// hold; buffers that lie apart, which go by packets.
+// Nothing, less than 16 bytes, unaligned parts, some of all threads, more than all threads
+// hold; unaligned buffers, which go by packets.
 TEST_F(DeviceReads, ReduceEveryElement) {
   for (const Collective collective : kFamily) {
     for (const std::int64_t count : {0, 1, 3, 1001, 70'004, 4'000'004}) {
@@ -66,7 +66,8 @@ TEST_F(DeviceReads, PacketsAndStoresTakeTurns) {
   for (int i = 0; i < 5; ++i) {
     ranks_->run({.count = 50'000, .protocol = "slots"});
     ranks_->run({.count = 1'000'000, .protocol = "direct_get"});
-    ranks_->run({.collective = Collective::kAllGather, .count = 1'000'000, .protocol = "direct_put"});
+    ranks_->run(
+        {.collective = Collective::kAllGather, .count = 1'000'000, .protocol = "direct_put"});
     ASSERT_FALSE(HasFailure());
   }
 }

@@ -35,15 +35,15 @@ class ReadingGpus : public FakeMessages {
     prepare_ = [this](Rank& rank) { run_kernels(*rank.cuda, rank.rank); };
   }
 
-  // Counts the launches in which a rank offers its buffers.
+  // Counts the launches in which all others reach the buffers of a rank.
   void run_kernels(FakeCuda& cuda, int rank) {
-    cuda.run_kernels([&count = offers_[static_cast<std::size_t>(rank)]](
+    cuda.run_kernels([&count = read_[static_cast<std::size_t>(rank)]](
                          const void* kernel, const void* parameters) -> std::function<void()> {
       if (kernel == sm::pairs_kernel(1, false) || is_small_pairs_kernel(kernel)) {
         return fake_pairs_kernel(kernel, parameters);
       }
       if (is_reading_kernel(kernel)) {
-        count += static_cast<const sm::ReadingCall*>(parameters)->offers ? 1 : 0;
+        count += static_cast<const sm::ReadingCall*>(parameters)->is_reached ? 1 : 0;
       }
       return fake_reading_kernel(kernel, parameters);
     });
@@ -53,8 +53,8 @@ class ReadingGpus : public FakeMessages {
     prepare_ = nullptr;
     run_kernels(*shared_cuda_, 0);
   }
-  [[nodiscard]] int offers(const Rank& rank) const {
-    return offers_[static_cast<std::size_t>(rank.rank)];
+  [[nodiscard]] int reads(const Rank& rank) const {
+    return read_[static_cast<std::size_t>(rank.rank)];
   }
 
   Operation requested(const Rank& rank, Collective collective, std::int64_t count = kCount) const {
@@ -97,18 +97,18 @@ class ReadingGpus : public FakeMessages {
     rank.finish();
     meet();
   }
-  // Buffers are lent one after the other, so after this all ranks reach both of all others.
-  void lend(const Rank& rank, const Operation& op) {
+  // Buffers are mapped one after the other, so after this all ranks reach both of all others.
+  void map_buffers(const Rank& rank, const Operation& op) {
     for (int i = 0; i < 4; ++i) {
       call_and_meet(rank, op);
     }
   }
 
  private:
-  std::array<std::atomic<int>, kRanks> offers_{};
+  std::array<std::atomic<int>, kRanks> read_{};
 };
 
-TEST_F(ReadingGpus, ReduceWhatIsLentAndTheRestByPackets) {
+TEST_F(ReadingGpus, ReduceWhatIsMappedAndTheRestByPackets) {
   for (const int ranks : {2, kRanks}) {
     ranks_ = ranks;
     run([this](Rank& rank) {
@@ -116,15 +116,15 @@ TEST_F(ReadingGpus, ReduceWhatIsLentAndTheRestByPackets) {
         for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
           fill(rank, count * ranks_, count);
           const Operation op = requested(rank, collective, count);
-          const int before = offers(rank);
+          const int before = reads(rank);
           for (int i = 0; i < 5; ++i) {
             std::memset(rank.recv, 0xa5, static_cast<std::size_t>(count));
             meet();
             call_and_meet(rank, op);
             check(rank, op);
-            EXPECT_TRUE(i > 0 || offers(rank) == before) << "nobody reaches it yet";
+            EXPECT_TRUE(i > 0 || reads(rank) == before) << "nobody reaches it yet";
           }
-          EXPECT_GT(offers(rank), before);
+          EXPECT_GT(reads(rank), before);
         }
       }
     });
@@ -137,26 +137,26 @@ TEST_F(ReadingGpus, OfAnyLength) {
     for (const std::int64_t count : {1, 3, 17, 1001, 66'001}) {
       fill(rank, count, count);
       const Operation op = requested(rank, Collective::kAllReduce, count);
-      lend(rank, op);
-      const int before = offers(rank);
+      map_buffers(rank, op);
+      const int before = reads(rank);
       std::memset(rank.recv, 0xa5, static_cast<std::size_t>(count));
       meet();
       call_and_meet(rank, op);
       check(rank, op);
-      EXPECT_EQ(offers(rank), before + 1);
+      EXPECT_EQ(reads(rank), before + 1);
     }
   });
 }
 
-// Of the second rank the part begins apart in its output: all take packets.
+// Of the second rank the part is not aligned in its output: all take packets.
 TEST_F(ReadingGpus, TakePacketsWhereBlocksAreNoUnits) {
   run([this](Rank& rank) {
     constexpr std::int64_t kOdd = 10'004;
     fill(rank, kOdd * kRanks, kOdd);
     const Operation op = requested(rank, Collective::kReduceScatter, kOdd);
-    lend(rank, op);
+    map_buffers(rank, op);
     check(rank, op);
-    EXPECT_EQ(offers(rank) == 0, rank.rank % 4 != 0);
+    EXPECT_EQ(reads(rank) == 0, rank.rank % 4 != 0);
   });
 }
 
@@ -165,30 +165,30 @@ TEST_F(ReadingGpus, InPlace) {
     for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter}) {
       fill(rank, kCount * kRanks, 1);
       Operation op = requested(rank, collective);
-      op.recv = collective == Collective::kReduceScatter ? rank.send + rank.rank * kCount
-                                                         : rank.send;
+      op.recv =
+          collective == Collective::kReduceScatter ? rank.send + rank.rank * kCount : rank.send;
       for (int i = 0; i < 5; ++i) {
         write(rank, inputs(op));
         meet();
         call_and_meet(rank, op);
         check(rank, op);
       }
-      EXPECT_GT(offers(rank), 0);
+      EXPECT_GT(reads(rank), 0);
     }
   });
 }
 
 // One rank is enough for all to take packets: else some would wait for what nobody sends.
-TEST_F(ReadingGpus, TakePacketsWhereABufferLiesApart) {
+TEST_F(ReadingGpus, TakePacketsWhereABufferIsUnaligned) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount, rank.rank == 1 ? 4 : 0);
     const Operation op = requested(rank, Collective::kAllReduce);
-    lend(rank, op);
+    map_buffers(rank, op);
     std::memset(rank.recv, 0xa5, kCount);
     meet();
     call_and_meet(rank, op);
     check(rank, op);
-    EXPECT_EQ(offers(rank) == 0, rank.rank == 1);
+    EXPECT_EQ(reads(rank) == 0, rank.rank == 1);
   });
 }
 
@@ -219,7 +219,7 @@ TEST_F(ReadingGpus, TakeTurnsWithMessages) {
       ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kSmall)));
       meet();
     }
-    EXPECT_GT(offers(rank), 0);
+    EXPECT_GT(reads(rank), 0);
   });
 }
 
@@ -227,7 +227,7 @@ TEST_F(ReadingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount);
     const Operation op = requested(rank, Collective::kAllReduce);
-    lend(rank, op);
+    map_buffers(rank, op);
     rank.cuda->begin_capture(rank.stream);
     expect_ok(rank.call(op));
     const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
@@ -253,8 +253,7 @@ TEST_F(ReadingGpus, ByThemselvesWhereTheyPay) {
     const auto is_by_reads = [&](const Operation& call) {
       call_and_meet(rank, call);
       check(rank, call);
-      return rank.cuda->last_shape().blocks == 3 &&
-             rank.cuda->last_shape().threads == sm::kThreads;
+      return rank.cuda->last_shape().blocks == 3 && rank.cuda->last_shape().threads == sm::kThreads;
     };
     EXPECT_TRUE(is_by_reads(op));
     op.count -= 1;

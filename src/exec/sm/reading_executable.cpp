@@ -1,6 +1,7 @@
 #include "exec/sm/reading_executable.hpp"
 
 #include "exec/sm/direct_executable.hpp"
+#include "select/read_choice.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +11,7 @@ namespace {
 
 // The part begins at the same distance from a multiple of 16 bytes in the buffers of all ranks that
 // say so.
-bool are_alike(const DirectCall& direct) {
+bool is_aligned(const DirectCall& direct) {
   const auto is_on_unit = [](const std::byte* buffer) {
     return reinterpret_cast<std::uintptr_t>(buffer) % 16 == 0;
   };
@@ -25,9 +26,8 @@ Result<std::unique_ptr<Executable>> ReadingExecutable::compile(ProvedPlan proved
                                                                Context& context) {
   SENNIT_ASSIGN_OR_RETURN(const DirectProgram program,
                           compile_direct(*proved.plan->strands.front().schedule, key.place));
-  const int words = context.memory.pair_shape().most_blocks() / kOffersOfBlock;
-  const int blocks = reading_blocks(
-      key.collective, program.problem.ranks, *context.facts.profile);
+  const int words = context.memory.pair_shape().most_blocks() / kAddressesOfBlock;
+  const int blocks = reading_blocks(key.collective, program.problem.ranks, *context.facts.profile);
   return std::unique_ptr<Executable>(new ReadingExecutable(
       std::move(proved),
       program,
@@ -35,8 +35,8 @@ Result<std::unique_ptr<Executable>> ReadingExecutable::compile(ProvedPlan proved
       context));
 }
 
-// Offers them if all other ranks reach what they need of them; maps what others have lent.
-Status ReadingExecutable::offer_buffers(const GpuCall& call, ReadingCall& reading) {
+// Where other ranks see the buffers of this one, if they do.
+Status ReadingExecutable::find_buffers(const GpuCall& call, ReadingCall& reading) {
   const Operation& op = call.operation;
   SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, context_.driver.is_capturing(call.stream));
   const DirectCall& direct = reading.direct;
@@ -45,7 +45,7 @@ Status ReadingExecutable::offer_buffers(const GpuCall& call, ReadingCall& readin
       op.collective == Collective::kReduceScatter ? bytes * direct.ranks : bytes;
   // In memory that the ranks share; nobody writes an input.
   auto* const input = static_cast<std::byte*>(const_cast<void*>(op.send));
-  reading.offers = are_alike(direct);
+  reading.is_reached = is_aligned(direct);
   for (int rank = 0; rank < direct.ranks; ++rank) {
     if (rank == direct.rank) {
       continue;
@@ -54,27 +54,28 @@ Status ReadingExecutable::offer_buffers(const GpuCall& call, ReadingCall& readin
     peer.as_sender = context_.memory.pair(rank, /*sends=*/true).put;
     peer.as_receiver = context_.memory.pair(rank, /*sends=*/false).put;
     if (!is_capturing) {
-      context_.message_puts->map_loan_of(rank);
+      context_.message_puts->map_buffer_of(rank);
     }
     peer.input = context_.message_puts->address_at(rank, {.memory = input, .bytes = input_bytes});
     if (reading.stores_in_peers()) {
       peer.output = context_.message_puts->address_at(
           rank, {.memory = static_cast<std::byte*>(op.recv), .bytes = bytes});
     }
-    reading.offers = reading.offers && peer.input != nullptr &&
-                     (peer.output != nullptr || !reading.stores_in_peers());
+    reading.is_reached = reading.is_reached && peer.input != nullptr &&
+                         (peer.output != nullptr || !reading.stores_in_peers());
   }
   return {};
 }
 
-// Reported as a message to and from each other rank, too, since its offers are in their words.
+// Reported as a message to and from each other rank, too, since it uses their words.
 Result<Lack> ReadingExecutable::enqueue(const GpuCall& call) {
   const Operation& op = call.operation;
-  ReadingCall reading{.direct = direct_call_of(
-                          program_, Packets::kSlots, call, hash(), most_blocks_, context_)};
-  SENNIT_RETURN_IF_ERROR(offer_buffers(call, reading));
-  SENNIT_ASSIGN_OR_RETURN(const void* const kernel,
-                          context_.kernels.reducer(KernelKind::kReads, op.dtype, op.op, call.stream));
+  ReadingCall reading{
+      .direct = direct_call_of(program_, Packets::kSlots, call, hash(), most_blocks_, context_)};
+  SENNIT_RETURN_IF_ERROR(find_buffers(call, reading));
+  SENNIT_ASSIGN_OR_RETURN(
+      const void* const kernel,
+      context_.kernels.reducer(KernelKind::kReads, op.dtype, op.op, call.stream));
   const CallWords words = words_of(op, hash());
   for (int rank = 0; rank < reading.direct.ranks; ++rank) {
     if (rank != reading.direct.rank) {

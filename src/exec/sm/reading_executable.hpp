@@ -1,4 +1,5 @@
-// ReadingExecutable: reductions whose inputs kernels read where they lie (exec/sm/reading_call.hpp).
+// ReadingExecutable: reductions whose inputs kernels read where they lie
+// (exec/sm/reading_call.hpp).
 #pragma once
 
 #include "exec/executable.hpp"
@@ -29,7 +30,7 @@ class ReadingExecutable final : public Executable {
         most_blocks_(most_blocks),
         context_(context) {}
 
-  Status offer_buffers(const GpuCall& call, ReadingCall& reading);
+  Status find_buffers(const GpuCall& call, ReadingCall& reading);
 
   DirectProgram program_;
   int most_blocks_;

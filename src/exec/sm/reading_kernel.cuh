@@ -9,7 +9,7 @@
 
 namespace sennit::sm {
 
-static_assert(kWarps >= kMaxRanks, "a warp awaits what a rank offers");
+static_assert(kWarps >= kMaxRanks, "a warp awaits the addresses of a rank");
 static_assert(kMostReadingBlocks * kMaxRanks <= kThreads, "a thread awaits what a block has done");
 
 // The part that this rank reduces.
@@ -20,7 +20,7 @@ struct Parts {
 
 // By the first block, to all blocks of all others. False, for all threads, where a call before this
 // one was given up.
-__device__ __forceinline__ bool offer_to_all(const ReadingCall& call) {
+__device__ __forceinline__ bool announce_buffers(const ReadingCall& call) {
   const DirectCall& direct = call.direct;
   const auto index = static_cast<int>(threadIdx.x);
   bool is_gone = false;
@@ -32,57 +32,59 @@ __device__ __forceinline__ bool offer_to_all(const ReadingCall& call) {
   if (__syncthreads_or(is_gone ? 1 : 0) != 0) {
     return false;
   }
-  if (index >= kOffersOfBlock * direct.blocks) {
+  if (index >= kAddressesOfBlock * direct.blocks) {
     return true;
   }
-  // What kernels before this one have written is read through offers.
+  // What kernels before this one have written is read by those who find them.
   __threadfence_system();
 #pragma unroll 1
   for (int distance = 1; distance < direct.ranks; ++distance) {
     const ReadingCall::Peer& peer = call.peers[peer_at(direct, distance)];
     const MessagePut& put = peer.as_receiver;
-    const LlFlags flags = offer_flags(put.messages[index] + 1, direct.fingerprint);
-    const auto address = call.offers ? reinterpret_cast<std::uint64_t>(
-                                           index % kOffersOfBlock == 0 ? peer.input : peer.output)
-                                     : 0;
+    const LlFlags flags = address_flags(put.messages[index] + 1, direct.fingerprint);
+    const auto address = call.is_reached
+                             ? reinterpret_cast<std::uint64_t>(
+                                   index % kAddressesOfBlock == 0 ? peer.input : peer.output)
+                             : 0;
 #pragma unroll
-    for (int i = 0; i < kOfferWords; ++i) {
-      // Partner: await_offers.
-      store_relaxed_system(put.offers + index * kOfferWords + i, offer_word(address, i, flags));
+    for (int i = 0; i < kAddressWords; ++i) {
+      // Partner: await_buffers.
+      store_relaxed_system(put.addresses + index * kAddressWords + i,
+                           address_word(address, i, flags));
     }
   }
   return true;
 }
 
-// What all others offer this block, by a warp for each. False, for all threads, when the kernel has
-// to leave; `is_whole` says whether all ranks have offered.
-__device__ __forceinline__ bool await_offers(const ReadingCall& call,
-                                             int block,
-                                             Parts& parts,
-                                             bool& is_whole) {
+// Where the buffers of all others are, by a warp for each. False, for all threads, when the kernel
+// has to leave; `is_whole` says whether all ranks reach all of them.
+__device__ __forceinline__ bool await_buffers(const ReadingCall& call,
+                                              int block,
+                                              Parts& parts,
+                                              bool& is_whole) {
   const DirectCall& direct = call.direct;
   const auto peer = static_cast<int>(threadIdx.x / 32);
   const auto lane = static_cast<int>(threadIdx.x % 32);
   bool is_here = true;
-  bool offers = call.offers;
+  bool is_reached = call.is_reached;
   if (peer == direct.rank && lane == 0) {
     parts.inputs[peer] = direct.input + direct.own_from.begin;
     parts.outputs[peer] = direct.output + direct.own_to.begin;
   } else if (peer < direct.ranks && peer != direct.rank) {
-    constexpr int kWords = kOffersOfBlock * kOfferWords;
+    constexpr int kWords = kAddressesOfBlock * kAddressWords;
     const MessagePut& put = call.peers[peer].as_sender;
-    const int first = kOffersOfBlock * block;
+    const int first = kAddressesOfBlock * block;
     const bool looks = lane < kWords;
-    const std::uint64_t counted = looks ? put.messages[first + lane / kOfferWords] : 0;
-    const LlFlags flags = offer_flags(counted + 1, direct.fingerprint);
-    const std::uint64_t* const own = put.offers + first * kOfferWords + lane;
+    const std::uint64_t counted = looks ? put.messages[first + lane / kAddressWords] : 0;
+    const LlFlags flags = address_flags(counted + 1, direct.fingerprint);
+    const std::uint64_t* const own = put.addresses + first * kAddressWords + lane;
     std::uint64_t word = 0;
     std::uint64_t since = 0;
     is_here = __all_sync(~0u, counted != kGivenUp) != 0;
     for (int spins = 1; is_here; ++spins) {
-      // Partner: offer_to_all.
+      // Partner: announce_buffers.
       word = looks ? load_acquire_system(own) : 0;
-      if (__all_sync(~0u, !looks || is_offer(word, lane % kOfferWords, flags))) {
+      if (__all_sync(~0u, !looks || is_address(word, lane % kAddressWords, flags))) {
         break;
       }
       if (spins % kPatience == 0) {
@@ -91,16 +93,16 @@ __device__ __forceinline__ bool await_offers(const ReadingCall& call,
       }
     }
     const std::uint64_t next = __shfl_down_sync(~0u, word, 1);
-    const std::uint64_t address = offered_address(word, next);
+    const std::uint64_t address = address_from(word, next);
     if (lane == 0) {
       parts.inputs[peer] = reinterpret_cast<const std::byte*>(address) + direct.own_from.begin;
-    } else if (lane == kOfferWords) {
+    } else if (lane == kAddressWords) {
       parts.outputs[peer] = reinterpret_cast<std::byte*>(address) + direct.own_to.begin;
     }
-    offers = offers && __shfl_sync(~0u, address, 0) != 0;
+    is_reached = is_reached && __shfl_sync(~0u, address, 0) != 0;
   }
   is_here = __syncthreads_and(is_here ? 1 : 0) != 0;
-  is_whole = __syncthreads_and(offers ? 1 : 0) != 0;
+  is_whole = __syncthreads_and(is_reached ? 1 : 0) != 0;
   return is_here;
 }
 
@@ -112,16 +114,16 @@ __device__ __noinline__ void reduce_edge(const ReadingCall& call,
                                          std::int64_t left) {
   const DirectCall& direct = call.direct;
   typename R::Accumulator sum;
-  R::begin(sum, read_apart(parts.inputs[0] + at, left));
+  R::begin(sum, read_unit(parts.inputs[0] + at, left));
 #pragma unroll 1
   for (int rank = 1; rank < direct.ranks; ++rank) {
-    R::add(sum, read_apart(parts.inputs[rank] + at, left));
+    R::add(sum, read_unit(parts.inputs[rank] + at, left));
   }
   const Unit result = R::finish(sum, direct);
 #pragma unroll 1
   for (int rank = 0; rank < direct.ranks; ++rank) {
     if (rank == direct.rank || call.stores_in_peers()) {
-      write_apart(parts.outputs[rank] + at, left, result);
+      write_unit(parts.outputs[rank] + at, left, result);
     }
   }
 }
@@ -136,7 +138,7 @@ __device__ __forceinline__ void reduce_part(const ReadingCall& call,
   constexpr int kAtOnce = sizeof(typename R::Accumulator) <= 32 ? 2 : 1;
   constexpr int kInputs = 4 * kAtOnce;  // loaded ahead
   const DirectCall& direct = call.direct;
-  // All buffers lie alike towards multiples of 16 bytes.
+  // At the same distance from a multiple of 16 bytes in all buffers.
   const Cut<Unit> cut(reinterpret_cast<std::uintptr_t>(parts.inputs[direct.rank]),
                       direct.own_to.length);
   const std::int64_t stride = static_cast<std::int64_t>(direct.blocks) * kThreads;
@@ -224,7 +226,7 @@ __device__ __noinline__ bool run_packets_of(const ReadingCall& call, int block) 
 }
 
 // Last of all, to all others: by a thread for each.
-__device__ __forceinline__ void tell_all_done(const ReadingCall& call, int block, bool alive) {
+__device__ __forceinline__ void report_done(const ReadingCall& call, int block, bool alive) {
   __syncthreads();
   const DirectCall& direct = call.direct;
   const auto peer = static_cast<int>(threadIdx.x);
@@ -232,8 +234,8 @@ __device__ __forceinline__ void tell_all_done(const ReadingCall& call, int block
     return;
   }
   const MessagePut& put = call.peers[peer].as_sender;
-  const int first = kOffersOfBlock * block;
-  for (int i = 0; i < kOffersOfBlock; ++i) {
+  const int first = kAddressesOfBlock * block;
+  for (int i = 0; i < kAddressesOfBlock; ++i) {
     std::uint64_t& counted = put.messages[first + i];
     counted = alive ? counted + 1 : kGivenUp;
   }
@@ -250,15 +252,15 @@ __device__ __forceinline__ bool await_all_done(const ReadingCall& call, bool ali
   const DirectCall& direct = call.direct;
   const auto index = static_cast<int>(threadIdx.x);
   const int peer = index / direct.blocks;
-  const int first = kOffersOfBlock * (index % direct.blocks);
+  const int first = kAddressesOfBlock * (index % direct.blocks);
   const bool waits = peer < direct.ranks && peer != direct.rank;
   const MessagePut& put = call.peers[waits ? peer : 0].as_receiver;
   const std::uint64_t number = waits ? put.messages[first] + 1 : 0;
   std::uint64_t since = 0;
   for (int spins = 1; alive; ++spins) {
-    // Partner: the release of tell_all_done.
-    const bool here = !waits || load_acquire_system(put.done + first) ==
-                                    done_word(number, direct.fingerprint);
+    // Partner: the release of report_done.
+    const bool here =
+        !waits || load_acquire_system(put.done + first) == done_word(number, direct.fingerprint);
     const std::uint32_t missing = __ballot_sync(~0u, !here);
     if (missing == 0) {
       break;
@@ -269,14 +271,14 @@ __device__ __forceinline__ bool await_all_done(const ReadingCall& call, bool ali
                       direct.deadline_ns,
                       since,
                       {__shfl_sync(~0u, peer, late),
-                       __shfl_sync(~0u, first / kOffersOfBlock, late),
+                       __shfl_sync(~0u, first / kAddressesOfBlock, late),
                        __shfl_sync(~0u, number, late)});
       alive = since != 0;
     }
   }
   alive = __syncthreads_and(alive ? 1 : 0) != 0;
   if (alive && waits) {
-    for (int i = 0; i < kOffersOfBlock; ++i) {
+    for (int i = 0; i < kAddressesOfBlock; ++i) {
       ++put.messages[first + i];
     }
   }
@@ -295,15 +297,15 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ Parts parts;
   await_stream();
   const auto block = static_cast<int>(blockIdx.x);
-  bool alive = block != 0 || offer_to_all(call);
+  bool alive = block != 0 || announce_buffers(call);
   bool is_whole = false;
-  alive = alive && await_offers(call, block, parts, is_whole);
+  alive = alive && await_buffers(call, block, parts, is_whole);
   if (alive && is_whole) {
     reduce_part<R>(call, parts, block);
   } else if (alive) {
     alive = run_packets_of<R>(call, block);
   }
-  tell_all_done(call, block, alive);
+  report_done(call, block, alive);
   if (block == 0) {
     await_all_done(call, alive);
   }

@@ -21,10 +21,10 @@ class FakeReadingKernel {
   explicit FakeReadingKernel(const sm::ReadingCall& call) : call_(call), direct_(call.direct) {}
 
   void run() {
-    bool alive = offer_to_all();
+    bool alive = announce_buffers();
     for (int block = 0; block < direct_.blocks; ++block) {
       alive = alive && run_block(block);
-      tell_all_done(block, alive);
+      report_done(block, alive);
     }
     if (!alive || !await_all_done()) {
       for_each_peer([](const sm::ReadingCall::Peer& peer) { withdraw(peer.as_receiver); });
@@ -43,17 +43,17 @@ class FakeReadingKernel {
   static std::uint64_t address_of(const void* memory) {
     return reinterpret_cast<std::uintptr_t>(memory);
   }
-  static std::atomic_ref<std::uint64_t> offer_word(const sm::MessagePut& put, int at, int index) {
-    return std::atomic_ref(put.offers[std::int64_t{at} * sm::kOfferWords + index]);
+  static std::atomic_ref<std::uint64_t> address_word(const sm::MessagePut& put, int at, int index) {
+    return std::atomic_ref(put.addresses[std::int64_t{at} * sm::kAddressWords + index]);
   }
   static void withdraw(const sm::MessagePut& put) {
     for (int at = 0; at < put.most_blocks; ++at) {
       put.messages[at] = sm::kGivenUp;
-      offer_word(put, at, 0).store(0, std::memory_order_release);
+      address_word(put, at, 0).store(0, std::memory_order_release);
     }
   }
 
-  bool offer_to_all() const {
+  bool announce_buffers() const {
     bool alive = true;
     for_each_peer([&](const sm::ReadingCall::Peer& peer) {
       const sm::MessagePut& put = peer.as_receiver;
@@ -65,49 +65,49 @@ class FakeReadingKernel {
       return false;
     }
     for_each_peer([&](const sm::ReadingCall::Peer& peer) {
-      for (int at = 0; at < sm::kOffersOfBlock * direct_.blocks; ++at) {
+      for (int at = 0; at < sm::kAddressesOfBlock * direct_.blocks; ++at) {
         const sm::MessagePut& put = peer.as_receiver;
-        const sm::LlFlags flags = sm::offer_flags(put.messages[at] + 1, direct_.fingerprint);
-        const std::byte* const buffer = at % sm::kOffersOfBlock == 0 ? peer.input : peer.output;
-        const std::uint64_t address = call_.offers ? address_of(buffer) : 0;
-        for (int i = 0; i < sm::kOfferWords; ++i) {
-          offer_word(put, at, i).store(sm::offer_word(address, i, flags),
-                                       std::memory_order_release);
+        const sm::LlFlags flags = sm::address_flags(put.messages[at] + 1, direct_.fingerprint);
+        const std::byte* const buffer = at % sm::kAddressesOfBlock == 0 ? peer.input : peer.output;
+        const std::uint64_t address = call_.is_reached ? address_of(buffer) : 0;
+        for (int i = 0; i < sm::kAddressWords; ++i) {
+          address_word(put, at, i)
+              .store(sm::address_word(address, i, flags), std::memory_order_release);
         }
       }
     });
     return true;
   }
 
-  // What `peer` offers in its words `at`.
-  std::byte* await_offer(int peer, int at) {
+  // What `peer` has written in its words `at`.
+  std::byte* await_address(int peer, int at) {
     const sm::MessagePut& put = call_.peers[static_cast<std::size_t>(peer)].as_sender;
-    const sm::LlFlags flags = sm::offer_flags(put.messages[at] + 1, direct_.fingerprint);
-    std::array<std::uint64_t, sm::kOfferWords> words{};
-    for (int i = 0; i < sm::kOfferWords; ++i) {
+    const sm::LlFlags flags = sm::address_flags(put.messages[at] + 1, direct_.fingerprint);
+    std::array<std::uint64_t, sm::kAddressWords> words{};
+    for (int i = 0; i < sm::kAddressWords; ++i) {
       std::uint64_t& word = words[static_cast<std::size_t>(i)];
       wait_.await(
           [&] {
-            word = offer_word(put, at, i).load(std::memory_order_acquire);
-            return sm::is_offer(word, i, flags);
+            word = address_word(put, at, i).load(std::memory_order_acquire);
+            return sm::is_address(word, i, flags);
           },
           peer);
     }
     return reinterpret_cast<std::byte*>(
-        static_cast<std::uintptr_t>(sm::offered_address(words[0], words[1])));
+        static_cast<std::uintptr_t>(sm::address_from(words[0], words[1])));
   }
 
   bool run_block(int block) {
     std::array<const std::byte*, sm::kMaxRanks> inputs{};
     std::array<std::byte*, sm::kMaxRanks> outputs{};
-    bool is_whole = call_.offers;
+    bool is_whole = call_.is_reached;
     for (int rank = 0; rank < direct_.ranks; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       inputs[at] = direct_.input;
       outputs[at] = direct_.output;
       if (rank != direct_.rank) {
-        inputs[at] = await_offer(rank, sm::kOffersOfBlock * block);
-        outputs[at] = await_offer(rank, sm::kOffersOfBlock * block + 1);
+        inputs[at] = await_address(rank, sm::kAddressesOfBlock * block);
+        outputs[at] = await_address(rank, sm::kAddressesOfBlock * block + 1);
         is_whole = is_whole && inputs[at] != nullptr;
       }
     }
@@ -147,11 +147,11 @@ class FakeReadingKernel {
     return true;
   }
 
-  void tell_all_done(int block, bool alive) const {
+  void report_done(int block, bool alive) const {
     for_each_peer([&](const sm::ReadingCall::Peer& peer) {
       const sm::MessagePut& put = peer.as_sender;
-      const int first = sm::kOffersOfBlock * block;
-      for (int at = first; at < first + sm::kOffersOfBlock; ++at) {
+      const int first = sm::kAddressesOfBlock * block;
+      for (int at = first; at < first + sm::kAddressesOfBlock; ++at) {
         put.messages[at] = alive ? put.messages[at] + 1 : sm::kGivenUp;
       }
       if (alive) {
@@ -165,9 +165,9 @@ class FakeReadingKernel {
   bool await_all_done() {
     for (int rank = 0; rank < direct_.ranks; ++rank) {
       const sm::MessagePut& put = call_.peers[static_cast<std::size_t>(rank)].as_receiver;
-      for (int at = 0; rank != direct_.rank && at < sm::kOffersOfBlock * direct_.blocks; ++at) {
+      for (int at = 0; rank != direct_.rank && at < sm::kAddressesOfBlock * direct_.blocks; ++at) {
         const std::uint64_t done = sm::done_word(put.messages[at] + 1, direct_.fingerprint);
-        if (at % sm::kOffersOfBlock == 0) {
+        if (at % sm::kAddressesOfBlock == 0) {
           wait_.await(
               [&] { return std::atomic_ref(put.done[at]).load(std::memory_order_acquire) == done; },
               rank);
@@ -195,9 +195,8 @@ inline std::function<void()> fake_reading_kernel(const void* kernel, const void*
   if (!is_reading_kernel(kernel)) {
     return fake_direct_kernel(kernel, parameters);
   }
-  return [call = *static_cast<const sm::ReadingCall*>(parameters)] {
-    FakeReadingKernel(call).run();
-  };
+  return
+      [call = *static_cast<const sm::ReadingCall*>(parameters)] { FakeReadingKernel(call).run(); };
 }
 
 }  // namespace sennit::tests
