@@ -82,6 +82,13 @@ class Communicators {
     return nullptr;
   }
 
+  // An engine for one persistent request on the communicator of `parent`, on all ranks or on none.
+  bool has_engine(Member<Abi>& own, const Member<Abi>& parent, bool has_room) {
+    own.rank = parent.rank;
+    own.size = parent.size;
+    return agree(own, parent.handle, has_room).empty();
+  }
+
   // This rank cannot take part in a call of the communicator: it fails on all ranks.
   void abort(Comm comm) {
     const std::scoped_lock lock(mutex_);
@@ -222,9 +229,10 @@ class Communicators {
   }
 
   // Makes the engine on all ranks or on none; why there is none.
-  std::string agree(Member<Abi>& member, Comm comm) {
+  std::string agree(Member<Abi>& member, Comm comm, bool has_room = true) {
     const auto size = static_cast<std::size_t>(member.size);
     Facts mine = facts_of_process(member.size, settings_.shared());
+    mine.has_room = has_room ? 1 : 0;
     mine.is_of_job = is_of_job(comm, member.size) ? 1 : 0;
     sennit_unique_id_create(&mine.id);
     std::vector<Facts> all(size);

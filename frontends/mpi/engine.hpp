@@ -16,6 +16,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // Calls on all ranks end with an error.
+  void abort() { sennit_comm_abort(comm_); }
   // The program has freed its communicator; the handle may be that of another one by now.
   void leave() { is_left_ = true; }
   [[nodiscard]] bool is_left() const { return is_left_; }
