@@ -45,12 +45,16 @@ class Rails : public LeavesNothing, public testing::WithParamInterface<const cha
   }
 };
 
-// In a child: rank r of the node that nodes[r] names.
-sennit_comm_t join_on(const std::string& name, const std::string& nodes, int rank) {
+// In a child: it becomes rank r of the node that nodes[r] names.
+void go_to_node(const std::string& nodes, int rank) {
   ::setenv("SENNIT_ROOT", "127.0.0.1", 1);
   ::setenv("SENNIT_RAILS", "lo", 1);
   ::setenv("UCX_MEM_EVENTS", "n", 1);
   ::setenv("SENNIT_NODE", nodes.substr(static_cast<std::size_t>(rank), 1).c_str(), 1);
+}
+
+sennit_comm_t join_on(const std::string& name, const std::string& nodes, int rank) {
+  go_to_node(nodes, rank);
   return join_ranks(name, static_cast<int>(nodes.size()), rank);
 }
 
@@ -228,6 +232,33 @@ TEST_P(Rails, CarryAllCollectivesAndMessages) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Nodes, Rails, testing::Values("ab", "aabb", "aaab", "abc", "abab"));
+
+// Rank 1 has two cards, and those of its node and of the other node one each.
+TEST_F(Rails, OneWithOtherCardsIsNamedByAllRanksAtOnce) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(4, [&](int rank) {
+    go_to_node("aabb", rank);
+    if (rank == 1) {
+      ::setenv("SENNIT_RAILS", "lo,lo", 1);
+    }
+    sennit_unique_id_t id;
+    sennit_comm_t comm = nullptr;
+    const Report report = report_of([&] {
+      const sennit_status_t status = sennit_unique_id_from_text(&id, name.c_str());
+      return status == SENNIT_OK ? sennit_comm_init_rank(&comm, 4, &id, rank, nullptr) : status;
+    });
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_INVALID_ARGUMENT) << report->message;
+    EXPECT_NE(std::string(report->message).find("rank 1 has 2 network cards, rank 0 has 1"),
+              std::string::npos)
+        << report->message;
+    EXPECT_LT(report->ended_at - report->called_at, 5.0);
+  }
+}
 
 // Two communicators of one thread share its cards.
 TEST_F(Rails, CommunicatorsOfOneThreadGoOnTogether) {

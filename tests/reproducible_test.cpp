@@ -192,7 +192,7 @@ TEST_P(Reproducible, EveryAdmittedAlgorithmSizeAndTileGivesTheBitsOfRankOrder) {
     EXPECT_EQ(refused[rank], refused[0]);
   }
   EXPECT_GT(admitted[0], 0);
-  // With more than two ranks a ring folds each block in another order.
+  // With more than two ranks a ring reduces each block in another order.
   EXPECT_EQ(refused[0] > 0, ranks > 2);
 }
 

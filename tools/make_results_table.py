@@ -28,6 +28,8 @@ CODECS = ROOT / "docs/codecs.md"
 CODECS_BEGIN, CODECS_END = "<!-- codecs -->\n", "<!-- /codecs -->"
 NODES = ROOT / "docs/nodes.md"
 NODES_BEGIN, NODES_END = "<!-- rails -->\n", "<!-- /rails -->"
+MPI = ROOT / "docs/mpi.md"
+MPI_BEGIN, MPI_END = "<!-- suites -->\n", "<!-- /suites -->"
 RUNS = ROOT / "bench/results/README.md"
 RUNS_BEGIN, RUNS_END = "<!-- runs -->\n", "<!-- /runs -->"
 
@@ -38,6 +40,18 @@ README_RUN = "host-2-cores"
 CODEC_RUN = "host-2-cores-codecs"
 OVERLAP_RUN = "overlap-2gpu"
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
+SUITES_RUN = "mpi-suites"
+SUITES = {
+    "coll": "MPICH's `test/mpi/coll`",
+    "osu": "OSU collectives",
+    "imb": "IMB-MPI1, IMB-NBC",
+    "heffte": "heFFTe",
+    "speed3d": "heFFTe",
+    "hpcg": "HPCG",
+    "minife": "miniFE",
+    "fft": "mpi4py-fft",
+    "hpcc": "HPCC",
+}
 RAIL_RUNS = ("rails-2x2", "rails-4x2")
 # It never yields its core, and these ranks outnumber the cores.
 NO_RAIL_RIVALS = {"mpich"}
@@ -330,6 +344,38 @@ def nodes(text: str) -> str:
     return between(text, NODES_BEGIN, made, NODES_END)
 
 
+def suites_table() -> str:
+    """A line a suite: what passed under each MPI without and with Sennit, and its calls there."""
+    lines = [
+        "| suite | MPICH: without, with | Open MPI: without, with | calls on Sennit |",
+        "|---|---|---|---|",
+    ]
+    rows = result_files.read(SUITES_RUN)["rows"]
+    for name in dict.fromkeys(SUITES.values()):
+        own = [row for row in rows if SUITES[row["suite"]] == name]
+        taken = sum(row["calls"]["on_sennit"] for row in own)
+        every = taken + sum(row["calls"]["passed_on"] for row in own)
+        if own:
+            cells = [passed(own, mpi) for mpi in ("mpich", "openmpi")]
+            lines.append(f"| {name} | {' | '.join(cells)} | {100 * taken / every:.0f} % |")
+    return "\n".join([*lines, ""])
+
+
+def passed(rows: list[dict[str, Any]], mpi: str) -> str:
+    """How many tests of how many passed under an MPI."""
+    outcomes = [(row["without"], row["with"]) for row in rows if row["mpi"] == mpi]
+    without, with_sennit = (
+        sum(way["passed"] for way in ways) for ways in zip(*outcomes, strict=True)
+    )
+    every = without + sum(len(outcome["failed"]) for outcome, _ in outcomes)
+    return f"{without}, {with_sennit} of {every}"
+
+
+def mpi(text: str) -> str:
+    """The page on programs for MPI, with its table of suites."""
+    return between(text, MPI_BEGIN, suites_table(), MPI_END)
+
+
 def machine_name(machine: dict[str, Any]) -> str:
     """'2 x NVIDIA H200, Intel(R) Xeon(R) Processor, 16 cores', as far as the run says it."""
     gpus = [gpu if isinstance(gpu, str) else gpu["name"] for gpu in machine["gpus"]]
@@ -359,6 +405,7 @@ def main() -> None:
         (OVERLAP, overlap),
         (CODECS, codecs),
         (NODES, nodes),
+        (MPI, mpi),
         (RUNS, runs),
     ):
         file.write_text(renewed(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -51,7 +51,7 @@ class Front {
   };
 
   Front(Library found, Settings given)
-      : library(std::move(found)), abi(library), functions(library), settings(given) {}
+      : library(found), abi(library), functions(library), settings(given) {}
 
   // Null before MPI_Init and after MPI_Finalize, where a program has sessions alone, and where it
   // is not wanted.

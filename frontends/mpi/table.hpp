@@ -48,7 +48,7 @@ int request_free(typename Abi::Request* request) {
 template <class Abi>
 void start_front(Library library, Settings settings) {
   // Never freed: programs call MPI in destructors of their own globals.
-  front_in_use<Abi> = new Front<Abi>(std::move(library), std::move(settings));
+  front_in_use<Abi> = new Front<Abi>(library, std::move(settings));
 }
 
 template <class Abi>

@@ -112,6 +112,17 @@ constexpr Count kCounts[] = {
      edges_of_tree,
      [](Size s) { return s.log + 2; },
      log_n},
+    // Each share (one a slice and group but the root's) to its leader in the root's group, to its
+    // group, to the other groups; and within each group to those that do not have it.
+    {Collective::kBroadcast,
+     "multi_rail",
+     [](Size s) {
+       const int others = s.n / s.g - 1;
+       const int at_home = (s.g - 1) + (s.g - 1) * (s.g - 1);
+       return others * (at_home + s.g + s.g * (others - 1) + others * s.g * (s.g - 1));
+     },
+     [](Size s) { return 1 + (s.n / s.g - 1) * (2 * s.g - 1); },
+     [](Size s) { return s.n / s.g > 2 ? 4 : 3; }},
     // n - 1 slices, each written once and read n - 1 times.
     {Collective::kBroadcast, "hub", [](Size s) { return (s.n - 1) * (s.n - 1); }, n_steps, one},
     {Collective::kAllGather, "ring", all_pairs, [](Size s) { return s.n + 1; }, once_round},
@@ -217,8 +228,8 @@ TEST(Counts, AreThoseOfTheTextbook) {
   }
 }
 
-// Where a power of two is not needed the logarithm is rounded up; a fold adds a message before and
-// one after the rounds.
+// Where a power of two is not needed the logarithm is rounded up; where it is, ranks beyond one add
+// a message before the rounds and one after them.
 TEST(Counts, OfRoundsForAnyNumberOfRanks) {
   const auto rounds = [](Collective collective, std::string_view name, int n) {
     const Algorithm& algorithm = *find_algorithm(collective, name).value();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 
 namespace sennit::algo {
@@ -68,8 +69,12 @@ std::vector<Shape> shapes_to_try(const Algorithm& algorithm, int ranks) {
     }
   }
   if (algorithm.takes_groups) {
-    for (GroupList& groups : groups_to_try(ranks)) {
-      shapes.push_back({.ranks = ranks, .groups = std::move(groups)});
+    for (const GroupList& groups : groups_to_try(ranks)) {
+      // The first, one in between, the last: roots differ by their places in groups of all sizes.
+      for (const int root :
+           is_rooted(algorithm.collective) ? std::set{0, ranks / 2, ranks - 1} : std::set{0}) {
+        shapes.push_back({.ranks = ranks, .root = root, .groups = groups});
+      }
     }
   }
   return shapes;

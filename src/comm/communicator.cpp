@@ -17,8 +17,8 @@ namespace {
 
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
 // megabytes when every one of them is used. Over nodes, messages of less make a card slower.
-std::int64_t default_slot_bytes(int ranks, bool has_nodes) {
-  if (ranks <= (has_nodes ? 64 : 4)) {
+std::int64_t default_slot_bytes(int ranks, int nodes) {
+  if (ranks <= (nodes > 1 ? 64 : 4)) {
     return 64 * 1024;
   }
   return ranks <= 16 ? 32 * 1024 : ranks <= 64 ? 16 * 1024 : 4 * 1024;
@@ -26,14 +26,19 @@ std::int64_t default_slot_bytes(int ranks, bool has_nodes) {
 
 constexpr int kDefaultSlots = 4;
 
-// Of a full config. What GPUs may want is address space; it becomes memory when it is wanted.
-World::Layout layout_for(int ranks, const CommConfig& config, const AllowedPaths& paths) {
+// What GPUs may want is address space; it becomes memory when it is wanted.
+World::Layout layout_for(int ranks,
+                         int nodes,
+                         const CommConfig& config,
+                         const AllowedPaths& paths) {
   World::Layout layout;
   // One port more: send and recv have their own.
   layout.rings = {.ranks = ranks,
                   .ports = config.ports + 1,
                   .slots = static_cast<std::uint32_t>(config.slots),
-                  .slot_bytes = static_cast<std::size_t>(config.slot_bytes)};
+                  .slot_bytes = static_cast<std::size_t>(config.slot_bytes != 0
+                                                             ? config.slot_bytes
+                                                             : default_slot_bytes(ranks, nodes))};
   if (config.device != "host" && paths.host) {
     if (ranks <= stream::kMaxRanks) {
       layout.host_rings = host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
@@ -50,12 +55,10 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                                                            const CommConfig& config,
                                                            const JoinInterruption& interruption) {
   CommConfig full = config;
-  full.slot_bytes = full.slot_bytes != 0
-                        ? full.slot_bytes
-                        : default_slot_bytes(identity.size, !identity.root.empty());
   full.slots = full.slots != 0 ? full.slots : kDefaultSlots;
   if (full.ports < 1 || full.ports > 1024 || full.slots < 1 || full.slots > 4096 ||
-      full.slot_bytes < 1024 || full.slot_bytes > (std::int64_t{1} << 30)) {
+      (full.slot_bytes != 0 && full.slot_bytes < 1024) ||
+      full.slot_bytes > (std::int64_t{1} << 30)) {
     return fail(Code::kInvalidArgument,
                 "ports must lie in 1..1024, slots in 1..4096 and slot_bytes in 1K..1G; they are "
                 "{}, {} and {}",
@@ -79,12 +82,13 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules, CodecRules::parse(full.codec));
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
   SENNIT_ASSIGN_OR_RETURN(const auto profile, load_gpu_profile(full.gpu_profile));
-  const World::Layout layout = layout_for(identity.size, full, paths);
+  const auto layout_on = [&](int nodes) { return layout_for(identity.size, nodes, full, paths); };
   std::unique_ptr<rail::MirroredRings> rails;
   const JoinOptions options{.timeout_s = full.join_timeout_s,
                             .settings = full.settings(table ? table->hash() : "none",
                                                       profile ? profile->hash : "built in"),
-                            .segment_bytes = World::segment_bytes(layout),
+                            .segment_bytes = World::segment_bytes(layout_on(1)),
+                            .segment_bytes_over_nodes = World::segment_bytes(layout_on(2)),
                             .interruption = progressing(interruption),
                             .rail_address = [&] {
                               rails = make_rails(identity.rank, identity.size);
@@ -96,6 +100,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                 "communicator '{}': ranks with GPUs on several nodes are not supported",
                 full.name);
   }
+  const World::Layout layout = layout_on(membership.nodes);
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), layout));
   comm->facts_.sharing = path_choice.sharing;
@@ -162,10 +167,10 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
   std::vector<std::string> introductions;
   for (int peer = 0; peer < size(); ++peer) {
     const std::string& text = world_.member(peer).rail_address;
-    if (rails == nullptr || host.nodes.empty() || (text.empty() && peer != rank())) {
+    if (rails == nullptr || host.nodes.empty() || text.empty()) {
       return {};
     }
-    introductions.push_back(host.is_on_another_node(peer) ? text : std::string());
+    introductions.push_back(text);
   }
   std::map<int, int> places;  // the next on each node
   for (const int node : host.nodes) {
@@ -174,7 +179,8 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
   SENNIT_RETURN_IF_ERROR(rails->open(
       std::make_unique<PoolRings>(host.rank, host.rings),
       {.ports = geometry.ports, .slots = geometry.slots, .slot_bytes = geometry.slot_bytes},
-      introductions));
+      introductions,
+      host.nodes));
   rails_ = std::move(rails);
   host.rails = rails_.get();
   calls_.use(rails_.get());

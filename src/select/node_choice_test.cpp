@@ -21,7 +21,7 @@ TEST(NodeChoice, LetsEveryCardCarryItsShareOnce) {
   EXPECT_EQ(chosen_for(Collective::kAllReduce, kLarge, three), "hierarchical_shares");
   EXPECT_EQ(chosen_for(Collective::kAllGather, kLarge, one), "direct");
   EXPECT_EQ(chosen_for(Collective::kAllReduce, kLarge, one), "two_shot");
-  EXPECT_EQ(chosen_for(Collective::kBroadcast, kLarge, two), "scatter_forward");
+  EXPECT_EQ(chosen_for(Collective::kBroadcast, kLarge, two), "multi_rail");
   for (const Collective collective : {Collective::kAllToAll, Collective::kReduceScatter}) {
     EXPECT_EQ(chosen_for(collective, kLarge, two), chosen_for(collective, kLarge, one))
         << name(collective);

@@ -47,8 +47,7 @@ constexpr std::array kNodeRules = {
     Rule{Collective::kAllReduce, kAny, "hierarchical_shares", 3},
     Rule{Collective::kAllReduce, kAny, "hierarchical_sliced"},
     Rule{Collective::kBroadcast, 16 * kKilo, "k_nomial"},
-    Rule{Collective::kBroadcast, 64 * kKilo, "direct"},
-    Rule{Collective::kBroadcast, kAny, "scatter_forward"},
+    Rule{Collective::kBroadcast, kAny, "multi_rail"},
     Rule{Collective::kAllGather, 4 * kKilo, "direct"},
     Rule{Collective::kAllGather, kAny, "multi_rail"},
 };

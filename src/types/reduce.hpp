@@ -27,7 +27,7 @@ struct Operand {
 // One reduction step: out[i] = (((a[i] op b[i]) op c[i]) ...) for the operands in their order,
 // i < elements; rounded once, at the end. `out` may be one of the operands; other overlaps are not
 // allowed. At least one operand; one alone is copied as it is unless it is scaled or finished.
-struct Fold {
+struct Reduction {
   void* out = nullptr;
   std::span<const Operand> operands;
   std::int64_t elements = 0;
@@ -35,20 +35,23 @@ struct Fold {
 };
 
 // The tables must have the pair (has_operator).
-void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Reduction& reduction);
 
 // The forms of reduce() for processors with wider and wider vectors, all of the same bits.
-using Reduction = void (*)(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+using ReduceForm = void (*)(Dtype dtype,
+                            ReduceOp op,
+                            const Scaling& scaling,
+                            const Reduction& reduction);
 namespace portable {
-void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Reduction& reduction);
 }
 namespace avx2 {
-void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Reduction& reduction);
 }
 namespace avx512 {
-void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold);
+void reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Reduction& reduction);
 }
 // Those that this processor can run; reduce() takes the last.
-std::span<const Reduction> reductions();
+std::span<const ReduceForm> reduce_forms();
 
 }  // namespace sennit

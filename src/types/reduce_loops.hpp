@@ -23,18 +23,21 @@ namespace {
 template <typename T, ReduceOp kOp>
 class Loops {
  public:
-  static void run(const Scaling& scaling, const Fold& fold) {
-    const std::span<const Operand> operands = fold.operands;
-    const bool is_plain = !fold.is_finished && std::ranges::none_of(operands, &Operand::is_scaled);
+  static void run(const Scaling& scaling, const Reduction& reduction) {
+    const std::span<const Operand> operands = reduction.operands;
+    const bool is_plain =
+        !reduction.is_finished && std::ranges::none_of(operands, &Operand::is_scaled);
     if (is_plain && operands.size() == 1) {
-      std::memmove(fold.out, operands[0].data, static_cast<std::size_t>(fold.elements) * sizeof(T));
+      std::memmove(reduction.out,
+                   operands[0].data,
+                   static_cast<std::size_t>(reduction.elements) * sizeof(T));
     } else if (is_plain && operands.size() == 2) {
-      reduce_two(static_cast<T*>(fold.out),
+      reduce_two(static_cast<T*>(reduction.out),
                  static_cast<const T*>(operands[0].data),
                  static_cast<const T*>(operands[1].data),
-                 fold.elements);
+                 reduction.elements);
     } else {
-      reduce_pieces(scaling, fold);
+      reduce_pieces(scaling, reduction);
     }
   }
 
@@ -58,13 +61,13 @@ class Loops {
   }
 
   // Sums a piece at a time in a buffer of its own, because `out` may be any of the operands.
-  static void reduce_pieces(const Scaling& scaling, const Fold& fold) {
+  static void reduce_pieces(const Scaling& scaling, const Reduction& reduction) {
     alignas(64) Sums sums;
     alignas(64) Elements scaled;
-    for (std::int64_t begin = 0; begin < fold.elements; begin += kPiece) {
-      const std::int64_t length = std::min(kPiece, fold.elements - begin);
+    for (std::int64_t begin = 0; begin < reduction.elements; begin += kPiece) {
+      const std::int64_t length = std::min(kPiece, reduction.elements - begin);
       bool is_first = true;
-      for (const Operand& operand : fold.operands) {
+      for (const Operand& operand : reduction.operands) {
         const T* values = static_cast<const T*>(operand.data) + begin;
         if (operand.is_scaled) {
           scale(scaled.data(), values, scaling, length);
@@ -73,10 +76,10 @@ class Loops {
         is_first ? load(sums.data(), values, length) : add(sums.data(), values, length);
         is_first = false;
       }
-      if (fold.is_finished) {
+      if (reduction.is_finished) {
         finish(sums.data(), scaling.ranks, length);
       }
-      store(static_cast<T*>(fold.out) + begin, sums.data(), length);
+      store(static_cast<T*>(reduction.out) + begin, sums.data(), length);
     }
   }
 
@@ -123,12 +126,12 @@ class Loops {
 };
 
 template <Dtype kDtype>
-void reduce_as(ReduceOp op, const Scaling& scaling, const Fold& fold) {
+void reduce_as(ReduceOp op, const Scaling& scaling, const Reduction& reduction) {
   switch (op) {
 #define SENNIT_REDUCE_OP(name, value, enumerator, integers, bools, floats, complexes) \
   case ReduceOp::enumerator:                                                          \
     if constexpr (has_operator(kDtype, ReduceOp::enumerator)) {                       \
-      return Loops<Element<kDtype>, ReduceOp::enumerator>::run(scaling, fold);        \
+      return Loops<Element<kDtype>, ReduceOp::enumerator>::run(scaling, reduction);   \
     }                                                                                 \
     break;
 #include "types/reduce_ops.def"
@@ -139,16 +142,19 @@ void reduce_as(ReduceOp op, const Scaling& scaling, const Fold& fold) {
 
 }  // namespace
 
-void SENNIT_LOOPS::reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, const Fold& fold) {
+void SENNIT_LOOPS::reduce(Dtype dtype,
+                          ReduceOp op,
+                          const Scaling& scaling,
+                          const Reduction& reduction) {
   // g++ 12 makes one operation of the products and sums of complex numbers even where
   // -ffp-contract=off forbids it, and so rounds once instead of twice.
   if (SENNIT_LOOPS_FUSE && kind_of(dtype) == Kind::kComplex) {
-    return avx2::reduce(dtype, op, scaling, fold);
+    return avx2::reduce(dtype, op, scaling, reduction);
   }
   switch (dtype) {
 #define SENNIT_DTYPE(name, value, enumerator, c_type, kind) \
   case Dtype::enumerator:                                   \
-    return reduce_as<Dtype::enumerator>(op, scaling, fold);
+    return reduce_as<Dtype::enumerator>(op, scaling, reduction);
 #include "types/dtypes.def"
 #undef SENNIT_DTYPE
   }

@@ -245,7 +245,7 @@ TEST(Reduce, EveryFormGivesTheSameBits) {
       Scaling scaling{.scalar = {}, .ranks = 3};
       std::ranges::copy(wild[5], scaling.scalar.begin());
       std::vector<Bytes> results;
-      for (const Reduction& form : reductions()) {
+      for (const ReduceForm& form : reduce_forms()) {
         Bytes& out = results.emplace_back(inputs[0].size());
         form(dtype,
              op,

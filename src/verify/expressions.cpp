@@ -40,7 +40,7 @@ int Expressions::coded(std::uint8_t codec, int operand) {
   return find_or_add(coded, std::array{operand});
 }
 
-int Expressions::fold(Kind kind, std::span<const int> operands) {
+int Expressions::reduce(Kind kind, std::span<const int> operands) {
   std::vector<int> sorted(operands.begin(), operands.end());
   if (sorted[0] > sorted[1]) {
     std::swap(sorted[0], sorted[1]);
@@ -49,7 +49,7 @@ int Expressions::fold(Kind kind, std::span<const int> operands) {
   return find_or_add(
       {.kind = kind,
        .pre_scaled = first.pre_scaled,
-       .post_scaled = kind == Kind::kFinishedFold,
+       .post_scaled = kind == Kind::kFinishedReduction,
        .coded = std::ranges::any_of(sorted, [this](int operand) { return node(operand).coded; }),
        .block = first.block},
       sorted);
@@ -139,7 +139,7 @@ bool Expressions::is_canonical(int id, int ranks) const {
   if (ranks == 1) {
     return true;
   }
-  if (node(id).kind != Kind::kFold && node(id).kind != Kind::kFinishedFold) {
+  if (node(id).kind != Kind::kReduction && node(id).kind != Kind::kFinishedReduction) {
     return false;
   }
   const auto list = operands(id);

@@ -2,9 +2,9 @@
 // same number exactly when they are computed by the same steps from the same inputs and are thus
 // equal in every bit.
 //
-// A fold is one reduction step over all its operands, ((a . b) . c): it rounds once, at its end, so
-// it is another tree than two nested folds. Operators are commutative in every bit but not
-// associative; hence the first two operands of a fold are sorted, and no others.
+// A reduction is one reduction step over all its operands, ((a . b) . c): it rounds once, at its
+// end, so it is another tree than two nested reductions. Operators are commutative in every bit but
+// not associative; hence the first two operands of a reduction are sorted, and no others.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ class Expressions {
   enum class Kind : std::uint8_t {
     kLeaf,    // operands: rank, index of the input block
     kScaled,  // scaled and rounded: a contribution, or a sum by a step of its own
-    kFold,
-    kFinishedFold,  // a fold whose result is scaled before it is rounded
-    kCoded,         // what a lossy codec makes of its operand: decode(encode(x))
+    kReduction,
+    kFinishedReduction,  // a reduction whose result is scaled before it is rounded
+    kCoded,              // what a lossy codec makes of its operand: decode(encode(x))
   };
 
   struct Node {
@@ -43,8 +43,8 @@ class Expressions {
   int leaf(int rank, int block);
   // `finished`: it is the sum that is scaled, not a contribution.
   int scaled(int operand, bool finished);
-  // `kind` is kFold or kFinishedFold; two operands or more.
-  int fold(Kind kind, std::span<const int> operands);
+  // `kind` is kReduction or kFinishedReduction; two operands or more.
+  int reduce(Kind kind, std::span<const int> operands);
 
   // What a lossy codec leaves of it.
   int coded(std::uint8_t codec, int operand);
@@ -64,7 +64,8 @@ class Expressions {
   // A leaf, or a scaled one: what one rank contributes.
   [[nodiscard]] bool is_contribution(int id) const { return leaf_rank(id) >= 0; }
 
-  // Whether it is one fold of the leaves, scaled or not, of ranks 0 ... ranks - 1, in this order.
+  // Whether it is one reduction of the leaves, scaled or not, of ranks 0 ... ranks - 1, in this
+  // order.
   [[nodiscard]] bool is_canonical(int id, int ranks) const;
 
  private:

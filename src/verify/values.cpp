@@ -237,7 +237,7 @@ class SymbolicRun {
       SENNIT_RETURN_IF_ERROR(check_finished(index, values));
     }
     if (values.size() > 1) {
-      return expressions_.fold(step.post ? Kind::kFinishedFold : Kind::kFold, values);
+      return expressions_.reduce(step.post ? Kind::kFinishedReduction : Kind::kReduction, values);
     }
     return step.post ? expressions_.scaled(values[0], true) : values[0];
   }

@@ -58,7 +58,7 @@ TEST(Verify, CallsNothingInPlaceThatTellsOtherRanksSomethingElse) {
   EXPECT_EQ(proof->why_not_in_place, "values: some messages are not what they are out of place");
 }
 
-// A one-shot all-reduce; each rank folds from itself on, or all in the order of ranks.
+// A one-shot all-reduce; each rank reduces from itself on, or all in the order of ranks.
 Schedule one_shot(int ranks, bool in_rank_order, int cut = 1) {
   Builder b("one_shot", {.collective = Collective::kAllReduce, .ranks = ranks, .cut = cut});
   const auto sends = b.lane_on_every_rank(Need::kMove);
@@ -81,7 +81,7 @@ Schedule one_shot(int ranks, bool in_rank_order, int cut = 1) {
   return std::move(b).finish();
 }
 
-TEST(Verify, CallsOnlyOneFoldInRankOrderReproducible) {
+TEST(Verify, CallsOnlyOneReductionInRankOrderReproducible) {
   EXPECT_TRUE(verify(plan_of(one_shot(5, /*in_rank_order=*/true)))->reproducible);
   EXPECT_TRUE(verify(plan_of(ring(2)))->reproducible);
   EXPECT_FALSE(verify(plan_of(ring(3)))->reproducible);

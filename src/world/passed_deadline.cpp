@@ -96,7 +96,8 @@ Verdict explain_deadline(const World& world, const CallView& view) {
     verdict.next = "give the call more time (deadline_s, or SENNIT_DEADLINE_S)";
     return verdict;
   }
-  // Everybody is in the call: follow who waits for whom to the end, or into a circle.
+  // Every rank is in the call, or has done its part of it: follow who waits for whom to the end, or
+  // into a circle.
   std::vector<int> chain{world.rank()};
   std::set<int> seen{world.rank()};
   for (int next = waits_for(world, world.rank(), view); next >= 0 && seen.insert(next).second;

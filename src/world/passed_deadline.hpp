@@ -6,7 +6,7 @@
 
 namespace sennit {
 
-// Who has not made the call, is stopped, or waits for whom.
+// Names the ranks that have not made the call or are stopped; else, which rank each one waits for.
 Verdict explain_deadline(const World& world, const CallView& view);
 
 }  // namespace sennit

@@ -136,7 +136,7 @@ void run_copy_engines(const GpuProcess& self, Member& member) {
                   .path = path});
     }
   }
-  // What a kernel folds: in one piece, and the last contribution in three, of 8 MB and more.
+  // What a kernel reduces: in one piece, and the last contribution in three, of 8 MB and more.
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
     for (const std::int64_t elements : {std::int64_t{1000}, 4 * kLargeElements}) {

@@ -1,6 +1,6 @@
 // Each element type is in a list of each family of kernels: this program does not link otherwise.
 #include "exec/sm/direct_kernels.hpp"
-#include "exec/stream/fold.hpp"
+#include "exec/stream/reduction.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ TEST(KernelLists, HaveEachTypeForCollectives) {
   }
 }
 
-TEST(KernelLists, HaveEachTypeForFolds) {
-  expect_own_kernels(stream::fold_kernel, stream::has_fold);
+TEST(KernelLists, HaveEachTypeForReductions) {
+  expect_own_kernels(stream::reduction_kernel, stream::has_reduction);
 }
 
 }  // namespace

@@ -331,3 +331,37 @@ def test_sennit_run_says_what_ran_where(installed: Installed, tmp_path: Path) ->
     assert "MPI_Bcast" in run.stderr
     for row in counts["calls"]:
         assert bool(row["why"]) == bool(row["passed_on"]["calls"]), row
+
+
+def test_suites_of_others_are_counted_without_the_library_and_with_it(
+    installed: Installed, tmp_path: Path
+) -> None:
+    program = installed.folder / "program"
+    suite = tmp_path / "suite.txt"
+    suite.write_text(
+        "passes: passed (moves_in_place|it)\n"
+        f"{program} moves_in_place\n"
+        "seconds: (12.5) seconds\n"
+        'sh -c "echo it took 12.5 seconds, and passed it"\n'
+        f"{program} moves_at_every_root\n"
+        'sh -c "echo passed it; test -z $LD_PRELOAD"\n'
+    )
+    subprocess.run(
+        [
+            *(sys.executable, ROOT / "bench/mpi/suites.py", installed.mpi.name),
+            *(f"suite={suite}", "--out", tmp_path / "out.json"),
+        ],
+        env={
+            **os.environ,
+            f"SENNIT_{installed.mpi.name.upper()}_PREFIX": str(installed.mpi.prefix),
+        },
+        timeout=110,
+        check=True,
+    )
+    (row,) = json.loads((tmp_path / "out.json").read_text())["rows"]
+    assert (row["suite"], row["mpi"], row["ranks"]) == ("suite", installed.mpi.name, 2)
+    assert (row["without"]["passed"], row["with"]["passed"]) == (3, 2)
+    assert row["without"]["failed"] == ["program moves_at_every_root"]
+    assert [failed.split()[0] for failed in row["with"]["failed"]] == ["program", "sh"]
+    assert row["without"]["seconds"] > 12.5
+    assert row["calls"]["on_sennit"] > 0

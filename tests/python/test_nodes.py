@@ -52,6 +52,24 @@ def test_ranks_of_namespaces_call_and_leave() -> None:
         assert report["destroyed_s"] < 1, report
 
 
+@pytest.mark.parametrize(("nodes", "slots"), [("aaaaa", 32768), ("aaaab", 65536)])
+def test_slots_are_large_where_ranks_are_on_several_nodes(nodes: str, slots: int) -> None:
+    """The nodes are names here; `SENNIT_ROOT` alone does not make several."""
+    words = {"SENNIT_ROOT": "127.0.0.1", "SENNIT_SIZE": str(len(nodes)), "SENNIT_DEBUG": "INFO"}
+    words |= {"SENNIT_KEY": f"slots {os.getpid()} {nodes}", "SENNIT_RAILS": "lo"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", "import sennit; sennit.init().destroy()"],
+            env={**os.environ, **words, "SENNIT_RANK": str(rank), "SENNIT_NODE": node},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, node in enumerate(nodes)
+    ]
+    said = "".join(rank.communicate(timeout=60)[1] for rank in ranks)
+    assert f"4 slots of {slots} bytes a channel" in said, said
+
+
 @pytest.mark.parametrize("event", _OTHERS)
 def test_a_killed_rank_is_named_in_two_seconds(event: str) -> None:
     report = scene(event)

@@ -15,6 +15,7 @@ import pytest
         (tables.PERFORMANCE, tables.performance),
         (tables.CODECS, tables.codecs),
         (tables.NODES, tables.nodes),
+        (tables.MPI, tables.mpi),
         (tables.RUNS, tables.runs),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -1,5 +1,5 @@
 #include "algo/all_gather/all_gather.hpp"
-#include "algo/fold.hpp"
+#include "algo/power_of_two.hpp"
 #include "algo/ranks.hpp"
 
 namespace sennit::algo::all_gather {
@@ -18,7 +18,7 @@ Blocks blocks_of(int holder, const std::vector<int>& sources) {
 class Build {
  public:
   explicit Build(int ranks)
-      : fold_(ranks),
+      : active_(ranks),
         b_("recursive_doubling", {.collective = Collective::kAllGather, .ranks = ranks}) {
     copy_own_blocks(b_);
   }
@@ -29,19 +29,19 @@ class Build {
       return std::move(b_).finish();
     }
     lanes_ = b_.lane_on_every_rank(Need::kMove);
-    for (int v = 0; v < fold_.extra(); ++v) {
-      move(fold_.absent(v), fold_.rank(v), {fold_.absent(v)});
+    for (int v = 0; v < active_.extra(); ++v) {
+      move(active_.absent(v), active_.rank(v), {active_.absent(v)});
     }
     // At distance d a rank holds the blocks of the d virtual numbers around its own.
-    for (int distance = 1; distance < fold_.size(); distance *= 2) {
-      for (int v = 0; v < fold_.size(); ++v) {
+    for (int distance = 1; distance < active_.size(); distance *= 2) {
+      for (int v = 0; v < active_.size(); ++v) {
         if ((v & distance) == 0) {
           exchange(v, v + distance, distance);
         }
       }
     }
-    for (int v = 0; v < fold_.extra(); ++v) {
-      move(fold_.rank(v), fold_.absent(v), others(fold_.absent(v), n));
+    for (int v = 0; v < active_.extra(); ++v) {
+      move(active_.rank(v), active_.absent(v), others(active_.absent(v), n));
     }
     return std::move(b_).finish();
   }
@@ -54,12 +54,12 @@ class Build {
 
   // Both send before either receives.
   void exchange(int low, int high, int distance) {
-    const auto below = fold_.ranks_of(low & -distance, distance);
-    const auto above = fold_.ranks_of(high & -distance, distance);
-    const int up = send(fold_.rank(low), fold_.rank(high), below);
-    const int down = send(fold_.rank(high), fold_.rank(low), above);
-    b_.recv(at(lanes_, fold_.rank(low)), down, blocks_of(fold_.rank(low), above));
-    b_.recv(at(lanes_, fold_.rank(high)), up, blocks_of(fold_.rank(high), below));
+    const auto below = active_.ranks_of(low & -distance, distance);
+    const auto above = active_.ranks_of(high & -distance, distance);
+    const int up = send(active_.rank(low), active_.rank(high), below);
+    const int down = send(active_.rank(high), active_.rank(low), above);
+    b_.recv(at(lanes_, active_.rank(low)), down, blocks_of(active_.rank(low), above));
+    b_.recv(at(lanes_, active_.rank(high)), up, blocks_of(active_.rank(high), below));
   }
 
   int send(int from, int to, const std::vector<int>& sources) {
@@ -68,7 +68,7 @@ class Build {
     return channel;
   }
 
-  Fold fold_;
+  PowerOfTwo active_;
   Builder b_;
   std::vector<LaneId> lanes_;
 };
@@ -76,21 +76,21 @@ class Build {
 Schedule build(const Shape& shape) { return Build(shape.ranks).run(); }
 
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
-  const FoldedLink link = folded_link(shape.ranks, from, to);
+  const PairLink link = pair_link(shape.ranks, from, to);
   switch (link.kind) {
-    case FoldedLink::Kind::kNone:
+    case PairLink::Kind::kNone:
       return 0;
-    case FoldedLink::Kind::kHandOver:
+    case PairLink::Kind::kHandOver:
       return 1;
-    case FoldedLink::Kind::kHandBack:
+    case PairLink::Kind::kHandBack:
       return shape.ranks - 1;
-    case FoldedLink::Kind::kExchange:
-      return folded_ranks_around(shape.ranks, link.to ^ link.distance, link.distance);
+    case PairLink::Kind::kExchange:
+      return ranks_around(shape.ranks, link.to ^ link.distance, link.distance);
   }
   return 0;
 }
 
-std::int64_t rounds(const Shape& shape) { return folded_rounds(shape.ranks); }
+std::int64_t rounds(const Shape& shape) { return rounds_of_pairs(shape.ranks); }
 
 }  // namespace
 

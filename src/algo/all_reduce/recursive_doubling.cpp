@@ -1,5 +1,5 @@
 #include "algo/all_reduce/all_reduce.hpp"
-#include "algo/fold.hpp"
+#include "algo/power_of_two.hpp"
 #include "algo/ranks.hpp"
 #include "schedule/builder.hpp"
 
@@ -30,31 +30,31 @@ Schedule build(const Shape& shape) {
     b.copy(lanes[0], {input_block(0)}, {output_block(0)});
     return std::move(b).finish();
   }
-  const Fold fold(shape.ranks);
-  std::vector<Block> held(static_cast<std::size_t>(fold.size()), input_block(0));
-  for (int v = 0; v < fold.extra(); ++v) {
-    const LaneId even = at(lanes, fold.rank(v));
-    const LaneId odd = at(lanes, fold.absent(v));
+  const PowerOfTwo active(shape.ranks);
+  std::vector<Block> held(static_cast<std::size_t>(active.size()), input_block(0));
+  for (int v = 0; v < active.extra(); ++v) {
+    const LaneId even = at(lanes, active.rank(v));
+    const LaneId odd = at(lanes, active.absent(v));
     const int channel = b.channel(odd, even);
     b.send(odd, {input_block(0)}, channel);
     b.recv_reduce(even, channel, {input_block(0)}, {output_block(0)});
     held[static_cast<std::size_t>(v)] = output_block(0);
   }
-  for (int distance = 1; distance < fold.size(); distance *= 2) {
-    for (int v = 0; v < fold.size(); ++v) {
+  for (int distance = 1; distance < active.size(); distance *= 2) {
+    for (int v = 0; v < active.size(); ++v) {
       if ((v & distance) == 0) {
         exchange(b,
-                 at(lanes, fold.rank(v)),
-                 at(lanes, fold.rank(v + distance)),
+                 at(lanes, active.rank(v)),
+                 at(lanes, active.rank(v + distance)),
                  at(held, v),
                  at(held, v + distance));
       }
     }
     std::ranges::fill(held, output_block(0));
   }
-  for (int v = 0; v < fold.extra(); ++v) {
-    const LaneId even = at(lanes, fold.rank(v));
-    const LaneId odd = at(lanes, fold.absent(v));
+  for (int v = 0; v < active.extra(); ++v) {
+    const LaneId even = at(lanes, active.rank(v));
+    const LaneId odd = at(lanes, active.absent(v));
     const int channel = b.channel(even, odd);
     b.send(even, {output_block(0)}, channel);
     b.recv(odd, channel, {output_block(0)});
@@ -63,10 +63,10 @@ Schedule build(const Shape& shape) {
 }
 
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
-  return folded_link(shape.ranks, from, to).kind == FoldedLink::Kind::kNone ? 0 : 1;
+  return pair_link(shape.ranks, from, to).kind == PairLink::Kind::kNone ? 0 : 1;
 }
 
-std::int64_t rounds(const Shape& shape) { return folded_rounds(shape.ranks); }
+std::int64_t rounds(const Shape& shape) { return rounds_of_pairs(shape.ranks); }
 
 }  // namespace
 

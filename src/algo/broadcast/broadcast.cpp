@@ -5,8 +5,14 @@
 namespace sennit::algo::broadcast {
 
 std::span<const Algorithm> table() {
-  static const std::array kRows = {
-      chain(), direct(), k_nomial(), scatter_ring(), scatter_forward(), staged_k_nomial(), hub()};
+  static const std::array kRows = {chain(),
+                                   direct(),
+                                   k_nomial(),
+                                   scatter_ring(),
+                                   scatter_forward(),
+                                   staged_k_nomial(),
+                                   multi_rail(),
+                                   hub()};
   return kRows;
 }
 

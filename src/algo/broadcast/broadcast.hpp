@@ -10,6 +10,7 @@ Algorithm chain();
 Algorithm direct();
 Algorithm hub();
 Algorithm k_nomial();
+Algorithm multi_rail();
 Algorithm scatter_ring();
 Algorithm scatter_forward();
 Algorithm staged_k_nomial();

@@ -1,4 +1,4 @@
-#include "algo/fold.hpp"
+#include "algo/power_of_two.hpp"
 #include "algo/ranks.hpp"
 #include "algo/reduce_scatter/reduce_scatter.hpp"
 #include "schedule/builder.hpp"
@@ -11,7 +11,7 @@ namespace {
 class Build {
  public:
   explicit Build(int ranks)
-      : fold_(ranks),
+      : active_(ranks),
         b_("recursive_halving", {.collective = Collective::kReduceScatter, .ranks = ranks}),
         lanes_(b_.lane_on_every_rank(Need::kReduce)) {}
 
@@ -24,32 +24,32 @@ class Build {
     if (n > 2) {
       partial_ = b_.scratch("partial", n, /*depth=*/1);
     }
-    for (int v = 0; v < fold_.extra(); ++v) {
+    for (int v = 0; v < active_.extra(); ++v) {
       hand_over(v);
     }
-    for (int distance = fold_.size() / 2; distance > 0; distance /= 2) {
-      for (int v = 0; v < fold_.size(); ++v) {
+    for (int distance = active_.size() / 2; distance > 0; distance /= 2) {
+      for (int v = 0; v < active_.size(); ++v) {
         if ((v & distance) == 0) {
           exchange(v, v + distance, distance);
         }
       }
     }
-    for (int v = 0; v < fold_.extra(); ++v) {
+    for (int v = 0; v < active_.extra(); ++v) {
       hand_back(v);
     }
     return std::move(b_).finish();
   }
 
  private:
-  [[nodiscard]] LaneId lane(int v) const { return at(lanes_, fold_.rank(v)); }
-  [[nodiscard]] LaneId absent_lane(int v) const { return at(lanes_, fold_.absent(v)); }
+  [[nodiscard]] LaneId lane(int v) const { return at(lanes_, active_.rank(v)); }
+  [[nodiscard]] LaneId absent_lane(int v) const { return at(lanes_, active_.absent(v)); }
 
   // The blocks that belong to the `count` virtual numbers around `v`, aligned: as `holder` has them
   // before the exchange at that distance...
   [[nodiscard]] Blocks held(int holder, int v, int count) const {
-    const bool raw = count == fold_.size() / 2 && holder >= fold_.extra();
+    const bool raw = count == active_.size() / 2 && holder >= active_.extra();
     Blocks blocks;
-    for (const int index : fold_.ranks_of(v & -count, count)) {
+    for (const int index : active_.ranks_of(v & -count, count)) {
       blocks.push_back(raw ? input_block(index) : scratch_block(partial_, index));
     }
     return blocks;
@@ -58,9 +58,9 @@ class Build {
   // ... and where it keeps its own half after it. At distance 1 its own block is finished.
   [[nodiscard]] Blocks kept(int v, int count) const {
     Blocks blocks;
-    for (const int index : fold_.ranks_of(v & -count, count)) {
-      blocks.push_back(count == 1 && index == fold_.rank(v) ? output_block(0)
-                                                            : scratch_block(partial_, index));
+    for (const int index : active_.ranks_of(v & -count, count)) {
+      blocks.push_back(count == 1 && index == active_.rank(v) ? output_block(0)
+                                                              : scratch_block(partial_, index));
     }
     return blocks;
   }
@@ -78,7 +78,7 @@ class Build {
 
   void hand_back(int v) {
     const int channel = b_.channel(lane(v), absent_lane(v));
-    b_.send(lane(v), {scratch_block(partial_, fold_.absent(v))}, channel);
+    b_.send(lane(v), {scratch_block(partial_, active_.absent(v))}, channel);
     b_.recv(absent_lane(v), channel, {output_block(0)});
   }
 
@@ -92,7 +92,7 @@ class Build {
     b_.recv_reduce(lane(high), up, held(high, high, distance), kept(high, distance));
   }
 
-  Fold fold_;
+  PowerOfTwo active_;
   Builder b_;
   std::vector<LaneId> lanes_;
   int partial_ = 0;
@@ -101,21 +101,21 @@ class Build {
 Schedule build(const Shape& shape) { return Build(shape.ranks).run(); }
 
 std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
-  const FoldedLink link = folded_link(shape.ranks, from, to);
+  const PairLink link = pair_link(shape.ranks, from, to);
   switch (link.kind) {
-    case FoldedLink::Kind::kNone:
+    case PairLink::Kind::kNone:
       return 0;
-    case FoldedLink::Kind::kHandOver:
+    case PairLink::Kind::kHandOver:
       return shape.ranks;
-    case FoldedLink::Kind::kHandBack:
+    case PairLink::Kind::kHandBack:
       return 1;
-    case FoldedLink::Kind::kExchange:
-      return folded_ranks_around(shape.ranks, link.to, link.distance);
+    case PairLink::Kind::kExchange:
+      return ranks_around(shape.ranks, link.to, link.distance);
   }
   return 0;
 }
 
-std::int64_t rounds(const Shape& shape) { return folded_rounds(shape.ranks); }
+std::int64_t rounds(const Shape& shape) { return rounds_of_pairs(shape.ranks); }
 
 }  // namespace
 

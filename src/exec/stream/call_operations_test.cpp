@@ -43,7 +43,7 @@ std::byte* nowhere(Memory memory, int index) {
 constexpr std::int64_t kApart = std::int64_t{1} << 40;
 
 // Stand for the addresses of kernels.
-constexpr char kFold = 0;
+constexpr char kReduction = 0;
 constexpr char kCopy = 0;
 
 struct Setting {
@@ -120,7 +120,7 @@ class Recorder {
             .count = setting.count,
             .element_bytes = kElementBytes,
             .part_bytes = 4096,
-            .fold = &kFold,
+            .reduction = &kReduction,
             .copy = setting.has_copy_kernel ? &kCopy : nullptr,
             .number = setting.number,
             .deadline_ms = 7};

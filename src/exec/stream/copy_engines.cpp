@@ -41,7 +41,7 @@ Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(self->messages_, MessageCopies::create(driver, memory, world, words));
   SENNIT_ASSIGN_OR_RETURN(self->engine_, stream::StreamEngine::create(driver, std::move(words)));
   SENNIT_RETURN_IF_ERROR(self->probe(mine));
-  SENNIT_RETURN_IF_ERROR(self->preload_folds());
+  SENNIT_RETURN_IF_ERROR(self->preload_reductions());
   return self;
 }
 
@@ -119,14 +119,14 @@ bool CopyEngines::can_run(const Call& call, const stream::Extent& extent, bool i
   }
   // The others could not read a scalar in memory of this device.
   return !is_reduction(op.collective) ||
-         (op.scalar_on_device == nullptr && can_fold(call, extent, is_capturing));
+         (op.scalar_on_device == nullptr && can_reduce(call, extent, is_capturing));
 }
 
 // As with other kernels: a first launch may wait for what is in the streams already.
-Status CopyEngines::preload_folds() {
+Status CopyEngines::preload_reductions() {
   for (const Dtype dtype : kDtypes) {
     for (const ReduceOp op : kReduceOps) {
-      if (const void* const kernel = stream::fold_kernel(dtype, op); kernel != nullptr) {
+      if (const void* const kernel = stream::reduction_kernel(dtype, op); kernel != nullptr) {
         SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
       }
     }
@@ -137,7 +137,7 @@ Status CopyEngines::preload_folds() {
 // The memory that reductions need is taken when it is first needed, which a capture does not allow.
 // Reductions of threads of one process were seen to hang. A kernel that is launched beside waits is
 // the likely reason (docs/decisions/0043-streams-that-share-queues.md).
-bool CopyEngines::can_fold(const Call& call, const stream::Extent& extent, bool is_capturing) {
+bool CopyEngines::can_reduce(const Call& call, const stream::Extent& extent, bool is_capturing) {
   if (!memory_.has_a_process_each()) {
     return false;
   }
@@ -185,7 +185,7 @@ Result<bool> CopyEngines::run(const Call& call) {
                               .deadline_ms = call.deadline_ms,
                               .is_captured = capturing};
   if (is_reduction(op.collective)) {
-    streamed.fold = stream::fold_kernel(op.dtype, op.op);
+    streamed.reduction = stream::reduction_kernel(op.dtype, op.op);
   }
   // A call that requests copy engines keeps all SMs. Between threads of one process kernels beside
   // waits were seen to hang (docs/decisions/0043-streams-that-share-queues.md).

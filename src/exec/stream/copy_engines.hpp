@@ -76,7 +76,7 @@ class CopyEngines {
   Status map_rings();
   Result<std::byte*> map_part(std::byte* memory, std::size_t bytes);
   Status probe(stream::RankWords& mine);
-  Status preload_folds();
+  Status preload_reductions();
   // The number of a call that is put into its stream next, or 0; fails where release() would end it
   // unseen.
   Result<std::uint64_t> begin_call(bool is_capturing);
@@ -84,7 +84,7 @@ class CopyEngines {
   void end_begun_call(std::uint64_t number, void* stream);
   // As far as this rank knows.
   bool can_run(const Call& call, const stream::Extent& extent, bool is_capturing);
-  bool can_fold(const Call& call, const stream::Extent& extent, bool is_capturing);
+  bool can_reduce(const Call& call, const stream::Extent& extent, bool is_capturing);
 
   CudaDriver& driver_;
   const DeviceMemory& memory_;

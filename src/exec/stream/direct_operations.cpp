@@ -35,8 +35,8 @@ void DirectOperations::admit() {
       writer_.fill(kUsersStream, done_flag(arrival.sender, program_.rank, arrival.channel));
     }
   }
-  for (const Fold& fold : program_.folds) {
-    for (const Operand& operand : fold.operands) {
+  for (const Reduction& reduction : program_.reductions) {
+    for (const Operand& operand : reduction.operands) {
       if (operand.sender != program_.rank) {
         writer_.fill(kUsersStream, done_flag(operand.sender, program_.rank, operand.channel));
       }
@@ -46,8 +46,8 @@ void DirectOperations::admit() {
 
 void DirectOperations::enter() {
   await_room(program_.departures);
-  for (const Fold& fold : program_.folds) {
-    await_room(fold.passes_on);
+  for (const Reduction& reduction : program_.reductions) {
+    await_room(reduction.passes_on);
   }
 }
 
@@ -73,9 +73,9 @@ void DirectOperations::move() {
     }
   }
   say_contributed(/*piece=*/0);
-  for (const Fold& fold : program_.folds) {
-    reduce(fold);
-    put_sums(fold);
+  for (const Reduction& reduction : program_.reductions) {
+    reduce(reduction);
+    put_sums(reduction);
   }
   for (const Departure& departure : program_.departures) {
     if (departure.to) {
@@ -90,8 +90,8 @@ void DirectOperations::move() {
 // In the order in which they are put.
 template <typename Function>
 void DirectOperations::for_each_put(Function function) const {
-  for (const Fold& fold : program_.folds) {
-    std::ranges::for_each(fold.passes_on, function);
+  for (const Reduction& reduction : program_.reductions) {
+    std::ranges::for_each(reduction.passes_on, function);
   }
   for (const Departure& departure : program_.departures) {
     if (departure.to) {
@@ -180,11 +180,11 @@ void DirectOperations::contribute(const Departure& departure) {
   }
 }
 
-void DirectOperations::reduce(const Fold& fold) {
-  const Pieces pieces = pieces_of(range_of(fold.to).length);
+void DirectOperations::reduce(const Reduction& reduction) {
+  const Pieces pieces = pieces_of(range_of(reduction.to).length);
   for (int i = 0; i < pieces.count; ++i) {
     await_contributed(i);
-    for (const Operand& operand : fold.operands) {
+    for (const Operand& operand : reduction.operands) {
       const bool comes_in_pieces = is_last(operand.sender, program_.rank);
       if (operand.sender != program_.rank && (i == 0 || comes_in_pieces)) {
         writer_.consume(
@@ -192,38 +192,38 @@ void DirectOperations::reduce(const Fold& fold) {
             ready_flag(program_.rank, operand.sender, operand.channel, comes_in_pieces ? i : 0));
       }
     }
-    reduce(fold, pieces.pieces[static_cast<std::size_t>(i)]);
+    reduce(reduction, pieces.pieces[static_cast<std::size_t>(i)]);
     writer_.put(kOwnStream, RecordEvent{kReducedEvent + i});
   }
 }
 
-void DirectOperations::reduce(const Fold& fold, const Piece& piece) {
+void DirectOperations::reduce(const Reduction& reduction, const Piece& piece) {
   if (piece.bytes <= 0) {
     return;
   }
   std::vector<ReduceOperand>& operands = writer_.list().operands;
   const auto first = static_cast<std::int32_t>(operands.size());
-  for (const Operand& operand : fold.operands) {
+  for (const Operand& operand : reduction.operands) {
     Place place = operand.sender == program_.rank ? own_place(operand.from)
                                                   : staged(program_.rank, operand.sender);
     place.at += piece.at;
     operands.push_back({.place = place, .rank = operand.sender});
   }
-  Place to = own_place(fold.to);
+  Place to = own_place(reduction.to);
   to.at += piece.at;
   writer_.put(kOwnStream,
               ReduceBytes{.to = to,
                           .bytes = piece.bytes,
                           .first = first,
-                          .count = static_cast<std::int32_t>(fold.operands.size())});
+                          .count = static_cast<std::int32_t>(reduction.operands.size())});
 }
 
 // The first rank gets the first piece while the last one is reduced.
-void DirectOperations::put_sums(const Fold& fold) {
-  const std::int64_t length = range_of(fold.to).length;
+void DirectOperations::put_sums(const Reduction& reduction) {
+  const std::int64_t length = range_of(reduction.to).length;
   const Pieces pieces = pieces_of(length);
-  for (const Departure& departure : fold.passes_on) {
-    const bool is_first = &departure == &fold.passes_on.front();
+  for (const Departure& departure : reduction.passes_on) {
+    const bool is_first = &departure == &reduction.passes_on.front();
     for (int i = 0; i < pieces.count && is_first; ++i) {
       writer_.put(kUsersStream, AwaitEvent{kReducedEvent + i});
       copy(departure, pieces.pieces[static_cast<std::size_t>(i)]);

@@ -72,9 +72,9 @@ class DirectOperations {
   // Of a block of this rank, to where it belongs on `departure.reader`.
   void copy(const Departure& departure, const Piece& piece);
   void contribute(const Departure& departure);
-  void reduce(const Fold& fold);
-  void reduce(const Fold& fold, const Piece& piece);
-  void put_sums(const Fold& fold);
+  void reduce(const Reduction& reduction);
+  void reduce(const Reduction& reduction, const Piece& piece);
+  void put_sums(const Reduction& reduction);
   void put_whole(const Departure& departure);
   void copy_own(const OwnCopy& copy);
   template <typename Function>

@@ -1,7 +1,7 @@
 #include "exec/stream/player.hpp"
 
-#include "exec/stream/fold.hpp"
 #include "exec/stream/operation_writer.hpp"
+#include "exec/stream/reduction.hpp"
 #include "exec/stream/stopwatch.hpp"
 
 #include <cstdint>
@@ -39,16 +39,16 @@ class Player::Play {
     if (!copy.is_by_kernel) {
       return player_.driver_.copy_async(to, from, static_cast<std::size_t>(copy.bytes), stream());
     }
-    FoldCall call{.output = to, .bytes = copy.bytes, .operand_count = 1};
+    ReductionCall call{.output = to, .bytes = copy.bytes, .operand_count = 1};
     call.operands[0].data = from;
     return launch(scene_.copy, call);
   }
 
   Status operator()(const ReduceBytes& reduce) {
-    FoldCall call{.output = scene_.address_of(reduce.to),
-                  .bytes = reduce.bytes,
-                  .operand_count = reduce.count,
-                  .ranks = static_cast<std::int32_t>(scene_.peers.size())};
+    ReductionCall call{.output = scene_.address_of(reduce.to),
+                       .bytes = reduce.bytes,
+                       .operand_count = reduce.count,
+                       .ranks = static_cast<std::int32_t>(scene_.peers.size())};
     const auto operands = std::span(list_.operands)
                               .subspan(static_cast<std::size_t>(reduce.first),
                                        static_cast<std::size_t>(reduce.count));
@@ -122,9 +122,9 @@ class Player::Play {
     return walked;
   }
 
-  Status launch(const void* kernel, const FoldCall& call) {
+  Status launch(const void* kernel, const ReductionCall& call) {
     return player_.driver_.launch(
-        kernel, {.blocks = kFoldBlocks, .threads = kFoldThreads}, &call, stream());
+        kernel, {.blocks = kReductionBlocks, .threads = kReductionThreads}, &call, stream());
   }
 
   // As many as can be joined: what failed first is what the caller gets.

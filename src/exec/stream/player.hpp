@@ -28,8 +28,8 @@ class Stopwatch;
 struct Scene {
   // By Memory and index, as this device sees them.
   std::array<std::span<std::byte* const>, kMemories> memories{};
-  // Of reductions, and of copies by kernels: kernels (exec/stream/fold.hpp), what avg divides by,
-  // and the scalar of each rank.
+  // Of reductions, and of copies by kernels: kernels (exec/stream/reduction.hpp), what avg divides
+  // by, and the scalar of each rank.
   const void* reduce = nullptr;
   const void* copy = nullptr;
   std::span<const Buffers> peers{};

@@ -1,4 +1,4 @@
-// Staging: device memory of a rank into which others put what it is to fold. It grows with the
+// Staging: device memory of a rank into which others put what it is to reduce. It grows with the
 // largest call, in a few steps. What a call has used stays: it may be captured in a graph.
 #pragma once
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "exec/stream/byte_range.hpp"
-#include "exec/stream/fold.hpp"
+#include "exec/stream/reduction.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace sennit::stream {
 struct Buffers {
   std::byte* output = nullptr;
   std::byte* staging = nullptr;
-  decltype(FoldCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
+  decltype(ReductionCall::Operand::scalar) scalar{};  // of its rank: for premul_sum
 };
 
 struct StreamCall {
@@ -23,13 +23,13 @@ struct StreamCall {
   std::span<const Buffers> peers;  // by rank
   std::int64_t count = 0;
   std::int64_t element_bytes = 1;
-  // From twice this length on the last contribution to a fold comes in three pieces, so that the
-  // fold of one hides behind the copy of the next. The same on all ranks. Blocks of 4 MB lost by
-  // it, of 16 MB gained (`h200x4-copies-that-put`).
+  // From twice this length on the last contribution to a reduction comes in three pieces, so that
+  // the reduction of one hides behind the copy of the next. The same on all ranks. Blocks of 4 MB
+  // lost by it, of 16 MB gained (`h200x4-copies-that-put`).
   std::int64_t part_bytes = std::int64_t{4} << 20;
-  // Kernels (exec/stream/fold.hpp): of programs with folds, and for blocks that stay on this rank.
-  // Null: copy engines have these, which then slow down what leaves.
-  const void* fold = nullptr;
+  // Kernels (exec/stream/reduction.hpp): of programs with reductions, and for blocks that stay on
+  // this rank. Null: copy engines have these, which then slow down what leaves.
+  const void* reduction = nullptr;
   const void* copy = nullptr;
   std::uint64_t number = 0;       // that RankWords::ended says at the end; 0: of a graph
   std::uint32_t deadline_ms = 0;  // that RankWords::running says meanwhile; 0: none

@@ -84,7 +84,7 @@ Status StreamEngine::play(int rank, const StreamCall& call, void* stream) {
   stagings[own] = staging_.memory();
   return player_.play(list_,
                       {.memories = {inputs, outputs, stagings, rings_.bases},
-                       .reduce = call.fold,
+                       .reduce = call.reduction,
                        .copy = call.copy,
                        .peers = call.peers},
                       stream);

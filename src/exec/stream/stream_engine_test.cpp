@@ -159,7 +159,7 @@ TEST(StreamEngine, RunsWhereAllStreamsShareOneQueue) {
 
 // A block that stays where it is leaves copy engines to those that go.
 TEST(StreamEngine, CopiesItsOwnBlockByAKernelIfThereIsOne) {
-  static const auto kKernel = [](const FoldCall& call) {
+  static const auto kKernel = [](const ReductionCall& call) {
     std::memcpy(call.output, call.operands[0].data, static_cast<std::size_t>(call.bytes));
   };
   const Case c{.collective = Collective::kAllGather, .count = 16 * 1001};
@@ -169,7 +169,7 @@ TEST(StreamEngine, CopiesItsOwnBlockByAKernelIfThereIsOne) {
   ranks.each([&](FakeRank& r, int rank) {
     r.cuda.run_kernels([](const void* kernel, const void* parameters) {
       EXPECT_EQ(kernel, &kKernel);
-      return [call = *static_cast<const FoldCall*>(parameters)] { kKernel(call); };
+      return [call = *static_cast<const ReductionCall*>(parameters)] { kKernel(call); };
     });
     StreamCall call = call_of(r, c);
     call.copy = &kKernel;

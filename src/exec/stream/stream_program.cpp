@@ -124,7 +124,7 @@ class Compiler {
       case StepKind::kCopy:
         return copy(step);
       case StepKind::kRecvReduce:
-        return fold(step);
+        return add_reduction(step);
       case StepKind::kReduce:
         return refuse("it reduces blocks of one rank");
       case StepKind::kToken:
@@ -192,7 +192,7 @@ class Compiler {
       }
       if (is_reduction(program_.problem.collective)) {
         // The only contribution, which may be scaled.
-        program_.folds.push_back({{{program_.rank, 0, step.from[i]}}, step.to[i]});
+        program_.reductions.push_back({{{program_.rank, 0, step.from[i]}}, step.to[i]});
       } else {
         program_.copies.push_back({step.from[i], step.to[i]});
       }
@@ -203,7 +203,7 @@ class Compiler {
     return {};
   }
 
-  Status fold(const Step& step) {
+  Status add_reduction(const Step& step) {
     std::vector<Operand> operands;
     if (!step.from.empty()) {
       operands.push_back({program_.rank, 0, step.from.front()});
@@ -226,7 +226,7 @@ class Compiler {
       return refuse("a rank of it reduces several blocks");
     }
     writes_.push_back({.to = step.to.front(), .own_source = step.from.front()});
-    program_.folds.push_back({std::move(ordered), step.to.front()});
+    program_.reductions.push_back({std::move(ordered), step.to.front()});
     for (const int next : step.out) {
       forwards_.emplace_back(step.to.front(), next);
     }
@@ -286,11 +286,11 @@ class Compiler {
 
   Status pass_on(const Block& block, int channel) {
     SENNIT_ASSIGN_OR_RETURN(const Departure departure, departure_of(block, channel));
-    const auto fold = std::ranges::find(program_.folds, block, &Fold::to);
-    if (fold == program_.folds.end()) {
+    const auto reduction = std::ranges::find(program_.reductions, block, &Reduction::to);
+    if (reduction == program_.reductions.end()) {
       return refuse_forwarding();
     }
-    fold->passes_on.push_back(departure);
+    reduction->passes_on.push_back(departure);
     return {};
   }
 
@@ -302,8 +302,8 @@ class Compiler {
       });
     };
     put(program_.departures);
-    for (Fold& fold : program_.folds) {
-      put(fold.passes_on);
+    for (Reduction& reduction : program_.reductions) {
+      put(reduction.passes_on);
     }
   }
 
@@ -358,7 +358,8 @@ class Compiler {
 }  // namespace
 
 bool StreamProgram::is_staged() const {
-  return std::ranges::any_of(folds, [](const Fold& fold) { return fold.operands.size() > 1; });
+  return std::ranges::any_of(
+      reductions, [](const Reduction& reduction) { return reduction.operands.size() > 1; });
 }
 
 Result<StreamProgram> compile_stream(const Schedule& schedule, int rank) {

@@ -1,6 +1,6 @@
 // StreamProgram: what one rank does in a schedule, read off the schedule itself, for copy engines:
 // blocks go straight from the memory of one rank into that of another. What is to be reduced goes
-// into staging memory of the rank that folds it.
+// into staging memory of the rank that reduces it.
 //
 //   SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
 //   engine.run(program, call, stream);   // exec/stream/stream_engine.hpp
@@ -28,7 +28,7 @@ struct Departure {
   int reader = 0;
   int channel = 0;  // of those from this rank to the reader
   Block from;
-  std::optional<Block> to{};  // of the reader; none: it is folded there
+  std::optional<Block> to{};  // of the reader; none: it is reduced there
   bool is_admitted = false;   // as of an Arrival
 };
 
@@ -43,7 +43,7 @@ struct Arrival {
   bool is_admitted = false;
 };
 
-// A contribution to a fold: an input block, of another rank or of this one.
+// A contribution to a reduction: an input block, of another rank or of this one.
 struct Operand {
   int sender = 0;
   int channel = 0;  // of those from the sender to this rank
@@ -51,7 +51,7 @@ struct Operand {
 };
 
 // One reduction, of the contributions of all ranks, in the order in which they are combined.
-struct Fold {
+struct Reduction {
   std::vector<Operand> operands;
   Block to;
   std::vector<Departure> passes_on{};  // the sum, to other ranks
@@ -70,7 +70,7 @@ struct StreamProgram {
   std::vector<Departure> departures;  // of the input
   std::vector<Arrival> arrivals;
   // At most one with contributions of other ranks.
-  std::vector<Fold> folds;
+  std::vector<Reduction> reductions;
   std::vector<OwnCopy> copies;
   // In place, too, no block is written before those who read it have it.
   bool may_be_in_place = false;

@@ -57,7 +57,7 @@ TEST(StreamProgram, OfAnAllToAllIsNotForCallsInPlace) {
   EXPECT_FALSE(program->may_be_in_place);
 }
 
-TEST(StreamProgram, OfATwoShotAllReduceFoldsItsSliceInTheOrderOfRanksAndPassesItOn) {
+TEST(StreamProgram, OfATwoShotAllReduceReducesItsSliceInTheOrderOfRanksAndPassesItOn) {
   const auto program = compile_stream(made(Collective::kAllReduce, "two_shot", {.ranks = 4}), 2);
   ASSERT_TRUE(program.ok()) << program.status().message();
   EXPECT_TRUE(program->is_staged());
@@ -65,18 +65,18 @@ TEST(StreamProgram, OfATwoShotAllReduceFoldsItsSliceInTheOrderOfRanksAndPassesIt
   EXPECT_EQ(program->departures[0].reader, 3);
   EXPECT_EQ(program->departures[0].from, input_block(3));
   EXPECT_FALSE(program->departures[0].to.has_value());
-  ASSERT_EQ(program->folds.size(), 1U);
-  const Fold& fold = program->folds.front();
-  EXPECT_EQ(fold.to, output_block(2));
-  ASSERT_EQ(fold.operands.size(), 4U);
+  ASSERT_EQ(program->reductions.size(), 1U);
+  const Reduction& reduction = program->reductions.front();
+  EXPECT_EQ(reduction.to, output_block(2));
+  ASSERT_EQ(reduction.operands.size(), 4U);
   for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(fold.operands[static_cast<std::size_t>(rank)].sender, rank);
-    EXPECT_EQ(fold.operands[static_cast<std::size_t>(rank)].from, input_block(2));
+    EXPECT_EQ(reduction.operands[static_cast<std::size_t>(rank)].sender, rank);
+    EXPECT_EQ(reduction.operands[static_cast<std::size_t>(rank)].from, input_block(2));
   }
-  ASSERT_EQ(fold.passes_on.size(), 3U);
-  EXPECT_EQ(fold.passes_on[0].reader, 3);
-  EXPECT_EQ(fold.passes_on[0].to, output_block(2));
-  EXPECT_TRUE(fold.passes_on[0].is_admitted) << "its contribution has come";
+  ASSERT_EQ(reduction.passes_on.size(), 3U);
+  EXPECT_EQ(reduction.passes_on[0].reader, 3);
+  EXPECT_EQ(reduction.passes_on[0].to, output_block(2));
+  EXPECT_TRUE(reduction.passes_on[0].is_admitted) << "its contribution has come";
   EXPECT_FALSE(program->departures[0].is_admitted);
   ASSERT_EQ(program->arrivals.size(), 3U);
   EXPECT_TRUE(program->arrivals[0].is_admitted);
@@ -107,7 +107,8 @@ TEST(StreamProgram, OfReductionsToOneRankMayBeInPlace) {
           compile_stream(made(collective, "direct", {.ranks = 4, .root = 1}), rank);
       ASSERT_TRUE(program.ok()) << program.status().message();
       EXPECT_TRUE(program->may_be_in_place);
-      EXPECT_EQ(program->folds.size(), collective == Collective::kReduce && rank != 1 ? 0U : 1U);
+      EXPECT_EQ(program->reductions.size(),
+                collective == Collective::kReduce && rank != 1 ? 0U : 1U);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include "base/sha256.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace sennit::rail {
 namespace {
@@ -64,6 +65,28 @@ std::optional<Introduction> Introduction::parse(std::string_view text) {
     text.remove_prefix(bytes);
   }
   return text.empty() ? std::optional(std::move(parsed)) : std::nullopt;
+}
+
+Result<std::vector<Introduction>> parse_introductions(std::span<const std::string> texts) {
+  std::vector<Introduction> all;
+  for (const std::string& text : texts) {
+    auto introduction = Introduction::parse(text);
+    if (!introduction) {
+      return fail(Code::kInvalidArgument,
+                  "rank {} described its network cards in a form that is not known here",
+                  all.size());
+    }
+    all.push_back(*std::move(introduction));
+    if (all.back().card_addresses.size() != all.front().card_addresses.size()) {
+      return fail(Code::kInvalidArgument,
+                  "for messages between nodes rank {} has {} network cards, rank 0 has {}; name as "
+                  "many on all ranks of all nodes in SENNIT_RAILS",
+                  all.size() - 1,
+                  all.back().card_addresses.size(),
+                  all.front().card_addresses.size());
+    }
+  }
+  return all;
 }
 
 }  // namespace sennit::rail

@@ -65,4 +65,8 @@ struct Introduction {
   static constexpr std::size_t kMostBytes = 4096;
 };
 
+// Of all ranks. kInvalidArgument names a rank whose text is none, or whose cards are not as many as
+// those of rank 0.
+Result<std::vector<Introduction>> parse_introductions(std::span<const std::string> texts);
+
 }  // namespace sennit::rail

@@ -83,37 +83,21 @@ Introduction MirroredRings::introduction() const {
 
 Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
                            const RingGeometry& geometry,
-                           std::span<const std::string> introductions) {
+                           std::span<const std::string> introductions,
+                           std::span<const int> nodes) {
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<Introduction> all, parse_introductions(introductions));
   const auto guard = cards_->lock();
   geometry_ = geometry;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const std::string& text = introductions[static_cast<std::size_t>(peer)];
-    if (text.empty()) {
+  for (std::size_t peer = 0; peer < all.size(); ++peer) {
+    if (nodes[peer] == nodes[static_cast<std::size_t>(rank_)]) {
       continue;
     }
-    const auto introduction = Introduction::parse(text);
-    if (!introduction) {
-      return fail(Code::kInvalidArgument,
-                  "rank {} described its network cards in a form that is not known here",
-                  peer);
-    }
-    if (std::cmp_not_equal(introduction->card_addresses.size(), cards_->size())) {
-      return fail(
-          Code::kInvalidArgument,
-          "rank {} has {} network cards for messages between nodes, rank {} has {}; name as "
-          "many on every node in SENNIT_RAILS",
-          peer,
-          introduction->card_addresses.size(),
-          rank_,
-          cards_->size());
-    }
-    Peer& other = peers_[static_cast<std::size_t>(peer)];
+    Peer& other = peers_[peer];
     other.outgoing.resize(static_cast<std::size_t>(geometry.ports));
     other.incoming.resize(static_cast<std::size_t>(geometry.ports));
     for (int rail = 0; rail < cards_->size(); ++rail) {
-      other.routes.push_back(
-          {.address = introduction->card_addresses[static_cast<std::size_t>(rail)],
-           .token = token_of(introduction->secret, rank_, rail)});
+      other.routes.push_back({.address = all[peer].card_addresses[static_cast<std::size_t>(rail)],
+                              .token = token_of(all[peer].secret, rank_, rail)});
     }
   }
   memory_ = std::move(memory);

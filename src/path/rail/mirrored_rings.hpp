@@ -64,12 +64,13 @@ class MirroredRings {
 
   // For the join.
   [[nodiscard]] Introduction introduction() const;
-  // `introductions` by rank, as the others brought them; empty for ranks of this node. `memory`
-  // must outlive this. kInvalidArgument names a rank whose introduction is malformed or whose cards
-  // are not as many as ours.
+  // `introductions` and `nodes` by rank, as all ranks know them. kInvalidArgument names a rank
+  // whose introduction is malformed or whose cards are not as many as those of rank 0: the same on
+  // all ranks, whether they need that rank or not, so that none waits for one that has failed.
   Status open(std::unique_ptr<RingMemory> memory,
               const RingGeometry& geometry,
-              std::span<const std::string> introductions);
+              std::span<const std::string> introductions,
+              std::span<const int> nodes);
 
   [[nodiscard]] const CardSet& cards() const { return *cards_; }
   // Over which messages to `reader` go: by its place among the ranks of its node.

@@ -33,12 +33,12 @@ void run_rank(int rank, int socket) {
   auto cards = CardSet::open(**ucx_driver(), std::array{NetworkCard{.device = "lo"}});
   ASSERT_TRUE(cards.ok()) << cards.status().message();
   MirroredRings rings(*cards, rank, 2);
-  std::array<std::string, 2> introductions;
-  introductions[static_cast<std::size_t>(1 - rank)] =
-      swap_texts(socket, rings.introduction().text());
+  const std::string own = rings.introduction().text();
+  std::array<std::string, 2> introductions{own, own};
+  introductions[static_cast<std::size_t>(1 - rank)] = swap_texts(socket, own);
   auto memory = std::make_unique<PlainRings>(2, kGeometry);
   PlainRings& plain = *memory;
-  ASSERT_TRUE(rings.open(std::move(memory), kGeometry, introductions).ok());
+  ASSERT_TRUE(rings.open(std::move(memory), kGeometry, introductions, std::array{0, 1}).ok());
   RingTraffic traffic(
       rings, plain, {.geometry = kGeometry, .rank = rank, .ranks = 2, .messages = 300});
   EXPECT_EQ(traffic.run(), "");

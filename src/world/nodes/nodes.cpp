@@ -100,6 +100,9 @@ Result<Membership> meet_on_nodes(Side& side,
   on_node_options.interruption = {.reason = [&side] { return side.check(); },
                                   .is_found_by_all = true};
   on_node_options.wants_waker = nodes > 1;
+  if (nodes > 1 && options.segment_bytes_over_nodes != 0) {
+    on_node_options.segment_bytes = options.segment_bytes_over_nodes;
+  }
   Result<Membership> met = meet(on_node, on_node_options, deadline);
   Status status = met.ok() ? Status() : met.status();
   if (!status.ok()) {

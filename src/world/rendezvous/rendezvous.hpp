@@ -60,6 +60,8 @@ struct JoinOptions {
   // What all ranks must agree on, as "name=value" lines; a difference is refused and listed.
   std::string settings;
   std::size_t segment_bytes = 0;  // at least 1; the same on all ranks
+  // Where the ranks turn out to be on several nodes. 0: the same.
+  std::size_t segment_bytes_over_nodes = 0;
   JoinInterruption interruption{};
   // Asked once, and only where the ranks turn out to be on several nodes: what others need to reach
   // this rank from there, at most 4 KiB. May be empty.

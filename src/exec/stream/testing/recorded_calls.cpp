@@ -44,7 +44,7 @@ Flag RecordedCalls::flag_of(const std::uint64_t* word) const {
 }
 
 void RecordedCalls::add_launch(int stream, const FakeCuda::Issued& issued) {
-  const auto& call = *static_cast<const FoldCall*>(issued.parameters);
+  const auto& call = *static_cast<const ReductionCall*>(issued.parameters);
   if (issued.kernel == copy_kernel_) {
     list_.operations.push_back({stream,
                                 CopyBytes{.to = place_of(call.output),
@@ -59,7 +59,7 @@ void RecordedCalls::add_launch(int stream, const FakeCuda::Issued& issued) {
                                           .first = static_cast<int>(list_.operands.size()),
                                           .count = call.operand_count}});
   for (int i = 0; i < call.operand_count; ++i) {
-    const FoldCall::Operand& operand = call.operands[static_cast<std::size_t>(i)];
+    const ReductionCall::Operand& operand = call.operands[static_cast<std::size_t>(i)];
     int rank = 0;  // which is what its scalar holds
     std::memcpy(&rank, operand.scalar.data(), sizeof(rank));
     list_.operands.push_back({.place = place_of(operand.data), .rank = rank});

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "drivers/cuda/testing/fake_cuda.hpp"
-#include "exec/stream/fold.hpp"
 #include "exec/stream/operation_list.hpp"
+#include "exec/stream/reduction.hpp"
 
 #include <cstddef>
 #include <map>

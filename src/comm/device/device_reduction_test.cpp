@@ -1,6 +1,6 @@
 // Reductions by copy engines, of ranks with fake GPUs.
 #include "comm/device/testing/fake_gpus.hpp"
-#include "exec/stream/fold.hpp"
+#include "exec/stream/reduction.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ float value(int rank, std::int64_t i) {
 float factor(int rank) { return 0.3F + static_cast<float>(rank); }
 
 // What a kernel would do with floats.
-std::function<void()> fold_floats(const void* /*kernel*/, const void* parameters) {
-  return [call = *static_cast<const stream::FoldCall*>(parameters)] {
+std::function<void()> reduce_floats(const void* /*kernel*/, const void* parameters) {
+  return [call = *static_cast<const stream::ReductionCall*>(parameters)] {
     for (std::int64_t at = 0; at < call.bytes; at += 4) {
       float sum = 0;
       for (int i = 0; i < call.operand_count; ++i) {
@@ -47,7 +47,7 @@ float expected(std::int64_t i, int ranks) {
   return sum;
 }
 
-class FoldingGpus : public FakeGpus {
+class StagedReductions : public FakeGpus {
  protected:
   static Operation reduction(const Rank& rank, Collective collective, std::int64_t count) {
     Operation op;
@@ -108,9 +108,9 @@ class FoldingGpus : public FakeGpus {
 
 void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
 
-TEST_F(FoldingGpus, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
+TEST_F(StagedReductions, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
   run([](Rank& rank) {
-    rank.cuda->run_kernels(fold_floats);
+    rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, rank.rank % 2 == 0);
     expect_ok(rank.call(requested(reduction(rank, Collective::kAllReduce, kCount))));
     rank.finish();
@@ -118,9 +118,9 @@ TEST_F(FoldingGpus, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
   });
 }
 
-TEST_F(FoldingGpus, ScatterTheirSums) {
+TEST_F(StagedReductions, ScatterTheirSums) {
   run([](Rank& rank) {
-    rank.cuda->run_kernels(fold_floats);
+    rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount * kRanks, false);
     expect_ok(rank.call(requested(reduction(rank, Collective::kReduceScatter, kCount))));
     rank.finish();
@@ -128,9 +128,9 @@ TEST_F(FoldingGpus, ScatterTheirSums) {
   });
 }
 
-TEST_F(FoldingGpus, ReduceToEveryRoot) {
+TEST_F(StagedReductions, ReduceToEveryRoot) {
   run([](Rank& rank) {
-    rank.cuda->run_kernels(fold_floats);
+    rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, false);
     for (int root = 0; root < kRanks; ++root) {
       Operation op = requested(reduction(rank, Collective::kReduce, kCount));
@@ -144,7 +144,7 @@ TEST_F(FoldingGpus, ReduceToEveryRoot) {
   });
 }
 
-TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
+TEST_F(StagedReductions, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
     Operation op = requested(reduction(rank, Collective::kAllReduce, kCount));
@@ -155,7 +155,7 @@ TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasItsScalarOnTheDevice) {
   });
 }
 
-TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
+TEST_F(StagedReductions, AllTakeKernelsWhenOneHasNoRoomToStage) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
     const Operation op = requested(reduction(rank, Collective::kAllReduce, kCount));
@@ -163,7 +163,7 @@ TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
       rank.cuda->fail("allocate");
     }
     EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
-    rank.cuda->run_kernels(fold_floats);
+    rank.cuda->run_kernels(reduce_floats);
     expect_ok(rank.call(op));
     rank.finish();
     check_sums(rank, kCount);
@@ -171,7 +171,7 @@ TEST_F(FoldingGpus, AllTakeKernelsWhenOneHasNoRoomToStage) {
 }
 
 // By their size. Who has no room does not look for it in every call.
-TEST_F(FoldingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
+TEST_F(StagedReductions, ReduceByCopyEnginesFromSomeSizeOn) {
   options_.profile->all_reduce_copies_from_bytes = kCount * 4;
   run([this](Rank& rank) {
     fill_floats(rank, kCount, true);
@@ -185,7 +185,7 @@ TEST_F(FoldingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
       rank.finish();
       EXPECT_EQ(rank.cuda->calls("copy_async"), at_first) << "by kernels";
     }
-    rank.cuda->run_kernels(fold_floats);
+    rank.cuda->run_kernels(reduce_floats);
     expect_ok(rank.call(requested(op)));
     rank.finish();
     check_sums(rank, kCount);
@@ -200,11 +200,11 @@ TEST_F(FoldingGpus, ReduceByCopyEnginesFromSomeSizeOn) {
 }
 
 // Words, staging memory and streams serve one call after the other, whatever these are.
-TEST_F(FoldingGpus, TakeTurnsWithOtherCollectives) {
+TEST_F(StagedReductions, TakeTurnsWithOtherCollectives) {
   for (const bool one_queue : {false, true}) {
     cuda_options_.one_queue = one_queue;
     run([](Rank& rank) {
-      rank.cuda->run_kernels(fold_floats);
+      rank.cuda->run_kernels(reduce_floats);
       std::vector<Operation> calls;
       for (int i = 0; i < 24; ++i) {
         const std::int64_t count = i % 5 == 0 ? 9'001 : 1'003;
@@ -228,9 +228,9 @@ TEST_F(FoldingGpus, TakeTurnsWithOtherCollectives) {
   }
 }
 
-TEST_F(FoldingGpus, NothingIsStagedWhileAStreamCaptures) {
+TEST_F(StagedReductions, NothingIsStagedWhileAStreamCaptures) {
   run([](Rank& rank) {
-    rank.cuda->run_kernels(fold_floats);
+    rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, true);
     // All have mapped the buffers, but nobody has reduced.
     Operation gather = all_gather(rank, 16);
@@ -254,7 +254,7 @@ TEST_F(FoldingGpus, NothingIsStagedWhileAStreamCaptures) {
   });
 }
 
-TEST_F(FoldingGpus, GiveBackTheMemoryThatStages) {
+TEST_F(StagedReductions, GiveBackTheMemoryThatStages) {
   run([](Rank& rank) {
     fill_floats(rank, kCount, true);
     expect_ok(rank.call(requested(reduction(rank, Collective::kAllReduce, kCount))));

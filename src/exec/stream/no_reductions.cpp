@@ -1,8 +1,8 @@
 // A build without CUDA has no kernels; only fakes launch this.
-#include "exec/stream/fold.hpp"
+#include "exec/stream/reduction.hpp"
 
 namespace sennit::stream {
 
-const void* fold_kernel(Dtype /*dtype*/, ReduceOp /*op*/) { return nullptr; }
+const void* reduction_kernel(Dtype /*dtype*/, ReduceOp /*op*/) { return nullptr; }
 
 }  // namespace sennit::stream

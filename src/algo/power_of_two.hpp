@@ -1,10 +1,10 @@
-// Fold: how an algorithm for a power of two runs any number of ranks. The largest power of two of
-// the ranks take part, each under a virtual number. Of the first 2 * extra() ranks only the even
-// ones do, each for itself and for the odd rank after it, which hands its part over before the
+// PowerOfTwo: how an algorithm for a power of two runs any number of ranks. The largest power of
+// two of the ranks take part, each under a virtual number. Of the first 2 * extra() ranks only the
+// even ones do, each for itself and for the odd rank after it, which hands its part over before the
 // rounds and gets its result after them.
 //
-// The closed forms below count from ranks and bits alone and do not use Fold, because the verifier
-// compares schedules that were built from Fold with them.
+// The closed forms below count from ranks and bits alone and do not use PowerOfTwo, because the
+// verifier compares schedules that were built from it with them.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace sennit::algo {
 
-class Fold {
+class PowerOfTwo {
  public:
-  explicit Fold(int ranks);
+  explicit PowerOfTwo(int ranks);
 
   // Virtual numbers run from 0 to size() - 1; those below extra() stand for two ranks.
   [[nodiscard]] int size() const { return size_; }
@@ -33,19 +33,19 @@ class Fold {
 };
 
 // How two ranks meet in an algorithm whose virtual numbers talk at distances 1, 2, 4, ...
-struct FoldedLink {
+struct PairLink {
   enum class Kind : std::uint8_t { kNone, kHandOver, kHandBack, kExchange };
 
   Kind kind = Kind::kNone;
   int distance = 0;  // of an exchange
   int to = 0;        // the virtual number of the receiver
 };
-FoldedLink folded_link(int ranks, int from, int to);
+PairLink pair_link(int ranks, int from, int to);
 
 // How many ranks the aligned block of `distance` virtual numbers around `v` stands for.
-std::int64_t folded_ranks_around(int ranks, int v, int distance);
+std::int64_t ranks_around(int ranks, int v, int distance);
 
 // Messages in the longest chain when every virtual number exchanges once at each distance.
-std::int64_t folded_rounds(int ranks);
+std::int64_t rounds_of_pairs(int ranks);
 
 }  // namespace sennit::algo

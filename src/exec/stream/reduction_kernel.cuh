@@ -1,9 +1,9 @@
-// The fold (exec/stream/fold.hpp) on the device, and the table of kernels, one element type at a
-// time: each .cu file compiles those of a few types, so that they compile side by side.
+// The reduction (exec/stream/reduction.hpp) on the device, and the table of kernels, one element
+// type at a time: each .cu file compiles those of a few types, so that they compile side by side.
 #pragma once
 
 #include "exec/early_launch.cuh"
-#include "exec/stream/fold.hpp"
+#include "exec/stream/reduction.hpp"
 #include "exec/unit_reducer.cuh"
 
 namespace sennit::stream {
@@ -13,7 +13,7 @@ inline constexpr int kBatch = 4;
 
 // Units `first`, `first + stride`, ... of all operands, which are whole and aligned.
 template <class R, int kUnits>
-__device__ __forceinline__ void fold_units(const FoldCall& call,
+__device__ __forceinline__ void reduce_units(const ReductionCall& call,
                                            std::int64_t first,
                                            std::int64_t stride) {
   typename R::Accumulator sums[kUnits];
@@ -52,7 +52,7 @@ __device__ __forceinline__ void fold_units(const FoldCall& call,
 
 // One unit, wherever it lies and however much of it is the user's.
 template <class R>
-__device__ __forceinline__ void fold_any_unit(const FoldCall& call, std::int64_t index) {
+__device__ __forceinline__ void reduce_any_unit(const ReductionCall& call, std::int64_t index) {
   const std::int64_t at = index * 16;
   const std::int64_t left = call.bytes - at;
   typename R::Accumulator sum;
@@ -68,7 +68,7 @@ __device__ __forceinline__ void fold_any_unit(const FoldCall& call, std::int64_t
   write_unit(call.output + at, left, R::finish(sum, call));
 }
 
-__device__ inline bool is_aligned(const FoldCall& call) {
+__device__ inline bool is_aligned(const ReductionCall& call) {
   auto bits = reinterpret_cast<std::uintptr_t>(call.output);
   for (int i = 0; i < call.operand_count; ++i) {
     bits |= reinterpret_cast<std::uintptr_t>(call.operands[i].data);
@@ -77,7 +77,8 @@ __device__ inline bool is_aligned(const FoldCall& call) {
 }
 
 template <class R>
-__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ FoldCall call) {
+__global__ void __launch_bounds__(kReductionThreads)
+    reduction_kernel(const __grid_constant__ ReductionCall call) {
   await_stream();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const std::int64_t units = (call.bytes + 15) / 16;
@@ -86,32 +87,32 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
   // There are registers for two units where accumulators are no wider than 4 bytes an element.
   if constexpr (sizeof(typename R::Accumulator) <= 64) {
     for (; at + stride < whole; at += 2 * stride) {
-      fold_units<R, 2>(call, at, stride);
+      reduce_units<R, 2>(call, at, stride);
     }
   }
   for (; at < whole; at += stride) {
-    fold_units<R, 1>(call, at, stride);
+    reduce_units<R, 1>(call, at, stride);
   }
   for (; at < units; at += stride) {
-    fold_any_unit<R>(call, at);
+    reduce_any_unit<R>(call, at);
   }
 }
 
 template <Dtype kDtype, ReduceOp kOp>
-const void* fold_kernel_of() {
-  if constexpr (has_fold(kDtype, kOp)) {
-    return reinterpret_cast<const void*>(&fold_kernel<UnitReducer<Element<kDtype>, kOp>>);
+const void* reduction_kernel_of() {
+  if constexpr (has_reduction(kDtype, kOp)) {
+    return reinterpret_cast<const void*>(&reduction_kernel<UnitReducer<Element<kDtype>, kOp>>);
   } else {
     return nullptr;
   }
 }
 
 template <Dtype kDtype>
-const void* fold_kernel_of(ReduceOp op) {
+const void* reduction_kernel_of(ReduceOp op) {
   switch (op) {
 #define SENNIT_REDUCE_OP(name, value, enumerator, ...) \
   case ReduceOp::enumerator:                           \
-    return fold_kernel_of<kDtype, ReduceOp::enumerator>();
+    return reduction_kernel_of<kDtype, ReduceOp::enumerator>();
 #include "types/reduce_ops.def"
 #undef SENNIT_REDUCE_OP
   }
@@ -121,5 +122,5 @@ const void* fold_kernel_of(ReduceOp op) {
 }  // namespace sennit::stream
 
 // Compiles the kernels of one element type.
-#define SENNIT_INSTANTIATE_FOLDS(dtype) \
-  template const void* sennit::stream::fold_kernel_of<dtype>(sennit::ReduceOp)
+#define SENNIT_INSTANTIATE_REDUCTIONS(dtype) \
+  template const void* sennit::stream::reduction_kernel_of<dtype>(sennit::ReduceOp)

@@ -1,5 +1,5 @@
 // The kernel by which a rank reduces what the copy engines of others have put into its staging
-// memory: one call folds a stretch of bytes of all operands, in their order, and stores it. It
+// memory: one call reduces a stretch of bytes of all operands, in their order, and stores it. It
 // waits for nobody.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace sennit::stream {
 
 // The kernel's parameter.
-struct FoldCall {
+struct ReductionCall {
   struct Operand {
     const std::byte* data = nullptr;
     alignas(16) std::array<std::byte, 16> scalar{};  // of premul_sum: that of its rank
@@ -26,19 +26,19 @@ struct FoldCall {
   std::int32_t ranks = 1;  // what avg divides by
 };
 
-// Half of an H200's SMs, which fold 32 MB of 4 ranks in 60 us; 32 blocks took 94 us and cost an
+// Half of an H200's SMs, which reduce 32 MB of 4 ranks in 60 us; 32 blocks took 94 us and cost an
 // all_reduce of 256 MB 1 %, 128 gained nothing more (`h200x4-copies-that-put`).
-inline constexpr unsigned kFoldBlocks = 64;
-inline constexpr unsigned kFoldThreads = 512;
+inline constexpr unsigned kReductionBlocks = 64;
+inline constexpr unsigned kReductionThreads = 512;
 
-constexpr bool has_fold(Dtype dtype, ReduceOp op) {
+constexpr bool has_reduction(Dtype dtype, ReduceOp op) {
   return has_operator(dtype, op) && has_every_kernel(op);
 }
 
-// As CudaDriver::launch takes it; null without has_fold(), and in a build without CUDA.
-const void* fold_kernel(Dtype dtype, ReduceOp op);
+// As CudaDriver::launch takes it; null without has_reduction(), and in a build without CUDA.
+const void* reduction_kernel(Dtype dtype, ReduceOp op);
 
 // The largest of one is that one, bit by bit and whatever its length.
-inline const void* copy_kernel() { return fold_kernel(Dtype::kUint64, ReduceOp::kMax); }
+inline const void* copy_kernel() { return reduction_kernel(Dtype::kUint64, ReduceOp::kMax); }
 
 }  // namespace sennit::stream

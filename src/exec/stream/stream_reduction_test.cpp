@@ -1,5 +1,5 @@
 // Reductions by StreamEngine. Kernels are launched on fake GPUs, where the host's loops stand for
-// them: what is proved here is which bytes are folded, when, and in which order.
+// them: what is proved here is which bytes are reduced, when, and in which order.
 #include "algo/algorithm.hpp"
 #include "exec/stream/testing/fake_ranks.hpp"
 #include "types/reduce.hpp"
@@ -19,16 +19,16 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 // Stands for the address of a kernel.
-struct HostFold {
+struct HostReduction {
   Dtype dtype = Dtype::kFloat32;
   ReduceOp op = ReduceOp::kSum;
 
-  void operator()(const FoldCall& call) const {
+  void operator()(const ReductionCall& call) const {
     const auto elements = call.bytes / static_cast<std::int64_t>(size_bytes(dtype));
     std::vector<Bytes> contributions;
     std::vector<sennit::Operand> operands;
     for (int i = 0; i < call.operand_count; ++i) {
-      const FoldCall::Operand& operand = call.operands[static_cast<std::size_t>(i)];
+      const ReductionCall::Operand& operand = call.operands[static_cast<std::size_t>(i)];
       contributions.emplace_back(static_cast<std::size_t>(call.bytes));
       const sennit::Operand scaled{operand.data, op == ReduceOp::kPremulSum};
       reduce(dtype,
@@ -52,7 +52,7 @@ struct Case {
   int ranks = 4;
   int root = 0;
   std::int64_t count = 1000;
-  HostFold fold{};
+  HostReduction host{};
   bool in_place = false;
   std::int64_t part_bytes = 4096;
   std::int64_t staging_bytes = std::int64_t{4} << 20;
@@ -66,14 +66,14 @@ std::string describe(const Case& c) {
                      c.algorithm,
                      c.ranks,
                      c.root,
-                     name(c.fold.op),
+                     name(c.host.op),
                      c.count,
-                     name(c.fold.dtype),
+                     name(c.host.dtype),
                      c.in_place ? ", in place" : "");
 }
 
 std::int64_t element_bytes(const Case& c) {
-  return static_cast<std::int64_t>(size_bytes(c.fold.dtype));
+  return static_cast<std::int64_t>(size_bytes(c.host.dtype));
 }
 
 // Any bits at all, the same for the same seed.
@@ -86,9 +86,9 @@ Bytes noise(std::int64_t bytes, std::uint64_t seed) {
   return result;
 }
 
-class Reduction {
+class ReducingRanks {
  public:
-  explicit Reduction(const Case& c)
+  explicit ReducingRanks(const Case& c)
       : case_(c),
         schedule_(take(make_schedule(*take(find_algorithm(c.collective, c.algorithm)),
                                      {.ranks = c.ranks, .root = c.root}))),
@@ -99,8 +99,8 @@ class Reduction {
     for (int rank = 0; rank < c.ranks; ++rank) {
       FakeRank& r = ranks_[rank];
       r.cuda.run_kernels([](const void* kernel, const void* parameters) {
-        return [fold = static_cast<const HostFold*>(kernel),
-                call = *static_cast<const FoldCall*>(parameters)] { (*fold)(call); };
+        return [host = static_cast<const HostReduction*>(kernel),
+                call = *static_cast<const ReductionCall*>(parameters)] { (*host)(call); };
       });
       inputs_.push_back(noise(block_bytes() * whole_.input_blocks(rank), 100 + seed(rank)));
       scalars_.push_back(noise(16, 200 + seed(rank)));
@@ -139,7 +139,7 @@ class Reduction {
                           .count = case_.count,
                           .element_bytes = element_bytes(case_),
                           .part_bytes = case_.part_bytes,
-                          .fold = &case_.fold,
+                          .reduction = &case_.host,
                           .is_captured = is_captured},
                          r.stream);
   }
@@ -180,7 +180,7 @@ class Reduction {
 
   // In the order of ranks, all of it at once.
   Bytes expected_block(int index) const {
-    FoldCall all{.bytes = block_bytes(), .operand_count = case_.ranks, .ranks = case_.ranks};
+    ReductionCall all{.bytes = block_bytes(), .operand_count = case_.ranks, .ranks = case_.ranks};
     for (int rank = 0; rank < case_.ranks; ++rank) {
       auto& operand = all.operands[static_cast<std::size_t>(rank)];
       operand.data = inputs_[static_cast<std::size_t>(rank)].data() + index * block_bytes();
@@ -188,7 +188,7 @@ class Reduction {
     }
     Bytes result(static_cast<std::size_t>(block_bytes()));
     all.output = result.data();
-    case_.fold(all);
+    case_.host(all);
     return result;
   }
 
@@ -201,7 +201,7 @@ class Reduction {
 };
 
 void run(const Case& c) {
-  Reduction reduction(c);
+  ReducingRanks reduction(c);
   reduction.run();
   reduction.check();
 }
@@ -212,7 +212,7 @@ std::vector<Case> collectives() {
           {.collective = Collective::kReduce, .algorithm = "direct"}};
 }
 
-TEST(StreamFold, AddsUpEveryElementInPlaceAndNot) {
+TEST(StreamReduction, AddsUpEveryElementInPlaceAndNot) {
   for (Case c : collectives()) {
     for (const int ranks : {1, 2, 3, 4}) {
       c.ranks = ranks;
@@ -229,11 +229,11 @@ TEST(StreamFold, AddsUpEveryElementInPlaceAndNot) {
   }
 }
 
-TEST(StreamFold, KnowsEveryPairOfTypeAndOperator) {
+TEST(StreamReduction, KnowsEveryPairOfTypeAndOperator) {
   for (const Dtype dtype : kDtypes) {
     for (const ReduceOp op : kReduceOps) {
-      if (has_fold(dtype, op)) {
-        run({.ranks = 3, .count = 1501, .fold = {dtype, op}, .in_place = true});
+      if (has_reduction(dtype, op)) {
+        run({.ranks = 3, .count = 1501, .host = {dtype, op}, .in_place = true});
         ASSERT_FALSE(testing::Test::HasFailure());
       }
     }
@@ -245,7 +245,7 @@ std::vector<int> launches_of(Case c) {
   std::vector<int> launches;
   for (const bool in_place : {false, true}) {
     c.in_place = in_place;
-    Reduction reduction(c);
+    ReducingRanks reduction(c);
     reduction.run();
     reduction.check();
     launches.push_back(reduction.ranks()[c.root].cuda.calls("launch"));
@@ -253,7 +253,7 @@ std::vector<int> launches_of(Case c) {
   return launches;
 }
 
-TEST(StreamFold, CutsWhatComesLastIntoThreePieces) {
+TEST(StreamReduction, CutsWhatComesLastIntoThreePieces) {
   for (Case c : collectives()) {
     c.part_bytes = 4'096;
     for (const std::int64_t count : {32'768, 60'001}) {
@@ -265,7 +265,7 @@ TEST(StreamFold, CutsWhatComesLastIntoThreePieces) {
 }
 
 // Blocks of a round may be a little longer than their share.
-TEST(StreamFold, TakesRoundsWhereItsStagingMemoryIsSmall) {
+TEST(StreamReduction, TakesRoundsWhereItsStagingMemoryIsSmall) {
   for (Case c : collectives()) {
     c.staging_bytes = std::int64_t{3} * 20'480;
     for (const std::int64_t count : {60'000, 60'011}) {
@@ -278,40 +278,40 @@ TEST(StreamFold, TakesRoundsWhereItsStagingMemoryIsSmall) {
   }
 }
 
-TEST(StreamFold, SaysHowMuchStagingMemoryItTakes) {
-  Reduction reduction({.count = 60'000});
+TEST(StreamReduction, SaysHowMuchStagingMemoryItTakes) {
+  ReducingRanks reduction({.count = 60'000});
   const StreamEngine& engine = *reduction.ranks()[0].engine;
   const StreamProgram program = reduction.program(0);
   EXPECT_EQ(engine.staging_needs(program, {60'000, 4}), 3 * 61'440) << "whole pages for each";
   EXPECT_LE(engine.staging_needs(program, {100'000'000, 4}), engine.staging().most_bytes());
 }
 
-TEST(StreamFold, TakesTurnsOverManyCallsOfEightRanks) {
+TEST(StreamReduction, TakesTurnsOverManyCallsOfEightRanks) {
   for (Case c : collectives()) {
     c.ranks = 8;
     c.count = 20'001;
     c.root = is_rooted(c.collective) ? 5 : 0;
-    Reduction reduction(c);
+    ReducingRanks reduction(c);
     reduction.run(5);
     reduction.check();
     ASSERT_FALSE(testing::Test::HasFailure());
   }
 }
 
-TEST(StreamFold, RunsWhereAllStreamsShareOneQueue) {
+TEST(StreamReduction, RunsWhereAllStreamsShareOneQueue) {
   for (Case c : collectives()) {
     c.count = 50'000;
     c.part_bytes = 12'288;
     c.one_queue = true;
-    Reduction reduction(c);
+    ReducingRanks reduction(c);
     reduction.run(3);
     reduction.check();
     ASSERT_FALSE(testing::Test::HasFailure());
   }
 }
 
-TEST(StreamFold, IsReplayedFromGraphs) {
-  Reduction reduction({.ranks = 3, .count = 30'001, .in_place = true});
+TEST(StreamReduction, IsReplayedFromGraphs) {
+  ReducingRanks reduction({.ranks = 3, .count = 30'001, .in_place = true});
   std::vector<FakeGraph> graphs(3);
   reduction.ranks().each([&](FakeRank& r, int rank) {
     r.cuda.begin_capture(r.stream);
@@ -332,8 +332,8 @@ TEST(StreamFold, IsReplayedFromGraphs) {
 }
 
 // The graph goes on with the memory that it was captured with.
-TEST(StreamFold, IsReplayedFromGraphsAfterItsStagingMemoryHasGrown) {
-  Reduction reduction({.ranks = 3, .count = 3'001, .in_place = true, .reserved_bytes = 32'768});
+TEST(StreamReduction, IsReplayedFromGraphsAfterItsStagingMemoryHasGrown) {
+  ReducingRanks reduction({.ranks = 3, .count = 3'001, .in_place = true, .reserved_bytes = 32'768});
   std::vector<FakeGraph> graphs(3);
   reduction.ranks().each([&](FakeRank& r, int rank) {
     r.cuda.begin_capture(r.stream);
@@ -361,8 +361,8 @@ TEST(StreamFold, IsReplayedFromGraphsAfterItsStagingMemoryHasGrown) {
 }
 
 // A rank that never calls: the words end the waits of the others, whose outputs are then undefined.
-TEST(StreamFold, WaitsEndWhenTheWordsAreReleased) {
-  Reduction reduction({.ranks = 3, .count = 30'001});
+TEST(StreamReduction, WaitsEndWhenTheWordsAreReleased) {
+  ReducingRanks reduction({.ranks = 3, .count = 30'001});
   reduction.ranks().each([&](FakeRank& r, int rank) {
     if (rank == 1) {
       return;
@@ -379,9 +379,9 @@ TEST(StreamFold, WaitsEndWhenTheWordsAreReleased) {
   EXPECT_EQ(reduction.ranks()[0].cuda.faults(), "");
 }
 
-TEST(StreamFold, FailsAsTheDriverDoes) {
+TEST(StreamReduction, FailsAsTheDriverDoes) {
   for (const char* const call : {"launch", "walk_words", "record", "wait_for"}) {
-    Reduction reduction({.ranks = 1});
+    ReducingRanks reduction({.ranks = 1});
     reduction.ranks()[0].cuda.fail(call);
     EXPECT_EQ(reduction.call(0).code(), Code::kSystemError) << call;
   }
