@@ -124,7 +124,7 @@ def measure(
             outcome.passed += passed[way]
             outcome.failed += [] if passed[way] else [title]
         print(name, test.ranks, title, passed, {w: round(median(seconds[w]), 2) for w in ways})
-    if counts[0] == 0 and tests[0].ranks > 1:
+    if counts[0] == 0 and tests[0].ranks > 1 and outcomes["with"].passed > 0:
         raise SystemExit(f"{name}: no call ran on Sennit {reasons[-1]}")
     calls = dict(zip(("on_sennit", "bytes", "passed_on"), counts, strict=True))
     return {
