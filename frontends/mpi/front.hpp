@@ -158,7 +158,8 @@ class Front {
     const auto raise_later = [this, comm = own.handle.load(), engine = parent.shared](int failure) {
       return engine->is_left() ? failure : raise(comm, failure);
     };
-    const auto of_library = [this, raise_later](sennit_status_t failure) {
+    const auto of_library = [this, raise_later, engine = own.shared](sennit_status_t failure) {
+      engine->fail();
       return raise_later(error_of(failure));
     };
     const auto of_mpi = [raise_later, engine = own.shared](int failure) {
@@ -273,7 +274,7 @@ class Front {
   }
   // The other ranks wait for this one, or will: their calls end with an error as well.
   int report(const Member<Abi>& member, const Trouble& trouble) const {
-    sennit_comm_abort(member.engine);
+    member.shared->abort();
     return raise(member.handle, trouble.code != 0 ? trouble.code : error_of(trouble));
   }
 

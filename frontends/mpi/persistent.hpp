@@ -1,9 +1,10 @@
 // Persistent: collectives that are made once and started many times.
 //
 // They match by the order in which they are made, and each rank may start them in another one. So
-// each has an engine of its own, made in its MPI_X_init, which may synchronize. For the program it
-// is a persistent receive of the MPI, of a message that this rank sends to itself when the call has
-// ended: the program waits for it with whatever else it waits for.
+// each has an engine of its own, made in its MPI_X_init, which may synchronize, or taken over from
+// one that all ranks have freed. For the program it is a persistent receive of the MPI, of a
+// message that this rank sends to itself when the call has ended: the program waits for it with
+// whatever else it waits for.
 #pragma once
 
 #include "abi.hpp"

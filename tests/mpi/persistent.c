@@ -174,7 +174,43 @@ void many_persistent_calls(void) {
   }
 }
 
-/* Ranks mean different lengths. */
+/* Each takes over what earlier ones had: two at a time, which odd ranks free in the opposite order,
+ * some never started. */
+void persistent_calls_one_after_another(void) {
+  enum { kPairs = 60, kAtOnce = 2 };
+  MPI_Comm comm = taken();
+  MPI_Request left;
+  int of_left[2] = {rank, kUntouched};
+  MPI_Allreduce_init(&of_left[0], &of_left[1], 1, MPI_INT, MPI_MAX, comm, MPI_INFO_NULL, &left);
+  for (int pair = 0; pair < kPairs; ++pair) {
+    MPI_Request requests[kAtOnce];
+    int in[kAtOnce];
+    int out[kAtOnce];
+    for (int i = 0; i < kAtOnce; ++i) {
+      in[i] = 10 * pair + rank + i;
+      out[i] = kUntouched;
+      MPI_Allreduce_init(&in[i], &out[i], 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &requests[i]);
+    }
+    if (pair % 3 != 2) {
+      MPI_Startall(kAtOnce, requests);
+      MPI_Waitall(kAtOnce, requests, MPI_STATUSES_IGNORE);
+      EQUAL(out[0], 10 * pair * ranks + sum_of_ranks());
+      EQUAL(out[1], out[0] + ranks);
+    }
+    MPI_Request_free(&requests[rank % 2]);
+    MPI_Request_free(&requests[1 - rank % 2]);
+    if (pair % 10 == 0) {
+      of_left[1] = kUntouched;
+      MPI_Start(&left);
+      MPI_Wait(&left, MPI_STATUS_IGNORE);
+      EQUAL(of_left[1], ranks - 1);
+    }
+  }
+  MPI_Request_free(&left);
+  MPI_Comm_free(&comm);
+}
+
+/* Ranks mean different lengths; the next request has nothing of that. */
 void persistent_calls_that_fail(void) {
   MPI_Comm comm = taken();
   MPI_Request request;
@@ -192,6 +228,11 @@ void persistent_calls_that_fail(void) {
   int error_class = MPI_SUCCESS;
   MPI_Error_class(code, &error_class);
   EQUAL(error_class, MPI_ERR_TRUNCATE);
+  MPI_Request_free(&request);
+  MPI_Allgather_init(in, 2, MPI_INT, out, 2, MPI_INT, comm, MPI_INFO_NULL, &request);
+  EQUAL(MPI_Start(&request), MPI_SUCCESS);
+  EQUAL(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  EQUAL(out[2 * ranks - 1], ranks - 1);
   MPI_Request_free(&request);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);

@@ -60,6 +60,7 @@ static const struct {
     CASE(persistent_calls_start_in_any_order),
     CASE(persistent_calls_among_other_requests),
     CASE(many_persistent_calls),
+    CASE(persistent_calls_one_after_another),
     CASE(messages_move_in_a_barrier),
     CASE(refused_arguments),
     CASE(communicators_of_any_making),
