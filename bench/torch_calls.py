@@ -23,7 +23,7 @@ from sennit.cli.bench_document import document
 
 BATCHES = 40
 CALLS = 250
-BACKENDS = ("sennit", "sennit_python", "gloo")
+BACKENDS = ("sennit", "gloo")
 
 
 def rank(comm: sennit.Communicator, store: str, bytes_: int) -> dict[str, list[float]]:
@@ -32,8 +32,6 @@ def rank(comm: sennit.Communicator, store: str, bytes_: int) -> dict[str, list[f
     import torch.distributed as dist
 
     importlib.import_module("sennit.torch")
-    python = importlib.import_module("sennit.torch.process_group")
-    dist.Backend.register_backend("sennit_python", python.ProcessGroup, devices=["cpu"])
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=comm.rank, world_size=comm.size

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
@@ -31,8 +33,8 @@ struct Scenario {
 };
 
 // GPUs on two switches that narrow trunks join, so that flows meet in the middle as well as at
-// their ends.
-Topology random_machine(std::mt19937& random, int gpus) {
+// their ends. The links of later GPUs are faster by multiples of `nudge`.
+Topology random_machine(std::mt19937& random, int gpus, double nudge) {
   const auto between = [&](int low, int high) {
     return std::uniform_int_distribution(low, high)(random);
   };
@@ -41,18 +43,18 @@ Topology random_machine(std::mt19937& random, int gpus) {
       "gpu 0..{}\nswitch left\nswitch right\npath nvlink start 5 us from random\n";
   text = fmt::format(fmt::runtime(text), gpus - 1);
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    const int gbps = between(10, 50);
-    text += fmt::format("link gpu{} {} nvlink {} GB/s{} from random\n",
+    const double gbps = between(10, 50) * (1 + nudge * gpu);
+    text += fmt::format("link gpu{} {} nvlink {:.12f} GB/s{} from random\n",
                         gpu,
                         between(0, 1) == 0 ? "left" : "right",
                         gbps,
-                        between(0, 2) == 0 ? fmt::format(" both {} GB/s", gbps * 3 / 2) : "");
+                        between(0, 2) == 0 ? fmt::format(" both {:.12f} GB/s", gbps * 3 / 2) : "");
   }
   text += fmt::format("link left right nvlink {} GB/s from random\n", between(10, 40));
   return *topology_from_text(text, "random.machine");
 }
 
-Scenario random_scenario(unsigned seed) {
+Scenario random_scenario(unsigned seed, double nudge = 0) {
   std::mt19937 random(seed);
   const auto pick = [&](std::size_t count) {
     return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
@@ -80,7 +82,7 @@ Scenario random_scenario(unsigned seed) {
                          Engine::kStream);
     strand.tile_bytes = std::int64_t{64} << (10 + pick(5));
     return {
-        .machine = random_machine(random, ranks),
+        .machine = random_machine(random, ranks, nudge),
         .plan = {{std::move(strand)}},
         .bytes = 1'000'000 + static_cast<std::int64_t>(pick(3'000'000)),
         .what = fmt::format("seed {}: {} {} on {} ranks", seed, name(collective), row.name, ranks)};
@@ -295,16 +297,34 @@ double seconds_on_simgrid(const Scenario& scenario) {
   return seconds;
 }
 
+double seconds_of(const Scenario& scenario) {
+  const auto ours =
+      simulate(scenario.plan, scenario.machine, {.count = scenario.bytes, .element_bytes = 1});
+  EXPECT_TRUE(ours.ok()) << scenario.what << ": " << ours.status().message();
+  return ours.ok() ? ours->seconds : 0;
+}
+
+// In some scenarios many flows end at nearly the same time, and what begins next depends on which
+// was first: links faster by a billionth change their time by up to a percent, in both programs.
+bool depends_on_rounding(unsigned seed, double seconds) {
+  constexpr double kNoise = 1e-6;
+  return std::ranges::any_of(std::array{1e-9, 2e-9, 4e-9, 8e-9}, [&](double nudge) {
+    return std::abs(seconds_of(random_scenario(seed, nudge)) / seconds - 1) > kNoise;
+  });
+}
+
 TEST(SimGrid, AgreesOnRandomSchedulesWithSharedLinks) {
-  constexpr double kTolerance = 1e-4;
-  for (unsigned seed = 1; seed <= 60; ++seed) {
+  constexpr unsigned kScenarios = 60;
+  int exact = 0;
+  for (unsigned seed = 1; seed <= kScenarios; ++seed) {
     const Scenario scenario = random_scenario(seed);
-    const auto ours =
-        simulate(scenario.plan, scenario.machine, {.count = scenario.bytes, .element_bytes = 1});
-    ASSERT_TRUE(ours.ok()) << scenario.what << ": " << ours.status().message();
+    const double ours = seconds_of(scenario);
     const double theirs = seconds_on_simgrid(scenario);
-    EXPECT_NEAR(ours->seconds / theirs, 1, kTolerance) << scenario.what << " " << theirs;
+    const bool is_exact = !depends_on_rounding(seed, ours);
+    EXPECT_NEAR(ours / theirs, 1, is_exact ? 1e-4 : 0.03) << scenario.what << " " << theirs;
+    exact += is_exact ? 1 : 0;
   }
+  EXPECT_GE(exact, 55);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ RANK and WORLD_SIZE are in the environment. Orders and answers are JSON objects,
 
     {"do": "about"}                                              what runs here
     {"do": "build", "model", "bucket_mb", "images", "edge"}      a model, wrapped in DDP
-    {"do": "steps", "count"}                                     trains it, on one batch
+    {"do": "steps", "count", "counted"}                          trains it, on one batch
     {"do": "drop"}                                               what has become of it
 
 Between orders nothing runs, so that another job can have the device then.
@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
+import math
 import os
 import platform
 import sys
@@ -32,27 +34,20 @@ from torch.nn.parallel import DistributedDataParallel
 
 Sizes = dict[str, Counter[int]]
 
+TITLES = {"sennit:all_reduce": "all_reduce", "sennit:broadcast": "broadcast"}
+BYTES = {"float": 4, "long int": 8}
+"""Of an element, by the name that PyTorch's profiler has for its type."""
 
-def register_counted() -> Sizes:
-    """Register the backend `counted`: that of Sennit, with what it is asked for by bytes."""
-    from sennit.torch.process_group import ProcessGroup
 
-    sizes: Sizes = {"all_reduce": Counter(), "broadcast": Counter()}
-
-    class CountedGroup(ProcessGroup):
-        """Writes down the size of each message before it passes it on."""
-
-        def allreduce(self, tensors: Any, opts: Any = None) -> Any:  # PyTorch's name of it
-            """Count, and combine."""
-            sizes["all_reduce"].update(tensor.nbytes for tensor in tensors)
-            return super().allreduce(tensors, opts)
-
-        def broadcast(self, tensors: Any, opts: Any = None, root: int | None = None) -> Any:
-            """Count, and overwrite."""
-            sizes["broadcast"].update(tensor.nbytes for tensor in tensors)
-            return super().broadcast(tensors, opts, root)
-
-    dist.Backend.register_backend("counted", CountedGroup, devices=["cpu"])
+def messages(profiler: Any) -> Sizes:
+    """The sizes of the messages that PyTorch has handed to the backend `sennit`."""
+    sizes: Sizes = {name: Counter() for name in TITLES.values()}
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() in TITLES:
+            tensors = zip(event.shapes(), event.dtypes(), strict=True)
+            sizes[TITLES[event.name()]].update(
+                math.prod(shape) * BYTES[dtype] for shape, dtype in tensors
+            )
     return sizes
 
 
@@ -67,9 +62,11 @@ class Rank:
             self._device = torch.device("cuda", self._rank)
             torch.cuda.set_device(self._device)
         self._compute = compute
-        self._sizes: Sizes = register_counted() if backend == "sennit" else {}
+        self._has_messages = backend == "sennit"
+        if backend == "sennit":
+            importlib.import_module("sennit.torch")
         dist.init_process_group(
-            "counted" if backend == "sennit" else backend,
+            backend,
             init_method=f"file://{store}",
             rank=self._rank,
             world_size=int(os.environ["WORLD_SIZE"]),
@@ -100,16 +97,26 @@ class Rank:
         self._targets = torch.randint(CLASSES, (images,), generator=draw).to(self._device)
         return {"parameters": sum(one.numel() for one in made.parameters())}
 
-    def steps(self, count: int) -> dict[str, Any]:
-        """Train; how long that took, and how many messages of which size it has sent."""
-        for sizes in self._sizes.values():
-            sizes.clear()
+    def steps(self, count: int, *, counted: bool = False) -> dict[str, Any]:
+        """Train; how long that took, or how many messages of which size were sent meanwhile.
+
+        Messages are counted by PyTorch's profiler, which takes time, and for the backend `sennit`.
+        """
         dist.barrier()
+        if counted and self._has_messages:
+            cpu = [torch.profiler.ProfilerActivity.CPU]
+            with torch.profiler.profile(activities=cpu, record_shapes=True) as profiler:
+                loss = self._train(count)
+            return {"loss": loss.item(), "messages": messages(profiler)}
         since = self._now()
+        loss = self._train(count)
+        elapsed = self._now() - since
+        return {"elapsed_s": elapsed, "loss": loss.item(), "messages": {}}
+
+    def _train(self, count: int) -> torch.Tensor:
         for _ in range(count):
             loss = self._step()
-        elapsed = self._now() - since
-        return {"elapsed_s": elapsed, "loss": loss.item(), "messages": self._sizes}
+        return loss
 
     def drop(self) -> dict[str, Any]:
         """Free the model; the sum of the bits of its parameters, which all ranks have alike.

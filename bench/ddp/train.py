@@ -6,8 +6,8 @@
 LIB is Sennit's libnccl.so.2, which is preloaded; the rival on GPUs is NCCL. Each library has a job
 of its own, and both lie on the same devices all the time; only one has orders at a time, some steps
 each, so that both meet the same state of the machine. The data are noise. On CPU ranks every
-message is counted where PyTorch hands it to Sennit; on GPUs the messages are DDP's list of its
-buckets, and their bytes must be among those that Sennit has counted.
+message is counted where PyTorch hands it to Sennit, in steps that are not timed; on GPUs the
+messages are DDP's list of its buckets, and their bytes must be among those that Sennit has counted.
 
 FILE gets one row for each model and size of DDP's buckets. Exit code 1: a row has faults; 3: a rank
 failed.
@@ -86,10 +86,10 @@ def measured(
 
     batch = {"images": options.images, "edge": options.edge}
     built = {name: order(name, "build", **combination, **batch) for name in running}
-    first = {name: order(name, "steps", count=1) for name in running}
+    first = {name: order(name, "steps", count=1, counted=True) for name in running}
     # DDP has put its buckets into the order in which gradients come by now.
     warm = {name: order(name, "steps", count=options.warmup) for name in running}
-    one = {name: order(name, "steps", count=1) for name in running}
+    one = {name: order(name, "steps", count=1, counted=True) for name in running}
     times: dict[str, list[float]] = {name: [] for name in running}
     for index in range(options.rounds):
         for name in in_turns(index, running):

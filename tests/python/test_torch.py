@@ -15,9 +15,6 @@ pytestmark = [
     pytest.mark.timeout(600),  # the first test compiles the backend
 ]
 
-GROUPS = ("C++", "Python")
-"""Both kinds of groups; that in Python is for machines without a compiler."""
-
 PROGRAM = """
 import importlib, sys
 module, name = sys.argv[1].split(".")
@@ -25,25 +22,13 @@ getattr(importlib.import_module(module), name)(*map(eval, sys.argv[2:]))
 """
 
 
-def environment_of(group: str, folder: Path) -> dict[str, str]:
-    """That of ranks whose groups are of this kind."""
-    plain = {**os.environ, "OMP_NUM_THREADS": "1"}
-    if group == "C++":
-        return plain
-    return plain | {
-        "PATH": str(folder),
-        "XDG_CACHE_HOME": str(folder),
-        "PYTHONWARNINGS": "ignore:the backend sennit",
-    }
-
-
-def run_ranks(what: str, ranks: int, folder: Path, group: str = "C++") -> None:
+def run_ranks(what: str, ranks: int, folder: Path) -> None:
     """Run a function of a module as so many processes; all must end well."""
     file = repr(str(folder / "store"))
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM, what, str(rank), str(ranks), file],
-            env=environment_of(group, folder),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -55,47 +40,39 @@ def run_ranks(what: str, ranks: int, folder: Path, group: str = "C++") -> None:
         assert process.returncode == 0, f"rank {rank} of {ranks}:\n{output}"
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_collectives_give_what_gloo_gives(group: str, tmp_path: Path) -> None:
-    run_ranks("torch_ranks.collectives", 3, tmp_path, group)
+def test_collectives_give_what_gloo_gives(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.collectives", 3, tmp_path)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_messages_arrive(group: str, tmp_path: Path) -> None:
-    run_ranks("torch_ranks.messages", 2, tmp_path, group)
+def test_messages_arrive(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.messages", 2, tmp_path)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_elements_match_by_index_in_any_dense_order(group: str, tmp_path: Path) -> None:
-    run_ranks("torch_ranks.dense_orders", 3, tmp_path, group)
+def test_elements_match_by_index_in_any_dense_order(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.dense_orders", 3, tmp_path)
 
 
 def test_sparse_tensors_are_added(tmp_path: Path) -> None:
     run_ranks("torch_ranks.sparse", 3, tmp_path)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_groups_of_some_ranks_work(group: str, tmp_path: Path) -> None:
-    run_ranks("torch_ranks.groups", 3, tmp_path, group)
+def test_groups_of_some_ranks_work(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.groups", 3, tmp_path)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_what_is_not_supported_is_refused(group: str, tmp_path: Path) -> None:
-    run_ranks("torch_ranks.refusals", 2, tmp_path, group)
+def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.refusals", 2, tmp_path)
 
 
-@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_training_comes_to_the_result_of_gloo(group: str, ranks: int, tmp_path: Path) -> None:
-    run_ranks("torch_programs.training", ranks, tmp_path, group)
+def test_training_comes_to_the_result_of_gloo(ranks: int, tmp_path: Path) -> None:
+    run_ranks("torch_programs.training", ranks, tmp_path)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_the_death_of_a_rank_is_told(group: str, tmp_path: Path) -> None:
-    run_ranks("torch_programs.a_rank_dies", 3, tmp_path, group)
+def test_the_death_of_a_rank_is_told(tmp_path: Path) -> None:
+    run_ranks("torch_programs.a_rank_dies", 3, tmp_path)
 
 
-@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize(
     "what",
     [
@@ -110,8 +87,8 @@ def test_the_death_of_a_rank_is_told(group: str, tmp_path: Path) -> None:
         "compiled",
     ],
 )
-def test_programs_of_pytorch_work(group: str, what: str, tmp_path: Path) -> None:
-    run_ranks(f"torch_programs.{what}", 2, tmp_path, group)
+def test_programs_of_pytorch_work(what: str, tmp_path: Path) -> None:
+    run_ranks(f"torch_programs.{what}", 2, tmp_path)
 
 
 COMPILE = "from sennit.torch import extension; print(extension._compiled())"
@@ -160,6 +137,43 @@ def test_an_error_names_what_hinders_the_compiler(tmp_path: Path) -> None:
     assert "no such header" in error
     assert "Next: pip install torch" in error
     assert not list(tmp_path.glob("sennit/*.so"))
+
+
+MAKE = """
+import sys, sysconfig
+import torch.distributed as dist
+import sennit, sennit.torch
+if sys.argv[1] == "no headers":
+    sysconfig.get_path = lambda _: "/nowhere"
+try:
+    dist.init_process_group("sennit", store=dist.HashStore(), rank=0, world_size=1)
+except sennit.Unsupported as error:
+    assert isinstance(error, dist.DistBackendError)
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("headers", "missing"),
+    [
+        ("as it is", ("no folder of PATH", "apt install g++")),
+        ("no headers", ("/nowhere/Python.h is missing", "apt install python3-dev")),
+    ],
+)
+def test_a_group_says_what_its_compilation_lacks(
+    headers: str, missing: tuple[str, str], tmp_path: Path
+) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", MAKE, headers],
+        env={**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("the backend sennit of PyTorch cannot be compiled: ")
+    assert all(words in answer.stdout for words in missing), answer.stdout
 
 
 def test_the_example_trains(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import sennit
 import torch
 import torch.distributed as dist
-from torch_ranks import TIMEOUT, inputs, is_in_python, join
+from torch_ranks import TIMEOUT, inputs, join
 
 import sennit.torch  # isort: skip
 
@@ -122,14 +122,10 @@ def what_others_ask_of_a_group(rank: int, ranks: int, file: str) -> None:
         dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=1))
     assert any("timeout is now only supported" in str(warning.message) for warning in caught)
     mixed: Any = dist.new_group(backend="cpu:sennit,cuda:gloo")
-    if is_in_python():
-        with pytest.raises(sennit.Unsupported, match="backend sennit alone"):
-            dist.all_reduce(torch.ones(1), group=mixed)
-    else:
-        dist.all_reduce(x := torch.ones(1), group=mixed)
-        assert x[0] == ranks
-        names = [mixed._get_backend(torch.device(kind)).name() for kind in ("cpu", "cuda")]
-        assert names == ["sennit", "gloo"]
+    dist.all_reduce(x := torch.ones(1), group=mixed)
+    assert x[0] == ranks
+    names = [mixed._get_backend(torch.device(kind)).name() for kind in ("cpu", "cuda")]
+    assert names == ["sennit", "gloo"]
     dist.destroy_process_group()
 
 
@@ -162,10 +158,9 @@ def a_call_may_have_a_time_of_its_own(rank: int, ranks: int, file: str) -> None:
     if rank == 0:
         with pytest.raises(sennit.DeadlineExceeded):
             group.allreduce([torch.ones(1)], short).wait()
-        if not is_in_python():
-            changed.set_timeout(datetime.timedelta(milliseconds=200))
-            with pytest.raises(dist.DistBackendError):
-                dist.all_reduce(torch.ones(1), group=changed)
+        changed.set_timeout(datetime.timedelta(milliseconds=200))
+        with pytest.raises(dist.DistBackendError):
+            dist.all_reduce(torch.ones(1), group=changed)
         told.touch()
     else:
         while not told.exists():

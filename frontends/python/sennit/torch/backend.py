@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
-from sennit import Config, Error, InvalidArgument, Unsupported
+from sennit import Config, Error, InvalidArgument
 from sennit.torch import extension
 from sennit.torch.failures import also_of_pytorch
-from sennit.torch.rendezvous import joined
+from sennit.torch.rendezvous import join
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -24,6 +23,7 @@ def create(options: dist.DistributedBackendOptions, settings: Config | None = No
     Raises:
         InvalidArgument: `pg_options` is something else than a `sennit.Config`.
         JoinTimeout: The ranks did not all come in time; ranks of other machines never do.
+        Unsupported: The backend cannot be compiled here; the text says what is missing.
     """
     arguments = (options.store, options.group_rank, options.group_size, options.timeout)
     if settings is not None and not isinstance(settings, Config):
@@ -31,20 +31,15 @@ def create(options: dist.DistributedBackendOptions, settings: Config | None = No
         raise also_of_pytorch(
             InvalidArgument(f"pg_options of the backend sennit is a sennit.Config, not a {kind}")
         )
-    try:
-        module = extension.load()
-    except Unsupported as error:
-        warnings.warn(f"{error}. Until then calls take longer", stacklevel=2)
-        module = None
 
     def address(device: str = "host") -> int:
         try:
-            return joined(*arguments, device, settings)[0].release()
+            return join(*arguments, device, settings).release()
         except Error as error:
             raise also_of_pytorch(error) from None
 
-    if module is None:
-        from sennit.torch.process_group import ProcessGroup
-
-        return ProcessGroup(*arguments, settings)
+    try:
+        module = extension.load()
+    except Error as error:
+        raise also_of_pytorch(error) from None
     return module.make(address(), options.group_rank, options.group_size, address)

@@ -109,8 +109,13 @@ def _compile(library: Path, lock: int) -> None:
         file=sys.stderr,
         flush=True,
     )
-    if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
-        raise _missing("Python.h is missing", "apt install python3-dev")
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.is_file():
+        raise _missing(
+            f"{header} is missing",
+            f"install the headers of Python {sysconfig.get_python_version()} (Debian and Ubuntu: "
+            "apt install python3-dev)",
+        )
     unfinished = library.with_suffix(".unfinished")
     try:
         answer = subprocess.run(
@@ -123,8 +128,11 @@ def _compile(library: Path, lock: int) -> None:
             errors="backslashreplace",
             check=False,
         )
-    except FileNotFoundError as error:
-        raise _missing("g++ is missing", "apt install g++") from error
+    except (FileNotFoundError, PermissionError) as error:
+        raise _missing(
+            f"no folder of PATH ({os.environ.get('PATH', '')}) has a g++ that can be run",
+            "install GCC 11 or later (Debian and Ubuntu: apt install g++)",
+        ) from error
     if answer.returncode != 0:
         last = "\n".join(answer.stderr.splitlines()[-20:])
         raise _missing(

@@ -8,7 +8,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-from sennit import Communicator, Config, JoinTimeout, _core
+from sennit import Config, JoinTimeout, _core
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -23,19 +23,7 @@ def join(
     timeout: datetime.timedelta,
     device: str = "host",
     settings: Config | None = None,
-) -> Communicator:
-    """Join as `joined` does, for calls from Python."""
-    return Communicator(*joined(store, rank, size, timeout, device, settings))
-
-
-def joined(
-    store: dist.Store,
-    rank: int,
-    size: int,
-    timeout: datetime.timedelta,
-    device: str = "host",
-    settings: Config | None = None,
-) -> tuple[_core.Comm, str, _core.Config]:
+) -> _core.Comm:
     """Join the ranks that have the same store, as host ranks or with the GPU `device`.
 
     `settings` are the same on all ranks; GPU ranks have no codec.
@@ -60,15 +48,14 @@ def joined(
             key = _key_of_rank_0(store, place, size, rank, deadline, timeout)
         # What is left, and never zero, which would be the default.
         left_s = max(deadline - time.monotonic(), 0.001)
-        name = f"torch.{key[:6]}"
-        config = settings.core(name, left_s, timeout.total_seconds(), device)
+        config = settings.core(f"torch.{key[:6]}", left_s, timeout.total_seconds(), device)
 
         def is_outdated(key: str = key) -> bool:
             return bool(store.get(place).decode() != key)
 
         handle = _core.init_rank(rank, size, key, config, None if rank == 0 else is_outdated)
         if handle is not None:
-            return handle, name, config
+            return handle
 
 
 def _key_of_rank_0(
