@@ -305,7 +305,8 @@ double seconds_of(const Scenario& scenario) {
 }
 
 // In some scenarios many flows end at nearly the same time, and what begins next depends on which
-// was first: links faster by a billionth change their time by up to a percent, in both programs.
+// was first. There links that are faster by a billionth change the time by far more than that, in
+// both programs.
 bool depends_on_rounding(unsigned seed, double seconds) {
   constexpr double kNoise = 1e-6;
   return std::ranges::any_of(std::array{1e-9, 2e-9, 4e-9, 8e-9}, [&](double nudge) {

@@ -98,9 +98,10 @@ class Rank:
         return {"parameters": sum(one.numel() for one in made.parameters())}
 
     def steps(self, count: int, *, counted: bool = False) -> dict[str, Any]:
-        """Train; how long that took, or how many messages of which size were sent meanwhile.
+        """Train; how long that took, or, if `counted`, how many messages of which size were sent.
 
-        Messages are counted by PyTorch's profiler, which takes time, and for the backend `sennit`.
+        PyTorch's profiler counts them, for the backend `sennit` alone. It slows training down, so
+        such steps have no time.
         """
         dist.barrier()
         if counted and self._has_messages:
