@@ -67,7 +67,7 @@ TEST(MessagePut, ACutLeavesNothingOut) {
 
 TEST(MessagePut, WordsOfAPairLieApart) {
   const MessageWords words{.blocks = 64};
-  EXPECT_EQ(words.done() - words.offers(), 128U);
+  EXPECT_EQ(words.done() - words.addresses(), 128U);
   EXPECT_EQ(words.sent() - words.done(), 64U);
   EXPECT_EQ(words.received() - words.sent(), 64U);
   EXPECT_EQ(words.all() - words.received(), 64U);
