@@ -11,7 +11,8 @@
 namespace sennit_bench {
 namespace {
 
-constexpr int kWarmUps = 2;  // buffers are mapped in the first calls, and never in a capture
+// Buffers are mapped in the first calls, an input after an output, and never in a capture.
+constexpr int kWarmUps = 5;
 // A sample that takes so long has come to a stand; say which, and by whose call.
 constexpr unsigned kSampleSeconds = 40;
 std::string doing;

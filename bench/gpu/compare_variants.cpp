@@ -22,6 +22,8 @@ void add_kernels(const std::string& collective, std::vector<Variant>& found) {
   found.push_back({"sennit slots", "nvlink", "slots"});
   if (runs_on_copy_engines(collective)) {
     found.push_back({"sennit put", "nvlink", "direct_put"});
+  } else if (collective == "all_reduce" || collective == "reduce_scatter") {
+    found.push_back({"sennit reads", "nvlink", "direct_get"});
   }
 }
 

@@ -27,6 +27,7 @@ struct Mpich {
   using Group = int;
   using Errhandler = int;
   using Request = int;
+  using Info = int;
 
   static constexpr Comm kCommNull = 0x04000000;
   static constexpr Type kTypeNull = 0x0c000000;
@@ -77,6 +78,7 @@ struct OpenMpi {
   using Group = void*;
   using Errhandler = void*;
   using Request = void*;
+  using Info = void*;
 
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 15;
@@ -135,6 +137,7 @@ struct Standard {
   using Group = void*;
   using Errhandler = void*;
   using Request = void*;
+  using Info = void*;
 
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 15;

@@ -81,6 +81,9 @@ std::string obstacle(std::span<const Facts> facts) {
   if (differ(&Facts::user)) {
     return "several users";
   }
+  if (!all_have(&Facts::has_room)) {
+    return "too many persistent requests";
+  }
   if (!all_have(&Facts::can_open)) {
     return "too few file descriptors (ulimit -n)";
   }

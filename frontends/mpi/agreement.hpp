@@ -19,6 +19,7 @@ struct Facts {
   std::uint64_t network = 0;         // namespace, in which the ranks meet
   std::uint64_t user = 0;
   std::uint64_t can_open = 0;   // 1: there are enough file descriptors
+  std::uint64_t has_room = 1;   // 0: no more persistent requests
   std::uint64_t is_of_job = 0;  // 1: all ranks of the communicator started with this one
   sennit_unique_id_t id{};      // of rank 0
 };

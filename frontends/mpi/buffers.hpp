@@ -217,7 +217,8 @@ struct Range {
 template <class Abi>
 class SendPiece {
  public:
-  SendPiece(const Packer<Abi>& packer, const Elements<Abi>& elements) : bytes_(elements.bytes()) {
+  SendPiece(const Packer<Abi>& packer, const Elements<Abi>& elements)
+      : packer_(packer), elements_(elements), bytes_(elements.bytes()) {
     if (elements.is_plain()) {
       data_ = static_cast<const std::byte*>(elements.place);
       return;
@@ -232,6 +233,20 @@ class SendPiece {
   [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] Range range() const { return {data_, data_ + bytes_}; }
 
+  // The call may be started again, with what the program then has there. Both return the MPI's
+  // error.
+  [[nodiscard]] int keep() { return elements_.is_plain() ? 0 : type_.keep(elements_.type); }
+  [[nodiscard]] int read_again() {
+    if (memory_ == nullptr) {
+      return 0;
+    }
+    if (!elements_.is_plain()) {
+      return packer_.pack(elements_, memory_.get());
+    }
+    std::memcpy(memory_.get(), elements_.place, bytes_);
+    return 0;
+  }
+
   // The library refuses outputs that meet an input other than in place. MPI forbids most of what
   // does, but programs do it, and get what they expect from other MPIs.
   void keep_off(const Range& output, const std::byte* in_place) {
@@ -244,6 +259,9 @@ class SendPiece {
   }
 
  private:
+  Packer<Abi> packer_;
+  Elements<Abi> elements_;
+  KeptType<Abi> type_{packer_.mpi()};
   const std::byte* data_ = nullptr;
   std::size_t bytes_;
   int code_ = 0;
@@ -313,6 +331,19 @@ class Blocks {
     for (std::size_t i = 0; i < size_ && !is_plain_ && code == 0; ++i) {
       if (elements_[i].bytes() > 0) {
         code = types_.emplace_back(packer_.mpi()).keep(elements_[i].type);
+      }
+    }
+    return code;
+  }
+  // The call is started again: as SendPiece::read_again().
+  [[nodiscard]] int read_again() {
+    int code = 0;
+    for (std::size_t i = 0; i < size_ && memory_ != nullptr && code == 0; ++i) {
+      std::byte* const to = memory_.get() + displacements_[i];
+      if (!is_plain_) {
+        code = packer_.pack(elements_[i], to);
+      } else if (counts_[i] > 0) {
+        std::memcpy(to, elements_[i].place, counts_[i]);
       }
     }
     return code;

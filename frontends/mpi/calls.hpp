@@ -76,43 +76,65 @@ class Calls {
   using Op = typename Abi::Op;
 
   using Request = typename Abi::Request;
+  using Info = typename Abi::Info;
 
   // Each collective, and its nonblocking form: run() or begin() of what prepare_X() makes of it,
   // where that is something, else the MPI's.
-#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
-  static int stem parameters {                                                         \
-    const CountedCall counted("MPI_" #name);                                           \
-    return front().guard(comm, [&] {                                                   \
-      if (Taken* const taken = front().taking(comm, Call::k##name, true)) {            \
-        if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {           \
-          return front().run(*taken, *call);                                           \
-        }                                                                              \
-      }                                                                                \
-      return pass_on(                                                                  \
-          same_width().stem,                                                           \
-          front().functions.plain.stem,                                                \
-          [&] { return static_cast<std::size_t>(entries); },                           \
-          comm,                                                                        \
-          SENNIT_MPI_LIST arguments);                                                  \
-    });                                                                                \
-  }                                                                                    \
-  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                  \
-    const CountedCall counted("MPI_" #nonblocking);                                    \
-    return front().guard(comm, [&] {                                                   \
-      if (Taken* const taken = front().taking(comm, Call::k##nonblocking, false)) {    \
-        auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments);                 \
-        if (call && may_return_before_its_end(*call)) {                                \
-          return front().begin(*taken, std::move(*call), request);                     \
-        }                                                                              \
-      }                                                                                \
-      return pass_on(                                                                  \
-          same_width().i_##stem,                                                       \
-          front().functions.plain.i_##stem,                                            \
-          [&] { return static_cast<std::size_t>(entries); },                           \
-          comm,                                                                        \
-          SENNIT_MPI_LIST arguments,                                                   \
-          request);                                                                    \
-    });                                                                                \
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)  \
+  static int stem parameters {                                                          \
+    const CountedCall counted("MPI_" #name);                                            \
+    return front().guard(comm, [&] {                                                    \
+      if (Taken* const taken = front().taking(comm, Call::k##name, true)) {             \
+        if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {            \
+          return front().run(*taken, *call);                                            \
+        }                                                                               \
+      }                                                                                 \
+      return pass_on(                                                                   \
+          same_width().stem,                                                            \
+          front().functions.plain.stem,                                                 \
+          [&] { return static_cast<std::size_t>(entries); },                            \
+          comm,                                                                         \
+          SENNIT_MPI_LIST arguments);                                                   \
+    });                                                                                 \
+  }                                                                                     \
+  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                   \
+    const CountedCall counted("MPI_" #nonblocking);                                     \
+    return front().guard(comm, [&] {                                                    \
+      if (Taken* const taken = front().taking(comm, Call::k##nonblocking, false)) {     \
+        auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments);                  \
+        if (call && may_return_before_its_end(*call)) {                                 \
+          return front().begin(*taken, std::move(*call), request);                      \
+        }                                                                               \
+      }                                                                                 \
+      return pass_on(                                                                   \
+          same_width().i_##stem,                                                        \
+          front().functions.plain.i_##stem,                                             \
+          [&] { return static_cast<std::size_t>(entries); },                            \
+          comm,                                                                         \
+          SENNIT_MPI_LIST arguments,                                                    \
+          request);                                                                     \
+    });                                                                                 \
+  }                                                                                     \
+  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {     \
+    const CountedCall counted("MPI_" #name "_init");                                    \
+    return front().guard(comm, [&] {                                                    \
+      if (Taken* const taken = front().taking_persistent(comm, Call::k##name##_init)) { \
+        auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments);                  \
+        int code = 0;                                                                   \
+        if (call && may_return_before_its_end(*call) &&                                 \
+            front().make_persistent(*taken, std::move(*call), request, code)) {         \
+          return code;                                                                  \
+        }                                                                               \
+      }                                                                                 \
+      return pass_on(                                                                   \
+          same_width().init_##stem,                                                     \
+          front().functions.plain.init_##stem,                                          \
+          [&] { return static_cast<std::size_t>(entries); },                            \
+          comm,                                                                         \
+          SENNIT_MPI_LIST arguments,                                                    \
+          info,                                                                         \
+          request);                                                                     \
+    });                                                                                 \
   }
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
@@ -141,6 +163,10 @@ class Calls {
   static int pass_on(Same same, Plain plain, Entries entries, Comm comm, Arguments... arguments) {
     if (same != nullptr) {
       return same(arguments...);
+    }
+    if (plain == nullptr) {
+      front().functions.mpi.comm_call_errhandler(comm, Abi::kErrOther);
+      return Abi::kErrOther;
     }
     auto narrowed = std::make_unique<Narrowed>(entries());
     // Braces: from left to right.

@@ -20,6 +20,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,12 @@
 
 namespace sennit_mpi {
 
+// An engine, and what it holds.
+struct KeptEngine {
+  SharedEngine shared;
+  sennit_comm_t engine = nullptr;
+};
+
 // One of the program's communicators. Its calls come one after the other, as MPI demands.
 template <class Abi>
 struct Member {
@@ -41,6 +48,8 @@ struct Member {
   sennit_comm_t engine = nullptr;  // what it holds
   bool is_settled = false;         // whether it has one does not change any more
   std::string why;                 // it has none
+  // Of its persistent requests: those that their successors may take over, equal on all ranks.
+  std::vector<KeptEngine> kept;
   int rank = 0;
   int size = 0;
   int seen = 0;  // blocking collectives before it was settled
@@ -82,6 +91,25 @@ class Communicators {
     return nullptr;
   }
 
+  // An engine for one persistent request on the communicator of `parent`, on all ranks or on none:
+  // that of a request which all have freed, or a new one.
+  bool has_engine(Member<Abi>& own, Member<Abi>& parent, bool has_room) {
+    own.rank = parent.rank;
+    own.size = parent.size;
+    if (const KeptEngine* const idle = idle_on_all(parent)) {
+      own.shared = idle->shared;
+      own.engine = idle->engine;
+      return true;
+    }
+    if (!agree(own, parent.handle, has_room).empty()) {
+      return false;
+    }
+    if (parent.kept.size() < kMostKept) {
+      parent.kept.push_back({own.shared, own.engine});
+    }
+    return true;
+  }
+
   // This rank cannot take part in a call of the communicator: it fails on all ranks.
   void abort(Comm comm) {
     const std::scoped_lock lock(mutex_);
@@ -107,6 +135,8 @@ class Communicators {
   // Seconds.
   static constexpr double kFirstWarning = 60;  // programs are out of step for longer than 5 s
   static constexpr double kIdleAfter = 20e-6;
+  // They take memory and descriptors until the communicator ends.
+  static constexpr std::size_t kMostKept = 8;
 
   static int removed(Comm comm, int /*key*/, void* /*value*/, void* extra) {
     return guarded_callback([&] { static_cast<Communicators*>(extra)->forget(comm); });
@@ -205,6 +235,7 @@ class Communicators {
   void end(Member<Abi>& member) {
     share_.take(std::exchange(member.calls, 0), std::exchange(member.bytes, 0));
     member.engine = nullptr;
+    member.kept.clear();
     if (member.shared != nullptr) {
       member.shared->leave();
     }
@@ -221,10 +252,37 @@ class Communicators {
     member.why = agree(member, comm);
   }
 
+  // A kept engine that no request has on any rank. Null: there is none.
+  const KeptEngine* idle_on_all(const Member<Abi>& parent) const {
+    const std::size_t count = parent.kept.size();
+    std::vector<char> mine(count);
+    std::ranges::transform(parent.kept, mine.begin(), [](const KeptEngine& kept) {
+      return kept.shared.use_count() == 1 && !kept.shared->has_failed() ? 1 : 0;
+    });
+    std::vector<char> all(count * static_cast<std::size_t>(parent.size));
+    const auto bytes = static_cast<int>(count);
+    if (count == 0 ||
+        functions_.mpi.all_gather(
+            mine.data(), bytes, abi_.byte(), all.data(), bytes, abi_.byte(), parent.handle) != 0) {
+      return nullptr;
+    }
+    for (std::size_t at = 0; at < count; ++at) {
+      bool is_idle = true;
+      for (std::size_t of = at; of < all.size(); of += count) {
+        is_idle = is_idle && all[of] != 0;
+      }
+      if (is_idle) {
+        return &parent.kept[at];
+      }
+    }
+    return nullptr;
+  }
+
   // Makes the engine on all ranks or on none; why there is none.
-  std::string agree(Member<Abi>& member, Comm comm) {
+  std::string agree(Member<Abi>& member, Comm comm, bool has_room = true) {
     const auto size = static_cast<std::size_t>(member.size);
     Facts mine = facts_of_process(member.size, settings_.shared());
+    mine.has_room = has_room ? 1 : 0;
     mine.is_of_job = is_of_job(comm, member.size) ? 1 : 0;
     sennit_unique_id_create(&mine.id);
     std::vector<Facts> all(size);

@@ -48,10 +48,13 @@
   SENNIT_MPI_ENTRY(PMPI_##name)
 #define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
   SENNIT_MPI_OTHER(name)                             \
-  SENNIT_MPI_OTHER(nonblocking)
+  SENNIT_MPI_OTHER(nonblocking)                      \
+  SENNIT_MPI_OTHER(name##_init)
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) \
   SENNIT_MPI_UNCOUNTED(name, nonblocking)             \
-  SENNIT_MPI_UNCOUNTED(name##_c, nonblocking##_c)
+  SENNIT_MPI_OTHER(name##_c)                          \
+  SENNIT_MPI_OTHER(nonblocking##_c)                   \
+  SENNIT_MPI_OTHER(name##_init_c)
 #include "calls.def"
 #undef SENNIT_MPI_ENTRY
 
@@ -120,9 +123,10 @@ extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slot
 #define SENNIT_MPI_OTHER(name, ...) \
   {"MPI_" #name, &sennit_slot_MPI_##name}, {"PMPI_" #name, &sennit_slot_PMPI_##name},
 #define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
-  SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(nonblocking)
+  SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(nonblocking) SENNIT_MPI_OTHER(name##_init)
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) \
-  SENNIT_MPI_UNCOUNTED(name, nonblocking) SENNIT_MPI_UNCOUNTED(name##_c, nonblocking##_c)
+  SENNIT_MPI_UNCOUNTED(name, nonblocking)             \
+  SENNIT_MPI_OTHER(name##_c) SENNIT_MPI_OTHER(nonblocking##_c) SENNIT_MPI_OTHER(name##_init_c)
 #include "calls.def"
   };
   const FindFunction find = open_front();

@@ -9,6 +9,7 @@
 #include "guard.hpp"
 #include "library.hpp"
 #include "own_comm.hpp"
+#include "persistent.hpp"
 #include "progress.hpp"
 #include "requests.hpp"
 #include "settings.hpp"
@@ -38,12 +39,14 @@ class Front {
           datatypes(front.abi, front.library, front.functions),
           progress(front.library, front.functions, front.abi.world()),
           requests(front.abi, front.library, front.functions),
+          persistent(front.abi, front.functions, requests, own_comm.get(), share),
           communicators(front.abi, front.functions, front.settings, progress, share) {}
 
     OwnComm<Abi> own_comm;
     Datatypes<Abi> datatypes;
     Progress<Abi> progress;
     Requests<Abi> requests;
+    Persistent<Abi> persistent;
     Communicators<Abi> communicators;
   };
 
@@ -69,6 +72,16 @@ class Front {
       return nullptr;
     }
     return behind->communicators.taking(comm, call, is_blocking);
+  }
+
+  // As taking(), for a persistent one: it may wait, but runs like a nonblocking one.
+  Member<Abi>* taking_persistent(typename Abi::Comm comm, Call call) {
+    Running* const behind = running();
+    if (behind != nullptr && !behind->requests.can_run()) {
+      share.pass("a persistent call, and the MPI calls nobody back");
+      return nullptr;
+    }
+    return taking(comm, call, true);
   }
 
   // Runs a call that was taken, and returns what the MPI returns for it.
@@ -120,6 +133,45 @@ class Front {
         ->requests.start(std::move(outstanding), report_later, request);
   }
 
+  // Makes a request that starts the call; false, and counted as passed on: no rank does.
+  template <class Call>
+  bool make_persistent(Member<Abi>& parent, Call call, typename Abi::Request* request, int& code) {
+    Running* const behind = running_.load(std::memory_order_relaxed);
+    Member<Abi> own;
+    if (!behind->communicators.has_engine(own, parent, behind->persistent.has_room())) {
+      share.pass("a persistent call that cannot have an engine");
+      return false;
+    }
+    own.handle = parent.handle.load();
+    Trouble trouble = call.trouble();
+    if (!trouble) {
+      trouble.code = call.keep();
+    }
+    if (!trouble) {
+      trouble.code = call.keep_input();
+    }
+    if (trouble) {
+      code = report(own, trouble);
+      return true;
+    }
+    // The communicator may be gone when a call fails.
+    const auto raise_later = [this, comm = own.handle.load(), engine = parent.shared](int failure) {
+      return engine->is_left() ? failure : raise(comm, failure);
+    };
+    const auto of_library = [this, raise_later, engine = own.shared](sennit_status_t failure) {
+      engine->fail();
+      return raise_later(error_of(failure));
+    };
+    const auto of_mpi = [raise_later, engine = own.shared](int failure) {
+      engine->abort();
+      return raise_later(failure);
+    };
+    auto made = std::make_unique<StartableCall<Call>>(std::move(call), own.engine);
+    made->engine = own.shared;
+    code = behind->persistent.make(std::move(made), {of_library, of_mpi}, request);
+    return true;
+  }
+
   // Until the end of the process.
   void keep(std::shared_ptr<const void> memory) {
     const std::scoped_lock lock(keeping_);
@@ -147,6 +199,7 @@ class Front {
     Running* const behind = running_.exchange(nullptr);
     is_over_ = true;
     if (behind != nullptr) {
+      behind->persistent.finish();
       behind->requests.finish();
       behind->communicators.finish();
     }
@@ -196,6 +249,20 @@ class Front {
     Call call;
   };
 
+  template <class Call>
+  struct StartableCall final : Startable {
+    StartableCall(Call&& made, sennit_comm_t on) : call(std::move(made)), comm(on) {}
+    int read_again() override { return call.read_again(); }
+    sennit_status_t start(const sennit_call_options_t* options) override {
+      return call.start(comm, options);
+    }
+    int finish() override { return call.finish(); }
+    [[nodiscard]] std::size_t bytes() const override { return call.bytes(); }
+
+    Call call;
+    sennit_comm_t comm;
+  };
+
   static void count(Member<Abi>& member, std::size_t bytes) {
     ++member.calls;
     member.bytes += bytes;
@@ -207,7 +274,7 @@ class Front {
   }
   // The other ranks wait for this one, or will: their calls end with an error as well.
   int report(const Member<Abi>& member, const Trouble& trouble) const {
-    sennit_comm_abort(member.engine);
+    member.shared->abort();
     return raise(member.handle, trouble.code != 0 ? trouble.code : error_of(trouble));
   }
 

@@ -20,13 +20,16 @@ struct Functions {
   using Group = typename Abi::Group;
   using Errhandler = typename Abi::Errhandler;
   using Request = typename Abi::Request;
+  using Info = typename Abi::Info;
 
-  // The collectives, with counts N and displacements D, and their nonblocking forms.
+  // The collectives, with counts N and displacements D, their nonblocking and persistent forms. The
+  // latter are null where the MPI is older than MPI 4.
   template <class N, class D>
   struct Counted {
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
   int(*stem) parameters = nullptr;                                                     \
-  int (*i_##stem)(SENNIT_MPI_LIST parameters, Request * request) = nullptr;
+  int (*i_##stem)(SENNIT_MPI_LIST parameters, Request * request) = nullptr;            \
+  int (*init_##stem)(SENNIT_MPI_LIST parameters, Info info, Request * request) = nullptr;
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
   };
@@ -49,11 +52,13 @@ struct Functions {
     };
 #define SENNIT_MPI_UNCOUNTED(name, nonblocking, stem, parameters, arguments, entries) \
   take(plain.stem, #name);                                                            \
-  take(plain.i_##stem, #nonblocking);
+  take(plain.i_##stem, #nonblocking);                                                 \
+  take(plain.init_##stem, #name "_init");
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
   SENNIT_MPI_UNCOUNTED(name, nonblocking, stem, parameters, arguments, entries)        \
   take(large.stem, #name "_c");                                                        \
-  take(large.i_##stem, #nonblocking "_c");
+  take(large.i_##stem, #nonblocking "_c");                                             \
+  take(large.init_##stem, #name "_init_c");
 #define SENNIT_MPI_OTHER(name, stem, parameters) take(stem, #name);
 #include "calls.def"
 #define SENNIT_MPI_NEEDED(name, member, parameters) take(mpi.member, #name);

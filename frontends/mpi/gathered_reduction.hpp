@@ -76,6 +76,7 @@ class GatheredReduction {
   }
 
   [[nodiscard]] Trouble trouble() const { return {.code = input_.code()}; }
+  [[nodiscard]] int read_again() { return input_.read_again(); }
   sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
     switch (plan_.moves) {
       case GatherPlan::Moves::kToAll:

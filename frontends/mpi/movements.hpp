@@ -32,6 +32,8 @@ struct Moving {
     return start_of(input, output, engine, options);
   }
   [[nodiscard]] int keep() { return output.keep(); }
+  [[nodiscard]] int keep_input() { return input.keep(); }
+  [[nodiscard]] int read_again() { return input.read_again(); }
   [[nodiscard]] int finish() { return output.finish(); }
 };
 
@@ -51,6 +53,8 @@ struct Meeting {
     return sennit_barrier(engine, nullptr, options);
   }
   [[nodiscard]] int keep() { return 0; }
+  [[nodiscard]] int keep_input() { return 0; }
+  [[nodiscard]] int read_again() { return 0; }
   [[nodiscard]] int finish() { return 0; }
 };
 

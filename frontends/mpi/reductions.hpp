@@ -46,7 +46,10 @@ struct Reducing {
                ? gathered->start(engine, options)
                : start_of(*this, block != nullptr ? block.get() : recv, engine, options);
   }
+  // Types are predefined ones, but with operators of the program.
   [[nodiscard]] int keep() { return 0; }
+  [[nodiscard]] int keep_input() { return 0; }
+  [[nodiscard]] int read_again() { return gathered != nullptr ? gathered->read_again() : 0; }
   [[nodiscard]] int finish() {
     if (gathered != nullptr) {
       return gathered->finish();

@@ -39,6 +39,19 @@ class Outstanding {
   SharedEngine engine;
 };
 
+// What the MPI's progress advances, until its work has ended.
+class Watched {
+ public:
+  virtual ~Watched() = default;
+  Watched() = default;
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  [[nodiscard]] virtual sennit_work_t work() const = 0;
+  // It has ended. When this returns the program may have freed it.
+  virtual void ended() = 0;
+};
+
 template <class Abi>
 class Requests {
  public:
@@ -67,7 +80,7 @@ class Requests {
   int start(std::unique_ptr<Outstanding> call,
             const std::function<int(sennit_status_t)>& report,
             Request* request) {
-    auto* const entry = new Entry{.requests = this, .call = std::move(call), .report = report};
+    auto* const entry = new Entry(*this, std::move(call), report);
     const int code = functions_.mpi.grequest_start(&queried, &released, &cancelled, entry, request);
     if (code != 0) {
       sennit_work_wait(entry->call->work, -1);
@@ -75,6 +88,12 @@ class Requests {
       return code;
     }
     entry->request = *request;
+    watch(entry);
+    return 0;
+  }
+
+  // From now on the MPI's progress advances it.
+  void watch(Watched* entry) {
     bool has_to_register = false;
     {
       const std::scoped_lock lock(mutex_);
@@ -87,7 +106,6 @@ class Requests {
       in_mpich_(&called_by_mpich, nullptr, kMpichStreamNull);
     }
     advance();
-    return 0;
   }
 
   // Lets all calls go on, and completes the requests of those that have ended. Does nothing while
@@ -97,11 +115,10 @@ class Requests {
         is_advancing_.exchange(true, std::memory_order_acquire)) {
       return false;
     }
-    std::vector<Entry*> ended;
+    std::vector<Watched*> ended;
     const int thrown = guarded_callback([&] { ended = take_ended(); });
-    for (Entry* const entry : ended) {
-      // The program may free it at once on another thread.
-      functions_.mpi.grequest_complete(entry->request);
+    for (Watched* const entry : ended) {
+      entry->ended();
     }
     is_advancing_.store(false, std::memory_order_release);
     return thrown == 0 && !ended.empty();
@@ -118,8 +135,17 @@ class Requests {
   }
 
  private:
-  struct Entry {
-    Requests* requests;
+  struct Entry final : Watched {
+    Entry(Requests& its_requests,
+          std::unique_ptr<Outstanding> its_call,
+          std::function<int(sennit_status_t)> its_report)
+        : requests(its_requests), call(std::move(its_call)), report(std::move(its_report)) {}
+
+    [[nodiscard]] sennit_work_t work() const override { return call->work; }
+    // The program may free it at once on another thread.
+    void ended() override { requests.functions_.mpi.grequest_complete(request); }
+
+    Requests& requests;
     std::unique_ptr<Outstanding> call;
     std::function<int(sennit_status_t)> report;
     Request request{};
@@ -147,15 +173,15 @@ class Requests {
   }
 
   // The calls that have ended, which are none of the outstanding ones any more.
-  std::vector<Entry*> take_ended() {
+  std::vector<Watched*> take_ended() {
     const std::scoped_lock lock(mutex_);
     const std::size_t count = entries_.size();
-    std::vector<Entry*> ended;
+    std::vector<Watched*> ended;
     ended.reserve(count);
     works_.resize(count);
     are_done_.resize(count);
     std::ranges::transform(
-        entries_, works_.begin(), [](const Entry* entry) { return entry->call->work; });
+        entries_, works_.begin(), [](const Watched* entry) { return entry->work(); });
     if (sennit_works_test(works_.data(), count, are_done_.data()) != SENNIT_OK) {
       // Whoever waits for one gets the reason.
       std::ranges::fill(are_done_, 1);
@@ -174,7 +200,7 @@ class Requests {
   // By the thread that waits, once the request is complete.
   static int queried(void* extra, void* status) {
     auto* const entry = static_cast<Entry*>(extra);
-    const auto& mpi = entry->requests->functions_.mpi;
+    const auto& mpi = entry->requests.functions_.mpi;
     if (!entry->is_finished) {
       entry->is_finished = true;
       const sennit_status_t ended = sennit_work_wait(entry->call->work, -1);
@@ -182,7 +208,7 @@ class Requests {
           guarded([&] { return ended == SENNIT_OK ? entry->call->finish() : entry->report(ended); },
                   [](const char* /*what*/) { return Abi::kErrOther; });
     }
-    mpi.status_set_elements(status, entry->requests->abi_.byte(), 0);
+    mpi.status_set_elements(status, entry->requests.abi_.byte(), 0);
     mpi.status_set_cancelled(status, 0);
     return entry->code;
   }
@@ -199,7 +225,7 @@ class Requests {
   RegisterInOpenMpi out_of_openmpi_;
   StartInMpich in_mpich_;
   std::mutex mutex_;
-  std::vector<Entry*> entries_;
+  std::vector<Watched*> entries_;
   // Of take_ended().
   std::vector<sennit_work_t> works_;
   std::vector<int> are_done_;

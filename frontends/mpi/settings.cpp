@@ -12,7 +12,7 @@ namespace sennit_mpi {
 namespace {
 
 constexpr std::array<std::string_view, kCalls> kNames = {
-#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) #name, #nonblocking,
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) #name, #nonblocking, #name "_init",
 #define SENNIT_MPI_OTHER(name, ...) #name,
 #include "calls.def"
 };

@@ -9,7 +9,7 @@ namespace sennit_mpi {
 
 // The calls of calls.def.
 enum class Call : unsigned char {
-#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) k##name, k##nonblocking,
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) k##name, k##nonblocking, k##name##_init,
 #define SENNIT_MPI_OTHER(name, ...) k##name,
 #include "calls.def"
 };

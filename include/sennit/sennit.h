@@ -310,7 +310,8 @@ typedef struct sennit_call_options_t {
                             "host", "nvlink+host", "nvlink+host:8" (8 percent through host memory)
                             or "nvlink+host:dynamic" (send and recv only) */
   const char* protocol;  /* host ranks: "slots" or "direct". GPU ranks: "ll", "ll128", "slots",
-                            "direct_put", "direct_get" (send and recv only) or "copy_engines" */
+                            "direct_put", "direct_get" (send, recv, all_reduce, reduce_scatter)
+                            or "copy_engines" */
   int64_t tile_bytes;    /* host ranks only */
   double deadline_s;     /* of this call; 0: that of the communicator; negative: none */
   sennit_work_t* work;   /* not NULL: where to store the work of this call, if the call returns

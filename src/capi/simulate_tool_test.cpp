@@ -149,10 +149,11 @@ TEST(ExplainTool, SaysWhatGpuRanksChoose) {
   const Json answer =
       answer_of(R"({"collective": "all_reduce", "machine": "h200-x2", "bytes": 67108864})",
                 sennit_tool_explain);
-  EXPECT_EQ(answer["choice"], "one_shot");
-  EXPECT_EQ(answer["gpu_ranks"]["protocol"], "slots");
+  EXPECT_EQ(answer["choice"], "two_shot");
+  EXPECT_EQ(answer["gpu_ranks"]["protocol"], "direct_get");
   EXPECT_NEAR(answer["gpu_ranks"]["predicted_seconds"], 200e-6, 30e-6);
-  EXPECT_TRUE(answer["reason"].get<std::string>().starts_with("GPU ranks take one_shot by slots"));
+  EXPECT_TRUE(
+      answer["reason"].get<std::string>().starts_with("GPU ranks take two_shot by direct_get"));
   const Json other = answer_of(
       R"({"collective": "broadcast", "machine": "kesch", "bytes": 67108864})", sennit_tool_explain);
   EXPECT_TRUE(other["gpu_ranks"].is_null());

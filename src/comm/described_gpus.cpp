@@ -5,6 +5,7 @@
 #include "exec/sm/kernel_limits.hpp"
 #include "memory/pair_rings.hpp"
 #include "path/host/rings.hpp"
+#include "select/read_choice.hpp"
 #include "sim/fabric.hpp"
 
 #include <algorithm>
@@ -51,7 +52,12 @@ Status set_geometry(const DeviceCall& call,
   }
   const std::int64_t part = longest * (kWhole - choice.host_share) / kWhole;
   if (choice.protocol == Protocol::kDirectPut) {
-    sm::set_one_sided_grid(part, limits.blocks, strand);
+    sm::set_one_sided_grid(part, sm::kPieceBytes, limits.blocks, strand);
+    return {};
+  }
+  if (choice.protocol == Protocol::kDirectGet) {
+    const int blocks = reading_blocks(call.collective, call.shape.ranks, *facts.profile);
+    sm::set_one_sided_grid(part, sm::kReadBytes, blocks, strand);
     return {};
   }
   const sm::Packets packets = sm::packets_of(choice.protocol, facts);

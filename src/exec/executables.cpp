@@ -3,6 +3,7 @@
 #include "exec/sm/direct_executable.hpp"
 #include "exec/sm/interpreter_executable.hpp"
 #include "exec/sm/one_sided_executable.hpp"
+#include "exec/sm/reading_executable.hpp"
 #include "exec/sm/varying_executable.hpp"
 #include "exec/stream/copy_executable.hpp"
 
@@ -44,6 +45,10 @@ constexpr std::array kEngineRows = {
               [](ProvedPlan proved, const PlanKey& key, GpuContext& context) {
                 return sm::OneSidedExecutable::compile(
                     std::move(proved), key, context.kernels(), context.launcher());
+              }},
+    EngineRow{[](const PlanKey& key) { return key.choice.protocol == Protocol::kDirectGet; },
+              [](ProvedPlan proved, const PlanKey& key, GpuContext& context) {
+                return sm::ReadingExecutable::compile(std::move(proved), key, context.kernels());
               }},
     EngineRow{[](const PlanKey& /*key*/) { return true; },
               [](ProvedPlan proved, const PlanKey& key, GpuContext& context) {

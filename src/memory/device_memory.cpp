@@ -140,7 +140,7 @@ sm::MessagePut DeviceMemory::message_put(int peer, bool sends) const {
     return reinterpret_cast<std::uint64_t*>(fifo(owner) + plan.message_offset(other));
   };
   std::uint64_t* const counted = words_of(identity_.rank, peer);
-  return {.offers = words_of(from, to) + words.offers(),
+  return {.addresses = words_of(from, to) + words.addresses(),
           .done = words_of(to, from) + words.done(),
           .messages = counted + (sends ? words.sent() : words.received()),
           .most_blocks = pair_shape().most_blocks()};

@@ -2,14 +2,14 @@
 // it straight in the receiver's buffer or sends packets. No host waits for anything. The receiver
 // decides, since it knows whether its sender reaches the buffer:
 //
-//   offer[block]  two words that the receiver writes: where the sender sees the buffer, or null for
-//                 packets
-//   done[block]   a word that the sender writes: block `block` has stored its part, or sent it
+//   address[block]  two words that the receiver writes: where the sender sees the buffer, or null
+//                   for packets
+//   done[block]     a word that the sender writes: block `block` has stored its part, or sent it
 //
-// The receiver awaits `done` of every block, whichever way the message took. So every offer has
-// been read when the next one is made, and one of each kind is enough. Blocks count the messages
-// that they took part in, so that graphs may replay them. docs/decisions/0029-offered-puts.md says
-// why.
+// The receiver awaits `done` of every block, whichever way the message took. So every address
+// has been read when the next one is written, and one of each kind is enough. Blocks count the
+// messages that they took part in, so that graphs may replay them.
+// docs/decisions/0029-offered-puts.md says why.
 #pragma once
 
 #include "memory/fifo.hpp"
@@ -20,42 +20,42 @@
 namespace sennit::sm {
 
 struct MessagePut {
-  bool takes_part = false;            // as both ends know; else packets carry the message
-  std::byte* there = nullptr;         // of a receiver: what it offers
-  std::uint64_t* offers = nullptr;    // of the sender, as this device sees them
-  std::uint64_t* done = nullptr;      // of the receiver
-  std::uint64_t* messages = nullptr;  // by block: finished by this end, or kGivenUp
-  std::int32_t most_blocks = 0;       // that a message between these two may have
+  bool takes_part = false;             // as both ends know; else packets carry the message
+  std::byte* there = nullptr;          // of a receiver: the buffer
+  std::uint64_t* addresses = nullptr;  // of the sender, as this device sees them
+  std::uint64_t* done = nullptr;       // of the receiver
+  std::uint64_t* messages = nullptr;   // by block: finished by this end, or kGivenUp
+  std::int32_t most_blocks = 0;        // that a message between these two may have
 };
 
-inline constexpr int kOfferWords = 2;
+inline constexpr int kAddressWords = 2;
 
-// Words that a rank has for what it exchanges with one other: offers that it gets, `done` that it
-// gets, and what it has counted as sender and as receiver.
+// Words that a rank has for what it exchanges with one other: addresses that it gets, `done` that
+// it gets, and what it has counted as sender and as receiver.
 struct MessageWords {
   std::size_t blocks = 0;
 
-  [[nodiscard]] constexpr std::size_t offers() const { return 0; }
-  [[nodiscard]] constexpr std::size_t done() const { return kOfferWords * blocks; }
+  [[nodiscard]] constexpr std::size_t addresses() const { return 0; }
+  [[nodiscard]] constexpr std::size_t done() const { return kAddressWords * blocks; }
   [[nodiscard]] constexpr std::size_t sent() const { return done() + blocks; }
   [[nodiscard]] constexpr std::size_t received() const { return sent() + blocks; }
   [[nodiscard]] constexpr std::size_t all() const { return received() + blocks; }
 };
 
-// An offer needs no fence between its two words: like those of an Ll packet, each says for itself
-// that it has come. ll_flags tells a number from the one two before, and an offer is followed by
+// An address needs no fence between its two words: like those of an Ll packet, each says for itself
+// that it has come. ll_flags tells a number from the one two before, and an address is followed by
 // the next one.
-constexpr LlFlags offer_flags(std::uint64_t number, std::uint32_t fingerprint) {
+constexpr LlFlags address_flags(std::uint64_t number, std::uint32_t fingerprint) {
   return ll_flags(2 * number, fingerprint);
 }
-constexpr std::uint64_t offer_word(std::uint64_t address, int index, LlFlags flags) {
+constexpr std::uint64_t address_word(std::uint64_t address, int index, LlFlags flags) {
   return index == 0 ? (address << 32) | flags.even : ((address >> 32) << 32) | flags.odd;
 }
 // Whether the word has come, and the address whose halves both have brought.
-constexpr bool is_offer(std::uint64_t word, int index, LlFlags flags) {
+constexpr bool is_address(std::uint64_t word, int index, LlFlags flags) {
   return static_cast<std::uint32_t>(word) == (index == 0 ? flags.even : flags.odd);
 }
-constexpr std::uint64_t offered_address(std::uint64_t first, std::uint64_t second) {
+constexpr std::uint64_t address_from(std::uint64_t first, std::uint64_t second) {
   return (first >> 32) | ((second >> 32) << 32);
 }
 

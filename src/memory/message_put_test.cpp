@@ -9,13 +9,13 @@ namespace sennit::sm {
 namespace {
 
 TEST(MessagePut, OffersBringTheirAddress) {
-  const LlFlags flags = offer_flags(7, 0x12345678);
+  const LlFlags flags = address_flags(7, 0x12345678);
   for (const std::uint64_t address : {0x0ULL, 0x7f12'3456'789a'bcd1ULL, 0xffff'ffff'0000'0000ULL}) {
-    const std::uint64_t first = offer_word(address, 0, flags);
-    const std::uint64_t second = offer_word(address, 1, flags);
-    EXPECT_TRUE(is_offer(first, 0, flags));
-    EXPECT_TRUE(is_offer(second, 1, flags));
-    EXPECT_EQ(offered_address(first, second), address);
+    const std::uint64_t first = address_word(address, 0, flags);
+    const std::uint64_t second = address_word(address, 1, flags);
+    EXPECT_TRUE(is_address(first, 0, flags));
+    EXPECT_TRUE(is_address(second, 1, flags));
+    EXPECT_EQ(address_from(first, second), address);
   }
 }
 
@@ -32,11 +32,11 @@ TEST(MessagePut, NoWordOfTheMessageBeforeIsTakenForOneOfThis) {
                                      0x1'0000'0000ULL}) {
     for (const std::uint32_t fingerprint : {0U, 1U, 2U, 3U, 0xffff'fffeU, 0xffff'ffffU}) {
       for (const std::uint32_t before : {0U, 1U, 2U, 3U, 0xffff'fffeU, 0xffff'ffffU}) {
-        const LlFlags flags = offer_flags(number, fingerprint);
-        for (int i = 0; i < kOfferWords; ++i) {
+        const LlFlags flags = address_flags(number, fingerprint);
+        for (int i = 0; i < kAddressWords; ++i) {
           const std::uint64_t old =
-              number == 1 ? 0 : offer_word(0x1234'5678, i, offer_flags(number - 1, before));
-          EXPECT_FALSE(is_offer(old, i, flags)) << number << ", word " << i;
+              number == 1 ? 0 : address_word(0x1234'5678, i, address_flags(number - 1, before));
+          EXPECT_FALSE(is_address(old, i, flags)) << number << ", word " << i;
         }
         EXPECT_NE(done_word(number, fingerprint), done_word(number - 1, before));
       }
@@ -67,7 +67,7 @@ TEST(MessagePut, ACutLeavesNothingOut) {
 
 TEST(MessagePut, WordsOfAPairLieApart) {
   const MessageWords words{.blocks = 64};
-  EXPECT_EQ(words.done() - words.offers(), 128U);
+  EXPECT_EQ(words.done() - words.addresses(), 128U);
   EXPECT_EQ(words.sent() - words.done(), 64U);
   EXPECT_EQ(words.received() - words.sent(), 64U);
   EXPECT_EQ(words.all() - words.received(), 64U);

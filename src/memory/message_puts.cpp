@@ -20,7 +20,7 @@ MessageLine& MessagePuts::line(int rank, int peer) const {
 void MessagePuts::read_answer(int sender) {
   Peer& peer = *peers_[static_cast<std::size_t>(sender)];
   const MessageLine::Mapped& theirs = line(sender, world_.rank()).mapped;
-  // Partner: the release in map_loan_of().
+  // Partner: the release in map_buffer_of().
   if (peer.answered < peer.lent && theirs.number.load(std::memory_order_acquire) == peer.lent) {
     peer.buffers.confirm(peer.lent_id, theirs.base);
     peer.answered = peer.lent;
@@ -35,7 +35,7 @@ void MessagePuts::lend(int sender, const BufferOffer& buffer) {
   // A new buffer often stands in the place of one that was freed.
   mine.retired = peer.buffers.retired();
   peer.lent_id = buffer.id;
-  // Partner: the acquire in map_loan_of().
+  // Partner: the acquire in map_buffer_of().
   mine.number.store(++peer.lent, std::memory_order_release);
 }
 
@@ -83,7 +83,7 @@ std::uint64_t MessagePuts::loan_of(int receiver) const {
   return line(receiver, world_.rank()).loan.number.load(std::memory_order_acquire);
 }
 
-void MessagePuts::map_loan_of(int receiver) {
+void MessagePuts::map_buffer_of(int receiver) {
   const std::scoped_lock lock(mutex_);
   map_loan(receiver);
 }

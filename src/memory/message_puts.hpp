@@ -40,7 +40,7 @@ class MessagePuts {
   // Where `sender` sees such memory of this rank; null: not there, or not yet.
   std::byte* address_at(int sender, const Place& place);
   // Maps what `receiver` has lent. Not while a stream captures.
-  void map_loan_of(int receiver);
+  void map_buffer_of(int receiver);
 
   // Lends the memory to all other ranks, allocation by allocation, each when the one before it has
   // been answered. A hint: what cannot be lent is passed over.
@@ -48,7 +48,7 @@ class MessagePuts {
   // Goes on with that, as far as the others have come. Takes a few loads where there is nothing to
   // do.
   void keep_up();
-  // Whether others have lent what is not mapped here yet; and maps it, as map_loan_of() does.
+  // Whether others have lent what is not mapped here yet; and maps it, as map_buffer_of() does.
   [[nodiscard]] bool has_loans();
   void map_loans();
 

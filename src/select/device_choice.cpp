@@ -3,7 +3,7 @@
 #include "select/copy_choice.hpp"
 #include "select/device_paths.hpp"
 #include "select/packet_choice.hpp"
-#include "types/tables.hpp"
+#include "select/read_choice.hpp"
 
 #include <algorithm>
 
@@ -44,12 +44,7 @@ Result<Protocol> requested_protocol(Collective collective,
                 request.protocol);
   }
   if (protocol == Protocol::kDirectGet) {
-    return fail(Code::kUnsupported,
-                "protocol {} is for sends and recvs; copy engines put the blocks of {} where they "
-                "belong: request {}",
-                request.protocol,
-                name(collective),
-                kByCopyEngines);
+    SENNIT_RETURN_IF_ERROR(can_be_read(collective, request, means));
   }
   if (protocol == Protocol::kDirectPut && !can_be_put(collective)) {
     return fail(Code::kUnsupported, "{} has no protocol direct_put on GPU ranks", name(collective));
@@ -268,6 +263,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
     choice.engine = Engine::kStream;
   } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts, means)) {
     choice.protocol = Protocol::kDirectPut;
+  } else if (is_free && suits_reads(collective, shape.ranks, bytes, facts, means)) {
+    choice.protocol = Protocol::kDirectGet;
   }
   std::string_view wanted = packets.algorithm;
   if (choice.engine == Engine::kStream) {
@@ -276,6 +273,8 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
     wanted = is_free ? copying_algorithm(*facts.profile, collective, shape.ranks, bytes) : wanted;
   } else if (choice.protocol == Protocol::kDirectPut) {
     wanted = kOneHop;
+  } else if (choice.protocol == Protocol::kDirectGet) {
+    wanted = reading_algorithm(collective);
   }
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, wanted, shape));
   return choice;
@@ -389,27 +388,6 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
 }
 
 }  // namespace
-
-Means Means::of(const DeviceFacts& facts, ReduceOp op) {
-  return has_every_kernel(op) ? of(facts) : Means{.every_kernel = false};
-}
-
-Means without(Means means, Lack lack) {
-  switch (lack) {
-    case Lack::kNothing:
-      break;
-    case Lack::kCopyEngines:
-      means.copy_engines = false;
-      [[fallthrough]];
-    case Lack::kHostRings:
-      means.host_rings = false;
-      break;
-    case Lack::kOneSided:
-      means.one_sided = false;
-      break;
-  }
-  return means;
-}
 
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,

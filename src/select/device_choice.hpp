@@ -22,7 +22,8 @@ inline constexpr int kWhole = 100;
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;
   // Copy engines put blocks where they belong (direct_put), contributions into staging memory; SMs
-  // send packets or put. Of a message direct_get stands for both: its ends find out when they meet.
+  // send packets or put, or read contributions and put sums (direct_get). Of a message direct_get
+  // stands for both: its ends find out when they meet.
   Protocol protocol = Protocol::kLl;
   Engine engine = Engine::kSm;
   // Percent of each block that go through host memory, up to kWhole. Between these a strand of its
@@ -80,13 +81,15 @@ struct Means {
   bool copy_engines = false;
   bool host_rings = false;  // of copy engines, in pinned host memory
   bool one_sided = false;   // kernels may store in buffers of other ranks
+  bool reads = false;       // and reduce what they read there
   // The operator has kernels of all protocols, not of ll and the interpreter alone.
   bool every_kernel = true;
 
   static Means of(const DeviceFacts& facts) {
     return {.copy_engines = facts.copy_engines,
             .host_rings = facts.copy_engines && facts.host_slots > 0,
-            .one_sided = facts.offers};
+            .one_sided = facts.offers,
+            .reads = facts.offers};
   }
   // Of a reduction by `op`.
   static Means of(const DeviceFacts& facts, ReduceOp op);

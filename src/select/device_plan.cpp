@@ -54,6 +54,16 @@ void stage_contributions(Strand& strand) {
   }
 }
 
+// Kernels that read contributions put what they have reduced.
+void put_results(Strand& strand) {
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    const bool is_read = strand.channels[c].protocol == Protocol::kDirectGet;
+    if (is_read && is_stored_whole(*strand.schedule, static_cast<int>(c))) {
+      strand.channels[c].protocol = Protocol::kDirectPut;
+    }
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
@@ -81,6 +91,8 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
     SENNIT_RETURN_IF_ERROR(check_structure(*plan));
     if (choice.engine == Engine::kStream) {
       stage_contributions(plan->strands.back());
+    } else if (is_reduction(choice.algorithm->collective)) {
+      put_results(plan->strands.back());
     }
   }
   if (choice.host_share > 0) {

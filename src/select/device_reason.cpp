@@ -3,6 +3,7 @@
 #include "base/integers.hpp"
 #include "select/copy_choice.hpp"
 #include "select/packet_choice.hpp"
+#include "select/read_choice.hpp"
 
 namespace sennit {
 namespace {
@@ -54,6 +55,9 @@ std::string reason_for(const DeviceChoice& choice,
         "kernels store it in place from {} {} on",
         human(is_message ? facts.profile->message_puts_from_bytes : facts.profile->puts_from_bytes),
         is_message ? "a message" : "of all ranks together");
+  } else if (choice.protocol == Protocol::kDirectGet) {
+    why = fmt::format("{} thread blocks read what they reduce where it lies",
+                      reading_blocks(collective, ranks, *facts.profile));
   } else {
     why = why_packets(choice, ranks, bytes, *facts.profile);
   }

@@ -83,9 +83,12 @@ class Parser {
     if (kind == "host_share") {
       return read_host_share();
     }
+    if (kind == "reads") {
+      return read_reads();
+    }
     return in_.refuse(
         "'{}' is no kind of line; there are: name, gpus, compute_capability, measured_on, size, "
-        "packets, host_share, first_dynamic_share, few_blocks",
+        "packets, host_share, reads, first_dynamic_share, few_blocks",
         kind);
   }
 
@@ -156,6 +159,19 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(in_.read_field("percent", {0, 100}, percent));
     row.percent = static_cast<int>(percent);
     profile_.host_shares.push_back(row);
+    return in_.expect_end();
+  }
+
+  Status read_reads() {
+    GpuProfile::Reads row;
+    SENNIT_RETURN_IF_ERROR(read_row(row));
+    if (row.collective != Collective::kAllReduce && row.collective != Collective::kReduceScatter) {
+      return in_.refuse("reads are for all_reduce and reduce_scatter");
+    }
+    std::int64_t blocks = 0;
+    SENNIT_RETURN_IF_ERROR(in_.read_field("blocks", {1, 128}, blocks));
+    row.blocks = static_cast<int>(blocks);
+    profile_.reads.push_back(row);
     return in_.expect_end();
   }
 

@@ -40,6 +40,14 @@ struct GpuProfile {
     int percent = 0;
   };
 
+  // Reductions that kernels read in the inputs of others, by so few thread blocks.
+  struct Reads {
+    Collective collective = Collective::kAllReduce;
+    int up_to_ranks = 0;
+    std::int64_t from_bytes = 0;
+    int blocks = 0;
+  };
+
   std::string name;
   std::string hash;               // 16 hexadecimal digits of the text
   std::vector<std::string> gpus;  // words of the names of GPUs that it was measured on
@@ -49,6 +57,7 @@ struct GpuProfile {
   // Rows in order: the first that fits holds.
   std::vector<Packets> packets;
   std::vector<HostShare> host_shares;
+  std::vector<Reads> reads;
   int first_dynamic_share = 0;  // percent; of messages that have no row above
 
   // What a second hop costs, as bytes that a GPU could have sent meanwhile.

@@ -1,7 +1,7 @@
 // Random calls of GPU ranks with random failures, in processes that live for many communicators.
 // What they hold must stay flat: descriptors, threads, mappings, memory, memory of the GPU.
 //
-//   SENNIT_SOAK_SECONDS=1200 build/gpu/tests/sennit_gpu_tests --gtest_filter='GpuSoak.*'
+//   TESTED_SECONDS=1200 build/gpu/tests/sennit_gpu_tests --gtest_filter='GpuSoak.*'
 #include "call_buffer.hpp"
 #include "gpu_processes.hpp"
 
@@ -24,13 +24,14 @@
 namespace sennit::tests {
 namespace {
 
-constexpr const char* kSeconds = "SENNIT_SOAK_SECONDS";
+constexpr const char* kSeconds = "TESTED_SECONDS";
 constexpr const char* kSeed = "TESTED_SEED";
 constexpr int kFewRounds = 8;    // in a run of all tests, which is too short to see growth
 constexpr int kRounds = 40;      // of one set of processes
 constexpr int kWarmRounds = 15;  // until what is made once has been made
 constexpr double kFailed = 5;    // seconds until a failure is known everywhere
 constexpr double kPatience = 30;
+constexpr std::chrono::milliseconds kLateBy(3000);
 
 struct Holdings {
   std::int64_t descriptors = 0;
@@ -44,7 +45,10 @@ std::int64_t entries_of(const char* folder) {
   return std::distance(std::filesystem::directory_iterator(folder), {});
 }
 
+// When the others have left the last communicator, too: until then its memory is open in them, and
+// CUDA keeps it.
 Holdings holdings() {
+  std::this_thread::sleep_for(kLateBy + std::chrono::seconds(1));
   Holdings held{.descriptors = entries_of("/proc/self/fd"),
                 .threads = entries_of("/proc/self/task")};
   std::ifstream maps("/proc/self/maps");
@@ -186,7 +190,7 @@ class Round {
       (void)call_in_vain(event, buffer, is_victim ? 1 : 0);  // may fail at once
     }
     if (is_victim && event != Event::kDiffer) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(event == Event::kLate ? 3000 : 200));
+      std::this_thread::sleep_for(event == Event::kLate ? kLateBy : std::chrono::milliseconds(200));
     }
     if (is_victim && event == Event::kDeath) {
       GpuProcess::die();

@@ -39,6 +39,12 @@ void every_nonblocking_form(void);
 void nonblocking_calls_end_while_a_rank_receives(void);
 void large_nonblocking_calls_end_while_a_rank_receives(void);
 void requests_of_all_kinds_together(void);
+/* Persistent collectives. */
+void persistent_calls_start_in_any_order(void);
+void persistent_calls_among_other_requests(void);
+void many_persistent_calls(void);
+void persistent_calls_one_after_another(void);
+void persistent_calls_that_fail(void);
 /* What is passed on, beside what is not. */
 void operators_of_the_program(void);
 void pairs_with_places(void);

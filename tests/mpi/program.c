@@ -57,6 +57,10 @@ static const struct {
     CASE(nonblocking_calls_end_while_a_rank_receives),
     CASE(large_nonblocking_calls_end_while_a_rank_receives),
     CASE(requests_of_all_kinds_together),
+    CASE(persistent_calls_start_in_any_order),
+    CASE(persistent_calls_among_other_requests),
+    CASE(many_persistent_calls),
+    CASE(persistent_calls_one_after_another),
     CASE(messages_move_in_a_barrier),
     CASE(refused_arguments),
     CASE(communicators_of_any_making),
@@ -78,6 +82,7 @@ static const struct {
     BY_NAME(memory_that_is_not_there),
     BY_NAME(types_that_were_not_committed),
     BY_NAME(errors_after_the_communicator),
+    BY_NAME(persistent_calls_that_fail),
     BY_NAME(requests_that_nobody_waits_for),
 };
 

@@ -96,7 +96,16 @@ def installed(
         pytest.skip(f"mpi: needs an MPICH of the standard ABI, in {prefix} (make rivals)")
     folder = tmp_path_factory.mktemp(request.param)
     there = Installed(mpi.Mpi(name, prefix), folder, suffix)
-    names = ("program", "edges", "layouts", "mixing", "nonblocking", "operators", "values")
+    names = (
+        "program",
+        "edges",
+        "layouts",
+        "mixing",
+        "nonblocking",
+        "operators",
+        "persistent",
+        "values",
+    )
     there.compile("program", *(HERE / f"{name}.c" for name in names), "-lpthread")
     return there
 
@@ -113,7 +122,7 @@ def test_all_cases_pass(installed: Installed) -> None:
     lines = run.stdout.splitlines()
     assert [line for line in lines if line.startswith("passed ")] == lines[:-1]
     # The callback in MPI_Finalize came through.
-    assert (len(lines), lines[-1]) == (33, "callbacks 1")
+    assert (len(lines), lines[-1]) == (37, "callbacks 1")
     taken, passed_on = share_of(run)
     assert taken > 5000
     assert 0 < passed_on < taken
@@ -202,7 +211,12 @@ def test_failures_come_to_the_error_handler(installed: Installed, case: str) -> 
 # The MPIs that call back while they wait, so that nonblocking calls run on the library.
 @pytest.mark.parametrize("installed", mpi.NAMES, indirect=True)
 @pytest.mark.parametrize(
-    "case", ["errors_after_the_communicator", "one_rank_that_cannot_pack_later"]
+    "case",
+    [
+        "errors_after_the_communicator",
+        "one_rank_that_cannot_pack_later",
+        "persistent_calls_that_fail",
+    ],
 )
 def test_failures_of_nonblocking_calls_come_to_the_wait(installed: Installed, case: str) -> None:
     run = installed.start(installed.folder / "program", case)

@@ -360,7 +360,7 @@ TEST_F(PuttingGpus, LeaveAtTheDeadline) {
 
 bool is_withdrawn(const sm::MessagePut& put) {
   for (std::int64_t block = 0; block < put.most_blocks; ++block) {
-    if (std::atomic_ref(put.offers[block * sm::kOfferWords]).load() != 0) {
+    if (std::atomic_ref(put.addresses[block * sm::kAddressWords]).load() != 0) {
       return false;
     }
   }

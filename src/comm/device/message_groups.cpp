@@ -130,7 +130,7 @@ void MessageGroups::agree_to_a_put(const Message& message, MessageCopies::End& e
                                      .bytes = op.bytes(),
                                      .takes_slow = op.request.name_a_way()});
   } else if (!end.is_capturing) {
-    buffers->map_loan_of(op.peer);
+    buffers->map_buffer_of(op.peer);
   }
 }
 

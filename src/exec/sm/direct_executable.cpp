@@ -14,6 +14,40 @@ std::int64_t last_block(const Geometry& g, Packets packets) {
 
 }  // namespace
 
+DirectCall direct_call_of(const DirectProgram& program,
+                          Packets packets,
+                          const GpuCall& call,
+                          std::uint64_t hash,
+                          int most_blocks,
+                          const Context& context) {
+  const Operation& op = call.operation;
+  const DeviceMemory& memory = context.memory;
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype));
+  DirectCall direct;
+  direct.input = static_cast<const std::byte*>(op.send);
+  direct.output = static_cast<std::byte*>(op.recv);
+  direct.scalar = op.scaling.scalar;
+  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
+  bind(program, op.count, element_bytes, direct);
+  direct.on_host = !context.facts.nvlink;
+  direct.states = memory.states();
+  direct.error_word = memory.error_word_on_device();
+  direct.packets = packets;
+  direct.layout = memory.shape().layout(packets);
+  direct.deadline_ns = call.deadline_ns();
+  direct.fingerprint = fingerprint_of(words_of(op, hash));
+  for (int rank = 0; rank < memory.ranks(); ++rank) {
+    direct.fifos[static_cast<std::size_t>(rank)] = memory.fifo(rank);
+  }
+  const Geometry geometry = geometry_for(longest_range(program.problem, op.count, element_bytes),
+                                         packets,
+                                         memory.shape(),
+                                         most_blocks);
+  apply(geometry, direct);
+  direct.all_heard = hears_all(direct, last_block(geometry, packets));
+  return direct;
+}
+
 Result<std::unique_ptr<Executable>> DirectExecutable::compile(ProvedPlan proved,
                                                               const PlanKey& key,
                                                               Context& context) {
@@ -26,28 +60,8 @@ Result<std::unique_ptr<Executable>> DirectExecutable::compile(ProvedPlan proved,
 
 Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {
   const Operation& op = call.operation;
-  const DeviceMemory& memory = context_.memory;
-  const auto element_bytes = static_cast<std::int64_t>(size_bytes(op.dtype));
-  DirectCall direct;
-  direct.input = static_cast<const std::byte*>(op.send);
-  direct.output = static_cast<std::byte*>(op.recv);
-  direct.scalar = op.scaling.scalar;
-  direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
-  bind(program_, op.count, element_bytes, direct);
-  direct.on_host = !context_.facts.nvlink;
-  direct.states = memory.states();
-  direct.error_word = memory.error_word_on_device();
-  direct.packets = packets_;
-  direct.layout = memory.shape().layout(packets_);
-  direct.deadline_ns = call.deadline_ns();
-  direct.fingerprint = fingerprint_of(words_of(op, hash()));
-  for (int rank = 0; rank < memory.ranks(); ++rank) {
-    direct.fifos[static_cast<std::size_t>(rank)] = memory.fifo(rank);
-  }
-  const Geometry geometry = context_.limits.grid_of_call(
-      longest_range(program_.problem, op.count, element_bytes), packets_);
-  apply(geometry, direct);
-  direct.all_heard = hears_all(direct, last_block(geometry, packets_));
+  const DirectCall direct =
+      direct_call_of(program_, packets_, call, hash(), context_.limits.blocks, context_);
   SmallCall small;
   const bool is_small = packets_ == Packets::kLl && make_small(direct, small);
   const KernelKind kind = is_small ? KernelKind::kSmall : kernel_kind(packets_);
@@ -57,8 +71,8 @@ Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {
   }
   SENNIT_RETURN_IF_ERROR(
       context_.driver.launch(kernel,
-                             {.blocks = static_cast<unsigned>(geometry.blocks),
-                              .threads = static_cast<unsigned>(geometry.warps) * 32},
+                             {.blocks = static_cast<unsigned>(direct.blocks),
+                              .threads = static_cast<unsigned>(direct.warps) * 32},
                              is_small ? static_cast<const void*>(&small) : &direct,
                              call.stream));
   return Lack::kNothing;

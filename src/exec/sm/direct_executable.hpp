@@ -10,6 +10,14 @@
 
 namespace sennit::sm {
 
+// The call in packets, on at most so many thread blocks; `hash` is that of its plan.
+DirectCall direct_call_of(const DirectProgram& program,
+                          Packets packets,
+                          const GpuCall& call,
+                          std::uint64_t hash,
+                          int most_blocks,
+                          const Context& context);
+
 class DirectExecutable final : public Executable {
  public:
   // `context` outlives the result. kUnsupported for schedules that the direct kernel cannot run.

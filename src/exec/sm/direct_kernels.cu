@@ -20,6 +20,8 @@ const void* moving_kernel(KernelKind kind) {
       return reinterpret_cast<const void*>(&small_kernel<NoReduction>);
     case KernelKind::kSteps:
       return reinterpret_cast<const void*>(&step_kernel<NoReduction>);
+    case KernelKind::kReads:
+      break;
   }
   return nullptr;
 }
@@ -43,9 +45,8 @@ const void* small_pairs_kernel(int calls, int parts) {
   if (parts > 1) {
     return reinterpret_cast<const void*>(&small_pairs_in_parts_kernel<SmallPairs>);
   }
-  return calls <= kFewSmallPairs
-             ? reinterpret_cast<const void*>(&small_pairs_kernel<FewSmallPairs>)
-             : reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);
+  return calls <= kFewSmallPairs ? reinterpret_cast<const void*>(&small_pairs_kernel<FewSmallPairs>)
+                                 : reinterpret_cast<const void*>(&small_pairs_kernel<SmallPairs>);
 }
 
 }  // namespace sennit::sm

@@ -4,6 +4,7 @@
 
 #include "exec/sm/direct_kernel.cuh"
 #include "exec/sm/direct_kernels.hpp"
+#include "exec/sm/reading_kernel.cuh"
 #include "exec/sm/small_kernel.cuh"
 #include "exec/sm/step_kernel.cuh"
 #include "types/tables.hpp"
@@ -22,7 +23,8 @@ const void* usual_kernel_of(KernelKind kind) {
     case KernelKind::kLl:
     case KernelKind::kSmall:
     case KernelKind::kSteps:
-      break;  // has_every_operator(): reducing_kernel_of() has them
+    case KernelKind::kReads:
+      break;  // reducing_kernel_of() has them
   }
   return nullptr;
 }
@@ -39,6 +41,11 @@ const void* reducing_kernel_of(KernelKind kind) {
         return reinterpret_cast<const void*>(&small_kernel<R>);
       case KernelKind::kSteps:
         return reinterpret_cast<const void*>(&step_kernel<R>);
+      case KernelKind::kReads:
+        if constexpr (has_kernel(KernelKind::kReads, kDtype, kOp)) {
+          return reinterpret_cast<const void*>(&reading_kernel<R>);
+        }
+        break;
       case KernelKind::kLl128:
       case KernelKind::kSlots:
       case KernelKind::kPlain:

@@ -37,11 +37,13 @@ void set_grid(const Geometry& grid, Packets packets, Strand& strand) {
   }
 }
 
-void set_one_sided_grid(std::int64_t longest_bytes, int blocks, Strand& strand) {
-  constexpr std::int64_t kPieceBytes = 16 * 1024;
-  strand.tile_bytes = kPieceBytes;
+void set_one_sided_grid(std::int64_t longest_bytes,
+                        std::int64_t piece_bytes,
+                        int blocks,
+                        Strand& strand) {
+  strand.tile_bytes = piece_bytes;
   strand.width = static_cast<int>(
-      std::clamp<std::int64_t>(ceiling(longest_bytes, kPieceBytes), 1, std::int64_t{blocks}));
+      std::clamp<std::int64_t>(ceiling(longest_bytes, piece_bytes), 1, std::int64_t{blocks}));
 }
 
 Status set_step_grid(std::int64_t bytes, const KernelLimits& limits, Strand& strand) {

@@ -40,7 +40,13 @@ struct KernelLimits {
 void set_grid(const Geometry& grid, Packets packets, Strand& strand);
 // Of blocks that are stored in place, which need no slots: a model, since the lanes of such a
 // launch depend on its receivers, too.
-void set_one_sided_grid(std::int64_t longest_bytes, int blocks, Strand& strand);
+inline constexpr std::int64_t kPieceBytes = 16 * 1024;
+// Of parts that are read: as much as a thread block has on its way.
+inline constexpr std::int64_t kReadBytes = 64 * 1024;
+void set_one_sided_grid(std::int64_t longest_bytes,
+                        std::int64_t piece_bytes,
+                        int blocks,
+                        Strand& strand);
 // Of a schedule that is interpreted; `bytes` as Problem takes them. kUnsupported as bind() says.
 Status set_step_grid(std::int64_t bytes, const KernelLimits& limits, Strand& strand);
 

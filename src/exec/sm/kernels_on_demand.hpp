@@ -40,7 +40,9 @@ class KernelsOnDemand {
       }
     }
     for (const KernelKind kind : kKernelKinds) {
-      SENNIT_RETURN_IF_ERROR(driver_.preload(moving_kernel(kind)));
+      if (kind != KernelKind::kReads) {
+        SENNIT_RETURN_IF_ERROR(driver_.preload(moving_kernel(kind)));
+      }
     }
     return {};
   }

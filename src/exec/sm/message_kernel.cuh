@@ -151,16 +151,16 @@ __device__ __forceinline__ Offer await_offer_by_warp(const PairMessage& message,
                                                      int block,
                                                      std::uint64_t number) {
   const auto lane = static_cast<int>(threadIdx.x % 32);
-  const bool looks = lane < kOfferWords;
-  const LlFlags flags = offer_flags(number, message.call.fingerprint);
-  const std::uint64_t* const own = message.put.offers + block * kOfferWords + lane;
+  const bool looks = lane < kAddressWords;
+  const LlFlags flags = address_flags(number, message.call.fingerprint);
+  const std::uint64_t* const own = message.put.addresses + block * kAddressWords + lane;
   bool is_here = true;
   std::uint64_t word = 0;
   std::uint64_t since = 0;
   for (int spins = 1; is_here; ++spins) {
     // Partner: make_offer.
     word = looks ? load_acquire_system(own) : 0;
-    if (__all_sync(~0u, !looks || is_offer(word, lane, flags))) {
+    if (__all_sync(~0u, !looks || is_address(word, lane, flags))) {
       break;
     }
     if (spins % kPatience == 0) {
@@ -175,7 +175,7 @@ __device__ __forceinline__ Offer await_offer_by_warp(const PairMessage& message,
   }
   const std::uint64_t first = __shfl_sync(~0u, word, 0);
   const std::uint64_t second = __shfl_sync(~0u, word, 1);
-  return {is_here, reinterpret_cast<std::byte*>(offered_address(first, second))};
+  return {is_here, reinterpret_cast<std::byte*>(address_from(first, second))};
 }
 
 // For all threads. One warp looks for all.
@@ -260,13 +260,13 @@ __device__ __forceinline__ void tell_done(const PairMessage& message, int block,
 // To the block of the sender that has this thread's index. The end of the kernel before this one
 // orders what was done with the buffer.
 __device__ __forceinline__ void make_offer(const PairMessage& message, std::uint64_t number) {
-  const LlFlags flags = offer_flags(number, message.call.fingerprint);
+  const LlFlags flags = address_flags(number, message.call.fingerprint);
   const auto address = reinterpret_cast<std::uint64_t>(message.put.there);
-  std::uint64_t* const words = message.put.offers + threadIdx.x * kOfferWords;
+  std::uint64_t* const words = message.put.addresses + threadIdx.x * kAddressWords;
 #pragma unroll
-  for (int i = 0; i < kOfferWords; ++i) {
+  for (int i = 0; i < kAddressWords; ++i) {
     // Partner: await_offer.
-    store_relaxed_system(words + i, offer_word(address, i, flags));
+    store_relaxed_system(words + i, address_word(address, i, flags));
   }
 }
 
@@ -275,7 +275,7 @@ __device__ __forceinline__ void make_offer(const PairMessage& message, std::uint
 __device__ __forceinline__ void withdraw_offers(const MessagePut& put) {
   if (const auto block = static_cast<int>(threadIdx.x); block < put.most_blocks) {
     put.messages[block] = kGivenUp;
-    store_relaxed_system(put.offers + block * kOfferWords, 0);
+    store_relaxed_system(put.addresses + block * kAddressWords, 0);
   }
 }
 

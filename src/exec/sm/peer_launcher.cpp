@@ -19,7 +19,7 @@ std::byte* PeerLauncher::offer_of(const KernelMessage& message, bool may_map) {
          .bytes = message.range.length});
   }
   if (may_map) {
-    context_.message_puts->map_loan_of(message.peer);
+    context_.message_puts->map_buffer_of(message.peer);
   }
   return nullptr;
 }

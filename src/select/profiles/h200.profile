@@ -52,6 +52,14 @@ size one_sided.send_recv 512K
 size few_blocks never
 few_blocks 8
 
+# Reductions that few thread blocks read where they lie. us on 2 H100s for 16, 32, 64 and 128 MB
+# ("h100x2-reads"), by packets of 128 blocks in brackets: all_reduce 61.6 (58.2), 113 (109), 217
+# (209), 422 (402); reduce_scatter 36.3 (33.8), 62.7 (59.5), 114 (112), 215 (214). 16 calls of 32 MB
+# and 8 of 64 MB beside products: all_reduce 2.84 (3.20), 2.42 (3.11) ms; reduce_scatter 1.89
+# (1.95), 1.53 (1.64). With 8 blocks 64 MB took 2.75 and 2.57, with 24 2.31 and 1.43.
+reads all_reduce up_to_ranks 2 from 24M blocks 16
+reads reduce_scatter up_to_ranks 2 from 24M blocks 16
+
 # Where no GPU reaches another: from these sizes on copy engines move what they can through the
 # host. Their waits took 50 us of an all_gather ("h200x4-nop2p-first"); a broadcast of 64 MB to 3
 # ranks took 1580 us, by kernels 1876; an all_gather 1395 and 1099, so kernels keep it. Of sends in

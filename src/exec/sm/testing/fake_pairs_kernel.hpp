@@ -58,7 +58,7 @@ class FakeMessage {
   void withdraw() {
     for (int block = 0; block < put_.most_blocks && !message_.is_send(); ++block) {
       put_.messages[block] = sm::kGivenUp;
-      offer_word(block, 0).store(0, std::memory_order_release);
+      address_word(block, 0).store(0, std::memory_order_release);
     }
   }
 
@@ -66,8 +66,8 @@ class FakeMessage {
     return reinterpret_cast<std::uintptr_t>(memory);
   }
 
-  [[nodiscard]] std::atomic_ref<std::uint64_t> offer_word(int block, int index) const {
-    return std::atomic_ref(put_.offers[std::int64_t{block} * sm::kOfferWords + index]);
+  [[nodiscard]] std::atomic_ref<std::uint64_t> address_word(int block, int index) const {
+    return std::atomic_ref(put_.addresses[std::int64_t{block} * sm::kAddressWords + index]);
   }
 
   bool run_packets(int block) {
@@ -119,20 +119,20 @@ class FakeMessage {
   }
 
   bool await_offer(int block, std::uint64_t number) {
-    const sm::LlFlags flags = sm::offer_flags(number, call_.fingerprint);
-    std::array<std::uint64_t, sm::kOfferWords> words{};
-    for (int i = 0; i < sm::kOfferWords; ++i) {
+    const sm::LlFlags flags = sm::address_flags(number, call_.fingerprint);
+    std::array<std::uint64_t, sm::kAddressWords> words{};
+    for (int i = 0; i < sm::kAddressWords; ++i) {
       auto& word = words[static_cast<std::size_t>(i)];
       const bool found = await([&] {
-        word = offer_word(block, i).load(std::memory_order_acquire);
-        return sm::is_offer(word, i, flags);
+        word = address_word(block, i).load(std::memory_order_acquire);
+        return sm::is_address(word, i, flags);
       });
       if (!found) {
         put_.messages[block] = sm::kGivenUp;
         return false;
       }
     }
-    offers_.push_back(sm::offered_address(words[0], words[1]));
+    offers_.push_back(sm::address_from(words[0], words[1]));
     return true;
   }
 
@@ -198,10 +198,10 @@ class FakeMessage {
   }
 
   void offer(int block, std::uint64_t number) const {
-    const sm::LlFlags flags = sm::offer_flags(number, call_.fingerprint);
-    for (int i = 0; i < sm::kOfferWords; ++i) {
-      offer_word(block, i).store(sm::offer_word(address_of(put_.there), i, flags),
-                                 std::memory_order_release);
+    const sm::LlFlags flags = sm::address_flags(number, call_.fingerprint);
+    for (int i = 0; i < sm::kAddressWords; ++i) {
+      address_word(block, i).store(sm::address_word(address_of(put_.there), i, flags),
+                                   std::memory_order_release);
     }
   }
 
