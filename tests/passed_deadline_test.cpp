@@ -54,12 +54,11 @@ TEST_F(PassedDeadline, TellsWhoHasDoneWithACollectiveAndWhoDoesNotWaitForIt) {
     };
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.algorithm = "direct";
-    const Report report = rank == kAbsentMinded
-                              ? start_and_leave([&](sennit_call_options_t* own) {
-                                  own->algorithm = options.algorithm;
-                                  return gather(own);
-                                })
-                              : report_of([&] { return gather(&options); });
+    const Report report = rank == kAbsentMinded ? start_and_leave([&](sennit_call_options_t* own) {
+      own->algorithm = options.algorithm;
+      return gather(own);
+    })
+                                                : report_of([&] { return gather(&options); });
     if (rank == 2) {
       sleep_s(kAway);  // it lives on
     }
@@ -74,8 +73,7 @@ TEST_F(PassedDeadline, TellsWhoHasDoneWithACollectiveAndWhoDoesNotWaitForIt) {
   EXPECT_EQ(reports[0]->blamed_ranks(), std::vector{kAbsentMinded}) << reports[0]->message;
   const std::string evidence = reports[0]->evidence;
   EXPECT_EQ(evidence.find("rank 2 ("), 0) << evidence;
-  EXPECT_NE(evidence.find("has done all of the call, and the others are in it"),
-            std::string::npos)
+  EXPECT_NE(evidence.find("has done all of the call, and the others are in it"), std::string::npos)
       << evidence;
   EXPECT_NE(evidence.find("has started its call and does not wait for it"), std::string::npos)
       << evidence;

@@ -3,7 +3,7 @@
 // Where an argument is such a view, PyTorch gives the backend a copy of it with the right values.
 // For an input that is right. What a call receives would go into the copy, and would be lost. So
 // these kernels stand in place of PyTorch's for the views, for calls of all backends, and do the
-// same, apart from the refusal.
+// same, except for the refusal.
 #include "backend.hpp"
 #include "failures.hpp"
 
@@ -38,7 +38,8 @@ Tensors tensors_of(const c10::IValue& argument) {
 
 bool is_of_sennit(const c10::IValue& argument, const at::Device& device) {
   return dynamic_cast<Backend*>(
-             argument.toCustomClass<c10d::ProcessGroup>()->getBackend(device.type()).get()) != nullptr;
+             argument.toCustomClass<c10d::ProcessGroup>()->getBackend(device.type()).get()) !=
+         nullptr;
 }
 
 template <DispatchKey kind>

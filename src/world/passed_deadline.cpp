@@ -72,9 +72,10 @@ std::string describe_last(const World& world, const CallView& view, int rank) {
   // What ranks of other nodes do is known with a delay.
   const bool is_idle = rank != world.rank() && world.is_local(rank) &&
                        !has_left(world, rank, view) && waits_for(world, rank, view) < 0;
-  return is_idle ? fmt::format("; {} has started its call and does not wait for it: a call goes on "
-                               "only while its rank waits for one",
-                               world.peers().describe(rank))
+  return is_idle ? fmt::format(
+                       "; {} has started its call and does not wait for it: a call goes on "
+                       "only while its rank waits for one",
+                       world.peers().describe(rank))
                  : "";
 }
 

@@ -213,8 +213,14 @@ def fake_ranks(
 
 
 ORDER = {
-    **{"collective": "all_reduce", "sizes": [8], "iterations": 3, "warmup": 1, "check": False},
-    **{"max_seconds": 1.0, "pin": False, "tries": [{"algorithm": "", "protocol": "", "tile_bytes": 0}]},
+    "collective": "all_reduce",
+    "sizes": [8],
+    "iterations": 3,
+    "warmup": 1,
+    "check": False,
+    "max_seconds": 1.0,
+    "pin": False,
+    "tries": [{"algorithm": "", "protocol": "", "tile_bytes": 0}],
 }
 
 
@@ -241,7 +247,7 @@ def test_a_rank_to_which_something_happens_after_its_calls_is_named(
     with fake_ranks(monkeypatch, tmp_path, script, ORDER) as running:
         rows = running.rows()
         assert next(rows)["bytes"] == 8
-        with pytest.raises(Failure, match="rank 1 of 2 .* left no message") as caught:
+        with pytest.raises(Failure, match=r"rank 1 of 2 .* left no message") as caught:
             list(rows)
     assert caught.value.exit_code == 3
 

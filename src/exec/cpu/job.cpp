@@ -374,8 +374,7 @@ void Job::fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t t
                     link.peer);
     }
     if (!status.ok()) {
-      const bool is_ours =
-          status.code() == Code::kSystemError && cma::PeerMemory::is_refused();
+      const bool is_ours = status.code() == Code::kSystemError && cma::PeerMemory::is_refused();
       ErrorDetail detail;
       detail.blamed_ranks = {is_ours ? bound_.rank().rank : link.peer};
       status_ = Status(status.code(), status.message(), std::move(detail));
