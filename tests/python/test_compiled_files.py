@@ -47,3 +47,16 @@ def test_what_others_still_compile_stays_and_what_was_left_behind_goes(folder: P
 
 def test_a_file_that_is_not_there_is_not_used(folder: Path) -> None:
     assert not compiled_files.is_here(folder / "torch-0.so")
+
+
+def test_files_of_a_folder_that_is_only_read_are_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = put(folder / "torch-0.so", 0)
+
+    def refuse(_: Path) -> None:
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert compiled_files.is_here(library)
+    assert not compiled_files.is_here(folder / "torch-1.so")

@@ -128,6 +128,8 @@ def test_a_time_that_is_given_goes_before_its_variable(monkeypatch: pytest.Monke
     monkeypatch.setenv("SENNIT_JOIN_TIMEOUT_S", "-1")
     with pytest.raises(sennit.InvalidArgument, match="join timeout of -1"):
         sennit.init()
+    with pytest.raises(sennit.InvalidArgument, match="more than 0, and finite"):
+        sennit.init(timeout_s=math.inf)
     with sennit.init(timeout_s=60.0) as comm:  # the value that the variable would have by default
         assert comm.size == 1
 
