@@ -189,6 +189,24 @@ def test_settings_out_of_range_are_refused(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("config", "error", "words"),
+    [
+        ({"slots": "4"}, TypeError, "slots of a Config is a whole number, not '4'"),
+        ({"slot_bytes": 2.5}, TypeError, "slot_bytes of a Config is a whole number, not 2.5"),
+        ({"ports": 2**70}, sennit.InvalidArgument, f"ports of a Config is {2**70}: more than"),
+        ({"codec": 8}, TypeError, "codec of a Config is text, not 8"),
+    ],
+)
+def test_settings_of_a_wrong_type_are_refused_by_name(
+    config: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        sennit.Config(**config)
+    eight: Any = np.int64(8)
+    assert sennit.Config(slots=eight).slots == 8
+
+
 def test_messages_may_hold_names_that_are_no_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

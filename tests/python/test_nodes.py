@@ -70,6 +70,39 @@ def test_slots_are_large_where_ranks_are_on_several_nodes(nodes: str, slots: int
     assert f"4 slots of {slots} bytes a channel" in said, said
 
 
+RECV_IN_VAIN = """
+import time, numpy, sennit
+with sennit.init(deadline_s=1) as comm:
+    comm.barrier()
+    if comm.rank == 0:
+        try: comm.recv(numpy.zeros(1), 1)
+        except sennit.DeadlineExceeded as error: print(error.blamed_ranks, error.evidence)
+    time.sleep(2 * comm.rank)
+"""
+
+
+def test_of_a_rank_on_another_node_nothing_is_said_that_is_not_known() -> None:
+    """The nodes are names here."""
+    words = {"SENNIT_ROOT": "127.0.0.1", "SENNIT_SIZE": "2", "SENNIT_RAILS": "lo"}
+    words["SENNIT_KEY"] = f"in vain {os.getpid()}"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RECV_IN_VAIN],
+            env={**os.environ, **words, "SENNIT_RANK": str(rank), "SENNIT_NODE": "ab"[rank]},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    (said, errors), _ = (rank.communicate(timeout=60) for rank in ranks)
+    if "no path joins them" in errors:
+        pytest.skip(f"ucx: {errors.splitlines()[-1]}")
+    assert said.startswith("(1,) whether rank 1 ("), (said, errors)
+    assert "has made its call is not known here" in said
+    assert "all ranks" not in said
+
+
 @pytest.mark.parametrize("event", _OTHERS)
 def test_a_killed_rank_is_named_in_two_seconds(event: str) -> None:
     report = scene(event)

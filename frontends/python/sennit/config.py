@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 
 from sennit import _core, calls
@@ -31,6 +32,19 @@ class Config:
     path_policy: str | None = None
     codec: str | None = None
     tuning_table: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse by name what is no text, or no number that C can take."""
+        for field in ("paths", "path_policy", "codec"):
+            value = getattr(self, field)
+            if not isinstance(value, str | None):
+                raise TypeError(f"{field} of a Config is text, not {value!r}")
+        for field in ("slot_bytes", "slots", "ports"):
+            value = getattr(self, field) or 0
+            if not hasattr(value, "__index__"):
+                raise TypeError(f"{field} of a Config is a whole number, not {value!r}")
+            if abs(operator.index(value)) > calls.LARGEST:
+                raise _core.InvalidArgument(f"{field} of a Config is {value}: more than 32 bits")
 
     def core(
         self,
