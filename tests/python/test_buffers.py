@@ -82,6 +82,14 @@ def test_dlpack_without_strides_and_versions_is_taken() -> None:
     assert sennit.spawn(rank, 1, threads=True) == [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]
 
 
+def test_an_element_type_that_is_not_known_is_named_as_dlpack_does() -> None:
+    bits = np.zeros(3, np.uint8)
+    x = WithoutStrides(data=bits.ctypes.data, device_type=1, ndim=1, code=11, bits=8, lanes=1)
+    x.shape = (ctypes.c_int64 * 1)(3)
+    with pytest.raises(sennit.Unsupported, match="type number 11 of DLPack, of 8 bits"):
+        sennit.spawn(lambda comm: comm.all_reduce(x), 1, threads=True)
+
+
 def test_buffers_without_strides_are_taken_in_c_order() -> None:
     rows = (ctypes.c_float * 3) * 2
 

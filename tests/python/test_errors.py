@@ -15,6 +15,7 @@ import pytest
 import rank_functions
 import sennit
 from sennit import _core
+from sennit.spawning import MOST_RANKS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -112,6 +113,10 @@ def test_init_without_a_launcher_says_which_variables_are_missing() -> None:
         (lambda comm: comm.all_reduce(np.ones(2), op="mean"), "no reduce operator 'mean'"),
         (lambda comm: comm.broadcast(np.ones(2), root=7), "7"),
         (lambda comm: comm.send(np.ones(2), peer=7), "7"),
+        (lambda comm: comm.send(np.ones(2), peer=2**70), f"{2**70} is no rank"),
+        (lambda comm: comm.reduce(np.ones(2), root=-(2**40)), f"-{2**40} is no rank"),
+        (lambda comm: comm.split(2**40), f"split: the color {2**40} has more than 32 bits"),
+        (lambda comm: comm.split(0, key=-(2**40)), f"split: the key -{2**40} has more"),
         (lambda comm: comm.all_reduce(np.ones(2), algorithm="telepathy"), "telepathy"),
     ],
 )
@@ -120,6 +125,17 @@ def test_arguments_that_are_wrong_by_themselves_are_refused_by_name(
 ) -> None:
     with pytest.raises(sennit.Error, match=words):
         sennit.spawn(call, 2, threads=True)  # type: ignore[arg-type]
+
+
+def test_as_many_ranks_are_allowed_as_can_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = MOST_RANKS + 1
+    for threads in (True, False):
+        with pytest.raises(sennit.InvalidArgument, match=f"at most {MOST_RANKS}, not {more}"):
+            sennit.spawn(print, more, threads=threads)
+    for name, value in [("RANK", "1"), ("SIZE", str(more)), ("KEY", "too many")]:
+        monkeypatch.setenv(f"SENNIT_{name}", value)
+    with pytest.raises(sennit.InvalidArgument, match=rf"{more}.* to {MOST_RANKS}"):
+        sennit.init()
 
 
 def test_a_time_that_is_given_goes_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ constexpr KindRow kKinds[] = {
 };
 
 std::string describe(nb::dlpack::dtype dtype) {
-  const char* kind = "unknown type ";
+  const char* kind = "";
   switch (static_cast<nb::dlpack::dtype_code>(dtype.code)) {
     case nb::dlpack::dtype_code::Int:
       kind = "int";
@@ -72,7 +72,8 @@ std::string describe(nb::dlpack::dtype dtype) {
     case nb::dlpack::dtype_code::Bool:
       return "bool of " + std::to_string(dtype.bits) + " bits";
     default:  // DLPack's own enumeration, which grows without us
-      break;
+      return "number " + std::to_string(dtype.code) + " of DLPack, of " +
+             std::to_string(dtype.bits) + " bits";
   }
   return kind + std::to_string(dtype.bits);
 }

@@ -110,6 +110,9 @@ class Table(NamedTuple):
 
 Prepared = tuple[Work, Any]
 
+LARGEST = 2**31 - 1
+"""Number of a rank, color or key: an int of C."""
+
 _NO_BLOCKS = _core.Blocks([], [])
 
 
@@ -316,23 +319,28 @@ def _prepare(
         raise InvalidArgument(
             f"no reduce operator {op!r}; there are {', '.join(REDUCE_OPS)} and premulsum(x)"
         )
-    return Work(
-        group.handle,
-        collective,
-        send,
-        recv,
-        count,
-        number,
-        root,
-        options.algorithm,
-        options.deadline_s,
-        scalar,
-        options.reproducible,
-        options.codec,
-        options.stream,
-        input,
-        output,
-    )
+    try:
+        return Work(
+            group.handle,
+            collective,
+            send,
+            recv,
+            count,
+            number,
+            root,
+            options.algorithm,
+            options.deadline_s,
+            scalar,
+            options.reproducible,
+            options.codec,
+            options.stream,
+            input,
+            output,
+        )
+    except TypeError:
+        if abs(operator.index(root)) > LARGEST:
+            raise InvalidArgument(f"{root} is no rank: a rank has at most 32 bits") from None
+        raise
 
 
 def _equal_buffers(x: Any, out: Any, options: Options) -> tuple[Buffer, Buffer, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from sennit import _core, calls
@@ -561,6 +562,9 @@ class Communicator:
         Returns:
             The new communicator, None where color is None.
         """
+        for what, number in (("color", color), ("key", key)):
+            if number is not None and abs(operator.index(number)) > calls.LARGEST:
+                raise _core.InvalidArgument(f"split: the {what} {number} has more than 32 bits")
         name = name or f"{self.name}.{color}"
         config = Config().core(name)
         handle = self._handle.split(-1 if color is None else color, key, config)

@@ -12,6 +12,9 @@ from sennit.rank_job import Job
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+MOST_RANKS = 4096
+"""That can join each other."""
+
 
 def spawn(
     fn: Callable[..., Any],
@@ -33,7 +36,7 @@ def spawn(
 
     Args:
         fn: Called once a rank with its communicator, which is destroyed when `fn` returns.
-        ranks: Number of ranks, from 1.
+        ranks: Number of ranks, from 1 to 4096.
         *args: Passed on.
         device: Where the buffers of the ranks are: "host" (or "cpu"); "cuda", which gives rank r
             the GPU r; or "cuda:1", which gives all ranks that GPU. None: SENNIT_DEVICE, else
@@ -58,8 +61,10 @@ def spawn(
             within 4 s, also where they ignore signals; threads as soon as they are in a call.
     """
     ranks = operator.index(ranks)
-    if ranks < 1:
-        raise _core.InvalidArgument(f"spawn needs at least one rank, not {ranks}")
+    if not 1 <= ranks <= MOST_RANKS:
+        raise _core.InvalidArgument(
+            f"spawn needs at least one rank and takes at most {MOST_RANKS}, not {ranks}"
+        )
     key = f"spawn-{secrets.token_hex(16)}"
     job = Job(fn, args, ranks, key, timeout_s, deadline_s, device)
     return rank_threads.run(job) if threads else rank_processes.run(job)

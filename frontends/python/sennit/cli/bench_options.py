@@ -11,6 +11,7 @@ from sennit.cli import names
 from sennit.cli.plot import parse_plot
 from sennit.cli.schedule_file import schedule_option
 from sennit.cli.sizes import parse_size
+from sennit.spawning import MOST_RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +153,7 @@ _OPTIONS = (
     ),
     click.option(
         "--ranks",
-        type=click.IntRange(min=1, max=4096),
+        type=click.IntRange(min=1, max=MOST_RANKS),
         metavar="N",
         help="Default: one a core, at least 2, at most 8; with --executor cuda all GPUs.",
     ),
