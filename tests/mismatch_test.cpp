@@ -335,6 +335,42 @@ TEST_F(Mismatch, OfTheTwoEndsOfAMessageIsToldToBothWithCountAndType) {
   }
 }
 
+// What the other rank has called under the number of this call lies so far back that its line has
+// forgotten it: it was in calls without data meanwhile, which end at once.
+TEST_F(Mismatch, OfACallThatIsLongOverOnTheOtherRankIsToldInTime) {
+  const Calls nothing = all_reduce(0);
+  const Calls four = in_turn({nothing, nothing, nothing, nothing});
+  struct Case {
+    std::string name;
+    Calls late;   // of the rank that has something to send
+    Calls early;  // of the other
+    sennit_status_t told_to_early;
+  };
+  const std::vector<Case> cases = {
+      {"goes on", all_reduce(10), in_turn({four, barrier()}), SENNIT_MISMATCH},
+      {"goes on, large", all_reduce(kLarge), in_turn({four, all_reduce(kLarge)}), SENNIT_MISMATCH},
+      {"makes no more calls", all_reduce(10), in_turn({four, sennit_comm_finalize}), SENNIT_OK},
+  };
+  for (const Case& differs : cases) {
+    SCOPED_TRACE(differs.name);
+    const std::string name = fresh_name();
+    RankProcesses ranks(2, [&](int rank) {
+      const sennit_comm_t comm = join_ranks(name, 2, rank);
+      sleep_s(rank == 0 ? 0.1 : 0.0);
+      const Report report =
+          report_of([&] { return (rank == 0 ? differs.late : differs.early)(comm); });
+      sennit_comm_destroy(comm);
+      return report;
+    });
+    const auto reports = ranks.reports();
+    ASSERT_TRUE(reports[0]);
+    ASSERT_TRUE(reports[1]);
+    EXPECT_EQ(reports[0]->status, SENNIT_MISMATCH) << reports[0]->message;
+    EXPECT_EQ(reports[1]->status, differs.told_to_early) << reports[1]->message;
+    EXPECT_LT(reports[0]->ended_at - last_call(reports), kAfterLastCaller) << reports[0]->message;
+  }
+}
+
 // Waits as programs do that look after signals in between.
 Calls in_slices(const std::function<sennit_status_t(sennit_comm_t, sennit_work_t*)>& start) {
   return [=](sennit_comm_t comm) {

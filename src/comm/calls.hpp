@@ -84,7 +84,7 @@ class Calls {
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
   void look_at(Work& work, Depth depth, Clock::time_point now);
-  bool may_end_well(Work& work, Clock::time_point now);
+  bool may_end_well(Work& work, int peer, Clock::time_point now);
   bool flush_rails(const Work& work);
   std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
   [[nodiscard]] LongWait long_wait(Clock::time_point now) const;

@@ -122,7 +122,8 @@ void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
   const CallView view = view_of(work, world_, moves_);
   world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
   if (const auto verdict = find_failure(world_, view, depth)) {
-    if (!may_end_well(work, now)) {
+    const bool is_certain = work.sequence != 0 && !verdict->is_doubtful;
+    if (is_certain || !may_end_well(work, view.waiting.peer, now)) {
       fail(work, *verdict);
     }
     return;
@@ -143,17 +144,14 @@ void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
   }
 }
 
-// A peer may leave, or die, once its part of a send or recv lies in our slots. From another node
-// that part comes over a card, and the news of the peer may overtake it.
-bool Calls::may_end_well(Work& work, Clock::time_point now) {
-  if (work.sequence != 0) {
-    return false;
-  }
+// A peer may leave, or die, once its part of a call lies in our slots. From another node that part
+// comes over a card, and the news of the peer may overtake it.
+bool Calls::may_end_well(Work& work, int peer, Clock::time_point now) {
   if (work.job->advance() || work.job->finished()) {
     work.doubted_since = {};
     return true;
   }
-  if (world_.is_local(work.operation.peer)) {
+  if (world_.is_local(peer)) {
     return false;
   }
   if (work.doubted_since == Clock::time_point()) {

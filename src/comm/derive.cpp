@@ -2,6 +2,7 @@
 
 #include "base/sha256.hpp"
 #include "world/nodes/root_place.hpp"
+#include "world/watch.hpp"
 
 #include <fmt/ranges.h>
 
@@ -47,10 +48,18 @@ Status check_came(const World& world, const std::vector<int>& members, std::uint
     }
     ErrorDetail detail;
     detail.blamed_ranks = {static_cast<int>(place)};
-    detail.evidence = fmt::format("it was {} of the parent, and gave up there",
-                                  world.peers().describe(members[place]));
+    const std::string named = world.peers().describe(members[place]);
+    const Code why = state == RankState::kAborted
+                         ? Code::kAborted
+                         : static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
+    detail.evidence =
+        state == RankState::kFinalized
+            ? fmt::format("it was {} of the parent, and finalized that", named)
+            : fmt::format("it was {} of the parent, and gave up there ({})", named, code_text(why));
     detail.next = "abort() the parent, then shrink() it to the survivors, or exit";
-    return {Code::kRankFailed, fmt::format("rank {} does not come to join", place), detail};
+    return {state == RankState::kFinalized ? Code::kRankFailed : code_for_others(why),
+            fmt::format("rank {} does not come to join", place),
+            detail};
   }
   return {};
 }

@@ -15,9 +15,10 @@ std::string reason(Collective collective, int ranks, std::int64_t bytes) {
 }
 
 TEST(DeviceReason, NamesTheRuleThatDecides) {
-  EXPECT_EQ(reason(Collective::kAllReduce, 2, 64 * kMega),
-            "GPU ranks take one_shot by slots: it was the fastest way timed from 32 MB of all "
-            "ranks together on (GPU profile h200)");
+  EXPECT_EQ(
+      reason(Collective::kAllReduce, 2, 64 * kMega),
+      "GPU ranks take two_shot by direct_get: 16 thread blocks read what they reduce where it "
+      "lies");
   EXPECT_EQ(reason(Collective::kAllReduce, 4, 4096),
             "GPU ranks take one_shot by ll: by the model, as nothing was timed at this size: a "
             "second hop costs as much as 350 KB, and up to 128 KB of a rank in a hop go by ll");

@@ -132,15 +132,12 @@ Verdict retell(const World& world, const CallView& view, int rank) {
   }
   const int blamed = line.blamed.load(std::memory_order_acquire);
   const bool known = blamed >= 0 && blamed < world.size();
-  return {
-      .code = code == Code::kMismatch || code == Code::kAborted || code == Code::kDeadlineExceeded
-                  ? code
-                  : Code::kRankFailed,
-      .blamed_ranks = {known ? blamed : rank},
-      .evidence = fmt::format("{} gave up ({}{})",
-                              world.peers().describe(rank),
-                              code_text(code),
-                              known && blamed != rank ? about(world, blamed) : std::string())};
+  return {.code = code_for_others(code),
+          .blamed_ranks = {known ? blamed : rank},
+          .evidence = fmt::format("{} gave up ({}{})",
+                                  world.peers().describe(rank),
+                                  code_text(code),
+                                  known && blamed != rank ? about(world, blamed) : std::string())};
 }
 
 // The verdict when ranks have finalized that our call needs.
@@ -196,7 +193,30 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
   return std::nullopt;
 }
 
+// A rank ends a call when it has done its whole part of it. Where another of its node still waits
+// for that part, the one that ended has made a different call, which its line may have forgotten.
+std::optional<Verdict> find_ended(const World& world, const CallView& view) {
+  const int peer = view.waiting.peer;
+  if (view.sequence == 0 || peer < 0 || peer == world.rank() || !world.is_local(peer) ||
+      !has_left(world, peer, view)) {
+    return std::nullopt;
+  }
+  return Verdict{.code = Code::kMismatch,
+                 .blamed_ranks = {peer},
+                 .evidence = fmt::format("{} has ended its call {}, and this rank waits for it in "
+                                         "its own: the calls differ",
+                                         world.peers().describe(peer),
+                                         view.sequence),
+                 .is_doubtful = true};
+}
+
 }  // namespace
+
+Code code_for_others(Code code) {
+  return code == Code::kMismatch || code == Code::kAborted || code == Code::kDeadlineExceeded
+             ? code
+             : Code::kRankFailed;
+}
 
 bool has_left(const World& world, int rank, const CallView& view) {
   if (view.sequence == 0) {
@@ -410,7 +430,7 @@ std::optional<Verdict> find_failure(const World& world, const CallView& view, De
       return verdict;
     }
   }
-  return given_up;
+  return given_up ? given_up : find_ended(world, view);
 }
 
 }  // namespace sennit

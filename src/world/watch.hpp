@@ -29,6 +29,8 @@ struct Verdict {
   std::vector<int> blamed_ranks{};
   std::string evidence{};  // whole clauses, for the middle of the error line
   std::string next{};      // what to do, where it is not what the code says
+  // Holds only if what this rank waits for is still not here when it looks once more.
+  bool is_doubtful = false;
 };
 
 // Reading the lines costs a microsecond; asking whether the processes live is a system call that
@@ -36,7 +38,7 @@ struct Verdict {
 enum class Depth { kLines, kLinesAndProcesses };
 
 // Why the call can never end, if that can be known now: a rank died, gave up, aborted, has
-// finalized, or is in a different call with the same number.
+// finalized, or is in a different call with the same number, or has been.
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth);
 
 // What a rank has called under a number, if that can still be read.
@@ -60,6 +62,9 @@ std::optional<Verdict> find_different_message(const World& world, int from, int 
 
 // A rank may leave, die or finalize without harm once it has done its part of our call.
 bool has_left(const World& world, int rank, const CallView& view);
+
+// What a call fails with where another rank has given up with `code`.
+Code code_for_others(Code code);
 
 // "rank 1 (node0 pid 62), rank 2 (node1 pid 63)"
 std::string describe_ranks(const World& world, const std::vector<int>& ranks);

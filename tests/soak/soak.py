@@ -20,7 +20,17 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rounds import DEADLY, EVENTS, MOST_STEPS, OF_THREADS, TOLD, Outcome, Plan, take_part
+from rounds import (
+    DEADLY,
+    EVENTS,
+    MOST_STEPS,
+    MOST_WAIT_S,
+    OF_THREADS,
+    TOLD,
+    Outcome,
+    Plan,
+    take_part,
+)
 from sennit.cli.bench_document import document
 
 if TYPE_CHECKING:
@@ -249,6 +259,8 @@ def judge(plan: Plan, outcomes: Sequence[Outcome | None]) -> Iterator[str]:
             yield f"{who}: {outcome.wrong} ({outcome.text})"
         elif rank != plan.victim and outcome.error not in (told or ("",)):
             yield f"{who} was told {outcome.error or 'nothing'}, not {told}: {outcome.text}"
+        elif outcome.waited_s > MOST_WAIT_S:
+            yield f"{who} was told after {outcome.waited_s:.0f} s: {outcome.text}"
         elif plan.event in DEADLY and outcome.blamed != (plan.victim,):
             yield f"{who} blames {outcome.blamed}: {outcome.text}"
 

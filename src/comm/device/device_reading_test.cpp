@@ -251,6 +251,7 @@ TEST_F(ReadingGpus, ByThemselvesWhereTheyPay) {
     Operation op = requested(rank, Collective::kAllReduce);
     op.request = {};
     const auto is_by_reads = [&](const Operation& call) {
+      map_buffers(rank, call);
       call_and_meet(rank, call);
       check(rank, call);
       return rank.cuda->last_shape().blocks == 3 && rank.cuda->last_shape().threads == sm::kThreads;
@@ -261,6 +262,33 @@ TEST_F(ReadingGpus, ByThemselvesWhereTheyPay) {
     op = requested(rank, Collective::kReduceScatter);
     op.request = {};
     EXPECT_FALSE(is_by_reads(op)) << "has no row";
+  });
+}
+
+// Else calls whose buffers cannot be mapped would be slower than without reads.
+TEST_F(ReadingGpus, HaveAllThreadBlocksForPacketsWhereTheyAreNotReached) {
+  constexpr std::int64_t kLong = std::int64_t{1} << 20;
+  constexpr unsigned kReaders = 2;
+  ranks_ = 2;
+  options_.profile->reads = {{Collective::kAllReduce, 2, 1, kReaders}};
+  run([&](Rank& rank) {
+    fill(rank, kLong, kLong);
+    Operation op = requested(rank, Collective::kAllReduce, kLong);
+    call_and_meet(rank, op);
+    check(rank, op);
+    EXPECT_GT(rank.cuda->last_shape().blocks, kReaders);
+    map_buffers(rank, op);
+    call_and_meet(rank, op);
+    EXPECT_EQ(rank.cuda->last_shape().blocks, kReaders);
+    if (rank.rank == 1) {
+      fill(rank, kLong, kLong);
+      op = requested(rank, Collective::kAllReduce, kLong);
+    }
+    std::memset(rank.recv, 0xa5, static_cast<std::size_t>(kLong));
+    meet();
+    call_and_meet(rank, op);
+    check(rank, op);
+    EXPECT_EQ(rank.cuda->last_shape().blocks == kReaders, rank.rank == 0) << "each for itself";
   });
 }
 

@@ -4,7 +4,9 @@
 // Ranks agree in the words of messages (memory/message_put.hpp): for each thread block a rank
 // writes to every other one where its input and its output are, or null if some rank does not reach
 // them. All ranks see the same, so all read, or all take packets. `done` of a block says that it
-// neither reads nor writes any more. docs/decisions/0054-few-sm-reductions.md says why.
+// neither reads nor writes any more. Packets want more thread blocks than reads: a rank that knows
+// that its buffers are not reached launches all of them. One that reads in vain has each of its few
+// run several parts of the packets. docs/decisions/0054-few-sm-reductions.md says why.
 #pragma once
 
 #include "exec/sm/direct_call.hpp"
@@ -12,6 +14,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace sennit::sm {
 
@@ -27,10 +30,14 @@ struct ReadingCall {
     std::byte* output = nullptr;
   };
 
-  DirectCall direct;        // ranges and operator; and the call in packets, if it must be
-  bool is_reached = false;  // this rank's buffers; else null
+  DirectCall direct;         // ranges and operator; and the call in packets, if it must be
+  bool is_reached = false;   // this rank's buffers; else null
+  std::int32_t readers = 1;  // thread blocks that agree with others, and may read
   std::array<Peer, kMaxRanks> peers{};
 
+  [[nodiscard]] constexpr int launched_blocks() const {
+    return is_reached || readers > direct.blocks ? readers : direct.blocks;
+  }
   // Results go to all ranks.
   [[nodiscard]] constexpr bool stores_in_peers() const { return direct.forward_to != 0; }
 };

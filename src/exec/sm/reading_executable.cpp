@@ -71,7 +71,9 @@ Status ReadingExecutable::find_buffers(const GpuCall& call, ReadingCall& reading
 Result<Lack> ReadingExecutable::enqueue(const GpuCall& call) {
   const Operation& op = call.operation;
   ReadingCall reading{
-      .direct = direct_call_of(program_, Packets::kSlots, call, hash(), most_blocks_, context_)};
+      .direct =
+          direct_call_of(program_, Packets::kSlots, call, hash(), context_.limits.blocks, context_),
+      .readers = readers_};
   SENNIT_RETURN_IF_ERROR(find_buffers(call, reading));
   SENNIT_ASSIGN_OR_RETURN(
       const void* const kernel,
@@ -85,7 +87,7 @@ Result<Lack> ReadingExecutable::enqueue(const GpuCall& call) {
   }
   SENNIT_RETURN_IF_ERROR(context_.driver.launch(
       kernel,
-      {.blocks = static_cast<unsigned>(reading.direct.blocks), .threads = kThreads},
+      {.blocks = static_cast<unsigned>(reading.launched_blocks()), .threads = kThreads},
       &reading,
       call.stream));
   return Lack::kNothing;

@@ -21,19 +21,13 @@ class ReadingExecutable final : public Executable {
   Result<Lack> enqueue(const GpuCall& call) override;
 
  private:
-  ReadingExecutable(ProvedPlan proved,
-                    const DirectProgram& program,
-                    int most_blocks,
-                    Context& context)
-      : Executable(std::move(proved)),
-        program_(program),
-        most_blocks_(most_blocks),
-        context_(context) {}
+  ReadingExecutable(ProvedPlan proved, const DirectProgram& program, int readers, Context& context)
+      : Executable(std::move(proved)), program_(program), readers_(readers), context_(context) {}
 
   Status find_buffers(const GpuCall& call, ReadingCall& reading);
 
   DirectProgram program_;
-  int most_blocks_;
+  int readers_;
   Context& context_;
 };
 

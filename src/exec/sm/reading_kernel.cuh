@@ -32,7 +32,7 @@ __device__ __forceinline__ bool announce_buffers(const ReadingCall& call) {
   if (__syncthreads_or(is_gone ? 1 : 0) != 0) {
     return false;
   }
-  if (index >= kAddressesOfBlock * direct.blocks) {
+  if (index >= kAddressesOfBlock * call.readers) {
     return true;
   }
   // What kernels before this one have written is read by those who find them.
@@ -141,7 +141,7 @@ __device__ __forceinline__ void reduce_part(const ReadingCall& call,
   // At the same distance from a multiple of 16 bytes in all buffers.
   const Cut<Unit> cut(reinterpret_cast<std::uintptr_t>(parts.inputs[direct.rank]),
                       direct.own_to.length);
-  const std::int64_t stride = static_cast<std::int64_t>(direct.blocks) * kThreads;
+  const std::int64_t stride = static_cast<std::int64_t>(call.readers) * kThreads;
   struct Turn {
     std::int64_t at;  // the first unit
     int rank;
@@ -219,10 +219,18 @@ __device__ __forceinline__ void reduce_part(const ReadingCall& call,
   }
 }
 
-// Out of line, so that it takes no registers from what is usual.
+// This block's parts of the call in packets. Out of line, so that it takes no registers from what
+// is usual.
 template <class R>
-__device__ __noinline__ bool run_packets_of(const ReadingCall& call, int block) {
-  return run_block<Slots, R>(call.direct, block);
+__device__ __noinline__ bool run_packets_of(const ReadingCall& call) {
+  bool alive = true;
+#pragma unroll 1
+  for (auto part = static_cast<int>(blockIdx.x); part < call.direct.blocks;
+       part += static_cast<int>(gridDim.x)) {
+    // All parts, so that none that was given up goes on in a later call.
+    alive = run_block<Slots, R>(call.direct, part) && alive;
+  }
+  return alive;
 }
 
 // Last of all, to all others: by a thread for each.
@@ -251,8 +259,8 @@ __device__ __forceinline__ void report_done(const ReadingCall& call, int block, 
 __device__ __forceinline__ bool await_all_done(const ReadingCall& call, bool alive) {
   const DirectCall& direct = call.direct;
   const auto index = static_cast<int>(threadIdx.x);
-  const int peer = index / direct.blocks;
-  const int first = kAddressesOfBlock * (index % direct.blocks);
+  const int peer = index / call.readers;
+  const int first = kAddressesOfBlock * (index % call.readers);
   const bool waits = peer < direct.ranks && peer != direct.rank;
   const MessagePut& put = call.peers[waits ? peer : 0].as_receiver;
   const std::uint64_t number = waits ? put.messages[first] + 1 : 0;
@@ -297,13 +305,17 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ Parts parts;
   await_stream();
   const auto block = static_cast<int>(blockIdx.x);
+  if (block >= call.readers) {
+    run_packets_of<R>(call);
+    return;
+  }
   bool alive = block != 0 || announce_buffers(call);
   bool is_whole = false;
   alive = alive && await_buffers(call, block, parts, is_whole);
   if (alive && is_whole) {
     reduce_part<R>(call, parts, block);
   } else if (alive) {
-    alive = run_packets_of<R>(call, block);
+    alive = run_packets_of<R>(call);
   }
   report_done(call, block, alive);
   if (block == 0) {

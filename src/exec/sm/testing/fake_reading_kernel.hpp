@@ -22,8 +22,18 @@ class FakeReadingKernel {
 
   void run() {
     bool alive = announce_buffers();
-    for (int block = 0; block < direct_.blocks; ++block) {
-      alive = alive && run_block(block);
+    bool is_whole = call_.is_reached;
+    for (int block = 0; block < call_.readers; ++block) {
+      alive = alive && await_buffers(block, is_whole);
+    }
+    for (int block = 0; alive && is_whole && block < call_.readers; ++block) {
+      reduce_part(block);
+    }
+    for (int part = 0; alive && !is_whole && part < direct_.blocks; ++part) {
+      FakeDirectKernel(direct_, part).run();
+      alive = direct_.states[part].round != sm::kGivenUp;
+    }
+    for (int block = 0; block < call_.readers; ++block) {
       report_done(block, alive);
     }
     if (!alive || !await_all_done()) {
@@ -65,7 +75,7 @@ class FakeReadingKernel {
       return false;
     }
     for_each_peer([&](const sm::ReadingCall::Peer& peer) {
-      for (int at = 0; at < sm::kAddressesOfBlock * direct_.blocks; ++at) {
+      for (int at = 0; at < sm::kAddressesOfBlock * call_.readers; ++at) {
         const sm::MessagePut& put = peer.as_receiver;
         const sm::LlFlags flags = sm::address_flags(put.messages[at] + 1, direct_.fingerprint);
         const std::byte* const buffer = at % sm::kAddressesOfBlock == 0 ? peer.input : peer.output;
@@ -97,27 +107,22 @@ class FakeReadingKernel {
         static_cast<std::uintptr_t>(sm::address_from(words[0], words[1])));
   }
 
-  bool run_block(int block) {
-    std::array<const std::byte*, sm::kMaxRanks> inputs{};
-    std::array<std::byte*, sm::kMaxRanks> outputs{};
-    bool is_whole = call_.is_reached;
+  // The same addresses come to all blocks.
+  bool await_buffers(int block, bool& is_whole) {
     for (int rank = 0; rank < direct_.ranks; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
-      inputs[at] = direct_.input;
-      outputs[at] = direct_.output;
+      inputs_[at] = direct_.input;
+      outputs_[at] = direct_.output;
       if (rank != direct_.rank) {
-        inputs[at] = await_address(rank, sm::kAddressesOfBlock * block);
-        outputs[at] = await_address(rank, sm::kAddressesOfBlock * block + 1);
-        is_whole = is_whole && inputs[at] != nullptr;
+        inputs_[at] = await_address(rank, sm::kAddressesOfBlock * block);
+        outputs_[at] = await_address(rank, sm::kAddressesOfBlock * block + 1);
+        is_whole = is_whole && inputs_[at] != nullptr;
       }
     }
-    if (!wait_.is_alive()) {
-      return false;
-    }
-    if (!is_whole) {
-      FakeDirectKernel(direct_, block).run();
-      return direct_.states[block].round != sm::kGivenUp;
-    }
+    return wait_.is_alive();
+  }
+
+  void reduce_part(int block) {
     const std::byte* const part = direct_.input + direct_.own_from.begin;
     const sm::Cut<std::array<std::uint64_t, 2>> cut(address_of(part), direct_.own_to.length);
     const auto reduce = [&](std::int64_t begin, std::int64_t bytes) {
@@ -125,11 +130,11 @@ class FakeReadingKernel {
         int sum = 0;
         for (int rank = 0; rank < direct_.ranks; ++rank) {
           sum += std::to_integer<int>(
-              inputs[static_cast<std::size_t>(rank)][direct_.own_from.begin + at]);
+              inputs_[static_cast<std::size_t>(rank)][direct_.own_from.begin + at]);
         }
         for (int rank = 0; rank < direct_.ranks; ++rank) {
           if (rank == direct_.rank || call_.stores_in_peers()) {
-            outputs[static_cast<std::size_t>(rank)][direct_.own_to.begin + at] =
+            outputs_[static_cast<std::size_t>(rank)][direct_.own_to.begin + at] =
                 static_cast<std::byte>(sum);
           }
         }
@@ -140,11 +145,10 @@ class FakeReadingKernel {
       reduce(cut.tail_at(), cut.tail);
     }
     for (std::int64_t first = std::int64_t{block} * sm::kThreads; first < cut.elements;
-         first += std::int64_t{direct_.blocks} * sm::kThreads) {
+         first += std::int64_t{call_.readers} * sm::kThreads) {
       const std::int64_t units = std::min<std::int64_t>(sm::kThreads, cut.elements - first);
       reduce(cut.head + first * 16, units * 16);
     }
-    return true;
   }
 
   void report_done(int block, bool alive) const {
@@ -165,7 +169,7 @@ class FakeReadingKernel {
   bool await_all_done() {
     for (int rank = 0; rank < direct_.ranks; ++rank) {
       const sm::MessagePut& put = call_.peers[static_cast<std::size_t>(rank)].as_receiver;
-      for (int at = 0; rank != direct_.rank && at < sm::kAddressesOfBlock * direct_.blocks; ++at) {
+      for (int at = 0; rank != direct_.rank && at < sm::kAddressesOfBlock * call_.readers; ++at) {
         const std::uint64_t done = sm::done_word(put.messages[at] + 1, direct_.fingerprint);
         if (at % sm::kAddressesOfBlock == 0) {
           wait_.await(
@@ -183,6 +187,8 @@ class FakeReadingKernel {
 
   const sm::ReadingCall& call_;
   const sm::DirectCall& direct_;
+  std::array<const std::byte*, sm::kMaxRanks> inputs_{};
+  std::array<std::byte*, sm::kMaxRanks> outputs_{};
   sm::FakeWait wait_{direct_.error_word, direct_.deadline_ns};
 };
 
