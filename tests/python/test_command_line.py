@@ -52,6 +52,7 @@ def test_help_is_the_committed_text(sennit_command: Command, command: str) -> No
         (["bench", "send_recv", "--pair", "1:1"], "'1:1' is not of the form A:B"),
         (["bench", "send_recv", "--ranks", "2", "--pair", "0:2"], "the 2 ranks are 0 to 1"),
         (["bench", "-b", "1K", "-e", "8"], "begin at 1K (-b) and end at 8 (-e)"),
+        (["bench", "-g", "8"], "pass --ranks, the number of all"),
         (["bench", "--ranks", "5000"], "5000 is not in the range"),
         (["bench", "-d", "bfloat16", "-o", "bitwise_and"], "bfloat16 has no operator bitwise_and"),
         (["bench", "broadcast", *TWO, "-r", "5"], "root 5 is not a rank; the ranks are 0 to 1"),

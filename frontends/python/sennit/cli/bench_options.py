@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
+def _refuse_ranks(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Say what nccl-tests' options for the number of GPUs are called here."""
+    if value is not None:
+        options = " and ".join(parameter.opts)
+        raise click.UsageError(f"{options} are of nccl-tests; pass --ranks, the number of all")
+
+
 def _parse_root(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
     if value is None or value == "rotate":
         return value
@@ -157,6 +164,7 @@ _OPTIONS = (
         metavar="N",
         help="Default: one a core, at least 2, at most 8; with --executor cuda all GPUs.",
     ),
+    click.option("-g", "-t", "of_others", hidden=True, expose_value=False, callback=_refuse_ranks),
     click.option(
         "--executor",
         type=click.Choice(["host", "cuda"]),
