@@ -344,7 +344,7 @@ TEST_F(Mismatch, OfACallThatIsLongOverOnTheOtherRankIsToldInTime) {
     std::string name;
     Calls late;   // of the rank that has something to send
     Calls early;  // of the other
-    sennit_status_t told_to_early;
+    sennit_status_t status_of_early;
   };
   const std::vector<Case> cases = {
       {"goes on", all_reduce(10), in_turn({four, barrier()}), SENNIT_MISMATCH},
@@ -366,7 +366,7 @@ TEST_F(Mismatch, OfACallThatIsLongOverOnTheOtherRankIsToldInTime) {
     ASSERT_TRUE(reports[0]);
     ASSERT_TRUE(reports[1]);
     EXPECT_EQ(reports[0]->status, SENNIT_MISMATCH) << reports[0]->message;
-    EXPECT_EQ(reports[1]->status, differs.told_to_early) << reports[1]->message;
+    EXPECT_EQ(reports[1]->status, differs.status_of_early) << reports[1]->message;
     EXPECT_LT(reports[0]->ended_at - last_call(reports), kAfterLastCaller) << reports[0]->message;
   }
 }
