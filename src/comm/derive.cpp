@@ -124,6 +124,14 @@ Result<std::shared_ptr<Communicator>> join_survivors(const std::shared_ptr<Commu
                 "rank {} is among the excluded ranks; only the others call shrink",
                 parent->rank());
   }
+  for (const int rank : excluded) {
+    if (rank < 0 || rank >= parent->size()) {
+      return fail(Code::kInvalidArgument,
+                  "the excluded rank {} is not a rank of {} ranks",
+                  rank,
+                  parent->size());
+    }
+  }
   const Clock::time_point begin = Clock::now();
   CommConfig rest = config;
   while (true) {

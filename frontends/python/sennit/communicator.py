@@ -580,7 +580,11 @@ class Communicator:
         """
         name = f"{self.name}.shrunk"
         config = Config().core(name)
-        return Communicator(self._handle.shrink(list(excluded), config), name, config)
+        without = [operator.index(rank) for rank in excluded]
+        for rank in without:
+            if abs(rank) > calls.LARGEST:
+                raise _core.InvalidArgument(f"shrink: {rank} is no rank")
+        return Communicator(self._handle.shrink(without, config), name, config)
 
     def register(self, buffer: Any) -> Registration:
         """Say that the buffer will be used often, as long as the registration lives."""
