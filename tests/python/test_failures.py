@@ -61,8 +61,7 @@ TORCH = {
     # The store is a file, which it cannot open.
     "no descriptors": (NOBODY_CAME, NOBODY_CAME,     NOTHING, NOTHING, NOTHING),
     "no process_vm_readv": (NOTHING, NOTHING,        DEAD,    DEAD,    NOTHING),
-    "no memfd_create": (NOTHING, NOTHING,            NOTHING, NOTHING, NOTHING),
-    "no pidfd_open": (NOBODY_CAME, NOBODY_CAME,      NOTHING, NOTHING, NOTHING),
+    "no pidfd_open": (NOBODY_CAME, NOBODY_CAME,      None,    None,    None),
 }  # fmt: skip
 MATRIX: dict[str, dict[str, tuple[str | None, ...]]] = {"python": {**PYTHON}, "torch": {**TORCH}}
 

@@ -168,7 +168,6 @@ except sennit.Unsupported as error:
     ("place", "cache", "missing"),
     [
         ("as it is", "", ("no folder of PATH", "apt install g++")),
-        ("as it is", "\udcff", ("no folder of PATH", "apt install g++")),
         ("as it is", "/proc/self", ("/proc/self/sennit", "set XDG_CACHE_HOME to a folder")),
         ("no home", "", ("the user has no home", "set XDG_CACHE_HOME to a folder")),
         ("no headers", "", ("/nowhere/Python.h is missing", "apt install python3-dev")),
