@@ -19,6 +19,7 @@ constexpr Clock::duration kProcessLookInterval = milliseconds(20);
 // A process that is killed loses its memory first; its pidfd tells of its death a moment later.
 constexpr Clock::duration kDyingTime = milliseconds(300);
 constexpr Clock::duration kOnTheWay = milliseconds(500);
+constexpr Clock::duration kDoubt = milliseconds(100);
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -147,18 +148,21 @@ void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
 // A peer may leave, or die, once its part of a call lies in our slots. From another node that part
 // comes over a card, and the news of the peer may overtake it.
 bool Calls::may_end_well(Work& work, int peer, Clock::time_point now) {
-  if (work.job->advance() || work.job->finished()) {
+  // What the peer had done when it was seen to have left is looked at only now.
+  const bool is_collective = work.sequence != 0;
+  if (work.job->advance() || work.job->finished() ||
+      (is_collective && work.job->waiting().peer != peer)) {
     work.doubted_since = {};
     return true;
   }
-  if (world_.is_local(peer)) {
+  if (!is_collective && world_.is_local(peer)) {
     return false;
   }
   if (work.doubted_since == Clock::time_point()) {
     work.doubted_since = now;
   }
   work.next_look = now + milliseconds(1);
-  return now < work.doubted_since + kOnTheWay;
+  return now < work.doubted_since + (is_collective ? kDoubt : kOnTheWay);
 }
 
 // What this rank waits in and does nothing else before that has ended.
