@@ -150,8 +150,11 @@ void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
 bool Calls::may_end_well(Work& work, int peer, Clock::time_point now) {
   // What the peer had done when it was seen to have left is looked at only now.
   const bool is_collective = work.sequence != 0;
-  if (work.job->advance() || work.job->finished() ||
-      (is_collective && work.job->waiting().peer != peer)) {
+  const auto waits_for_peer = [&] {
+    const Waiting waiting = work.job->waiting();
+    return waiting.is_certain && waiting.peer == peer;
+  };
+  if (work.job->advance() || work.job->finished() || (is_collective && !waits_for_peer())) {
     work.doubted_since = {};
     return true;
   }

@@ -11,6 +11,8 @@ struct Waiting {
   int step = 0;
   std::int64_t tile = 0;
   bool foreign = false;  // the message is there, but belongs to another call
+  bool is_certain =
+      false;  // a word that the peer writes in memory of both is missing, and no other
 };
 
 }  // namespace sennit

@@ -193,12 +193,11 @@ std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
   return std::nullopt;
 }
 
-// A rank ends a call when it has done its whole part of it. Where another of its node still waits
-// for that part, the one that ended has made a different call, which its line may have forgotten.
+// A rank ends a call when it has done its whole part of it. Where another still waits for that
+// part, the one that ended has made a different call, which its line may have forgotten.
 std::optional<Verdict> find_ended(const World& world, const CallView& view) {
   const int peer = view.waiting.peer;
-  if (view.sequence == 0 || peer < 0 || peer == world.rank() || !world.is_local(peer) ||
-      !has_left(world, peer, view)) {
+  if (view.sequence == 0 || !view.waiting.is_certain || !has_left(world, peer, view)) {
     return std::nullopt;
   }
   return Verdict{.code = Code::kMismatch,

@@ -39,6 +39,7 @@ bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) cons
     const Spot at = spot(in, waiting.tile);
     if (!channel::is_full(at.full(), at.position, layout_.fingerprint(in))) {
       waiting.peer = at.link->peer;
+      waiting.is_certain = at.link->rail < 0;
       waiting.foreign = channel::is_foreign(at.full(), at.position, layout_.fingerprint(in));
       return true;
     }
@@ -56,6 +57,7 @@ bool Job::find_peer(const ProgramStep& step, bool posted, Waiting& waiting) cons
                 : !channel::may_write(at.free(), at.position, at.link->ring.slots()));
     if (blocked) {
       waiting.peer = at.link->peer;
+      waiting.is_certain = out.bundle < 0 && at.link->rail < 0;
       return true;
     }
   }
