@@ -19,6 +19,7 @@ constexpr Clock::duration kProcessLookInterval = milliseconds(20);
 // A process that is killed loses its memory first; its pidfd tells of its death a moment later.
 constexpr Clock::duration kDyingTime = milliseconds(300);
 constexpr Clock::duration kOnTheWay = milliseconds(500);
+// Of a peer that has ended the call while this rank still waits for it (Verdict::is_doubtful).
 constexpr Clock::duration kDoubt = milliseconds(100);
 
 double seconds_since(Clock::time_point begin) {
@@ -148,7 +149,8 @@ void Calls::look_at(Work& work, Depth depth, Clock::time_point now) {
 // A peer may leave, or die, once its part of a call lies in our slots. From another node that part
 // comes over a card, and the news of the peer may overtake it.
 bool Calls::may_end_well(Work& work, int peer, Clock::time_point now) {
-  // What the peer had done when it was seen to have left is looked at only now.
+  // What the peer stored before it left the call is visible now that it was seen to have left.
+  // Partner: the release of StatusLine::leave().
   const bool is_collective = work.sequence != 0;
   const auto waits_for_peer = [&] {
     const Waiting waiting = work.job->waiting();

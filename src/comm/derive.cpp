@@ -54,7 +54,7 @@ Status check_came(const World& world, const std::vector<int>& members, std::uint
                          : static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
     detail.evidence =
         state == RankState::kFinalized
-            ? fmt::format("it was {} of the parent, and finalized that", named)
+            ? fmt::format("it was {} of the parent, and finalized it", named)
             : fmt::format("it was {} of the parent, and gave up there ({})", named, code_text(why));
     detail.next = "abort() the parent, then shrink() it to the survivors, or exit";
     return {state == RankState::kFinalized ? Code::kRankFailed : code_for_others(why),

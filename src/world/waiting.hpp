@@ -10,9 +10,8 @@ struct Waiting {
   int lane = 0;
   int step = 0;
   std::int64_t tile = 0;
-  bool foreign = false;  // the message is there, but belongs to another call
-  bool is_certain =
-      false;  // a word that the peer writes in memory of both is missing, and no other
+  bool foreign = false;     // the message is there, but belongs to another call
+  bool is_certain = false;  // what is missing is a word that the peer stores in shared memory
 };
 
 }  // namespace sennit

@@ -114,6 +114,19 @@ std::size_t input_size(const DeviceCase& c, int rank, int ranks);
 std::size_t output_size(const DeviceCase& c, int rank, int ranks);
 Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int rank);
 
+// For tests that make the calls of all ranks on one thread: nothing waits on the host.
+class GpuRanks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count() < 2) {
+      GTEST_SKIP() << "gpu2: needs two GPUs";
+    }
+    ranks_ = std::make_unique<DeviceRanks>(std::min(device_count(), 8));
+  }
+
+  std::unique_ptr<DeviceRanks> ranks_;
+};
+
 // Ranks whose calls wait for each other on the host (copy engines), so each needs its thread.
 class CopyEngineRanks : public ::testing::Test {
  protected:

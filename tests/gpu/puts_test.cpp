@@ -2,26 +2,13 @@
 // has a GPU and a thread of its own.
 #include "device_ranks.hpp"
 
-#include <algorithm>
-#include <memory>
 #include <thread>
 #include <vector>
 
 namespace sennit::tests {
 namespace {
 
-// One thread makes the calls of all ranks: nothing waits on the host.
-class DevicePuts : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count() < 2) {
-      GTEST_SKIP() << "gpu2: needs two GPUs";
-    }
-    ranks_ = std::make_unique<DeviceRanks>(std::min(device_count(), 8));
-  }
-
-  std::unique_ptr<DeviceRanks> ranks_;
-};
+using DevicePuts = GpuRanks;
 using PutsBesideCopies = CopyEngineRanks;
 
 struct Named {

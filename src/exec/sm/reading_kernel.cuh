@@ -227,7 +227,8 @@ __device__ __noinline__ bool run_packets_of(const ReadingCall& call) {
 #pragma unroll 1
   for (auto part = static_cast<int>(blockIdx.x); part < call.direct.blocks;
        part += static_cast<int>(gridDim.x)) {
-    // All parts, so that none that was given up goes on in a later call.
+    // The parts behind one that failed, too: each leaves at its first look at the error word, and
+    // marks itself as given up.
     alive = run_block<Slots, R>(call.direct, part) && alive;
   }
   return alive;

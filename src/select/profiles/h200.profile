@@ -49,8 +49,8 @@ size one_sided.send_recv 512K
 # blocks, each of which takes an SM. With 8 an all_gather of 4, 16, 64 and 128 MB took 11.5, 29.7,
 # 102 and 196 us, with 63 11.5, 29.4, 99.5 and 194; a ring of sends 17.5, 53.4, 199 and 391, with 64
 # 17.1, 51.8, 191 and 376 ("h200x2-few-blocks"). On 2 H100s with 12 blocks all_gathers of 16, 32 and
-# 64 MB beside products were over 14, 2 and 5 % earlier ("h100x2-few-blocks"). But where a buffer
-# cannot be mapped, packets have so few blocks, too: so never.
+# 64 MB in graphs beside products were over 14, 2 and 5 % earlier ("h100x2-few-blocks"). But where
+# a buffer cannot be mapped, packets have so few blocks, too: so never.
 size few_blocks never
 few_blocks 8
 
