@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import json
 import math
@@ -128,6 +129,7 @@ class Rank:
         checksum = torch.stack(bits).sum().item()
         buckets = self._wrapped._get_ddp_logging_data().get("rebuilt_bucket_sizes", "")
         del self._wrapped, self._optimizer, self._inputs, self._targets
+        gc.collect()  # a model of DDP has cycles
         return {"checksum": checksum, "buckets": [int(size) for size in buckets.split(",") if size]}
 
     def _step(self) -> torch.Tensor:
