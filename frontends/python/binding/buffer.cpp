@@ -13,6 +13,45 @@
 namespace nb = nanobind;
 
 namespace sennit::python {
+namespace {
+
+// Looked up once: a call takes hardly more than a microsecond.
+struct PythonNames {
+  nb::handle elements = nb::module_::import_("sennit.elements").release();
+  nb::handle typed = nb::object(elements.attr("Typed")).release();
+  nb::handle numpy_array = nb::object(nb::module_::import_("numpy").attr("ndarray")).release();
+  nb::handle dtype = nb::str("dtype").release();
+  nb::handle is_builtin = nb::str("isbuiltin").release();
+};
+
+const PythonNames& python() {
+  static const auto& all = *new PythonNames;
+  return all;
+}
+
+// Whether the elements may be of a type that NumPy has not got: its own types are built in.
+bool may_be_bits(nb::handle object) {
+  const nb::handle type = object.type();
+  if (type.is(python().typed)) {
+    return true;
+  }
+  return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()),
+                          reinterpret_cast<PyTypeObject*>(python().numpy_array.ptr())) != 0 &&
+         !nb::getattr(nb::getattr(object, python().dtype), python().is_builtin).equal(nb::int_(1));
+}
+
+}  // namespace
+
+Buffer buffer_of(nb::handle object, std::string name, bool writable, std::optional<Stream> stream) {
+  if (may_be_bits(object)) {
+    const nb::object bits = python().elements.attr("bits_of")(object);
+    if (!bits.is_none()) {
+      const auto dtype = nb::cast<std::string>(nb::object(bits.attr("dtype")));
+      return {nb::object(bits.attr("array")), std::move(name), writable, dtype, stream};
+    }
+  }
+  return {object, std::move(name), writable, std::nullopt, stream};
+}
 
 Buffer::Buffer(nb::handle object,
                std::string name,
@@ -75,6 +114,12 @@ void bind_buffer(nb::module_& module) {
       .def_prop_ro("address", [](const Buffer& buffer) {
         return reinterpret_cast<std::uintptr_t>(buffer.data());
       });
+  module.def("buffer_of",
+             &buffer_of,
+             nb::arg("object"),
+             nb::arg("name"),
+             nb::arg("writable"),
+             nb::arg("stream") = nb::none());
   module.attr("DTYPES") = dtype_names();
 }
 

@@ -46,6 +46,13 @@ class Buffer {
   sennit_dtype_t dtype_;
 };
 
+// The same of an argument of a call, which may also be bits that `sennit.typed` names, or an array
+// of ml_dtypes.
+Buffer buffer_of(nanobind::handle object,
+                 std::string name,
+                 bool writable,
+                 std::optional<Stream> stream = std::nullopt);
+
 void bind_buffer(nanobind::module_& module);
 
 }  // namespace sennit::python

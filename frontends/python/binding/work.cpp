@@ -1,8 +1,10 @@
 #include "work.hpp"
 
 #include "dtypes.hpp"
+#include "equal_calls.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,10 +21,6 @@ namespace {
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-const Buffer* buffer_or_null(nb::handle object) {
-  return object.is_none() ? nullptr : nb::cast<const Buffer*>(object);
 }
 
 void require_same_dtype(const Buffer& from, const Buffer& to) {
@@ -96,16 +94,14 @@ void start_group(const std::vector<Work*>& works) {
 
 }  // namespace
 
-Work::Work(nb::object comm, nb::object send, nb::object recv, CallArguments arguments)
+Work::Work(nb::object comm, CallArguments arguments)
     : comm_object_(std::move(comm)),
-      send_object_(std::move(send)),
-      recv_object_(std::move(recv)),
       arguments_(std::move(arguments)),
       comm_(nb::cast<Comm*>(comm_object_)),
       handle_(comm_->get()),
       is_on_gpu_(comm_->device() >= 0) {
-  const Buffer* const from = buffer_or_null(send_object_);
-  const Buffer* const to = buffer_or_null(recv_object_);
+  const Buffer* const from = arguments_.send.get();
+  const Buffer* const to = arguments_.recv.get();
   if (from != nullptr && to != nullptr) {
     require_same_dtype(*from, *to);
   }
@@ -117,19 +113,21 @@ Work::Work(nb::object comm, nb::object send, nb::object recv, CallArguments argu
   }
   send_ = from == nullptr ? nullptr : from->data();
   recv_ = to == nullptr ? nullptr : to->data();
-  if (is_on_gpu_ && !arguments_.stream) {
-    find_stream(from, to);
+  if (is_on_gpu_ && !arguments_.options.stream) {
+    find_stream();
   }
-  stream_ = reinterpret_cast<void*>(arguments_.stream.value_or(kDefaultStream));
+  stream_ = reinterpret_cast<void*>(arguments_.options.stream.value_or(kDefaultStream));
 }
 
 // Without one that the program names.
-void Work::find_stream(const Buffer* from, const Buffer* to) {
+void Work::find_stream() {
+  const Buffer* const from = arguments_.send.get();
+  const Buffer* const to = arguments_.recv.get();
   if (from == nullptr && to == nullptr) {
-    arguments_.stream = comm_->stream();
+    arguments_.options.stream = comm_->stream();
     return;
   }
-  arguments_.stream = stream_of_buffers(from, to);
+  arguments_.options.stream = stream_of_buffers(from, to);
   comm_->remember((from != nullptr ? from : to)->stream());
 }
 
@@ -161,11 +159,12 @@ sennit_status_t Work::post() {
 
 sennit_status_t Work::post_with(sennit_redop_t op) {
   sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-  options.algorithm = arguments_.algorithm ? arguments_.algorithm->c_str() : nullptr;
-  options.deadline_s = arguments_.deadline_s;
+  const CallOptions& asked = arguments_.options;
+  options.algorithm = asked.algorithm ? asked.algorithm->c_str() : nullptr;
+  options.deadline_s = asked.deadline_s;
   options.work = has_work_ ? &work_ : nullptr;
-  options.reproducible = arguments_.reproducible ? 1 : 0;
-  options.codec = arguments_.codec ? arguments_.codec->c_str() : nullptr;
+  options.reproducible = asked.reproducible ? 1 : 0;
+  options.codec = asked.codec ? asked.codec->c_str() : nullptr;
   const std::size_t count = arguments_.count;
   const int root = arguments_.root;
   switch (arguments_.collective) {
@@ -264,13 +263,11 @@ bool Work::is_ended_by_stream() {
 
 ErrorRecord Work::record_of_call(sennit_status_t status) const {
   ErrorRecord record = record_of(status);
-  const Buffer* const from = buffer_or_null(send_object_);
-  const Buffer* const to = buffer_or_null(recv_object_);
-  if (from != nullptr) {
-    replace(record.message, "the send buffer", from->name());
+  if (arguments_.send != nullptr) {
+    replace(record.message, "the send buffer", arguments_.send->name());
   }
-  if (to != nullptr) {
-    replace(record.message, "the recv buffer", to->name());
+  if (arguments_.recv != nullptr) {
+    replace(record.message, "the recv buffer", arguments_.recv->name());
   }
   return record;
 }
@@ -349,8 +346,8 @@ bool Work::end_with(sennit_status_t status) {
       error_ = record_of_call(status);
     }
     sennit_work_destroy(std::exchange(work_, nullptr));
-    send_object_.reset();
-    recv_object_.reset();
+    arguments_.send.reset();
+    arguments_.recv.reset();
   }
   if (error_.status != SENNIT_OK) {
     raise(error_);
@@ -388,75 +385,57 @@ void bind_work(nb::module_& module) {
       .def(nb::init<std::vector<std::size_t>, std::vector<std::size_t>>(),
            nb::arg("counts"),
            nb::arg("displacements"));
+  nb::class_<CallOptions>(module, "CallOptions")
+      .def(nb::init<std::optional<std::string>,
+                    double,
+                    bool,
+                    std::optional<std::string>,
+                    std::optional<Stream>>(),
+           nb::arg("algorithm") = nb::none(),
+           nb::arg("deadline_s") = 0.0,
+           nb::arg("reproducible") = false,
+           nb::arg("codec") = nb::none(),
+           nb::arg("stream") = nb::none())
+      .def_ro("stream", &CallOptions::stream);
   nb::class_<Work>(module, "Work")
       .def(
           "__init__",
           [](Work* self,
              nb::object comm,
              Collective collective,
-             nb::object send,
-             nb::object recv,
+             std::shared_ptr<const Buffer> send,
+             std::shared_ptr<const Buffer> recv,
              std::size_t count,
-             int op,
              int root,
-             std::optional<std::string> algorithm,
-             double deadline_s,
-             const nb::bytes& scalar,
-             bool reproducible,
-             std::optional<std::string> codec,
-             std::optional<Stream> stream,
+             const CallOptions& options,
              Blocks input,
              Blocks output) {
             new (self) Work(std::move(comm),
-                            std::move(send),
-                            std::move(recv),
-                            {collective,
-                             count,
-                             op,
-                             root,
-                             std::move(algorithm),
-                             deadline_s,
-                             std::string(scalar.c_str(), scalar.size()),
-                             reproducible,
-                             std::move(codec),
-                             stream,
-                             std::move(input),
-                             std::move(output)});
+                            {.collective = collective,
+                             .send = std::move(send),
+                             .recv = std::move(recv),
+                             .count = count,
+                             .root = root,
+                             .options = options,
+                             .input = std::move(input),
+                             .output = std::move(output)});
           },
           nb::arg("comm"),
           nb::arg("collective"),
           nb::arg("send").none(),
           nb::arg("recv").none(),
           nb::arg("count"),
-          nb::arg("op"),
           nb::arg("root"),
-          nb::arg("algorithm").none(),
-          nb::arg("deadline_s"),
-          nb::arg("scalar"),
-          nb::arg("reproducible"),
-          nb::arg("codec").none(),
-          nb::arg("stream").none(),
-          nb::arg("input") = Blocks(),
-          nb::arg("output") = Blocks())
+          nb::arg("options"),
+          nb::arg("input"),
+          nb::arg("output"))
       .def("start", &Work::start)
       .def("run", &Work::run)
       .def("is_ended_by_stream", &Work::is_ended_by_stream)
       .def("wait", &Work::wait, nb::arg("timeout_s"))
       .def("test", &Work::test);
   module.def("start_group", &start_group, nb::arg("works"));
-  nb::dict ops;
-  ops["sum"] = static_cast<int>(SENNIT_SUM);
-  ops["prod"] = static_cast<int>(SENNIT_PROD);
-  ops["min"] = static_cast<int>(SENNIT_MIN);
-  ops["max"] = static_cast<int>(SENNIT_MAX);
-  ops["avg"] = static_cast<int>(SENNIT_AVG);
-  ops["logical_and"] = static_cast<int>(SENNIT_LOGICAL_AND);
-  ops["logical_or"] = static_cast<int>(SENNIT_LOGICAL_OR);
-  ops["logical_xor"] = static_cast<int>(SENNIT_LOGICAL_XOR);
-  ops["bitwise_and"] = static_cast<int>(SENNIT_BITWISE_AND);
-  ops["bitwise_or"] = static_cast<int>(SENNIT_BITWISE_OR);
-  ops["bitwise_xor"] = static_cast<int>(SENNIT_BITWISE_XOR);
-  module.attr("REDUCE_OPS") = ops;
+  bind_equal_calls(module);
 }
 
 }  // namespace sennit::python

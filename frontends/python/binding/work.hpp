@@ -10,6 +10,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,19 +45,26 @@ struct Blocks {
   }
 };
 
-// What a C function of the ABI takes, besides buffers and communicator. `stream` is what the
-// program names; none: that of the library that made the buffers, on GPU ranks.
-struct CallArguments {
-  Collective collective;
-  std::size_t count;
-  int op;    // sennit_redop_t; ignored where nothing is reduced
-  int root;  // or the peer of a send or recv; ignored elsewhere
+// What may be asked of any one call. `stream` is what the program names; none: that of the library
+// that made the buffers, on GPU ranks.
+struct CallOptions {
   std::optional<std::string> algorithm;
-  double deadline_s;   // 0: the communicator's; negative: none
-  std::string scalar;  // not empty: the operator is a premultiplied sum with this element
-  bool reproducible;
+  double deadline_s = 0.0;  // 0: the communicator's; negative: none
+  bool reproducible = false;
   std::optional<std::string> codec;
   std::optional<Stream> stream;
+};
+
+// What a C function of the ABI takes, besides the communicator.
+struct CallArguments {
+  Collective collective;
+  std::shared_ptr<const Buffer> send{};  // null: the call takes none on this rank
+  std::shared_ptr<const Buffer> recv{};  // the same as `send`: in place
+  std::size_t count = 0;
+  int op = SENNIT_SUM;   // sennit_redop_t; ignored where nothing is reduced
+  int root = 0;          // or the peer of a send or recv; ignored elsewhere
+  std::string scalar{};  // not empty: the operator is a premultiplied sum with this element
+  CallOptions options{};
   Blocks input{};
   Blocks output{};
 };
@@ -64,10 +72,7 @@ struct CallArguments {
 // Keeps communicator and buffers alive until the call has ended.
 class Work {
  public:
-  Work(nanobind::object comm,
-       nanobind::object send,
-       nanobind::object recv,
-       CallArguments arguments);
+  Work(nanobind::object comm, CallArguments arguments);
   ~Work();
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
@@ -88,7 +93,7 @@ class Work {
   sennit_status_t post();
 
  private:
-  void find_stream(const Buffer* from, const Buffer* to);
+  void find_stream();
   sennit_status_t post_with(sennit_redop_t op);
   sennit_status_t post_varying(const sennit_call_options_t& options);
   bool end_with(sennit_status_t status);
@@ -97,8 +102,6 @@ class Work {
   ErrorRecord record_of_call(sennit_status_t status) const;
 
   nanobind::object comm_object_;
-  nanobind::object send_object_;
-  nanobind::object recv_object_;
   CallArguments arguments_;
   Comm* comm_;
   sennit_comm_t handle_;

@@ -2,13 +2,15 @@
 
 import enum
 from collections.abc import Callable
+from typing import Any
 
 STATUS_CODES: tuple[tuple[str, int, str], ...]
 """(Python name, value, C name) of every status code, success included."""
 DTYPES: tuple[str, ...]
 """Names of the element types that this build knows."""
-REDUCE_OPS: dict[str, int]
-"""Value in the C ABI of each reduce operator."""
+
+REDUCE_OPS: tuple[str, ...]
+"""Names of the reduce operators."""
 
 class Error(Exception):
     """Any failure that Sennit reports; the subclass says of what kind.
@@ -136,6 +138,25 @@ class Comm:
     def abort(self) -> None: ...
     def destroy(self) -> None: ...
 
+class CallOptions:
+    """What may be asked of any one call.
+
+    Attributes:
+        stream: The CUDA stream that the program names, as a number; None: that of the library that
+            made the buffers.
+    """
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        deadline_s: float = 0.0,
+        reproducible: bool = False,
+        codec: str | None = None,
+        stream: int | None = None,
+    ) -> None: ...
+    @property
+    def stream(self) -> int | None: ...
+
 class Work:
     def __init__(
         self,
@@ -144,16 +165,10 @@ class Work:
         send: Buffer | None,
         recv: Buffer | None,
         count: int,
-        op: int,
         root: int,
-        algorithm: str | None,
-        deadline_s: float,
-        scalar: bytes,
-        reproducible: bool,
-        codec: str | None,
-        stream: int | None,
-        input: Blocks = ...,
-        output: Blocks = ...,
+        options: CallOptions,
+        input: Blocks,
+        output: Blocks,
     ) -> None: ...
     def start(self) -> None: ...
     def run(self) -> None: ...
@@ -161,6 +176,16 @@ class Work:
     def wait(self, timeout_s: float) -> bool: ...
     def test(self) -> bool: ...
 
+def buffer_of(object: object, name: str, writable: bool, stream: int | None = None) -> Buffer: ...
+def prepare(
+    comm: Comm,
+    collective: Collective,
+    x: object,
+    out: object,
+    op: object,
+    root: object,
+    options: CallOptions,
+) -> tuple[Work, Any]: ...
 def stream_of(stream: object) -> int: ...
 def last_error(status: int) -> Error: ...
 def start_group(works: list[Work]) -> None: ...

@@ -17,7 +17,7 @@ import numpy as np
 
 from sennit import _core
 from sennit._core import InvalidArgument
-from sennit.elements import Typed, buffer_of, empty
+from sennit.elements import Typed, empty
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -41,7 +41,7 @@ def encode(x: Any, codec: str) -> bytes:
         Unsupported: The codec does not take the type of x.
         InvalidArgument: There is no such codec, or x is no buffer.
     """
-    return _core.encode(codec, buffer_of(x, "x", writable=False))
+    return _core.encode(codec, _core.buffer_of(x, "x", writable=False))
 
 
 def decode(buffer: Any, codec: str, dtype: DTypeLike, count: int) -> NDArray[Any] | Typed:
@@ -62,7 +62,7 @@ def decode(buffer: Any, codec: str, dtype: DTypeLike, count: int) -> NDArray[Any
         raise InvalidArgument(f"count is {count}, expected a number of values")
     values: NDArray[Any] | Typed = _empty(count, dtype)
     coded = _core.Buffer(buffer, "buffer", writable=False)
-    _core.decode(codec, coded, buffer_of(values, "values", writable=True))
+    _core.decode(codec, coded, _core.buffer_of(values, "values", writable=True))
     return values
 
 

@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from sennit import _core, calls
+from sennit._core import Collective, prepare
 from sennit.calls import Table, asked
 from sennit.config import Config
 from sennit.elements import PremulSum
@@ -116,11 +117,13 @@ class Communicator:
             `out`, of the shape of x where it was not given.
         """
         return run(
-            calls.all_reduce(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.ALL_REDUCE,
                 x,
                 out,
                 op,
+                0,
                 asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
@@ -157,8 +160,9 @@ class Communicator:
             `out` at the root, None elsewhere.
         """
         return run(
-            calls.reduce(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.REDUCE,
                 x,
                 out,
                 op,
@@ -180,8 +184,14 @@ class Communicator:
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
         return run(
-            calls.broadcast(
-                self._group, x, root, asked(algorithm, deadline_s, False, schedule, codec, stream)
+            prepare(
+                self._handle,
+                Collective.BROADCAST,
+                x,
+                None,
+                None,
+                root,
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -211,8 +221,14 @@ class Communicator:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
         return run(
-            calls.all_gather(
-                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
+            prepare(
+                self._handle,
+                Collective.ALL_GATHER,
+                x,
+                out,
+                None,
+                0,
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -247,11 +263,13 @@ class Communicator:
             shape of x with the first axis divided by size.
         """
         return run(
-            calls.reduce_scatter(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.REDUCE_SCATTER,
                 x,
                 out,
                 op,
+                0,
                 asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
@@ -282,8 +300,14 @@ class Communicator:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
         return run(
-            calls.all_to_all(
-                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
+            prepare(
+                self._handle,
+                Collective.ALL_TO_ALL,
+                x,
+                out,
+                None,
+                0,
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -315,10 +339,12 @@ class Communicator:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
         return run(
-            calls.gather(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.GATHER,
                 x,
                 out,
+                None,
                 root,
                 asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
@@ -353,10 +379,12 @@ class Communicator:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
         return run(
-            calls.scatter(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.SCATTER,
                 x,
                 out,
+                None,
                 root,
                 asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
@@ -520,7 +548,17 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        run(calls.send(self._group, x, peer, asked(None, deadline_s, False, None, codec, stream)))
+        run(
+            prepare(
+                self._handle,
+                Collective.SEND,
+                x,
+                None,
+                None,
+                peer,
+                asked(None, deadline_s, False, None, codec, stream),
+            )
+        )
 
     def recv(
         self,
@@ -533,7 +571,15 @@ class Communicator:
     ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
         return run(
-            calls.recv(self._group, out, peer, asked(None, deadline_s, False, None, codec, stream))
+            prepare(
+                self._handle,
+                Collective.RECV,
+                None,
+                out,
+                None,
+                peer,
+                asked(None, deadline_s, False, None, codec, stream),
+            )
         )
 
     def barrier(
@@ -545,7 +591,17 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Wait until all ranks are in this call."""
-        run(calls.barrier(self._group, asked(algorithm, deadline_s, False, schedule, None, stream)))
+        run(
+            prepare(
+                self._handle,
+                Collective.BARRIER,
+                None,
+                None,
+                None,
+                0,
+                asked(algorithm, deadline_s, False, schedule, None, stream),
+            )
+        )
 
     def group(self) -> contextlib.AbstractContextManager[None]:
         """Make the calls of a `with` block together; the same as `sennit.group()`."""

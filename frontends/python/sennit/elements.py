@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sennit._core import Buffer, InvalidArgument
+from sennit._core import InvalidArgument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,18 +43,6 @@ def bits_of(x: Any) -> Typed | None:
     if isinstance(x, np.ndarray) and x.dtype.name in _CARRIERS:
         return Typed(x.view(_CARRIERS[x.dtype.name]), x.dtype.name)
     return None
-
-
-def buffer_of(x: Any, name: str, writable: bool, stream: int | None = None) -> Buffer:
-    """What a call is given, as a buffer; `name` is the argument's in messages."""
-    # Every call comes by here, and NumPy takes microseconds for the name of a type. Its own types
-    # are built in.
-    if not isinstance(x, Typed) and (not isinstance(x, np.ndarray) or x.dtype.isbuiltin == 1):
-        return Buffer(x, name, writable, None, stream)
-    bits = bits_of(x)
-    if bits is None:
-        return Buffer(x, name, writable, None, stream)
-    return Buffer(bits.array, name, writable, bits.dtype, stream)
 
 
 def carrier_of(dtype: str) -> str:

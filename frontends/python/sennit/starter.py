@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sennit import calls
+from sennit._core import Collective, prepare
 from sennit.calls import Table, asked
 from sennit.elements import PremulSum
 from sennit.work import Work, start
@@ -24,6 +25,7 @@ class Starter:
 
     def __init__(self, group: calls.Group) -> None:
         """Start calls of this group of ranks."""
+        self._handle = group.handle
         self._group = group
 
     def all_reduce(
@@ -41,11 +43,13 @@ class Starter:
     ) -> Work:
         """Start an all_reduce."""
         return start(
-            calls.all_reduce(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.ALL_REDUCE,
                 x,
                 out,
                 op,
+                0,
                 asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
@@ -66,8 +70,9 @@ class Starter:
     ) -> Work:
         """Start a reduce."""
         return start(
-            calls.reduce(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.REDUCE,
                 x,
                 out,
                 op,
@@ -89,8 +94,14 @@ class Starter:
     ) -> Work:
         """Start a broadcast."""
         return start(
-            calls.broadcast(
-                self._group, x, root, asked(algorithm, deadline_s, False, schedule, codec, stream)
+            prepare(
+                self._handle,
+                Collective.BROADCAST,
+                x,
+                None,
+                None,
+                root,
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -107,8 +118,14 @@ class Starter:
     ) -> Work:
         """Start an all_gather."""
         return start(
-            calls.all_gather(
-                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
+            prepare(
+                self._handle,
+                Collective.ALL_GATHER,
+                x,
+                out,
+                None,
+                0,
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -127,11 +144,13 @@ class Starter:
     ) -> Work:
         """Start a reduce_scatter."""
         return start(
-            calls.reduce_scatter(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.REDUCE_SCATTER,
                 x,
                 out,
                 op,
+                0,
                 asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
             )
         )
@@ -149,8 +168,14 @@ class Starter:
     ) -> Work:
         """Start an all_to_all."""
         return start(
-            calls.all_to_all(
-                self._group, x, out, asked(algorithm, deadline_s, False, schedule, codec, stream)
+            prepare(
+                self._handle,
+                Collective.ALL_TO_ALL,
+                x,
+                out,
+                None,
+                0,
+                asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
         )
 
@@ -168,10 +193,12 @@ class Starter:
     ) -> Work:
         """Start a gather."""
         return start(
-            calls.gather(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.GATHER,
                 x,
                 out,
+                None,
                 root,
                 asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
@@ -191,10 +218,12 @@ class Starter:
     ) -> Work:
         """Start a scatter."""
         return start(
-            calls.scatter(
-                self._group,
+            prepare(
+                self._handle,
+                Collective.SCATTER,
                 x,
                 out,
+                None,
                 root,
                 asked(algorithm, deadline_s, False, schedule, codec, stream),
             )
@@ -295,7 +324,15 @@ class Starter:
     ) -> Work:
         """Start a send."""
         return start(
-            calls.send(self._group, x, peer, asked(None, deadline_s, False, None, codec, stream))
+            prepare(
+                self._handle,
+                Collective.SEND,
+                x,
+                None,
+                None,
+                peer,
+                asked(None, deadline_s, False, None, codec, stream),
+            )
         )
 
     def recv(
@@ -309,7 +346,15 @@ class Starter:
     ) -> Work:
         """Start a recv."""
         return start(
-            calls.recv(self._group, out, peer, asked(None, deadline_s, False, None, codec, stream))
+            prepare(
+                self._handle,
+                Collective.RECV,
+                None,
+                out,
+                None,
+                peer,
+                asked(None, deadline_s, False, None, codec, stream),
+            )
         )
 
     def barrier(
@@ -322,5 +367,13 @@ class Starter:
     ) -> Work:
         """Start a barrier."""
         return start(
-            calls.barrier(self._group, asked(algorithm, deadline_s, False, schedule, None, stream))
+            prepare(
+                self._handle,
+                Collective.BARRIER,
+                None,
+                None,
+                None,
+                0,
+                asked(algorithm, deadline_s, False, schedule, None, stream),
+            )
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from sennit import _core, codecs
 from sennit.cli.tools import ask
-from sennit.elements import bits_of, buffer_of
+from sennit.elements import bits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def _root_mean_square(values: Reals) -> float:
 
 
 def _judge(codec: str, x: Any, row: dict[str, Any]) -> CodecErrors:
-    buffer = buffer_of(x, "x", writable=False)
+    buffer = _core.buffer_of(x, "x", writable=False)
     coded = codecs.encode(x, codec)
     values = _parts(x)
     decoded = _parts(codecs.decode(coded, codec, buffer.dtype, buffer.count))
@@ -120,7 +120,7 @@ def measure(x: Any, wanted: str | None = None) -> Iterator[CodecErrors]:
         x: An array of at least one value, or bits of a type that NumPy lacks (`sennit.typed`).
         wanted: The name of a codec; it is refused by name if it does not take the type.
     """
-    dtype = buffer_of(x, "x", writable=False).dtype
+    dtype = _core.buffer_of(x, "x", writable=False).dtype
     if wanted is not None:
         codecs.encode(x, wanted)  # refuses by name what it does not take
     for codec in ask(_core.tool_codecs)["codecs"]:

@@ -28,7 +28,7 @@ REDUCING = ("all_reduce", "reduce", "reduce_scatter")
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
 
 DTYPES = _core.DTYPES
-REDUCE_OPS = tuple(_core.REDUCE_OPS)
+REDUCE_OPS = _core.REDUCE_OPS
 
 
 class _CollectiveName(click.ParamType[str]):
