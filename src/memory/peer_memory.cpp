@@ -44,13 +44,13 @@ Status PeerMemory::allocate(std::size_t bytes) {
 
 void PeerMemory::close() {
   for (void* memory : imported_) {
-    (void)driver_.close_imported(memory);
+    (void)driver_.sharing().close_imported(memory);
   }
   imported_.clear();
   shared_.clear();
 }
 
-// What a rank tells the others of its memory.
+// What a rank announces of its memory.
 struct PeerMemory::Offer {
   std::uint64_t id = 0;   // for threads of the same process
   MemoryHandle handle{};  // for the others
@@ -71,14 +71,14 @@ Result<std::byte*> PeerMemory::map(const DeviceMeeting& meeting, int rank, const
   if (!offer.has_handle) {
     return fail(Code::kUnsupported, "CUDA does not export it there");
   }
-  SENNIT_ASSIGN_OR_RETURN(void* const imported, driver_.import_memory(offer.handle));
+  SENNIT_ASSIGN_OR_RETURN(void* const imported, driver_.sharing().import_memory(offer.handle));
   imported_.push_back(imported);
   return static_cast<std::byte*>(imported);
 }
 
 Result<std::vector<char>> PeerMemory::map(const DeviceMeeting& meeting,
                                           const std::vector<char>& wanted) {
-  const Result<ExportedMemory> exported = driver_.export_memory(own_->on_device());
+  const Result<ExportedMemory> exported = driver_.sharing().export_memory(own_->on_device());
   Offer mine{.id = own_->id()};
   if (exported.ok() && exported->handle.kind == MemoryHandle::Kind::kIpc) {
     mine.handle = exported->handle;

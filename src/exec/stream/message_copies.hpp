@@ -85,7 +85,7 @@ class MessageCopies {
   // The messages between this rank and another.
   struct Peer {
     Peer(CudaDriver& driver, const DeviceMemory& memory, const World& world)
-        : buffers(driver, memory, world), shares(driver) {}
+        : buffers(driver, memory, world), shares(driver.events()) {}
 
     PeerBuffers buffers;
     MessageShares shares;

@@ -20,7 +20,7 @@ namespace sennit {
 
 class MessageShares {
  public:
-  explicit MessageShares(CudaDriver& driver) : driver_(driver) {}
+  explicit MessageShares(CudaEvents& events) : events_(events) {}
 
   struct Next {
     int share = 0;
@@ -54,7 +54,7 @@ class MessageShares {
   void learn();
   stream::Stopwatch* start(const Arrival& arrival, bool is_trial);
 
-  CudaDriver& driver_;
+  CudaEvents& events_;
   // Of each size class: the number of the last trial, and messages of share 0 but trials that could
   // be timed.
   std::array<std::uint32_t, MessageLine::kSizeClasses> tried_{};
