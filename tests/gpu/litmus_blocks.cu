@@ -155,16 +155,16 @@ void launch(const Setup& setup, const Gpu& writer, const Gpu& reader) {
 
 bool holds(const std::vector<Gpu>& gpus, bool on_host, Slow slow, int rounds) {
   auto* const errors = reinterpret_cast<Errors*>(allocate_on_host(sizeof(Errors)));
-  std::byte* const near = allocate_on(gpus[0], kWriterBytes);
+  std::byte* const own = allocate_on(gpus[0], kWriterBytes);
   std::byte* const far = allocate_on(gpus[1], kReaderBytes);
   std::byte* const host = allocate_on_host(kReaderBytes + kWriterBytes);
   std::byte* const slots = on_host ? host + kWriterBytes : far;
   std::byte* const words = slots + 2 * kMessageBytes;
   const Setup setup{.slots = slots,
                     .filled = reinterpret_cast<std::uint64_t*>(words),
-                    .begun = reinterpret_cast<std::uint64_t*>(on_host ? host : near),
+                    .begun = reinterpret_cast<std::uint64_t*>(on_host ? host : own),
                     .crowd = on_host ? nullptr : words + kWordBytes,
-                    .is_over = reinterpret_cast<unsigned*>(near + kWriterBytes / 2),
+                    .is_over = reinterpret_cast<unsigned*>(own + kWriterBytes / 2),
                     .rounds = rounds,
                     .slow = slow,
                     .errors = errors};
@@ -175,7 +175,7 @@ bool holds(const std::vector<Gpu>& gpus, bool on_host, Slow slow, int rounds) {
                            *errors);
   require(cudaFreeHost(host), "memory");
   require(cudaFree(far), "memory");
-  require(cudaFree(near), "memory");
+  require(cudaFree(own), "memory");
   require(cudaFreeHost(errors), "memory");
   return good;
 }

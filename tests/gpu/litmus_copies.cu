@@ -200,9 +200,9 @@ bool holds(const std::vector<Gpu>& gpus, bool to_host, int rounds) {
   auto* const errors = reinterpret_cast<Errors*>(allocate_on_host(sizeof(Errors)));
   std::byte* const host = allocate_on_host(4096 + kMessageBytes);
   auto* const words = reinterpret_cast<std::uint64_t*>(host);
-  Unit* const near = allocate_on(gpus[0]);
+  Unit* const own = allocate_on(gpus[0]);
   Unit* const far = allocate_on(gpus[1]);
-  const Setup from{.message = near,
+  const Setup from{.message = own,
                    .full = words,
                    .freed = words + kWordsApart,
                    .rounds = rounds,
@@ -217,7 +217,7 @@ bool holds(const std::vector<Gpu>& gpus, bool to_host, int rounds) {
   run(from, to, gpus, words);
   const bool good = report(
       "kernel, copy, kernel", to_host ? "copies to host" : "copies to a peer", rounds, *errors);
-  require(cudaFree(near), "memory");
+  require(cudaFree(own), "memory");
   require(cudaFree(far), "memory");
   require(cudaFreeHost(host), "memory");
   require(cudaFreeHost(errors), "memory");

@@ -114,8 +114,8 @@ def test_two_ranks_that_mean_different_lengths_are_named() -> None:
             call_twice()
         return caught.value.evidence
 
-    told = sennit.spawn(rank, 2, threads=True)
-    assert any("sends 1 elements to rank 1" in text and "expects 2" in text for text in told)
+    errors = sennit.spawn(rank, 2, threads=True)
+    assert any("sends 1 elements to rank 1" in text and "expects 2" in text for text in errors)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ TEST_F(OfferingMessages, ByThemselvesFromTheirSizeOn) {
   });
 }
 
-// A waiting receiver has one block beside those of the sender.
+// A waiting receiver has one block besides those of the sender.
 TEST_F(OfferingMessages, ReceiversTakeOneBlock) {
   run([&](Rank& rank) {
     const Calls calls =

@@ -75,7 +75,7 @@ class PuttingGpus : public OfferingGpus {
   }
 };
 
-// Blocks of any length, the last of which begin apart from where they belong.
+// Blocks of any length, the last of which begin unaligned to where they belong.
 TEST_F(PuttingGpus, StoreEachBlockWhereItBelongs) {
   run([this](Rank& rank) {
     for (const std::int64_t count : {kCount, std::int64_t{1001}, std::int64_t{1}}) {
@@ -284,7 +284,8 @@ TEST_F(PuttingGpus, ByThemselvesWhereTheyPay) {
     fill(rank, kCount * kRanks, kCount * kRanks);
     EXPECT_TRUE(is_put(requested(rank, Collective::kAllToAll)));
     EXPECT_TRUE(is_put(requested(rank, Collective::kAllGather)));
-    EXPECT_FALSE(is_put(requested(rank, Collective::kAllGather, kCount - 1))) << "blocks lie apart";
+    EXPECT_FALSE(is_put(requested(rank, Collective::kAllGather, kCount - 1)))
+        << "blocks are unaligned";
     EXPECT_FALSE(is_put(requested(rank, Collective::kAllReduce)));
     EXPECT_FALSE(is_put(requested(rank, Collective::kBroadcast))) << "two hops are better";
     rank.send = rank.recv;

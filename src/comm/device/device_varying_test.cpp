@@ -90,7 +90,7 @@ class VaryingGpus : public OfferingGpus {
     return op;
   }
 
-  // Every block, and nothing beside them.
+  // Every block, and nothing else.
   static void check(const Rank& rank, const Operation& op) {
     const auto* const out = static_cast<const std::byte*>(op.recv);
     Bytes expected(static_cast<std::size_t>(op.count), std::byte{0xa5});

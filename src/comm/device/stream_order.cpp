@@ -3,7 +3,7 @@
 namespace sennit {
 
 StreamOrder::~StreamOrder() {
-  for (void* event : {last_end_, meeting_}) {
+  for (void* event : {last_end_, joint_}) {
     if (event != nullptr) {
       (void)events_.destroy_event(event);
     }
@@ -15,7 +15,7 @@ StreamOrder::~StreamOrder() {
 
 Status StreamOrder::open() {
   SENNIT_ASSIGN_OR_RETURN(last_end_, events_.create_event());
-  SENNIT_ASSIGN_OR_RETURN(meeting_, events_.create_event());
+  SENNIT_ASSIGN_OR_RETURN(joint_, events_.create_event());
   SENNIT_ASSIGN_OR_RETURN(drained_, driver_.create_stream());
   return {};
 }
@@ -53,8 +53,8 @@ Status StreamOrder::drain() {
 
 Status StreamOrder::join(std::span<void* const> others, void* stream) {
   for (void* const other : others) {
-    SENNIT_RETURN_IF_ERROR(events_.record(meeting_, other));
-    SENNIT_RETURN_IF_ERROR(events_.wait_for(meeting_, stream));
+    SENNIT_RETURN_IF_ERROR(events_.record(joint_, other));
+    SENNIT_RETURN_IF_ERROR(events_.wait_for(joint_, stream));
   }
   return {};
 }
@@ -63,9 +63,9 @@ Status StreamOrder::fork(void* stream, std::span<void* const> others) {
   if (others.empty()) {
     return {};
   }
-  SENNIT_RETURN_IF_ERROR(events_.record(meeting_, stream));
+  SENNIT_RETURN_IF_ERROR(events_.record(joint_, stream));
   for (void* const other : others) {
-    SENNIT_RETURN_IF_ERROR(events_.wait_for(meeting_, other));
+    SENNIT_RETURN_IF_ERROR(events_.wait_for(joint_, other));
   }
   return {};
 }

@@ -41,7 +41,7 @@ class StreamOrder {
   CudaDriver& driver_;
   CudaEvents& events_;
   void* last_end_ = nullptr;  // event: the last call has ended
-  void* meeting_ = nullptr;   // event of join and fork
+  void* joint_ = nullptr;     // event of join and fork
   void* drained_ = nullptr;   // stream of drain(), made where a failure can still be reported
   // By their ids: a handle may be of another stream in another thread, or later.
   std::uint64_t next_stream_ = 0;

@@ -40,8 +40,8 @@ struct PointerFacts {
   int device = -1;  // of device and managed memory
 };
 
-// The allocation in which a pointer of device memory lies. Where a program maps several beside each
-// other (cuMemMap), that of the pointer alone.
+// The allocation in which a pointer of device memory lies. Where a program maps several next to
+// each other (cuMemMap), that of the pointer alone.
 struct Allocation {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
@@ -139,7 +139,7 @@ class CudaDriver {
  public:
   virtual ~CudaDriver() = default;
 
-  // Tells the processes of a machine apart, also those with one pid in different containers.
+  // Identifies the processes of a machine, also those with one pid in different containers.
   virtual std::uint64_t process() = 0;
 
   // Of a device: its streams are dealt to so many queues, and what waits in one holds up what other

@@ -13,7 +13,7 @@ namespace {
 
 using Handle = CUmemGenericAllocationHandle;
 
-// Apart from CUDA's ids of other allocations, which it counts from 1.
+// Distinct from CUDA's ids of other allocations, which it counts from 1.
 constexpr std::uint64_t kIdOfHandle = std::uint64_t{1} << 63;
 
 struct Functions {

@@ -38,8 +38,8 @@ class MessageShares {
     bool is_timed = false;    // it can be
     bool by_kernels = false;  // what does not go through the host
   };
-  // Learns what has been measured by now and tells the sender in `mine`, the line of this rank for
-  // it. Answers with the stopwatch of this message; null where it is not measured.
+  // Learns what has been measured by now and reports to the sender in `mine`, the line of this rank
+  // for it. Answers with the stopwatch of this message; null where it is not measured.
   stream::Stopwatch* take(const Arrival& arrival, MessageLine& mine);
 
  private:
