@@ -28,8 +28,8 @@ constexpr int kRoundsOfGraph = 1000;  // a stream takes about as many graphs bef
 
 struct Setup {
   Unit* message = nullptr;
-  std::uint64_t* full = nullptr;   // told to the one who reads it
-  std::uint64_t* freed = nullptr;  // told to the one who writes it
+  std::uint64_t* full = nullptr;   // signalled to the reader
+  std::uint64_t* freed = nullptr;  // signalled to the writer
   int rounds = 0;
   Errors* errors = nullptr;
 };
@@ -52,7 +52,7 @@ __device__ bool take_word(std::uint64_t* word, unsigned* stuck) {
 }
 
 // All that the block has stored and loaded comes before.
-__device__ void tell(std::uint64_t* word) {
+__device__ void signal(std::uint64_t* word) {
   __syncthreads();
   if (threadIdx.x == 0) {
     sm::store_release_system(word, 1);
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) write_messages(Setup s) {
     for (int j = 0; j < kUnitsEach; ++j) {
       s.message[thread + j * kThreads] = content(static_cast<std::uint64_t>(round), thread, j);
     }
-    tell(s.full);
+    signal(s.full);
   }
 }
 
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) read_messages(Setup s) {
     if (__syncthreads_or(is_stale ? 1 : 0) != 0 && thread == 0) {
       atomicAdd(&s.errors->stale, 1u);
     }
-    tell(s.freed);
+    signal(s.freed);
   }
 }
 

@@ -116,7 +116,7 @@ def ranks(server: Any, target: Callable[..., None], *arguments: Any) -> Iterator
 def outcome_of(pipe: Any) -> Outcome | None:
     """What a rank has reported; None: it has died."""
     if not pipe.poll(20):
-        pytest.fail("a rank tells nothing")
+        pytest.fail("a rank reports nothing")
     try:
         outcome: Outcome = pipe.recv()
     except EOFError:

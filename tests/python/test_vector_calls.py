@@ -108,7 +108,7 @@ def test_two_ranks_that_mean_different_lengths_are_named() -> None:
 
         def call_twice() -> None:
             comm.all_to_all_v(np.zeros(2), [1, 1], received)
-            comm.barrier()  # tells a rank that could do its part
+            comm.barrier()  # the error for a rank that could do its part
 
         with pytest.raises(sennit.Mismatch) as caught:
             call_twice()

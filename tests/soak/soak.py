@@ -84,7 +84,7 @@ def growth(early: Holdings, late: Holdings) -> list[str]:
 
 
 def serve(pipe: Connection) -> None:
-    """Be a process of ranks: take part in rounds, tell the outcomes and what is held."""
+    """Be a process of ranks: take part in rounds, report the outcomes and what is held."""
     for plan, ranks in iter(pipe.recv, None):
         if len(ranks) == 1:
             outcomes = [_outcome_of(plan, ranks[0])]
