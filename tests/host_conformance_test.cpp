@@ -190,8 +190,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HostConformance, testing::ValuesIn(kRankCounts))
 
 bool was_carried_directly(sennit_comm_t comm) {
   char* answer = nullptr;
-  const bool told = sennit_tool_last_plan(comm, &answer) == SENNIT_OK;
-  const bool direct = told && std::string_view(answer).find("direct") != std::string_view::npos;
+  const bool has_plan = sennit_tool_last_plan(comm, &answer) == SENNIT_OK;
+  const bool direct = has_plan && std::string_view(answer).find("direct") != std::string_view::npos;
   sennit_tool_free(answer);
   return direct;
 }

@@ -1,5 +1,5 @@
 // The matrix of calls that differ: in each row one rank calls something else than the others. Every
-// rank must be told within a second of the last caller, with both calls by name.
+// rank must get an error within a second of the last caller, with both calls by name.
 #include "leaves_nothing.hpp"
 #include "rank_processes.hpp"
 

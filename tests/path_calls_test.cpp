@@ -64,8 +64,8 @@ struct Tally {
 
 bool uses_both_paths(sennit_comm_t comm) {
   char* answer = nullptr;
-  const bool told = sennit_tool_last_plan(comm, &answer) == SENNIT_OK;
-  const std::string_view text = told ? answer : "";
+  const bool has_plan = sennit_tool_last_plan(comm, &answer) == SENNIT_OK;
+  const std::string_view text = has_plan ? answer : "";
   const bool both = text.find("\"shm\"") != std::string_view::npos &&
                     text.find("\"cma\"") != std::string_view::npos;
   sennit_tool_free(answer);

@@ -266,8 +266,8 @@ class PlanRun {
       const T found = output(rank, block, e);
       // Another order of addition moves the last bits of a float.
       const bool exact = std::is_integral_v<T> || from.ranks.size() < 2 || proof_.reproducible;
-      const bool near = std::abs(static_cast<double>(found) - static_cast<double>(sum)) < 0.1;
-      if (found != sum && (exact || !near)) {
+      const bool is_close = std::abs(static_cast<double>(found) - static_cast<double>(sum)) < 0.1;
+      if (found != sum && (exact || !is_close)) {
         return fmt::format(
             "element {} of block {} of rank {} is {}, not {}", e, block, rank, found, sum);
       }

@@ -1,5 +1,5 @@
 // Plain calls that are made again and again: the second one and all after it begin without a look
-// at tables and plans, and whatever goes wrong with them must be told as if they did.
+// at tables and plans, and whatever goes wrong with them must be reported as if they did.
 #include "sennit/sennit.h"
 
 #include <gtest/gtest.h>

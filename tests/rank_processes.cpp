@@ -88,8 +88,8 @@ RankProcesses::RankProcesses(int ranks, const Body& body, double longest_s)
     if (pid == 0) {
       ::close(ends[0]);
       const Report report = body(rank);
-      const bool told = ::write(ends[1], &report, sizeof(report)) == sizeof(report);
-      ::_exit(told ? 0 : 1);
+      const bool is_written = ::write(ends[1], &report, sizeof(report)) == sizeof(report);
+      ::_exit(is_written ? 0 : 1);
     }
     ::close(ends[1]);
     children_.push_back({pid, ends[0]});

@@ -41,8 +41,8 @@ struct Kernels {
   Wires wires = Wires::kGroups;
   bool fused = true;
   int blocks = 1;
-  std::size_t near_slot_bytes = 0;
-  std::size_t far_slot_bytes = 0;
+  std::size_t device_slot_bytes = 0;
+  std::size_t host_slot_bytes = 0;
 };
 
 // Of the calls that were measured.
@@ -52,8 +52,8 @@ constexpr Kernels kInGroups{Wires::kGroups, false, 16, 64 << 10, 64 << 10};
 Kernels kernels_of_today() {
   const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, kRanks, 132);
   return {.blocks = plan.staging.blocks,
-          .near_slot_bytes = plan.peer_staging.slot_bytes,
-          .far_slot_bytes = plan.staging.slot_bytes};
+          .device_slot_bytes = plan.peer_staging.slot_bytes,
+          .host_slot_bytes = plan.staging.slot_bytes};
 }
 
 Strand strand_of(std::string_view algorithm, const Kernels& kernels) {
@@ -80,12 +80,13 @@ double simulated_us(std::string_view algorithm, std::int64_t bytes, const Kernel
   Strand& strand = plan.strands.front();
   sm::StepCall call;
   call.program = **sm::compile_steps(strand, 0);
-  const Status bound = sm::bind(plan.problem(),
-                                {bytes / 4, 4},
-                                {.blocks = kernels.blocks,
-                                 .scratch_bytes = std::size_t{256} << 10,
-                                 .slot_bytes = {kernels.near_slot_bytes, kernels.far_slot_bytes}},
-                                call);
+  const Status bound =
+      sm::bind(plan.problem(),
+               {bytes / 4, 4},
+               {.blocks = kernels.blocks,
+                .scratch_bytes = std::size_t{256} << 10,
+                .slot_bytes = {kernels.device_slot_bytes, kernels.host_slot_bytes}},
+               call);
   EXPECT_TRUE(bound.ok()) << bound.message();
   strand.tile_bytes = call.tile_bytes;
   strand.width = call.blocks;
@@ -145,7 +146,7 @@ TEST(StepPrediction, NamesWhatEachChangeIsWorth) {
   kernels.fused = true;
   const double fused = us(kernels);
   EXPECT_LT(fused, 0.85 * before) << "four steps a tile instead of six";
-  kernels.near_slot_bytes *= 2;
+  kernels.device_slot_bytes *= 2;
   const double larger = us(kernels);
   EXPECT_LT(larger, 0.8 * fused) << "tiles of twice the size";
   kernels.blocks *= 2;

@@ -92,16 +92,16 @@ Report lose_one_rank_after_the_other(const std::string& name, int rank) {
 TEST_F(Survivors, ShrinkAndRunEveryCollectiveAfterEachOfThreeDeaths) {
   const std::string name = fresh_name();
   RankProcesses ranks(5, [&](int rank) { return lose_one_rank_after_the_other(name, rank); });
-  int told = 0;
+  int reported = 0;
   for (const auto& report : ranks.reports()) {
     if (report) {
-      ++told;
+      ++reported;
       EXPECT_EQ(report->status, SENNIT_OK) << report->message;
       EXPECT_EQ(report->value, 0) << "collectives that failed or gave a wrong output";
       EXPECT_LT(report->ended_at - report->called_at, kShrink) << "shrink";
     }
   }
-  EXPECT_EQ(told, 2) << "the last survivors";
+  EXPECT_EQ(reported, 2) << "the last survivors";
 }
 
 // A rank that comes late to a split finds all that it needs there, so that the exchange fails for

@@ -1,4 +1,4 @@
-// Calls whose lengths vary, by ranks that are processes: what they are told when two of them mean
+// Calls whose lengths vary, by ranks that are processes: what they get when two of them mean
 // different lengths, and how they go together with groups and works.
 #include "rank_processes.hpp"
 
@@ -100,7 +100,7 @@ double last_call(const std::vector<std::optional<Report>>& reports) {
   return last;
 }
 
-// Every rank is told of a mismatch in time, and one of the two names both ends and both counts.
+// Every rank learns of a mismatch in time, and one of the two names both ends and both counts.
 void expect_mismatch(const std::vector<std::optional<Report>>& reports, const std::string& words) {
   const double called = last_call(reports);
   bool named = false;
@@ -117,7 +117,7 @@ void expect_mismatch(const std::vector<std::optional<Report>>& reports, const st
       named = true;
     }
   }
-  EXPECT_TRUE(named) << "nobody told " << words;
+  EXPECT_TRUE(named) << "nobody reported " << words;
 }
 
 TEST(VectorCalls, TwoRanksThatMeanDifferentCountsAreBothNamed) {
@@ -421,9 +421,9 @@ TEST(VectorCalls, BlocksThatOverlapAndAlgorithmsThatPassBlocksOnAreRefused) {
       return sennit_gather_v(
           &mine, 1, out.data(), ones.data(), nullptr, SENNIT_FLOAT32, 0, comm, nullptr, &options);
     });
-    const bool told = overlapping == SENNIT_INVALID_ARGUMENT &&
-                      why == "blocks of the recv buffer of all_gather_v overlap";
-    report.value = told && sennit_barrier(comm, nullptr, nullptr) == SENNIT_OK ? 1 : 0;
+    const bool is_refused = overlapping == SENNIT_INVALID_ARGUMENT &&
+                            why == "blocks of the recv buffer of all_gather_v overlap";
+    report.value = is_refused && sennit_barrier(comm, nullptr, nullptr) == SENNIT_OK ? 1 : 0;
     sennit_comm_destroy(comm);
     return report;
   });

@@ -67,11 +67,11 @@ def cycles(links: dict[Path, dict[Path, str]]) -> list[str]:
         return seen
 
     reached = {folder: reach(folder) for folder in links}
-    found, told = [], set[Path]()
+    found, reported = [], set[Path]()
     for folder in sorted(links):
         ring = {other for other in reached[folder] if folder in reached.get(other, ())}
-        if ring and folder not in told:
-            told |= ring
+        if ring and folder not in reported:
+            reported |= ring
             why = [links[a][b] for a in sorted(ring) for b in sorted(links[a]) if b in ring]
             found.append(f"folders include each other: {'; '.join(why)}")
     return found

@@ -32,7 +32,7 @@ find_compiler() {
   return 1
 }
 
-# Ubuntu 22.04's g++ is version 11, and its g++-12 is a package beside it.
+# Ubuntu 22.04's g++ is version 11, and its g++-12 is a package next to it.
 compiler_package() {
   candidate=$(apt-cache policy g++ 2>/dev/null | sed -n 's/.*Candidate: [0-9]*:*\([0-9]*\).*/\1/p')
   if [ "${candidate:-$OLDEST_GCC}" -ge "$OLDEST_GCC" ]; then

@@ -24,11 +24,11 @@ from sennit.cli.plot_messages import save_messages
 
 PICTURES = ROOT / "docs/pictures"
 Rows = list[dict[str, Any]]
-# "sennit share 8": copy engines; "sennit sm share 30", and what else comes: beside kernels.
+# "sennit share 8": copy engines; "sennit sm share 30", and what else comes: next to kernels.
 SHARE = re.compile(r"sennit (?:\w+ )?share (\d+)$")
 FOLLOWS = "sennit share dynamic"
 ALONE = ("sennit put", "sennit stream")
-"""Ways of a message over NVLink alone, beside a share of 0."""
+"""Ways of a message over NVLink alone, next to a share of 0."""
 
 
 def read(name: str) -> Rows:
@@ -108,7 +108,7 @@ def draw_messages(what: str, file: Path) -> None:
 
 
 def title_of(row: dict[str, Any]) -> str:
-    """What tells one panel from the next."""
+    """What distinguishes one panel from the next."""
     parts = [str(row["collective"]), f"{row['ranks']} GPUs"]
     if row.get("bidirectional"):
         parts.append("both ways")
@@ -124,7 +124,7 @@ def times_by_share(row: dict[str, Any]) -> dict[int, float]:
 
     Sennit's own choice is such a way where the row is of all ranks, as they were timed with shares
     (since then the `host_share` rows of src/select/profiles/h200.profile share more); where it is
-    of a pair, a share of 0 and the ways beside it say all.
+    of a pair, a share of 0 and the ways next to it say all.
     """
     engines = {name: float(time["p50"]) for name, time in row["engines"].items()}
     times: dict[int, float] = {}

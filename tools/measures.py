@@ -3,7 +3,7 @@
 Run: .venv/bin/python tools/measures.py
 
 Tests are not counted. A class is counted by the methods that have a body, by folder and name; one
-that stands in a source alone, by that source.
+that stands in a source alone, by that source. Those of [methods_of_others] have no limit.
 """
 
 import statistics
@@ -75,12 +75,13 @@ def words() -> int:
 
 def main() -> int:
     """Print the measures; fail where one is above its limit."""
-    rules = tomllib.loads((ROOT / "tools/file_rules.toml").read_text())["measures"]
+    file_rules = tomllib.loads((ROOT / "tools/file_rules.toml").read_text())
+    rules, dictated = file_rules["measures"], file_rules["methods_of_others"]
     bodies = functions()
     by_size = classes(bodies).most_common()
     measured = {
         LINES: int(statistics.quantiles([body.lines for body in bodies], n=10)[-1]),
-        METHODS: by_size[0][1],
+        METHODS: max(methods for name, methods in by_size if name not in dictated),
         WORDS: words(),
     }
     for what, value in measured.items():

@@ -39,7 +39,7 @@ def names() -> list[str]:
 
 
 def slim(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with what tables, pictures and tests read, and what tells runs apart."""
+    """The document with what tables, pictures and tests read, and what distinguishes runs."""
     kept = {key: value for key, value in document.items() if key not in LOGS}
     if "choices" in kept:  # of `sennit tune --check`, which has judged its times
         kept.pop("rows", None)

@@ -35,7 +35,7 @@ PROGRAM_TIMEOUT_S = 900
 PYTEST_TIMEOUT_S = 3000
 # Of what GoogleTest prints: the test that a program is at, which matters only if it stays there.
 BEGUN = "[ RUN      ] "
-NOT_TOLD = re.compile(r"\[( RUN      |       OK |-{10})\]|Running main\(\) from|$")
+NOT_SHOWN = re.compile(r"\[( RUN      |       OK |-{10})\]|Running main\(\) from|$")
 # Tests take between a millisecond and a minute: with many small parts the cores end at one time.
 PARTS_PER_CORE = 4
 PARTS_LABEL = "in_parts"
@@ -128,11 +128,11 @@ def run_part(command: Sequence[str], folder: Path, part: int, parts: int) -> Tal
         tally = run(["env", *shard, *command, f"--gtest_output=xml:{report}"], report, output)
         output.seek(0)
         lines = output.read().splitlines()
-    told = [line for line in lines if not NOT_TOLD.match(line)]
+    shown = [line for line in lines if not NOT_SHOWN.match(line)]
     if not report.exists():
         begun = [line.removeprefix(BEGUN) for line in lines if line.startswith(BEGUN)]
-        told.append(f"the last test begun: {begun[-1] if begun else 'none'}")
-    print("\n".join(told), flush=True)
+        shown.append(f"the last test begun: {begun[-1] if begun else 'none'}")
+    print("\n".join(shown), flush=True)
     return tally
 
 

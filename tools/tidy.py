@@ -69,7 +69,7 @@ def included(root: Path, unit: str) -> frozenset[str]:
 
 
 def options_for(source: str) -> tuple[str, ...] | None:
-    """What clang-tidy is told for a source; None for one that it does not check."""
+    """The options of clang-tidy for a source; None for one that it does not check."""
     if source.endswith("_test.cpp"):
         return (NO_ANALYZER,)
     return () if PRODUCT.match(source) else None

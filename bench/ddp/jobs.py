@@ -74,10 +74,10 @@ class Job:
         Raises:
             JobFailed: A rank ended, or did not answer in time.
         """
-        self.tell(what, **words)
+        self.send(what, **words)
         return self.answers(limit_s)
 
-    def tell(self, what: str, **words: Any) -> None:
+    def send(self, what: str, **words: Any) -> None:
         """Give one order to all ranks, which `answers` waits for."""
         line = json.dumps({"do": what, **words}) + "\n"
         for process in self._processes:
@@ -137,7 +137,7 @@ class Job:
 
     def _environment(self, rank: int, library: Path | None, threads: int | None) -> dict[str, str]:
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(self._ranks)}
-        env["PYTHONFAULTHANDLER"] = "1"  # a crash tells where it was
+        env["PYTHONFAULTHANDLER"] = "1"  # a crash says where it was
         env["SENNIT_NCCL_FALLBACK_LIB"] = "none"
         env.update(SENNIT_DEBUG="INFO", SENNIT_DEBUG_SUBSYS="nccl")
         env["SENNIT_DEBUG_FILE"] = str(self._folder / f"sennit-{rank}.log")
@@ -164,7 +164,7 @@ class Job:
             for line in lines:
                 if line.startswith("{"):
                     self._answers.put((rank, json.loads(line)))
-        process.wait()  # so that its exit code is known to whoever is told of its end
+        process.wait()  # so that its exit code is known to whoever learns of its end
         self._answers.put((rank, None))
 
     def _last_words(self, silent: list[int]) -> str:

@@ -38,7 +38,7 @@ def normalized(inputs: int, outputs: int, edge: int, stride: int = 1) -> nn.Sequ
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions beside a shortcut."""
+    """Three convolutions next to a shortcut."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         """Have 4 * width channels at the end."""

@@ -121,9 +121,9 @@ class Rank:
         return loss
 
     def drop(self) -> dict[str, Any]:
-        """Free the model; the sum of the bits of its parameters, which all ranks have alike.
+        """Free the model; the sum of the bits of its parameters, equal on all ranks.
 
-        Also the bytes of DDP's buckets, empty where this PyTorch does not tell them.
+        Also the bytes of DDP's buckets, empty where this PyTorch does not report them.
         """
         bits = [one.detach().view(torch.int32).sum() for one in self._wrapped.parameters()]
         checksum = torch.stack(bits).sum().item()

@@ -29,7 +29,7 @@ __device__ __forceinline__ float2 await(const ulonglong2* from, std::uint32_t fl
           __uint_as_float(static_cast<std::uint32_t>(y))};
 }
 
-// All send to all. Who has heard from all in a call knows that their kernels of the one before,
+// All send to all. A rank that has received from all in a call knows that their last kernels,
 // which read what came in it, have ended, so two sets of slots in turn are enough.
 template <int kRanks, bool kSums>
 __global__ void __launch_bounds__(kThreads) exchange(

@@ -1,4 +1,4 @@
-"""Runs NVIDIA's nccl-tests over this library and over NCCL, and tells what passed and how fast.
+"""Runs NVIDIA's nccl-tests over this library and over NCCL, and reports what passed and how fast.
 
     python3 bench/gpu/nccl_tests.py --programs DIR --ours LIB --nvidia LIB --out FILE [--ranks N]
         [--limit-s S] [--only TEXT]...
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """What distinguishes it from others."""
         return f"{self.collective}_perf, {self.ranks_are}: {' '.join(self.arguments)}"
 
     @property
@@ -158,7 +158,7 @@ def ran_as_named(run: Run, answers: dict[str, Any]) -> bool:
 
 
 def rows_that_are_wrong(text: str) -> Iterator[str]:
-    """Those that tell of wrong elements.
+    """Those that report wrong elements.
 
     The table has size, count, type, operator and root, and for each place time, two bandwidths and
     the number of wrong elements.

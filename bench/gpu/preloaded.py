@@ -65,7 +65,7 @@ def run_part(ours: str, program: str, part: str | None) -> dict[str, Any]:
     }
 
 
-def tell(name: str, result: dict[str, Any]) -> None:
+def report(name: str, result: dict[str, Any]) -> None:
     """One line: calls and bytes on Sennit, of those that the program made."""
     shares = []
     for key in ("calls", "bytes"):
@@ -97,7 +97,7 @@ def main() -> int:
     for part in options.part or [None]:
         name = part or program
         parts[name] = run_part(options.ours, options.program, part)
-        tell(f"{program} {part}" if part else program, parts[name])
+        report(f"{program} {part}" if part else program, parts[name])
     results = list(parts.values())
     document = {
         "passed": all(result["passed"] for result in results),

@@ -35,11 +35,11 @@ void Staged::join(int ranks, int rank, const RivalId& id, cudaStream_t stream) {
   ranks_ = ranks;
   rank_ = rank;
   stream_ = stream;
-  sennit_unique_id_t told;
-  std::memcpy(&told, &id, sizeof(told));
+  sennit_unique_id_t copy;
+  std::memcpy(&copy, &id, sizeof(copy));
   sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
   config.device = "host";
-  require(sennit_comm_init_rank(&comm_, ranks, &told, rank, &config) == SENNIT_OK, "joining");
+  require(sennit_comm_init_rank(&comm_, ranks, &copy, rank, &config) == SENNIT_OK, "joining");
 }
 
 void* Staged::allocate(std::size_t bytes) {

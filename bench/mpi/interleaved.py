@@ -1,4 +1,4 @@
-"""Times a program for MPI with the library before its MPI, beside the MPI itself.
+"""Times a program for MPI with the library before its MPI, next to the MPI itself.
 
     python bench/mpi/interleaved.py openmpi --out out/mpi-openmpi.json
 
@@ -49,7 +49,7 @@ def ratio(row: dict[str, Any]) -> float:
     return float(row["mpi_us"]["p50"] / row["time_us"]["p50"])
 
 
-def tell(rows: list[dict[str, Any]]) -> None:
+def report(rows: list[dict[str, Any]]) -> None:
     """Prints a line for each collective."""
     by_collective = defaultdict(list)
     for row in rows:
@@ -73,7 +73,7 @@ def main() -> None:
     program = f"python bench/mpi/interleaved.py {arguments.mpi} --ranks {arguments.ranks}"
     whole = document(rows) | {"mpi": version, "load": [before, os.getloadavg()[0]]}
     result_files.write(arguments.out, {"schema": whole.pop("schema"), "program": program} | whole)
-    tell(rows)
+    report(rows)
 
 
 if __name__ == "__main__":

@@ -230,11 +230,11 @@ bool Elements::is_reduced(const std::byte* element, std::size_t variety) const {
   if (is_exact(type_)) {
     return std::memcmp(element, &expected.number.bits, type_.bytes) == 0;
   }
-  const auto is_near = [&](std::size_t at, double wanted) {
+  const auto is_close = [&](std::size_t at, double wanted) {
     return std::fabs(part_at(type_, element + at) - wanted) <= expected.tolerance;
   };
-  return is_near(0, expected.number.real) &&
-         (type_.kind != kComplex || is_near(part_bytes(type_), expected.number.imaginary));
+  return is_close(0, expected.number.real) &&
+         (type_.kind != kComplex || is_close(part_bytes(type_), expected.number.imaginary));
 }
 
 }  // namespace sennit::bench

@@ -214,7 +214,7 @@ Row Measure::run(Buffers& buffers, RowSize size) {
   row.size = size;
   count_ = size.count;
   buffers.lay_out(size.count, size.bytes, /*rotates=*/false);
-  // Made here, so that the plan that is told is that of this call.
+  // Made here, so that the plan that is reported is that of this call.
   own_->call(buffers, count_, root_of(order_, ranks_, next_call_++));
   row.plan = last_plan();
   const bool is_slow = time_row(buffers, row, /*is_warm=*/false);

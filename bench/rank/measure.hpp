@@ -50,7 +50,7 @@ class Measure {
           const Rival* rival,
           StartLine& start_line);
 
-  // Whether the time of the job is over; all ranks ask together, and hear the same.
+  // Whether the time of the job is over; all ranks ask together, and get the same answer.
   [[nodiscard]] bool is_over() const;
 
   // Makes the next calls so, beginning with one; false where it is refused, on all ranks alike.

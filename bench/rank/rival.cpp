@@ -56,7 +56,7 @@ Rival::Rival(const Job& job, int rank, int ranks) {
     exit_with_error(kMissing, std::string("the rival cannot be loaded: ") + ::dlerror());
   }
   table_ = reinterpret_cast<decltype(&sennit_rival)>(symbol)();
-  check_text(table_->start(job.meeting.c_str(), rank, ranks), kFailed);
+  check_text(table_->start(job.rendezvous.c_str(), rank, ranks), kFailed);
 }
 
 RivalCalls::RivalCalls(const WorkOrder& order, const Rival& rival, int rank, int ranks)

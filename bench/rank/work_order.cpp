@@ -215,7 +215,7 @@ Job read_job(const std::string& file) {
   std::ifstream stream(file);
   try {
     Job job = parse_job(Json::parse(stream));
-    job.meeting = std::filesystem::path(file).replace_filename("meeting").string();
+    job.rendezvous = std::filesystem::path(file).replace_filename("rendezvous").string();
     return job;
   } catch (const Json::exception& e) {
     exit_with_error(kBadUsage, "the job in " + file + " is not as it should be: " + e.what());

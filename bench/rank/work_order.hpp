@@ -76,7 +76,7 @@ struct WorkOrder {
 struct Job {
   std::vector<WorkOrder> orders;
   std::string rival;       // shared object of the library to compare with; empty: none
-  std::string meeting;     // a file next to that of the job, where the rival's ranks may meet
+  std::string rendezvous;  // a file next to that of the job, where the rival's ranks may meet
   double max_seconds = 0;  // no row begins later, and the row that runs takes no more samples
 };
 

@@ -18,7 +18,7 @@ def main(program: str, job_file: str) -> int:
     """Give the exit code of the rank program."""
     dist.init_process_group(
         "gloo",
-        init_method=f"file://{Path(job_file).with_name('meeting')}",
+        init_method=f"file://{Path(job_file).with_name('rendezvous')}",
         rank=int(os.environ["SENNIT_RANK"]),
         world_size=int(os.environ["SENNIT_SIZE"]),
     )

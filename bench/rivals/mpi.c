@@ -11,10 +11,10 @@ static MPI_Op operation;
 static int is_in_place;
 static int own_rank;
 
-static const char* start(const char* meeting, int rank, int ranks) {
+static const char* start(const char* rendezvous, int rank, int ranks) {
   static char wrong[128];
   int size = 0;
-  (void)meeting;
+  (void)rendezvous;
   if (MPI_Init(NULL, NULL) != MPI_SUCCESS) {
     return "MPI_Init failed";
   }

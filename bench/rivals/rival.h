@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 typedef struct sennit_rival_t {
-  /* Joins the ranks. `meeting` is a file of this job that no other job knows. */
-  const char* (*start)(const char* meeting, int rank, int ranks);
+  /* Joins the ranks. `rendezvous` is a file of this job that no other job knows. */
+  const char* (*start)(const char* rendezvous, int rank, int ranks);
   const char* (*version)(void);
   /* Element type and operator of the calls that follow, by the names of numerics.md. */
   const char* (*prepare)(const char* dtype, const char* op, int in_place);

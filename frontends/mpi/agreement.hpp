@@ -1,4 +1,4 @@
-// What the ranks of a communicator tell each other before they make one of the library's: by it all
+// What the ranks of a communicator exchange before they make one of the library's: by it all
 // of them come to the same answer, whether they can.
 #pragma once
 

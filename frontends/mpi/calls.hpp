@@ -2,7 +2,7 @@
 //
 // A call is taken or passed on by what all its ranks share: communicator, operator, the type of a
 // reduction, counts that MPI wants to be equal. Never by buffers, or by types that may differ. Only
-// what one rank alone can tell to be wrong goes to the MPI as well, which says so.
+// what one rank alone can see to be wrong goes to the MPI as well, which says so.
 #pragma once
 
 #include "buffers.hpp"
@@ -158,7 +158,7 @@ class Calls {
     }
   }
 
-  // The MPI's own call. `entries` tells the length of the arrays of counts, if it has to be known.
+  // The MPI's own call. `entries` gives the length of the arrays of counts, if it has to be known.
   template <class Same, class Plain, class Entries, class... Arguments>
   static int pass_on(Same same, Plain plain, Entries entries, Comm comm, Arguments... arguments) {
     if (same != nullptr) {
@@ -178,7 +178,7 @@ class Calls {
     const int code = std::apply(plain, narrow);
     using Last = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
     if constexpr (std::is_same_v<Last, Request*>) {
-      // The MPI reads the arrays until the call has ended, and nobody tells when.
+      // The MPI reads the arrays until the call has ended, and nobody says when.
       front().keep(std::move(narrowed));
     }
     return code;

@@ -1,8 +1,8 @@
 // Communicators: which of the program's communicators run on the library.
 //
 // A communicator gets an engine, a communicator of the library, in one of its first blocking
-// collectives, which may synchronize its ranks: they tell each other what each knows, and all come
-// to one answer. What cannot be taken is passed on for good, by all ranks alike. The state of a
+// collectives, which may synchronize its ranks: they exchange what each knows, and all come
+// to one answer. What cannot be taken is passed on for good, by all ranks. The state of a
 // communicator ends with it, by an attribute whose delete callback the MPI calls.
 #pragma once
 

@@ -232,7 +232,7 @@ class Datatypes {
     return part;
   }
 
-  // Size and extent alone do not tell the order: a struct may permute its parts. What repeats one
+  // Size and extent alone do not give the order: a struct may permute its parts. What repeats one
   // dense type without gaps is dense.
   [[nodiscard]] bool is_chain_of_dense(Type type) const {
     if (const Predefined* const known = types_.find(type); known != nullptr) {

@@ -20,7 +20,7 @@ auto guarded(Run&& run, Report&& report) -> decltype(run()) {
   }
 }
 
-// Of a callback that the MPI calls, where nobody can be told: 0, or 1 if something was thrown.
+// Of a callback that the MPI calls, where nothing can be reported: 0, or 1 if something was thrown.
 template <typename Run>
 int guarded_callback(Run&& run) {
   return guarded(

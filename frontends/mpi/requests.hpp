@@ -75,7 +75,7 @@ class Requests {
   // Whether the MPI calls back; all ranks have the same MPI.
   [[nodiscard]] bool can_run() const { return in_openmpi_ != nullptr || in_mpich_ != nullptr; }
 
-  // A call that has begun; `report` tells its failure and gives the code for it. Returns what the
+  // A call that has begun; `report` reports its failure and gives the code for it. Returns what the
   // MPI says.
   int start(std::unique_ptr<Outstanding> call,
             const std::function<int(sennit_status_t)>& report,

@@ -1,4 +1,4 @@
-// What an ncclComm_t points to, and how the library's statuses are told in NCCL's words.
+// What an ncclComm_t points to, and how the library's statuses map to NCCL's results.
 #pragma once
 
 #include "nccl_abi.h"
@@ -25,7 +25,7 @@ struct ncclComm {
   bool companion_sought = false;
   // Calls of a communicator that does not block may answer ncclInProgress.
   bool blocking = true;
-  // What ran on it and on its companion, to be told at its end.
+  // What ran on it and on its companion, reported at its end.
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> passed_on{0};

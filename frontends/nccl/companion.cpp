@@ -12,7 +12,7 @@
 namespace sennit_nccl {
 namespace {
 
-// What each rank tells the others before any of them starts.
+// What each rank announces before any of them starts.
 struct Offer {
   int version = 0;             // 0: it has no NCCL
   bool keeps_windows = false;  // it named the library, so that memory and windows are NCCL's
@@ -53,9 +53,9 @@ class HostRanks {
   int size_ = 0;
 };
 
-Offer my_offer(int rank, bool offers) {
+Offer my_offer(int rank, bool has_nccl) {
   Offer offer;
-  if (!offers) {
+  if (!has_nccl) {
     return offer;
   }
   offer.version = fallback().version;
@@ -69,9 +69,10 @@ Offer my_offer(int rank, bool offers) {
   return offer;
 }
 
-// Why these offers do not make a communicator; the same on all ranks, but for a rank's own reason.
-std::string objection(const std::vector<Offer>& all, bool offers) {
-  if (!offers) {
+// Why what the ranks have does not make a communicator; the same on all ranks, but for a rank's own
+// reason.
+std::string objection(const std::vector<Offer>& all, bool has_nccl) {
+  if (!has_nccl) {
     return std::string(why_not_named());
   }
   if (!fallback().why_not.empty()) {
@@ -80,7 +81,7 @@ std::string objection(const std::vector<Offer>& all, bool offers) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const int version = all[rank].version;
     if (version == 0) {
-      return "rank " + std::to_string(rank) + " offers no NCCL to pass it on to";
+      return "rank " + std::to_string(rank) + " has no NCCL to pass it on to";
     }
     if (version != fallback().version) {
       return "rank " + std::to_string(rank) + " has NCCL " + version_text(version) + ", not " +
@@ -110,12 +111,12 @@ sennit_status_t join_nccl(ncclComm_t comm, HostRanks& ranks, const ncclUniqueId&
     return init != nullptr ? init(&made, ranks.size(), id, ranks.rank()) : ncclInternalError;
   });
   std::vector<int> results;
-  const sennit_status_t told = ranks.gather(static_cast<int>(joined), results);
+  const sennit_status_t status = ranks.gather(static_cast<int>(joined), results);
   const auto failed =
       std::ranges::find_if(results, [](int result) { return result != ncclSuccess; });
-  if (told != SENNIT_OK) {
+  if (status != SENNIT_OK) {
     comm->why_no_companion =
-        std::string("the ranks could not tell each other how they joined NCCL's: ") + last_error();
+        std::string("the ranks could not exchange how they joined NCCL's: ") + last_error();
   } else if (failed != results.end()) {
     comm->why_no_companion = "NCCL's rank " + std::to_string(failed - results.begin()) +
                              " answered " + std::to_string(*failed) + " to ncclCommInitRank";
@@ -125,7 +126,7 @@ sennit_status_t join_nccl(ncclComm_t comm, HostRanks& ranks, const ncclUniqueId&
   } else if (joined == ncclSuccess) {
     end_theirs(comm, made, "ncclCommAbort");
   }
-  return told;
+  return status;
 }
 
 // Our registration of each window that NCCL made, and whose companion it is a window of.
@@ -216,24 +217,24 @@ ncclResult_t answer_of(const char* name, ncclResult_t result, ncclComm_t theirs)
                     (said != nullptr ? said : ""));
 }
 
-ncclResult_t seek_companion(ncclComm_t comm, bool offers) {
+ncclResult_t seek_companion(ncclComm_t comm, bool has_nccl) {
   if (comm->companion_sought) {
     return ncclSuccess;
   }
   HostRanks ranks;
   std::vector<Offer> all;
   sennit_status_t status = ranks.join(comm);
-  status = status == SENNIT_OK ? ranks.gather(my_offer(ranks.rank(), offers), all) : status;
+  status = status == SENNIT_OK ? ranks.gather(my_offer(ranks.rank(), has_nccl), all) : status;
   if (status == SENNIT_OK) {
-    comm->why_no_companion = objection(all, offers);
+    comm->why_no_companion = objection(all, has_nccl);
     comm->nvidia_keeps_windows = std::ranges::all_of(all, &Offer::keeps_windows);
     // If two ranks differ, each differs from one: all object, or none.
     status = comm->why_no_companion.empty() ? join_nccl(comm, ranks, all.front().id) : status;
   } else {
     comm->why_no_companion =
-        std::string("the ranks could not tell each other which NCCL they have: ") + last_error();
+        std::string("the ranks could not exchange which NCCL they have: ") + last_error();
   }
-  comm->companion_sought = offers && status == SENNIT_OK;
+  comm->companion_sought = has_nccl && status == SENNIT_OK;
   tell_of_companion(comm);
   return result_of(status);
 }

@@ -15,9 +15,9 @@ namespace sennit_nccl {
 // Says at INFO, once a process, what runs on Sennit and where the rest goes.
 void say_what_is_ours();
 
-// Makes the companion of a communicator if all ranks offer the same NCCL. Called by all ranks, in
+// Makes the companion of a communicator if all ranks have the same NCCL. Called by all ranks, in
 // one order; all get the same answer. Success says that it is known whether there is one.
-ncclResult_t seek_companion(ncclComm_t comm, bool offers);
+ncclResult_t seek_companion(ncclComm_t comm, bool has_nccl);
 
 // Ends it with its communicator; `abort`: other ranks may be gone.
 void end_companion(ncclComm_t comm, bool abort);

@@ -1,4 +1,4 @@
-// NVIDIA's own NCCL beside this library, for what this library has not: found where the loader
+// NVIDIA's own NCCL next to this library, for what this library has not: found where the loader
 // would have looked for it, opened so that neither of the two calls into the other.
 #pragma once
 
@@ -34,7 +34,7 @@ bool is_fallback_named();
 std::string_view why_not_named();
 
 // The file that SENNIT_NCCL_FALLBACK_LIB names; where it is `auto` or not set, each libnccl.so.2
-// beside this one that the program could have got, the likeliest first. None where it is `none`.
+// besides this one that the program could have got, the likeliest first. None where it is `none`.
 // The loader's cache (ld.so.cache) and the folders for kinds of processors are not searched.
 std::vector<std::string> fallback_files();
 

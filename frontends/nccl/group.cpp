@@ -164,7 +164,7 @@ ncclResult_t pair_up(const Messages& messages) {
   return result_of(status);
 }
 
-// Side by side, for each may wait for another; and apart from this thread, whose group of the
+// Side by side, for each may wait for another; and separate from this thread, whose group of the
 // library is still open: a call that an act makes would wait there for the group's end.
 ncclResult_t run_all(const std::vector<Acts>& all) {
   std::vector<ncclResult_t> results(all.size(), ncclSuccess);
@@ -182,7 +182,7 @@ ncclResult_t run_all(const std::vector<Acts>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ncclResult_t before = std::exchange(worst, worse(worst, results[i]));
     if (worst != before) {
-      refuse(worst, errors[i]);  // told by this thread from now on
+      refuse(worst, errors[i]);  // reported by this thread from now on
     }
   }
   return worst;

@@ -14,8 +14,8 @@ bool in_group();
 // A call of the open group, if there is one, is on this communicator.
 void hold_until_end(ncclComm_t comm);
 
-// Of a call: in a group one that is refused is told at its end, too, which makes none of its calls
-// then. A program may ask there alone.
+// Of a call: in a group one that is refused is reported at its end, too, which makes none of its
+// calls then. A program may ask there alone.
 ncclResult_t of_group(ncclResult_t result);
 
 // Whether a call of the open group is on this communicator, which is then destroyed when the group

@@ -6,7 +6,7 @@
 
 namespace sennit_nccl {
 
-// From now on it is told at the end of the program, unless end_share is called before.
+// From now on it is reported at the end of the program, unless end_share is called before.
 void begin_share(ncclComm_t comm);
 void end_share(ncclComm_t comm);
 

@@ -50,7 +50,7 @@ struct Operation {
   std::chrono::milliseconds timeout{0};  // negative: that of the group; zero: none
   bool is_async = true;
   Tensors inputs;   // as the program gave them, for profiles too
-  Tensors buffers;  // whose memory the calls use beside that of inputs and outputs
+  Tensors buffers;  // whose memory the calls use besides that of inputs and outputs
   Tensors outputs;
   std::function<void(Calls&)> start;
   std::function<void()> finish;  // what remains to be done when the calls have ended; may be empty

@@ -45,7 +45,7 @@ Status check_shape(const Algorithm& algorithm, const Shape& shape) {
   return {};
 }
 
-// The fused schedule. A row that builds none is a mistake of its author, who is told which.
+// The fused schedule. A row that builds none is a mistake of its author; the error says which.
 Result<Schedule> build(const Algorithm& algorithm, const Shape& shape) {
   const auto wrong = [&](std::string_view reason) {
     return fail(Code::kNotProved,

@@ -60,7 +60,7 @@ std::vector<Shape> shapes_to_try(const Algorithm& algorithm, int ranks) {
   for (int root = 0; root < (is_rooted(algorithm.collective) ? ranks : 1); ++root) {
     shapes.push_back({.ranks = ranks, .root = root});
   }
-  // Trees of all roots are alike but for a rotation, which radix 2 has tried.
+  // Trees of all roots are equal up to a rotation, which radix 2 has tried.
   for (const int radix : kRadixes) {
     if (algorithm.takes_radix) {
       shapes.push_back({.ranks = ranks,

@@ -5,7 +5,7 @@
 
 namespace sennit {
 
-// At most 64 bytes, as Linux limits it; "unknown-host" when the system does not tell.
+// At most 64 bytes, as Linux limits it; "unknown-host" when the system does not say.
 std::string host_name();
 
 }  // namespace sennit

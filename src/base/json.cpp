@@ -8,7 +8,7 @@
 namespace sennit {
 namespace {
 
-// Finds where a text stops being JSON; the library's own parser tells it only by an exception.
+// Finds where a text stops being JSON; the library's own parser reports it only by an exception.
 class ErrorPosition : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return true; }

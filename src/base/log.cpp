@@ -53,7 +53,7 @@ void write_line(const Settings& settings,
                  kLevelNames.at(static_cast<std::size_t>(level)),
                  subsystem,
                  text);
-  // A message is one line whatever it quotes, so that lines of several processes stay apart.
+  // A message is one line whatever it quotes, so that lines of several processes stay separate.
   std::replace(line.begin(), line.end(), '\n', ' ');
   line += '\n';
   const int fd = settings.file.valid() ? settings.file.get() : STDERR_FILENO;

@@ -197,7 +197,7 @@ TEST_F(DeviceWorks, SayWhatTheEndOfTheirCommunicatorAbandoned) {
       meet();
     } else {
       meet();
-      (void)sennit_comm_destroy(caller.handle);  // told that rank 0 has given up
+      (void)sennit_comm_destroy(caller.handle);  // it learns that rank 0 has aborted
     }
     EXPECT_EQ(sennit_work_wait(ended, kNoLimit), SENNIT_OK);
     destroy(work);

@@ -36,8 +36,8 @@ class EndsOfHandles : public tests::FakeHandles {
   }
 
   // Rank 0 finalizes while it waits for one that sends nothing, and rank 2 waits for it, for long:
-  // what the one is answered, and the other told.
-  void end_in_vain(sennit_status_t answer, sennit_status_t told) {
+  // what each of the two gets.
+  void end_in_vain(sennit_status_t answer, sennit_status_t reported) {
     run([&](tests::Rank& rank) {
       rank.cuda->run_kernels(tests::fake_pairs_kernel);
       sennit_comm handle;
@@ -48,7 +48,7 @@ class EndsOfHandles : public tests::FakeHandles {
       }
       if (rank.rank == 2) {
         receive(rank, handle, 0, 60);
-        EXPECT_EQ(failure_of(handle), told) << sennit_last_error_message();
+        EXPECT_EQ(failure_of(handle), reported) << sennit_last_error_message();
         rank.finish();
       }
       meet();
@@ -57,7 +57,7 @@ class EndsOfHandles : public tests::FakeHandles {
   }
 };
 
-// As the rank itself was told, though its line is written once more when it ends.
+// The same failure as on the rank itself, though its line is written once more when it ends.
 TEST_F(EndsOfHandles, TellTheOthersWhyTheirLastCallsFailed) {
   options_.deadline_s = 2;
   options_.finalize_s = 60;

@@ -18,7 +18,7 @@ struct Group {
   };
   int depth = 0;
   std::vector<Entry> entries;
-  Status failure;  // of the first call in the group that failed; the group's end tells it
+  Status failure;  // of the first call in the group that failed; the group's end reports it
 };
 
 // The calling thread's; open while its depth is not 0.

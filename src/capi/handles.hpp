@@ -50,7 +50,7 @@ struct sennit_work {
 
 namespace sennit {
 
-// Ready to be called: not NULL and joined. A failed init is told again.
+// Ready to be called: not NULL and joined. A failed init is reported again.
 Status check_comm(sennit_comm_t comm);
 
 // Runs one call of the library's own on host memory to its end; its number.

@@ -28,16 +28,16 @@ Result<CommConfig> with_device_named(CommConfig config) {
 Result<Joined> join_apart(const CommConfig& config,
                           const InterruptibleJoining& join_host_ranks,
                           BackgroundJoin& background) {
-  sennit_comm apart;
-  apart.config = config;
-  apart.engine = ProgressEngine::of_this_thread();
-  SENNIT_RETURN_IF_ERROR(join_ranks(apart, [&]() -> Result<std::shared_ptr<Communicator>> {
+  sennit_comm joined;
+  joined.config = config;
+  joined.engine = ProgressEngine::of_this_thread();
+  SENNIT_RETURN_IF_ERROR(join_ranks(joined, [&]() -> Result<std::shared_ptr<Communicator>> {
     SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> comm,
                             join_host_ranks([&] { return background.reason(); }));
     background.enter(comm);
     return comm;
   }));
-  return Joined{std::move(apart.comm), std::move(apart.device)};
+  return Joined{std::move(joined.comm), std::move(joined.device)};
 }
 
 // Bytes of every rank to every rank.
@@ -164,7 +164,7 @@ Result<int> declared_island(const CommConfig& config, CudaDriver& driver, int de
   const Result<NvmlDriver*> nvml = nvml_driver();
   if (!nvml.ok()) {
     return fail(nvml.status().code(),
-                "SENNIT_MACHINE: {}, which would tell which GPU of the machine this rank has; let "
+                "SENNIT_MACHINE: {}, which would say which GPU of the machine this rank has; let "
                 "the container use it, or set SENNIT_DEVICE_GROUP instead",
                 nvml.status().message());
   }

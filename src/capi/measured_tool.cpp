@@ -1,4 +1,4 @@
-// Predictions beside measurements: what was timed on GPU ranks, and what the simulator says of the
+// Predictions next to measurements: what was timed on GPU ranks, and what the simulator says of the
 // same plans on the description of that machine.
 #include "base/integers.hpp"
 #include "capi/bench_bytes.hpp"
@@ -95,8 +95,8 @@ Result<Json> compare_with_measured(const JsonObject& request) {
                             read_row((*rows)[i], fmt::format("request.rows[{}]", i)));
     SENNIT_ASSIGN_OR_RETURN(const Prediction prediction, predict(call, machine));
     const double ratio = prediction.us / call.time_us;
-    const bool near = std::max(ratio, 1 / ratio) <= 1 + kTolerance;
-    within += near ? 1 : 0;
+    const bool is_close = std::max(ratio, 1 / ratio) <= 1 + kTolerance;
+    within += is_close ? 1 : 0;
     compared.push_back({{"collective", name(call.collective)},
                         {"algorithm", prediction.algorithm},
                         {"ranks", call.ranks},
@@ -104,7 +104,7 @@ Result<Json> compare_with_measured(const JsonObject& request) {
                         {"measured_us", call.time_us},
                         {"predicted_us", prediction.us},
                         {"ratio", ratio},
-                        {"verdict", near ? "predicted" : "not predicted"}});
+                        {"verdict", is_close ? "predicted" : "not predicted"}});
   }
   return Json{{"machine", machine.name},
               {"tolerance", kTolerance},

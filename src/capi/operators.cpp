@@ -28,7 +28,7 @@ Status set_operator(int value, sennit_comm_t comm, Operation& operation) {
 
 namespace {
 
-// An operator of `dtype`, whose factor is told by `set`.
+// An operator of `dtype`, whose factor is given by `set`.
 template <typename Set>
 Status create_premulsum(
     sennit_redop_t* op, const void* scalar, sennit_dtype_t dtype, sennit_comm_t comm, Set&& set) {

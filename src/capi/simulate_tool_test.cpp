@@ -75,7 +75,7 @@ TEST(SimulateTool, SaysWhatIsWrongWithARequest) {
       "3 ranks need 2 nodes of machine h200-x2, which has no fabric to join them");
 }
 
-// Copy engines over NVLink, and beside them through host memory.
+// Copy engines over NVLink, and in parallel through host memory.
 TEST(SimulateTool, GivesAMessageTheShareOfTwoPaths) {
   const auto run = [](std::string_view path) {
     return answer_of(R"({"collective": "send_recv", "machine": "h200-x2", "bytes": 268435456, )"

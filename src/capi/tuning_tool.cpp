@@ -246,14 +246,14 @@ void judge_best_chunk(const MeasuredChunks& chunks, const ChainForm& form, Chain
   constexpr double kFactor = 2;
   const Timing& best = *chunks.best;
   const double chunk = std::min(form.best_chunk(best), static_cast<double>(chunks.largest));
-  const bool near = factor_between(chunk, static_cast<double>(best.tile_bytes)) <= kFactor;
-  judged.best_chunks += near ? 1 : 0;
+  const bool is_close = factor_between(chunk, static_cast<double>(best.tile_bytes)) <= kFactor;
+  judged.best_chunks += is_close ? 1 : 0;
   judged.chunks.push_back({{"ranks", best.ranks},
                            {"protocol", protocol_name(best.direct)},
                            {"bytes", best.bytes},
                            {"measured_best", best.tile_bytes},
                            {"predicted_best", chunk},
-                           {"within_factor_2", near}});
+                           {"within_factor_2", is_close}});
 }
 
 ChainJudgement judge_chains(const std::vector<Repeated>& rows, const ChainForms& forms) {
@@ -268,8 +268,8 @@ ChainJudgement judge_chains(const std::vector<Repeated>& rows, const ChainForms&
       continue;
     }
     const double us = form->second.us(timing);
-    const bool near = factor_between(us, timing.us) <= kNear;
-    judged.predicted += near ? 1 : 0;
+    const bool is_close = factor_between(us, timing.us) <= kNear;
+    judged.predicted += is_close ? 1 : 0;
     judged.rows.push_back({{"ranks", timing.ranks},
                            {"protocol", protocol_name(timing.direct)},
                            {"bytes", timing.bytes},
@@ -280,7 +280,7 @@ ChainJudgement judge_chains(const std::vector<Repeated>& rows, const ChainForms&
                            {"start_us", form->second.link.start_s / kMicro},
                            {"gbps", form->second.link.bytes_per_s / kGiga},
                            {"copies", form->second.copies},
-                           {"within_15_percent", near}});
+                           {"within_15_percent", is_close}});
     cells[chain_key(timing)].see(timing);
   }
   for (const auto& [key, chunks] : cells) {
@@ -310,17 +310,17 @@ Result<Json> check_table(const JsonObject& request) {
     cells[{timing.collective, timing.ranks, timing.bytes}].push_back(&row);
   }
   Json judged = Json::array();
-  int near = 0;
+  int close_count = 0;
   int fair = 0;
   for (const auto& [key, ways] : cells) {
     judged.push_back(judge_cell(key, ways, table));
-    const bool is_near = judged.back()["within_10_percent"];
-    near += is_near ? 1 : 0;
-    fair += is_near || judged.back()["within_spread"] ? 1 : 0;
+    const bool is_close = judged.back()["within_10_percent"];
+    close_count += is_close ? 1 : 0;
+    fair += is_close || judged.back()["within_spread"] ? 1 : 0;
   }
   return Json{
       {"cells", cells.size()},
-      {"within_10_percent", near},
+      {"within_10_percent", close_count},
       {"within_10_percent_or_spread", fair},
       {"choices", std::move(judged)},
       {"equation_5", chain_form(judge_chains(rows, forms_of(table, false)))},

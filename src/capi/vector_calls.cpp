@@ -98,7 +98,7 @@ sennit_status_t call(const VectorArguments& arguments,
 }
 
 // Which rank has blocks depends on whether it is the root. A communicator that cannot be called is
-// told by the call itself.
+// reported by the call itself.
 bool is_root(sennit_comm_t comm, int root) {
   return comm != nullptr && comm->comm != nullptr && comm->comm->rank() == root;
 }

@@ -1,7 +1,7 @@
-// Bundle: one channel over several rings, one a path, for host and device alike.
+// Bundle: one channel over several rings, one a path, for both host and device.
 //
 // Message s of the bundle lies on one of the paths, at that path's next position. Full and free
-// words hold positions, as those of a single ring do; a tag beside the slot holds s. The reader of
+// words hold positions, as those of a single ring do; a tag next to the slot holds s. The reader of
 // message s watches the next slot of every path and takes the one whose tag says s: both ends count
 // alike, so there is nothing to agree on and no way back. Each path is in order by itself, so no
 // other message can hide the one that is next.

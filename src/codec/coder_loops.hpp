@@ -16,7 +16,7 @@
 namespace sennit::codec {
 namespace {
 
-// Real numbers that stand apart from each other, as bytes that need no alignment. They are read and
+// Real numbers with gaps between each other, as bytes that need no alignment. They are read and
 // written a block at a time.
 template <typename Block, int kStreams>
 class BlockLoop {

@@ -10,7 +10,7 @@
 //   8 + w, for widths w from 1 on             the width w, and a distance of all ones says that the
 //                                             exponent is 0 (zeros among other numbers)
 // Nothing is lost, NaNs and zeros with a sign included. A block that does not shrink has the full
-// width, and so 32 times 16 bits beside its header.
+// width, and so 32 times 16 bits besides its header.
 //
 // The idea, to store exponents by what differs: e.g. Y. Hao et al., "NeuZip: Memory-Efficient
 // Training and Inference with Dynamic Compression of Neural Networks" (2024), which codes them by

@@ -1,4 +1,4 @@
-// The bits of float and double as codecs take them apart. Compiled for the host and for devices.
+// The bits of float and double as codecs separate them. Compiled for the host and for devices.
 #pragma once
 
 #include "types/element.hpp"

@@ -181,7 +181,7 @@ TYPED_TEST(Integers, AreTheNearestOnesToValuesOverTheScale) {
 }
 
 // The definition of mx8 by trial: the least power of two, and of all 8-bit floats the nearest one,
-// of two equally near the even one.
+// of two equally close the even one.
 TEST(Mx8, IsTheNearestFloatUnderTheLeastScale) {
   DrawnValues<float> source(23);
   for (int i = 0; i < 300; ++i) {

@@ -83,7 +83,7 @@ struct ZfpScheme {
       std::is_same_v<Real<T>, double> || (std::is_same_v<Real<T>, float> && kRate < 32);
   template <typename T>
   using Block = ZfpBlock<kRate, Real<T>>;
-  // Real and imaginary parts are smooth each for itself, and not beside each other.
+  // Real and imaginary parts are smooth each for itself, and not next to each other.
   template <typename T>
   static constexpr int kStreams = RealPart<T>::kParts;
 };

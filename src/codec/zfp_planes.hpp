@@ -1,4 +1,4 @@
-// How the bits of up to four coefficients become bit planes one behind the other, and come apart
+// How the bits of up to four coefficients become bit planes one behind the other, and are separated
 // again: spread to every second or third place, or transposed to nibbles. Words have their first
 // bit on top. Compiled for the host, there with the bit instructions of BMI2 if the source is
 // compiled for them, and for devices.

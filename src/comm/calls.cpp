@@ -13,7 +13,7 @@ namespace {
 using std::chrono::microseconds;
 
 // A call that has waited this long looks at the other ranks' lines, then ever less often: a look
-// costs some microseconds, and a mismatch or death must be told within a second.
+// costs some microseconds, and a mismatch or death must be reported within a second.
 constexpr Clock::duration kFirstLook = microseconds(100);
 
 void set_times(Work& work, const CommConfig& config) {
@@ -33,11 +33,10 @@ MessageLog::Way& way_of(const Work& work, const World& world) {
 }  // namespace
 
 void Calls::post(std::shared_ptr<Work> work) {
-  wait_.touch();
+  watch_.own_wait().touch();
   set_times(*work, config_);
   last_program_ = work->program;
-  const bool pair = work->operation.collective == Collective::kSendRecv;
-  if (!pair) {
+  if (work->operation.collective != Collective::kSendRecv) {
     work->sequence = ++posted_;
   }
   // Else others would see a call that differs from theirs before they see the abort.
@@ -47,7 +46,7 @@ void Calls::post(std::shared_ptr<Work> work) {
     work->status = failure_;
     return;
   }
-  Queue& queue = pair ? pairs_[{work->operation.peer, work->operation.is_send}] : collectives_;
+  WorkQueues::Queue& queue = queues_.of(*work);
   queue.push_back(std::move(work));
   if (queue.size() == 1) {
     start(*queue.front());
@@ -56,7 +55,7 @@ void Calls::post(std::shared_ptr<Work> work) {
 
 void Calls::go_on(std::shared_ptr<Work> work) {
   set_times(*work, config_);
-  collectives_.push_back(std::move(work));
+  queues_.collectives.push_back(std::move(work));
 }
 
 bool Calls::is_quiet() const {
@@ -69,13 +68,7 @@ DieAt* Calls::die_at(std::uint64_t sequence) {
 }
 
 std::shared_ptr<Work> Calls::outstanding() const {
-  if (is_inherited()) {
-    return nullptr;
-  }
-  if (!collectives_.empty()) {
-    return collectives_.back();
-  }
-  return pairs_.empty() ? nullptr : pairs_.begin()->second.back();
+  return is_inherited() ? nullptr : queues_.outstanding();
 }
 
 void Calls::start(Work& work) {
@@ -117,22 +110,23 @@ bool Calls::progress() {
   if (notice_abort()) {
     return true;
   }
-  const bool has_moved = !collectives_.empty() && advance_front(collectives_);
+  const bool has_moved = advance_front(queues_.collectives);
   if (has_moved) {
-    moves_.add();
+    watch_.add_move();
   }
   bool moved = (rails_ != nullptr && rails_->progress()) || has_moved;
-  for (auto pair = pairs_.begin(); pair != pairs_.end();) {
+  auto& pairs = queues_.pairs;
+  for (auto pair = pairs.begin(); pair != pairs.end();) {
     moved = advance_front(pair->second) || moved;
     if (!failure_.ok()) {
       return true;  // and there are no pairs any more
     }
-    pair = pair->second.empty() ? pairs_.erase(pair) : std::next(pair);
+    pair = pair->second.empty() ? pairs.erase(pair) : std::next(pair);
   }
   return moved;
 }
 
-bool Calls::advance_front(Queue& queue) {
+bool Calls::advance_front(WorkQueues::Queue& queue) {
   if (queue.empty()) {
     return false;
   }
@@ -173,6 +167,31 @@ bool Calls::flush_rails(const Work& work) {
          rails_->flush([&](int peer) { return work.sequence != 0 && needs(work, peer, world_); });
 }
 
+// Why the work cannot go on; ok while it can.
+Status Calls::broken(const Work& work) const {
+  Status status = work.job->status();
+  if (status.ok() && rails_ != nullptr) {
+    status = rails_->failure([&](int peer) { return needs(work, peer, world_); });
+  }
+  return status;
+}
+
+void Calls::look(Clock::time_point now) {
+  watch_.look_around(now);
+  for (const std::shared_ptr<Work>& work : queues_.running()) {
+    if (work->ended || !watch_.is_due(*work)) {
+      continue;
+    }
+    if (const auto verdict = watch_.look_at(*work, broken(*work))) {
+      fail(*work, *verdict);
+    }
+  }
+}
+
+Clock::time_point Calls::next_look() const {
+  return is_inherited() ? Clock::time_point::max() : watch_.next_look();
+}
+
 void Calls::end(Work& work, Status status) {
   if (status.ok() && work.sequence != 0) {
     world_.my_line().leave(work.sequence);
@@ -192,27 +211,26 @@ void Calls::fail(const Work& work, const Verdict& verdict) {
   fail_all(error_contract(work, verdict, world_, config_.name), &work);
 }
 
-// Ends every work, and tells the other ranks why.
+// Ends every work, and reports to the other ranks why.
 void Calls::fail_all(const Status& status, const Work* cause) {
   failure_ = status;
-  wait_.keep();
+  watch_.own_wait().keep();
   SENNIT_INFO("comm", "{}", status.message());
   if (cause != nullptr) {
     const auto& blamed = status.detail().blamed_ranks;
     world_.my_line().fail(status.code(), blamed.empty() ? -1 : blamed.front());
   }
   world_.sound_alarm();
-  const auto end_queue = [&](Queue& queue) {
+  const auto end_all = [&](const WorkQueues::Queue& queue) {
     for (const std::shared_ptr<Work>& work : queue) {
       end(*work, status);
     }
-    queue.clear();
   };
-  end_queue(collectives_);
-  for (auto& [key, queue] : pairs_) {
-    end_queue(queue);
+  end_all(queues_.collectives);
+  for (const auto& [key, queue] : queues_.pairs) {
+    end_all(queue);
   }
-  pairs_.clear();
+  queues_ = {};
 }
 
 }  // namespace sennit

@@ -1,5 +1,4 @@
-// Calls: the outstanding calls of a communicator on host ranks. Collectives run one after the
-// other, and so do the sends to a peer and the recvs from it.
+// Calls: the outstanding calls of a communicator on host ranks, from the moment they are posted.
 //
 // They make progress inside progress(), which the ProgressEngine of the thread that waits drives.
 // Everything here but abort() is called under the engine's lock. In a child of the process that
@@ -8,22 +7,16 @@
 #pragma once
 
 #include "base/fork_guard.hpp"
+#include "comm/call_watch.hpp"
 #include "comm/comm_config.hpp"
 #include "comm/empty_recvs.hpp"
-#include "comm/moves.hpp"
-#include "comm/own_wait.hpp"
 #include "comm/work.hpp"
-#include "world/deadlock.hpp"
+#include "comm/work_queues.hpp"
 #include "world/world.hpp"
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
 
 namespace sennit {
 
@@ -60,34 +53,27 @@ class Calls {
   // When look() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
   // No call is outstanding, so progress() and look() have nothing to do but to notice an abort.
-  [[nodiscard]] bool is_idle() const { return collectives_.empty() && pairs_.empty(); }
+  [[nodiscard]] bool is_idle() const { return queues_.are_empty(); }
   // A call that has not ended, or null.
   [[nodiscard]] std::shared_ptr<Work> outstanding() const;
   // The program of the last call, or null.
   [[nodiscard]] const BoundProgram* last_program() const { return last_program_; }
-  // The wait for a work of this communicator, which whoever waits tells.
-  [[nodiscard]] OwnWait& own_wait() { return wait_; }
+  // The wait for a work of this communicator; the thread that waits reports it.
+  [[nodiscard]] OwnWait& own_wait() { return watch_.own_wait(); }
 
   // From any thread: progress() ends all calls.
   void abort() { aborted_.store(true, std::memory_order_release); }
 
  private:
-  using PairKey = std::pair<int, bool>;  // peer, is_send
-  using Queue = std::deque<std::shared_ptr<Work>>;
-
   [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
-  [[nodiscard]] std::vector<std::shared_ptr<Work>> running() const;
   void start(Work& work);
   bool notice_abort();
-  bool advance_front(Queue& queue);
+  bool advance_front(WorkQueues::Queue& queue);
   void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
-  void look_at(Work& work, Depth depth, Clock::time_point now);
-  bool may_end_well(Work& work, int peer, Clock::time_point now);
   bool flush_rails(const Work& work);
-  std::optional<Verdict> find_broken(Work& work, Clock::time_point now);
-  [[nodiscard]] LongWait long_wait(Clock::time_point now) const;
+  [[nodiscard]] Status broken(const Work& work) const;
 
   World& world_;
   CommConfig& config_;
@@ -97,13 +83,8 @@ class Calls {
   std::atomic<bool> aborted_{false};
   std::uint64_t posted_ = 0;  // collectives so far
   const BoundProgram* last_program_ = nullptr;
-  std::uint32_t alarms_seen_ = 0;
-  Clock::time_point next_process_look_;
-  DeadlockWatch deadlocks_{world_};
-  OwnWait wait_{world_.my_line()};
-  Moves moves_;
-  Queue collectives_;
-  std::map<PairKey, Queue> pairs_;
+  WorkQueues queues_;
+  CallWatch watch_{world_, config_, queues_};
   EmptyRecvs empty_recvs_;
 };
 

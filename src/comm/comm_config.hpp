@@ -32,7 +32,7 @@ struct CommConfig {
   int device_blocks = 128;            // of a call on a GPU, at most
   int device_group = 0;               // ranks that path nvlink may join; 0: all
   std::string gpu_profile;            // file; empty: that of the GPU's model
-  std::string machine;                // whose islands path nvlink may join; empty: not told
+  std::string machine;                // whose islands path nvlink may join; empty: unknown
   std::string copy_engines = "auto";  // of GPUs: auto, on, off
   int host_share = -1;                // percent through host memory; -1: what pays
   bool dynamic_share = false;         // of messages, which then begin with that

@@ -12,7 +12,7 @@
 namespace sennit {
 namespace {
 
-// For the death of a rank that its connection has told, and its pidfd not yet.
+// For the death of a rank that its connection has reported, and its pidfd not yet.
 constexpr auto kRetry = std::chrono::milliseconds(5);
 
 bool contains(const std::vector<int>& ranks, int rank) {

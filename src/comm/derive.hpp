@@ -21,7 +21,7 @@ Result<std::shared_ptr<Communicator>> join_members(const std::shared_ptr<Communi
                                                    const CommConfig& config,
                                                    const std::function<Status()>& interruption);
 
-// The same after a collective of the parent, its number `call`, in which all ranks have told of
+// The same after a collective of the parent, its number `call`, in which all ranks have reported
 // which part they are. kRankFailed, too, when a member has given up in that call, which can end
 // well on a rank whose data the others need and on no other.
 Result<std::shared_ptr<Communicator>> join_part(const std::shared_ptr<Communicator>& parent,

@@ -1,5 +1,5 @@
 // The error contract (docs/errors.md): the one line, and its fields, by which a failed call is
-// told.
+// reported.
 #pragma once
 
 #include "comm/work.hpp"

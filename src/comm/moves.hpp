@@ -1,5 +1,5 @@
-// Moves: whether data of collectives moves, on this rank or another. A late call is told apart by
-// it from one that stands still. Of a send or recv its own rank sees all: it waits for each slot.
+// Moves: whether data of collectives moves, on this rank or another. It distinguishes a late
+// call from one that hangs. Of a send or recv its own rank sees all: it waits for each slot.
 #pragma once
 
 #include "world/world.hpp"
@@ -13,7 +13,7 @@ class Moves {
  public:
   // A round of progress in which data moved here.
   void add() { ++here_; }
-  // Tells the others, and asks them, every now and then.
+  // Reports to the others, and asks them, every now and then.
   void count(const World& world, Clock::time_point now);
   // Seconds since data was last found to have moved; nothing: it has not since `begin`.
   [[nodiscard]] std::optional<double> idle_s(Clock::time_point begin) const;

@@ -7,13 +7,13 @@ void OwnWait::begin(const Work& work, bool for_good, Clock::time_point now) {
     work_ = &work;
     first_ = now;
     spent_ = {};
-    told_ = 0;
+    reported_ = 0;
   }
   is_on_ = true;
   for_good_ = for_good;
   last_ = now;
-  if (told_ != 0) {
-    line_.long_wait.store(told_, std::memory_order_release);
+  if (reported_ != 0) {
+    line_.long_wait.store(reported_, std::memory_order_release);
   }
 }
 
@@ -22,7 +22,7 @@ void OwnWait::end() {
   if (!for_good_) {
     spent_ += Clock::now() - last_;
   }
-  if (told_ != 0 && !is_kept_) {
+  if (reported_ != 0 && !is_kept_) {
     line_.long_wait.store(0, std::memory_order_release);
   }
 }
@@ -44,10 +44,10 @@ const Work* OwnWait::work(Clock::time_point now) const {
   return for_good_ || comes_back ? work_ : nullptr;
 }
 
-void OwnWait::tell(const LongWait& wait) {
+void OwnWait::report(const LongWait& wait) {
   const std::uint64_t word = wait.word();
-  if (word != told_) {
-    told_ = word;
+  if (word != reported_) {
+    reported_ = word;
     line_.long_wait.store(word, std::memory_order_release);
   }
   if (word != 0) {
@@ -55,16 +55,17 @@ void OwnWait::tell(const LongWait& wait) {
   }
 }
 
-bool OwnWait::tells_of(const Work& work) const {
-  if (!is_on_ || told_ == 0) {
+bool OwnWait::has_reported(const Work& work) const {
+  if (!is_on_ || reported_ == 0) {
     return false;
   }
-  const LongWait told = LongWait::of(told_);
-  if (told.call == LongWait::Call::kCollective) {
-    return work.sequence == told.number;
+  const LongWait reported = LongWait::of(reported_);
+  if (reported.call == LongWait::Call::kCollective) {
+    return work.sequence == reported.number;
   }
-  return work.sequence == 0 && work.operation.peer == told.peer && work.message == told.number &&
-         work.operation.is_send == (told.call == LongWait::Call::kSend);
+  return work.sequence == 0 && work.operation.peer == reported.peer &&
+         work.message == reported.number &&
+         work.operation.is_send == (reported.call == LongWait::Call::kSend);
 }
 
 }  // namespace sennit

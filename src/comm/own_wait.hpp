@@ -11,7 +11,7 @@ namespace sennit {
 
 class OwnWait {
  public:
-  // Calls that have waited so long are told.
+  // Calls that have waited so long are reported.
   static constexpr Clock::duration kLong = std::chrono::milliseconds(300);
 
   explicit OwnWait(StatusLine& line) : line_(line) {}
@@ -23,16 +23,16 @@ class OwnWait {
   [[nodiscard]] bool continues(const Work& work) const { return work_ == &work; }
   // Something else is done with the communicator in between.
   void touch();
-  // The communicator has failed: the line goes on telling why.
+  // The communicator has failed: the line keeps saying why.
   void keep() { is_kept_ = true; }
 
   // The work that is waited for until it ends; null: there is none, or it has ended.
   [[nodiscard]] const Work* work(Clock::time_point now) const;
 
   // Says in the line what the work waits for, after an attempt to go on.
-  void tell(const LongWait& wait);
+  void report(const LongWait& wait);
   // Whether the line says that `work` is waited for.
-  [[nodiscard]] bool tells_of(const Work& work) const;
+  [[nodiscard]] bool has_reported(const Work& work) const;
 
  private:
   StatusLine& line_;
@@ -41,10 +41,10 @@ class OwnWait {
   bool for_good_ = false;
   bool is_kept_ = false;
   // Of the waits for this work with nothing else between them.
-  Clock::time_point first_;  // when the first began
-  Clock::time_point last_;   // when the last did
-  Clock::duration spent_{};  // in those before it
-  std::uint64_t told_ = 0;   // what stands in the line while the wait is on
+  Clock::time_point first_;     // when the first began
+  Clock::time_point last_;      // when the last did
+  Clock::duration spent_{};     // in those before it
+  std::uint64_t reported_ = 0;  // what stands in the line while the wait is on
 };
 
 }  // namespace sennit

@@ -28,7 +28,7 @@ constexpr Clock::duration kCostlyYield = milliseconds(1);
 // Other communicators of the engine have doorbells of their own, which wake nobody here.
 constexpr Clock::duration kSharedSleep = microseconds(500);
 constexpr Clock::duration kLongestSleep = milliseconds(100);
-// No doorbell tells that the idle hook has something to do.
+// No doorbell says that the idle hook has something to do.
 constexpr Clock::duration kSleepBetweenHooks = microseconds(200);
 // Rounds between two looks at the clock, which costs as much as a round. One where ranks outnumber
 // the cores: what is awaited comes from a rank that does not run now. One with rails, too: a round
@@ -42,7 +42,7 @@ constexpr unsigned kRoundsPerRails = 16;
 // way, and a pause may take a third of that. Then with pauses, some microseconds in all.
 constexpr int kTightRounds = 200;
 constexpr int kQuickRounds = 400;
-// Where ranks outnumber the cores: offers of the core, while one after the other comes to its turn.
+// Where ranks outnumber the cores: yields of the core, while one after the other comes to its turn.
 constexpr int kQuickYields = 8;
 
 // Lives while the engine's lock is held.

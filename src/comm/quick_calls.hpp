@@ -33,7 +33,7 @@ struct QuickCall {
   bool in_place = false;           // is proved
   std::optional<SingleTile> tile;  // nothing: such a call is not simple enough
 
-  // The buffers are there and overlap as they may. Who is told no learns from check_buffers why.
+  // The buffers are there and overlap as they may. If not, check_buffers says why.
   [[nodiscard]] bool fits(const void* send, const void* recv) const;
 };
 

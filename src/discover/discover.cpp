@@ -115,7 +115,7 @@ std::string cpu_model(const std::string& cpuinfo) {
       return std::string(model);
     }
   }
-  // Server cores of Arm tell numbers alone.
+  // Server cores of Arm report numbers alone.
   const std::string_view part = field(cpuinfo, "CPU part");
   return part.empty() ? "unknown"
                       : fmt::format("Arm {} {}", field(cpuinfo, "CPU implementer"), part);

@@ -10,11 +10,13 @@
 
 namespace sennit {
 
-// Reads proc/ and sys/ under `root`, which is "/" but in tests. What a kernel need not offer (NUMA
-// nodes, caches) is left empty; without memory size and allowed cores it fails with kSystemError.
+// Reads proc/ and sys/ under `root`, which is "/" but in tests. What a kernel need not provide
+// (NUMA nodes, caches) is left empty; without memory size and allowed cores it fails with
+// kSystemError.
 Result<Machine> discover_host(const std::filesystem::path& root = "/");
 
-// The same of a machine whose GPUs `nvml` tells of; `cuda` says why GPU ranks cannot run, or is ok.
+// The same of a machine whose GPUs `nvml` describes; `cuda` says why GPU ranks cannot run, or is
+// ok.
 Result<Machine> discover_host(const std::filesystem::path& root,
                               const Result<NvmlDriver*>& nvml,
                               const Status& cuda);

@@ -1,4 +1,4 @@
-// The GPUs of a machine and the wires that join them, as NVML and sysfs tell of them.
+// The GPUs of a machine and the wires that join them, as NVML and sysfs describe them.
 #pragma once
 
 #include "base/status.hpp"

@@ -149,7 +149,7 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
             .nvlink = has_nvlink(*memory_),
             .why_no_nvlink = memory_->fifos().why_not_on_devices(),
             .reproducible = options.reproducible,
-            .groups = memory_->near_groups(),
+            .groups = memory_->peer_groups(),
             .ll_call_bytes = round_bytes(memory_->shape()),
             .ll_send_bytes =
                 std::min(round_bytes(memory_->pair_shape()), ll_send_bytes(profile, world.size())),

@@ -1,5 +1,5 @@
 // GpuContext: what a communicator of GPU ranks has to run plans with: the memory that its GPUs
-// share, its engines, and the facts by which all its ranks choose alike.
+// share, its engines, and the facts by which all its ranks choose the same.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
@@ -35,7 +35,7 @@ struct GpuOptions {
   enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
   CopyUse copy_engines = CopyUse::kAuto;
   bool reproducible = false;     // sums have the order of ranks, or are refused
-  bool copies_by_kernel = true;  // blocks that stay, beside copy engines
+  bool copies_by_kernel = true;  // blocks that stay, next to copy engines
   bool nvlink = true;            // may be used; path host may where the world has memory for it
   int group = 0;                 // of this rank, see DeviceIdentity
   std::string groups_by{};       // see Fifos::Options

@@ -30,8 +30,8 @@ struct Gpu {
   std::int64_t memory_bytes = 0;
   std::string uuid{};
   std::string pci_bus_id{};
-  int numa_node = -1;       // -1: not told
-  int pcie_generation = 0;  // 0: not told
+  int numa_node = -1;       // -1: unknown
+  int pcie_generation = 0;  // 0: unknown
   int pcie_lanes = 0;
 };
 

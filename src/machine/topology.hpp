@@ -63,7 +63,7 @@ struct Wire {
   std::string source{};
 };
 
-// What a message on a path costs beside its bytes.
+// What a message on a path costs besides its bytes.
 struct PathCost {
   PathKind path = PathKind::kNvlink;
   double start_us = 0;     // before the first byte moves

@@ -8,16 +8,16 @@ namespace sennit {
 namespace {
 
 // Kernels that wait for each other hold the device for their time slice in vain.
-void warn_of_turns(const DeviceMeeting& meeting) {
-  for (int a = 0; a < meeting.ranks(); ++a) {
-    for (int b = a + 1; b < meeting.ranks(); ++b) {
-      if (meeting.run_in_turn(a, b)) {
+void warn_of_turns(const DeviceBootstrap& bootstrap) {
+  for (int a = 0; a < bootstrap.ranks(); ++a) {
+    for (int b = a + 1; b < bootstrap.ranks(); ++b) {
+      if (bootstrap.run_in_turn(a, b)) {
         SENNIT_WARN("device",
                     "{} and {} are processes that share a GPU, which runs their kernels in turn: "
                     "a call takes milliseconds. Start CUDA's Multi-Process Service before the "
                     "ranks (nvidia-cuda-mps-control -d), or give each a GPU",
-                    meeting.describe(a),
-                    meeting.describe(b));
+                    bootstrap.describe(a),
+                    bootstrap.describe(b));
         return;
       }
     }
@@ -45,16 +45,16 @@ Status DeviceMemory::allocate() {
 }
 
 // All together, and all have the limit of the tightest.
-Status DeviceMemory::limit_blocks(const DeviceMeeting& meeting) {
+Status DeviceMemory::limit_blocks(const DeviceBootstrap& bootstrap) {
   const Result<CudaDevice> device = driver_.describe(identity_.device);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(device.status()));
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(device.status()));
   int sharing = 1;  // the device of this rank
   for (int rank = 0; rank < identity_.ranks; ++rank) {
-    const bool shares = rank != identity_.rank && meeting.share_device(rank, identity_.rank);
+    const bool shares = rank != identity_.rank && bootstrap.share_device(rank, identity_.rank);
     sharing += shares ? 1 : 0;
   }
   SENNIT_ASSIGN_OR_RETURN(const std::vector<int> limits,
-                          meeting.tell(std::max(1, device->sm_count / sharing)));
+                          bootstrap.exchange(std::max(1, device->sm_count / sharing)));
   block_limit_ = std::ranges::min(limits);
   return {};
 }
@@ -64,20 +64,20 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
                                                            const Fifos::Options& options,
                                                            const Exchange& exchange) {
   std::unique_ptr<DeviceMemory> memory(new DeviceMemory(driver, identity));
-  SENNIT_ASSIGN_OR_RETURN(const DeviceMeeting meeting,
-                          DeviceMeeting::open(driver, identity, exchange));
-  memory->processes_ = meeting.processes();
-  memory->has_a_device_each_ = meeting.has_a_device_each();
+  SENNIT_ASSIGN_OR_RETURN(const DeviceBootstrap bootstrap,
+                          DeviceBootstrap::open(driver, identity, exchange));
+  memory->processes_ = bootstrap.processes();
+  memory->has_a_device_each_ = bootstrap.has_a_device_each();
   if (identity.rank == 0) {
-    warn_of_turns(meeting);
+    warn_of_turns(bootstrap);
   }
-  SENNIT_ASSIGN_OR_RETURN(memory->fifos_, Fifos::open(meeting, options));
+  SENNIT_ASSIGN_OR_RETURN(memory->fifos_, Fifos::open(bootstrap, options));
   if (memory->fifos_->plan().place == FifoPlace::kHost && options.nvlink) {
-    SENNIT_ASSIGN_OR_RETURN(memory->near_,
-                            PeerStaging::open(meeting, memory->fifos_->plan().peer_staging));
+    SENNIT_ASSIGN_OR_RETURN(memory->peer_staging_,
+                            PeerStaging::open(bootstrap, memory->fifos_->plan().peer_staging));
   }
-  SENNIT_RETURN_IF_ERROR(meeting.agree(memory->allocate()));
-  SENNIT_RETURN_IF_ERROR(memory->limit_blocks(meeting));
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(memory->allocate()));
+  SENNIT_RETURN_IF_ERROR(memory->limit_blocks(bootstrap));
   for (int peer = 0; peer < identity.ranks; ++peer) {
     for (const bool sends : {false, true}) {
       memory->pairs_.push_back(memory->make_pair(peer, sends));
@@ -107,9 +107,10 @@ DeviceMemory::~DeviceMemory() {
 
 DeviceMemory::Staging DeviceMemory::staging(int writer, int reader) const {
   const FifoPlan& plan = fifos_->plan();
-  std::byte* const near = near_ == nullptr ? nullptr : near_->staging(writer, reader);
-  return near != nullptr ? Staging{near, plan.peer_staging}
-                         : Staging{fifo(reader) + plan.staging_offset(writer), plan.staging};
+  std::byte* const staging =
+      peer_staging_ == nullptr ? nullptr : peer_staging_->staging(writer, reader);
+  return staging != nullptr ? Staging{staging, plan.peer_staging}
+                            : Staging{fifo(reader) + plan.staging_offset(writer), plan.staging};
 }
 
 std::size_t DeviceMemory::slot_bytes(sm::StagingPlace place) const {

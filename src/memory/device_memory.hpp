@@ -1,9 +1,9 @@
 // DeviceMemory: the FIFOs of all ranks of a communicator, as one device sees them, and this rank's
-// own words beside them. Made and taken down by all ranks together.
+// own words next to them. Made and taken down by all ranks together.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
-#include "memory/device_meeting.hpp"
+#include "memory/device_bootstrap.hpp"
 #include "memory/fifo.hpp"
 #include "memory/fifos.hpp"
 #include "memory/peer_staging.hpp"
@@ -49,7 +49,7 @@ class DeviceMemory {
   [[nodiscard]] sm::BlockState* states() const { return states_; }
 
   // Of calls that run step by step (exec/sm/step_call.hpp): the staging buffer that `writer` writes
-  // for `reader`, one of which this rank is, and its shape; and what blocks have beside.
+  // for `reader`, one of which this rank is, and its shape; and what blocks have besides.
   struct Staging {
     std::byte* memory = nullptr;
     sm::StagingShape shape;
@@ -60,8 +60,8 @@ class DeviceMemory {
   [[nodiscard]] int step_blocks() const { return fifos_->plan().staging.blocks; }
   // Ranks between which staging buffers lie in device memory although FIFOs do not; empty: there is
   // no such difference.
-  [[nodiscard]] std::vector<std::vector<int>> near_groups() const {
-    return near_ == nullptr ? std::vector<std::vector<int>>() : near_->groups();
+  [[nodiscard]] std::vector<std::vector<int>> peer_groups() const {
+    return peer_staging_ == nullptr ? std::vector<std::vector<int>>() : peer_staging_->groups();
   }
   static constexpr std::size_t kStepScratchBytes = std::size_t{256} << 10;  // of a block
   [[nodiscard]] std::byte* step_scratch() const { return step_scratch_; }
@@ -95,9 +95,9 @@ class DeviceMemory {
 
  private:
   DeviceMemory(CudaDriver& driver, const DeviceIdentity& identity);
-  // Beside the FIFOs.
+  // Besides the FIFOs.
   Status allocate();
-  Status limit_blocks(const DeviceMeeting& meeting);
+  Status limit_blocks(const DeviceBootstrap& bootstrap);
   [[nodiscard]] Pair make_pair(int peer, bool sends) const;
   [[nodiscard]] sm::MessagePut message_put(int peer, bool sends) const;
   [[nodiscard]] std::size_t step_scratch_bytes() const {
@@ -109,8 +109,8 @@ class DeviceMemory {
   std::vector<std::uint64_t> processes_;  // by rank
   bool has_a_device_each_ = true;
   std::unique_ptr<Fifos> fifos_;
-  std::unique_ptr<PeerStaging> near_;  // null: all staging buffers lie in the FIFOs
-  std::vector<Pair> pairs_;            // by peer, what is received first
+  std::unique_ptr<PeerStaging> peer_staging_;  // null: all staging buffers lie in the FIFOs
+  std::vector<Pair> pairs_;                    // by peer, what is received first
   sm::BlockState* states_ = nullptr;
   std::byte* step_scratch_ = nullptr;
   MappedMemory error_word_;

@@ -3,7 +3,7 @@
 //
 // All data travels in packets of 1024 bytes (exec/sm/packet.cuh): a warp writes a packet, a warp of
 // the reader waits until it has come. Packets of Ll and Ll128 carry their own flags; what a warp
-// sends a rank as packets of Slots in one round has a flag of its own, apart. Plain packets are for
+// sends a rank as packets of Slots in one round has a separate flag. Plain packets are for
 // FIFOs in host memory: when a block of threads has written all that it has for a reader in this
 // round, it stores the flag of the round into a word of the reader's. Every block of a kernel has
 // its own part of the FIFO and its own round number, so that no block ever waits for another of
@@ -22,7 +22,7 @@
 // block begins a round only after it has finished the one before; where none came, the reader's
 // `started` word says it (docs/decisions/0014-rounds-and-packets.md).
 //
-// Plain packets that go to all others alike, and those of small calls through memory of the host,
+// Plain packets that go to all others, and those of small calls through memory of the host,
 // are written once, where their writer would be the source in its own FIFO, and read there
 // (docs/decisions/0027-plain-packets.md).
 #pragma once
@@ -39,7 +39,8 @@ inline constexpr int kThreads = kWarps * 32;
 inline constexpr int kGenerations = 2;
 inline constexpr std::size_t kPacketBytes = 1024;
 
-// The protocols of packets. The areas are apart: data of one could look like a flag of the other.
+// The protocols of packets. The areas are separate: data of one could look like a flag of the
+// other.
 enum class Packets : std::uint8_t { kLl, kLl128, kSlots, kPlain };
 
 // Bytes of data in a packet.
@@ -66,7 +67,7 @@ constexpr std::uint64_t round_flag(std::uint64_t round, std::uint32_t fingerprin
   return (round << 20) | (fingerprint & 0xfffffU);
 }
 
-// What stands beside the even and the odd words of an Ll packet. Both differ from what the round
+// What stands next to the even and the odd words of an Ll packet. Both differ from what the round
 // before the last left in the same slot, of whatever call, so that each 8 bytes say for themselves
 // whether they have come: bit 1 of a round is not that of the one two before. Together they do not
 // come back before 2^62 rounds.
@@ -154,7 +155,7 @@ struct FifoShape {
   [[nodiscard]] constexpr std::size_t source_flags_bytes() const {
     return static_cast<std::size_t>(wide_blocks) * kWarps * sizeof(std::uint64_t);
   }
-  // Last of all: what follows is for the words that tell in the other direction, of a pair.
+  // Last of all: what follows is for the words that signal in the other direction, of a pair.
   [[nodiscard]] constexpr std::size_t started_offset() const {
     return flags_offset() + static_cast<std::size_t>(kGenerations) *
                                 static_cast<std::size_t>(phases) *

@@ -52,7 +52,7 @@ FifoPlan on_devices(int ranks, int blocks) {
 // the host's cache; more ranks share its memory, and have less of it for each source.
 //
 // As many blocks run calls step by step. There a round trip is all the steps of a tile, some 30 us,
-// so it takes a megabyte under way. What is near has room of its own for two channels where a
+// so it takes a megabyte under way. A close peer has room of its own for two channels where a
 // hierarchical schedule has one through the host.
 FifoPlan on_host(int ranks, int blocks) {
   const int plain_blocks = ranks <= 4 ? 32 : ranks <= 8 ? 16 : 8;
@@ -87,7 +87,8 @@ FifoPlan FifoPlan::make(FifoPlace place, int ranks, int blocks) {
 }
 
 std::size_t FifoPlan::pair_bytes() const {
-  // The words that tell the sender that a round has begun lie behind those of the other direction.
+  // The words that signal the sender that a round has begun lie behind those of the other
+  // direction.
   return in_packets(pair_shape.bytes() + pair_shape.started_bytes() +
                     message_words().all() * sizeof(std::uint64_t));
 }

@@ -26,7 +26,7 @@ struct FifoPlan {
   sm::FifoShape shape;       // of the collectives
   sm::FifoShape pair_shape;  // of the sends from one rank to one other
   sm::StagingShape staging;  // of calls that run step by step, from one rank to one other
-  // Of those beside FIFOs in host memory, between GPUs that reach each other (peer_staging.hpp).
+  // Of those besides FIFOs in host memory, between GPUs that reach each other (peer_staging.hpp).
   sm::StagingShape peer_staging{};
 
   // `blocks`: of a call, at most.

@@ -31,11 +31,11 @@ bool holds_pattern(const std::byte* memory, BrokenPair pair) {
 // The begin of each FIFO holds what comes from each rank, then what goes to each.
 class PatternTest {
  public:
-  PatternTest(const DeviceMeeting& meeting, const std::vector<std::byte*>& fifos)
-      : meeting_(meeting),
-        driver_(meeting.driver()),
+  PatternTest(const DeviceBootstrap& bootstrap, const std::vector<std::byte*>& fifos)
+      : bootstrap_(bootstrap),
+        driver_(bootstrap.driver()),
         fifos_(fifos),
-        half_(static_cast<std::size_t>(meeting.ranks()) * kPatternBytes) {}
+        half_(static_cast<std::size_t>(bootstrap.ranks()) * kPatternBytes) {}
   ~PatternTest() {
     if (stream_ != nullptr) {
       (void)driver_.destroy_stream(stream_);
@@ -51,17 +51,17 @@ class PatternTest {
   Status write() {
     SENNIT_ASSIGN_OR_RETURN(stream_, driver_.create_stream());
     SENNIT_ASSIGN_OR_RETURN(host_, driver_.allocate_mapped(2 * half_));
-    for (int to = 0; to < meeting_.ranks(); ++to) {
+    for (int to = 0; to < bootstrap_.ranks(); ++to) {
       for (std::size_t i = 0; i < kPatternBytes / sizeof(std::uint64_t); ++i) {
-        const std::uint64_t word = pattern_word({meeting_.rank(), to}, i);
+        const std::uint64_t word = pattern_word({bootstrap_.rank(), to}, i);
         std::memcpy(host(to) + i * sizeof(word), &word, sizeof(word));
       }
     }
     SENNIT_RETURN_IF_ERROR(driver_.copy_async(mine() + half_, host(0), half_, stream_));
-    for (int to = 0; to < meeting_.ranks(); ++to) {
-      if (to != meeting_.rank() && fifos_[static_cast<std::size_t>(to)] != nullptr) {
+    for (int to = 0; to < bootstrap_.ranks(); ++to) {
+      if (to != bootstrap_.rank() && fifos_[static_cast<std::size_t>(to)] != nullptr) {
         SENNIT_RETURN_IF_ERROR(
-            driver_.copy_async(fifos_[static_cast<std::size_t>(to)] + part(meeting_.rank()),
+            driver_.copy_async(fifos_[static_cast<std::size_t>(to)] + part(bootstrap_.rank()),
                                mine() + half_ + part(to),
                                kPatternBytes,
                                stream_));
@@ -74,11 +74,11 @@ class PatternTest {
   Result<std::vector<char>> read() {
     SENNIT_RETURN_IF_ERROR(driver_.copy_async(host_.host, mine(), half_, stream_));
     SENNIT_RETURN_IF_ERROR(driver_.synchronize(stream_));
-    std::vector<char> broken(static_cast<std::size_t>(meeting_.ranks()), 0);
-    for (int from = 0; from < meeting_.ranks(); ++from) {
-      const bool is_right = from == meeting_.rank() ||
+    std::vector<char> broken(static_cast<std::size_t>(bootstrap_.ranks()), 0);
+    for (int from = 0; from < bootstrap_.ranks(); ++from) {
+      const bool is_right = from == bootstrap_.rank() ||
                             fifos_[static_cast<std::size_t>(from)] == nullptr ||
-                            holds_pattern(host(from), {from, meeting_.rank()});
+                            holds_pattern(host(from), {from, bootstrap_.rank()});
       broken[static_cast<std::size_t>(from)] = is_right ? 0 : 1;
     }
     std::memset(host_.host, 0, 2 * half_);
@@ -92,13 +92,13 @@ class PatternTest {
     return static_cast<std::size_t>(rank) * kPatternBytes;
   }
   [[nodiscard]] std::byte* mine() const {
-    return fifos_[static_cast<std::size_t>(meeting_.rank())];
+    return fifos_[static_cast<std::size_t>(bootstrap_.rank())];
   }
   [[nodiscard]] std::byte* host(int rank) const {
     return static_cast<std::byte*>(host_.host) + part(rank);
   }
 
-  const DeviceMeeting& meeting_;
+  const DeviceBootstrap& bootstrap_;
   CudaDriver& driver_;
   const std::vector<std::byte*>& fifos_;
   std::size_t half_;
@@ -108,14 +108,14 @@ class PatternTest {
 
 }  // namespace
 
-Result<std::vector<BrokenPair>> find_corrupting_pairs(const DeviceMeeting& meeting,
+Result<std::vector<BrokenPair>> find_corrupting_pairs(const DeviceBootstrap& bootstrap,
                                                       const std::vector<std::byte*>& fifos) {
-  PatternTest test(meeting, fifos);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(test.write()));
+  PatternTest test(bootstrap, fifos);
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(test.write()));
   const Result<std::vector<char>> broken = test.read();
-  SENNIT_RETURN_IF_ERROR(meeting.agree(broken.status()));
-  // Told by who reads.
-  SENNIT_ASSIGN_OR_RETURN(auto pairs, meeting.gather(*broken));
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(broken.status()));
+  // Reported by the reader.
+  SENNIT_ASSIGN_OR_RETURN(auto pairs, bootstrap.gather(*broken));
   for (BrokenPair& pair : pairs) {
     std::swap(pair.from, pair.to);
   }

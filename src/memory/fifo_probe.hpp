@@ -7,7 +7,7 @@
 // each rank reads its own FIFO back.
 #pragma once
 
-#include "memory/device_meeting.hpp"
+#include "memory/device_bootstrap.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -17,7 +17,7 @@ namespace sennit {
 // All together, once each has mapped the FIFOs of others; they are zeroed, before and after.
 // `fifos`: by rank, as this device sees them; null: neither of the two ranks has mapped the
 // other's.
-Result<std::vector<BrokenPair>> find_corrupting_pairs(const DeviceMeeting& meeting,
+Result<std::vector<BrokenPair>> find_corrupting_pairs(const DeviceBootstrap& bootstrap,
                                                       const std::vector<std::byte*>& fifos);
 
 }  // namespace sennit

@@ -12,37 +12,38 @@ namespace {
 constexpr std::string_view kNotAllowed = "SENNIT_PATHS leaves it out";
 
 // Why device memory cannot be used, before any is taken; empty: it may be tried.
-Result<std::string> find_obstacle(const DeviceMeeting& meeting, const Fifos::Options& options) {
+Result<std::string> find_obstacle(const DeviceBootstrap& bootstrap, const Fifos::Options& options) {
   if (!options.nvlink) {
     return std::string(kNotAllowed);
   }
-  if (!meeting.is_one_group()) {
+  if (!bootstrap.is_one_group()) {
     return fmt::format("{} leaves it out between groups of ranks", options.groups_by);
   }
-  const Result<std::vector<char>> unreached = find_unreached(meeting);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(unreached.status()));
-  SENNIT_ASSIGN_OR_RETURN(const auto pairs, meeting.gather(*unreached));
+  const Result<std::vector<char>> unreached = find_unreached(bootstrap);
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(unreached.status()));
+  SENNIT_ASSIGN_OR_RETURN(const auto pairs, bootstrap.gather(*unreached));
   return pairs.empty() ? std::string()
-                       : fmt::format("there is no P2P from {}", meeting.describe(pairs));
+                       : fmt::format("there is no P2P from {}", bootstrap.describe(pairs));
 }
 
 }  // namespace
 
-Fifos::Fifos(const DeviceMeeting& meeting, const FifoPlan& plan)
-    : driver_(meeting.driver()),
-      rank_(meeting.rank()),
+Fifos::Fifos(const DeviceBootstrap& bootstrap, const FifoPlan& plan)
+    : driver_(bootstrap.driver()),
+      rank_(bootstrap.rank()),
       plan_(plan),
-      bases_(static_cast<std::size_t>(meeting.ranks())) {}
+      bases_(static_cast<std::size_t>(bootstrap.ranks())) {}
 
-Result<std::unique_ptr<Fifos>> Fifos::open(const DeviceMeeting& meeting, const Options& options) {
-  SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(meeting, options));
+Result<std::unique_ptr<Fifos>> Fifos::open(const DeviceBootstrap& bootstrap,
+                                           const Options& options) {
+  SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(bootstrap, options));
   const auto make = [&](FifoPlace place) {
     return std::unique_ptr<Fifos>(
-        new Fifos(meeting, FifoPlan::make(place, meeting.ranks(), options.blocks)));
+        new Fifos(bootstrap, FifoPlan::make(place, bootstrap.ranks(), options.blocks)));
   };
   if (obstacle.empty()) {
     std::unique_ptr<Fifos> fifos = make(FifoPlace::kDevice);
-    SENNIT_RETURN_IF_ERROR(fifos->place_on_devices(meeting));
+    SENNIT_RETURN_IF_ERROR(fifos->place_on_devices(bootstrap));
     if (fifos->obstacle_.empty()) {
       return fifos;
     }
@@ -56,40 +57,40 @@ Result<std::unique_ptr<Fifos>> Fifos::open(const DeviceMeeting& meeting, const O
   }
   std::unique_ptr<Fifos> fifos = make(FifoPlace::kHost);
   fifos->obstacle_ = std::move(obstacle);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(fifos->place_on_host(meeting, options.host)));
-  if (meeting.rank() == 0) {
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(fifos->place_on_host(bootstrap, options.host)));
+  if (bootstrap.rank() == 0) {
     SENNIT_INFO("device",
                 "kernels use path host: {} bytes of pinned host memory for each of {} ranks; path "
                 "nvlink is not used: {}",
                 fifos->plan_.bytes(),
-                meeting.ranks(),
+                bootstrap.ranks(),
                 fifos->obstacle_);
   }
   return fifos;
 }
 
 // Leaves an obstacle where the GPUs do not reach each other after all.
-Status Fifos::place_on_devices(const DeviceMeeting& meeting) {
-  on_devices_ = std::make_unique<PeerMemory>(meeting);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(on_devices_->allocate(plan_.bytes())));
+Status Fifos::place_on_devices(const DeviceBootstrap& bootstrap) {
+  on_devices_ = std::make_unique<PeerMemory>(bootstrap);
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(on_devices_->allocate(plan_.bytes())));
   SENNIT_ASSIGN_OR_RETURN(const std::vector<char> unmapped,
-                          on_devices_->map(meeting, std::vector<char>(bases_.size(), 1)));
+                          on_devices_->map(bootstrap, std::vector<char>(bases_.size(), 1)));
   bases_ = on_devices_->bases();
-  SENNIT_ASSIGN_OR_RETURN(const auto pairs, meeting.gather(unmapped));
+  SENNIT_ASSIGN_OR_RETURN(const auto pairs, bootstrap.gather(unmapped));
   if (!pairs.empty()) {
-    obstacle_ = fmt::format("memory cannot be mapped from {}", meeting.describe(pairs));
+    obstacle_ = fmt::format("memory cannot be mapped from {}", bootstrap.describe(pairs));
   } else {
-    auto corrupting = find_corrupting_pairs(meeting, bases_);
+    auto corrupting = find_corrupting_pairs(bootstrap, bases_);
     if (!corrupting.ok()) {
       on_devices_->close();
-      (void)meeting.agree({});  // memory may be freed once nobody has it mapped
+      (void)bootstrap.agree({});  // memory may be freed once nobody has it mapped
       return corrupting.status();
     }
     if (!corrupting->empty()) {
       obstacle_ = fmt::format(
           "data is corrupted from {}; see the IOMMU and ACS settings of this "
           "machine (docs/multipath.md)",
-          meeting.describe(*corrupting));
+          bootstrap.describe(*corrupting));
     }
   }
   if (obstacle_.empty()) {
@@ -100,10 +101,10 @@ Status Fifos::place_on_devices(const DeviceMeeting& meeting) {
   }
   // Memory may be freed once nobody has it mapped.
   on_devices_->close();
-  return meeting.agree({});
+  return bootstrap.agree({});
 }
 
-Status Fifos::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+Status Fifos::pin(const DeviceBootstrap& bootstrap, std::span<std::byte> memory) {
   host::advise_huge_pages(memory.data(), memory.size());
   Result<std::shared_ptr<HeldMemory>> pinned =
       HeldMemory::pin(driver_, memory.data(), memory.size());
@@ -112,7 +113,7 @@ Status Fifos::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
                 "{} cannot pin the {} bytes of host memory through which GPUs without P2P "
                 "exchange data ({} bytes for each of {} ranks): {}. Give the process more memory "
                 "that it may lock (its container's limit, ulimit -l), or run fewer ranks",
-                meeting.describe(rank_),
+                bootstrap.describe(rank_),
                 memory.size(),
                 plan_.bytes(),
                 plan_.ranks,
@@ -122,7 +123,7 @@ Status Fifos::pin(const DeviceMeeting& meeting, std::span<std::byte> memory) {
   return {};
 }
 
-Status Fifos::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory) {
+Status Fifos::place_on_host(const DeviceBootstrap& bootstrap, std::span<std::byte> memory) {
   const std::size_t bytes = plan_.bytes();
   const std::size_t all = bytes * static_cast<std::size_t>(plan_.ranks);
   if (all > memory.size()) {
@@ -131,7 +132,7 @@ Status Fifos::place_on_host(const DeviceMeeting& meeting, std::span<std::byte> m
                 memory.size(),
                 all);
   }
-  SENNIT_RETURN_IF_ERROR(meeting.agree(pin(meeting, memory.first(all))));
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(pin(bootstrap, memory.first(all))));
   for (std::size_t rank = 0; rank < bases_.size(); ++rank) {
     bases_[rank] = pinned_->on_device() + rank * bytes;
   }

@@ -1,12 +1,12 @@
 // Fifos: the memory through which the kernels of a communicator's ranks exchange packets, wherever
 // it lies (memory/fifo_plan.hpp), mapped into this rank's device.
 //
-// All ranks decide together, out of what each of them tells: device memory where every GPU writes
+// All ranks decide together, from what each of them reports: device memory where every GPU writes
 // into every other's; where one does not, host memory for all. Calls that run step by step may do
 // better then (memory/peer_staging.hpp).
 #pragma once
 
-#include "memory/device_meeting.hpp"
+#include "memory/device_bootstrap.hpp"
 #include "memory/fifo_plan.hpp"
 #include "memory/peer_memory.hpp"
 
@@ -30,7 +30,8 @@ class Fifos {
   };
 
   // All together. kUnsupported where the paths that may be used do not join all ranks.
-  static Result<std::unique_ptr<Fifos>> open(const DeviceMeeting& meeting, const Options& options);
+  static Result<std::unique_ptr<Fifos>> open(const DeviceBootstrap& bootstrap,
+                                             const Options& options);
   // Once no kernel of this rank runs. Those of others may still store into its FIFO (PeerMemory).
   ~Fifos() = default;
   Fifos(const Fifos&) = delete;
@@ -43,11 +44,11 @@ class Fifos {
   [[nodiscard]] const std::string& why_not_on_devices() const { return obstacle_; }
 
  private:
-  Fifos(const DeviceMeeting& meeting, const FifoPlan& plan);
+  Fifos(const DeviceBootstrap& bootstrap, const FifoPlan& plan);
 
-  Status place_on_devices(const DeviceMeeting& meeting);
-  Status place_on_host(const DeviceMeeting& meeting, std::span<std::byte> memory);
-  Status pin(const DeviceMeeting& meeting, std::span<std::byte> memory);
+  Status place_on_devices(const DeviceBootstrap& bootstrap);
+  Status place_on_host(const DeviceBootstrap& bootstrap, std::span<std::byte> memory);
+  Status pin(const DeviceBootstrap& bootstrap, std::span<std::byte> memory);
 
   CudaDriver& driver_;
   int rank_;

@@ -63,7 +63,7 @@ Result<std::shared_ptr<HeldMemory>> HeldMemory::pin(CudaDriver& driver,
       return shared;
     }
     // The last that held them is about to give them back. wait() without a time would be a symbol
-    // that libstdc++ has from version 12 on, and a wheel is to load beside that of RHEL 9 too.
+    // that libstdc++ has from version 12 on, and a wheel is to load next to that of RHEL 9 too.
     held().unpinned.wait_for(lock, std::chrono::seconds(1));
   }
   SENNIT_ASSIGN_OR_RETURN(void* const on_device, driver.map_host(memory, bytes));

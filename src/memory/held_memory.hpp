@@ -3,7 +3,7 @@
 // has shared with it, long after that one has ended its communicator.
 //
 //   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<HeldMemory> mine, HeldMemory::allocate(driver, bytes));
-//   ... tell mine->id() to the others ...
+//   ... send mine->id() to the others ...
 //   const std::shared_ptr<HeldMemory> of_another = HeldMemory::find(id);
 #pragma once
 

@@ -18,9 +18,9 @@ class PairRings {
   // `world` outlives the result, which outlives the streams that use the rings.
   PairRings(CudaDriver& driver, const World& world, bool through_host);
 
-  // Beside NVLink a ring has the shape of a rank's. Where all goes `through_host`, every ring is in
-  // use at once, and half of that stays in the host's cache: 4 GPUs in a ring took 8.1 ms for 256
-  // MB each through slots of 2 MB, and 11.0 through those of 4 MB (bench/results,
+  // In parallel with NVLink a ring has the shape of a rank's. Where all goes `through_host`, every
+  // ring is in use at once, and half of that stays in the host's cache: 4 GPUs in a ring took 8.1
+  // ms for 256 MB each through slots of 2 MB, and 11.0 through those of 4 MB (bench/results,
   // `h200x4-host-rings`).
   static host::RingShape shape_beside(const host::RingShape& of_rank, bool through_host);
   [[nodiscard]] const host::RingShape& shape() const { return shape_; }

@@ -31,7 +31,7 @@ PeerBuffers::~PeerBuffers() {
   const DeviceScope scope(driver_, memory_.device());
   forget_now();
   for (const auto& [key, base] : imports_) {
-    (void)driver_.close_imported(base);
+    (void)driver_.sharing().close_imported(base);
   }
 }
 
@@ -64,7 +64,7 @@ PeerBuffers::Export* PeerBuffers::find_or_export(const Allocation& allocation, b
   if (!may_export) {
     return nullptr;
   }
-  Result<ExportedMemory> exported = driver_.export_memory(allocation.base);
+  Result<ExportedMemory> exported = driver_.sharing().export_memory(allocation.base);
   if (!exported.ok() || (exported->descriptor.valid() && !has_room_for_descriptor())) {
     return nullptr;
   }
@@ -142,7 +142,7 @@ Result<std::byte*> PeerBuffers::import(int rank, MemoryHandle handle) {
                             take_descriptor(world_.member(rank).pidfd.get(), handle.descriptor));
     handle.descriptor = taken.get();
   }
-  SENNIT_ASSIGN_OR_RETURN(void* const base, driver_.import_memory(handle));
+  SENNIT_ASSIGN_OR_RETURN(void* const base, driver_.sharing().import_memory(handle));
   return static_cast<std::byte*>(base);
 }
 
@@ -168,7 +168,7 @@ void PeerBuffers::forget_later(int rank, std::uint64_t id) {
 
 void PeerBuffers::forget_now() {
   for (std::byte* const base : forgotten_) {
-    (void)driver_.close_imported(base);
+    (void)driver_.sharing().close_imported(base);
   }
   forgotten_.clear();
 }

@@ -24,18 +24,18 @@ class PeerBuffers {
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;
 
-  // What to tell others of a buffer of this rank. One that lies across allocations is unreachable,
-  // and so is one that was not offered before and may not be now.
+  // What to send others about a buffer of this rank. One that lies across allocations is
+  // unreachable, and so is one that was not offered before and may not be now.
   BufferOffer offer(const void* pointer, std::int64_t bytes, bool may_be_new = true);
   // All ranks have mapped what was offered under this id. `there`: where the only one sees it that
   // it was offered to; null: it cannot, or nobody asks.
   void confirm(std::uint64_t id, std::byte* there = nullptr);
   // Where the buffer that was offered and confirmed lies for that rank; null: nowhere.
   [[nodiscard]] std::byte* address_there(const BufferOffer& offer) const;
-  // Allocations that were offered and have been freed since; told once.
+  // Allocations that were offered and have been freed since; reported once.
   std::array<std::uint64_t, AgreementLine::kMaxRetired> retired();
   // Forgets those of them that threads of this process reach without mapping them. Of others they
-  // have to be told: an id that is held no more may come again.
+  // have to be reported: an id that is held no more may come again.
   void retire_open();
 
   // Where the buffer that `rank` offered lies for this device.

@@ -1,7 +1,7 @@
 // PeerMemory: device memory of each rank, mapped into the devices of others.
 #pragma once
 
-#include "memory/device_meeting.hpp"
+#include "memory/device_bootstrap.hpp"
 #include "memory/held_memory.hpp"
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace sennit {
 
 class PeerMemory {
  public:
-  explicit PeerMemory(const DeviceMeeting& meeting);
+  explicit PeerMemory(const DeviceBootstrap& bootstrap);
   // Once nobody uses what is mapped here. Others may still have this rank's memory mapped, and
   // store into it: whoever has seen that a call has failed leaves before those who have not.
   // Threads of this process hold it as long. Another process maps it once more by CUDA IPC: such a
@@ -27,7 +27,7 @@ class PeerMemory {
   Status allocate(std::size_t bytes);
   // All together, once each has allocated: maps the memory of the ranks that are `wanted`. By rank:
   // it was wanted and cannot be mapped here.
-  Result<std::vector<char>> map(const DeviceMeeting& meeting, const std::vector<char>& wanted);
+  Result<std::vector<char>> map(const DeviceBootstrap& bootstrap, const std::vector<char>& wanted);
   // Gives back what is mapped; the own memory stays.
   void close();
 
@@ -36,7 +36,7 @@ class PeerMemory {
 
  private:
   struct Offer;
-  Result<std::byte*> map(const DeviceMeeting& meeting, int rank, const Offer& offer);
+  Result<std::byte*> map(const DeviceBootstrap& bootstrap, int rank, const Offer& offer);
 
   CudaDriver& driver_;
   int device_;
@@ -49,6 +49,6 @@ class PeerMemory {
 
 // By rank: this device and that of the rank are said not to reach each other. Of hidden devices
 // nothing is said: whether their memory can be mapped will show.
-Result<std::vector<char>> find_unreached(const DeviceMeeting& meeting);
+Result<std::vector<char>> find_unreached(const DeviceBootstrap& bootstrap);
 
 }  // namespace sennit

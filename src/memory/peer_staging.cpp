@@ -10,22 +10,22 @@
 namespace sennit {
 namespace {
 
-// Pairs that can be told apart before any memory is taken.
-Result<std::vector<BrokenPair>> find_far_pairs(const DeviceMeeting& meeting) {
-  Result<std::vector<char>> far = find_unreached(meeting);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(far.status()));
-  for (int rank = 0; rank < meeting.ranks(); ++rank) {
-    if (!meeting.share_group(rank, meeting.rank())) {
+// Pairs that can be distinguished before any memory is taken.
+Result<std::vector<BrokenPair>> find_far_pairs(const DeviceBootstrap& bootstrap) {
+  Result<std::vector<char>> far = find_unreached(bootstrap);
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(far.status()));
+  for (int rank = 0; rank < bootstrap.ranks(); ++rank) {
+    if (!bootstrap.share_group(rank, bootstrap.rank())) {
       (*far)[static_cast<std::size_t>(rank)] = 1;
     }
   }
-  return meeting.gather(*far);
+  return bootstrap.gather(*far);
 }
 
 }  // namespace
 
 std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair>& broken) {
-  const auto is_near = [&](int a, int b) {
+  const auto is_joined = [&](int a, int b) {
     return std::ranges::none_of(broken, [&](const BrokenPair& pair) {
       return (pair.from == a && pair.to == b) || (pair.from == b && pair.to == a);
     });
@@ -33,7 +33,7 @@ std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair
   std::vector<std::vector<int>> groups;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto home = std::ranges::find_if(groups, [&](const std::vector<int>& members) {
-      return std::ranges::all_of(members, [&](int member) { return is_near(rank, member); });
+      return std::ranges::all_of(members, [&](int member) { return is_joined(rank, member); });
     });
     if (home == groups.end()) {
       groups.push_back({rank});
@@ -44,19 +44,19 @@ std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair
   return groups;
 }
 
-Result<std::unique_ptr<PeerStaging>> PeerStaging::open(const DeviceMeeting& meeting,
+Result<std::unique_ptr<PeerStaging>> PeerStaging::open(const DeviceBootstrap& bootstrap,
                                                        const sm::StagingShape& shape) {
-  SENNIT_ASSIGN_OR_RETURN(const auto far, find_far_pairs(meeting));
-  std::unique_ptr<PeerStaging> staging(new PeerStaging(meeting, shape));
-  staging->groups_ = part_ranks(meeting.ranks(), far);
+  SENNIT_ASSIGN_OR_RETURN(const auto far, find_far_pairs(bootstrap));
+  std::unique_ptr<PeerStaging> staging(new PeerStaging(bootstrap, shape));
+  staging->groups_ = part_ranks(bootstrap.ranks(), far);
   if (!staging->has_pairs()) {
     return std::unique_ptr<PeerStaging>();
   }
-  SENNIT_RETURN_IF_ERROR(staging->place(meeting));
+  SENNIT_RETURN_IF_ERROR(staging->place(bootstrap));
   if (!staging->has_pairs()) {
     return std::unique_ptr<PeerStaging>();
   }
-  if (meeting.rank() == 0) {
+  if (bootstrap.rank() == 0) {
     SENNIT_INFO("device",
                 "calls that run step by step use path nvlink within groups of ranks: {}",
                 fmt::join(staging->groups_, " "));
@@ -65,40 +65,40 @@ Result<std::unique_ptr<PeerStaging>> PeerStaging::open(const DeviceMeeting& meet
 }
 
 // Groups part further where their GPUs do not reach each other after all.
-Status PeerStaging::place(const DeviceMeeting& meeting) {
-  SENNIT_RETURN_IF_ERROR(
-      meeting.agree(memory_.allocate(static_cast<std::size_t>(meeting.ranks()) * shape_.bytes())));
+Status PeerStaging::place(const DeviceBootstrap& bootstrap) {
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(
+      memory_.allocate(static_cast<std::size_t>(bootstrap.ranks()) * shape_.bytes())));
   SENNIT_ASSIGN_OR_RETURN(const auto unmapped,
-                          memory_.map(meeting, members_beside(meeting.rank())));
-  SENNIT_ASSIGN_OR_RETURN(const auto broken, meeting.gather(unmapped));
+                          memory_.map(bootstrap, others_of_group(bootstrap.rank())));
+  SENNIT_ASSIGN_OR_RETURN(const auto broken, bootstrap.gather(unmapped));
   part_further(broken);
   std::vector<std::byte*> probed = memory_.bases();
-  const std::vector<char> near = members_beside(meeting.rank());
+  const std::vector<char> others = others_of_group(bootstrap.rank());
   for (std::size_t rank = 0; rank < probed.size(); ++rank) {
-    const bool is_own = rank == static_cast<std::size_t>(meeting.rank());
-    probed[rank] = is_own || near[rank] != 0 ? probed[rank] : nullptr;
+    const bool is_own = rank == static_cast<std::size_t>(bootstrap.rank());
+    probed[rank] = is_own || others[rank] != 0 ? probed[rank] : nullptr;
   }
-  const auto corrupting = find_corrupting_pairs(meeting, probed);
+  const auto corrupting = find_corrupting_pairs(bootstrap, probed);
   if (corrupting.ok()) {
     part_further(*corrupting);
   }
   if (!corrupting.ok() || !has_pairs()) {
     memory_.close();
-    (void)meeting.agree({});  // memory may be freed once nobody has it mapped
+    (void)bootstrap.agree({});  // memory may be freed once nobody has it mapped
   }
   return corrupting.status();
 }
 
-std::vector<char> PeerStaging::members_beside(int rank) const {
-  std::vector<char> beside(memory_.bases().size(), 0);
+std::vector<char> PeerStaging::others_of_group(int rank) const {
+  std::vector<char> others(memory_.bases().size(), 0);
   for (const std::vector<int>& members : groups_) {
     if (std::ranges::find(members, rank) != members.end()) {
       for (const int member : members) {
-        beside[static_cast<std::size_t>(member)] = member == rank ? 0 : 1;
+        others[static_cast<std::size_t>(member)] = member == rank ? 0 : 1;
       }
     }
   }
-  return beside;
+  return others;
 }
 
 bool PeerStaging::has_pairs() const {
@@ -111,9 +111,9 @@ void PeerStaging::part_further(const std::vector<BrokenPair>& broken) {
   std::vector<BrokenPair> far = broken;
   const auto ranks = static_cast<int>(memory_.bases().size());
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<char> beside = members_beside(rank);
+    const std::vector<char> others = others_of_group(rank);
     for (int other = 0; other < ranks; ++other) {
-      if (other != rank && beside[static_cast<std::size_t>(other)] == 0) {
+      if (other != rank && others[static_cast<std::size_t>(other)] == 0) {
         far.push_back({rank, other});
       }
     }
@@ -122,7 +122,7 @@ void PeerStaging::part_further(const std::vector<BrokenPair>& broken) {
 }
 
 std::byte* PeerStaging::staging(int writer, int reader) const {
-  if (members_beside(reader)[static_cast<std::size_t>(writer)] == 0) {
+  if (others_of_group(reader)[static_cast<std::size_t>(writer)] == 0) {
     return nullptr;
   }
   return memory_.bases()[static_cast<std::size_t>(reader)] +

@@ -21,8 +21,8 @@ std::vector<std::vector<int>> part_ranks(int ranks, const std::vector<BrokenPair
 
 class PeerStaging {
  public:
-  // All together. Null where no two ranks are near.
-  static Result<std::unique_ptr<PeerStaging>> open(const DeviceMeeting& meeting,
+  // All together. Null where no two ranks are in one group.
+  static Result<std::unique_ptr<PeerStaging>> open(const DeviceBootstrap& bootstrap,
                                                    const sm::StagingShape& shape);
 
   // The staging buffer that `writer` writes for `reader`, one of which this rank is; null: they are
@@ -32,10 +32,10 @@ class PeerStaging {
   [[nodiscard]] const std::vector<std::vector<int>>& groups() const { return groups_; }
 
  private:
-  PeerStaging(const DeviceMeeting& meeting, const sm::StagingShape& shape)
-      : shape_(shape), memory_(meeting) {}
-  Status place(const DeviceMeeting& meeting);
-  [[nodiscard]] std::vector<char> members_beside(int rank) const;
+  PeerStaging(const DeviceBootstrap& bootstrap, const sm::StagingShape& shape)
+      : shape_(shape), memory_(bootstrap) {}
+  Status place(const DeviceBootstrap& bootstrap);
+  [[nodiscard]] std::vector<char> others_of_group(int rank) const;
   [[nodiscard]] bool has_pairs() const;
   void part_further(const std::vector<BrokenPair>& broken);
 

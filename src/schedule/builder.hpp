@@ -14,7 +14,7 @@
 //   }
 //
 // Steps are appended to their lane in the order of the calls. Nothing is checked here beyond
-// indices, which throw std::out_of_range: make_schedule() tells both kinds of mistakes of an
+// indices, which throw std::out_of_range: make_schedule() reports both kinds of mistakes of an
 // algorithm to its author.
 #pragma once
 

@@ -15,7 +15,7 @@
 //
 //   DynamicPolicy policy(copies);
 //   policy.arrive(member);  policy.complete(member, type);
-//   while (const auto issue = policy.next()) { ... tell issue->member ... }
+//   while (const auto issue = policy.next()) { ... notify issue->member ... }
 #pragma once
 
 #include <array>

@@ -72,7 +72,7 @@ TEST(JsonForm, NamesLineAndColumnOfASyntaxError) {
   EXPECT_TRUE(schedule_from_json("", "f").status().message().starts_with("f:1:1: "));
 }
 
-// Changes one value of the JSON form of the plan, and expects to be told of it.
+// Changes one value of the JSON form of the plan, and expects an error about it.
 void expect_refused(const char* pointer, const Json& value, std::string_view message) {
   Json json = to_json(plan_with_everything());
   json[Json::json_pointer(pointer)] = value;

@@ -1,4 +1,4 @@
-// Known lengths: whether every rank can tell the length of every message, where lengths vary.
+// Known lengths: whether every rank knows the length of every message, where lengths vary.
 #pragma once
 
 #include "schedule/schedule.hpp"

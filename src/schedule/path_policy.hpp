@@ -38,7 +38,7 @@ struct PathView {
   std::int64_t taken = 0;
 };
 
-// Which message it is: its number on its channel, and a number that tells channels apart.
+// Which message it is: its number on its channel, and a number that identifies the channel.
 struct MessageId {
   std::uint64_t number = 0;
   std::uint64_t channel = 0;

@@ -20,7 +20,7 @@ enum class Protocol : std::uint8_t {
   kSlots,      // the writer fills a slot, the reader empties it
   kDirectGet,  // the reader takes the blocks out of the writer's own buffer
   kDirectPut,  // the writer puts the blocks into the reader's own buffer
-  kLl,         // a flag beside every word
+  kLl,         // a flag next to every word
   kLl128,      // a flag in every 128-byte line
 };
 
@@ -105,7 +105,7 @@ struct Plan {
 
 // Whether a channel, or a rank at home, codes values: what an executor has to be able to do.
 bool has_codec(const Plan& plan);
-// Of the first channel that has one: what people are told.
+// Of the first channel that has one: what people are shown.
 std::optional<Codec> codec_of(const Plan& plan);
 
 // Codes a strand's messages and, where all ranks have to get the same bits of a lossy codec, what a

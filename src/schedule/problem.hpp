@@ -14,7 +14,7 @@
 //   barrier         0                       0
 //   send_recv       1 at rank 0             1 at rank 1             never (two roles: 0 sends)
 //
-// `cut` is chosen by the schedule: 1 for algorithms that move the vector whole; n, or n - 1 beside
+// `cut` is chosen by the schedule: 1 for algorithms that move the vector whole; n, or n - 1 besides
 // the root, for those that work on slices. Block lengths follow from count and cut (block_range).
 //
 // Where the lengths vary (all_gather_v, all_to_all_v, gather_v, scatter_v), a rank knows those of

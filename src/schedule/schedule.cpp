@@ -53,7 +53,7 @@ class StructureCheck {
     return check_names();
   }
 
-  // Scratch is printed by name, so names must be words that tell it apart.
+  // Scratch is printed by name, so names must be words that identify it.
   Status check_names() const {
     if (!is_word(schedule_.algorithm)) {
       return wrong("the name of an algorithm is a word");

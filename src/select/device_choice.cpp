@@ -15,8 +15,8 @@ bool can_be_put(Collective collective) {
   return !is_reduction(collective) && collective != Collective::kBarrier;
 }
 
-// Pays where bytes cost more than meeting does, and where one hop is the best way: of broadcasts,
-// between two alone. What is stored is slow where blocks begin apart towards multiples of 16 bytes.
+// Pays where bytes cost more than the handshake does, and where one hop is the best way: of
+// broadcasts, between two alone. What is stored is slow where blocks are not aligned to 16 bytes.
 bool suits_puts(Collective collective,
                 int ranks,
                 std::int64_t bytes,
@@ -111,7 +111,7 @@ Result<DeviceChoice> choose_on_host(Collective collective,
   if (!request.protocol.empty() && request.protocol != name(Protocol::kSlots) &&
       request.protocol != kByCopyEngines) {
     return fail(Code::kUnsupported,
-                "beside nvlink, path host carries protocol slots, not '{}'",
+                "next to nvlink, path host carries protocol slots, not '{}'",
                 request.protocol);
   }
   const std::string_view wanted =
@@ -316,7 +316,7 @@ Result<DeviceChoice> choose_for_rare_operator(Collective collective,
              : choose_through_host(collective, shape, bytes, by_ll, facts, means);
 }
 
-// Parts of blocks make a whole only where both algorithms cut the vector alike.
+// Parts of blocks make a whole only where both algorithms cut the vector equally.
 bool cuts_as_host_algorithm(const Algorithm& algorithm, const Shape& shape) {
   return !is_cut(algorithm.collective) || shape.ranks <= 2;
 }

@@ -27,7 +27,7 @@ struct DeviceChoice {
   Protocol protocol = Protocol::kLl;
   Engine engine = Engine::kSm;
   // Percent of each block that go through host memory, up to kWhole. Between these a strand of its
-  // own, by GpuCollective::on_host, carries them beside that of `algorithm`, which copy engines
+  // own, by GpuCollective::on_host, carries them next to that of `algorithm`, which copy engines
   // run; in a send_recv it may be one of packets, too.
   int host_share = 0;
   // Of a message: it begins with that, and follows the load (select/dynamic_share.hpp).
@@ -58,7 +58,7 @@ struct DeviceFacts {
   std::int64_t ll_call_bytes = kLlRoundBytes;
   std::int64_t ll_send_bytes = profile_for({}).ll_up_to_bytes;
   int host_slots = 0;   // of each rank's ring in host memory; 0: copy engines may not use the host
-  int host_share = -1;  // beside NVLink, in percent; negative: by the table
+  int host_share = -1;  // next to NVLink, in percent; negative: by the table
   bool dynamic_share = false;  // of messages, which then begin with that
   // There are but two ranks: their messages have the wires to the host for themselves.
   bool is_pair = false;

@@ -217,7 +217,7 @@ TEST(DeviceChoice, EveryPlanOfTwoStrandsIsProved) {
     for (int ranks = 2; ranks <= 8; ++ranks) {
       for (const std::string path : {"nvlink+host:6", "host"}) {
         if (path != "host" && collective == Collective::kBroadcast && ranks > 2) {
-          continue;  // not cut alike over both paths
+          continue;  // not cut equally over both paths
         }
         const DeviceChoice choice = chosen(collective, ranks, 256 * kMega, over(path));
         const auto plan = make_device_plan(choice, {.ranks = ranks}, both_paths());
@@ -367,7 +367,7 @@ TEST(DeviceChoice, PutsFromTheirSizeOn) {
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega, {}, facts).protocol, Protocol::kDirectPut);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega / 2, {}, facts).protocol, Protocol::kLl128);
   EXPECT_EQ(chosen(Collective::kAllGather, 4, kMega + 4, {}, facts).protocol, Protocol::kLl128)
-      << "blocks begin apart";
+      << "blocks begin unaligned";
   EXPECT_EQ(chosen(Collective::kAllGather, 1, 4 * kMega, {}, facts).protocol, Protocol::kLl128);
   EXPECT_EQ(chosen(Collective::kBroadcast, 2, 4 * kMega + 4, {}, facts).protocol,
             Protocol::kDirectPut);

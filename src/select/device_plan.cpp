@@ -30,7 +30,7 @@ Result<Strand> make_step_strand(const DeviceChoice& choice,
     SENNIT_ASSIGN_OR_RETURN(made, mark_scaling(std::move(made), choice.scaled));
   }
   SENNIT_ASSIGN_OR_RETURN(made, join_lanes(std::move(made), kSlots));
-  made = fuse(std::move(made));  // stages that lanes of their own have kept apart
+  made = fuse(std::move(made));  // stages that lanes of their own have kept separate
   Strand strand = bind(std::make_shared<const Schedule>(std::move(made)),
                        facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
                        Protocol::kSlots,

@@ -13,7 +13,7 @@ constexpr double kGain = 0.01;
 constexpr double kClearGain = 0.05;
 constexpr int kSamples = 3;
 // What the base costs is smoothed over so many messages; one that takes kSurge times as long is
-// kept apart, and two of them one after the other are something new.
+// kept separate, and two of them one after the other are something new.
 constexpr int kSmoothed = 8;
 constexpr double kSurge = 1.15;
 // Messages at the base between trials; as many times as long as the last trial was slower than the
@@ -55,7 +55,7 @@ void DynamicShare::pass() {
 void DynamicShare::learn(const Measurement& measurement) {
   const bool is_of_trial = trial_ && measurement.share == trial_->share;
   const double slower_us = std::max(measurement.direct_us, measurement.host_us);
-  // What was on its way when the base changed tells nothing that is asked for.
+  // What was on its way when the base changed says nothing that is asked for.
   if ((!is_of_trial && measurement.share != base_) || measurement.bytes <= 0 || slower_us <= 0) {
     return;
   }

@@ -1,6 +1,6 @@
-// DynamicShare: which percent of messages go through host memory beside NVLink, by what both
-// strands of earlier ones took. No clock and no threads: who measures tells it, and what it advises
-// is for whoever decides about the next message.
+// DynamicShare: which percent of messages go through host memory next to NVLink, by what both
+// strands of earlier ones took. No clock and no threads: who measures reports it, and what it
+// advises is for whoever decides about the next message.
 //
 //   DynamicShare share(6);
 //   share.pass();                          // a message has come, measured or not
@@ -26,7 +26,7 @@ namespace sennit {
 class DynamicShare {
  public:
   static constexpr int kGrid = 2;   // shares are multiples, in percent
-  static constexpr int kMost = 98;  // beside NVLink
+  static constexpr int kMost = 98;  // next to NVLink
   // What it takes beyond the slower strand that there are two: streams that part and meet again. 4,
   // 6 and 8 percent of 256 MB took 10, 9 and 12 us more than 96, 94 and 92 percent of the time over
   // NVLink alone (`h200x4-message-puts`).

@@ -115,7 +115,7 @@ class Sender {
 Paths quiet() { return paths(7.27, 80); }
 // NVLink by one thread block: half.
 Paths one_block() { return paths(58.8, 58.8); }
-// Beside a program that loads the wire to the host: 4 percent take longer than none.
+// Next to a program that loads the wire to the host: 4 percent take longer than none.
 Paths loaded() { return paths(7.38, 250); }
 
 TEST(DynamicShare, BeginsWithWhatItIsGivenOnItsGrid) {

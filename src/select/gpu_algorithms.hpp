@@ -22,7 +22,7 @@ struct GpuAlgorithm {
   std::string_view name;
   Message message;
   bool has_kernel;  // direct kernels run it (exec/sm/direct_program.hpp); others are interpreted
-  bool stores_no_sums;  // ranks beside the root have no output to store their sums in
+  bool stores_no_sums;  // ranks besides the root have no output to store their sums in
 };
 // Null: selection does not know it by name.
 const GpuAlgorithm* find_gpu_algorithm(std::string_view name);

@@ -32,7 +32,7 @@ struct GpuProfile {
     std::string_view algorithm;
     Protocol protocol = Protocol::kLl;
   };
-  // The part of each block that goes through host memory, beside copies over NVLink.
+  // The part of each block that goes through host memory, next to copies over NVLink.
   struct HostShare {
     Collective collective = Collective::kAllReduce;
     int up_to_ranks = 0;

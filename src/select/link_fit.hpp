@@ -15,7 +15,7 @@ struct ChainSample {
 };
 
 // The t_s and B with which (5) comes nearest to all samples, by least squares of relative errors;
-// neither is below 0. Needs samples of more than one chunk to tell t_s from B.
+// neither is below 0. Needs samples of more than one chunk to separate t_s from B.
 LinkModel fit_chains(std::span<const ChainSample> samples);
 
 struct SharedLink {

@@ -24,7 +24,7 @@ constexpr std::array kByPreference = {PathKind::kDevice,
 constexpr int kSlots = 4;
 constexpr std::int64_t kTileAlignBytes = 4096;
 
-// A put into scratch would need a free word of its own: the slots of the channel do not tell when
+// A put into scratch would need a free word of its own: the slots of the channel do not say when
 // the instance was last read. Output cells of different tiles are different memory.
 bool lands_in_output(const Schedule& schedule, const Channel& channel, int number) {
   return std::ranges::all_of(channel.readers, [&](const LaneId& reader) {

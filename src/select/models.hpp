@@ -1,4 +1,4 @@
-// Cost models: the closed forms of the papers, as they print them, each beside the form that holds
+// Cost models: the closed forms of the papers, as they print them, each next to the form that holds
 // where the paper slips (docs/models.md). Bytes and bytes a second; times in seconds.
 //
 //   const LinkModel link{.start_s = 10e-6, .bytes_per_s = 11e9};

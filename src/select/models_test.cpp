@@ -27,7 +27,7 @@ TEST(Models, BroadcastEquationsGiveTheNumbersWorkedOutByHand) {
 TEST(Models, AChainOnSharedCoresIsBoundByTheCopiesThatMoveAtOnce) {
   // 64 chunks over 7 hops, two of which move at once: 224 times 110 us.
   EXPECT_DOUBLE_EQ(broadcast_shared_chain(kLink, 8, kBytes, 1e6, 2), 224 * 110e-6);
-  // One chunk has to go from rank to rank, whatever moves beside it.
+  // One chunk has to go from rank to rank, whatever moves in parallel.
   EXPECT_DOUBLE_EQ(broadcast_shared_chain(kLink, 8, kBytes, kBytes, 2), 7 * 6.41e-3);
   EXPECT_DOUBLE_EQ(broadcast_shared_chain(kLink, 8, kBytes, 1e6, 7),
                    broadcast_pipelined_chain(kLink, 8, kBytes, 1e6));

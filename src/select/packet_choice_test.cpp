@@ -22,7 +22,7 @@ PacketWay by_size(Collective collective, int ranks, std::int64_t bytes) {
   return packets_for(profile(), collective, ranks, bytes, {});
 }
 
-// A row of a result file, as far as kernels of packets were timed beside each other.
+// A row of a result file, as far as kernels of packets were timed next to each other.
 struct Measured {
   Collective collective;
   int ranks;

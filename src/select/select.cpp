@@ -186,7 +186,7 @@ Status check_way_of_codec(const CallRequest& request, const HostFacts& facts) {
 }
 
 // The table's word on a call, if it has one: null where the user asked for something that the
-// table does not tell, or where the shape is not one that was measured.
+// table does not say, or where the shape is not one that was measured.
 const Timing* measured_best(Collective collective,
                             const Shape& shape,
                             std::int64_t bytes,

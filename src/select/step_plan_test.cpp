@@ -76,8 +76,9 @@ TEST(StepPlan, ChannelsTakeThePathOfTheirGroups) {
   const Strand& strand = plan.strands.front();
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     const Channel& channel = strand.schedule->channels[c];
-    const bool near = channel.writer.rank / 2 == channel.readers.front().rank / 2;
-    EXPECT_EQ(strand.channels[c].paths, std::vector{near ? PathKind::kNvlink : PathKind::kHost});
+    const bool same_pair = channel.writer.rank / 2 == channel.readers.front().rank / 2;
+    EXPECT_EQ(strand.channels[c].paths,
+              std::vector{same_pair ? PathKind::kNvlink : PathKind::kHost});
     EXPECT_EQ(strand.channels[c].slots, kSlots);
   }
 }

@@ -3,8 +3,8 @@
 //   TuningTable table = tuning_table_from_text(text, "here.tuning").value();
 //   const Timing* best = table.best(Collective::kAllReduce, 4, 1 << 20, Carriers::kAny);
 //
-// Ranks that read the same text choose alike: a table is nothing but its text, and hash() names it
-// in the handshake of the ranks.
+// Ranks that read the same text choose the same: a table is nothing but its text, and hash() names
+// it in the handshake of the ranks.
 #pragma once
 
 #include "algo/algorithm.hpp"

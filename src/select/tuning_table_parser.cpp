@@ -1,4 +1,5 @@
-// Reads the text form of a tuning table, line by line, so that a fault is told by line and column.
+// Reads the text form of a tuning table, line by line, so that a fault is reported by line and
+// column.
 #include "base/line_reader.hpp"
 #include "select/tuning_table.hpp"
 

@@ -68,7 +68,7 @@ Status CostForm::add_step(int number) {
   return {};
 }
 
-// The blocks that tell how long the step's messages are. A message that only passes through is as
+// The blocks that say how long the step's messages are. A message that only passes through is as
 // long as it was when it was sent.
 void CostForm::find_lengths(int number, CostStep& out) const {
   const Step* step = flat_.steps()[at(number)].step;

@@ -1,4 +1,4 @@
-// CostForm: a strand with everything looked up that tells how long its steps take: the legs their
+// CostForm: a strand with everything looked up that says how long its steps take: the legs their
 // bytes move on, start-ups, what they wait for.
 #pragma once
 
@@ -50,7 +50,7 @@ struct CostStep {
   bool awaited = false;                         // some step of this rank waits for it
 };
 
-// What is between the two ends of a channel beside the steps.
+// What is between the two ends of a channel besides the steps.
 struct ChannelDelays {
   Time flight = 0;  // from the end of the sending step to the reader's seeing the message
   Time free = 0;    // from the end of the taking step, or round, to the writer's knowing of it

@@ -60,7 +60,7 @@ class FlowNetwork {
     double left = 0;
     double rate = 0;
     Time since = 0;           // when `left` was true
-    std::uint64_t order = 0;  // of its start; also tells a stale entry of the queue
+    std::uint64_t order = 0;  // of its start; also identifies a stale entry of the queue
     std::uint32_t version = 0;
     bool alive = false;
     bool marked = false;

@@ -122,7 +122,7 @@ int Fabric::local_memory(int vertex) const {
   return memory_[static_cast<std::size_t>(vertex) % topology_.vertices.size()];
 }
 
-// D2H into a slot beside the writer's processor, H2D out of it.
+// D2H into a slot at the writer's processor, H2D out of it.
 std::optional<Fabric::LocalRoute> Fabric::staged_route(Endpoints ends) const {
   const auto cpu = nearest_cpu(ends.from);
   if (!cpu) {

@@ -287,7 +287,7 @@ path nvlink start 9 us sm 1 us sm_free 20 us from test
 constexpr double kPacketTime = kMega / 100e9;
 constexpr double kStoreTime = 2.0 * 120 * 8192 / 1000e9;  // read out of a slot, written
 
-// A writer that nobody answers may be two rounds ahead of what it has been told of.
+// A writer that nobody answers may be two rounds ahead of what has been acknowledged.
 TEST(Simulate, AWriterWaitsForTheWordThatARoundIsOver) {
   const Topology machine = parse(std::string(kRoundsMachine));
   const Strand strand = packets_of(Collective::kSendRecv, "direct", {.ranks = 2});

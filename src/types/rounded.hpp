@@ -1,6 +1,6 @@
-// Float arithmetic that is rounded after every operation, on the host and on devices alike, so that
+// Float arithmetic that is rounded after every operation, on both the host and devices, so that
 // both compute the same bits. A device compiler joins a product and a sum into one operation that
-// rounds once unless it is told not to; on the host -ffp-contract=off tells it (see
+// rounds once unless an option forbids it; on the host -ffp-contract=off does (see
 // cmake/SennitOptions.cmake).
 #pragma once
 

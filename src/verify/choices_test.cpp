@@ -263,8 +263,9 @@ TEST(Bundles, MustCarryTheSameOnAllPaths) {
   EXPECT_TRUE(verify_with(plan, checks).ok());
 }
 
-// Rank 0 overwrites what it sent once the reader has told it, by a token, that it took the message.
-// That is too early where the message may have to be sent again: the step has not ended yet.
+// Rank 0 overwrites what it sent once the reader has signalled, by a token, that it took the
+// message. That is too early where the message may have to be sent again: the step has not ended
+// yet.
 TEST(Bundles, KeepTheirSourceUntilTheReaderEndsTheStep) {
   Builder b("kept", {.collective = Collective::kSendRecv, .ranks = 2});
   const int source = b.scratch("source", 1, 1);

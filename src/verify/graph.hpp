@@ -149,7 +149,7 @@ class Order {
  private:
   void sort_nodes();
   void number_by_position();
-  // Tells the successors of each position from `begin` to before `end` what has reached it.
+  // Passes to the successors of each position from `begin` to before `end` what has reached it.
   void pass_on(std::vector<std::uint64_t>& reached, int begin, int end) const;
 
   std::vector<int> first_successor_;  // by node while sorting, by position afterwards

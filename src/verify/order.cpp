@@ -186,18 +186,18 @@ std::string explain_circle(const Graph& graph, const Order& order) {
     node = step_back(node);
   }
   std::string words = graph.program().describe(graph.step_of(node));
-  int told = 0;
+  int reported = 0;
   int v = node;
   do {
     const Edge& edge = *blocker[static_cast<std::size_t>(v)];
     v = edge.from;
-    if (told < kWordsInCircle) {
-      words += (told == 0 ? " " : ", which ") + wait_in_words(graph, edge);
+    if (reported < kWordsInCircle) {
+      words += (reported == 0 ? " " : ", which ") + wait_in_words(graph, edge);
     }
-    ++told;
+    ++reported;
   } while (v != node);
-  if (told > kWordsInCircle) {
-    words += fmt::format(", and so on: {} waits in a circle", told);
+  if (reported > kWordsInCircle) {
+    words += fmt::format(", and so on: {} waits in a circle", reported);
   }
   return words;
 }

@@ -70,7 +70,7 @@ Status check_asks(const FlatStrand& program) {
 }
 
 // A put changes the recipient's block before its step, a slot does not; nobody has proved yet that
-// a schedule cannot tell the two apart.
+// a schedule cannot distinguish the two.
 Status check_puts_alone(const ChannelBinding& binding, const FlatStrand::Message& message) {
   return always_uses(binding, Protocol::kDirectPut)
              ? Status()

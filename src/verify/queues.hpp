@@ -60,7 +60,7 @@ struct IssuedSteps {
   int device = 0;
   int process = 0;  // its ranks share the queues of a device
   std::vector<StreamStep> steps;
-  // Where the hosts of all ranks meet: none goes on behind its n-th meeting before all have come to
+  // Where the hosts of all ranks meet: none goes on behind its n-th barrier before all have come to
   // theirs. As places in `steps`, in order; the same number on all ranks.
   std::vector<std::size_t> meetings;
 };

@@ -7,7 +7,7 @@
 namespace sennit {
 
 // Accesses of one tile. `graph` is the loosest and `order` its order; `execution` is the order of
-// the tightest one, which tells for each pair of accesses the only way round in which they can
+// the tightest one, which gives for each pair of accesses the only way round in which they can
 // come.
 Status check_races(const Graph& graph,
                    const Order& order,

@@ -248,17 +248,17 @@ std::string StreamGraph::circle() const {
   // Steps that only follow in their stream are left out of the words.
   std::string words = describe(at);
   const int begin = at;
-  int told = 0;
+  int reported = 0;
   do {
     const Cause cause = cause_of(at);
     at = cause.from;
     const bool is_plain =
         cause.reason == Reason::kStream && at != begin && cause_of(at).reason == Reason::kStream;
-    if (!is_plain && ++told <= kWordsInCircle) {
+    if (!is_plain && ++reported <= kWordsInCircle) {
       words += fmt::format("; {}: {}", reason_in_words(cause.reason), describe(at));
     }
   } while (at != begin);
-  return told > kWordsInCircle ? words + "; and so on" : words;
+  return reported > kWordsInCircle ? words + "; and so on" : words;
 }
 
 StreamClocks::StreamClocks(const StreamGraph& graph, const std::function<bool(Reason)>& counts) {

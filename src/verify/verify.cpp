@@ -99,14 +99,15 @@ Result<StrandProof> prove_strand(const Strand& strand,
     SENNIT_RETURN_IF_ERROR(check_barrier(waits.loosest.graph, waits.loosest.order));
   }
   StrandProof proof;
-  SENNIT_ASSIGN_OR_RETURN(ValueProof apart, prove_memory(waits, false, checks, expressions));
+  SENNIT_ASSIGN_OR_RETURN(ValueProof separate, prove_memory(waits, false, checks, expressions));
   const Result<ValueProof> in_place = prove_memory(waits, true, checks, expressions);
-  proof.scaled = apart.scaled;
-  proof.reproducible = apart.reproducible;
-  proof.outputs = std::move(apart.outputs);
+  proof.scaled = separate.scaled;
+  proof.reproducible = separate.reproducible;
+  proof.outputs = std::move(separate.outputs);
   // Ranks may differ in whether they are in place. A rank's values follow from its own memory and
-  // from what it is told, so when all messages are the same both ways, every mixture is right, too.
-  proof.in_place = in_place.ok() && in_place->messages == apart.messages;
+  // from what it receives, so when all messages are the same both ways, every mixture is right,
+  // too.
+  proof.in_place = in_place.ok() && in_place->messages == separate.messages;
   if (!proof.in_place) {
     proof.why_not_in_place = in_place.ok()
                                  ? "values: some messages are not what they are out of place"

@@ -23,7 +23,7 @@ class CallComparison {
   [[nodiscard]] bool have_all_made(std::uint64_t call) const;
 
   const World& world_;
-  std::vector<std::uint64_t> compared_;  // by rank: the last call found alike
+  std::vector<std::uint64_t> compared_;  // by rank: the last call found equal
   std::optional<Clock::time_point> differs_since_;
 };
 

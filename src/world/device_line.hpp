@@ -49,7 +49,7 @@ struct AgreementLine {
   std::array<std::uint64_t, kMaxRetired> retired{};  // allocations that are no more; 0: none
 };
 
-// What a rank tells one other of the messages between them.
+// What a rank announces to one other of the messages between them.
 struct MessageLine {
   // A message for copy engines, from this rank to the other.
   struct Offer {

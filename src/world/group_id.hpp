@@ -10,9 +10,9 @@
 
 namespace sennit::stream {
 
-// What a rank tells others of one of its groups.
+// What a rank announces of one of its groups.
 struct GroupId {
-  // Sends from one rank to another count from 1; modulo 2^32: hosts are not so far apart.
+  // Sends from one rank to another count from 1; modulo 2^32: hosts never differ by so much.
   using Numbers = std::array<std::uint32_t, kMaxRanks>;
 
   std::uint64_t number = 0;    // on that rank

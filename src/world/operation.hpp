@@ -49,7 +49,7 @@ std::string name_of(const Operation& operation);
 bool is_in_place(const Operation& operation, int rank, int ranks);
 
 // What all ranks know of the size of a call, in bytes: lengths that vary only where every rank has
-// all of them, so that they choose alike.
+// all of them, so that they choose the same.
 std::int64_t known_bytes(const Operation& operation);
 
 // The blocks that `rank` reads, at their places behind `send`; gaps between them are not copied.

@@ -29,7 +29,7 @@ class PeerProcesses {
   [[nodiscard]] bool is_dead(int rank) const;
   // Whether the rank's node no longer answers.
   [[nodiscard]] bool is_lost(int rank) const;
-  // Stopped by a signal or a debugger, as far as /proc tells.
+  // Stopped by a signal or a debugger, as far as /proc says.
   [[nodiscard]] bool is_stopped(int rank) const;
   // "rank 3 (node7 pid 4711)"
   [[nodiscard]] std::string describe(int rank) const;

@@ -19,7 +19,7 @@ namespace sennit {
 enum class RankState : std::uint32_t {
   kJoining,    // zero: the segment begins so
   kActive,     // in its own code, or in call `entered` while left < entered
-  kFailed,     // gave up; failure_code and blamed tell why
+  kFailed,     // gave up; failure_code and blamed say why
   kAborted,    // its user called abort
   kFinalized,  // makes no more calls
 };

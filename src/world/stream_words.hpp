@@ -4,7 +4,7 @@
 //
 // A word is full or free. Its one writer makes it full, its owner waits for that and makes it free
 // again, both in stream order with constants, so that a graph may replay them. A writer makes it
-// full again only when it has heard from the owner in between:
+// full again only when the owner has answered in between:
 //   done[r][c]      rank r: the memory that channel c goes to is yours in this call
 //   ready[s][c][p]  rank s: piece p of channel c lies there
 // The sender frees `done` before it puts anything, so before it makes the reader's `ready` full,

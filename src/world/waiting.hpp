@@ -1,4 +1,4 @@
-// Waiting: what a call of this rank waits for, as one rank tells it of itself.
+// Waiting: what a call of this rank waits for, as a rank reports it of itself.
 #pragma once
 
 #include <cstdint>

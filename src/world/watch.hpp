@@ -1,4 +1,4 @@
-// Watch: what a rank that has waited a while can tell about the others. It reads their status lines
+// Watch: what a rank that has waited a while can see of the others. It reads their status lines
 // and asks the system whether they live; it changes nothing and waits for nothing.
 #pragma once
 

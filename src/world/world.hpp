@@ -1,5 +1,5 @@
 // World: the shared segment of one communicator as this rank sees it: status lines, doorbells and
-// rings, counts, what ranks with GPUs tell each other, and the processes of the other ranks.
+// rings, counts, what ranks with GPUs announce, and the processes of the other ranks.
 #pragma once
 
 #include "path/host/rings.hpp"
@@ -42,7 +42,7 @@ struct GpuStaging {
 
 class World {
  public:
-  // What lies in the shared segment beside what each has.
+  // What lies in the shared segment besides what each has.
   struct Layout {
     shm::RingGeometry rings;
     host::RingShape host_rings;         // of each rank with a GPU

@@ -166,15 +166,15 @@ std::string complaint_about(const Report& report, const FaultCase& fault_case, d
   const auto says = [&](std::string_view words) {
     return evidence.find(words) != std::string_view::npos;
   };
-  // A rank may hear of the victim from another that has seen it and given up.
-  const bool heard = says("gave up") && says(fmt::format("rank {} (", fault_case.victim));
+  // A rank may learn of the victim from another that has seen it and given up.
+  const bool learned = says("gave up") && says(fmt::format("rank {} (", fault_case.victim));
   if (report.status != (kill ? SENNIT_RANK_FAILED : SENNIT_DEADLINE_EXCEEDED)) {
     return "another status than promised";
   }
   if (report.blamed_ranks() != std::vector{fault_case.victim}) {
     return "another rank blamed than the victim";
   }
-  if (!says(kill ? "died" : "stopped") && !heard) {
+  if (!says(kill ? "died" : "stopped") && !learned) {
     return "other evidence than what happened";
   }
   if (seconds > (kill ? kAfterDeath : kStopDeadline + kAfterDeadline)) {

@@ -37,15 +37,15 @@ __global__ void decode_blocks(const unsigned char* coded,
                               typename Block::Element* values,
                               int blocks,
                               const PlaneTable* table) {
-  __shared__ PlaneTable near_table;
+  __shared__ PlaneTable shared_table;
   if (threadIdx.x < sizeof(PlaneTable)) {
-    near_table.entries[threadIdx.x] = table->entries[threadIdx.x];
+    shared_table.entries[threadIdx.x] = table->entries[threadIdx.x];
   }
   __syncthreads();
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (index < blocks) {
     typename Block::Element block[Block::kValues];
-    decode_block<Block>(coded + index * Block::kBytes, block, near_table.entries);
+    decode_block<Block>(coded + index * Block::kBytes, block, shared_table.entries);
     for (int i = 0; i < Block::kValues; ++i) {
       values[index * Block::kValues + i] = block[i];
     }

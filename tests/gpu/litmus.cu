@@ -9,7 +9,7 @@
 //                               1: one did not (all); 2: CUDA failed; 77: no GPU
 //
 // A writer and a reader are blocks of one warp, on two GPUs where there are two. The reader owns
-// two slots of a packet and tells the writer in a word when it has begun a round, as blocks of the
+// two slots of a packet and signals the writer in a word when it begins a round, as blocks of the
 // direct kernel do (docs/decisions/0014-rounds-and-packets.md).
 #include "litmus.cuh"
 
@@ -43,7 +43,7 @@ __device__ Flag flag_for(std::uint64_t round) {
   return flag_of(kWeakness == Weakness::kShortFlag ? (round & 0xffu) : round, 0x12345u);
 }
 
-// Of the two slots of a reader, that of this round; and the word of its flag, if that lies apart.
+// Of the two slots of a reader, that of this round; and the word of its flag, if that is separate.
 __device__ std::byte* slot_of(std::byte* slots, std::uint64_t round) {
   return slots + (round & 1) * kPacketBytes;
 }

@@ -14,7 +14,7 @@ namespace sennit::litmus {
 
 enum class Weakness {
   kNone,
-  kFlagFirst,     // flags are written before the data beside them
+  kFlagFirst,     // flags are written before the data next to them
   kNoWait,        // slots are written whether or not they were read
   kShortFlag,     // flags have 8 bits of the round
   kEarlyWord,     // the reader says that it has begun the next round before it has read this one

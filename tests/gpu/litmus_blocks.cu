@@ -8,7 +8,7 @@
 //   - Without acquire, loads find in the cache of the SM what they loaded two rounds ago: nothing
 //     else drops those lines. Control alone would keep the loads behind the word, since no GPU
 //     loads ahead of a branch, so where data is loaded past that cache, as packets are, a relaxed
-//     load cannot be told from one that acquires, and no plant is tried there.
+//     load cannot be distinguished from one that acquires, and no plant is tried there.
 // Whether host memory shows either is not relied upon: writes to it leave a GPU through one port.
 #include "litmus.cuh"
 
@@ -26,9 +26,9 @@ constexpr std::size_t kCrowdBytes = std::size_t{kCrowdBlocks} * 4096;
 
 struct Setup {
   std::byte* slots = nullptr;       // two messages, where the reader reads
-  std::uint64_t* filled = nullptr;  // kFilledWords: beside them
+  std::uint64_t* filled = nullptr;  // kFilledWords: next to them
   std::uint64_t* begun = nullptr;   // where the writer looks
-  std::byte* crowd = nullptr;       // beside the slots; null: nobody crowds
+  std::byte* crowd = nullptr;       // next to the slots; null: nobody crowds
   unsigned* is_over = nullptr;      // where the crowd looks
   int rounds = 0;
   Slow slow = kBoth;
@@ -138,33 +138,33 @@ void launch(const Setup& setup, const Gpu& writer, const Gpu& reader) {
     require(cudaFuncGetAttributes(&attributes, read_messages), "loading");
     require(cudaFuncGetAttributes(&attributes, crowd), "loading");
   }
-  cudaStream_t beside = nullptr;
+  cudaStream_t second = nullptr;
   read_messages<<<1, kThreads, 0, reader.stream>>>(setup);
   require(cudaSetDevice(writer.device), "device");
-  require(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking), "stream");
+  require(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), "stream");
   write_messages<<<1, kThreads, 0, writer.stream>>>(setup);
   if (setup.crowd != nullptr) {
-    crowd<<<kCrowdBlocks, kCrowdThreads, 0, beside>>>(setup);
+    crowd<<<kCrowdBlocks, kCrowdThreads, 0, second>>>(setup);
   }
   require(cudaStreamSynchronize(writer.stream), "running");
-  require(cudaStreamSynchronize(beside), "running");
-  require(cudaStreamDestroy(beside), "stream");
+  require(cudaStreamSynchronize(second), "running");
+  require(cudaStreamDestroy(second), "stream");
   require(cudaSetDevice(reader.device), "device");
   require(cudaStreamSynchronize(reader.stream), "running");
 }
 
 bool holds(const std::vector<Gpu>& gpus, bool on_host, Slow slow, int rounds) {
   auto* const errors = reinterpret_cast<Errors*>(allocate_on_host(sizeof(Errors)));
-  std::byte* const near = allocate_on(gpus[0], kWriterBytes);
+  std::byte* const own = allocate_on(gpus[0], kWriterBytes);
   std::byte* const far = allocate_on(gpus[1], kReaderBytes);
   std::byte* const host = allocate_on_host(kReaderBytes + kWriterBytes);
   std::byte* const slots = on_host ? host + kWriterBytes : far;
   std::byte* const words = slots + 2 * kMessageBytes;
   const Setup setup{.slots = slots,
                     .filled = reinterpret_cast<std::uint64_t*>(words),
-                    .begun = reinterpret_cast<std::uint64_t*>(on_host ? host : near),
+                    .begun = reinterpret_cast<std::uint64_t*>(on_host ? host : own),
                     .crowd = on_host ? nullptr : words + kWordBytes,
-                    .is_over = reinterpret_cast<unsigned*>(near + kWriterBytes / 2),
+                    .is_over = reinterpret_cast<unsigned*>(own + kWriterBytes / 2),
                     .rounds = rounds,
                     .slow = slow,
                     .errors = errors};
@@ -175,7 +175,7 @@ bool holds(const std::vector<Gpu>& gpus, bool on_host, Slow slow, int rounds) {
                            *errors);
   require(cudaFreeHost(host), "memory");
   require(cudaFree(far), "memory");
-  require(cudaFree(near), "memory");
+  require(cudaFree(own), "memory");
   require(cudaFreeHost(errors), "memory");
   return good;
 }

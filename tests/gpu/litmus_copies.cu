@@ -28,8 +28,8 @@ constexpr int kRoundsOfGraph = 1000;  // a stream takes about as many graphs bef
 
 struct Setup {
   Unit* message = nullptr;
-  std::uint64_t* full = nullptr;   // told to the one who reads it
-  std::uint64_t* freed = nullptr;  // told to the one who writes it
+  std::uint64_t* full = nullptr;   // signalled to the reader
+  std::uint64_t* freed = nullptr;  // signalled to the writer
   int rounds = 0;
   Errors* errors = nullptr;
 };
@@ -52,7 +52,7 @@ __device__ bool take_word(std::uint64_t* word, unsigned* stuck) {
 }
 
 // All that the block has stored and loaded comes before.
-__device__ void tell(std::uint64_t* word) {
+__device__ void signal(std::uint64_t* word) {
   __syncthreads();
   if (threadIdx.x == 0) {
     sm::store_release_system(word, 1);
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) write_messages(Setup s) {
     for (int j = 0; j < kUnitsEach; ++j) {
       s.message[thread + j * kThreads] = content(static_cast<std::uint64_t>(round), thread, j);
     }
-    tell(s.full);
+    signal(s.full);
   }
 }
 
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) read_messages(Setup s) {
     if (__syncthreads_or(is_stale ? 1 : 0) != 0 && thread == 0) {
       atomicAdd(&s.errors->stale, 1u);
     }
-    tell(s.freed);
+    signal(s.freed);
   }
 }
 
@@ -200,9 +200,9 @@ bool holds(const std::vector<Gpu>& gpus, bool to_host, int rounds) {
   auto* const errors = reinterpret_cast<Errors*>(allocate_on_host(sizeof(Errors)));
   std::byte* const host = allocate_on_host(4096 + kMessageBytes);
   auto* const words = reinterpret_cast<std::uint64_t*>(host);
-  Unit* const near = allocate_on(gpus[0]);
+  Unit* const own = allocate_on(gpus[0]);
   Unit* const far = allocate_on(gpus[1]);
-  const Setup from{.message = near,
+  const Setup from{.message = own,
                    .full = words,
                    .freed = words + kWordsApart,
                    .rounds = rounds,
@@ -217,7 +217,7 @@ bool holds(const std::vector<Gpu>& gpus, bool to_host, int rounds) {
   run(from, to, gpus, words);
   const bool good = report(
       "kernel, copy, kernel", to_host ? "copies to host" : "copies to a peer", rounds, *errors);
-  require(cudaFree(near), "memory");
+  require(cudaFree(own), "memory");
   require(cudaFree(far), "memory");
   require(cudaFreeHost(host), "memory");
   require(cudaFreeHost(errors), "memory");

@@ -283,7 +283,7 @@ TEST_F(ProcessFailures, AnAbortByAnotherThreadEndsTheWaitsOfAllRanks) {
           EXPECT_EQ(sennit_comm_abort(caller.comm()), SENNIT_OK);
         });
       }
-      // Who waits for nobody is told with its next call. It stays until the others have been told.
+      // Who waits for nobody gets the error with its next call. It stays until the others have it.
       if (self.rank() == self.ranks() - 1) {
         std::this_thread::sleep_for(std::chrono::seconds(3));
       } else {

@@ -4,9 +4,9 @@
         [--against nccl|gloo] [--part operations|streams|memory|groups|killed|left|training]...
 
 LIB is preloaded in the one run and not in the other. Each case of each rank must give the same; a
-rank that is killed must be told to the others. A rank writes down each case when it begins, so that
-one that crashes is known. --against gloo, of CPU ranks, is for more ranks than GPUs, which NCCL
-refuses. --device cpu tries the script itself, over Gloo.
+rank that is killed must be reported to the others. A rank writes down each case as it begins, so
+that one that crashes is known. --against gloo, of CPU ranks, is for more ranks than GPUs, which
+NCCL refuses. --device cpu tries the script itself, over Gloo.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Rank:
         self.dist.barrier()
 
     def killed(self) -> None:
-        """The last rank dies while the others call it; they are told, and go on without it."""
+        """The last rank dies while the others call it; they get an error, and go on without it."""
         import torch
 
         self.join("doomed")
@@ -186,7 +186,7 @@ def environment(
 ) -> dict[str, str]:
     """What one rank is started with."""
     env = dict(os.environ)
-    env["PYTHONFAULTHANDLER"] = "1"  # a crash tells where it was
+    env["PYTHONFAULTHANDLER"] = "1"  # a crash says where it was
     env.update(SENNIT_DEBUG="INFO", SENNIT_DEBUG_SUBSYS="nccl")
     env["SENNIT_DEBUG_FILE"] = str(folder / f"sennit-{rank}.log")
     env.update(RANK=str(rank), WORLD_SIZE=str(options.ranks), LOCAL_RANK=str(rank))
@@ -346,14 +346,14 @@ def compare_losses(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, An
     Sums of another order differ in the last place, and training makes more of it.
     """
     pairs = list(zip(ours["losses"], theirs["losses"], strict=True))
-    apart = [abs(a - b) / abs(b) for a, b in pairs]
+    differences = [abs(a - b) / abs(b) for a, b in pairs]
     ends = [fmean(losses["losses"][-10:]) for losses in (ours, theirs)]
     return {
-        "passed": max(apart[:10]) < 1e-2 and abs(ends[0] - ends[1]) < 0.1 * abs(ends[1]),
+        "passed": max(differences[:10]) < 1e-2 and abs(ends[0] - ends[1]) < 0.1 * abs(ends[1]),
         "steps": len(pairs),
         "steps_equal_to_the_bit": sum(a == b for a, b in pairs),
-        "largest_relative_difference_of_10_steps": max(apart[:10]),
-        "largest_relative_difference": max(apart),
+        "largest_relative_difference_of_10_steps": max(differences[:10]),
+        "largest_relative_difference": max(differences),
         "first_and_last_loss": [pairs[0][0], pairs[-1][0]],
         "mean_of_last_10_losses": ends[0],
         "nvidia_mean_of_last_10_losses": ends[1],
@@ -394,7 +394,7 @@ def compare_training(options: argparse.Namespace, root: Path) -> dict[str, Any]:
 
 
 def check_killed(options: argparse.Namespace, root: Path) -> dict[str, Any]:
-    """That every survivor was told, and could go on."""
+    """That every survivor got an error, and could go on."""
     job = run_job(options, "killed", options.ours, root)
     if job["exit_codes"] != [0] * (options.ranks - 1) + [-signal.SIGKILL]:
         return failure({"ours": job})

@@ -290,10 +290,10 @@ def test_mpi4py_passes_its_collectives(installed: Installed) -> None:
 
 def test_the_preloaded_library_needs_libc_alone() -> None:
     # What it needed besides would come before the program's own, also where that is older.
-    told = subprocess.run(
+    printed = subprocess.run(
         ["readelf", "-d", sennit.mpi_library()], check=True, capture_output=True, text=True
     ).stdout
-    assert re.findall(r"NEEDED.*\[(.*)\]", told) == ["libc.so.6"]
+    assert re.findall(r"NEEDED.*\[(.*)\]", printed) == ["libc.so.6"]
 
 
 def test_without_an_mpi_it_says_so() -> None:

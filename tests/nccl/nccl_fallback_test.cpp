@@ -285,7 +285,7 @@ TEST_F(NcclFallback, RanksThatDifferAllRefuse) {
   in_child({{"SENNIT_JOIN_TIMEOUT_S", "20"}}, [] {
     run_processes({Variables{{kLibrary, SENNIT_FAKE_NCCL}}, Variables{{kLibrary, "none"}}},
                   [](int rank, ncclComm_t comm) {
-                    expect_refusal(comm, rank == 0 ? "rank 1 offers no NCCL" : "is none");
+                    expect_refusal(comm, rank == 0 ? "rank 1 has no NCCL" : "is none");
                   });
   });
 }

@@ -175,7 +175,7 @@ TEST_F(NcclWindows, WhoWasLeftWhileJoiningKnowsWhy) {
           int result = 0;
           EXPECT_EQ(ncclDevCommCreate(comm, &kRequirements, &result), ncclRemoteError);
           EXPECT_EQ(ncclCommQueryProperties(comm, &result), ncclInvalidUsage);
-          EXPECT_NE(std::string(ncclGetLastError(comm)).find("could not tell each other how"),
+          EXPECT_NE(std::string(ncclGetLastError(comm)).find("could not exchange how"),
                     std::string::npos)
               << ncclGetLastError(comm);
         },

@@ -38,7 +38,7 @@ _IN_CALL_S = 0.2  # by then the others are in the call
 
 
 class Outcome(NamedTuple):
-    """What a rank that lives tells of the end."""
+    """What a rank that lives reports of the end."""
 
     error: str  # name of the class; empty: none
     blamed: tuple[int, ...]

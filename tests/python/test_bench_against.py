@@ -1,4 +1,4 @@
-"""`sennit bench --against mpi`: what it finds, what it tells, and how it adds up."""
+"""`sennit bench --against mpi`: what it finds, what it reports, and how it adds up."""
 
 from __future__ import annotations
 

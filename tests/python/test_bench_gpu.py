@@ -19,13 +19,13 @@ FOUR_GPUS = result_files.RESULTS / "h200x4-slots.json"
 PAIRS = result_files.RESULTS / "h200x2-lines.json"
 NOT_IN_FILES = {*result_files.DERIVED, "registered"}
 """What files leave out, and what the older of the two did not have yet."""
-# Notes what it was told, and prints the rows of the collective and the sizes that were asked for.
+# Notes its arguments, and prints the rows of the collective and the sizes that were asked for.
 PROGRAM = f"""#!{sys.executable}
 import json, sys
 from pathlib import Path
 here = Path(__file__).parent
-with (here / "told").open("a") as told:
-    told.write(json.dumps(sys.argv[1:]) + "\\n")
+with (here / "arguments").open("a") as notes:
+    notes.write(json.dumps(sys.argv[1:]) + "\\n")
 asked = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 sizes = [int(size) for size in asked["--sizes"].split(",")]
 print("NCCL version 2.28.9+cuda13.0")
@@ -99,9 +99,9 @@ def bench(*arguments: str) -> int:
     return run(["bench", *arguments, "--executor", "cuda"])
 
 
-def told(program: Path) -> list[dict[str, str]]:
+def arguments_of(program: Path) -> list[dict[str, str]]:
     """The options of each start of the program."""
-    lines = (program.parent / "told").read_text(encoding="utf-8").splitlines()
+    lines = (program.parent / "arguments").read_text(encoding="utf-8").splitlines()
     words = [json.loads(line) for line in lines]
     return [dict(zip(one[::2], one[1::2], strict=True)) for one in words]
 
@@ -192,7 +192,7 @@ def test_ranks_that_share_gpus_are_beside_copies_through_host_memory(
     (program.parent / "rows.jsonl").write_text(json.dumps(line | {"time_us": times}))
     file = tmp_path / "out.json"
     assert bench("--ranks", "4", "-b", "256", "-e", "256", "--json", str(file)) == 0
-    assert "--nccl" not in told(program)[0]
+    assert "--nccl" not in arguments_of(program)[0]
     document = json.loads(file.read_text())
     assert document["nccl"] is None
     (row,) = document["rows"]
@@ -210,7 +210,7 @@ def test_ranks_are_the_gpus_and_two_where_there_is_one(
 ) -> None:
     gpus(count)
     assert bench("-b", "256", "-e", "256") == 0
-    assert told(program)[0]["--ranks"] == ranks
+    assert arguments_of(program)[0]["--ranks"] == ranks
 
 
 @pytest.mark.parametrize("option", [["--against", "nccl"], ["--registered"]])
@@ -220,7 +220,7 @@ def test_nccl_is_refused_where_ranks_share_gpus(
     gpus(1)
     assert bench("--ranks", "4", *option) == 2
     assert "NCCL refuses to share GPUs" in " ".join(capsys.readouterr().err.split())
-    assert not (program.parent / "told").exists()
+    assert not (program.parent / "arguments").exists()
 
 
 def test_options_become_the_words_of_the_program(program: Path) -> None:
@@ -229,7 +229,7 @@ def test_options_become_the_words_of_the_program(program: Path) -> None:
     request = ("--algorithm", "two_shot", "--protocol", "ll128", "--paths", "nvlink")
     # The recorded rows have few of these sizes.
     assert bench("all_gather", *sizes, *options, *request, "--ranks", "3") == 3
-    assert told(program) == [
+    assert arguments_of(program) == [
         {
             "--nccl": "/nccl/libnccl.so.2",
             "--collective": "all_gather",
@@ -279,7 +279,7 @@ def test_messages_and_shares_become_words_of_the_program(
     program: Path, options: list[str], words: dict[str, str]
 ) -> None:
     assert bench("send_recv", "-b", "64M", "-e", "64M", *options) == 3
-    (start,) = told(program)
+    (start,) = arguments_of(program)
     of_shape = {"--pair", "--window", "--bidirectional", "--sm-budget"}
     of_ways = {"--path", "--paths", "--share", "--against", "--registered"}
     defaults = {"--bidirectional": "no", "--window": "1"}
@@ -313,7 +313,7 @@ def test_the_plot_is_a_picture(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "plot.png"
     assert bench("-b", "256", "-e", "4K", "-f", "4", "--plot", str(file)) == 0
     assert file.read_bytes().startswith(b"\x89PNG")
-    assert len(told(program)) == 1
+    assert len(arguments_of(program)) == 1
 
 
 @pytest.mark.parametrize(("code", "expected"), [(2, 2), (3, 3), (4, 4), (1, 3), (77, 3)])
@@ -374,7 +374,7 @@ def test_what_gpu_ranks_have_not_is_bad_usage(
 ) -> None:
     assert bench(*arguments) == 2
     assert words in " ".join(capsys.readouterr().err.split())
-    assert not (program.parent / "told").exists()
+    assert not (program.parent / "arguments").exists()
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_it_is_not_for_ranks_of_a_launcher(
         monkeypatch.setenv(name, value)
     assert bench() == 2
     assert "do not use mpiexec" in capsys.readouterr().err
-    assert not (program.parent / "told").exists()
+    assert not (program.parent / "arguments").exists()
 
 
 @pytest.mark.usefixtures("program")

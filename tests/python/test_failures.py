@@ -1,7 +1,7 @@
-"""The failure matrix of the front ends: what happens to a rank, when, and what the others are told.
+"""The failure matrix of the front ends: what happens to a rank, when, and what the others get.
 
 Columns of `MATRIX` are moments: joining, splitting, in a call, waiting for one, leaving. A cell is
-what the survivors are told; all of them, in time, and who is to blame.
+what the survivors get; all of them, in time, and who is to blame.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ LONGEST_S = {
 }
 
 CELLS = [
-    pytest.param(front_end, moment, event, told, id=f"{front_end}-{event}-{moment}")
+    pytest.param(front_end, moment, event, expected, id=f"{front_end}-{event}-{moment}")
     for front_end, rows in MATRIX.items()
     for event, row in rows.items()
-    for moment, told in zip(MOMENTS, row, strict=True)
-    if told is not None
+    for moment, expected in zip(MOMENTS, row, strict=True)
+    if expected is not None
 ]
 
 
@@ -114,9 +114,9 @@ def ranks(server: Any, target: Callable[..., None], *arguments: Any) -> Iterator
 
 
 def outcome_of(pipe: Any) -> Outcome | None:
-    """What a rank has told; None: it has died."""
+    """What a rank has reported; None: it has died."""
     if not pipe.poll(20):
-        pytest.fail("a rank tells nothing")
+        pytest.fail("a rank reports nothing")
     try:
         outcome: Outcome = pipe.recv()
     except EOFError:
@@ -135,9 +135,9 @@ def skip_without_filter(victim: Outcome | None) -> None:
         pytest.skip("host: the kernel takes no filter")
 
 
-@pytest.mark.parametrize(("front_end", "moment", "event", "told"), CELLS)
+@pytest.mark.parametrize(("front_end", "moment", "event", "expected"), CELLS)
 def test_survivors_are_told_in_time_and_whom_to_blame(
-    server: Any, tmp_path: Path, front_end: str, moment: str, event: str, told: str
+    server: Any, tmp_path: Path, front_end: str, moment: str, event: str, expected: str
 ) -> None:
     if front_end == "torch" and not HAS_TORCH:
         pytest.skip("torch: needs PyTorch")
@@ -150,10 +150,10 @@ def test_survivors_are_told_in_time_and_whom_to_blame(
         survivors = [pipe for rank, (_, pipe) in enumerate(started) if rank != VICTIM]
         for outcome in [outcome_of(pipe) for pipe in survivors]:
             assert outcome is not None
-            assert outcome.error == told, outcome.text
-            assert outcome.ended_at - began.value < LONGEST_S[told], outcome.text
-            assert outcome.blamed == ((VICTIM,) if told else ()), outcome.text
-        if front_end == "python" and event == "no descriptors" and told != NOTHING:
+            assert outcome.error == expected, outcome.text
+            assert outcome.ended_at - began.value < LONGEST_S[expected], outcome.text
+            assert outcome.blamed == ((VICTIM,) if expected else ()), outcome.text
+        if front_end == "python" and event == "no descriptors" and expected != NOTHING:
             outcome = outcome_of(started[VICTIM][1])
             assert outcome is not None
             assert outcome.error == "SystemFailure"
@@ -198,7 +198,7 @@ def test_odd_places_work_or_are_named(
         pytest.skip("torch: needs PyTorch")
     folder = os.fsencode(tmp_path)
     (tmp_path / os.fsdecode(b"\xff")).mkdir(mode=0o700)
-    variables, refused, told = ODD[what]
+    variables, refused, expected = ODD[what]
     variables = {name: value.replace(b"FOLDER", folder) for name, value in variables.items()}
     arguments = (front_end, lambda rank: rank, place_for(front_end, tmp_path), variables, refused)
     with ranks(server, failure_ranks.be_a_rank_somewhere_odd, *arguments) as started:
@@ -206,7 +206,7 @@ def test_odd_places_work_or_are_named(
             assert outcome is not None
             if outcome.error == "skipped":
                 pytest.skip(f"host: {outcome.text}")
-            error, _, words = told.partition(" ")
+            error, _, words = expected.partition(" ")
             assert bool(outcome.error) == bool(error), outcome
             assert error in ("", "Error", outcome.error), outcome
             assert words in outcome.text, outcome

@@ -1,4 +1,4 @@
-"""The backend `sennit` of torch.distributed, beside Gloo."""
+"""The backend `sennit` of torch.distributed, next to Gloo."""
 
 from __future__ import annotations
 

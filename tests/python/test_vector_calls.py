@@ -108,14 +108,14 @@ def test_two_ranks_that_mean_different_lengths_are_named() -> None:
 
         def call_twice() -> None:
             comm.all_to_all_v(np.zeros(2), [1, 1], received)
-            comm.barrier()  # tells a rank that could do its part
+            comm.barrier()  # the error for a rank that could do its part
 
         with pytest.raises(sennit.Mismatch) as caught:
             call_twice()
         return caught.value.evidence
 
-    told = sennit.spawn(rank, 2, threads=True)
-    assert any("sends 1 elements to rank 1" in text and "expects 2" in text for text in told)
+    errors = sennit.spawn(rank, 2, threads=True)
+    assert any("sends 1 elements to rank 1" in text and "expects 2" in text for text in errors)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def training(rank: int, ranks: int, file: str) -> None:
 
 
 def a_rank_dies(rank: int, ranks: int, file: str) -> None:
-    """The others are told who, in bounded time."""
+    """The others learn who, in bounded time."""
     join(rank, ranks, file)
     if rank == 1:
         os._exit(0)
@@ -86,7 +86,7 @@ def two_groups_of_one_store(rank: int, ranks: int, file: str) -> None:
 
 
 def rank_0_comes_too_late(rank: int, ranks: int, file: str) -> None:
-    """The others are told after the timeout of the group."""
+    """The others get an error after the timeout of the group."""
     join(rank, ranks, file)
     if rank == 0:
         time.sleep(5)
@@ -156,16 +156,16 @@ def a_call_may_have_a_time_of_its_own(rank: int, ranks: int, file: str) -> None:
     short.timeout = datetime.timedelta(milliseconds=200)
     group.allreduce([torch.ones(1)], dist.AllreduceOptions()).wait()  # has none that is set
     changed = dist.new_group(list(range(ranks)), timeout=TIMEOUT)
-    told = Path(file + ".told")
+    done = Path(file + ".done")
     if rank == 0:
         with pytest.raises(sennit.DeadlineExceeded):
             group.allreduce([torch.ones(1)], short).wait()
         changed.set_timeout(datetime.timedelta(milliseconds=200))
         with pytest.raises(dist.DistBackendError):
             dist.all_reduce(torch.ones(1), group=changed)
-        told.touch()
+        done.touch()
     else:
-        while not told.exists():
+        while not done.exists():
             time.sleep(0.01)
 
 

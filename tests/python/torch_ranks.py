@@ -26,7 +26,7 @@ def join(rank: int, ranks: int, file: str) -> Any:
 
 
 def inputs(rank: int, count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Small whole numbers that tell rank and place: sums are exact in any order."""
+    """Small whole numbers that encode rank and place: sums are exact in any order."""
     return (torch.arange(count) * 7 % 13 + rank * 5).to(dtype)
 
 
@@ -291,7 +291,7 @@ def lazy_views(rank: int, ranks: int, file: str) -> None:
 
 
 def groups(rank: int, ranks: int, file: str) -> None:
-    """A group of some of the ranks, beside that of all."""
+    """A group of some of the ranks, next to that of all."""
     join(rank, ranks, file)
     some = dist.new_group([0, ranks - 1])
     x = torch.ones(3)

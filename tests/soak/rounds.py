@@ -195,8 +195,8 @@ EVENTS: dict[str, Callable[[sennit.Communicator], Any]] = {
 OF_THREADS = ("none", "raise", "abort", "late", "differ")
 DEADLY = ("kill", "leave")
 
-# What the survivors may be told. None: all calls end well.
-TOLD: dict[str, tuple[str, ...] | None] = {
+# What the survivors may get. None: all calls end well.
+EXPECTED: dict[str, tuple[str, ...] | None] = {
     "none": None,
     "stop": None,
     "kill": ("RankFailed",),
@@ -217,7 +217,7 @@ def _call_all(plan: Plan, comm: sennit.Communicator) -> None:
         if is_now:
             EVENTS[plan.event](comm)
         steps.next(salt=number, count_by=1 if is_now and plan.event == "differ" else 0)
-    comm.barrier()  # nobody is through before all have been told
+    comm.barrier()  # nobody is through before all have seen the end
 
 
 def _go_on(plan: Plan, comm: sennit.Communicator) -> None:

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rounds import (
     DEADLY,
     EVENTS,
+    EXPECTED,
     MOST_STEPS,
     MOST_WAIT_S,
     OF_THREADS,
-    TOLD,
     Outcome,
     Plan,
     take_part,
@@ -84,7 +84,7 @@ def growth(early: Holdings, late: Holdings) -> list[str]:
 
 
 def serve(pipe: Connection) -> None:
-    """Be a process of ranks: take part in rounds, tell the outcomes and what is held."""
+    """Be a process of ranks: take part in rounds, report the outcomes and what is held."""
     for plan, ranks in iter(pipe.recv, None):
         if len(ranks) == 1:
             outcomes = [_outcome_of(plan, ranks[0])]
@@ -171,7 +171,7 @@ class Hang(Exception):
 
 
 class Soak:
-    """The workers, and what they have told."""
+    """The workers, and what they have reported."""
 
     def __init__(self, seed: int, of_threads: float = 0.5, round_s: float = ROUND_S) -> None:
         """Start the workers; the last one is that which may be killed.
@@ -248,7 +248,7 @@ class Soak:
 
 def judge(plan: Plan, outcomes: Sequence[Outcome | None]) -> Iterator[str]:
     """What is wrong with a round."""
-    told = TOLD[plan.event]
+    expected = EXPECTED[plan.event]
     for rank, outcome in enumerate(outcomes):
         who = f"rank {rank}"
         if outcome is None:
@@ -257,10 +257,10 @@ def judge(plan: Plan, outcomes: Sequence[Outcome | None]) -> Iterator[str]:
         elif outcome.wrong and not (rank == plan.victim and plan.event == "differ"):
             # A victim that differs may be alone in its part, and then has more than it should.
             yield f"{who}: {outcome.wrong} ({outcome.text})"
-        elif rank != plan.victim and outcome.error not in (told or ("",)):
-            yield f"{who} was told {outcome.error or 'nothing'}, not {told}: {outcome.text}"
+        elif rank != plan.victim and outcome.error not in (expected or ("",)):
+            yield f"{who} got {outcome.error or 'nothing'}, not {expected}: {outcome.text}"
         elif outcome.waited_s > MOST_WAIT_S:
-            yield f"{who} was told after {outcome.waited_s:.0f} s: {outcome.text}"
+            yield f"{who} got its answer after {outcome.waited_s:.0f} s: {outcome.text}"
         elif plan.event in DEADLY and outcome.blamed != (plan.victim,):
             yield f"{who} blames {outcome.blamed}: {outcome.text}"
 

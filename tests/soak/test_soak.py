@@ -34,10 +34,10 @@ def test_random_rounds_end_as_they_should() -> None:
 @pytest.mark.parametrize(
     ("event", "of_survivor", "words"),
     [
-        ("none", Outcome("RankFailed", (1,)), "was told RankFailed"),
-        ("kill", Outcome(), "was told nothing"),
+        ("none", Outcome("RankFailed", (1,)), "got RankFailed"),
+        ("kill", Outcome(), "got nothing"),
         ("kill", Outcome("RankFailed", (2,)), "blames"),
-        ("abort", Outcome("Mismatch", (1,)), "was told Mismatch"),
+        ("abort", Outcome("Mismatch", (1,)), "got Mismatch"),
         ("none", Outcome(wrong="all_reduce"), "all_reduce"),
         ("none", None, "has died"),
     ],

@@ -16,7 +16,7 @@ from jobs import Job, JobFailed
 
 RAN = {"calls": 3, "bytes": 7680, "passed_on": 0}
 NOTHING = {"calls": 0, "bytes": 0, "passed_on": 0}
-# A rank that says its number, what it was told, and lines that are no answers.
+# A rank that says its number, what it was sent, and lines that are no answers.
 ECHO = """
 import json, os, sys
 for line in sys.stdin:

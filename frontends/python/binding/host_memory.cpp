@@ -66,7 +66,7 @@ bool has_numbers(nb::handle array) {
 nb::ndarray<nb::ro> import_array(nb::handle form, nb::handle object, const MemoryRequest& request) {
   nb::ndarray<nb::ro> readable;
   if (request.is_written) {
-    // Only a cast to the writable type tells whether the owner allows writing.
+    // Only a cast to the writable type shows whether the owner allows writing.
     nb::ndarray<> array;
     if (nb::try_cast(form, array)) {
       return nb::ndarray<nb::ro>(array.handle());

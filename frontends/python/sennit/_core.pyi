@@ -27,7 +27,7 @@ class Error(Exception):
         rank: Rank that reports, None outside a communicator.
         size: Number of ranks of the communicator.
         blamed_ranks: Ranks that caused the failure, as far as known.
-        evidence: What was seen that tells so.
+        evidence: What was seen that shows it.
         elapsed_s: Seconds from the start of the call to the failure.
         next: What to do now.
     """

@@ -21,7 +21,7 @@ _ADVICE = "or pass threads=True, which makes ranks of threads and imports nothin
 class PackedJob:
     """A job that is pickled when a process starts.
 
-    The process reads it by `unpack`, not as it begins: so it can tell what it could not read.
+    The process reads it by `unpack`, not as it begins: so it can report what it could not read.
     """
 
     def __init__(self, job: Job) -> None:

@@ -51,7 +51,7 @@ class Work:
         return self._result
 
     def test(self) -> bool:
-        """Make some progress; True when the call has ended (`wait` tells how)."""
+        """Make some progress; True when the call has ended (`wait` says how)."""
         return self._work.test()
 
 

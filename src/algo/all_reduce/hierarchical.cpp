@@ -109,8 +109,8 @@ std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
   const Groups groups(shape);
   const bool from_leader = groups.place_of(from) == 0;
   const bool to_leader = groups.place_of(to) == 0;
-  const bool near = groups.group_of(from) == groups.group_of(to);
-  return from != to && (near ? from_leader || to_leader : from_leader && to_leader) ? 1 : 0;
+  const bool same_group = groups.group_of(from) == groups.group_of(to);
+  return from != to && (same_group ? from_leader || to_leader : from_leader && to_leader) ? 1 : 0;
 }
 
 }  // namespace

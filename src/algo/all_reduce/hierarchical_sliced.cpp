@@ -265,8 +265,8 @@ std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
 
 std::int64_t blocks_in_shares(const Shape& shape, int from, int to) {
   const Groups groups(shape);
-  const bool is_near = groups.group_of(from) == groups.group_of(to);
-  return (is_near ? groups.count() : 2) * blocks_on_link(shape, from, to);
+  const bool same_group = groups.group_of(from) == groups.group_of(to);
+  return (same_group ? groups.count() : 2) * blocks_on_link(shape, from, to);
 }
 
 // Up in one group, across twice, and down in that group again.

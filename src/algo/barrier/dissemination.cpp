@@ -5,7 +5,8 @@
 namespace sennit::algo::barrier {
 namespace {
 
-// In round k every rank tells its 2^k-th successor that it and the 2^k - 1 before it have arrived.
+// In round k every rank signals its 2^k-th successor that it and the 2^k - 1 before it have
+// arrived.
 Schedule build(const Shape& shape) {
   const int n = shape.ranks;
   Builder b("dissemination", {.collective = Collective::kBarrier, .ranks = n});

@@ -110,7 +110,7 @@ std::int64_t blocks_on_link(const Shape& shape, int from, int to) {
          blocks_to_successor(shape.ranks - scattered, shape.ranks, from, to);
 }
 
-// Edges of tree and ring alike lead to higher virtual numbers, and the ring takes all of them.
+// Edges of both tree and ring lead to higher virtual numbers, and the ring takes all of them.
 std::int64_t rounds(const Shape& shape) { return shape.ranks - 1; }
 
 }  // namespace

@@ -4,7 +4,7 @@
 namespace sennit::algo::gather {
 namespace {
 
-// An inner node collects its children's subtrees beside its own block and sends all of it as one
+// An inner node collects its children's subtrees next to its own block and sends all of it as one
 // message.
 class Build {
  public:

@@ -7,11 +7,11 @@
 namespace sennit::algo::reduce {
 namespace {
 
-// The vector is cut into as many slices as there are ranks beside the root; slice v - 1 is owned by
-// the root's v-th successor. So every wire carries one vector each way, the root's as well. Inputs
-// are sent, sums formed and results received on lanes of their own, which overlap from tile to
-// tile; the root's inputs on one for each owner, so that no owner waits while another one has more
-// to take in.
+// The vector is cut into as many slices as there are ranks besides the root; slice v - 1 is owned
+// by the root's v-th successor. So every wire carries one vector each way, the root's as well.
+// Inputs are sent, sums formed and results received on lanes of their own, which overlap from tile
+// to tile; the root's inputs on one for each owner, so that no owner waits while another one has
+// more to take in.
 Schedule build(const Shape& shape) {
   const int n = shape.ranks;
   const int root = shape.root;

@@ -16,19 +16,19 @@ Result<std::unique_ptr<CompletionEvent>> CompletionEvent::create(CudaDriver& dri
                 "the graph");
   }
   std::unique_ptr<CompletionEvent> self(new CompletionEvent(driver, device));
-  SENNIT_ASSIGN_OR_RETURN(self->event_, driver.create_event());
+  SENNIT_ASSIGN_OR_RETURN(self->event_, driver.events().create_event());
   return self;
 }
 
 CompletionEvent::~CompletionEvent() {
   if (event_ != nullptr) {
     const DeviceScope scope(driver_, device_);
-    (void)driver_.destroy_event(event_);
+    (void)events_.destroy_event(event_);
   }
 }
 
 Status CompletionEvent::record(void* stream) {
-  SENNIT_RETURN_IF_ERROR(driver_.record(event_, stream));
+  SENNIT_RETURN_IF_ERROR(events_.record(event_, stream));
   is_recorded_ = true;
   return {};
 }
@@ -37,7 +37,7 @@ Result<bool> CompletionEvent::has_passed() const {
   // A thread without a device of its own would otherwise make a context on device 0.
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
-  return driver_.has_passed(event_);
+  return events_.has_passed(event_);
 }
 
 }  // namespace sennit

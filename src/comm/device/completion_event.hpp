@@ -38,9 +38,11 @@ class CompletionEvent {
   void forget() { event_ = nullptr; }
 
  private:
-  CompletionEvent(CudaDriver& driver, int device) : driver_(driver), device_(device) {}
+  CompletionEvent(CudaDriver& driver, int device)
+      : driver_(driver), events_(driver.events()), device_(device) {}
 
   CudaDriver& driver_;
+  CudaEvents& events_;
   int device_;
   void* event_ = nullptr;
   bool is_recorded_ = false;

@@ -170,7 +170,7 @@ Result<DeviceChoice> DeviceComm::choose(const Operation& operation, const Means&
   return choice;
 }
 
-// What it refuses is refused on all ranks alike.
+// What it refuses is refused on all ranks.
 Result<Executable*> DeviceComm::next_candidate(const Operation& op, Candidates& candidates) {
   for (;;) {
     const Result<DeviceChoice> choice = choose(op, candidates.means);

@@ -63,7 +63,7 @@ class DeviceComm : private CallGuard {
 
   // Waits for the calls that are in the streams. They need their peers, which may never come, so
   // the communicator is aborted when the time is over: kInvalidUsage then. Of other failures it
-  // tells only those of calls that it waited for. The destructor waits in the same way.
+  // reports only those of calls that it waited for. The destructor waits in the same way.
   Status finalize();
 
  private:

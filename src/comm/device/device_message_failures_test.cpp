@@ -322,7 +322,7 @@ class FakeFailingPuts : public FakeMessages {
     });
   }
 
-  // The sender waits to be admitted; `end` is how it ends that. What the receiver is told.
+  // The sender waits to be admitted; `end` is how it ends that. What the receiver gets.
   void let_go(const std::function<void(Rank&)>& end, Code code, int blamed) {
     put_in_vain(kReceiver, [&](Rank& rank) {
       if (rank.rank == kSender) {
@@ -386,7 +386,7 @@ TEST_F(FakeFailingPuts, AReceiverHearsOfADriverThatFails) {
       EXPECT_EQ(post(rank, {send(rank, kReceiver, out)}).code(), Code::kSystemError);
     }
     if (rank.rank == kReceiver) {
-      (void)post(rank, {recv(rank, kSender, in)});  // who may hear at once
+      (void)post(rank, {recv(rank, kSender, in)});  // who may see it at once
       EXPECT_EQ(failure_of(rank).code(), Code::kAborted);
     }
     rank.finish();

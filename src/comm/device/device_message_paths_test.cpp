@@ -109,9 +109,9 @@ TEST_F(FakeMessagesWithRings, AShareBesideKernels) {
 
 TEST_F(FakeMessagesWithRings, WhatKernelsAndSlotsCarryMakesAWhole) {
   run([&](Rank& rank) {
-    int offers = 0;
-    rank.cuda->run_kernels([&offers](const void* kernel, const void* parameters) {
-      offers += static_cast<int>(offers_in(kernel, parameters).size());
+    int announced = 0;
+    rank.cuda->run_kernels([&announced](const void* kernel, const void* parameters) {
+      announced += static_cast<int>(offers_in(kernel, parameters).size());
       return fake_pairs_kernel(kernel, parameters);
     });
     constexpr std::int64_t kBytes = 200'001;
@@ -142,7 +142,7 @@ TEST_F(FakeMessagesWithRings, WhatKernelsAndSlotsCarryMakesAWhole) {
         meet();
       }
     }
-    EXPECT_GT(offers, 0);
+    EXPECT_GT(announced, 0);
   });
 }
 

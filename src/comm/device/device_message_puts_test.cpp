@@ -45,7 +45,7 @@ TEST_F(OfferingMessages, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffere
       std::byte* const out = outgoing(rank, 1, kOfSlots + 1);
       std::byte* const in = incoming(rank, 1, kOfSlots + 1);
       const int imports = rank.cuda->calls("import_memory");
-      const int before = offers(rank);
+      const int before = announced(rank);
       const Calls calls = around(rank, out, in, count);
       for (int i = 0; i < 4; ++i) {
         std::memset(in, 0xa5, kOfSlots + 1);
@@ -53,10 +53,10 @@ TEST_F(OfferingMessages, TheFirstIntoAnAllocationTakesPacketsAndTheThirdIsOffere
         ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), count))) << "message " << i;
         ASSERT_EQ(in[count], std::byte{0xa5});
         if (i == 0) {
-          EXPECT_EQ(offers(rank), before);
+          EXPECT_EQ(announced(rank), before);
         }
       }
-      EXPECT_GE(offers(rank), before + 2);
+      EXPECT_GE(announced(rank), before + 2);
       EXPECT_EQ(rank.cuda->calls("import_memory") - imports, 1);
     }
   });
@@ -68,16 +68,16 @@ TEST_F(OfferingMessages, ByThemselvesFromTheirSizeOn) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
     lend(rank, around(rank, out, in, kOfLl));
-    const int before = offers(rank);
+    const int before = announced(rank);
     for (const std::int64_t count : {kOfLl128 - 1, kOfLl128}) {
       post_and_meet(rank, requested(around(rank, out, in, count), ""));
       ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), count)));
     }
-    EXPECT_EQ(offers(rank), before + 1);
+    EXPECT_EQ(announced(rank), before + 1);
   });
 }
 
-// A waiting receiver has one block beside those of the sender.
+// A waiting receiver has one block besides those of the sender.
 TEST_F(OfferingMessages, ReceiversTakeOneBlock) {
   run([&](Rank& rank) {
     const Calls calls =
@@ -95,7 +95,7 @@ TEST_F(OfferingMessages, AnyAlignmentAndLength) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
     lend(rank, around(rank, out, in, kOfLl));
-    const int before = offers(rank);
+    const int before = announced(rank);
     int messages = 0;
     for (const std::int64_t from : {0, 1, 2, 4, 7, 8, 15, 16}) {
       for (const std::int64_t to : {0, 1, 3, 4, 8, 12, 16}) {
@@ -115,7 +115,7 @@ TEST_F(OfferingMessages, AnyAlignmentAndLength) {
         }
       }
     }
-    EXPECT_EQ(offers(rank), before + messages);
+    EXPECT_EQ(announced(rank), before + messages);
   });
 }
 
@@ -244,7 +244,7 @@ class OfferingCrowds : public OfferingMessages {
       }
       EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();
     });
-    EXPECT_GT(all_offers(), 80);
+    EXPECT_GT(all_announced(), 80);
   }
 };
 
@@ -272,7 +272,7 @@ TEST_F(OfferingMessages, ThreadsOfOneProcessOfferAtOnceAndMapNothing) {
     }
     EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
   });
-  EXPECT_EQ(all_offers(), 2 * kRanks);
+  EXPECT_EQ(all_announced(), 2 * kRanks);
 }
 
 TEST_F(OfferingMessages, MemoryThatCannotBeMappedStaysWithPackets) {
@@ -288,7 +288,7 @@ TEST_F(OfferingMessages, MemoryThatCannotBeMappedStaysWithPackets) {
         ASSERT_TRUE(holds(to, contents(previous_of(rank, kRanks), kOfLl)));
       }
     }
-    EXPECT_EQ(offers(rank), 0);
+    EXPECT_EQ(announced(rank), 0);
     EXPECT_EQ(rank.cuda->calls("import_memory") - imports, 1) << "it is not tried again";
   });
 }
@@ -301,13 +301,13 @@ TEST_F(OfferingMessages, MemoryThatWasFreedIsLentAnew) {
     for (int generation = 0; generation < 4; ++generation) {
       std::byte* const in = incoming(rank);
       const Calls calls = around(rank, out + generation, in, kOfLl);
-      const int before = offers(rank);
+      const int before = announced(rank);
       post_and_meet(rank, calls);
-      EXPECT_EQ(offers(rank), before);
+      EXPECT_EQ(announced(rank), before);
       ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfLl, generation)));
       post_and_meet(rank, calls);
       post_and_meet(rank, calls);
-      EXPECT_GT(offers(rank), before);
+      EXPECT_GT(announced(rank), before);
       ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfLl, generation)));
       EXPECT_EQ(rank.cuda->calls("import_memory") - imports, generation + 1);
       EXPECT_EQ(rank.cuda->calls("close_imported") - closed, generation);
@@ -334,12 +334,12 @@ TEST_F(OfferingMessages, AreCapturedAndReplayedAndMapNothingMeanwhile) {
     meet();
     const FakeGraph still_packets = captured();
     EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
-    EXPECT_EQ(offers(rank), 0);
+    EXPECT_EQ(announced(rank), 0);
     meet();
     lend(rank, calls);
-    const int before = offers(rank);
+    const int before = announced(rank);
     const FakeGraph puts = captured();
-    EXPECT_EQ(offers(rank), before + 3);
+    EXPECT_EQ(announced(rank), before + 3);
     for (int i = 0; i < 5; ++i) {
       std::memset(in, 0, kOfLl128);
       meet();
@@ -370,7 +370,7 @@ TEST_F(OfferingMessages, BesideCopyEngines) {
       ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfLl128)));
       ASSERT_TRUE(came_from(previous_of(rank, kRanks), in + kLarge, 1));
     }
-    EXPECT_GE(offers(rank), 2);
+    EXPECT_GE(announced(rank), 2);
   });
 }
 

@@ -75,20 +75,20 @@ class PuttingGpus : public OfferingGpus {
   }
 };
 
-// Blocks of any length, the last of which begin apart from where they belong.
+// Blocks of any length, the last of which begin unaligned to where they belong.
 TEST_F(PuttingGpus, StoreEachBlockWhereItBelongs) {
   run([this](Rank& rank) {
     for (const std::int64_t count : {kCount, std::int64_t{1001}, std::int64_t{1}}) {
       for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
         const bool is_exchange = collective == Collective::kAllToAll;
         fill(rank, is_exchange ? count * kRanks : count, count * kRanks);
-        const int before = offers(rank);
+        const int before = announced(rank);
         for (int i = 0; i < 3; ++i) {
           std::memset(rank.recv, 0xa5, static_cast<std::size_t>(count * kRanks * 4));
           call_and_meet(rank, requested(rank, collective, count));
           check_blocks(rank, collective, count);
         }
-        EXPECT_GE(offers(rank), before + kRanks) << "the third call goes straight";
+        EXPECT_GE(announced(rank), before + kRanks) << "the third call goes straight";
       }
     }
   });
@@ -101,16 +101,16 @@ TEST_F(PuttingGpus, StoreWhatARootSendsOrGets) {
       fill(rank, kCount * kRanks, kCount * kRanks);
       const Operation op = requested(rank, collective);
       lend(rank, op);
-      const int before = offers(rank);
+      const int before = announced(rank);
       std::memset(rank.recv, 0xa5, static_cast<std::size_t>(kCount * 4));
       call_and_meet(rank, op);
       if (collective != Collective::kGather) {
         check(
             rank, 0, kCount, op.root, collective == Collective::kScatter ? rank.rank * kCount : 0);
-        EXPECT_EQ(offers(rank), before + 1);
+        EXPECT_EQ(announced(rank), before + 1);
       } else if (rank.rank == op.root) {
         check_blocks(rank, collective, kCount);
-        EXPECT_EQ(offers(rank), before + kRanks);
+        EXPECT_EQ(announced(rank), before + kRanks);
       }
     }
   });
@@ -124,10 +124,10 @@ TEST_F(PuttingGpus, InPlace) {
     write(rank, rank.send, kCount);
     const Operation op = requested(rank, Collective::kAllGather);
     lend(rank, op);
-    const int before = offers(rank);
+    const int before = announced(rank);
     call_and_meet(rank, op);
     check_blocks(rank, Collective::kAllGather, kCount);
-    EXPECT_EQ(offers(rank), before + kRanks - 1);
+    EXPECT_EQ(announced(rank), before + kRanks - 1);
   });
 }
 
@@ -138,7 +138,7 @@ TEST_F(PuttingGpus, OfThreadsOfOneProcess) {
     fill(rank, kCount, kCount * kRanks);
     call_and_meet(rank, requested(rank, Collective::kAllGather));
     check_blocks(rank, Collective::kAllGather, kCount);
-    EXPECT_EQ(all_offers(), kRanks * kRanks) << "the first call goes straight";
+    EXPECT_EQ(all_announced(), kRanks * kRanks) << "the first call goes straight";
   });
 }
 
@@ -251,11 +251,11 @@ TEST_F(PuttingGpus, AreReplayedFromGraphs) {
     lend(rank, op);
     call_and_meet(rank, op);
     const int imports = rank.cuda->calls("import_memory");
-    const int before = offers(rank);
+    const int before = announced(rank);
     rank.cuda->begin_capture(rank.stream);
     expect_ok(rank.call(op));
     const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
-    EXPECT_EQ(offers(rank), before + kRanks);
+    EXPECT_EQ(announced(rank), before + kRanks);
     EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
     rank.finish();
     meet();
@@ -284,7 +284,8 @@ TEST_F(PuttingGpus, ByThemselvesWhereTheyPay) {
     fill(rank, kCount * kRanks, kCount * kRanks);
     EXPECT_TRUE(is_put(requested(rank, Collective::kAllToAll)));
     EXPECT_TRUE(is_put(requested(rank, Collective::kAllGather)));
-    EXPECT_FALSE(is_put(requested(rank, Collective::kAllGather, kCount - 1))) << "blocks lie apart";
+    EXPECT_FALSE(is_put(requested(rank, Collective::kAllGather, kCount - 1)))
+        << "blocks are unaligned";
     EXPECT_FALSE(is_put(requested(rank, Collective::kAllReduce)));
     EXPECT_FALSE(is_put(requested(rank, Collective::kBroadcast))) << "two hops are better";
     rank.send = rank.recv;

@@ -44,12 +44,12 @@ TEST_F(RegisteredMemory, IsStoredIntoByTheFirstMessage) {
     std::byte* const ordinary = incoming(rank);
     auto* const mapped = static_cast<std::byte*>(take(rank.cuda->allocate_virtual(kLarge)));
     for (std::byte* const in : {ordinary, mapped}) {
-      const int before = offers(rank);
+      const int before = announced(rank);
       register_and_meet(rank, in);
       call_something(rank);
       ASSERT_TRUE(post(rank, around(rank, out, in)).ok());
       rank.finish();
-      EXPECT_EQ(offers(rank), before + 1);
+      EXPECT_EQ(announced(rank), before + 1);
       ASSERT_TRUE(has_come(rank, in));
       meet();
     }
@@ -66,7 +66,7 @@ TEST_F(RegisteredMemory, IsStoredIntoByTheFirstBlocksOfAnAllGather) {
     op.request.protocol = "direct_put";
     ASSERT_TRUE(rank.call(op).ok());
     rank.finish();
-    EXPECT_EQ(offers(rank), kRanks);
+    EXPECT_EQ(announced(rank), kRanks);
     for (int source = 0; source < kRanks; ++source) {
       ASSERT_TRUE(holds(rank.recv + source * kCount, contents(source, kCount)));
     }
@@ -82,7 +82,7 @@ TEST_F(RegisteredMemory, IsStoredIntoByAFirstMessageThatIsCaptured) {
     rank.cuda->begin_capture(rank.stream);
     ASSERT_TRUE(post(rank, around(rank, out, in)).ok());
     const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
-    EXPECT_EQ(offers(rank), 1);
+    EXPECT_EQ(announced(rank), 1);
     meet();
     graph.launch(rank.stream);
     rank.finish();
@@ -100,7 +100,7 @@ TEST_F(RegisteredMemory, IsNotMappedInACapture) {
     ASSERT_TRUE(post(rank, around(rank, out, in)).ok());
     const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
     EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
-    EXPECT_EQ(offers(rank), 0);
+    EXPECT_EQ(announced(rank), 0);
     meet();
     graph.launch(rank.stream);
     rank.finish();
@@ -123,10 +123,10 @@ TEST_F(RegisteredMemory, OfSeveralAllocationsIsMappedOneByOne) {
     }
     EXPECT_EQ(rank.cuda->calls("import_memory") - imports, 2 * (kRanks - 1));
     for (std::byte* const in : {first, second}) {
-      const int before = offers(rank);
+      const int before = announced(rank);
       ASSERT_TRUE(post(rank, around(rank, out, in)).ok());
       rank.finish();
-      EXPECT_EQ(offers(rank), before + 1);
+      EXPECT_EQ(announced(rank), before + 1);
       ASSERT_TRUE(has_come(rank, in));
       meet();
     }
@@ -151,7 +151,7 @@ TEST_F(RegisteredMemory, MayBeFreedBeforeItIsMapped) {
     }
     ASSERT_TRUE(post(rank, around(rank, out, third)).ok());
     rank.finish();
-    EXPECT_EQ(offers(rank), 1);
+    EXPECT_EQ(announced(rank), 1);
     ASSERT_TRUE(has_come(rank, third));
   });
 }
@@ -172,7 +172,7 @@ TEST_F(RegisteredMemory, IsAHint) {
       ASSERT_TRUE(has_come(rank, to));
       meet();
     }
-    EXPECT_EQ(offers(rank), 1);
+    EXPECT_EQ(announced(rank), 1);
   });
 }
 

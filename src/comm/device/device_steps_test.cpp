@@ -181,7 +181,7 @@ TEST_F(SteppingGpus, AndPacketsTakeTurns) {
   });
 }
 
-// On all ranks alike, so the communicator goes on.
+// On all ranks, so the communicator goes on.
 TEST_F(SteppingGpus, RefuseACallOfTooManyMessages) {
   run([](Rank& rank) {
     fill(rank, kCount, kCount);
@@ -267,7 +267,7 @@ TEST_F(SteppingGpus, RefuseByNameWhatTheyMayNot) {
         << status.message();
     EXPECT_EQ(rank.launches(), 0);
 
-    // All have refused alike: nothing is in the way of the next call.
+    // All have refused: nothing is in the way of the next call.
     rank.send = rank.recv = rank.allocate(kCount * 4);
     refill(rank, kCount);
     expect_ok(rank.call(requested(rank, Collective::kAllReduce, "ring")));

@@ -90,7 +90,7 @@ class VaryingGpus : public OfferingGpus {
     return op;
   }
 
-  // Every block, and nothing beside them.
+  // Every block, and nothing else.
   static void check(const Rank& rank, const Operation& op) {
     const auto* const out = static_cast<const std::byte*>(op.recv);
     Bytes expected(static_cast<std::size_t>(op.count), std::byte{0xa5});
@@ -160,7 +160,7 @@ class VaryingGpus : public OfferingGpus {
 TEST_F(VaryingGpus, BlocksOfAnyLengthsAtAnyPlaces) {
   options_.profile->message_puts_from_bytes = 20'000;
   call_all();
-  EXPECT_GT(all_offers(), 10) << "large blocks are stored where they belong";
+  EXPECT_GT(all_announced(), 10) << "large blocks are stored where they belong";
 }
 
 TEST_F(VaryingGpus, WhereNoGpuReachesAnother) {
@@ -168,7 +168,7 @@ TEST_F(VaryingGpus, WhereNoGpuReachesAnother) {
   comm_config_.device = "cuda";
   comm_config_.paths = "host";
   call_all();
-  EXPECT_EQ(all_offers(), 0);
+  EXPECT_EQ(all_announced(), 0);
 }
 
 TEST_F(VaryingGpus, InPlace) {

@@ -38,9 +38,9 @@ bool may_take_descriptors() {
 class VirtualMemoryOfProcesses : public ::testing::Test {
  protected:
   // As often as the ranks have offered a buffer.
-  static void count_offers(const Rank& rank, std::atomic<int>& offers) {
-    rank.cuda->run_kernels([&offers](const void* kernel, const void* parameters) {
-      offers += static_cast<int>(offers_in(kernel, parameters).size());
+  static void count_announced(const Rank& rank, std::atomic<int>& announced) {
+    rank.cuda->run_kernels([&announced](const void* kernel, const void* parameters) {
+      announced += static_cast<int>(offers_in(kernel, parameters).size());
       return fake_pairs_kernel(kernel, parameters);
     });
   }
@@ -69,17 +69,17 @@ class VirtualMemoryOfProcesses : public ::testing::Test {
 TEST_F(VirtualMemoryOfProcesses, IsStoredInto) {
   const bool may = may_take_descriptors();
   const auto ends = run_processes(options_, [&](Rank& rank, SharedExchange& exchange) {
-    std::atomic<int> offers{0};
-    count_offers(rank, offers);
+    std::atomic<int> announced{0};
+    count_announced(rank, announced);
     std::byte* const out = outgoing_of(rank);
     for (int generation = 0; generation < 3; ++generation) {
       std::byte* const in = allocate(rank);
-      const int before = offers;
+      const int before = announced;
       for (int i = 0; i < 4; ++i) {
         pass(rank, out, in);
         exchange.meet();
       }
-      EXPECT_EQ(offers > before, may);
+      EXPECT_EQ(announced > before, may);
       ASSERT_TRUE(rank.cuda->release(in).ok());
     }
     EXPECT_EQ(rank.cuda->faults(), "");

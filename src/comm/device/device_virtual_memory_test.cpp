@@ -44,11 +44,11 @@ class VirtualMemory : public OfferingGpus {
 
   // By packets first; then, where `is_mapped`, straight.
   void pass_often(const Rank& rank, std::byte* out, std::byte* in, bool is_mapped) {
-    const int before = offers(rank);
+    const int before = announced(rank);
     for (int i = 0; i < 4; ++i) {
       pass(rank, out, in);
     }
-    EXPECT_EQ(offers(rank) > before, is_mapped);
+    EXPECT_EQ(announced(rank) > before, is_mapped);
   }
 };
 
@@ -58,7 +58,7 @@ TEST_F(VirtualMemory, IsStoredIntoFromTheThirdMessageOn) {
     std::byte* const in = allocate(rank, kLarge);
     const int imports = rank.cuda->calls("import_memory");
     pass(rank, out, in);
-    EXPECT_EQ(offers(rank), 0);
+    EXPECT_EQ(announced(rank), 0);
     pass_often(rank, out, in, true);
     EXPECT_EQ(rank.cuda->calls("import_memory") - imports, 1);
   });
@@ -76,7 +76,7 @@ TEST_F(VirtualMemory, IsMappedByThreadsOfOneProcess) {
       pass(rank, out, in);
     }
     EXPECT_EQ(rank.cuda->calls("import_memory") - imports, kRanks);
-    EXPECT_GE(all_offers(), kRanks);
+    EXPECT_GE(all_announced(), kRanks);
   });
 }
 
@@ -90,7 +90,7 @@ TEST_F(VirtualMemory, OfARankItselfIsNotMapped) {
     ASSERT_TRUE(post(rank, calls).ok());
     rank.finish();
     EXPECT_TRUE(holds(in, contents(rank.rank, kCount)));
-    EXPECT_EQ(offers(rank), 1);
+    EXPECT_EQ(announced(rank), 1);
     EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
   });
 }
@@ -104,7 +104,7 @@ TEST_F(VirtualMemory, TakesTheBlocksOfAnAllGather) {
     int before = 0;
     for (int i = 0; i < 3; ++i) {
       std::memset(rank.recv, 0xa5, kCount * kRanks);
-      before = offers(rank);
+      before = announced(rank);
       ASSERT_TRUE(rank.call(op).ok());
       rank.finish();
       for (int source = 0; source < kRanks; ++source) {
@@ -112,7 +112,7 @@ TEST_F(VirtualMemory, TakesTheBlocksOfAnAllGather) {
       }
       meet();
     }
-    EXPECT_EQ(offers(rank), before + kRanks);
+    EXPECT_EQ(announced(rank), before + kRanks);
   });
 }
 
@@ -249,13 +249,13 @@ TEST_F(VirtualMemory, OfManyAllocationsIsMappedOneByOne) {
     for (int i = 0; i < 40; ++i) {
       all.push_back(allocate(rank, kCount));
     }
-    const int before = offers(rank);
+    const int before = announced(rank);
     for (int round = 0; round < 4; ++round) {
       for (std::byte* const in : all) {
         pass(rank, out, in);
       }
     }
-    EXPECT_GT(offers(rank), before + 40);
+    EXPECT_GT(announced(rank), before + 40);
   });
 }
 

@@ -17,7 +17,7 @@
 namespace sennit {
 namespace {
 
-// A dead rank must be told within seconds; asking is one system call.
+// A dead rank must be reported within seconds; asking is one system call.
 constexpr std::chrono::milliseconds kWatchInterval{50};
 // A ring that nobody empties any more takes a release for each turn of its slots.
 constexpr std::chrono::milliseconds kReleaseInterval{1};
@@ -125,8 +125,8 @@ Status DeviceWatch::trouble() {
 }
 
 Status DeviceWatch::explain_deadline(const Operation& operation) const {
-  return told(operation.collective == Collective::kSendRecv ? explain_absence_of(operation)
-                                                            : explain_absence());
+  return error_of(operation.collective == Collective::kSendRecv ? explain_absence_of(operation)
+                                                                : explain_absence());
 }
 
 Status DeviceWatch::failure() {
@@ -142,7 +142,7 @@ Status DeviceWatch::find_failure() {
   return failure_;
 }
 
-Status DeviceWatch::told(const Verdict& verdict) const {
+Status DeviceWatch::error_of(const Verdict& verdict) const {
   ErrorDetail detail;
   detail.comm = name_;
   detail.rank = world_.rank();
@@ -162,7 +162,7 @@ Status DeviceWatch::told(const Verdict& verdict) const {
   return {verdict.code, std::move(message), std::move(detail)};
 }
 
-// Of a call whose deadline has passed: who has not made it, as far as the lines tell.
+// Of a call whose deadline has passed: who has not made it, as far as the lines say.
 Verdict DeviceWatch::explain_absence() const {
   Verdict verdict{.code = Code::kDeadlineExceeded,
                   .evidence = "its deadline has passed, with all ranks in it"};
@@ -209,13 +209,14 @@ Status DeviceWatch::explain(sm::Trouble trouble) const {
   if (trouble == sm::Trouble::kDeadline) {
     sm::ErrorWord& error = error_word();
     const auto peer = static_cast<int>(std::atomic_ref(error.peer).load());
-    return told({.code = Code::kDeadlineExceeded,
-                 .blamed_ranks = {peer},
-                 .evidence = fmt::format("{} was waited for until the deadline: its part of round "
-                                         "{} of thread block {} did not come",
-                                         world_.peers().describe(peer),
-                                         error.round,
-                                         error.block)});
+    return error_of(
+        {.code = Code::kDeadlineExceeded,
+         .blamed_ranks = {peer},
+         .evidence = fmt::format("{} was waited for until the deadline: its part of round "
+                                 "{} of thread block {} did not come",
+                                 world_.peers().describe(peer),
+                                 error.round,
+                                 error.block)});
   }
   return {Code::kAborted, fmt::format("communicator '{}' was aborted", name_)};
 }
@@ -325,7 +326,7 @@ Status DeviceWatch::look() {
     verdict = message_comparison_.find_difference();
   }
   if (verdict) {
-    failure_ = told(*verdict);
+    failure_ = error_of(*verdict);
     return failure_;
   }
   const auto state_of = [&](int rank) {
@@ -336,18 +337,18 @@ Status DeviceWatch::look() {
   // below.
   std::erase_if(dead, [&](int rank) { return state_of(rank) == RankState::kFinalized; });
   if (!dead.empty()) {
-    return told({.code = Code::kRankFailed,
-                 .blamed_ranks = dead,
-                 .evidence = fmt::format("{} died", world_.peers().describe(dead.front()))});
+    return error_of({.code = Code::kRankFailed,
+                     .blamed_ranks = dead,
+                     .evidence = fmt::format("{} died", world_.peers().describe(dead.front()))});
   }
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (state_of(rank) == RankState::kFinalized) {
       if (const auto missing = find_missing_calls(rank)) {
-        return told(*missing);
+        return error_of(*missing);
       }
     }
   }
-  return quitter ? told(retell(*quitter)) : Status();
+  return quitter ? error_of(retell(*quitter)) : Status();
 }
 
 std::uint64_t DeviceWatch::calls_of(int rank) const {
@@ -382,7 +383,7 @@ bool DeviceWatch::watch_streams() {
       running && running->deadline.count() > 0 && running->duration > running->deadline;
   if (is_late && !is_over) {
     const std::scoped_lock lock(mutex_);
-    cause_ = told(running->peers.empty() ? explain_absence() : explain_wait(running->peers));
+    cause_ = error_of(running->peers.empty() ? explain_absence() : explain_wait(running->peers));
   }
   if (!is_over && !is_late) {
     return false;

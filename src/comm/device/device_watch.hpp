@@ -33,9 +33,9 @@ class DeviceWatch {
   // Why calls that have not ended will not end well; ok while they may. Besides failure() this is
   // an abort that no call has run into yet.
   [[nodiscard]] Status trouble();
-  // Ends all waits of this rank and tells the others.
+  // Ends all waits of this rank and reports it to the others.
   void abort();
-  // For a call that has been reported and fails on this rank, and not on all alike: what the
+  // For a call that has been reported and fails on this rank, and not on all: what the
   // communicator has failed with from now on.
   Status give_up(const Status& status);
   // What can be known now of why calls cannot end; ok while they can.
@@ -45,15 +45,15 @@ class DeviceWatch {
 
   // While finalize() waits: when calls are abandoned.
   void abandon_at(std::chrono::steady_clock::time_point when);
-  // What finalize() found, where the rank waits no more; tells the others of a failure.
+  // What finalize() found, where the rank waits no more; reports a failure to the others.
   Status end_of_finalize(bool had_failed, Status drained);
 
-  // Whether the thread is there and has not been told to end.
+  // Whether the thread is there and has not been asked to end.
   [[nodiscard]] bool is_watching() const;
   void stop();
 
  private:
-  [[nodiscard]] Status told(const Verdict& verdict) const;
+  [[nodiscard]] Status error_of(const Verdict& verdict) const;
   [[nodiscard]] Status explain(sm::Trouble trouble) const;
   [[nodiscard]] Verdict explain_absence() const;
   [[nodiscard]] Verdict explain_absence_of(const Operation& operation) const;

@@ -1,4 +1,4 @@
-// MessageChoices: how sends and recvs go that are alike but for the buffer and the rank at the
+// MessageChoices: how sends and recvs go that are equal but for the buffer and the rank at the
 // other end. Finding that out is much of what a small message costs the host, and programs send the
 // same again and again, so the last few are kept.
 #pragma once

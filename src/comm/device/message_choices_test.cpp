@@ -26,11 +26,11 @@ TEST(MessageChoices, AreOfMessagesThatAreAlike) {
   ASSERT_NE(ways.find(message, false), nullptr);
   EXPECT_EQ(ways.find(message, false)->plan_hash, 7U);
 
-  Operation alike = message;
-  alike.dtype = Dtype::kUint8;
-  alike.count = 400;
-  alike.peer = 3;
-  EXPECT_NE(ways.find(alike, false), nullptr);
+  Operation similar = message;
+  similar.dtype = Dtype::kUint8;
+  similar.count = 400;
+  similar.peer = 3;
+  EXPECT_NE(ways.find(similar, false), nullptr);
 
   EXPECT_EQ(ways.find(message, true), nullptr) << "to this rank itself";
   ways.keep(message, true, {.plan_hash = 8});

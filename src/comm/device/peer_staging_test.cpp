@@ -80,14 +80,14 @@ class GroupedGpus : public FakeGpus {
   }
 
   // Runs all forms, and says of which peers the staging buffers lie in device memory.
-  static std::set<int> near_of(Rank& rank) {
+  static std::set<int> peers_of(Rank& rank) {
     Seen seen;
     run_steps(rank, seen);
     for (const std::string algorithm :
          {"ring", "hierarchical", "hierarchical_sliced", "halving_doubling"}) {
       all_reduce(rank, algorithm);
     }
-    std::set<int> near;
+    std::set<int> reached;
     for (int peer = 0; peer < kRanks; ++peer) {
       const auto at = static_cast<std::size_t>(peer);
       const bool on_devices = is_on_a_device(rank, seen.outbox[at]);
@@ -95,44 +95,44 @@ class GroupedGpus : public FakeGpus {
       const FifoPlan plan = FifoPlan::make(FifoPlace::kHost, kRanks, seen.shapes[at].blocks);
       EXPECT_EQ(seen.shapes[at], on_devices ? plan.peer_staging : plan.staging);
       if (peer != rank.rank && on_devices) {
-        near.insert(peer);
+        reached.insert(peer);
       }
     }
-    return near;
+    return reached;
   }
 };
 
 TEST_F(GroupedGpus, UseTheWiresThatThereAre) {
   cuda_options_.unjoined = {{0, 2}, {0, 3}, {1, 2}, {1, 3}};
-  run([](Rank& rank) { EXPECT_EQ(near_of(rank), std::set{rank.rank ^ 1}); });
+  run([](Rank& rank) { EXPECT_EQ(peers_of(rank), std::set{rank.rank ^ 1}); });
 }
 
 TEST_F(GroupedGpus, KeepToTheGroupsThatAreDeclared) {
   groups_ = {0, 0, 1, 1};
-  run([](Rank& rank) { EXPECT_EQ(near_of(rank), std::set{rank.rank ^ 1}); });
+  run([](Rank& rank) { EXPECT_EQ(peers_of(rank), std::set{rank.rank ^ 1}); });
   groups_ = {1, 0, 1, 0};
-  run([](Rank& rank) { EXPECT_EQ(near_of(rank), std::set{rank.rank ^ 2}); });
+  run([](Rank& rank) { EXPECT_EQ(peers_of(rank), std::set{rank.rank ^ 2}); });
   groups_ = {0, 0, 0, 7};
-  run([](Rank& rank) { EXPECT_EQ(near_of(rank).size(), rank.rank == 3 ? 0U : 2U); });
+  run([](Rank& rank) { EXPECT_EQ(peers_of(rank).size(), rank.rank == 3 ? 0U : 2U); });
 }
 
 TEST_F(GroupedGpus, KeepFromWiresThatCorrupt) {
   cuda_options_.unjoined = {{0, 2}, {0, 3}, {1, 2}, {1, 3}};
   cuda_options_.corrupting = {{3, 2}};
   run([](Rank& rank) {
-    EXPECT_EQ(near_of(rank), rank.rank < 2 ? std::set{rank.rank ^ 1} : std::set<int>());
+    EXPECT_EQ(peers_of(rank), rank.rank < 2 ? std::set{rank.rank ^ 1} : std::set<int>());
   });
 }
 
 TEST_F(GroupedGpus, AreNoneWithoutNvlink) {
   options_.nvlink = false;
   groups_ = {0, 0, 1, 1};
-  run([](Rank& rank) { EXPECT_EQ(near_of(rank), std::set<int>()); });
+  run([](Rank& rank) { EXPECT_EQ(peers_of(rank), std::set<int>()); });
 }
 
 TEST_F(GroupedGpus, AreAllWhereAllReachEachOther) {
   groups_ = {5, 5, 5, 5};
-  run([](Rank& rank) { EXPECT_EQ(near_of(rank).size(), 3U); });
+  run([](Rank& rank) { EXPECT_EQ(peers_of(rank).size(), 3U); });
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 namespace sennit {
 
 StreamOrder::~StreamOrder() {
-  for (void* event : {last_end_, meeting_}) {
+  for (void* event : {last_end_, joint_}) {
     if (event != nullptr) {
-      (void)driver_.destroy_event(event);
+      (void)events_.destroy_event(event);
     }
   }
   if (drained_ != nullptr) {
@@ -14,8 +14,8 @@ StreamOrder::~StreamOrder() {
 }
 
 Status StreamOrder::open() {
-  SENNIT_ASSIGN_OR_RETURN(last_end_, driver_.create_event());
-  SENNIT_ASSIGN_OR_RETURN(meeting_, driver_.create_event());
+  SENNIT_ASSIGN_OR_RETURN(last_end_, events_.create_event());
+  SENNIT_ASSIGN_OR_RETURN(joint_, events_.create_event());
   SENNIT_ASSIGN_OR_RETURN(drained_, driver_.create_stream());
   return {};
 }
@@ -27,7 +27,7 @@ Status StreamOrder::before(void* stream) {
   }
   SENNIT_ASSIGN_OR_RETURN(next_stream_, driver_.stream_id(stream));
   return !last_stream_ || next_stream_ == *last_stream_ ? Status()
-                                                        : driver_.wait_for(last_end_, stream);
+                                                        : events_.wait_for(last_end_, stream);
 }
 
 // The event is recorded now, and not when another stream comes: by then this one may be no more.
@@ -36,7 +36,7 @@ Status StreamOrder::after(void* stream) {
   if (is_capturing) {
     return {};
   }
-  SENNIT_RETURN_IF_ERROR(driver_.record(last_end_, stream));
+  SENNIT_RETURN_IF_ERROR(events_.record(last_end_, stream));
   last_stream_ = next_stream_;
   return {};
 }
@@ -47,14 +47,14 @@ Status StreamOrder::drain() {
   if (!last_stream_) {
     return {};
   }
-  SENNIT_RETURN_IF_ERROR(driver_.wait_for(last_end_, drained_));
+  SENNIT_RETURN_IF_ERROR(events_.wait_for(last_end_, drained_));
   return driver_.synchronize(drained_);
 }
 
 Status StreamOrder::join(std::span<void* const> others, void* stream) {
   for (void* const other : others) {
-    SENNIT_RETURN_IF_ERROR(driver_.record(meeting_, other));
-    SENNIT_RETURN_IF_ERROR(driver_.wait_for(meeting_, stream));
+    SENNIT_RETURN_IF_ERROR(events_.record(joint_, other));
+    SENNIT_RETURN_IF_ERROR(events_.wait_for(joint_, stream));
   }
   return {};
 }
@@ -63,9 +63,9 @@ Status StreamOrder::fork(void* stream, std::span<void* const> others) {
   if (others.empty()) {
     return {};
   }
-  SENNIT_RETURN_IF_ERROR(driver_.record(meeting_, stream));
+  SENNIT_RETURN_IF_ERROR(events_.record(joint_, stream));
   for (void* const other : others) {
-    SENNIT_RETURN_IF_ERROR(driver_.wait_for(meeting_, other));
+    SENNIT_RETURN_IF_ERROR(events_.wait_for(joint_, other));
   }
   return {};
 }

@@ -17,7 +17,7 @@ namespace sennit {
 class StreamOrder {
  public:
   // `driver` outlives the result.
-  explicit StreamOrder(CudaDriver& driver) : driver_(driver) {}
+  explicit StreamOrder(CudaDriver& driver) : driver_(driver), events_(driver.events()) {}
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
@@ -39,9 +39,10 @@ class StreamOrder {
 
  private:
   CudaDriver& driver_;
+  CudaEvents& events_;
   void* last_end_ = nullptr;  // event: the last call has ended
-  void* meeting_ = nullptr;   // event of join and fork
-  void* drained_ = nullptr;   // stream of drain(), made where a failure can still be told
+  void* joint_ = nullptr;     // event of join and fork
+  void* drained_ = nullptr;   // stream of drain(), made where a failure can still be reported
   // By their ids: a handle may be of another stream in another thread, or later.
   std::uint64_t next_stream_ = 0;
   std::optional<std::uint64_t> last_stream_;

@@ -2,6 +2,8 @@
 
 #include "base/env.hpp"
 #include "drivers/cuda/driver_calls.hpp"
+#include "drivers/cuda/events.hpp"
+#include "drivers/cuda/sharing.hpp"
 #include "drivers/cuda/virtual_memory.hpp"
 
 #include <cuda.h>
@@ -16,9 +18,11 @@
 namespace sennit {
 namespace {
 
+using cuda::CaptureScope;
 using cuda::driver_function;
 using cuda::to_address;
-using cuda::told;
+using cuda::to_status;
+using cuda::to_stream;
 
 CUstreamBatchMemOpParams to_operation(const WordStep& step) {
   CUstreamBatchMemOpParams operation{};
@@ -51,29 +55,6 @@ bool has_mps(int device) {
          enabled != 0;
 }
 
-cudaEvent_t to_event(void* event) { return static_cast<cudaEvent_t>(event); }
-cudaStream_t to_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
-
-// While there is one, what its thread does is no concern of captures in other threads. They would
-// fail where it takes memory or asks for an event, though that is no part of them.
-class CaptureScope {
- public:
-  CaptureScope() : status_(told(cudaThreadExchangeStreamCaptureMode(&mode_), "leaving captures")) {}
-  ~CaptureScope() {
-    if (status_.ok()) {
-      (void)cudaThreadExchangeStreamCaptureMode(&mode_);
-    }
-  }
-  CaptureScope(const CaptureScope&) = delete;
-  CaptureScope& operator=(const CaptureScope&) = delete;
-
-  [[nodiscard]] const Status& status() const { return status_; }
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  Status status_;
-};
-
 class Runtime final : public CudaDriver {
  public:
   std::uint64_t process() override {
@@ -95,14 +76,14 @@ class Runtime final : public CudaDriver {
 
   Result<int> device_count() override {
     int count = 0;
-    SENNIT_RETURN_IF_ERROR(told(cudaGetDeviceCount(&count), "counting CUDA devices"));
+    SENNIT_RETURN_IF_ERROR(to_status(cudaGetDeviceCount(&count), "counting CUDA devices"));
     return count;
   }
 
   Result<CudaDevice> describe(int device) override {
     cudaDeviceProp properties{};
     SENNIT_RETURN_IF_ERROR(
-        told(cudaGetDeviceProperties(&properties, device), "reading a device's properties"));
+        to_status(cudaGetDeviceProperties(&properties, device), "reading a device's properties"));
     CudaDevice result{.index = device,
                       .name = properties.name,
                       .pci_bus_id = fmt::format("{:04x}:{:02x}:{:02x}.0",
@@ -119,19 +100,19 @@ class Runtime final : public CudaDriver {
 
   Result<int> current_device() override {
     int device = 0;
-    SENNIT_RETURN_IF_ERROR(told(cudaGetDevice(&device), "asking for the current device"));
+    SENNIT_RETURN_IF_ERROR(to_status(cudaGetDevice(&device), "asking for the current device"));
     return device;
   }
 
   Status use_device(int device) override {
-    return told(cudaSetDevice(device), fmt::format("choosing device {}", device));
+    return to_status(cudaSetDevice(device), fmt::format("choosing device {}", device));
   }
 
   Result<bool> reaches_peer(int peer) override {
     SENNIT_ASSIGN_OR_RETURN(const int device, current_device());
     int reaches = 0;
-    SENNIT_RETURN_IF_ERROR(told(cudaDeviceCanAccessPeer(&reaches, device, peer),
-                                fmt::format("asking for the wires to device {}", peer)));
+    SENNIT_RETURN_IF_ERROR(to_status(cudaDeviceCanAccessPeer(&reaches, device, peer),
+                                     fmt::format("asking for the wires to device {}", peer)));
     return reaches != 0;
   }
 
@@ -141,15 +122,15 @@ class Runtime final : public CudaDriver {
       (void)cudaGetLastError();
       return {};
     }
-    return told(error, fmt::format("opening the memory of device {} to this one", peer));
+    return to_status(error, fmt::format("opening the memory of device {} to this one", peer));
   }
 
   Result<void*> allocate(std::size_t bytes) override {
     const CaptureScope outside;
     SENNIT_RETURN_IF_ERROR(outside.status());
     void* memory = nullptr;
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaMalloc(&memory, bytes), fmt::format("allocating {} bytes on the device", bytes)));
+    SENNIT_RETURN_IF_ERROR(to_status(cudaMalloc(&memory, bytes),
+                                     fmt::format("allocating {} bytes on the device", bytes)));
     if (Status cleared = clear(memory, bytes); !cleared.ok()) {
       (void)cudaFree(memory);
       return cleared;
@@ -160,7 +141,7 @@ class Runtime final : public CudaDriver {
   Status release(void* memory) override {
     const CaptureScope outside;
     SENNIT_RETURN_IF_ERROR(outside.status());
-    return told(cudaFree(memory), "freeing device memory");
+    return to_status(cudaFree(memory), "freeing device memory");
   }
 
   Result<MappedMemory> allocate_mapped(std::size_t bytes) override {
@@ -168,13 +149,13 @@ class Runtime final : public CudaDriver {
     SENNIT_RETURN_IF_ERROR(outside.status());
     MappedMemory memory;
     SENNIT_RETURN_IF_ERROR(
-        told(cudaHostAlloc(&memory.host, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
-             fmt::format("pinning {} bytes of host memory", bytes)));
+        to_status(cudaHostAlloc(&memory.host, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+                  fmt::format("pinning {} bytes of host memory", bytes)));
     std::memset(memory.host, 0, bytes);
     const cudaError_t error = cudaHostGetDevicePointer(&memory.device, memory.host, 0);
     if (error != cudaSuccess) {
       (void)cudaFreeHost(memory.host);
-      return told(error, "mapping host memory");
+      return to_status(error, "mapping host memory");
     }
     return memory;
   }
@@ -182,20 +163,20 @@ class Runtime final : public CudaDriver {
   Status release_mapped(const MappedMemory& memory) override {
     const CaptureScope outside;
     SENNIT_RETURN_IF_ERROR(outside.status());
-    return told(cudaFreeHost(memory.host), "freeing pinned host memory");
+    return to_status(cudaFreeHost(memory.host), "freeing pinned host memory");
   }
 
   Result<void*> map_host(void* memory, std::size_t bytes) override {
     const CaptureScope outside;
     SENNIT_RETURN_IF_ERROR(outside.status());
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaHostRegister(memory, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
-             fmt::format("pinning {} bytes of shared memory", bytes)));
+    SENNIT_RETURN_IF_ERROR(to_status(
+        cudaHostRegister(memory, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+        fmt::format("pinning {} bytes of shared memory", bytes)));
     void* device = nullptr;
     const cudaError_t error = cudaHostGetDevicePointer(&device, memory, 0);
     if (error != cudaSuccess) {
       (void)cudaHostUnregister(memory);
-      return told(error, "mapping shared memory");
+      return to_status(error, "mapping shared memory");
     }
     return device;
   }
@@ -203,13 +184,13 @@ class Runtime final : public CudaDriver {
   Status unmap_host(void* memory) override {
     const CaptureScope outside;
     SENNIT_RETURN_IF_ERROR(outside.status());
-    return told(cudaHostUnregister(memory), "giving pinned shared memory back");
+    return to_status(cudaHostUnregister(memory), "giving pinned shared memory back");
   }
 
   Result<PointerFacts> facts_of(const void* pointer) override {
     cudaPointerAttributes attributes{};
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaPointerGetAttributes(&attributes, pointer), "asking what a pointer points to"));
+    SENNIT_RETURN_IF_ERROR(to_status(cudaPointerGetAttributes(&attributes, pointer),
+                                     "asking what a pointer points to"));
     switch (attributes.type) {
       case cudaMemoryTypeUnregistered:
         return PointerFacts{MemoryKind::kPageable, -1};
@@ -220,14 +201,14 @@ class Runtime final : public CudaDriver {
       case cudaMemoryTypeManaged:
         return PointerFacts{MemoryKind::kManaged, attributes.device};
     }
-    return fail(Code::kInternalError, "CUDA told of a kind of memory that did not exist");
+    return fail(Code::kInternalError, "CUDA reported a kind of memory that did not exist");
   }
 
   Result<Allocation> allocation_of(const void* pointer) override {
     static const auto kAttributes =
         driver_function<decltype(&cuPointerGetAttributes)>("cuPointerGetAttributes");
     if (kAttributes == nullptr) {
-      return fail(Code::kUnsupported, "the CUDA driver does not tell of allocations");
+      return fail(Code::kUnsupported, "the CUDA driver does not report allocations");
     }
     std::array attributes = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                              CU_POINTER_ATTRIBUTE_RANGE_SIZE,
@@ -241,11 +222,11 @@ class Runtime final : public CudaDriver {
     // The documentation calls it a boolean and does not say how wide: room for all.
     unsigned long long can_be_exported = 0;
     std::array<void*, attributes.size()> values = {&base, &bytes, &id, &device, &can_be_exported};
-    SENNIT_RETURN_IF_ERROR(
-        told(kAttributes(attributes.size(), attributes.data(), values.data(), to_address(pointer)),
-             "asking for the allocation of a pointer"));
+    SENNIT_RETURN_IF_ERROR(to_status(
+        kAttributes(attributes.size(), attributes.data(), values.data(), to_address(pointer)),
+        "asking for the allocation of a pointer"));
     if (can_be_exported == 0) {
-      // Of what is mapped, the above tells what was reserved.
+      // Of mapped memory, the above gives the reserved range.
       if (Result<Allocation> mapped = cuda::VirtualMemory::allocation_of(pointer); mapped.ok()) {
         return mapped;
       }
@@ -257,50 +238,16 @@ class Runtime final : public CudaDriver {
                       .can_be_exported = can_be_exported != 0};
   }
 
-  Result<ExportedMemory> export_memory(void* memory) override {
-    ExportedMemory exported;
-    cudaIpcMemHandle_t native{};
-    const Status by_ipc =
-        told(cudaIpcGetMemHandle(&native, memory), "exporting device memory to other processes");
-    if (!by_ipc.ok()) {
-      Result<ExportedMemory> mapped = cuda::VirtualMemory::export_memory(memory);
-      return mapped.ok() ? std::move(mapped) : Result<ExportedMemory>(by_ipc);
-    }
-    static_assert(sizeof(native) == sizeof(exported.handle.ipc));
-    std::memcpy(exported.handle.ipc.data(), &native, sizeof(native));
-    return exported;
-  }
-
-  Result<void*> import_memory(const MemoryHandle& handle) override {
-    const CaptureScope outside;
-    SENNIT_RETURN_IF_ERROR(outside.status());
-    if (handle.kind == MemoryHandle::Kind::kDescriptor) {
-      return virtual_memory_.import_memory(handle);
-    }
-    cudaIpcMemHandle_t native{};
-    std::memcpy(&native, handle.ipc.data(), sizeof(native));
-    void* memory = nullptr;
-    SENNIT_RETURN_IF_ERROR(
-        told(cudaIpcOpenMemHandle(&memory, native, cudaIpcMemLazyEnablePeerAccess),
-             "opening device memory of another process"));
-    return memory;
-  }
-
-  Status close_imported(void* memory) override {
-    const CaptureScope outside;
-    SENNIT_RETURN_IF_ERROR(outside.status());
-    SENNIT_ASSIGN_OR_RETURN(const bool is_closed, virtual_memory_.close_imported(memory));
-    return is_closed
-               ? Status()
-               : told(cudaIpcCloseMemHandle(memory), "closing device memory of another process");
-  }
+  CudaSharing& sharing() override { return sharing_; }
+  CudaEvents& events() override { return events_; }
 
   // From now on no kernel begins before what is before it in its stream has ended.
   void launch_in_turn() { comes_early_ = false; }
 
   Status preload(const void* kernel) override {
     cudaFuncAttributes attributes{};
-    SENNIT_RETURN_IF_ERROR(told(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel"));
+    SENNIT_RETURN_IF_ERROR(
+        to_status(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel"));
     if (attributes.ptxVersion < kLeastPtxThatWaits) {
       launch_in_turn();
     }
@@ -322,72 +269,32 @@ class Runtime final : public CudaDriver {
     config.stream = to_stream(stream);
     config.attrs = &early;
     config.numAttrs = comes_early_ ? 1 : 0;
-    return told(cudaLaunchKernelExC(&config, kernel, arguments), "launching a kernel");
+    return to_status(cudaLaunchKernelExC(&config, kernel, arguments), "launching a kernel");
   }
 
   Status copy_async(void* to, const void* from, std::size_t bytes, void* stream) override {
-    return told(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, to_stream(stream)),
-                "copying memory");
+    return to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, to_stream(stream)),
+                     "copying memory");
   }
 
   Result<void*> create_stream() override {
     cudaStream_t stream = nullptr;
     SENNIT_RETURN_IF_ERROR(
-        told(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"));
+        to_status(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"));
     return static_cast<void*>(stream);
   }
 
   Status destroy_stream(void* stream) override {
-    return told(cudaStreamDestroy(to_stream(stream)), "destroying a stream");
+    return to_status(cudaStreamDestroy(to_stream(stream)), "destroying a stream");
   }
 
   Result<std::uint64_t> stream_id(void* stream) override {
     const CaptureScope outside;
     SENNIT_RETURN_IF_ERROR(outside.status());
     unsigned long long id = 0;
-    SENNIT_RETURN_IF_ERROR(told(cudaStreamGetId(to_stream(stream), &id), "asking for a stream"));
+    SENNIT_RETURN_IF_ERROR(
+        to_status(cudaStreamGetId(to_stream(stream), &id), "asking for a stream"));
     return std::uint64_t{id};
-  }
-
-  Result<void*> create_event() override { return make_event(cudaEventDisableTiming); }
-  Result<void*> create_timed_event() override { return make_event(cudaEventDefault); }
-
-  Status destroy_event(void* event) override {
-    return told(cudaEventDestroy(to_event(event)), "destroying an event");
-  }
-
-  Status record(void* event, void* stream) override {
-    return told(cudaEventRecord(to_event(event), to_stream(stream)), "recording an event");
-  }
-
-  Status wait_for(void* event, void* stream) override {
-    return told(cudaStreamWaitEvent(to_stream(stream), to_event(event), 0),
-                "making a stream wait for an event");
-  }
-
-  Result<bool> has_passed(void* event) override {
-    const CaptureScope outside;
-    SENNIT_RETURN_IF_ERROR(outside.status());
-    const cudaError_t error = cudaEventQuery(to_event(event));
-    if (error == cudaErrorNotReady) {
-      (void)cudaGetLastError();
-      return false;
-    }
-    SENNIT_RETURN_IF_ERROR(told(error, "querying an event"));
-    return true;
-  }
-
-  Result<std::optional<double>> elapsed_us(void* begin, void* end) override {
-    const CaptureScope outside;
-    SENNIT_RETURN_IF_ERROR(outside.status());
-    float ms = 0;
-    const cudaError_t error = cudaEventElapsedTime(&ms, to_event(begin), to_event(end));
-    if (error == cudaErrorNotReady) {
-      (void)cudaGetLastError();
-      return std::optional<double>();
-    }
-    SENNIT_RETURN_IF_ERROR(told(error, "asking for the time between two events"));
-    return std::optional(1000.0 * ms);
   }
 
   Status walk_words(std::span<const WordStep> steps, void* stream) override {
@@ -402,7 +309,7 @@ class Runtime final : public CudaDriver {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       operations[i] = to_operation(steps[i]);
     }
-    return told(
+    return to_status(
         kBatch(to_stream(stream), static_cast<unsigned>(steps.size()), operations.data(), 0),
         "putting memory operations into a stream");
   }
@@ -410,12 +317,12 @@ class Runtime final : public CudaDriver {
   Result<bool> is_capturing(void* stream) override {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     SENNIT_RETURN_IF_ERROR(
-        told(cudaStreamIsCapturing(to_stream(stream), &capture), "asking what a stream does"));
+        to_status(cudaStreamIsCapturing(to_stream(stream), &capture), "asking what a stream does"));
     return capture != cudaStreamCaptureStatusNone;
   }
 
   Status synchronize(void* stream) override {
-    return told(cudaStreamSynchronize(to_stream(stream)), "waiting for a stream");
+    return to_status(cudaStreamSynchronize(to_stream(stream)), "waiting for a stream");
   }
 
  private:
@@ -423,18 +330,12 @@ class Runtime final : public CudaDriver {
   Status clear(void* memory, std::size_t bytes) {
     SENNIT_ASSIGN_OR_RETURN(void* const stream, create_stream());
     Status status =
-        told(cudaMemsetAsync(memory, 0, bytes, to_stream(stream)), "clearing device memory");
+        to_status(cudaMemsetAsync(memory, 0, bytes, to_stream(stream)), "clearing device memory");
     if (status.ok()) {
       status = synchronize(stream);
     }
     const Status destroyed = destroy_stream(stream);
     return status.ok() ? destroyed : status;
-  }
-
-  static Result<void*> make_event(unsigned flags) {
-    cudaEvent_t event = nullptr;
-    SENNIT_RETURN_IF_ERROR(told(cudaEventCreateWithFlags(&event, flags), "making an event"));
-    return static_cast<void*>(event);
   }
 
   // Before it, a capture takes no such launch.
@@ -447,7 +348,8 @@ class Runtime final : public CudaDriver {
     return cudaDriverGetVersion(&version) == cudaSuccess && version >= kLeastDriverOfEarlyLaunches;
   }
 
-  cuda::VirtualMemory virtual_memory_;
+  cuda::Sharing sharing_;
+  cuda::Events events_;
   std::atomic<bool> comes_early_{takes_early_launches()};
 };
 

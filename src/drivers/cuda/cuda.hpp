@@ -40,8 +40,8 @@ struct PointerFacts {
   int device = -1;  // of device and managed memory
 };
 
-// The allocation in which a pointer of device memory lies. Where a program maps several beside each
-// other (cuMemMap), that of the pointer alone.
+// The allocation in which a pointer of device memory lies. Where a program maps several next to
+// each other (cuMemMap), that of the pointer alone.
 struct Allocation {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
@@ -101,11 +101,45 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;
 };
 
+// Device memory that processes of one machine share.
+class CudaSharing {
+ public:
+  virtual ~CudaSharing() = default;
+
+  // `memory`: where an allocation begins.
+  virtual Result<ExportedMemory> export_memory(void* memory) = 0;
+  // For the current device. What is imported holds the memory, whatever its owner does.
+  virtual Result<void*> import_memory(const MemoryHandle& handle) = 0;
+  // Nothing in any stream uses it any more.
+  virtual Status close_imported(void* memory) = 0;
+};
+
+// Events of the current device. They may be destroyed while work that they stand for goes on.
+class CudaEvents {
+ public:
+  virtual ~CudaEvents() = default;
+
+  virtual Result<void*> create_event() = 0;
+  // One that keeps the time at which it was reached, for elapsed_us().
+  virtual Result<void*> create_timed_event() = 0;
+  virtual Status destroy_event(void* event) = 0;
+  // The event stands for all that is in the stream now. In a capture, waiting for it takes the
+  // waiting stream into the capture.
+  virtual Status record(void* event, void* stream) = 0;
+  virtual Status wait_for(void* event, void* stream) = 0;
+  // Whether all that a recorded event stands for has ended. Does not block. Not for events of a
+  // capture.
+  virtual Result<bool> has_passed(void* event) = 0;
+  // From one timed event to another, of one device; none where one has not been reached yet. Waits
+  // for nothing. Not for events of a capture.
+  virtual Result<std::optional<double>> elapsed_us(void* begin, void* end) = 0;
+};
+
 class CudaDriver {
  public:
   virtual ~CudaDriver() = default;
 
-  // Tells the processes of a machine apart, also those with one pid in different containers.
+  // Identifies the processes of a machine, also those with one pid in different containers.
   virtual std::uint64_t process() = 0;
 
   // Of a device: its streams are dealt to so many queues, and what waits in one holds up what other
@@ -135,12 +169,8 @@ class CudaDriver {
   // Of device memory.
   virtual Result<Allocation> allocation_of(const void* pointer) = 0;
 
-  // `memory`: where an allocation begins.
-  virtual Result<ExportedMemory> export_memory(void* memory) = 0;
-  // For the current device. What is imported holds the memory, whatever its owner does.
-  virtual Result<void*> import_memory(const MemoryHandle& handle) = 0;
-  // Nothing in any stream uses it any more.
-  virtual Status close_imported(void* memory) = 0;
+  virtual CudaSharing& sharing() = 0;
+  virtual CudaEvents& events() = 0;
 
   // Loads a kernel's code onto the current device: a first launch while a peer spins may never come
   // to run otherwise.
@@ -154,26 +184,12 @@ class CudaDriver {
                         void* stream) = 0;
   virtual Status copy_async(void* to, const void* from, std::size_t bytes, void* stream) = 0;
 
-  // Streams and events of the current device; a stream of ours never waits for the legacy default
-  // stream. Both may be destroyed while work is in them, which then ends by itself.
+  // Of the current device; never waits for the legacy default stream. May be destroyed while work
+  // is in it, which then ends by itself.
   virtual Result<void*> create_stream() = 0;
   virtual Status destroy_stream(void* stream) = 0;
   // Of the stream that the handle means here and now, and of no other one ever. Not in a capture.
   virtual Result<std::uint64_t> stream_id(void* stream) = 0;
-  virtual Result<void*> create_event() = 0;
-  // One that keeps the time at which it was reached, for elapsed_us().
-  virtual Result<void*> create_timed_event() = 0;
-  virtual Status destroy_event(void* event) = 0;
-  // The event stands for all that is in the stream now. In a capture, waiting for it takes the
-  // waiting stream into the capture.
-  virtual Status record(void* event, void* stream) = 0;
-  virtual Status wait_for(void* event, void* stream) = 0;
-  // Whether all that a recorded event stands for has ended. Does not block. Not for events of a
-  // capture.
-  virtual Result<bool> has_passed(void* event) = 0;
-  // From one timed event to another, of one device; none where one has not been reached yet. Waits
-  // for nothing. Not for events of a capture.
-  virtual Result<std::optional<double>> elapsed_us(void* begin, void* end) = 0;
   // In the order of `steps`; up to kMaxWordSteps. kUnsupported where the device cannot.
   virtual Status walk_words(std::span<const WordStep> steps, void* stream) = 0;
 

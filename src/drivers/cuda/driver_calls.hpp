@@ -11,8 +11,9 @@
 
 namespace sennit::cuda {
 
-// A failure is also kept by the runtime for the next one who asks; it is told here, so it is taken.
-inline Status told(cudaError_t error, std::string_view what) {
+// The runtime also keeps a failure for the next call that asks. It is reported here, so it is
+// cleared.
+inline Status to_status(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) {
     return {};
   }
@@ -24,7 +25,7 @@ inline Status told(cudaError_t error, std::string_view what) {
               cudaGetErrorName(error));
 }
 
-inline Status told(CUresult error, std::string_view what) {
+inline Status to_status(CUresult error, std::string_view what) {
   return error == CUDA_SUCCESS
              ? Status()
              : fail(error == CUDA_ERROR_NOT_SUPPORTED ? Code::kUnsupported : Code::kSystemError,
@@ -49,8 +50,31 @@ Function driver_function(const char* symbol) {
   return reinterpret_cast<Function>(function);
 }
 
+inline cudaStream_t to_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+
 inline CUdeviceptr to_address(const void* pointer) {
   return reinterpret_cast<CUdeviceptr>(pointer);
 }
+
+// While there is one, what its thread does is no concern of captures in other threads. They would
+// fail where it takes memory or asks for an event, though that is no part of them.
+class CaptureScope {
+ public:
+  CaptureScope()
+      : status_(to_status(cudaThreadExchangeStreamCaptureMode(&mode_), "leaving captures")) {}
+  ~CaptureScope() {
+    if (status_.ok()) {
+      (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+    }
+  }
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  Status status_;
+};
 
 }  // namespace sennit::cuda

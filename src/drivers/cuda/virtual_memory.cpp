@@ -13,7 +13,7 @@ namespace {
 
 using Handle = CUmemGenericAllocationHandle;
 
-// Apart from CUDA's ids of other allocations, which it counts from 1.
+// Distinct from CUDA's ids of other allocations, which it counts from 1.
 constexpr std::uint64_t kIdOfHandle = std::uint64_t{1} << 63;
 
 struct Functions {
@@ -66,21 +66,22 @@ struct Mapped {
 
 Result<Mapped> find(const Functions& cuda, const void* pointer) {
   Mapped found;
-  SENNIT_RETURN_IF_ERROR(told(cuda.retain(&found.handle, const_cast<void*>(pointer)),
-                              "asking for the allocation that is mapped at an address"));
+  SENNIT_RETURN_IF_ERROR(to_status(cuda.retain(&found.handle, const_cast<void*>(pointer)),
+                                   "asking for the allocation that is mapped at an address"));
   // What it points to is of no use to anybody: it stands for the handle.
   found.hold =
       Retained(reinterpret_cast<void*>(found.handle),
                [release = cuda.release, handle = found.handle](void*) { (void)release(handle); });
   CUmemAllocationProp made{};
-  SENNIT_RETURN_IF_ERROR(told(cuda.properties(&made, found.handle), "asking for an allocation"));
+  SENNIT_RETURN_IF_ERROR(
+      to_status(cuda.properties(&made, found.handle), "asking for an allocation"));
   if ((made.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0 ||
       made.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return fail(Code::kUnsupported, "an allocation was not made to be shared by a descriptor");
   }
   found.device = made.location.id;
-  SENNIT_RETURN_IF_ERROR(told(cuda.range(&found.base, &found.bytes, to_address(pointer)),
-                              "asking where an allocation is mapped"));
+  SENNIT_RETURN_IF_ERROR(to_status(cuda.range(&found.base, &found.bytes, to_address(pointer)),
+                                   "asking where an allocation is mapped"));
   return found;
 }
 
@@ -101,8 +102,9 @@ struct Mapping {
       return {};
     }
     const Status unmapped =
-        is_mapped ? told(cuda.unmap(base, bytes), "unmapping memory of another process") : Status();
-    const Status freed = told(cuda.unreserve(base, bytes), "giving back addresses");
+        is_mapped ? to_status(cuda.unmap(base, bytes), "unmapping memory of another process")
+                  : Status();
+    const Status freed = to_status(cuda.unreserve(base, bytes), "giving back addresses");
     base = 0;
     return unmapped.ok() ? freed : unmapped;
   }
@@ -125,8 +127,8 @@ Result<ExportedMemory> VirtualMemory::export_memory(const void* pointer) {
   SENNIT_ASSIGN_OR_RETURN(Mapped found, find(*cuda, pointer));
   int descriptor = -1;
   SENNIT_RETURN_IF_ERROR(
-      told(cuda->share(&descriptor, found.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-           "exporting an allocation by a descriptor"));
+      to_status(cuda->share(&descriptor, found.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                "exporting an allocation by a descriptor"));
   ExportedMemory exported;
   exported.descriptor = UniqueFd(descriptor);
   // Programs that this process starts have nothing to do with it.
@@ -141,11 +143,11 @@ Result<ExportedMemory> VirtualMemory::export_memory(const void* pointer) {
 Result<void*> VirtualMemory::import_memory(const MemoryHandle& handle) {
   SENNIT_ASSIGN_OR_RETURN(const Functions* const cuda, find_functions());
   int device = 0;
-  SENNIT_RETURN_IF_ERROR(told(cudaGetDevice(&device), "asking for the current device"));
+  SENNIT_RETURN_IF_ERROR(to_status(cudaGetDevice(&device), "asking for the current device"));
   // CUDA takes a descriptor in place of a pointer.
   const auto number = static_cast<std::uintptr_t>(handle.descriptor);
   Handle allocation = 0;
-  SENNIT_RETURN_IF_ERROR(told(
+  SENNIT_RETURN_IF_ERROR(to_status(
       cuda->adopt(
           &allocation, reinterpret_cast<void*>(number), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
       "taking over an allocation of another process"));
@@ -154,16 +156,16 @@ Result<void*> VirtualMemory::import_memory(const MemoryHandle& handle) {
                               [cuda, allocation](void*) { (void)cuda->release(allocation); });
   Mapping mapping(*cuda, static_cast<std::size_t>(handle.mapped_bytes));
   SENNIT_RETURN_IF_ERROR(
-      told(cuda->reserve(&mapping.base, mapping.bytes, 0, 0, 0), "reserving addresses"));
-  SENNIT_RETURN_IF_ERROR(told(cuda->map(mapping.base, mapping.bytes, 0, allocation, 0),
-                              "mapping memory of another process"));
+      to_status(cuda->reserve(&mapping.base, mapping.bytes, 0, 0, 0), "reserving addresses"));
+  SENNIT_RETURN_IF_ERROR(to_status(cuda->map(mapping.base, mapping.bytes, 0, allocation, 0),
+                                   "mapping memory of another process"));
   mapping.is_mapped = true;
   CUmemAccessDesc access{};
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = device;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  SENNIT_RETURN_IF_ERROR(told(cuda->set_access(mapping.base, mapping.bytes, &access, 1),
-                              "opening memory of another process to this device"));
+  SENNIT_RETURN_IF_ERROR(to_status(cuda->set_access(mapping.base, mapping.bytes, &access, 1),
+                                   "opening memory of another process to this device"));
   void* const memory = reinterpret_cast<void*>(std::exchange(mapping.base, 0));
   const std::scoped_lock lock(mutex_);
   imported_[memory] = mapping.bytes;

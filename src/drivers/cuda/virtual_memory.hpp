@@ -13,9 +13,9 @@ namespace sennit::cuda {
 
 class VirtualMemory {
  public:
-  // What is mapped at the pointer: one allocation, though others may lie beside it in the addresses
-  // that were reserved. kUnsupported where none is, or where it was not made to be shared by a
-  // descriptor.
+  // What is mapped at the pointer: one allocation, though others may lie next to it in the
+  // addresses that were reserved. kUnsupported where none is, or where it was not made to be shared
+  // by a descriptor.
   static Result<Allocation> allocation_of(const void* pointer);
   static Result<ExportedMemory> export_memory(const void* pointer);
 

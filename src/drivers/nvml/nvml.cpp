@@ -65,16 +65,16 @@ class Library final : public NvmlDriver {
   Result<std::string> driver_version() override {
     std::array<char, nvml::kNameBytes> text{};
     if (functions_.driver_version == nullptr) {
-      return fail(Code::kUnsupported, "this NVML does not tell the driver's version");
+      return fail(Code::kUnsupported, "this NVML does not report the driver's version");
     }
-    SENNIT_RETURN_IF_ERROR(told(functions_.driver_version(text.data(), text.size()),
-                                "asking for the driver's version"));
+    SENNIT_RETURN_IF_ERROR(to_status(functions_.driver_version(text.data(), text.size()),
+                                     "asking for the driver's version"));
     return std::string(text.data());
   }
 
   Result<int> device_count() override {
     unsigned count = 0;
-    SENNIT_RETURN_IF_ERROR(told(functions_.count(&count), "counting GPUs"));
+    SENNIT_RETURN_IF_ERROR(to_status(functions_.count(&count), "counting GPUs"));
     return static_cast<int>(count);
   }
 
@@ -85,11 +85,12 @@ class Library final : public NvmlDriver {
     PciInfo pci{};
     Memory memory{};
     SENNIT_RETURN_IF_ERROR(
-        told(functions_.name(handle, name.data(), name.size()), "asking a GPU for its name"));
+        to_status(functions_.name(handle, name.data(), name.size()), "asking a GPU for its name"));
     SENNIT_RETURN_IF_ERROR(
-        told(functions_.uuid(handle, uuid.data(), uuid.size()), "asking a GPU for its id"));
-    SENNIT_RETURN_IF_ERROR(told(functions_.pci(handle, &pci), "asking a GPU for its address"));
-    SENNIT_RETURN_IF_ERROR(told(functions_.memory(handle, &memory), "asking a GPU for its memory"));
+        to_status(functions_.uuid(handle, uuid.data(), uuid.size()), "asking a GPU for its id"));
+    SENNIT_RETURN_IF_ERROR(to_status(functions_.pci(handle, &pci), "asking a GPU for its address"));
+    SENNIT_RETURN_IF_ERROR(
+        to_status(functions_.memory(handle, &memory), "asking a GPU for its memory"));
     return NvmlDevice{.name = name.data(),
                       .uuid = uuid.data(),
                       .pci_bus_id = sysfs_form(pci),
@@ -114,7 +115,7 @@ class Library final : public NvmlDriver {
   }
 
  private:
-  static Status told(Return result, std::string_view what) {
+  static Status to_status(Return result, std::string_view what) {
     if (result == nvml::kSuccess) {
       return {};
     }
@@ -126,12 +127,12 @@ class Library final : public NvmlDriver {
 
   Result<Device> handle_of(int device) const {
     Device handle = nullptr;
-    SENNIT_RETURN_IF_ERROR(told(functions_.handle(static_cast<unsigned>(device), &handle),
-                                fmt::format("opening GPU {}", device)));
+    SENNIT_RETURN_IF_ERROR(to_status(functions_.handle(static_cast<unsigned>(device), &handle),
+                                     fmt::format("opening GPU {}", device)));
     return handle;
   }
 
-  // 0 where it is not told: virtual machines hide the wires.
+  // 0 where it is not known: virtual machines hide the wires.
   static int number_of(Return (*function)(Device, unsigned*), Device handle) {
     unsigned value = 0;
     return function != nullptr && function(handle, &value) == nvml::kSuccess

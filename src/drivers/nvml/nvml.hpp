@@ -1,4 +1,4 @@
-// NvmlDriver: what NVIDIA's management library tells of the GPUs of this machine and of the wires
+// NvmlDriver: what NVIDIA's management library says of the GPUs of this machine and of the wires
 // between them. The library is opened at run time; where it is missing, nvml_driver() says so.
 //
 //   if (const Result<NvmlDriver*> nvml = nvml_driver(); nvml.ok()) {
@@ -24,7 +24,7 @@ struct NvmlDevice {
   std::string uuid;        // "GPU-..."
   std::string pci_bus_id;  // "0000:1b:00.0", as sysfs spells it
   std::int64_t memory_bytes = 0;
-  int pcie_generation = 0;  // the best that both ends can; 0: not told
+  int pcie_generation = 0;  // the best that both ends can; 0: not known
   int pcie_lanes = 0;
 };
 

@@ -30,7 +30,7 @@ bool Assigner::advance() {
         bundle.order(Orders::Answer::kEnd, 0);
         moved = true;
       }
-    } else if (bundle.is_asked()) {
+    } else if (bundle.orders().take_ask()) {
       policy_.arrive(static_cast<int>(b));
       moved = true;
     }
@@ -42,7 +42,7 @@ bool Assigner::advance() {
   }
   all_written_ = true;
   for (const std::size_t b : mine_) {
-    all_written_ = bundles_[b].write_orders() && all_written_;
+    all_written_ = bundles_[b].orders().write() && all_written_;
   }
   return moved;
 }
@@ -53,7 +53,7 @@ void Assigner::taken(std::size_t index) {
   bundle.taken();
   if (!bundle.awaits_late()) {
     bundle.order(Orders::Answer::kEnd, 0);
-    all_written_ = bundle.write_orders() && all_written_;
+    all_written_ = bundle.orders().write() && all_written_;
   }
 }
 

@@ -86,30 +86,10 @@ void Bundle::sent() {
   }
   channel::pass(counts_, path_);
   again_ = -1;
-  published_ = asked_ = has_path_ = ended_ = false;
-}
-
-bool Bundle::ask() {
-  if (!asked_) {
-    orders_->ask();
-    asked_ = true;
+  published_ = false;
+  if (orders_) {
+    orders_->pass();
   }
-  if (!has_path_) {
-    const std::optional<Orders::Order> order = orders_->next();
-    if (!order || order->answer != Orders::Answer::kGo) {
-      corrupt_ = corrupt_ || order.has_value();
-      return false;
-    }
-    path_ = order->path;
-    has_path_ = true;
-  }
-  return has_slot(path_);
-}
-
-std::optional<Orders::Order> Bundle::next_order() {
-  const std::optional<Orders::Order> order = ended_ ? std::nullopt : orders_->next();
-  ended_ = ended_ || (order && order->answer == Orders::Answer::kEnd);
-  return order;
 }
 
 bool Bundle::holds(int path, std::uint64_t sequence) const {
@@ -165,21 +145,15 @@ bool Bundle::is_foreign() const {
 }
 
 void Bundle::taken() {
-  awaited_ = false;
+  if (orders_) {
+    orders_->taken();
+  }
   if (again_ >= 0) {
     late_ = path_ == again_ ? first_path_ : again_;
     late_sequence_ = counts_.sequence;
     again_ = -1;
   }
   channel::pass(counts_, path_);
-}
-
-bool Bundle::is_asked() {
-  if (!awaited_ || !orders_->take_ask()) {
-    return false;
-  }
-  awaited_ = false;
-  return true;
 }
 
 void Bundle::order(Orders::Answer answer, int path) {

@@ -28,6 +28,8 @@ class Bundle {
   [[nodiscard]] const ProgramBundle& ends() const { return ends_; }
   [[nodiscard]] int peer() const { return link(0).peer; }
   [[nodiscard]] bool by_reader() const { return orders_.has_value(); }
+  // Where the reader chooses.
+  [[nodiscard]] Orders& orders() { return *orders_; }
   [[nodiscard]] int path() const { return path_; }
   // Of the message on the path that was picked or found, or on another one.
   [[nodiscard]] Spot spot() const { return spot_on(path_); }
@@ -51,17 +53,7 @@ class Bundle {
   // Its step has ended.
   void sent();
 
-  // Asks the reader, if it chooses, once a message; the path of kGo is picked. False while there is
-  // no answer.
-  bool ask();
-  // The next answer, until the end of the message.
-  std::optional<Orders::Order> next_order();
-  // The reader has answered what makes no sense.
-  [[nodiscard]] bool is_corrupt() const {
-    return corrupt_ || (by_reader() && orders_->are_corrupt());
-  }
   void also_sent_on(int path) { again_ = path; }
-  [[nodiscard]] bool has_ended() const { return ended_; }
 
   // ---- The reading end ----
 
@@ -73,15 +65,7 @@ class Bundle {
   // The slot of the message found is free again.
   void taken();
 
-  // The step that takes the next message lacks nothing else. Only then may a path be chosen: a copy
-  // that was issued must complete by itself, or those who wait for its completion might wait for
-  // ever.
-  void await() { awaited_ = true; }
-  // Whether the message is awaited, and its sender has asked for it since the last order.
-  bool is_asked();
   void order(Orders::Answer answer, int path);
-  // Writes what was ordered, as far as there are free slots; true when all of it.
-  bool write_orders() { return orders_->write(); }
   // The second copy of the message last taken, if it has come; it is dropped.
   std::optional<int> drop_late();
   [[nodiscard]] bool awaits_late() const { return late_ >= 0; }
@@ -109,12 +93,7 @@ class Bundle {
 
   // Of a reader's choice.
   std::optional<Orders> orders_;
-  bool asked_ = false;
-  bool awaited_ = false;
-  bool has_path_ = false;
-  bool ended_ = false;
-  bool corrupt_ = false;
-  int first_path_ = 0;  // the reader's: where it has told the sender to go first
+  int first_path_ = 0;  // the reader's: where it has ordered the sender to go first
   int again_ = -1;      // the second path of the message under way
   int late_ = -1;       // the path of a second copy that has still to come
   std::uint64_t late_sequence_ = 0;

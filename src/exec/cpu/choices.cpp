@@ -88,7 +88,7 @@ bool Choices::take_claims() {
 }
 
 // A strand is claimed when its lanes here have credit and none of them is more than a grain behind.
-// So the others hear of a grain before they need it, and a strand whose path is slow holds two.
+// So the others learn of a grain before they need it, and a strand whose path is slow holds two.
 bool Choices::wants_grain(int strand) {
   const CallLayout::StrandView& view = job_.layout_.strands()[static_cast<std::size_t>(strand)];
   for (std::size_t l = 0; l < job_.lanes_.size(); ++l) {
@@ -138,8 +138,8 @@ void Choices::record(const Bundle& bundle, TraceMessage::Event event, int path) 
   }
 }
 
-void Choices::fail_if_corrupt(const Bundle& bundle) {
-  if (bundle.is_corrupt()) {
+void Choices::fail_if_corrupt(Bundle& bundle) {
+  if (bundle.orders().are_corrupt()) {
     job_.status_ = fail(Code::kMismatch, "rank {} gives an order that is none", bundle.peer());
   }
 }
@@ -147,9 +147,9 @@ void Choices::fail_if_corrupt(const Bundle& bundle) {
 bool Choices::has_slot(int index) {
   Bundle& bundle = at(index);
   if (bundle.by_reader()) {
-    const bool goes = bundle.ask();
+    const std::optional<int> path = bundle.orders().ask();
     fail_if_corrupt(bundle);
-    return goes;
+    return path && bundle.use(*path);
   }
   std::array<PathView, channel::kMaxPaths> views;
   for (int p = 0; p < bundle.ends().paths; ++p) {
@@ -176,7 +176,7 @@ bool Choices::has_ended(const ProgramLane& lane,
     return spot.protocol != Protocol::kDirectGet ||
            channel::is_released(spot.free(), spot.position);
   }
-  while (const auto order = bundle.next_order()) {
+  while (const auto order = bundle.orders().next()) {
     if (order->answer != Orders::Answer::kEnd) {
       const Spot again = bundle.spot_on(order->path);
       job_.fill_slot(lane, step, again, step.kind == StepKind::kSend ? step.from : step.to, tile);
@@ -186,7 +186,7 @@ bool Choices::has_ended(const ProgramLane& lane,
     }
   }
   fail_if_corrupt(bundle);
-  return bundle.has_ended();
+  return bundle.orders().has_ended();
 }
 
 void Choices::published(int index) {

@@ -42,7 +42,7 @@ class Choices {
   // Picks the path of the next message; true when it has a slot there.
   bool has_slot(int bundle);
   // Nothing but this message is missing for its step, which has slots for what it sends.
-  void await(int bundle) { at(bundle).await(); }
+  void await(int bundle) { at(bundle).orders().await(); }
   void published(int bundle);
   void taken(int bundle);
   // Whether the sent message of a step is its sender's no more; sends it again if its reader says
@@ -68,7 +68,7 @@ class Choices {
   bool take_claims();
   void add_grain(int strand, std::uint64_t tick);
   void record(const Bundle& bundle, TraceMessage::Event event, int path);
-  void fail_if_corrupt(const Bundle& bundle);
+  void fail_if_corrupt(Bundle& bundle);
 
   Job& job_;
   std::vector<Bundle> bundles_;

@@ -2,7 +2,8 @@
 //
 // The leader appends a strand for grain 0, 1, 2, ... and pushes each entry into a ring to every
 // other rank; they take the entries in this order, so all have one log. The rings count on from
-// call to call, which is the number by which an entry of one call is told from those of another.
+// call to call, which is the number by which an entry of one call is distinguished from those of
+// another.
 #pragma once
 
 #include "base/status.hpp"

@@ -25,13 +25,34 @@ void Orders::finish() const {
   *answers().position = answered_;
 }
 
-void Orders::ask() {
-  channel::publish(asks().ring.full(asked_), asked_, fingerprint_);
-  wake(*asks().bell);
-  ++asked_;
+std::optional<int> Orders::ask() {
+  if (!is_asked_) {
+    channel::publish(asks().ring.full(asked_), asked_, fingerprint_);
+    wake(*asks().bell);
+    ++asked_;
+    is_asked_ = true;
+  }
+  if (!path_) {
+    if (const std::optional<Order> order = read()) {
+      corrupt_ = order->answer != Answer::kGo;
+      path_ = corrupt_ ? std::nullopt : std::optional(order->path);
+    }
+  }
+  return path_;
 }
 
 std::optional<Orders::Order> Orders::next() {
+  const std::optional<Order> order = ended_ ? std::nullopt : read();
+  ended_ = ended_ || (order && order->answer == Answer::kEnd);
+  return order;
+}
+
+void Orders::pass() {
+  is_asked_ = ended_ = false;
+  path_.reset();
+}
+
+std::optional<Orders::Order> Orders::read() {
   const BoundProgram::BoundLink& link = answers();
   if (corrupt_ || !channel::is_full(link.ring.full(answered_), answered_, fingerprint_)) {
     return std::nullopt;
@@ -50,11 +71,12 @@ std::optional<Orders::Order> Orders::next() {
 }
 
 bool Orders::take_ask() {
-  if (!channel::is_full(asks().ring.full(asked_), asked_, fingerprint_)) {
+  if (!awaited_ || !channel::is_full(asks().ring.full(asked_), asked_, fingerprint_)) {
     return false;
   }
   channel::release_slot(asks().ring.free(asked_), asked_);
   ++asked_;
+  awaited_ = false;
   return true;
 }
 

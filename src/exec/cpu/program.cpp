@@ -327,7 +327,7 @@ class Compiler {
     return {};
   }
 
-  // The rings on which the leader of a claimed plan tells the others its claims.
+  // The rings on which the leader of a claimed plan sends the others its claims.
   Status make_log_links() {
     const int from = leader(plan_);
     for (int rank = 0; rank < plan_.problem().ranks; ++rank) {

@@ -12,7 +12,7 @@
 
 namespace sennit {
 
-// The block of the problem that tells a length; a space of its own matters only where lengths vary.
+// The block of the problem that gives a length; a space of its own matters only where lengths vary.
 struct LengthOf {
   Space space = Space::kInput;
   int index = 0;
@@ -63,7 +63,7 @@ struct MessageRef {
   int link = 0;   // index into Program::links
   int index = 0;  // among the link's messages of one tile
   Protocol protocol = Protocol::kSlots;
-  int bundle = -1;  // index into Program::bundles, which then tells link and protocol
+  int bundle = -1;  // index into Program::bundles, which then gives link and protocol
   std::optional<Codec> codec{};
 };
 

@@ -310,7 +310,7 @@ bool hears_all(const DirectCall& call, std::int64_t last_block) {
 }
 
 std::int64_t longest_range(const Problem& problem, std::int64_t count, std::int64_t element_bytes) {
-  // The first block of a cut vector is the longest; otherwise all are alike.
+  // The first block of a cut vector is the longest; otherwise all are equal.
   return block_range(problem, count, element_bytes, 0).length * element_bytes;
 }
 

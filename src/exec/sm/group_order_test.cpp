@@ -134,7 +134,7 @@ TEST(GroupOrder, EndsForEveryGroup) {
     EXPECT_TRUE(Gpus(groups, in_order, lanes_of).run()) << "group " << i << " of " << ranks;
     posted_order_died += Gpus(groups, posted, lanes_of).run() ? 0 : 1;
   }
-  EXPECT_GT(posted_order_died, 0);  // the model tells orders apart
+  EXPECT_GT(posted_order_died, 0);  // the model distinguishes orders
 }
 
 TEST(GroupLanes, HaveHalfOfTheBlocksAndWhatTheOthersLeave) {

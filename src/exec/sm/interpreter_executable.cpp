@@ -18,8 +18,8 @@ Elements elements_of(const Operation& operation) {
 Result<std::unique_ptr<Executable>> InterpreterExecutable::compile(ProvedPlan proved,
                                                                    const PlanKey& key,
                                                                    Context& context) {
-  // Each rank has a program of its own, for which there may be no room. So that all refuse alike,
-  // each compiles those of all.
+  // Each rank has a program of its own, for which there may be no room. So that all refuse
+  // together, each compiles those of all.
   std::unique_ptr<const StepProgram> mine;
   for (int place = 0; place < proved.plan->problem().ranks; ++place) {
     SENNIT_ASSIGN_OR_RETURN(auto program, compile_steps(proved.plan->strands.front(), place));
@@ -47,7 +47,7 @@ Status InterpreterExecutable::refuses(const Operation& operation) const {
   if (!may_be_in_place() && is_in_place(operation, context_.world.rank(), ranks)) {
     return fail(Code::kUnsupported,
                 "{} {} on {} ranks is not proved in place, and GPU ranks do not copy inputs; give "
-                "it buffers apart",
+                "separate buffers",
                 name(operation.collective),
                 schedule.algorithm,
                 ranks);

@@ -13,7 +13,7 @@ namespace sennit::sm {
 class InterpreterExecutable final : public Executable {
  public:
   // `context` outlives the result. kUnsupported where the program of some rank has no room in the
-  // parameters of a kernel: on all ranks alike.
+  // parameters of a kernel: on all ranks.
   static Result<std::unique_ptr<Executable>> compile(ProvedPlan proved,
                                                      const PlanKey& key,
                                                      Context& context);

@@ -1,5 +1,5 @@
-// A build without CUDA has no kernels; nobody runs them, as there is no driver either. Tests tell
-// those that take different parameters apart.
+// A build without CUDA has no kernels; nobody runs them, as there is no driver either. Tests
+// distinguish those that take different parameters.
 #include "exec/sm/direct_kernels.hpp"
 
 #include <array>

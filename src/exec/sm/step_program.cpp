@@ -62,7 +62,7 @@ class StepCompiler {
                 why);
   }
 
-  // Both ends number the channels between them alike. A channel with several readers is one to
+  // Both ends number the channels between them equally. A channel with several readers is one to
   // each: what is sent to all is stored for each. One whose readers lie in both places counts for
   // the host's slots, which are the smaller ones (FifoPlan::peer_staging).
   void number_channels() {
@@ -142,7 +142,7 @@ class StepCompiler {
   }
 
   // Of each part of a step: a block of the problem that is as long. Scratch blocks of a cut vector
-  // are as long as its blocks of their number, and otherwise all are alike.
+  // are as long as its blocks of their number, and otherwise all are equal.
   [[nodiscard]] std::vector<int> parts_of(int rank, const Step& step) const {
     const std::vector<Block>& named = step.to.empty() ? step.from : step.to;
     if (!named.empty() || step.in.empty()) {
@@ -275,12 +275,13 @@ Result<StepTiling> tiling_of(const Problem& problem,
                              const StepProgram& program) {
   StepTiling tiling{.block_bytes = block_range(problem, elements.count, elements.bytes, 0).length *
                                    elements.bytes};
-  const std::int64_t near = slot_limit(program, limits, StagingPlace::kDevice);
+  const std::int64_t on_device = slot_limit(program, limits, StagingPlace::kDevice);
   const std::int64_t far = slot_limit(program, limits, StagingPlace::kHost);
-  const std::int64_t limit = std::min({near, far, scratch_limit(program, limits)}) / kLine * kLine;
+  const std::int64_t limit =
+      std::min({on_device, far, scratch_limit(program, limits)}) / kLine * kLine;
   if (limit < kLine) {
     const auto tightest =
-        static_cast<std::size_t>(far < near ? StagingPlace::kHost : StagingPlace::kDevice);
+        static_cast<std::size_t>(far < on_device ? StagingPlace::kHost : StagingPlace::kDevice);
     return fail(Code::kUnsupported,
                 "messages of {} blocks on {} channels between two ranks do not fit the {} bytes "
                 "that a block of a kernel has for them",

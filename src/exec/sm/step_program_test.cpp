@@ -103,7 +103,7 @@ TEST(StepProgram, RefusesStagingBuffersThatAreTooSmall) {
   EXPECT_NE(status.message().find("512 bytes"), std::string::npos) << status.message();
 }
 
-// What is near may have larger slots: a hierarchical schedule has two channels there, and one
+// NVLink channels may have larger slots: a hierarchical schedule has two channels there, and one
 // through the host, and its tiles fill the slots of both.
 TEST(StepProgram, SlotsAreAsLargeAsWhereTheyLieAllows) {
   const std::vector<std::vector<int>> groups = {{0, 1}, {2, 3}};

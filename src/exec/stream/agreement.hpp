@@ -1,5 +1,5 @@
-// Agreement: all ranks decide alike whether copy engines run a call, for which they reach into each
-// other's memory, and learn where that lies. Copies need addresses when they are put into a
+// Agreement: all ranks decide together whether copy engines run a call, for which they reach into
+// each other's memory, and learn where that lies. Copies need addresses when they are put into a
 // stream, and only a rank itself knows its buffers, so the ranks meet here on the host, in shared
 // memory, at each such call:
 //

@@ -16,7 +16,7 @@ inline constexpr int kFirstSlotStream = DirectOperations::kOwnStream + 1;
 inline constexpr int kDirectStreams = kFirstSlotStream;
 inline constexpr int kCallStreams = kFirstSlotStream + SlotOperations::kStreams;
 
-// Tells the host that the call has ended. A number of 0 is that of a graph, which would say it
+// Signals the host that the call has ended. A number of 0 is that of a graph, which would say it
 // again in every replay.
 void end_call(OperationWriter& writer, int rank, std::uint64_t number);
 

@@ -131,7 +131,7 @@ TEST(CallQueues, OfOtherCallsMayNotEndInAnyOrder) {
 }
 
 // Calls of a driver that wait hold up nothing between processes, whatever they wait for. Between
-// threads of one process they do, if they wait with its lock: where a kernel is launched beside
+// threads of one process they do, if they wait with its lock: where a kernel is launched next to
 // waits, be it one that reduces or one that copies what stays.
 TEST(CallQueues, OfProcessesEndWhateverHostsWaitFor) {
   for_each_case(trials(5, 3), 1, [](const StreamCase& c, const Setting& setting) {

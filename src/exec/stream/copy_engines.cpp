@@ -100,7 +100,7 @@ Result<bool> CopyEngines::open_rings(void* stream, const std::function<Status()>
   return has_rings_;
 }
 
-// Not every device takes word steps, and no attribute that the runtime knows tells.
+// Not every device takes word steps, and no attribute that the runtime knows says so.
 Status CopyEngines::probe(stream::RankWords& mine) {
   SENNIT_ASSIGN_OR_RETURN(void* const stream, driver_.create_stream());
   const WordStep step{WordStep::Kind::kStore, &mine.running, stream::kIdle};
@@ -135,8 +135,8 @@ Status CopyEngines::preload_reductions() {
 }
 
 // The memory that reductions need is taken when it is first needed, which a capture does not allow.
-// Reductions of threads of one process were seen to hang. A kernel that is launched beside waits is
-// the likely reason (docs/decisions/0043-streams-that-share-queues.md).
+// Reductions of threads of one process were seen to hang. A kernel that is launched next to waits
+// is the likely reason (docs/decisions/0043-streams-that-share-queues.md).
 bool CopyEngines::can_reduce(const Call& call, const stream::Extent& extent, bool is_capturing) {
   if (!memory_.has_a_process_each()) {
     return false;
@@ -187,7 +187,7 @@ Result<bool> CopyEngines::run(const Call& call) {
   if (is_reduction(op.collective)) {
     streamed.reduction = stream::reduction_kernel(op.dtype, op.op);
   }
-  // A call that requests copy engines keeps all SMs. Between threads of one process kernels beside
+  // A call that requests copy engines keeps all SMs. Between threads of one process kernels next to
   // waits were seen to hang (docs/decisions/0043-streams-that-share-queues.md).
   if (copies_by_kernel_ && op.request.protocol.empty() && memory_.has_a_process_each()) {
     streamed.copy = stream::copy_kernel();

@@ -67,7 +67,7 @@ class CopyEngines {
   void close() { is_closed_ = true; }
   // Ends all waits, those of later calls as well: the communicator has failed. To be called until
   // nothing waits: behind waits for puts there are copies into the memory of others, who are given
-  // time to hear of the failure, which has to be on this rank's line.
+  // time to see the failure, which has to be on this rank's line.
   void release();
 
  private:

@@ -7,7 +7,7 @@ namespace sennit::stream {
 Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
                                                             const PlanKey& key,
                                                             CopyEngines* copy_engines) {
-  // As every rank, so that all refuse alike what one of them could not run.
+  // As every rank, so that all refuse together what one of them could not run.
   PlanProgram program;
   for (int place = 0; place < proved.plan->problem().ranks; ++place) {
     SENNIT_ASSIGN_OR_RETURN(PlanProgram compiled, compile_plan(*proved.plan, place));

@@ -12,7 +12,7 @@ namespace sennit::stream {
 class CopyExecutable final : public Executable {
  public:
   // `copy_engines` outlives the result; null: the plan is compiled, and cannot be run.
-  // kUnsupported, on all ranks alike, for plans that copy engines cannot run.
+  // kUnsupported, on all ranks, for plans that copy engines cannot run.
   static Result<std::unique_ptr<Executable>> compile(ProvedPlan proved,
                                                      const PlanKey& key,
                                                      CopyEngines* copy_engines);

@@ -4,7 +4,7 @@
 // All that leaves goes on the user's stream: few and large copies in the order of a ring, so that
 // each rank is written by one other at a time. On several streams, or in more parts, the ranks fall
 // out of step and two write to one while another has none (docs/lab/2026-11-22-copy-engines.md). A
-// stream beside it has what stays on this rank: its own blocks, and what it reduces.
+// stream next to it has what stays on this rank: its own blocks, and what it reduces.
 #pragma once
 
 #include "exec/stream/operation_writer.hpp"
@@ -38,7 +38,7 @@ class DirectOperations {
   void enter();
   // Between fork and join.
   void move();
-  // Behind all that was moved, on the user's stream: signals what nobody is in a hurry to hear, and
+  // Behind all that was moved, on the user's stream: signals what is not urgent, and
   // waits for what nobody here has waited for.
   void settle();
 

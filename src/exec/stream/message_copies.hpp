@@ -1,5 +1,5 @@
 // MessageCopies: the sends and recvs of a communicator that copy engines run. The two ends of each
-// message decide alike, and a sender does not depend on its receiver's host:
+// message decide the same, and a sender does not depend on its receiver's host:
 //
 //   1. The receiver posts where its sender sees the buffer, if it does.
 //   2. The sender offers its own buffer, in a queue of the two ranks in shared memory, and decides:
@@ -85,7 +85,7 @@ class MessageCopies {
   // The messages between this rank and another.
   struct Peer {
     Peer(CudaDriver& driver, const DeviceMemory& memory, const World& world)
-        : buffers(driver, memory, world), shares(driver) {}
+        : buffers(driver, memory, world), shares(driver.events()) {}
 
     PeerBuffers buffers;
     MessageShares shares;

@@ -183,7 +183,7 @@ TEST_P(MovedMessages, ExchangeInGroupsWithAndWithoutOneQueue) {
   }
 }
 
-// All waits before the first copy, no events where all move alike.
+// All waits before the first copy, no events where all move the same.
 TEST_P(MovedMessages, TakeFewCallsOfTheDriverForAnExchangeOfAll) {
   for (const bool one_queue : {false, true}) {
     make(one_queue);
@@ -203,7 +203,7 @@ TEST_P(MovedMessages, TakeFewCallsOfTheDriverForAnExchangeOfAll) {
   }
 }
 
-// To the ranks of an exchange a rank that has all of it in one group looks alike, whether a peer
+// To the ranks of an exchange a rank that has all of it in one group looks the same, whether a peer
 // has, too, or not: of such a peer the second group begins after the first has ended.
 TEST_P(MovedMessages, AreNotWaitedForAtOnceWhereAPeerHasThemInTwoGroups) {
   for (const bool one_queue : {false, true}) {
@@ -257,7 +257,7 @@ TEST_F(MessageEngines, WaitForASendersGroupsOneByOne) {
   expect_idle();
 }
 
-// A group that receives from two ranks, of which the first sends only when it has heard from the
+// A group that receives from two ranks, of which the first sends only after a message from the
 // second, and that one only when its own message has been taken.
 TEST_P(MovedMessages, AMessageDoesNotHoldUpThoseOfOtherRanks) {
   make();
@@ -266,9 +266,9 @@ TEST_P(MovedMessages, AMessageDoesNotHoldUpThoseOfOtherRanks) {
   Rank& r2 = ranks_[2];
   const std::vector<Message> both = {recv_from(r0, 1), recv_from(r0, 2)};
   ASSERT_TRUE(r0.engine->run({.messages = both, .stream = r0.stream}).ok());
-  const Message heard = recv_from(r1, 2);
+  const Message received = recv_from(r1, 2);
   const Message first = send_to(r1, 0);
-  ASSERT_TRUE(r1.engine->run({.messages = {&heard, 1}, .stream = r1.stream}).ok());
+  ASSERT_TRUE(r1.engine->run({.messages = {&received, 1}, .stream = r1.stream}).ok());
   ASSERT_TRUE(r1.engine->run({.messages = {&first, 1}, .stream = r1.stream}).ok());
   const Message second = send_to(r2, 0);
   const Message hint = send_to(r2, 1);

@@ -25,7 +25,7 @@ const StrandProgram* direct_strand(const Message& message) {
 // Rank 0 of a send_recv sends.
 bool is_of_sender(const Message& message) { return message.program->rank == 0; }
 
-// What goes straight from memory to memory, or a meeting of both ends in the flags of a fetch, of
+// What goes straight from memory to memory, or a handshake of both ends in the flags of a fetch, of
 // nothing.
 struct Part {
   const Message* message = nullptr;
@@ -44,7 +44,7 @@ struct Move {
 
 // Messages that are waited for at once.
 struct Batch {
-  int side = 0;  // which of the streams beside the user's, or kUsersStream
+  int side = 0;  // which of the streams next to the user's, or kUsersStream
   // The more groups of that rank come before here, the later: that many or more, as messages before
   // it are counted.
   int turn = 0;

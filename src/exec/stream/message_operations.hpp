@@ -16,7 +16,7 @@
 // peer needs is issued before what waits for its second one, straight or through slots.
 //
 // Where a message has a stopwatch, its receiver says when both ends had begun and when each strand
-// ended. What kernels carry has no flags of its own, and those of what is put do not tell when its
+// ended. What kernels carry has no flags of its own, and those of what is put do not say when its
 // sender began: such a message is `is_met`, so its ends also meet by a fetch of nothing, which
 // holds up nothing but the end of both groups.
 #pragma once

@@ -148,7 +148,7 @@ TEST_F(MessageQueues, OfOtherGroupsMayNotEndInAnyOrder) {
 }
 
 // Calls of a driver that wait hold up nothing between processes. Between threads they do if they
-// wait with a lock of the process: where a kernel is launched beside waits, and nowhere else.
+// wait with a lock of the process: where a kernel is launched next to waits, and nowhere else.
 TEST_F(MessageQueues, OfThreadsMayNotEndWhereALaunchWaitsWithALock) {
   const HostModel locked{.waits = HostModel::Waits::kAtLaunch, .locks_process = true};
   const auto is_proved = [&](const Mix& mix, bool are_threads) {

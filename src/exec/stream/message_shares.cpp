@@ -101,7 +101,7 @@ void MessageShares::learn() {
 
 stream::Stopwatch* MessageShares::start(const Arrival& arrival, bool is_trial) {
   while (watches_.size() < kStopwatches && !has_failed_) {
-    Watch watch{.stopwatch = std::make_unique<stream::Stopwatch>(driver_)};
+    Watch watch{.stopwatch = std::make_unique<stream::Stopwatch>(events_)};
     if (const Status opened = watch.stopwatch->open(); !opened.ok()) {
       SENNIT_INFO("device", "shares that do not follow the load: {}", opened.message());
       has_failed_ = true;

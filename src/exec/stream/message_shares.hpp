@@ -20,7 +20,7 @@ namespace sennit {
 
 class MessageShares {
  public:
-  explicit MessageShares(CudaDriver& driver) : driver_(driver) {}
+  explicit MessageShares(CudaEvents& events) : events_(events) {}
 
   struct Next {
     int share = 0;
@@ -38,8 +38,8 @@ class MessageShares {
     bool is_timed = false;    // it can be
     bool by_kernels = false;  // what does not go through the host
   };
-  // Learns what has been measured by now and tells the sender in `mine`, the line of this rank for
-  // it. Answers with the stopwatch of this message; null where it is not measured.
+  // Learns what has been measured by now and reports to the sender in `mine`, the line of this rank
+  // for it. Answers with the stopwatch of this message; null where it is not measured.
   stream::Stopwatch* take(const Arrival& arrival, MessageLine& mine);
 
  private:
@@ -54,7 +54,7 @@ class MessageShares {
   void learn();
   stream::Stopwatch* start(const Arrival& arrival, bool is_trial);
 
-  CudaDriver& driver_;
+  CudaEvents& events_;
   // Of each size class: the number of the last trial, and messages of share 0 but trials that could
   // be timed.
   std::array<std::uint32_t, MessageLine::kSizeClasses> tried_{};

@@ -328,7 +328,7 @@ TEST_F(SlotMessages, OfTwoRanksMayBeCutDifferentlyInOneQueue) {
   }
 }
 
-// A group that sends to two ranks, of which the first receives only when it has heard from the
+// A group that sends to two ranks, of which the first receives only after a message from the
 // second, and that one only when its own message has come. Each message is longer than a ring.
 TEST_F(SlotMessages, DoNotHoldUpThoseToOtherRanks) {
   make(100, false);

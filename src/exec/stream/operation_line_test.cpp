@@ -70,7 +70,7 @@ class OperationLines : public ::testing::Test {
 };
 
 // In one stream a signal and the next wait are one call. The first wait and the last signal are
-// never beside copies.
+// never in parallel with copies.
 TEST_F(OperationLines, HaveNoGapsWhereFlagsHaveStreamsOfTheirOwn) {
   const double gaps[] = {1 + kCopies, 1 + kCopies, 2};
   for (int streams = 1; streams <= OperationLine::kMostStreams; ++streams) {

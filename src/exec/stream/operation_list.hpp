@@ -13,7 +13,7 @@
 
 namespace sennit::stream {
 
-// Streams have numbers: this is the caller's, the others work beside it.
+// Streams have numbers: this is the caller's, the others work in parallel.
 inline constexpr int kUsersStream = 0;
 
 enum class Memory : std::uint8_t { kInput, kOutput, kStaging, kRing };

@@ -1,4 +1,4 @@
-// OperationWriter: appends to a list what an emitter says, and keeps the streams beside the user's
+// OperationWriter: appends to a list what an emitter says, and keeps the streams next to the user's
 // in order: such a stream begins behind the fork when it is first used, and join() leads it back.
 //
 //   OperationWriter writer(list);
@@ -21,7 +21,7 @@ class OperationWriter {
  public:
   // With the user's; two for each other rank of messages, and those of the lanes through the host.
   static constexpr int kMostStreams = 1 + 4 * kMaxRanks;
-  // Events have numbers: that of the fork, one of each stream beside the user's, and from
+  // Events have numbers: that of the fork, one of each stream next to the user's, and from
   // kFirstOwnEvent on those that an emitter records and awaits itself.
   static constexpr int kForkEvent = 0;
   static constexpr int event_of(int stream) { return stream; }

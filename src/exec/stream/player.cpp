@@ -62,12 +62,12 @@ class Player::Play {
 
   Status operator()(const RecordEvent& record) {
     SENNIT_ASSIGN_OR_RETURN(void* const event, player_.event(record.event));
-    return player_.driver_.record(event, stream());
+    return player_.driver_.events().record(event, stream());
   }
 
   Status operator()(const AwaitEvent& wait) {
     SENNIT_ASSIGN_OR_RETURN(void* const event, player_.event(wait.event));
-    return player_.driver_.wait_for(event, stream());
+    return player_.driver_.events().wait_for(event, stream());
   }
 
   Status operator()(const LaunchKernels& /*launch*/) { return scene_.launch(); }
@@ -139,8 +139,8 @@ class Player::Play {
       }
       const Result<void*> event =
           player_.event(OperationWriter::event_of(static_cast<int>(number)));
-      if (event.ok() && player_.driver_.record(*event, player_.streams_[number]).ok()) {
-        (void)player_.driver_.wait_for(*event, users_stream_);
+      if (event.ok() && player_.driver_.events().record(*event, player_.streams_[number]).ok()) {
+        (void)player_.driver_.events().wait_for(*event, users_stream_);
       }
     }
   }
@@ -184,7 +184,7 @@ Result<void*> Player::event(int number) {
     events_.resize(index + 1, nullptr);
   }
   if (events_[index] == nullptr) {
-    SENNIT_ASSIGN_OR_RETURN(events_[index], driver_.create_event());
+    SENNIT_ASSIGN_OR_RETURN(events_[index], driver_.events().create_event());
   }
   return events_[index];
 }
@@ -198,7 +198,7 @@ void Player::close() {
   streams_.assign(1, nullptr);
   for (void* const event : std::exchange(events_, {})) {
     if (event != nullptr) {
-      (void)driver_.destroy_event(event);
+      (void)driver_.events().destroy_event(event);
     }
   }
 }

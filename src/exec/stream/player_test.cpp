@@ -94,7 +94,7 @@ TEST_F(Players, LaunchTheCallersKernelsInTheirPlace) {
   EXPECT_EQ(order, "flags kernels flags ");
 }
 
-// What was begun beside it is at work in the buffers.
+// What was begun in parallel is at work in the buffers.
 TEST_F(Players, JoinWhatWasBegunBeforeAFailure) {
   writer_.fork();
   writer_.consume(1, filled_flag(0, 0, 0));

@@ -19,7 +19,7 @@ std::int64_t staging_room(const Problem& problem, const Portion& portion, const 
 }
 
 std::int64_t staging_rounds(const Problem& problem, const Extent& extent, std::int64_t most_bytes) {
-  // A round's blocks may be somewhat longer than their share, and lie apart.
+  // A round's blocks may be somewhat longer than their share, and have gaps.
   const std::int64_t room = most_bytes / (problem.ranks - 1) - 2 * kPieceUnit;
   return std::max<std::int64_t>(1, ceiling(longest_range(problem, Portion{}, extent), room));
 }

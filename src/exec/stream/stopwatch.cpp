@@ -8,26 +8,26 @@ namespace sennit::stream {
 Stopwatch::~Stopwatch() {
   for (void* const event : {begin_, ends_[kDirect], ends_[kHost]}) {
     if (event != nullptr) {
-      (void)driver_.destroy_event(event);
+      (void)events_.destroy_event(event);
     }
   }
 }
 
 Status Stopwatch::open() {
   for (void** const event : {&begin_, &ends_[kDirect], &ends_[kHost]}) {
-    SENNIT_ASSIGN_OR_RETURN(*event, driver_.create_timed_event());
+    SENNIT_ASSIGN_OR_RETURN(*event, events_.create_timed_event());
   }
   return {};
 }
 
 Status Stopwatch::begin(void* stream) {
   has_begun_ = true;
-  return driver_.record(begin_, stream);
+  return events_.record(begin_, stream);
 }
 
 Status Stopwatch::end(Strand strand, void* stream) {
   has_ended_[strand] = true;
-  return driver_.record(ends_[strand], stream);
+  return events_.record(ends_[strand], stream);
 }
 
 Stopwatch::Reading Stopwatch::read() const {
@@ -40,7 +40,7 @@ Stopwatch::Reading Stopwatch::read() const {
     if (!has_ended_[strand]) {
       continue;
     }
-    const Result<std::optional<double>> elapsed = driver_.elapsed_us(begin_, ends_[strand]);
+    const Result<std::optional<double>> elapsed = events_.elapsed_us(begin_, ends_[strand]);
     if (!elapsed.ok() || (*elapsed && **elapsed <= 0)) {
       return {.state = State::kVoid};
     }

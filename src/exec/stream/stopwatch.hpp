@@ -1,7 +1,7 @@
 // Stopwatch: how long the strands of one message take at its receiver, by events in the streams
 // that move it or wait for it. Who reads it waits for nothing.
 //
-//   Stopwatch watch(driver);
+//   Stopwatch watch(driver.events());
 //   SENNIT_RETURN_IF_ERROR(watch.open());
 //   watch.reset();                       // for one message
 //   watch.begin(stream);                 // both ends have begun
@@ -22,7 +22,7 @@ class Stopwatch {
   enum Strand : std::uint8_t { kDirect, kHost };
   static constexpr std::size_t kStrands = 2;
 
-  explicit Stopwatch(CudaDriver& driver) : driver_(driver) {}
+  explicit Stopwatch(CudaEvents& events) : events_(events) {}
   ~Stopwatch();
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
@@ -50,7 +50,7 @@ class Stopwatch {
   [[nodiscard]] Reading read() const;
 
  private:
-  CudaDriver& driver_;
+  CudaEvents& events_;
   void* begin_ = nullptr;               // event
   std::array<void*, kStrands> ends_{};  // events, by strand
   bool has_begun_ = false;              // recorded since the reset, as are

@@ -230,7 +230,7 @@ TEST(StreamSlots, JoinsAsManyRanksAsThereAre) {
   for (Case c : cases()) {
     for (const int ranks : {1, 2, 3, 8}) {
       if (ranks > 2 && c.collective == Collective::kBroadcast && !c.direct.empty()) {
-        continue;  // not cut alike over both paths
+        continue;  // not cut equally over both paths
       }
       c.ranks = ranks;
       run(c, 2);

@@ -24,7 +24,7 @@ Status PeerMemory::read(void* to, std::uint64_t address, std::size_t bytes) cons
       if (moved < 0 && errno == EINTR) {
         continue;
       }
-      // A process that dies loses its memory some time before its pidfd tells of its death.
+      // A process that dies loses its memory some time before its pidfd reports its death.
       return fail(moved < 0 && errno == ESRCH ? Code::kRankFailed : Code::kSystemError,
                   "process_vm_readv of {} bytes from pid {} failed: {}",
                   bytes,

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kClaims = {
     claims_of_paper1, claims_of_paper2, claims_of_paper3, claims_of_paper4, claims_of_paper5};
 
-// How far apart two numbers are: 0.5 where one is half as large again as the other.
+// By how much two numbers differ: 0.5 where one is half as large again as the other.
 double distance(double a, double b) {
   return a > 0 && b > 0 ? std::max(a / b, b / a) - 1 : std::numeric_limits<double>::infinity();
 }

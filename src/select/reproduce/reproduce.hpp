@@ -1,5 +1,5 @@
-// reproduce(): what five papers print, beside what the simulator and the models say on the machines
-// of those papers.
+// reproduce(): what five papers print, next to what the simulator and the models say on the
+// machines of those papers.
 //
 //   for (const Reproduction& row : reproduce(std::nullopt, find_machine).value()) { ... }
 //

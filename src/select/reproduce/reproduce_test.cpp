@@ -32,8 +32,8 @@ TEST(Reproduce, EveryRowIsCompleteAndJudgedByItsRatio) {
     EXPECT_GT(row.ours, 0) << row.quantity;
     if (row.paper_value) {
       const double ratio = row.ours / *row.paper_value;
-      const bool near = std::max(ratio, 1 / ratio) <= 1 + row.tolerance;
-      EXPECT_EQ(row.verdict == Verdict::kReproduced, near) << row.quantity << " " << ratio;
+      const bool is_close = std::max(ratio, 1 / ratio) <= 1 + row.tolerance;
+      EXPECT_EQ(row.verdict == Verdict::kReproduced, is_close) << row.quantity << " " << ratio;
     } else {
       EXPECT_NE(row.verdict, Verdict::kReproduced) << row.quantity;
     }

@@ -1,8 +1,8 @@
 // The messages of the rendezvous as bytes. Nothing here touches a socket.
 //
 // A frame is a header of fixed form, then a payload. The header is the same in all protocol
-// versions; so is the payload of kFailure, so that two versions can tell each other why they do not
-// match:
+// versions; so is the payload of kFailure, so that two versions can report to each other why they
+// do not match:
 //
 //   0   magic          u32     "SnRv"
 //   4   protocol       u16
@@ -10,7 +10,7 @@
 //   8   payload bytes  u32
 //   12  digest         16 B    of SHA-256(SHA-256(key), the 12 bytes above, payload)
 //
-// The digest tells frames of this job from garbage, damage and other jobs; against a hostile
+// The digest separates frames of this job from garbage, damage and other jobs; against a hostile
 // process of the same user it protects nothing, and need not. Numbers are in host order: one
 // machine. Decoders take bytes that anybody may have written; they return nothing rather than a
 // wrong value.
@@ -39,7 +39,7 @@ inline constexpr std::size_t kMaxSettingsBytes = 3072;
 inline constexpr std::size_t kMaxHostNameBytes = 64;
 
 enum class FrameType : std::uint16_t {
-  kHello = 1,     // to rank 0: who I am and what I was told; with my pidfd
+  kHello = 1,     // to rank 0: who I am and my settings; with my pidfd
   kAccepted = 2,  // from rank 0: you are counted
   kMembers = 3,   // from rank 0: some of the members, with the pidfds of those in other processes
   kSegment = 4,   // from rank 0: the shared segment, with its descriptor

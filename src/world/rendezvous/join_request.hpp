@@ -55,7 +55,7 @@ Status ranks_missing(const std::vector<int>& missing,
                      std::string_view where,
                      std::string next);
 
-// Fails if two ranks were told differently: size, version, segment and the lines of the settings,
+// Fails if two ranks have different settings: size, version, segment and the lines of the settings,
 // each listed with both values.
 Status check_agreement(const Hello& rank0, const Hello& other, pid_t other_pid);
 

@@ -16,7 +16,7 @@
 namespace sennit {
 namespace {
 
-// -1 where /proc does not tell.
+// -1 where /proc does not say.
 int open_descriptors() {
   DIR* folder = opendir("/proc/self/fd");
   if (folder == nullptr) {

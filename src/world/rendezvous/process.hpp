@@ -16,7 +16,7 @@ using Token = std::array<std::uint8_t, 16>;
 // 128 random bits from the kernel.
 Token random_token();
 
-// Drawn once a process, so that ranks can tell which of them are threads of one process. The child
+// Drawn once a process, so that ranks can find which of them are threads of one process. The child
 // of a fork has one of its own.
 Token process_token();
 

@@ -37,17 +37,17 @@ TEST(Descriptors, OfThisProcessAreDuplicated) {
 }
 
 TEST(Descriptors, OfAnotherProcessAreTakenOver) {
-  int told[2] = {-1, -1};
-  ASSERT_EQ(::pipe2(told, O_CLOEXEC), 0);
+  int report[2] = {-1, -1};
+  ASSERT_EQ(::pipe2(report, O_CLOEXEC), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     const int file = file_with_a_letter();
-    (void)!::write(told[1], &file, sizeof(file));
+    (void)!::write(report[1], &file, sizeof(file));
     ::pause();
     ::_exit(0);
   }
   int number = -1;
-  ASSERT_EQ(::read(told[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));
+  ASSERT_EQ(::read(report[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const auto taken = take_descriptor(pidfd.get(), number);
   EXPECT_FALSE(take_descriptor(pidfd.get(), 1 << 20).ok()) << "it has none of that number";

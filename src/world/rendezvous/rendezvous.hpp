@@ -39,7 +39,7 @@ struct Identity {
 };
 
 // From the first complete set of variables: SENNIT_*, torchrun's, Open MPI's, hydra's, Slurm's. The
-// n-th successful call of a process adds n to the key, so that several communicators keep apart.
+// n-th successful call of a process adds n to the key, so that several communicators stay separate.
 // kInvalidUsage lists what was looked for when no set is complete, or when SENNIT_* is begun and
 // not complete; kInvalidArgument names the variable of the chosen set that does not parse.
 Result<Identity> identity_from_environment();
@@ -51,7 +51,7 @@ Result<std::string> root_from_environment();
 struct JoinInterruption {
   // Asked now and then while this rank waits for others; a failure ends the join. May be empty.
   std::function<Status()> reason{};
-  // The others find the reason by themselves: nobody stays to tell it to those that come late.
+  // The others find the reason by themselves: nobody stays to report it to those that come late.
   bool is_found_by_all = false;
 };
 
@@ -111,8 +111,8 @@ struct Membership {
 };
 
 // Blocks until all ranks have joined and have everything, at most options.timeout_s and a moment in
-// which ranks tell each other why it failed. Every rank that takes part gets the same failure:
-// kJoinTimeout names the ranks that are missing, kMismatch lists what they were told differently,
+// which ranks report to each other why it failed. Every rank that takes part gets the same failure:
+// kJoinTimeout names the ranks that are missing, kMismatch lists in which settings they differ,
 // kInvalidArgument a rank that is there twice, kRankFailed one that died meanwhile. May be called
 // by several threads at once, as one rank each.
 Result<Membership> join(const Identity& identity, const JoinOptions& options);

@@ -88,7 +88,7 @@ Result<RendezvousGuest::Talk> RendezvousGuest::talk() {
     } else if (request_.deadline.passed()) {
       return await_verdict();
     } else if (segment_ == nullptr) {
-      // A rank that has said it is ready leaves only when rank 0 says so: rank 0 may just have told
+      // A rank that has said it is ready leaves only when rank 0 says so: rank 0 may just have sent
       // the others that all are there.
       if (Status why = request_.check_interruption(); !why.ok()) {
         return give_up(std::move(why));
@@ -103,7 +103,7 @@ Status RendezvousGuest::say_hello() {
   return send(FrameType::kHello, encode_hello(request_.hello), std::span(&pidfd, 1));
 }
 
-// A closed connection is not reported here: reading from it tells more.
+// A closed connection is not reported here: reading from it says more.
 Status RendezvousGuest::send(FrameType type, std::string payload, std::span<const int> fds) {
   const std::string bytes =
       encode_frame(request_.key, {type, kProtocolVersion, std::move(payload)});

@@ -32,7 +32,7 @@ class RendezvousGuest {
   Status take_members(const MemberBatch& batch, std::vector<UniqueFd> fds);
   Status take_segment(const SegmentNotice& notice, std::vector<UniqueFd> fds);
   Status send(FrameType type, std::string payload, std::span<const int> fds = {});
-  // Tells rank 0 that this rank gives up; gives back what is to be reported.
+  // Reports to rank 0 that this rank gives up; gives back what is to be reported.
   Status give_up(Status reason);
   Result<Talk> await_verdict();
   [[nodiscard]] Status host_not_found() const;
@@ -44,7 +44,7 @@ class RendezvousGuest {
   UniqueFd socket_;
   pid_t host_pid_ = 0;
   bool accepted_ = false;
-  std::vector<Member> members_;  // those that rank 0 has told so far
+  std::vector<Member> members_;  // those that rank 0 has sent so far
   std::shared_ptr<SharedSegment> segment_;
   UniqueFd waker_;
   PatienceTimer patience_;

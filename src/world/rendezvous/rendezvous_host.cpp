@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto kHelloTime = seconds(2);
-// How long rank 0 stays to tell a failure to ranks that have not connected yet. Ranks of one job
+// How long rank 0 stays to report a failure to ranks that have not connected yet. Ranks of one job
 // start within some seconds of each other; without this the late ones would only see a time-out.
 constexpr auto kFarewellTime = seconds(5);
 // How long a failure may wait in the queue of a rank that does not read.
@@ -229,7 +229,7 @@ void RendezvousHost::on_silent_guest_message(Guest& guest, Received& received) {
   queue(guest, FrameType::kAccepted, {});
 }
 
-// Counts the guest among those that have been heard, and tells it and all others why the join
+// Counts the guest among those that have answered, and reports to it and all others why the join
 // fails.
 void RendezvousHost::refuse(Guest& guest, Status why) {
   guest.state = GuestState::kJoined;
@@ -379,7 +379,7 @@ void RendezvousHost::send_queued(Guest& guest) {
       return;
     }
     if (state == SendState::kClosed) {
-      // Reading tells the rest: what it said before it closed, then that it closed.
+      // Reading gives the rest: what it said before it closed, then that it closed.
       guest.outgoing.clear();
       return;
     }

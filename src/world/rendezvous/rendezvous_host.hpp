@@ -20,7 +20,7 @@ class RendezvousHost {
   explicit RendezvousHost(const JoinRequest& request);
 
   // Listens, gathers the ranks, hands out segment and pidfds, and waits until all have them. A
-  // failure of one is told to all, also, for some seconds, to those that come late.
+  // failure of one is reported to all, also, for some seconds, to those that come late.
   Result<Membership> run();
 
  private:
@@ -112,7 +112,7 @@ class RendezvousHost {
   UniqueFd waker_;
   std::shared_ptr<SharedSegment> segment_;
   std::optional<Status> failure_;
-  TimePoint farewell_until_;  // for ranks that have not been heard
+  TimePoint farewell_until_;  // for ranks that have not answered
   TimePoint flush_until_;     // for ranks that have not read their failure
   PatienceTimer patience_;
 };

@@ -121,7 +121,7 @@ TEST_F(Rendezvous, ProcessesJoinAndSeeEachOtherEnd) {
       EXPECT_EQ(joined->members[index].pid, children[index]);
       kill(children[index], SIGKILL);
       EXPECT_EQ(poll(&watched, 1, static_cast<int>(kGenerousSeconds * 1000)), 1)
-          << "the pidfd must tell that the process has ended";
+          << "the pidfd must show that the process has ended";
     } else {
       kill(children[index], SIGKILL);
     }

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class _Words(click.Group):
-    """Commands whose names may be two words: `bench ddp` stands beside `bench`."""
+    """Commands whose names may be two words: `bench ddp` stands next to `bench`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

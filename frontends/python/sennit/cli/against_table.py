@@ -71,7 +71,7 @@ def summarize(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     """Print for each collective how we stand against the best rival of each size.
 
     A rival's time is followed by that of its own program without Sennit, with a mark where the two
-    are too far apart.
+    differ too much.
     """
     for (collective, dtype), group in itertools.groupby(
         rows, key=lambda row: (row["collective"], row["dtype"])

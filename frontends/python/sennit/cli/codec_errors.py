@@ -72,9 +72,9 @@ def _parts(x: Any) -> Reals:
 
 def _blocks(parts: Reals, streams: int, block_values: int) -> Reals:
     """The parts as the codec has them in blocks, a row a block; zeros fill the last one."""
-    apart = parts.reshape(-1, streams).T
-    padding = -apart.shape[1] % block_values
-    return np.pad(apart, ((0, 0), (0, padding))).reshape(-1, block_values)
+    separate = parts.reshape(-1, streams).T
+    padding = -separate.shape[1] % block_values
+    return np.pad(separate, ((0, 0), (0, padding))).reshape(-1, block_values)
 
 
 def _root_mean_square(values: Reals) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 MODES = ("nccl", "nccl windows")
 """NCCL as it comes, and on symmetric windows."""
 STAGED = "staged"
-"""Copies through host memory, beside which ranks are timed that share GPUs."""
+"""Copies through host memory, to which ranks that share GPUs are compared."""
 HOP_US = 0.70
 """A word from one H200 to another over NVLink, until who waits for it has it."""
 WIRE_GBPS = 390.0

@@ -18,7 +18,7 @@ from sennit.cli.tools import ask
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart; marker and
+# Okabe and Ito's colours, which people with any kind of colour vision can distinguish; marker and
 # line differ too, for prints without colour.
 STYLES = (
     ("#0072B2", "o", "-"),
@@ -114,7 +114,7 @@ def _name_axes(axes: Any, what: str) -> None:
 
 
 def _style(index: int) -> dict[str, Any]:
-    """Colour, marker and line of a series: of the first 36 no two are alike."""
+    """Colour, marker and line of a series: of the first 36 no two are equal."""
     round_ = index // len(STYLES)
     return {
         "color": STYLES[index % len(STYLES)][0],

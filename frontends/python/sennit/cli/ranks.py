@@ -217,9 +217,9 @@ def own_starts(ranks: int) -> list[Start]:
 def start_in_place(place: Place) -> list[Start]:
     """The one rank that a launcher made of this process.
 
-    The rank program is a child of this process. Where a launcher gives no job id, the library tells
-    jobs apart by the parent process, which must then be ours: the launcher. SENNIT_KEY goes before
-    that, since on several nodes each has a launcher process of its own.
+    The rank program is a child of this process. Where a launcher gives no job id, the library
+    distinguishes jobs by the parent process, which must then be ours: the launcher. SENNIT_KEY goes
+    before that, since on several nodes each has a launcher process of its own.
     """
     if place.launcher != "mpiexec":
         return [Start(dict(os.environ))]

@@ -8,7 +8,7 @@ Import it, then name the backend::
     dist.init_process_group("sennit")  # under torchrun, say
     model = torch.nn.parallel.DistributedDataParallel(model)
 
-docs/pytorch.md tells when that pays and what is refused.
+docs/pytorch.md says when that pays and what is refused.
 """
 
 import torch.distributed as _dist

@@ -125,8 +125,8 @@ class FakeGpus : public ::testing::Test {
 
   // Runs on each rank's thread, with the communicator joined.
   void run(const std::function<void(Rank&)>& body) {
-    std::barrier<> meeting(ranks_);
-    meeting_ = &meeting;
+    std::barrier<> barrier(ranks_);
+    barrier_ = &barrier;
     Bytes exchanged;
     const std::string key = fmt::format("fake-gpus-{}", std::random_device()());
     std::vector<std::jthread> threads;
@@ -151,7 +151,7 @@ class FakeGpus : public ::testing::Test {
                                self.joined->world(),
                                options,
                                [&](const void* mine, void* all, std::size_t bytes) {
-                                 return exchange(meeting, exchanged, rank, mine, all, bytes);
+                                 return exchange(barrier, exchanged, rank, mine, all, bytes);
                                });
         if (refusal_) {
           refusal_(self, made.status());
@@ -161,7 +161,7 @@ class FakeGpus : public ::testing::Test {
         self.comm = std::move(made).value();
         self.stream = take(self.cuda->create_stream());
         body(self);
-        meeting.arrive_and_wait();
+        barrier.arrive_and_wait();
         EXPECT_EQ(self.cuda->faults(), "");
         self.comm.reset();
       });
@@ -169,9 +169,9 @@ class FakeGpus : public ::testing::Test {
   }
 
   // All ranks are here.
-  void meet() { meeting_->arrive_and_wait(); }
+  void meet() { barrier_->arrive_and_wait(); }
 
-  // What `late` calls, and how it fails, nobody has heard of when the others make theirs.
+  // What `late` calls, and how it fails, nobody knows when the others make theirs.
   Status call_last(const Rank& rank, int late, const Operation& operation) {
     if (rank.rank == late) {
       meet();
@@ -182,7 +182,7 @@ class FakeGpus : public ::testing::Test {
     return status;
   }
 
-  // The rank ends, and gives back what it took beside these.
+  // The rank ends, and gives back what it took besides these.
   static void expect_nothing_left(Rank& rank, std::initializer_list<std::byte*> buffers) {
     EXPECT_TRUE(rank.cuda->destroy_stream(rank.stream).ok());
     for (std::byte* const buffer : buffers) {
@@ -210,21 +210,21 @@ class FakeGpus : public ::testing::Test {
     rank.finish();
   }
 
-  Status exchange(std::barrier<>& meeting,
+  Status exchange(std::barrier<>& barrier,
                   Bytes& exchanged,
                   int rank,
                   const void* mine,
                   void* all,
                   std::size_t bytes) const {
-    meeting.arrive_and_wait();
+    barrier.arrive_and_wait();
     if (rank == 0) {
       exchanged.resize(bytes * static_cast<std::size_t>(ranks_));
     }
-    meeting.arrive_and_wait();
+    barrier.arrive_and_wait();
     std::memcpy(exchanged.data() + static_cast<std::size_t>(rank) * bytes, mine, bytes);
-    meeting.arrive_and_wait();
+    barrier.arrive_and_wait();
     std::memcpy(all, exchanged.data(), exchanged.size());
-    meeting.arrive_and_wait();
+    barrier.arrive_and_wait();
     return {};
   }
 
@@ -254,7 +254,7 @@ class FakeGpus : public ::testing::Test {
   FakeCuda::Options cuda_options_{.devices = kRanks};
   DeviceComm::Options options_{.deadline_s = 20, .profile = profile_for({})};
   CommConfig comm_config_;
-  std::barrier<>* meeting_ = nullptr;
+  std::barrier<>* barrier_ = nullptr;
   std::function<void(Rank&)> prepare_;
   std::array<int, kRanks> devices_ = {0, 1, 2, 3};     // of each rank
   std::array<int, kRanks> groups_ = {};                // that it says it is of
@@ -262,7 +262,7 @@ class FakeGpus : public ::testing::Test {
   std::shared_ptr<FakeCuda> shared_cuda_;  // of all ranks, where they are threads of one process
 };
 
-// Tells when the stream of a rank has come so far, also of one that may wait for ever.
+// Says when the stream of a rank has come so far, also of one that may wait for ever.
 struct Mark {
   std::uint64_t word = 0;
 

@@ -91,12 +91,12 @@ class FakeMessages : public FakeGpus {
   static Calls every_pair(const Rank& rank,
                           std::byte* out,
                           std::byte* in,
-                          std::int64_t apart = kLarge) {
+                          std::int64_t stride = kLarge) {
     Calls calls;
     for (int peer = 0; peer < kRanks; ++peer) {
       if (peer != rank.rank) {
-        calls.push_back(send(rank, peer, out + peer * apart));
-        calls.push_back(recv(rank, peer, in + peer * apart));
+        calls.push_back(send(rank, peer, out + peer * stride));
+        calls.push_back(recv(rank, peer, in + peer * stride));
       }
     }
     return calls;

@@ -80,7 +80,7 @@ class FakeSharedMessages : public FakeMessagesWithRings {
     return slots;
   }
 
-  // As the base that both paths share alike has, or its neighbours.
+  // As the base that both paths share has, or its neighbours.
   static void expect_half(int slots) {
     constexpr int kHalf = static_cast<int>(kLarge / kSlot / 2);
     EXPECT_LE(std::abs(slots - kHalf), 2) << slots << " of " << kHalf;

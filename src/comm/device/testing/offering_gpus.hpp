@@ -16,13 +16,13 @@ class OfferingGpus : public FakeMessages {
  protected:
   OfferingGpus() {
     options_.profile->message_copies_from_bytes = kNever;
-    prepare_ = [this](Rank& rank) { count_offers(*rank.cuda, rank.rank); };
+    prepare_ = [this](Rank& rank) { count_announced(*rank.cuda, rank.rank); };
   }
 
   // Runs the kernels of a driver, and counts for a rank what they offer.
-  void count_offers(FakeCuda& cuda, int rank) {
-    cuda.run_kernels([&count = offers_[static_cast<std::size_t>(rank)]](const void* kernel,
-                                                                        const void* parameters) {
+  void count_announced(FakeCuda& cuda, int rank) {
+    cuda.run_kernels([&count = announced_[static_cast<std::size_t>(rank)]](const void* kernel,
+                                                                           const void* parameters) {
       count += static_cast<int>(offers_in(kernel, parameters).size());
       return fake_pairs_kernel(kernel, parameters);
     });
@@ -32,19 +32,19 @@ class OfferingGpus : public FakeMessages {
   void share_a_process() {
     shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
     prepare_ = nullptr;
-    count_offers(*shared_cuda_, 0);
+    count_announced(*shared_cuda_, 0);
   }
 
   // How often the rank has offered a buffer; and all together.
-  [[nodiscard]] int offers(const Rank& rank) const {
-    return offers_[static_cast<std::size_t>(rank.rank)];
+  [[nodiscard]] int announced(const Rank& rank) const {
+    return announced_[static_cast<std::size_t>(rank.rank)];
   }
-  [[nodiscard]] int all_offers() const {
-    return std::accumulate(offers_.begin(), offers_.end(), 0);
+  [[nodiscard]] int all_announced() const {
+    return std::accumulate(announced_.begin(), announced_.end(), 0);
   }
 
  private:
-  std::array<std::atomic<int>, kRanks> offers_{};
+  std::array<std::atomic<int>, kRanks> announced_{};
 };
 
 }  // namespace sennit::tests

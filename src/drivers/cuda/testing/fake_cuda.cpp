@@ -40,7 +40,7 @@ struct FakeHandle {
 };
 
 // For the thread sanitizer a thread that maps memory has written to all of it. Here a kernel that
-// was launched before may write there next: its rank has told others of the mapping, and they the
+// was launched before may write there next: its rank has announced the mapping, and they the
 // kernel, but in words that each of them sees at an address of its own.
 void* map_shared(int file, std::size_t bytes) {
 #ifdef __SANITIZE_THREAD__
@@ -91,7 +91,7 @@ Status FakeCuda::enter(std::string_view call) {
   }
   const Code code = planned->second.second;
   failures_.erase(planned);
-  return sennit::fail(code, "the fake was told to fail in {}", call);
+  return sennit::fail(code, "the fake fails in {}, as requested", call);
 }
 
 void FakeCuda::fail(const std::string& call, int nth, Code code) {

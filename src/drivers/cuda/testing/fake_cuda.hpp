@@ -67,7 +67,7 @@ class FakeGraph {
   std::vector<Entry> entries_;
 };
 
-class FakeCuda final : public CudaDriver {
+class FakeCuda final : public CudaDriver, public CudaSharing, public CudaEvents {
  public:
   struct Options {
     int devices = 1;
@@ -104,7 +104,7 @@ class FakeCuda final : public CudaDriver {
 
   void run_kernels(Kernel kernel) { kernel_ = std::move(kernel); }
 
-  // Told, in the order of the calls, what is put into streams: also while they capture.
+  // Called with what is put into streams, in the order of the calls: also while they capture.
   struct Issued {
     enum class What : std::uint8_t { kLaunch, kCopy, kRecord, kWaitFor, kWalk };
     What what = What::kLaunch;
@@ -165,6 +165,7 @@ class FakeCuda final : public CudaDriver {
   Status unmap_host(void* memory) override;
   Result<PointerFacts> facts_of(const void* pointer) override;
   Result<Allocation> allocation_of(const void* pointer) override;
+  CudaSharing& sharing() override { return *this; }
   Result<ExportedMemory> export_memory(void* memory) override;
   Result<void*> import_memory(const MemoryHandle& handle) override;
   Status close_imported(void* memory) override;
@@ -177,6 +178,7 @@ class FakeCuda final : public CudaDriver {
   Result<void*> create_stream() override;
   Status destroy_stream(void* stream) override;
   Result<std::uint64_t> stream_id(void* stream) override;
+  CudaEvents& events() override { return *this; }
   Result<void*> create_event() override;
   Result<void*> create_timed_event() override;
   Status destroy_event(void* event) override;
@@ -218,7 +220,7 @@ class FakeCuda final : public CudaDriver {
   [[nodiscard]] bool are_joined(int device, int peer) const;
   [[nodiscard]] bool corrupts(const void* to, int device);
   void check_range(const void* pointer, std::size_t bytes, int device, std::string_view what);
-  void tell(const Issued& issued) const;
+  void report(const Issued& issued) const;
   void put(FakeStream& stream, std::function<void(FakeStream&)> submit);
   void pass_copy(const void* from, std::size_t bytes, double& now_us);
   // Where the word of a step lies in the mapped memory.

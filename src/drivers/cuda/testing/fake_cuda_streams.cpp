@@ -71,7 +71,7 @@ void FakeCuda::set_default_stream(void* stream) { default_stream = stream; }
 
 Status FakeCuda::preload(const void* /*kernel*/) { return enter("preload"); }
 
-void FakeCuda::tell(const Issued& issued) const {
+void FakeCuda::report(const Issued& issued) const {
   if (watcher_) {
     watcher_(issued);
   }
@@ -96,10 +96,10 @@ Status FakeCuda::launch(const void* kernel,
                         const void* parameters,
                         void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("launch"));
-  tell({.what = Issued::What::kLaunch,
-        .stream = stream,
-        .kernel = kernel,
-        .parameters = parameters});
+  report({.what = Issued::What::kLaunch,
+          .stream = stream,
+          .kernel = kernel,
+          .parameters = parameters});
   {
     const std::scoped_lock lock(mutex_);
     last_shape_ = shape;
@@ -159,7 +159,7 @@ void FakeCuda::pass_copy(const void* from, std::size_t bytes, double& now_us) {
 
 Status FakeCuda::copy_async(void* to, const void* from, std::size_t bytes, void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("copy_async"));
-  tell({.what = Issued::What::kCopy, .stream = stream, .to = to, .from = from, .bytes = bytes});
+  report({.what = Issued::What::kCopy, .stream = stream, .to = to, .from = from, .bytes = bytes});
   put(*to_stream(stream), [this, to, from, bytes](FakeStream& s) {
     s.queue().put(
         [this, to, from, bytes, device = s.device(), now_us = s.now_us](const std::stop_token&) {
@@ -248,7 +248,7 @@ Status FakeCuda::destroy_event(void* event) {
 
 Status FakeCuda::record(void* event, void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("record"));
-  tell({.what = Issued::What::kRecord, .stream = stream, .event = event});
+  report({.what = Issued::What::kRecord, .stream = stream, .event = event});
   FakeStream& s = *to_stream(stream);
   const std::shared_ptr<FakeEvent> e = to_event(event);
   e->captured_in = s.capture != nullptr ? &s : nullptr;
@@ -269,7 +269,7 @@ Status FakeCuda::record(void* event, void* stream) {
 
 Status FakeCuda::wait_for(void* event, void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("wait_for"));
-  tell({.what = Issued::What::kWaitFor, .stream = stream, .event = event});
+  report({.what = Issued::What::kWaitFor, .stream = stream, .event = event});
   FakeStream& s = *to_stream(stream);
   const std::shared_ptr<FakeEvent> e = to_event(event);
   if (e->captured_in != nullptr) {
@@ -327,7 +327,7 @@ Status FakeCuda::walk_words(std::span<const WordStep> steps, void* stream) {
   if (steps.size() > kMaxWordSteps) {
     return sennit::fail(Code::kInternalError, "{} word steps at once", steps.size());
   }
-  tell({.what = Issued::What::kWalk, .stream = stream, .steps = steps});
+  report({.what = Issued::What::kWalk, .stream = stream, .steps = steps});
   put(*to_stream(stream), [this, copy = std::vector(steps.begin(), steps.end())](FakeStream& s) {
     s.queue().put([this, copy, now_us = s.now_us](const std::stop_token& stopped) {
       *now_us += costs_.words_us;

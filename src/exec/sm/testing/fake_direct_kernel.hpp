@@ -87,7 +87,7 @@ class FakeDirectKernel {
                             static_cast<std::size_t>(block_) * sm::kWordLineBytes;
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(line)[source]);
   }
-  // 8 bytes are 4 of data and a flag, stored as one. Who has heard of a round knows that the reads
+  // 8 bytes are 4 of data and a flag, stored as one. Who has a flag of a round knows that the reads
   // of the round before are over: on a GPU since loads return before later stores leave, here by
   // release and acquire.
   [[nodiscard]] std::uint32_t flag(std::size_t word) const {
@@ -210,10 +210,10 @@ class FakeDirectKernel {
   void tell_started() const {
     for (int peer = 0; peer < call_.ranks; ++peer) {
       const std::int64_t first = first_packet_ * payload_;
-      const bool told =
+      const bool has_started =
           (has(call_.push_to, peer) && first < call_.push[static_cast<std::size_t>(peer)].length) ||
           (has(call_.forward_to, peer) && first < call_.own_to.length);
-      if (peer != call_.rank && !told) {
+      if (peer != call_.rank && !has_started) {
         started(peer, call_.rank).store(round_, std::memory_order_release);
       }
     }
@@ -234,9 +234,10 @@ class FakeDirectKernel {
       const std::int64_t length = call_.arrival == sm::Arrival::kReduce
                                       ? call_.own_to.length
                                       : call_.arrive[0][source].length;
-      const bool heard = (has(call_.arrive_from[0], r) && first < length) ||
-                         (has(call_.arrive_from[1], r) && first < call_.arrive[1][source].length);
-      unheard |= heard || r == call_.rank ? 0U : 1U << r;
+      const bool has_flag =
+          (has(call_.arrive_from[0], r) && first < length) ||
+          (has(call_.arrive_from[1], r) && first < call_.arrive[1][source].length);
+      unheard |= has_flag || r == call_.rank ? 0U : 1U << r;
     }
     return unheard;
   }

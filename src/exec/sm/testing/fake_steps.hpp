@@ -43,7 +43,7 @@ class FakeSteps {
   static std::uint64_t& word(std::byte* staging, std::size_t index) {
     return reinterpret_cast<std::uint64_t*>(staging)[index];
   }
-  static void tell(std::byte* staging, std::size_t index, std::uint64_t value) {
+  static void signal(std::byte* staging, std::size_t index, std::uint64_t value) {
     std::atomic_ref(word(staging, index)).store(value, std::memory_order_release);
   }
 
@@ -52,7 +52,7 @@ class FakeSteps {
     const std::uint64_t value = begun_word(number_, call_.fingerprint);
     for (int peer = 0; peer < program_.ranks; ++peer) {
       if (has(program_.hears_from, peer)) {
-        tell(call_.outbox[at(peer)], index, value);
+        signal(call_.outbox[at(peer)], index, value);
       }
     }
     for (int peer = 0; peer < program_.ranks; ++peer) {
@@ -86,9 +86,9 @@ class FakeSteps {
     for (int i = 0; i < step.ins + step.outs; ++i) {
       const Port& p = port(step, i);
       const StagingWord kind = i < step.ins ? StagingWord::kFreed : StagingWord::kFull;
-      tell(call_.outbox[at(p.peer)],
-           staging_word_at(kind, block_, p.channel),
-           count_word(number_, count_of(p, turn_)));
+      signal(call_.outbox[at(p.peer)],
+             staging_word_at(kind, block_, p.channel),
+             count_word(number_, count_of(p, turn_)));
     }
   }
 

@@ -41,7 +41,7 @@ class Mpi:
         return [str(self.prefix / "bin" / "mpiexec"), *self.settings(ranks), "-n", str(ranks)]
 
     def settings(self, ranks: int) -> list[str]:
-        """What it is told beyond its defaults, because it would refuse to start otherwise."""
+        """Its settings beyond its defaults, because it would refuse to start otherwise."""
         if self.name != "openmpi":
             return []
         as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -114,7 +114,7 @@ def _is_prefix(folder: Path) -> bool:
 
 
 def _usual_places(name: str) -> Iterator[Path]:
-    """`.rivals` here and above, then beside the source tree that the package was built in."""
+    """`.rivals` here and above, then next to the source tree that the package was built in."""
     here = Path.cwd()
     package = Path(sennit.__file__).resolve()
     for folder in (here, *here.parents, *package.parents):
@@ -143,7 +143,7 @@ class MpiRival:
 
     @property
     def settings(self) -> str:
-        """What its launcher is told."""
+        """The variables and options of its launcher."""
         return " ".join(self._installed.settings(self._ranks))
 
     def starts(self) -> list[Start]:

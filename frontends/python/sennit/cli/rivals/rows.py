@@ -1,4 +1,4 @@
-"""What a rival is to a benchmark, and how its rows are told apart."""
+"""What a rival is to a benchmark, and how its rows are distinguished."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AloneTimes = dict[tuple[str, str, str, int], float]
 
 
 class Rival(Protocol):
-    """A library whose calls the rank program can make beside ours.
+    """A library whose calls the rank program can make next to ours.
 
     Attributes:
         name: In tables and documents.
@@ -31,7 +31,7 @@ class Rival(Protocol):
 
     @property
     def settings(self) -> str:
-        """What it is told beyond its defaults."""
+        """Its settings beyond its defaults."""
 
     def starts(self) -> list[Start]:
         """How its ranks are started."""
@@ -43,7 +43,7 @@ class Rival(Protocol):
 
 
 def kind_of(row_or_order: dict[str, Any]) -> tuple[str, str, str]:
-    """What tells rows of one size apart."""
+    """What distinguishes rows of one size."""
     return row_or_order["collective"], row_or_order["dtype"], row_or_order["op"]
 
 

@@ -1,31 +1,31 @@
-#include "memory/device_meeting.hpp"
+#include "memory/device_bootstrap.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 namespace sennit {
 
-Result<DeviceMeeting> DeviceMeeting::open(CudaDriver& driver,
-                                          const DeviceIdentity& identity,
-                                          const Exchange& exchange) {
-  DeviceMeeting meeting(driver, identity, exchange);
+Result<DeviceBootstrap> DeviceBootstrap::open(CudaDriver& driver,
+                                              const DeviceIdentity& identity,
+                                              const Exchange& exchange) {
+  DeviceBootstrap bootstrap(driver, identity, exchange);
   const Result<CudaDevice> device = driver.describe(identity.device);
-  SENNIT_RETURN_IF_ERROR(meeting.agree(device.status()));
-  SENNIT_ASSIGN_OR_RETURN(meeting.members_,
-                          meeting.tell(Member{.process = driver.process(),
-                                              .uuid = device->uuid,
-                                              .device = identity.device,
-                                              .group = identity.group,
-                                              .has_mps = device->has_mps}));
-  return meeting;
+  SENNIT_RETURN_IF_ERROR(bootstrap.agree(device.status()));
+  SENNIT_ASSIGN_OR_RETURN(bootstrap.members_,
+                          bootstrap.exchange(Member{.process = driver.process(),
+                                                    .uuid = device->uuid,
+                                                    .device = identity.device,
+                                                    .group = identity.group,
+                                                    .has_mps = device->has_mps}));
+  return bootstrap;
 }
 
-bool DeviceMeeting::is_one_group() const {
+bool DeviceBootstrap::is_one_group() const {
   return std::ranges::all_of(
       members_, [&](const Member& member) { return member.group == members_.front().group; });
 }
 
-bool DeviceMeeting::has_a_device_each() const {
+bool DeviceBootstrap::has_a_device_each() const {
   for (int a = 0; a < ranks(); ++a) {
     for (int b = a + 1; b < ranks(); ++b) {
       if (share_device(a, b)) {
@@ -36,17 +36,17 @@ bool DeviceMeeting::has_a_device_each() const {
   return true;
 }
 
-std::vector<std::uint64_t> DeviceMeeting::processes() const {
+std::vector<std::uint64_t> DeviceBootstrap::processes() const {
   std::vector<std::uint64_t> processes;
   std::ranges::transform(members_, std::back_inserter(processes), &Member::process);
   return processes;
 }
 
-std::string DeviceMeeting::describe(int rank) const {
+std::string DeviceBootstrap::describe(int rank) const {
   return fmt::format("rank {} (device {})", rank, device_of(rank));
 }
 
-std::string DeviceMeeting::describe(const std::vector<BrokenPair>& pairs) const {
+std::string DeviceBootstrap::describe(const std::vector<BrokenPair>& pairs) const {
   constexpr std::size_t kMost = 4;
   std::string text;
   for (std::size_t i = 0; i < std::min(kMost, pairs.size()); ++i) {
@@ -56,8 +56,8 @@ std::string DeviceMeeting::describe(const std::vector<BrokenPair>& pairs) const 
   return pairs.size() <= kMost ? text : fmt::format("{} and {} more", text, pairs.size() - kMost);
 }
 
-Status DeviceMeeting::agree(const Status& mine) const {
-  SENNIT_ASSIGN_OR_RETURN(const auto all, tell(static_cast<std::int32_t>(mine.code())));
+Status DeviceBootstrap::agree(const Status& mine) const {
+  SENNIT_ASSIGN_OR_RETURN(const auto all, exchange(static_cast<std::int32_t>(mine.code())));
   SENNIT_RETURN_IF_ERROR(mine);
   const auto failed = std::ranges::find_if(all, [](std::int32_t code) { return code != 0; });
   return failed == all.end() ? Status()
@@ -67,7 +67,7 @@ Status DeviceMeeting::agree(const Status& mine) const {
                                     code_name(static_cast<Code>(*failed)));
 }
 
-Result<std::vector<BrokenPair>> DeviceMeeting::gather(const std::vector<char>& broken_to) const {
+Result<std::vector<BrokenPair>> DeviceBootstrap::gather(const std::vector<char>& broken_to) const {
   const auto width = static_cast<std::size_t>(ranks());
   std::vector<char> all(width * width);
   SENNIT_RETURN_IF_ERROR((*exchange_)(broken_to.data(), all.data(), width));

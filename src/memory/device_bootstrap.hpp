@@ -1,4 +1,4 @@
-// DeviceMeeting: the ranks of a communicator with their GPUs, while they set up what they share.
+// DeviceBootstrap: the ranks of a communicator with their GPUs, while they set up what they share.
 // All functions that say so are called by all ranks together; each rank leaves them with the same
 // answer, so that no rank goes on while another has given up.
 #pragma once
@@ -32,12 +32,12 @@ struct BrokenPair {
   int to = 0;
 };
 
-class DeviceMeeting {
+class DeviceBootstrap {
  public:
   // All together. `driver` and `exchange` outlive the result.
-  static Result<DeviceMeeting> open(CudaDriver& driver,
-                                    const DeviceIdentity& identity,
-                                    const Exchange& exchange);
+  static Result<DeviceBootstrap> open(CudaDriver& driver,
+                                      const DeviceIdentity& identity,
+                                      const Exchange& exchange);
 
   [[nodiscard]] CudaDriver& driver() const { return *driver_; }
   [[nodiscard]] int rank() const { return identity_.rank; }
@@ -67,9 +67,9 @@ class DeviceMeeting {
   // "rank 2 (device 1) to rank 3 (device 0), ..."; of many, the first.
   [[nodiscard]] std::string describe(const std::vector<BrokenPair>& pairs) const;
 
-  // All together: what each rank tells, by rank.
+  // All together: what each rank gives, by rank.
   template <typename T>
-  Result<std::vector<T>> tell(const T& mine) const {
+  Result<std::vector<T>> exchange(const T& mine) const {
     static_assert(std::is_trivially_copyable_v<T>);
     std::vector<T> all(static_cast<std::size_t>(ranks()));
     SENNIT_RETURN_IF_ERROR((*exchange_)(&mine, all.data(), sizeof(mine)));
@@ -77,7 +77,7 @@ class DeviceMeeting {
   }
   // All together: ok when all are.
   [[nodiscard]] Status agree(const Status& mine) const;
-  // All together: each rank tells, by rank, whether what it writes does not get there.
+  // All together: each rank reports, by rank, whether what it writes does not get there.
   [[nodiscard]] Result<std::vector<BrokenPair>> gather(const std::vector<char>& broken_to) const;
 
  private:
@@ -89,7 +89,7 @@ class DeviceMeeting {
     bool has_mps = false;
   };
 
-  DeviceMeeting(CudaDriver& driver, const DeviceIdentity& identity, const Exchange& exchange)
+  DeviceBootstrap(CudaDriver& driver, const DeviceIdentity& identity, const Exchange& exchange)
       : driver_(&driver), identity_(identity), exchange_(&exchange) {}
   [[nodiscard]] const Member& of(int rank) const {
     return members_[static_cast<std::size_t>(rank)];

@@ -1,0 +1,36 @@
+// WorkQueues: the outstanding works of a communicator of host ranks. Collectives run one after the
+// other, and so do the sends to a peer and the recvs from it: only the first work of a queue has
+// begun.
+#pragma once
+
+#include "comm/work.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sennit {
+
+struct WorkQueues {
+  using Queue = std::deque<std::shared_ptr<Work>>;
+  using PairKey = std::pair<int, bool>;  // peer, is_send
+
+  Queue collectives;
+  std::map<PairKey, Queue> pairs;
+
+  // The queue for works such as this one.
+  [[nodiscard]] Queue& of(const Work& work);
+  // The first work of that queue, or null.
+  [[nodiscard]] const Work* first_of(const Work& work) const;
+  // The first of each queue.
+  [[nodiscard]] std::vector<std::shared_ptr<Work>> running() const;
+  // Any one, or null.
+  [[nodiscard]] std::shared_ptr<Work> outstanding() const;
+  // When the next work has to be looked at.
+  [[nodiscard]] Clock::time_point next_look() const;
+  [[nodiscard]] bool are_empty() const { return collectives.empty() && pairs.empty(); }
+};
+
+}  // namespace sennit

@@ -1,0 +1,61 @@
+#include "drivers/cuda/events.hpp"
+
+#include "drivers/cuda/driver_calls.hpp"
+
+#include <cuda_runtime.h>
+
+namespace sennit::cuda {
+namespace {
+
+cudaEvent_t to_event(void* event) { return static_cast<cudaEvent_t>(event); }
+
+Result<void*> make_event(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  SENNIT_RETURN_IF_ERROR(to_status(cudaEventCreateWithFlags(&event, flags), "making an event"));
+  return static_cast<void*>(event);
+}
+
+}  // namespace
+
+Result<void*> Events::create_event() { return make_event(cudaEventDisableTiming); }
+Result<void*> Events::create_timed_event() { return make_event(cudaEventDefault); }
+
+Status Events::destroy_event(void* event) {
+  return to_status(cudaEventDestroy(to_event(event)), "destroying an event");
+}
+
+Status Events::record(void* event, void* stream) {
+  return to_status(cudaEventRecord(to_event(event), to_stream(stream)), "recording an event");
+}
+
+Status Events::wait_for(void* event, void* stream) {
+  return to_status(cudaStreamWaitEvent(to_stream(stream), to_event(event), 0),
+                   "making a stream wait for an event");
+}
+
+Result<bool> Events::has_passed(void* event) {
+  const CaptureScope outside;
+  SENNIT_RETURN_IF_ERROR(outside.status());
+  const cudaError_t error = cudaEventQuery(to_event(event));
+  if (error == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  SENNIT_RETURN_IF_ERROR(to_status(error, "querying an event"));
+  return true;
+}
+
+Result<std::optional<double>> Events::elapsed_us(void* begin, void* end) {
+  const CaptureScope outside;
+  SENNIT_RETURN_IF_ERROR(outside.status());
+  float ms = 0;
+  const cudaError_t error = cudaEventElapsedTime(&ms, to_event(begin), to_event(end));
+  if (error == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return std::optional<double>();
+  }
+  SENNIT_RETURN_IF_ERROR(to_status(error, "asking for the time between two events"));
+  return std::optional(1000.0 * ms);
+}
+
+}  // namespace sennit::cuda
