@@ -88,10 +88,14 @@ class _Steps:
             self.part,
         ]
 
-    def next(self, salt: int, count_by: int) -> None:
-        """Draw a call and make it, with some elements more than the others where asked for."""
-        self.more = count_by
-        self.count = self.draw.choice(COUNTS)
+    def next(self, salt: int, one_differs: bool, is_that: bool) -> None:
+        """Draw a call and make it; the rank that differs brings an element more.
+
+        A call of nothing waits for nobody: where one rank brings something there, another may find
+        that in the last barrier, when the rest are through.
+        """
+        self.more = 1 if one_differs and is_that else 0
+        self.count = self.draw.choice(COUNTS[1:] if one_differs else COUNTS)
         self.dtype = self.draw.choice(DTYPES)
         self.root = self.draw.randrange(self.comm.size)
         self.draw.choice(self.kinds)(salt)
@@ -213,10 +217,10 @@ def _call_all(plan: Plan, comm: sennit.Communicator) -> None:
     steps = _Steps(comm, draw)
     is_victim = comm.rank == plan.victim
     for number in range(draw.randint(plan.at + 1, MOST_STEPS)):
-        is_now = is_victim and number == plan.at
-        if is_now:
+        is_now = number == plan.at
+        if is_now and is_victim:
             EVENTS[plan.event](comm)
-        steps.next(salt=number, count_by=1 if is_now and plan.event == "differ" else 0)
+        steps.next(number, one_differs=is_now and plan.event == "differ", is_that=is_victim)
     comm.barrier()  # nobody is through before all have seen the end
 
 
