@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sennit import _core, gpu_arrays
 from sennit._core import Buffer, CallOptions, Collective, InvalidArgument, Work, buffer_of
-from sennit.elements import PremulSum, empty
+from sennit.elements import empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,9 +67,6 @@ def _algorithm_of(schedule: Schedule, algorithm: str | None) -> str:
             "sennit.schedules.Builder.build or sennit.schedules.load gives"
         )
     return schedule.algorithm
-
-
-Operator = str | PremulSum
 
 
 class Group(NamedTuple):

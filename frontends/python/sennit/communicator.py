@@ -116,17 +116,8 @@ class Communicator:
         Returns:
             `out`, of the shape of x where it was not given.
         """
-        return run(
-            prepare(
-                self._handle,
-                Collective.ALL_REDUCE,
-                x,
-                out,
-                op,
-                0,
-                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.ALL_REDUCE, x, out, op, 0, options))
 
     def reduce(
         self,
@@ -159,17 +150,8 @@ class Communicator:
         Returns:
             `out` at the root, None elsewhere.
         """
-        return run(
-            prepare(
-                self._handle,
-                Collective.REDUCE,
-                x,
-                out,
-                op,
-                root,
-                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.REDUCE, x, out, op, root, options))
 
     def broadcast(
         self,
@@ -183,17 +165,8 @@ class Communicator:
         stream: Any = None,
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
-        return run(
-            prepare(
-                self._handle,
-                Collective.BROADCAST,
-                x,
-                None,
-                None,
-                root,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.BROADCAST, x, None, None, root, options))
 
     def all_gather(
         self,
@@ -220,17 +193,8 @@ class Communicator:
         Returns:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
-        return run(
-            prepare(
-                self._handle,
-                Collective.ALL_GATHER,
-                x,
-                out,
-                None,
-                0,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.ALL_GATHER, x, out, None, 0, options))
 
     def reduce_scatter(
         self,
@@ -262,17 +226,8 @@ class Communicator:
             `out`. Where it was not given: of shape s for an x of shape (size, *s), else of the
             shape of x with the first axis divided by size.
         """
-        return run(
-            prepare(
-                self._handle,
-                Collective.REDUCE_SCATTER,
-                x,
-                out,
-                op,
-                0,
-                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.REDUCE_SCATTER, x, out, op, 0, options))
 
     def all_to_all(
         self,
@@ -299,17 +254,8 @@ class Communicator:
         Returns:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
-        return run(
-            prepare(
-                self._handle,
-                Collective.ALL_TO_ALL,
-                x,
-                out,
-                None,
-                0,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.ALL_TO_ALL, x, out, None, 0, options))
 
     def gather(
         self,
@@ -338,17 +284,8 @@ class Communicator:
         Returns:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
-        return run(
-            prepare(
-                self._handle,
-                Collective.GATHER,
-                x,
-                out,
-                None,
-                root,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.GATHER, x, out, None, root, options))
 
     def scatter(
         self,
@@ -378,17 +315,8 @@ class Communicator:
         Returns:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
-        return run(
-            prepare(
-                self._handle,
-                Collective.SCATTER,
-                x,
-                out,
-                None,
-                root,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return run(prepare(self._handle, Collective.SCATTER, x, out, None, root, options))
 
     def all_gather_v(
         self,
@@ -548,17 +476,8 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        run(
-            prepare(
-                self._handle,
-                Collective.SEND,
-                x,
-                None,
-                None,
-                peer,
-                asked(None, deadline_s, False, None, codec, stream),
-            )
-        )
+        options = asked(None, deadline_s, False, None, codec, stream)
+        run(prepare(self._handle, Collective.SEND, x, None, None, peer, options))
 
     def recv(
         self,
@@ -570,17 +489,8 @@ class Communicator:
         stream: Any = None,
     ) -> Any:
         """Overwrite `out` by what the rank `peer` sends; returns `out`."""
-        return run(
-            prepare(
-                self._handle,
-                Collective.RECV,
-                None,
-                out,
-                None,
-                peer,
-                asked(None, deadline_s, False, None, codec, stream),
-            )
-        )
+        options = asked(None, deadline_s, False, None, codec, stream)
+        return run(prepare(self._handle, Collective.RECV, None, out, None, peer, options))
 
     def barrier(
         self,
@@ -591,17 +501,8 @@ class Communicator:
         stream: Any = None,
     ) -> None:
         """Wait until all ranks are in this call."""
-        run(
-            prepare(
-                self._handle,
-                Collective.BARRIER,
-                None,
-                None,
-                None,
-                0,
-                asked(algorithm, deadline_s, False, schedule, None, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, None, stream)
+        run(prepare(self._handle, Collective.BARRIER, None, None, None, 0, options))
 
     def group(self) -> contextlib.AbstractContextManager[None]:
         """Make the calls of a `with` block together; the same as `sennit.group()`."""

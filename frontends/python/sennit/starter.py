@@ -42,17 +42,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start an all_reduce."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.ALL_REDUCE,
-                x,
-                out,
-                op,
-                0,
-                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.ALL_REDUCE, x, out, op, 0, options))
 
     def reduce(
         self,
@@ -69,17 +60,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a reduce."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.REDUCE,
-                x,
-                out,
-                op,
-                root,
-                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.REDUCE, x, out, op, root, options))
 
     def broadcast(
         self,
@@ -93,17 +75,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a broadcast."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.BROADCAST,
-                x,
-                None,
-                None,
-                root,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.BROADCAST, x, None, None, root, options))
 
     def all_gather(
         self,
@@ -117,17 +90,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start an all_gather."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.ALL_GATHER,
-                x,
-                out,
-                None,
-                0,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.ALL_GATHER, x, out, None, 0, options))
 
     def reduce_scatter(
         self,
@@ -143,17 +107,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a reduce_scatter."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.REDUCE_SCATTER,
-                x,
-                out,
-                op,
-                0,
-                asked(algorithm, deadline_s, reproducible, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.REDUCE_SCATTER, x, out, op, 0, options))
 
     def all_to_all(
         self,
@@ -167,17 +122,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start an all_to_all."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.ALL_TO_ALL,
-                x,
-                out,
-                None,
-                0,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.ALL_TO_ALL, x, out, None, 0, options))
 
     def gather(
         self,
@@ -192,17 +138,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a gather."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.GATHER,
-                x,
-                out,
-                None,
-                root,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.GATHER, x, out, None, root, options))
 
     def scatter(
         self,
@@ -217,17 +154,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a scatter."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.SCATTER,
-                x,
-                out,
-                None,
-                root,
-                asked(algorithm, deadline_s, False, schedule, codec, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, codec, stream)
+        return start(prepare(self._handle, Collective.SCATTER, x, out, None, root, options))
 
     def all_gather_v(
         self,
@@ -323,17 +251,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a send."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.SEND,
-                x,
-                None,
-                None,
-                peer,
-                asked(None, deadline_s, False, None, codec, stream),
-            )
-        )
+        options = asked(None, deadline_s, False, None, codec, stream)
+        return start(prepare(self._handle, Collective.SEND, x, None, None, peer, options))
 
     def recv(
         self,
@@ -345,17 +264,8 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a recv."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.RECV,
-                None,
-                out,
-                None,
-                peer,
-                asked(None, deadline_s, False, None, codec, stream),
-            )
-        )
+        options = asked(None, deadline_s, False, None, codec, stream)
+        return start(prepare(self._handle, Collective.RECV, None, out, None, peer, options))
 
     def barrier(
         self,
@@ -366,14 +276,5 @@ class Starter:
         stream: Any = None,
     ) -> Work:
         """Start a barrier."""
-        return start(
-            prepare(
-                self._handle,
-                Collective.BARRIER,
-                None,
-                None,
-                None,
-                0,
-                asked(algorithm, deadline_s, False, schedule, None, stream),
-            )
-        )
+        options = asked(algorithm, deadline_s, False, schedule, None, stream)
+        return start(prepare(self._handle, Collective.BARRIER, None, None, None, 0, options))
