@@ -9,6 +9,11 @@
 // The receiver awaits `done` of every block, whichever way the message took. So every address
 // has been read when the next one is written, and one of each kind is enough. Blocks count the
 // messages that they took part in, so that graphs may replay them.
+//
+// What is stored in place wants fewer blocks than packets. So a sender alone may launch fewer. Each
+// then stands for several: it reads the address of its own index, which is that of them all, and
+// writes `done` for all. An address that was not read is never taken for the next one, since the
+// number in it is another.
 // docs/decisions/0029-offered-puts.md says why.
 #pragma once
 
@@ -26,6 +31,7 @@ struct MessagePut {
   std::uint64_t* done = nullptr;       // of the receiver
   std::uint64_t* messages = nullptr;   // by block: finished by this end, or kGivenUp
   std::int32_t most_blocks = 0;        // that a message between these two may have
+  std::int32_t blocks = 1;  // of this end: fewer, where a sender gives each several parts
 };
 
 inline constexpr int kAddressWords = 2;

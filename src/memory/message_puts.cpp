@@ -116,6 +116,13 @@ void MessagePuts::map_loan(int receiver) {
   mine.base = base.ok() ? *base : nullptr;
   mine.number.store(number, std::memory_order_release);
   peer.mapped = number;
+  peer.is_seen = base.ok();
+}
+
+bool MessagePuts::reaches_last_loan_of(int receiver) {
+  const std::scoped_lock lock(mutex_);
+  const Peer& peer = *peers_[static_cast<std::size_t>(receiver)];
+  return memory_.is_of_this_process(receiver) || (peer.is_seen && loan_of(receiver) == peer.mapped);
 }
 
 void MessagePuts::lend_to_all(std::byte* memory, std::size_t bytes) {

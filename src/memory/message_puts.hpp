@@ -41,6 +41,9 @@ class MessagePuts {
   std::byte* address_at(int sender, const Place& place);
   // Maps what `receiver` has lent. Not while a stream captures.
   void map_buffer_of(int receiver);
+  // Whether this rank sees the memory that `receiver` has lent last. A hint that it reaches what is
+  // received there next.
+  [[nodiscard]] bool reaches_last_loan_of(int receiver);
 
   // Lends the memory to all other ranks, allocation by allocation, each when the one before it has
   // been answered. A hint: what cannot be lent is passed over.
@@ -66,6 +69,7 @@ class MessagePuts {
     std::uint64_t lent_id = 0;       // of its allocation
     std::uint64_t answered = 0;      // of the last whose answer was read
     std::uint64_t mapped = 0;        // of the last from there
+    bool is_seen = false;            // and it could be
     std::deque<std::byte*> waiting;  // in allocations that are to be lent
   };
 

@@ -202,11 +202,6 @@ Status MessageGroups::agree(std::vector<Message>& messages) {
   return {};
 }
 
-int MessageGroups::blocks_of(const Message& message, std::int64_t bytes) const {
-  const int blocks = context_.kernels().limits.blocks_of_send();
-  return message.choice.put_hash != 0 ? context_.launcher().blocks_of_put(bytes, blocks) : blocks;
-}
-
 Status MessageGroups::enqueue(const std::vector<Message>& messages, void* stream) {
   std::vector<KernelMessage> of_kernels;
   std::vector<stream::Message> of_copy_engines;
@@ -230,7 +225,7 @@ Status MessageGroups::enqueue(const std::vector<Message>& messages, void* stream
                             .takes_part = message.choice.put_hash != 0,
                             .fingerprint = fingerprint_of(words_of(op, message.word_of_kernels())),
                             .deadline_ns = message.call.deadline_ns(),
-                            .block_limit = blocks_of(message, range.length)});
+                            .block_limit = context_.kernels().limits.blocks_of_send()});
     }
   }
   const auto launch = [&] {

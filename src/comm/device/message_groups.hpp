@@ -49,7 +49,6 @@ class MessageGroups {
                                     const stream::GroupId& group,
                                     bool is_alone);
   void agree_to_a_put(const Message& message, MessageCopies::End& end);
-  [[nodiscard]] int blocks_of(const Message& message, std::int64_t bytes) const;
   [[nodiscard]] std::uint32_t partners(const std::vector<Message>& messages) const;
 
   CudaDriver& driver_;

@@ -91,8 +91,11 @@ struct PairMessage {
   [[nodiscard]] constexpr bool only_waits() const {
     return put.takes_part && !is_send() && put.there != nullptr;
   }
-  // Of this end: those in which packets meet, or one that waits.
-  [[nodiscard]] constexpr int blocks() const { return only_waits() ? 1 : call.blocks; }
+  // Packets come in call.blocks parts, as both ends know. A block of this end has each step()-th of
+  // them, from its own index on, and that share of what is stored in place.
+  [[nodiscard]] constexpr int step() const { return put.blocks; }
+  // Of this end: those that have parts, or one that waits.
+  [[nodiscard]] constexpr int blocks() const { return only_waits() ? 1 : step(); }
 };
 
 // Sends and recvs that were posted together run together, in chains of those that follow each other

@@ -18,7 +18,7 @@ struct KernelMessage {
   bool takes_part = false;  // its receiver may offer its buffer (memory/message_put.hpp)
   std::uint32_t fingerprint = 0;
   std::uint64_t deadline_ns = 0;  // 0: none
-  int block_limit = 1;            // of the thread blocks that carry it, the same at both ends
+  int block_limit = 1;            // of the blocks that its packets have, the same at both ends
 };
 
 }  // namespace sennit

@@ -12,9 +12,9 @@ namespace sennit::sm {
 // that a message of that size is on its way to the registers while its offer is.
 inline constexpr int kHeld = 8;
 
-// A block's part of a message in packets. False, for all threads, when it had to leave.
+// A part of a message in packets. False, for all threads, when it had to leave.
 template <bool kOnHost>
-__device__ __forceinline__ bool run_packets(const PairCall& call, int block) {
+__device__ __forceinline__ bool run_part(const PairCall& call, int block) {
   if (call.packets == Packets::kLl) {
     return run_block<Ll, NoReduction>(call, block);
   }
@@ -25,6 +25,18 @@ __device__ __forceinline__ bool run_packets(const PairCall& call, int block) {
   } else {
     return run_block<Slots, NoReduction>(call, block);
   }
+}
+
+// A block's parts of a message in packets. Where one failed, the others are given up with its lane.
+template <bool kOnHost>
+__device__ __forceinline__ bool run_packets(const PairMessage& message, int block) {
+#pragma unroll 1
+  for (int part = block; part < message.call.blocks; part += message.step()) {
+    if (!run_part<kOnHost>(message.call, part)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // A thread's elements of a range: of every slice that is its block's, one.
@@ -122,20 +134,23 @@ __device__ __forceinline__ bool are_alike(const std::byte* from, const std::byte
 
 // Where they do not, in elements that both have whole.
 template <class T>
-__device__ __forceinline__ void put_apart(const PairCall& call, std::byte* to, int block) {
-  const ByteRange range = call.push[1];
-  Put<T> put(call.input + range.begin, range.length, block, call.blocks);
+__device__ __forceinline__ void put_apart(const PairMessage& message, std::byte* to, int block) {
+  const ByteRange range = message.call.push[1];
+  Put<T> put(message.call.input + range.begin, range.length, block, message.step());
   put.load();
   put.run(to);
   copy_edges(put.from, to, put.cut, block);
 }
 
-static __device__ __forceinline__ void store_apart(const PairCall& call, std::byte* to, int block) {
+static __device__ __forceinline__ void store_apart(const PairMessage& message,
+                                                   std::byte* to,
+                                                   int block) {
+  const PairCall& call = message.call;
   const auto from = reinterpret_cast<std::uintptr_t>(call.input + call.push[1].begin);
   if ((from ^ reinterpret_cast<std::uintptr_t>(to)) % sizeof(std::uint32_t) == 0) {
-    put_apart<std::uint32_t>(call, to, block);
+    put_apart<std::uint32_t>(message, to, block);
   } else {
-    put_apart<std::uint8_t>(call, to, block);
+    put_apart<std::uint8_t>(message, to, block);
   }
 }
 
@@ -215,7 +230,7 @@ static __device__ __forceinline__ Spoken store_message(const PairMessage& messag
     return {Rest::kGone};
   }
   const ByteRange range = call.push[1];
-  Put<Unit> put(call.input + range.begin, range.length, block, call.blocks);
+  Put<Unit> put(call.input + range.begin, range.length, block, message.step());
   put.load();
   Offer offer = await_offer</*kFirstLook=*/true>(message, block, number);
   if (!offer.is_here) {
@@ -236,11 +251,11 @@ static __device__ __forceinline__ Spoken store_message(const PairMessage& messag
   return {Rest::kNothing};
 }
 
-// Once the block's part of sending is over; by one thread, behind a barrier of them all.
-__device__ __forceinline__ void count_and_tell(const PairMessage& message, int block, Rest rest) {
-  std::uint64_t& counted = message.put.messages[block];
+// Once the block's share of sending is over; by one thread, behind a barrier of them all.
+__device__ __forceinline__ void count_and_tell(const PairMessage& message, int part, Rest rest) {
+  std::uint64_t& counted = message.put.messages[part];
   counted = rest == Rest::kGone ? kGivenUp : counted + 1;
-  std::uint64_t* const word = message.put.done + block;
+  std::uint64_t* const word = message.put.done + part;
   const std::uint64_t done = done_word(counted, message.call.fingerprint);
   if (rest == Rest::kNothing) {
     // Release: what all threads of the block have stored comes before. Partner: await_done.
@@ -250,10 +265,16 @@ __device__ __forceinline__ void count_and_tell(const PairMessage& message, int b
   }
 }
 
+// Of the block's parts, that of this thread, if they are so many.
+__device__ __forceinline__ int part_of_thread(const PairMessage& message, int block) {
+  return block + static_cast<int>(threadIdx.x) * message.step();
+}
+
+// For all parts of the block: the receiver awaits each, whoever has it.
 __device__ __forceinline__ void tell_done(const PairMessage& message, int block, Rest rest) {
   __syncthreads();
-  if (threadIdx.x == 0) {
-    count_and_tell(message, block, rest);
+  if (const int part = part_of_thread(message, block); part < message.call.blocks) {
+    count_and_tell(message, part, rest);
   }
 }
 
@@ -340,10 +361,10 @@ __device__ __forceinline__ bool finish_message(const PairMessage& message,
                                                const Spoken& spoken) {
   Rest rest = spoken.rest;
   if (rest == Rest::kApart) {
-    store_apart(message.call, spoken.to, block);
+    store_apart(message, spoken.to, block);
     rest = Rest::kNothing;
   }
-  if (rest == Rest::kPackets && !run_packets<kOnHost>(message.call, block)) {
+  if (rest == Rest::kPackets && !run_packets<kOnHost>(message, block)) {
     rest = Rest::kGone;
   }
   if (speaks<kOnHost>(message, block)) {

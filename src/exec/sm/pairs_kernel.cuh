@@ -148,10 +148,10 @@ __device__ __noinline__ void give_up_lane(const Pairs& pairs, bool receives, int
       if (receives && block == 0 && message.put.takes_part) {
         withdraw_offers(message.put);
       }
-      if (threadIdx.x == 0 && block < message.call.blocks) {
-        message.call.states[block].round = kGivenUp;
+      if (const int part = part_of_thread(message, block); part < message.call.blocks) {
+        message.call.states[part].round = kGivenUp;
         if (!receives && message.put.takes_part) {
-          message.put.messages[block] = kGivenUp;
+          message.put.messages[part] = kGivenUp;
         }
       }
     }

@@ -8,6 +8,24 @@
 #include <vector>
 
 namespace sennit::sm {
+namespace {
+
+void limit_senders(int blocks, std::span<PairMessage> messages) {
+  for (PairMessage& message : messages) {
+    if (message.is_send()) {
+      message.put.blocks = std::min(message.put.blocks, blocks);
+    }
+  }
+}
+
+void size_lanes(std::span<const PairMessage> messages, PairCalls& pairs) {
+  for (const PairMessage& message : messages) {
+    PairLanes& lanes = message.is_send() ? pairs.sends : pairs.recvs;
+    lanes.blocks = std::max(lanes.blocks, message.blocks());
+  }
+}
+
+}  // namespace
 
 // A receiver offers its buffer to a sender that is known to reach it; a sender maps what it has
 // been asked to, if it may.
@@ -55,56 +73,104 @@ void PeerLauncher::describe(const KernelMessage& message, bool may_map, PairMess
   call.deadline_ns = message.deadline_ns;
   call.fingerprint = message.fingerprint;
   described.put = pair.put;
+  described.put.blocks = call.blocks;
   described.put.takes_part = message.takes_part;
   described.put.there = message.takes_part ? offer_of(message, may_map) : nullptr;
 }
 
-Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* stream, Order wanted) {
+// Not while the stream captures.
+Result<bool> PeerLauncher::may_map(std::span<const KernelMessage> messages, void* stream) const {
+  if (std::ranges::none_of(messages, &KernelMessage::takes_part)) {
+    return false;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, context_.driver.is_capturing(stream));
+  return !is_capturing;
+}
+
+// The messages, in the order in which they are to start. Only what is used of `pairs` is written:
+// 64 messages are 30 KB.
+std::span<PairMessage> PeerLauncher::describe_all(std::span<const KernelMessage> messages,
+                                                  bool may_map,
+                                                  PairCalls& pairs) {
   std::vector<PairEnd> ends;
   ends.reserve(messages.size());
-  bool may_map = false;
   for (const KernelMessage& message : messages) {
     ends.push_back({message.peer, message.is_send});
-    may_map = may_map || message.takes_part;
-  }
-  if (may_map) {
-    SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, context_.driver.is_capturing(stream));
-    may_map = !is_capturing;
   }
   const GroupOrder order = group_order(ends, context_.world.rank(), context_.world.size());
-  // Only what is used of it is written: 64 messages are 30 KB.
-  PairCalls& pairs = *pairs_;
   pairs.sends = {};
   pairs.recvs = {};
-  pairs.is_braid = wanted == Order::kInterleaved;
   int chains = 0;
-  int used = 0;
+  std::size_t used = 0;
   const auto take = [&](const std::vector<PairChain>& taken, PairLanes& lanes) {
     lanes.first = chains;
     lanes.chains = static_cast<int>(taken.size());
     for (const PairChain& chain : taken) {
       for (const std::size_t index : chain) {
-        PairMessage& pair = pairs.messages[static_cast<std::size_t>(used++)];
-        describe(messages[index], may_map, pair);
-        lanes.blocks = std::max(lanes.blocks, pair.blocks());
+        describe(messages[index], may_map, pairs.messages[used++]);
       }
       pairs.begin[static_cast<std::size_t>(++chains)] = static_cast<std::int16_t>(used);
     }
   };
   take(order.sends, pairs.sends);
   take(order.recvs, pairs.recvs);
+  return std::span(pairs.messages).first(used);
+}
+
+// A collective of two ranks, which have one wire each way; a ring of sends is slower by few blocks.
+// As many copy the own block meanwhile, so that it may not be longer than what crosses the wire.
+bool PeerLauncher::may_have_few_blocks(std::span<const KernelMessage> messages) const {
+  const int rank = context_.world.rank();
+  if (context_.world.size() != 2 || context_.message_puts == nullptr ||
+      messages.front().operation->collective == Collective::kSendRecv) {
+    return false;
+  }
+  std::int64_t own = 0;
+  std::int64_t crosses = 0;
+  for (const KernelMessage& message : messages) {
+    std::int64_t& longest = message.peer == rank ? own : crosses;
+    longest = std::max(longest, message.range.length);
+  }
+  return own <= crosses && 2 * crosses >= context_.facts.profile->few_blocks_from_bytes &&
+         context_.message_puts->reaches_last_loan_of(1 - rank);
+}
+
+// What is sent may be stored in place, as far as this rank knows: its peer decides that, but what
+// is true of the buffers of one rank is mostly so of the other's. In vain, few blocks send all
+// packets.
+bool PeerLauncher::are_reached(std::span<const PairMessage> messages) const {
+  return std::ranges::all_of(messages,
+                             [](const PairMessage& message) {
+                               return message.is_send() || message.only_waits();
+                             }) &&
+         std::ranges::any_of(messages, [this](const PairMessage& message) {
+           return !message.is_send() && message.call.peer != context_.world.rank();
+         });
+}
+
+Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* stream, Order wanted) {
+  SENNIT_ASSIGN_OR_RETURN(const bool maps, may_map(messages, stream));
+  // Asked before anything is mapped: what the peer lends now it does not receive in place yet.
+  const bool may_be_few = may_have_few_blocks(messages);
+  PairCalls& pairs = *pairs_;
+  pairs.is_braid = wanted == Order::kInterleaved;
+  const std::span<PairMessage> described = describe_all(messages, maps, pairs);
+  if (may_be_few && are_reached(described)) {
+    limit_senders(context_.facts.profile->few_blocks, described);
+  }
+  size_lanes(described, pairs);
   SmallPairs small;
   if (make_small(pairs, room().moving, small)) {
     return context_.driver.launch(
-        small_pairs_kernel(chains, small.parts),
-        {.blocks = static_cast<unsigned>(thread_blocks(small, chains)),
+        small_pairs_kernel(pairs.chains(), small.parts),
+        {.blocks = static_cast<unsigned>(thread_blocks(small, pairs.chains())),
          .threads = static_cast<unsigned>(small.warps * small.parts) * 32},
         &small,
         stream);
   }
   deal_lanes(pairs);
   return context_.driver.launch(
-      pairs_kernel(used, /*on_host=*/!context_.facts.nvlink),
+      pairs_kernel(static_cast<int>(described.size()), /*on_host=*/!context_.facts.nvlink),
       {.blocks = static_cast<unsigned>(pairs.all_blocks()), .threads = kThreads},
       &pairs,
       stream);
@@ -132,18 +198,9 @@ void PeerLauncher::deal_lanes(PairCalls& pairs) const {
   pairs.recvs.lanes = lanes.recvs;
 }
 
-int PeerLauncher::blocks_of_message(Order order, std::int64_t bytes) const {
-  return order == Order::kInterleaved
-             ? blocks_of_braid(context_.world.size(), room())
-             : blocks_of_put(bytes, blocks_of_each(context_.world.size(), room()));
-}
-
-// Of two ranks, whose wire is for one message each way.
-int PeerLauncher::blocks_of_put(std::int64_t bytes, int blocks) const {
-  const GpuProfile& profile = *context_.facts.profile;
-  const bool are_few = context_.world.size() == 2 && context_.message_puts != nullptr &&
-                       bytes >= profile.few_blocks_from_bytes;
-  return are_few ? std::min(blocks, profile.few_blocks) : blocks;
+int PeerLauncher::blocks_of_message(Order order) const {
+  return order == Order::kInterleaved ? blocks_of_braid(context_.world.size(), room())
+                                      : blocks_of_each(context_.world.size(), room());
 }
 
 }  // namespace sennit::sm

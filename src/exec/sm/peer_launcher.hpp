@@ -28,15 +28,20 @@ class PeerLauncher {
   [[nodiscard]] Order order_of_blocks() const {
     return context_.world.size() > 2 ? Order::kInterleaved : Order::kLanes;
   }
-  // Thread blocks that one message of such a collective may have, whose length is `bytes`.
-  [[nodiscard]] int blocks_of_message(Order order, std::int64_t bytes) const;
-  // Of `blocks`, those that a message has which its sender may store in place. The same at both
-  // ends. Packets have no more, if the receiver's buffer is not mapped: the sender cannot know.
-  [[nodiscard]] int blocks_of_put(std::int64_t bytes, int blocks) const;
+  // Thread blocks that one message of such a collective may have. The same at both ends, since
+  // packets need that.
+  [[nodiscard]] int blocks_of_message(Order order) const;
 
  private:
+  [[nodiscard]] Result<bool> may_map(std::span<const KernelMessage> messages, void* stream) const;
+  std::span<PairMessage> describe_all(std::span<const KernelMessage> messages,
+                                      bool may_map,
+                                      PairCalls& pairs);
   void describe(const KernelMessage& message, bool may_map, PairMessage& described);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
+  // Both: few thread blocks have what this rank sends, whatever its peer chooses.
+  [[nodiscard]] bool may_have_few_blocks(std::span<const KernelMessage> messages) const;
+  [[nodiscard]] bool are_reached(std::span<const PairMessage> messages) const;
   [[nodiscard]] GroupRoom room() const;
   void deal_lanes(PairCalls& pairs) const;
 

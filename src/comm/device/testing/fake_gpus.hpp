@@ -196,11 +196,11 @@ class FakeGpus : public ::testing::Test {
   // can be used again.
   void leave_at_the_deadline(Rank& rank, const Operation& operation) {
     const Gate gate(rank);
-    if (rank.rank == kRanks - 1) {
+    if (rank.rank == ranks_ - 1) {
       gate.close(rank.stream);
     }
     (void)rank.call(operation);
-    if (rank.rank != kRanks - 1) {
+    if (rank.rank != ranks_ - 1) {
       const Status status = failure_of(rank);
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
       rank.finish();

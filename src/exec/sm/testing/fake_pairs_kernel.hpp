@@ -91,7 +91,7 @@ class FakeMessage {
 
   // All blocks that have been offered a place.
   bool store() {
-    for (int block = 0; block < call_.blocks; ++block) {
+    for (int block = 0; block < message_.blocks(); ++block) {
       const std::uint64_t number = put_.messages[block] + 1;
       if (put_.messages[block] == sm::kGivenUp || !await_offer(block, number)) {
         return false;
@@ -103,11 +103,12 @@ class FakeMessage {
     return true;
   }
 
-  // Those that have not, by packets; and all are over.
+  // Those that have not, by packets; and all parts are over.
   bool tell_done() {
     for (int block = 0; block < call_.blocks; ++block) {
       const std::uint64_t number = put_.messages[block] + 1;
-      const bool alive = offers_[static_cast<std::size_t>(block)] != 0 || run_packets(block);
+      const auto sender = static_cast<std::size_t>(block % message_.step());
+      const bool alive = offers_[sender] != 0 || run_packets(block);
       put_.messages[block] = alive ? number : sm::kGivenUp;
       if (!alive) {
         return false;
@@ -161,7 +162,8 @@ class FakeMessage {
       copy(cut.tail_at(), cut.tail);
     }
     constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
-    for (std::int64_t slice = block; slice * sm::kThreads < cut.elements; slice += call_.blocks) {
+    for (std::int64_t slice = block; slice * sm::kThreads < cut.elements;
+         slice += message_.step()) {
       const std::int64_t first = slice * sm::kThreads;
       const std::int64_t last = std::min<std::int64_t>(first + sm::kThreads, cut.elements);
       copy(cut.head + first * kSize, (last - first) * kSize);
