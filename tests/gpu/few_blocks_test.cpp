@@ -36,7 +36,7 @@ class Exchange {
     check_cuda(cudaMalloc(&output_, kRanks * kCount));
   }
 
-  // Both ranks count their calls alike, and each call has other contents.
+  // Each call has other contents; both ranks make the same ones.
   void write() {
     ++calls_;
     const Bytes bytes = input_of(self_.rank());

@@ -55,7 +55,7 @@ class FewBlocks : public OfferingGpus {
     meet();
   }
   // After this the ranks reach each other's buffers, and know it.
-  void lend(const Rank& rank, const Operation& op) {
+  void map_buffers(const Rank& rank, const Operation& op) {
     for (int i = 0; i < 3; ++i) {
       call_and_meet(rank, op);
     }
@@ -93,12 +93,12 @@ TEST_F(FewBlocks, CarryCollectivesFromTheirSizeOn) {
       const Operation op = make(rank, collective);
       call_and_check(rank, op);
       EXPECT_GT(launched(rank), kFewOfACall) << "packets";
-      lend(rank, op);
+      map_buffers(rank, op);
       call_and_check(rank, op);
       EXPECT_EQ(launched(rank), kFewOfACall);
       for (const std::int64_t count : {kFrom / 2, kFrom / 2 - 1}) {
         Operation shorter = make(rank, collective, count);
-        lend(rank, shorter);
+        map_buffers(rank, shorter);
         call_and_check(rank, shorter);
         EXPECT_EQ(launched(rank) == kFewOfACall, 2 * count == kFrom) << launched(rank);
       }
@@ -112,7 +112,7 @@ TEST_F(FewBlocks, InPlace) {
     auto* const own = static_cast<std::byte*>(op.recv) + rank.rank * kLong;
     std::memcpy(own, op.send, kLong);
     op.send = own;
-    lend(rank, op);
+    map_buffers(rank, op);
     std::memset(static_cast<std::byte*>(op.recv) + (1 - rank.rank) * kLong, 0xa5, kLong);
     meet();
     call_and_meet(rank, op);
@@ -161,7 +161,7 @@ TEST_F(FewBlocks, CarryBlocksWhoseLengthsVary) {
       sent[1 - at] = c.crossing[at];
       expected[1 - at] = c.crossing[1 - at];
       const Operation op = make_varying(rank, sent, expected);
-      lend(rank, op);
+      map_buffers(rank, op);
       std::memset(op.recv, 0xa5, static_cast<std::size_t>(expected[0] + expected[1]));
       meet();
       call_and_meet(rank, op);
@@ -184,7 +184,7 @@ TEST_F(FewBlocks, LeaveAllToPacketsWhereABufferIsNotReached) {
     if (rank.rank == 1) {
       op.recv = take(rank.cuda->allocate_private(2 * kLong));
     }
-    lend(rank, op);
+    map_buffers(rank, op);
     call_and_check(rank, op);
     EXPECT_GT(launched(rank), kFewOfACall) << "rank " << rank.rank;
   });
@@ -194,7 +194,7 @@ TEST_F(FewBlocks, LeaveAllToPacketsWhereABufferIsNotReached) {
 TEST_F(FewBlocks, SendAllPacketsWhereTheyAreInVain) {
   run([&](Rank& rank) {
     Operation op = make(rank, Collective::kAllGather);
-    lend(rank, op);
+    map_buffers(rank, op);
     if (rank.rank == 1) {
       op.recv = incoming(rank, 2, kLong);
     }
@@ -206,7 +206,7 @@ TEST_F(FewBlocks, SendAllPacketsWhereTheyAreInVain) {
     EXPECT_EQ(launched(rank) == kFewOfACall, rank.rank == 0) << "each for itself";
     meet();
     call_and_check(rank, op);
-    lend(rank, op);
+    map_buffers(rank, op);
     call_and_check(rank, op);
     EXPECT_EQ(launched(rank), kFewOfACall);
   });
@@ -218,7 +218,7 @@ TEST_F(FewBlocks, TakeTurnsWithAllBlocks) {
     const Operation op = make(rank, Collective::kAllGather);
     std::byte* const out = outgoing(rank, 1, kLong);
     std::byte* const in = incoming(rank, 1, kLong);
-    lend(rank, op);
+    map_buffers(rank, op);
     for (int i = 0; i < 4; ++i) {
       call_and_check(rank, op);
       EXPECT_EQ(launched(rank), kFewOfACall);
@@ -239,7 +239,7 @@ TEST_F(FewBlocks, AreReplayedFromGraphs) {
     };
     const FakeGraph packets = capture();
     EXPECT_GT(launched(rank), kFewOfACall);
-    lend(rank, op);
+    map_buffers(rank, op);
     const FakeGraph few = capture();
     EXPECT_EQ(launched(rank), kFewOfACall);
     for (const FakeGraph* const graph : {&few, &packets, &few, &few, &packets, &packets}) {
@@ -257,7 +257,7 @@ TEST_F(FewBlocks, LeaveAtTheDeadline) {
   options_.deadline_s = 2;
   run([&](Rank& rank) {
     const Operation op = make(rank, Collective::kAllGather);
-    lend(rank, op);
+    map_buffers(rank, op);
     leave_at_the_deadline(rank, op);
   });
 }

@@ -150,7 +150,7 @@ bool PeerLauncher::are_reached(std::span<const PairMessage> messages) const {
 
 Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* stream, Order wanted) {
   SENNIT_ASSIGN_OR_RETURN(const bool maps, may_map(messages, stream));
-  // Asked before anything is mapped: what the peer lends now it does not receive in place yet.
+  // Asked before anything is mapped: a buffer that is mapped now does not receive in place yet.
   const bool may_be_few = may_have_few_blocks(messages);
   PairCalls& pairs = *pairs_;
   pairs.is_braid = wanted == Order::kInterleaved;

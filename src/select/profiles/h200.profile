@@ -48,9 +48,9 @@ size one_sided.send_recv 512K
 # An all_gather or all_to_all between two ranks whose blocks kernels store in place: from this size
 # on by so few thread blocks each, of which one takes an SM. us of all_gathers of 4, 16, 64 and 128
 # MB, with 63 blocks in brackets ("h200x2-few-blocks"): 11.2 (11.5), 29.4 (29.4), 101 (99.5), 196
-# (194). On 2 H100s, of 16, 32 and 64 MB in graphs beside products, all_gathers were over 14, 2 and 5 %
-# earlier, all_to_alls 2, 2 and 5 % ("h100x2-few-blocks"). Not for sends: a ring of 4, 16, 64 and 128 MB took 18.2, 56.5, 209
-# and 409, with 64 blocks 17.1, 51.8, 191 and 376.
+# (194). On 2 H100s, of 16, 32 and 64 MB in graphs beside products, all_gathers were over 14, 2 and
+# 5 % earlier, all_to_alls 2, 2 and 5 % ("h100x2-few-blocks"). Not for sends: a ring of 4, 16, 64
+# and 128 MB took 18.2, 56.5, 209 and 409, with 64 blocks 17.1, 51.8, 191 and 376.
 size few_blocks 4M
 few_blocks 12
 
