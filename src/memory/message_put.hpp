@@ -14,7 +14,7 @@
 // then stands for several: it reads the address of its own index, which is that of them all, and
 // writes `done` for all. An address that was not read is never taken for the next one, since the
 // number in it is another.
-// docs/decisions/0029-offered-puts.md says why.
+// docs/decisions/0029-offered-puts.md and 0048-stores-by-threads.md say why.
 #pragma once
 
 #include "memory/fifo.hpp"

@@ -4,10 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
 
 namespace sennit::tests {
 namespace {
@@ -97,7 +95,7 @@ TEST_F(FewBlocks, CarryCollectivesFromTheirSizeOn) {
       call_and_check(rank, op);
       EXPECT_EQ(launched(rank), kFewOfACall);
       for (const std::int64_t count : {kFrom / 2, kFrom / 2 - 1}) {
-        Operation shorter = make(rank, collective, count);
+        const Operation shorter = make(rank, collective, count);
         map_buffers(rank, shorter);
         call_and_check(rank, shorter);
         EXPECT_EQ(launched(rank) == kFewOfACall, 2 * count == kFrom) << launched(rank);
