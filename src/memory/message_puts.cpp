@@ -79,7 +79,7 @@ std::byte* MessagePuts::address_at(int sender, const Place& place) {
 
 // The number of the last. Partner: the release in lend(). A loan is not written again before it has
 // been answered.
-std::uint64_t MessagePuts::loan_of(int receiver) const {
+std::uint64_t MessagePuts::last_number_of(int receiver) const {
   return line(receiver, world_.rank()).loan.number.load(std::memory_order_acquire);
 }
 
@@ -91,7 +91,7 @@ void MessagePuts::map_buffer_of(int receiver) {
 void MessagePuts::map_loan(int receiver) {
   Peer& peer = *peers_[static_cast<std::size_t>(receiver)];
   const MessageLine::Loan& theirs = line(receiver, world_.rank()).loan;
-  const std::uint64_t number = loan_of(receiver);
+  const std::uint64_t number = last_number_of(receiver);
   if (number == peer.mapped) {
     return;
   }
@@ -119,10 +119,11 @@ void MessagePuts::map_loan(int receiver) {
   peer.is_seen = base.ok();
 }
 
-bool MessagePuts::reaches_last_loan_of(int receiver) {
+bool MessagePuts::has_mapped_last_buffer_of(int receiver) {
   const std::scoped_lock lock(mutex_);
   const Peer& peer = *peers_[static_cast<std::size_t>(receiver)];
-  return memory_.is_of_this_process(receiver) || (peer.is_seen && loan_of(receiver) == peer.mapped);
+  return memory_.is_of_this_process(receiver) ||
+         (peer.is_seen && last_number_of(receiver) == peer.mapped);
 }
 
 void MessagePuts::lend_to_all(std::byte* memory, std::size_t bytes) {
@@ -170,7 +171,7 @@ void MessagePuts::lend_what_waits() {
 bool MessagePuts::has_loans() {
   const std::scoped_lock lock(mutex_);
   for (int receiver = 0; receiver < world_.size(); ++receiver) {
-    if (loan_of(receiver) != peers_[static_cast<std::size_t>(receiver)]->mapped) {
+    if (last_number_of(receiver) != peers_[static_cast<std::size_t>(receiver)]->mapped) {
       return true;
     }
   }

@@ -43,7 +43,7 @@ class MessagePuts {
   void map_buffer_of(int receiver);
   // Whether this rank sees the memory that `receiver` has lent last. A hint that it reaches what is
   // received there next.
-  [[nodiscard]] bool reaches_last_loan_of(int receiver);
+  [[nodiscard]] bool has_mapped_last_buffer_of(int receiver);
 
   // Lends the memory to all other ranks, allocation by allocation, each when the one before it has
   // been answered. A hint: what cannot be lent is passed over.
@@ -77,7 +77,7 @@ class MessagePuts {
   void read_answer(int sender);
   void lend(int sender, const BufferOffer& buffer);
   [[nodiscard]] bool reaches(int sender, const BufferOffer& buffer) const;
-  [[nodiscard]] std::uint64_t loan_of(int receiver) const;
+  [[nodiscard]] std::uint64_t last_number_of(int receiver) const;
   void map_loan(int receiver);
   void lend_what_waits();
 

@@ -132,7 +132,7 @@ bool PeerLauncher::may_have_few_blocks(std::span<const KernelMessage> messages) 
     longest = std::max(longest, message.range.length);
   }
   return own <= crosses && 2 * crosses >= context_.facts.profile->few_blocks_from_bytes &&
-         context_.message_puts->reaches_last_loan_of(1 - rank);
+         context_.message_puts->has_mapped_last_buffer_of(1 - rank);
 }
 
 // What is sent may be stored in place, as far as this rank knows: its peer decides that, but what
