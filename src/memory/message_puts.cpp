@@ -77,8 +77,8 @@ std::byte* MessagePuts::address_at(int sender, const Place& place) {
   return nullptr;
 }
 
-// The number of the last. Partner: the release in lend(). A loan is not written again before it has
-// been answered.
+// Of what `receiver` has lent. Partner: the release in lend(). A loan is not written again before
+// it has been answered.
 std::uint64_t MessagePuts::last_number_of(int receiver) const {
   return line(receiver, world_.rank()).loan.number.load(std::memory_order_acquire);
 }

@@ -69,7 +69,7 @@ class MessagePuts {
     std::uint64_t lent_id = 0;       // of its allocation
     std::uint64_t answered = 0;      // of the last whose answer was read
     std::uint64_t mapped = 0;        // of the last from there
-    bool is_seen = false;            // and it could be
+    bool is_seen = false;            // whether that last one could be mapped
     std::deque<std::byte*> waiting;  // in allocations that are to be lent
   };
 

@@ -75,8 +75,8 @@ struct GpuProfile {
   // Kernels that store in the outputs of others.
   std::int64_t puts_from_bytes = kNever;
   std::int64_t message_puts_from_bytes = kNever;  // of one message
-  // An all_gather or all_to_all of two ranks that is stored so: by so few thread blocks each
-  // message.
+  // An all_gather or all_to_all of two ranks that is stored so, of this size on: few_blocks thread
+  // blocks store a message.
   std::int64_t few_blocks_from_bytes = kNever;
   int few_blocks = 0;
   // Copy engines, through host memory alone.

@@ -118,7 +118,8 @@ std::span<PairMessage> PeerLauncher::describe_all(std::span<const KernelMessage>
 }
 
 // A collective of two ranks, which have one wire each way; a ring of sends is slower by few blocks.
-// As many copy the own block meanwhile, so that it may not be longer than what crosses the wire.
+// As many blocks copy the own part meanwhile, so that must not be longer than what crosses the
+// wire.
 bool PeerLauncher::may_have_few_blocks(std::span<const KernelMessage> messages) const {
   const int rank = context_.world.rank();
   if (context_.world.size() != 2 || context_.message_puts == nullptr ||
@@ -135,9 +136,8 @@ bool PeerLauncher::may_have_few_blocks(std::span<const KernelMessage> messages) 
          context_.message_puts->has_mapped_last_buffer_of(1 - rank);
 }
 
-// What is sent may be stored in place, as far as this rank knows: its peer decides that, but what
-// is true of the buffers of one rank is mostly so of the other's. In vain, few blocks send all
-// packets.
+// Whether the peer reaches this rank's buffers. Whether this rank reaches the peer's is not known
+// yet; mostly it is the same. Where it does not, the few blocks send all packets, which is slower.
 bool PeerLauncher::are_reached(std::span<const PairMessage> messages) const {
   return std::ranges::all_of(messages,
                              [](const PairMessage& message) {
