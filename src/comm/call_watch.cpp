@@ -111,6 +111,9 @@ std::optional<Verdict> CallWatch::look_at(Work& work, const Status& broken) {
   const CallView view = view_of(work, world_, moves_);
   world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
   if (auto verdict = find_failure(world_, view, depth_)) {
+    if (verdict->is_undecided && is_doubted_for_less_than(kUndecided, work)) {
+      return std::nullopt;
+    }
     const bool is_certain = work.sequence != 0 && !verdict->is_doubtful;
     return is_certain || !may_end_well(work, view.waiting.peer) ? std::move(verdict) : std::nullopt;
   }
@@ -149,11 +152,16 @@ bool CallWatch::may_end_well(Work& work, int peer) const {
   if (!is_collective && world_.is_local(peer)) {
     return false;
   }
+  return is_doubted_for_less_than(is_collective ? kDoubt : kOnTheWay, work);
+}
+
+// The doubt begins with the first of these questions that finds none, and is asked about soon.
+bool CallWatch::is_doubted_for_less_than(Clock::duration time, Work& work) const {
   if (work.doubted_since == Clock::time_point()) {
     work.doubted_since = now_;
   }
   work.next_look = now_ + milliseconds(1);
-  return now_ < work.doubted_since + (is_collective ? kDoubt : kOnTheWay);
+  return now_ < work.doubted_since + time;
 }
 
 // What this rank waits in and does nothing else before that has ended.

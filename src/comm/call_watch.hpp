@@ -46,6 +46,7 @@ class CallWatch {
 
  private:
   bool may_end_well(Work& work, int peer) const;
+  bool is_doubted_for_less_than(Clock::duration time, Work& work) const;
   [[nodiscard]] LongWait long_wait() const;
 
   World& world_;

@@ -1,24 +1,9 @@
 #include "world/call_comparison.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <utility>
 
 namespace sennit {
-namespace {
-
-// Of two ranks that differ nobody can say who is wrong; the others, who come soon, decide it.
-constexpr std::chrono::milliseconds kPatience{200};
-
-}  // namespace
-
-bool CallComparison::have_all_made(std::uint64_t call) const {
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    if (world_.device_line(rank).collectives.entered.load(std::memory_order_acquire) < call) {
-      return false;
-    }
-  }
-  return true;
-}
 
 std::optional<Verdict> CallComparison::find_difference() {
   const DeviceLine& mine = world_.device_line(world_.rank());
@@ -37,13 +22,12 @@ std::optional<Verdict> CallComparison::find_difference() {
           own == other) {
         continue;
       }
-      differs_since_ = differs_since_ ? differs_since_ : Clock::now();
-      if (!have_all_made(call) && Clock::now() - *differs_since_ < kPatience) {
-        return std::nullopt;
-      }
-      return find_disagreement(world_, call, [&](int at, CallWords& words) {
+      auto verdict = find_disagreement(world_, call, [&](int at, CallWords& words) {
         return world_.device_line(at).collectives.read(call, words);
       });
+      differs_since_ = differs_since_ ? differs_since_ : Clock::now();
+      const bool is_early = Clock::now() - *differs_since_ < kUndecided;
+      return verdict && verdict->is_undecided && is_early ? std::nullopt : std::move(verdict);
     }
   }
   return std::nullopt;

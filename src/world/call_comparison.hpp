@@ -20,8 +20,6 @@ class CallComparison {
   std::optional<Verdict> find_difference();
 
  private:
-  [[nodiscard]] bool have_all_made(std::uint64_t call) const;
-
   const World& world_;
   std::vector<std::uint64_t> compared_;  // by rank: the last call found equal
   std::optional<Clock::time_point> differs_since_;

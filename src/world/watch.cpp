@@ -294,11 +294,13 @@ std::optional<Verdict> find_disagreement(const World& world,
                                          const ReadCall& read) {
   // The call of most ranks counts as the meant one; of equally many, that of the lowest rank.
   std::vector<std::pair<CallWords, std::vector<int>>> calls;
+  std::size_t readable = 0;
   for (int rank = 0; rank < world.size(); ++rank) {
     CallWords words;
     if (!read(rank, words)) {
       continue;
     }
+    ++readable;
     const auto same = std::ranges::find_if(calls, [&](const auto& c) { return c.first == words; });
     if (same == calls.end()) {
       calls.push_back({words, {rank}});
@@ -320,6 +322,9 @@ std::optional<Verdict> find_disagreement(const World& world,
     }
   }
   std::ranges::sort(verdict.blamed_ranks);
+  // Most ranks, whatever those call that have not been read.
+  const std::size_t ranks = static_cast<std::size_t>(world.size());
+  verdict.is_undecided = readable < ranks && meant->second.size() * 2 <= ranks;
   verdict.evidence =
       fmt::format("the ranks disagree on call {}: {}", sequence, fmt::join(clauses, "; "));
   return verdict;

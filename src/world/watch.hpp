@@ -5,6 +5,7 @@
 #include "world/waiting.hpp"
 #include "world/world.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -31,7 +32,11 @@ struct Verdict {
   std::string next{};      // what to do, where it is not what the code says
   // Holds only if what this rank waits for is still not here when it looks once more.
   bool is_doubtful = false;
+  // Ranks that have not made the call yet may decide who is wrong. They have kUndecided to come.
+  bool is_undecided = false;
 };
+
+inline constexpr std::chrono::milliseconds kUndecided{200};
 
 // Reading the lines costs a microsecond; asking whether the processes live is a system call that
 // grows with their number, so it is asked less often.
