@@ -38,7 +38,7 @@ Renewed = Callable[[str], str]
 
 README_RUN = "host-2-cores"
 CODEC_RUN = "host-2-cores-codecs"
-OVERLAP_RUN = "overlap-2gpu"
+OVERLAP_RUNS = ("overlap-2gpu", "overlap-4gpu")
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
 SUITES_RUN = "mpi-suites"
 SUITES = {
@@ -225,36 +225,32 @@ def performance(text: str) -> str:
     return between(text, HOST_BEGIN, host_table(), HOST_END)
 
 
-def overlap_table() -> str:
-    """Calls of graphs together with a load: a line a collective, size and load."""
-    document = result_files.read(OVERLAP_RUN)
+def overlap_table(run: str) -> str:
+    """Calls of graphs together with a load: a line a load and collective, a column a size."""
+    document = result_files.read(run)
+    rows = [row for row in document["rows"] if row["mode"] == "graph"]
+    sizes = sorted({row["bytes"] for row in rows})
+    cells = {
+        (row["beside"], row["collective"], row["bytes"]): f"{row['both_over_max']:.2f} "
+        f"(**{row['ratio']:.2f}**)"
+        for row in rows
+    }
     lines = [
         f"{machine_name(document['machine'])}, NCCL {document['nccl']}, commit "
         f"{document['commit']}, {document['date'][:10]} "
-        f"([file](../bench/results/current/{OVERLAP_RUN}.json)), ms:\n",
-        "| load | calls | MB | alone | both | / max | NCCL | blocks |",
-        "|---|---|---|---|---|---|---|---|",
+        f"([file](../bench/results/current/{run}.json)):\n",
+        "| | " + " | ".join(f"{size / 2**20:.0f} MB" for size in sizes) + " |",
+        "|---" * (len(sizes) + 1) + "|",
     ]
-    for row in document["rows"]:
-        if row["mode"] != "graph":
-            continue
-        cells = [
-            row["beside"],
-            f"{row['calls_per_sample']} {row['collective']}",
-            f"{row['bytes'] / 2**20:.0f}",
-            f"{row['comm_ms']:.2f}",
-            f"{row['both_ms']:.2f}",
-            f"{row['both_over_max']:.2f}",
-            f"**{row['ratio']:.2f}**",
-            f"{row['sm_count']}",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+    for load, collective in dict.fromkeys((load, collective) for load, collective, _ in cells):
+        line = [cells.get((load, collective, size), "") for size in sizes]
+        lines.append(f"| {collective}, {load} | " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"
 
 
 def overlap(text: str) -> str:
     """The page on calls that share a GPU, with its table."""
-    return between(text, OVERLAP_BEGIN, overlap_table(), OVERLAP_END)
+    return between(text, OVERLAP_BEGIN, "\n".join(map(overlap_table, OVERLAP_RUNS)), OVERLAP_END)
 
 
 def number(value: float) -> str:
