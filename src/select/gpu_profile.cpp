@@ -29,7 +29,6 @@ constexpr std::array kSizes = {
     Size{"copy_engines.send_recv", &GpuProfile::message_copies_from_bytes},
     Size{"one_sided", &GpuProfile::puts_from_bytes},
     Size{"one_sided.send_recv", &GpuProfile::message_puts_from_bytes},
-    Size{"few_blocks", &GpuProfile::few_blocks_from_bytes},
     Size{"host_copy_engines", &GpuProfile::host_copies_from_bytes},
     Size{"host_copy_engines.send_recv", &GpuProfile::host_message_copies_from_bytes},
     Size{"groups", &GpuProfile::groups_from_bytes},
@@ -71,9 +70,6 @@ class Parser {
     if (kind == "first_dynamic_share") {
       return read_number(kind, {1, 100}, profile_.first_dynamic_share);
     }
-    if (kind == "few_blocks") {
-      return read_number(kind, {1, 128}, profile_.few_blocks);
-    }
     if (kind == "size") {
       return read_size();
     }
@@ -84,11 +80,14 @@ class Parser {
       return read_host_share();
     }
     if (kind == "reads") {
-      return read_reads();
+      return read_few_blocks({Collective::kAllReduce, Collective::kReduceScatter}, profile_.reads);
+    }
+    if (kind == "puts") {
+      return read_few_blocks({Collective::kAllGather, Collective::kAllToAll}, profile_.puts);
     }
     return in_.refuse(
         "'{}' is no kind of line; there are: name, gpus, compute_capability, measured_on, size, "
-        "packets, host_share, reads, first_dynamic_share, few_blocks",
+        "packets, host_share, reads, puts, first_dynamic_share",
         kind);
   }
 
@@ -162,16 +161,19 @@ class Parser {
     return in_.expect_end();
   }
 
-  Status read_reads() {
-    GpuProfile::Reads row;
+  Status read_few_blocks(std::initializer_list<Collective> collectives,
+                         std::vector<GpuProfile::FewBlocks>& rows) {
+    GpuProfile::FewBlocks row;
     SENNIT_RETURN_IF_ERROR(read_row(row));
-    if (row.collective != Collective::kAllReduce && row.collective != Collective::kReduceScatter) {
-      return in_.refuse("reads are for all_reduce and reduce_scatter");
+    if (std::ranges::find(collectives, row.collective) == collectives.end()) {
+      return in_.refuse("such rows are for {} and {}",
+                        name(*collectives.begin()),
+                        name(*(collectives.end() - 1)));
     }
     std::int64_t blocks = 0;
     SENNIT_RETURN_IF_ERROR(in_.read_field("blocks", {1, 128}, blocks));
     row.blocks = static_cast<int>(blocks);
-    profile_.reads.push_back(row);
+    rows.push_back(row);
     return in_.expect_end();
   }
 
@@ -182,11 +184,10 @@ class Parser {
                         kSizes[static_cast<std::size_t>(missing - has_size_.begin())].key);
     }
     if (profile_.name.empty() || profile_.gpus.empty() || profile_.compute_capability == 0 ||
-        profile_.measured_on.empty() || profile_.first_dynamic_share == 0 ||
-        profile_.few_blocks == 0) {
+        profile_.measured_on.empty() || profile_.first_dynamic_share == 0) {
       return in_.refuse(
           "the file lacks one of the lines name, gpus, compute_capability, measured_on, "
-          "first_dynamic_share, few_blocks");
+          "first_dynamic_share");
     }
     return std::move(profile_);
   }

@@ -40,8 +40,8 @@ struct GpuProfile {
     int percent = 0;
   };
 
-  // Reductions that kernels read in the inputs of others, by so few thread blocks.
-  struct Reads {
+  // What few thread blocks carry.
+  struct FewBlocks {
     Collective collective = Collective::kAllReduce;
     int up_to_ranks = 0;
     std::int64_t from_bytes = 0;
@@ -57,8 +57,9 @@ struct GpuProfile {
   // Rows in order: the first that fits holds.
   std::vector<Packets> packets;
   std::vector<HostShare> host_shares;
-  std::vector<Reads> reads;
-  int first_dynamic_share = 0;  // percent; of messages that have no row above
+  std::vector<FewBlocks> reads;  // reductions that kernels read in the inputs of others
+  std::vector<FewBlocks> puts;   // what they store in the outputs of others; blocks of a message
+  int first_dynamic_share = 0;   // percent; of messages that have no row above
 
   // What a second hop costs, as bytes that a GPU could have sent meanwhile.
   std::int64_t hop_bytes = 0;
@@ -75,10 +76,6 @@ struct GpuProfile {
   // Kernels that store in the outputs of others.
   std::int64_t puts_from_bytes = kNever;
   std::int64_t message_puts_from_bytes = kNever;  // of one message
-  // An all_gather or all_to_all of two ranks that is stored so, of this size on: few_blocks thread
-  // blocks store a message.
-  std::int64_t few_blocks_from_bytes = kNever;
-  int few_blocks = 0;
   // Copy engines, through host memory alone.
   std::int64_t host_copies_from_bytes = kNever;
   std::int64_t host_message_copies_from_bytes = kNever;  // of one message

@@ -19,7 +19,7 @@ bool suits_reads(Collective collective,
                  const DeviceFacts& facts,
                  const Means& means) {
   const bool is_aligned = collective == Collective::kAllReduce || bytes % 16 == 0;
-  const std::vector<GpuProfile::Reads>& rows = facts.profile->reads;
+  const std::vector<GpuProfile::FewBlocks>& rows = facts.profile->reads;
   return means.reads && is_aligned && std::ranges::any_of(rows, [&](const auto& row) {
            return row.collective == collective && ranks > 1 && ranks <= row.up_to_ranks &&
                   total_bytes(collective, ranks, bytes) >= row.from_bytes;
@@ -55,7 +55,7 @@ Status can_be_read(Collective collective, const CallRequest& request, const Mean
 }
 
 int reading_blocks(Collective collective, int ranks, const GpuProfile& profile) {
-  const auto row = std::ranges::find_if(profile.reads, [&](const GpuProfile::Reads& reads) {
+  const auto row = std::ranges::find_if(profile.reads, [&](const GpuProfile::FewBlocks& reads) {
     return reads.collective == collective && ranks <= reads.up_to_ranks;
   });
   constexpr int kUnmeasured = 16;

@@ -1,5 +1,4 @@
-// Blocks of collectives between two ranks that few thread blocks store in place, as the profile
-// says.
+// Blocks of collectives that few thread blocks store in place, as the profile says.
 #include "comm/device/testing/offering_gpus.hpp"
 
 #include <gtest/gtest.h>
@@ -11,33 +10,39 @@ namespace sennit::tests {
 namespace {
 
 constexpr std::int64_t kLong = (std::int64_t{1} << 20) + 5;  // of a block
-constexpr std::int64_t kFrom = 200'000;                      // of both
+constexpr std::int64_t kFrom = 300'000;                      // of all ranks
 
 class FewBlocks : public OfferingGpus {
  protected:
   static constexpr unsigned kFew = 3;
-  // With the block that stays, and a thread block that waits for each.
-  static constexpr unsigned kFewOfACall = 2 * (kFew + 1);
+  // With a thread block that waits for each message. Between two ranks the block that stays has as
+  // many; among more, they store all in turn.
+  [[nodiscard]] unsigned few_of_a_call() const {
+    return static_cast<unsigned>(ranks_) + (ranks_ == 2 ? 2 * kFew : kFew);
+  }
 
   FewBlocks() {
     ranks_ = 2;
-    options_.profile->few_blocks_from_bytes = kFrom;
-    options_.profile->few_blocks = static_cast<int>(kFew);
+    for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
+      options_.profile->puts.push_back({collective, 3, kFrom, static_cast<int>(kFew)});
+    }
   }
 
-  static Operation make(const Rank& rank, Collective collective, std::int64_t count = kLong) {
+  [[nodiscard]] Operation make(const Rank& rank,
+                               Collective collective,
+                               std::int64_t count = kLong) const {
     Operation op;
     op.collective = collective;
-    op.send = outgoing(rank, 2, count);
-    op.recv = incoming(rank, 2, count);
+    op.send = outgoing(rank, ranks_, count);
+    op.recv = incoming(rank, ranks_, count);
     op.count = count;
     op.request.protocol = "direct_put";
     return op;
   }
   // Blocks so long, by peer.
-  static Operation make_varying(const Rank& rank,
-                                std::array<std::int64_t, 2> sent,
-                                std::array<std::int64_t, 2> expected) {
+  [[nodiscard]] Operation make_varying(const Rank& rank,
+                                       std::array<std::int64_t, 2> sent,
+                                       std::array<std::int64_t, 2> expected) const {
     Operation op = make(rank, Collective::kAllToAll, 2 * kLong);
     op.varying = true;
     op.count *= 2;
@@ -58,9 +63,9 @@ class FewBlocks : public OfferingGpus {
       call_and_meet(rank, op);
     }
   }
-  static void check(const Rank& rank, const Operation& op) {
+  void check(const Rank& rank, const Operation& op) const {
     const auto* const out = static_cast<const std::byte*>(op.recv);
-    for (const int source : {0, 1}) {
+    for (int source = 0; source < ranks_; ++source) {
       const bool is_exchange = op.collective == Collective::kAllToAll;
       ASSERT_TRUE(holds(out + source * op.count,
                         contents(source, op.count, is_exchange ? rank.rank * op.count : 0)))
@@ -69,7 +74,7 @@ class FewBlocks : public OfferingGpus {
   }
   // Into an output that holds nothing of it.
   void call_and_check(const Rank& rank, const Operation& op) {
-    std::memset(op.recv, 0xa5, static_cast<std::size_t>(2 * op.count));
+    std::memset(op.recv, 0xa5, static_cast<std::size_t>(ranks_ * op.count));
     meet();
     call_and_meet(rank, op);
     check(rank, op);
@@ -85,23 +90,27 @@ class FewBlocks : public OfferingGpus {
   static unsigned launched(const Rank& rank) { return rank.cuda->last_shape().blocks; }
 };
 
+// As many ranks as a row is for; a fourth would want another.
 TEST_F(FewBlocks, CarryCollectivesFromTheirSizeOn) {
-  run([&](Rank& rank) {
-    for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
-      const Operation op = make(rank, collective);
-      call_and_check(rank, op);
-      EXPECT_GT(launched(rank), kFewOfACall) << "packets";
-      map_buffers(rank, op);
-      call_and_check(rank, op);
-      EXPECT_EQ(launched(rank), kFewOfACall);
-      for (const std::int64_t count : {kFrom / 2, kFrom / 2 - 1}) {
-        const Operation shorter = make(rank, collective, count);
-        map_buffers(rank, shorter);
-        call_and_check(rank, shorter);
-        EXPECT_EQ(launched(rank) == kFewOfACall, 2 * count == kFrom) << launched(rank);
+  for (ranks_ = 2; ranks_ <= 4; ++ranks_) {
+    run([&](Rank& rank) {
+      for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
+        const Operation op = make(rank, collective);
+        call_and_check(rank, op);
+        EXPECT_GT(launched(rank), few_of_a_call()) << "packets";
+        map_buffers(rank, op);
+        call_and_check(rank, op);
+        EXPECT_EQ(launched(rank) == few_of_a_call(), ranks_ <= 3) << launched(rank);
+        for (const std::int64_t count : {kFrom / ranks_, kFrom / ranks_ - 1}) {
+          const Operation shorter = make(rank, collective, count);
+          map_buffers(rank, shorter);
+          call_and_check(rank, shorter);
+          EXPECT_EQ(launched(rank) == few_of_a_call(), ranks_ <= 3 && count * ranks_ == kFrom)
+              << launched(rank);
+        }
       }
-    }
-  });
+    });
+  }
 }
 
 TEST_F(FewBlocks, InPlace) {
@@ -123,7 +132,7 @@ TEST_F(FewBlocks, OfThreadsOfOneProcessFromTheFirstCallOn) {
   share_a_process();
   run([&](Rank& rank) {
     call_and_check(rank, make(rank, Collective::kAllGather));
-    EXPECT_EQ(launched(rank), kFewOfACall);
+    EXPECT_EQ(launched(rank), few_of_a_call());
   });
 }
 
@@ -135,7 +144,7 @@ TEST_F(FewBlocks, AreNotForSendsAndRecvs) {
       std::memset(in, 0xa5, kLong);
       meet();
       exchange(rank, out, in);
-      EXPECT_GT(launched(rank), kFewOfACall);
+      EXPECT_GT(launched(rank), few_of_a_call());
     }
   });
 }
@@ -163,7 +172,7 @@ TEST_F(FewBlocks, CarryBlocksWhoseLengthsVary) {
       std::memset(op.recv, 0xa5, static_cast<std::size_t>(expected[0] + expected[1]));
       meet();
       call_and_meet(rank, op);
-      EXPECT_EQ(launched(rank) == kFewOfACall, c.are_few)
+      EXPECT_EQ(launched(rank) == few_of_a_call(), c.are_few)
           << launched(rank) << " of rank " << rank.rank << ": " << c.own;
       const auto* out = static_cast<const std::byte*>(op.recv);
       for (const std::size_t source : {0, 1}) {
@@ -184,7 +193,7 @@ TEST_F(FewBlocks, LeaveAllToPacketsWhereABufferIsNotReached) {
     }
     map_buffers(rank, op);
     call_and_check(rank, op);
-    EXPECT_GT(launched(rank), kFewOfACall) << "rank " << rank.rank;
+    EXPECT_GT(launched(rank), few_of_a_call()) << "rank " << rank.rank;
   });
 }
 
@@ -201,12 +210,12 @@ TEST_F(FewBlocks, SendAllPacketsWhereTheyAreInVain) {
     ASSERT_TRUE(call_last(rank, 1, op).ok());
     rank.finish();
     check(rank, op);
-    EXPECT_EQ(launched(rank) == kFewOfACall, rank.rank == 0) << "each for itself";
+    EXPECT_EQ(launched(rank) == few_of_a_call(), rank.rank == 0) << "each for itself";
     meet();
     call_and_check(rank, op);
     map_buffers(rank, op);
     call_and_check(rank, op);
-    EXPECT_EQ(launched(rank), kFewOfACall);
+    EXPECT_EQ(launched(rank), few_of_a_call());
   });
 }
 
@@ -219,9 +228,9 @@ TEST_F(FewBlocks, TakeTurnsWithAllBlocks) {
     map_buffers(rank, op);
     for (int i = 0; i < 4; ++i) {
       call_and_check(rank, op);
-      EXPECT_EQ(launched(rank), kFewOfACall);
+      EXPECT_EQ(launched(rank), few_of_a_call());
       exchange(rank, out, in);
-      EXPECT_GT(launched(rank), kFewOfACall);
+      EXPECT_GT(launched(rank), few_of_a_call());
     }
   });
 }
@@ -236,10 +245,10 @@ TEST_F(FewBlocks, AreReplayedFromGraphs) {
       return take(rank.cuda->end_capture(rank.stream));
     };
     const FakeGraph packets = capture();
-    EXPECT_GT(launched(rank), kFewOfACall);
+    EXPECT_GT(launched(rank), few_of_a_call());
     map_buffers(rank, op);
     const FakeGraph few = capture();
-    EXPECT_EQ(launched(rank), kFewOfACall);
+    EXPECT_EQ(launched(rank), few_of_a_call());
     for (const FakeGraph* const graph : {&few, &packets, &few, &few, &packets, &packets}) {
       std::memset(op.recv, 0xa5, 2 * kLong);
       meet();

@@ -117,27 +117,32 @@ std::span<PairMessage> PeerLauncher::describe_all(std::span<const KernelMessage>
   return std::span(pairs.messages).first(used);
 }
 
-// A collective of two ranks, which have one wire each way; a ring of sends is slower by few blocks.
-// As many blocks copy the own part meanwhile, so that must not be longer than what crosses the
-// wire.
-bool PeerLauncher::may_have_few_blocks(std::span<const KernelMessage> messages) const {
+// As many blocks copy the own part meanwhile, so that must not be longer than what crosses a wire.
+int PeerLauncher::few_blocks_for(std::span<const KernelMessage> messages) const {
   const int rank = context_.world.rank();
-  if (context_.world.size() != 2 || context_.message_puts == nullptr ||
-      messages.front().operation->collective == Collective::kSendRecv) {
-    return false;
-  }
+  const int ranks = context_.world.size();
   std::int64_t own = 0;
   std::int64_t crosses = 0;
   for (const KernelMessage& message : messages) {
     std::int64_t& longest = message.peer == rank ? own : crosses;
     longest = std::max(longest, message.range.length);
   }
-  return own <= crosses && 2 * crosses >= context_.facts.profile->few_blocks_from_bytes &&
-         context_.message_puts->has_mapped_last_buffer_of(1 - rank);
+  const std::vector<GpuProfile::FewBlocks>& rows = context_.facts.profile->puts;
+  const auto row = std::ranges::find_if(rows, [&](const auto& few) {
+    return few.collective == messages.front().operation->collective && ranks <= few.up_to_ranks &&
+           ranks * crosses >= few.from_bytes;
+  });
+  if (row == rows.end() || own > crosses || context_.message_puts == nullptr) {
+    return 0;
+  }
+  const bool are_mapped = std::ranges::all_of(messages, [&](const KernelMessage& message) {
+    return message.peer == rank || context_.message_puts->has_mapped_last_buffer_of(message.peer);
+  });
+  return are_mapped ? row->blocks : 0;
 }
 
-// Whether the peer reaches this rank's buffers. Whether this rank reaches the peer's is not known
-// yet; mostly it is the same. Where it does not, the few blocks send all packets, which is slower.
+// Whether peers reach this rank's buffers. Whether this rank reaches theirs is not known yet;
+// mostly it is the same. Where it does not, the few blocks send all packets, which is slower.
 bool PeerLauncher::are_reached(std::span<const PairMessage> messages) const {
   return std::ranges::all_of(messages,
                              [](const PairMessage& message) {
@@ -151,12 +156,12 @@ bool PeerLauncher::are_reached(std::span<const PairMessage> messages) const {
 Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* stream, Order wanted) {
   SENNIT_ASSIGN_OR_RETURN(const bool maps, may_map(messages, stream));
   // Asked before anything is mapped: a buffer that is mapped now does not receive in place yet.
-  const bool may_be_few = may_have_few_blocks(messages);
+  const int few_blocks = few_blocks_for(messages);
   PairCalls& pairs = *pairs_;
   pairs.is_braid = wanted == Order::kInterleaved;
   const std::span<PairMessage> described = describe_all(messages, maps, pairs);
-  if (may_be_few && are_reached(described)) {
-    limit_senders(context_.facts.profile->few_blocks, described);
+  if (few_blocks != 0 && are_reached(described)) {
+    limit_senders(few_blocks, described);
   }
   size_lanes(described, pairs);
   SmallPairs small;

@@ -39,8 +39,9 @@ class PeerLauncher {
                                       PairCalls& pairs);
   void describe(const KernelMessage& message, bool may_map, PairMessage& described);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
-  // Both: few thread blocks have what this rank sends, whatever its peer chooses.
-  [[nodiscard]] bool may_have_few_blocks(std::span<const KernelMessage> messages) const;
+  // So few have each message that this rank sends, whatever its peers choose; 0: all. If its own
+  // buffers are reached, too.
+  [[nodiscard]] int few_blocks_for(std::span<const KernelMessage> messages) const;
   [[nodiscard]] bool are_reached(std::span<const PairMessage> messages) const;
   [[nodiscard]] GroupRoom room() const;
   void deal_lanes(PairCalls& pairs) const;

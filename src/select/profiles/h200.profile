@@ -45,14 +45,14 @@ size copy_engines.send_recv 128M
 size one_sided 8M
 size one_sided.send_recv 512K
 
-# An all_gather or all_to_all between two ranks whose blocks kernels store in place: from this size
-# on by so few thread blocks each, of which one takes an SM. us of all_gathers of 4, 16, 64 and 128
-# MB, with 63 blocks in brackets ("h200x2-few-blocks"): 11.2 (11.5), 29.4 (29.4), 101 (99.5), 196
-# (194). On 2 H100s, of 16, 32 and 64 MB in graphs beside products, all_gathers were over 14, 2 and
-# 5 % earlier, all_to_alls 2, 2 and 5 % ("h100x2-few-blocks"). Not for sends: a ring of 4, 16, 64
-# and 128 MB took 18.2, 56.5, 209 and 409, with 64 blocks 17.1, 51.8, 191 and 376.
-size few_blocks 4M
-few_blocks 12
+# Of collectives whose blocks kernels store in place, so few thread blocks store a message; each
+# takes an SM. us of all_gathers of 4, 16, 64 and 128 MB of two ranks, with 63 blocks in brackets
+# ("h200x2-few-blocks"): 11.2 (11.5), 29.4 (29.4), 101 (99.5), 196 (194). On 2 H100s, of 16, 32 and
+# 64 MB in graphs beside products, all_gathers were over 14, 2 and 5 % earlier, all_to_alls 2, 2 and
+# 5 % ("h100x2-few-blocks"). Not for sends: a ring of 4, 16, 64 and 128 MB took 18.2, 56.5, 209 and
+# 409, with 64 blocks 17.1, 51.8, 191 and 376.
+puts all_gather up_to_ranks 2 from 4M blocks 12
+puts all_to_all up_to_ranks 2 from 4M blocks 12
 
 # Reductions that few thread blocks read where they lie. us on 2 H100s for 16, 32, 64 and 128 MB
 # ("h100x2-reads"), by packets of 128 blocks in brackets: all_reduce 61.6 (58.2), 113 (109), 217
