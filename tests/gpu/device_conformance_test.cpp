@@ -253,9 +253,9 @@ TEST(DeviceGraphs, ReplaysAreCalls) {
   DeviceRanks ranks(kRanks);
   const DeviceCase c{.count = 5000, .dtype = Dtype::kUint32, .in_place = true};
   const std::vector<Bytes> inputs = ranks.prepare(c);
-  const std::vector<cudaGraphExec_t> graphs = ranks.capture(c, kCallsOfGraph);
+  const std::vector<CapturedGraph> graphs = ranks.capture(c, kCallsOfGraph);
   ASSERT_FALSE(HasFailure());
-  ranks.launch(graphs, kReplays);
+  DeviceRanks::launch(graphs, kReplays);
   std::uint32_t factor = 1;
   for (int call = 1; call < kReplays * kCallsOfGraph; ++call) {
     factor *= kRanks;
@@ -269,7 +269,6 @@ TEST(DeviceGraphs, ReplaysAreCalls) {
   }
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_TRUE(ranks[rank].output(c) == expected) << "rank " << rank;
-    check_cuda(cudaGraphExecDestroy(graphs[static_cast<std::size_t>(rank)]));
   }
   ranks.run({.count = 5000});
 }
@@ -286,14 +285,11 @@ TEST(DeviceGraphs, ReplaysReduceInTwoHops) {
                        .algorithm = "scatter_gather",
                        .protocol = protocol};
     const std::vector<Bytes> inputs = ranks.start(c);
-    const std::vector<cudaGraphExec_t> graphs = ranks.capture(c, kCallsOfGraph);
+    const std::vector<CapturedGraph> graphs = ranks.capture(c, kCallsOfGraph);
     ASSERT_FALSE(HasFailure());
-    ranks.launch(graphs, 50);
+    DeviceRanks::launch(graphs, 50);
     ranks.finish(c, inputs);
     ASSERT_FALSE(HasFailure());
-    for (cudaGraphExec_t graph : graphs) {
-      check_cuda(cudaGraphExecDestroy(graph));
-    }
   }
 }
 

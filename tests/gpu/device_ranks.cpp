@@ -291,39 +291,33 @@ void DeviceRanks::finish(const DeviceCase& c, const std::vector<Bytes>& inputs) 
   }
 }
 
-std::vector<cudaGraphExec_t> DeviceRanks::capture(const DeviceCase& c, int calls) {
-  std::vector<cudaGraphExec_t> graphs(ranks_.size());
+std::vector<CapturedGraph> DeviceRanks::capture(const DeviceCase& c, int calls) {
+  std::vector<CapturedGraph> graphs;
   for (int rank = 0; rank < size(); ++rank) {
     check_cuda(cudaSetDevice(rank % device_count()));
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamBeginCapture((*this)[rank].stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < calls; ++i) {
-      EXPECT_EQ((*this)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
-    }
-    check_cuda(cudaStreamEndCapture((*this)[rank].stream, &graph));
-    check_cuda(cudaGraphInstantiate(&graphs[static_cast<std::size_t>(rank)], graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
+    graphs.emplace_back((*this)[rank].stream, [&] {
+      for (int i = 0; i < calls; ++i) {
+        EXPECT_EQ((*this)[rank].call(c), SENNIT_OK) << sennit_last_error_message();
+      }
+    });
   }
   return graphs;
 }
 
-void DeviceRanks::launch(const std::vector<cudaGraphExec_t>& graphs, int times) {
+void DeviceRanks::launch(const std::vector<CapturedGraph>& graphs, int times) {
   for (int i = 0; i < times; ++i) {
-    for (int rank = 0; rank < size(); ++rank) {
-      check_cuda(cudaGraphLaunch(graphs[static_cast<std::size_t>(rank)], (*this)[rank].stream));
+    for (const CapturedGraph& graph : graphs) {
+      graph.launch();
     }
   }
 }
 
 void DeviceRanks::replay(const DeviceCase& c, int times) {
   const std::vector<Bytes> inputs = prepare(c);
-  const std::vector<cudaGraphExec_t> graphs = capture(c, 1);
+  const std::vector<CapturedGraph> graphs = capture(c, 1);
   ASSERT_FALSE(::testing::Test::HasFailure());
   launch(graphs, times);
   finish(c, inputs);
-  for (cudaGraphExec_t const graph : graphs) {
-    check_cuda(cudaGraphExecDestroy(graph));
-  }
 }
 
 void DeviceRanks::run(const DeviceCase& c) { finish(c, start(c)); }

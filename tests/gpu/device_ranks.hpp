@@ -2,6 +2,8 @@
 // that a call must leave in their outputs, computed on the host.
 #pragma once
 
+#include "captured_graph.hpp"
+
 #include "schedule/problem.hpp"
 #include "sennit/sennit.h"
 #include "types/reduce.hpp"
@@ -21,10 +23,6 @@
 namespace sennit::tests {
 
 using Bytes = std::vector<std::byte>;
-
-inline void check_cuda(cudaError_t error) {
-  ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
-}
 
 inline int device_count() {
   int count = 0;
@@ -100,8 +98,8 @@ class DeviceRanks {
   // Inputs at random, which lie where the calls read them.
   std::vector<Bytes> prepare(const DeviceCase& c);
   // Of each rank, in whose buffers all is ready.
-  std::vector<cudaGraphExec_t> capture(const DeviceCase& c, int calls);
-  void launch(const std::vector<cudaGraphExec_t>& graphs, int times);
+  std::vector<CapturedGraph> capture(const DeviceCase& c, int calls);
+  static void launch(const std::vector<CapturedGraph>& graphs, int times);
   // One call of each rank, captured and replayed, and its outputs compared.
   void replay(const DeviceCase& c, int times);
 

@@ -94,19 +94,12 @@ class Exchange {
     ASSERT_TRUE(found == input_of(other)) << "messages, " << calls_;
   }
 
-  cudaGraphExec_t capture(Collective collective) {
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    call(collective);
-    check_cuda(cudaStreamEndCapture(stream_, &graph));
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-    return replay;
+  CapturedGraph capture(Collective collective) {
+    return CapturedGraph(stream_, [&] { call(collective); });
   }
-  void replay(cudaGraphExec_t graph, Collective collective) {
+  void replay(const CapturedGraph& graph, Collective collective) {
     write();
-    check_cuda(cudaGraphLaunch(graph, stream_));
+    graph.launch();
     check(collective);
   }
 
@@ -167,18 +160,16 @@ TEST(FewBlockProcesses, AreReplayedInTurnWithPackets) {
     for (const Collective collective : kFamily) {
       exchange.run(collective);
       exchange.renew();
-      cudaGraphExec_t const packets = exchange.capture(collective);
+      const CapturedGraph packets = exchange.capture(collective);
       for (int i = 0; i < 4; ++i) {
         exchange.run(collective);
       }
-      cudaGraphExec_t const few = exchange.capture(collective);
+      const CapturedGraph few = exchange.capture(collective);
       for (int i = 0; i < 10; ++i) {
         exchange.replay(few, collective);
         exchange.replay(packets, collective);
         exchange.run(collective);
       }
-      check_cuda(cudaGraphExecDestroy(packets));
-      check_cuda(cudaGraphExecDestroy(few));
     }
   });
 }

@@ -172,20 +172,13 @@ TEST_P(DeviceMessagesEitherWay, AreReplayed) {
   each([&](DeviceRank& r, int rank) {
     cross(r, rank, c.count);
     check_cuda(cudaStreamSynchronize(r.stream));
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < 3; ++i) {
-      cross(r, rank, c.count);
-    }
-    check_cuda(cudaStreamEndCapture(r.stream, &graph));
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-    for (int i = 0; i < 20; ++i) {
-      check_cuda(cudaGraphLaunch(replay, r.stream));
-    }
+    const CapturedGraph replay(r.stream, [&] {
+      for (int i = 0; i < 3; ++i) {
+        cross(r, rank, c.count);
+      }
+    });
+    replay.launch(20);
     check_cuda(cudaStreamSynchronize(r.stream));
-    check_cuda(cudaGraphExecDestroy(replay));
     cross(r, rank, c.count);
   });
   expect_crossed(c, inputs);
@@ -270,20 +263,13 @@ TEST_F(DeviceMessages, AreReplayedOverBothPaths) {
       cross(r, rank, c.count, kWay);
     }
     check_cuda(cudaStreamSynchronize(r.stream));
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
-    cross(r, rank, c.count, kWay);
-    cross(r, rank, c.count);
-    check_cuda(cudaStreamEndCapture(r.stream, &graph));
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-    for (int i = 0; i < 10; ++i) {
-      check_cuda(cudaGraphLaunch(replay, r.stream));
-    }
+    const CapturedGraph replay(r.stream, [&] {
+      cross(r, rank, c.count, kWay);
+      cross(r, rank, c.count);
+    });
+    replay.launch(10);
     cross(r, rank, c.count, kWay);
     check_cuda(cudaStreamSynchronize(r.stream));
-    check_cuda(cudaGraphExecDestroy(replay));
   });
   expect_crossed(c, inputs);
 }

@@ -95,22 +95,17 @@ class RingRank {
     }
   }
 
-  cudaGraphExec_t capture(const Message& m, int messages) {
+  CapturedGraph capture(const Message& m, int messages) {
     use_device();
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < messages; ++i) {
-      post(m);
-    }
-    check_cuda(cudaStreamEndCapture(stream_, &graph));
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-    return replay;
+    return CapturedGraph(stream_, [&] {
+      for (int i = 0; i < messages; ++i) {
+        post(m);
+      }
+    });
   }
-  void launch(cudaGraphExec_t graph) {
+  void launch(const CapturedGraph& graph) {
     use_device();
-    check_cuda(cudaGraphLaunch(graph, stream_));
+    graph.launch();
   }
   void synchronize() {
     use_device();
@@ -195,7 +190,7 @@ void pass_into_other_memory(Ring& ring) {
 
 void replay(Ring& ring) {
   const Message m{.to = 16, .bytes = kLong};
-  std::vector<cudaGraphExec_t> graphs;
+  std::vector<CapturedGraph> graphs;
   const auto capture = [&] {
     each(ring, [&](RingRank& rank) { graphs.push_back(rank.capture(m, 3)); });
   };
@@ -210,9 +205,6 @@ void replay(Ring& ring) {
     each(ring, [&](RingRank& rank) { rank.post(m); });
   }
   each(ring, [&](RingRank& rank) { rank.check(m); });
-  for (cudaGraphExec_t const graph : graphs) {
-    check_cuda(cudaGraphExecDestroy(graph));
-  }
 }
 
 // Of threads of this process, one for each GPU; its calls wait for nothing, so that one makes all.

@@ -6,6 +6,7 @@
 #include "gpu_processes.hpp"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -185,13 +186,6 @@ void take_turns(const GpuProcess& self, Member& member) {
   member.check(sum);
 }
 
-cudaGraphExec_t instantiate(cudaGraph_t graph) {
-  cudaGraphExec_t replay = nullptr;
-  check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-  check_cuda(cudaGraphDestroy(graph));
-  return replay;
-}
-
 // Two communicators, each captured in a stream of its own at the same time as the other, and
 // replayed beside it. Both have blocks on the GPU at once, so their calls are of few.
 void replay_two_graphs(const GpuProcess& self) {
@@ -203,25 +197,21 @@ void replay_two_graphs(const GpuProcess& self) {
   second.run(gather);
   first.prepare(sum);
   second.prepare(gather);
-  cudaGraph_t graphs[2] = {};
-  check_cuda(cudaStreamBeginCapture(first.rank().stream, cudaStreamCaptureModeThreadLocal));
-  check_cuda(cudaStreamBeginCapture(second.rank().stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(first.rank().call(sum), SENNIT_OK) << sennit_last_error_message();
-    ASSERT_EQ(second.rank().call(gather), SENNIT_OK) << sennit_last_error_message();
-  }
-  check_cuda(cudaStreamEndCapture(second.rank().stream, &graphs[1]));
-  check_cuda(cudaStreamEndCapture(first.rank().stream, &graphs[0]));
-  const std::array replays = {instantiate(graphs[0]), instantiate(graphs[1])};
+  std::optional<CapturedGraph> gathers;
+  const CapturedGraph sums(first.rank().stream, [&] {
+    gathers.emplace(second.rank().stream, [&] {
+      for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(first.rank().call(sum), SENNIT_OK) << sennit_last_error_message();
+        ASSERT_EQ(second.rank().call(gather), SENNIT_OK) << sennit_last_error_message();
+      }
+    });
+  });
   for (int i = 0; i < 500; ++i) {
-    check_cuda(cudaGraphLaunch(replays[0], first.rank().stream));
-    check_cuda(cudaGraphLaunch(replays[1], second.rank().stream));
+    sums.launch();
+    gathers->launch();
   }
   first.check(sum);
   second.check(gather);
-  for (const cudaGraphExec_t replay : replays) {
-    check_cuda(cudaGraphExecDestroy(replay));
-  }
 }
 
 // Each collective at a size of packets and at one of stores into outputs, and a ring.
@@ -232,17 +222,12 @@ void replay_each(const GpuProcess& self, Member& member) {
                          .count = count_of(collective, elements, self.ranks())};
       member.run(c);  // maps what a capture may not
       member.prepare(c);
-      cudaGraph_t graph = nullptr;
-      check_cuda(cudaStreamBeginCapture(member.rank().stream, cudaStreamCaptureModeThreadLocal));
-      ASSERT_EQ(member.rank().call(c), SENNIT_OK) << sennit_last_error_message();
-      ASSERT_EQ(member.rank().call(c), SENNIT_OK) << sennit_last_error_message();
-      check_cuda(cudaStreamEndCapture(member.rank().stream, &graph));
-      const cudaGraphExec_t replay = instantiate(graph);
-      for (int i = 0; i < 10; ++i) {
-        check_cuda(cudaGraphLaunch(replay, member.rank().stream));
-      }
+      const CapturedGraph replay(member.rank().stream, [&] {
+        ASSERT_EQ(member.rank().call(c), SENNIT_OK) << sennit_last_error_message();
+        ASSERT_EQ(member.rank().call(c), SENNIT_OK) << sennit_last_error_message();
+      });
+      replay.launch(10);
       member.check(c);
-      check_cuda(cudaGraphExecDestroy(replay));
     }
   }
   const DeviceCase ring{.collective = Collective::kAllGather, .count = 300'001};
@@ -250,16 +235,9 @@ void replay_each(const GpuProcess& self, Member& member) {
   for (int i = 0; i < 3; ++i) {
     member.post_ring(ring);
   }
-  cudaGraph_t graph = nullptr;
-  check_cuda(cudaStreamBeginCapture(member.rank().stream, cudaStreamCaptureModeThreadLocal));
-  member.post_ring(ring);
-  check_cuda(cudaStreamEndCapture(member.rank().stream, &graph));
-  const cudaGraphExec_t replay = instantiate(graph);
-  for (int i = 0; i < 10; ++i) {
-    check_cuda(cudaGraphLaunch(replay, member.rank().stream));
-  }
+  const CapturedGraph replay(member.rank().stream, [&] { member.post_ring(ring); });
+  replay.launch(10);
   member.check_ring(ring);
-  check_cuda(cudaGraphExecDestroy(replay));
 }
 
 // How many hardware queues a device has: as CUDA comes, and one for all streams.

@@ -183,25 +183,18 @@ TEST_F(ProcessFailures, ADeathEndsGraphsThatAreUnderWay) {
   run_as_processes({.ranks = gpu_ranks(), .victim = victim}, [&](GpuProcess& self) {
     {
       Caller caller(self, self.join("doomed"));
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t replay = nullptr;
-      check_cuda(cudaStreamBeginCapture(caller.stream(), cudaStreamCaptureModeThreadLocal));
-      for (int i = 0; i < 100; ++i) {
-        EXPECT_EQ(caller.all_reduce(10'000), SENNIT_OK) << sennit_last_error_message();
-      }
-      check_cuda(cudaStreamEndCapture(caller.stream(), &graph));
-      check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-      check_cuda(cudaGraphDestroy(graph));
-      for (int i = 0; i < (self.rank() == victim ? 50 : 200); ++i) {
-        check_cuda(cudaGraphLaunch(replay, caller.stream()));
-      }
+      const CapturedGraph replay(caller.stream(), [&] {
+        for (int i = 0; i < 100; ++i) {
+          EXPECT_EQ(caller.all_reduce(10'000), SENNIT_OK) << sennit_last_error_message();
+        }
+      });
+      replay.launch((self.rank() == victim ? 50 : 200));
       if (self.rank() == victim) {
         GpuProcess::die();
       }
       const sennit_status_t status = caller.finish();
       EXPECT_EQ(status, SENNIT_RANK_FAILED) << sennit_status_name(status);
       EXPECT_LT(GpuProcess::now() - GpuProcess::died_at(), kTold);
-      check_cuda(cudaGraphExecDestroy(replay));
     }
     expect_usable_context(self, self.ranks() - 1, self.rank());
   });

@@ -369,24 +369,21 @@ TEST_F(PublicReports, ReplaysBetweenWaitsOfTheHostEnd) {
     const Buffer other(kSmall);
     const sennit_comm_t comm = self.join("replays");
     expect_sum(self, comm, buffer);
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(buffer.stream(), cudaStreamCaptureModeThreadLocal));
-    EXPECT_EQ(all_reduce(comm, buffer), SENNIT_OK) << sennit_last_error_message();
-    check_cuda(cudaStreamEndCapture(buffer.stream(), &graph));
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-    for (int turn = 0; turn < 2000; ++turn) {
-      check_cuda(cudaGraphLaunch(replay, buffer.stream()));
-      if (turn % 20 == self.rank()) {
-        other.fill(static_cast<float>(turn));
+    {  // the graph ends before its communicator
+      const CapturedGraph replay(buffer.stream(), [&] {
+        EXPECT_EQ(all_reduce(comm, buffer), SENNIT_OK) << sennit_last_error_message();
+      });
+      for (int turn = 0; turn < 2000; ++turn) {
+        replay.launch();
+        if (turn % 20 == self.rank()) {
+          other.fill(static_cast<float>(turn));
+        }
+        if (turn % 50 == 0) {
+          check_cuda(cudaDeviceSynchronize());
+        }
       }
-      if (turn % 50 == 0) {
-        check_cuda(cudaDeviceSynchronize());
-      }
+      buffer.expect(sum_of_ranks(self));
     }
-    buffer.expect(sum_of_ranks(self));
-    check_cuda(cudaGraphExecDestroy(replay));
     EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
   });
 }

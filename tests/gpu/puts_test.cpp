@@ -72,20 +72,12 @@ TEST_F(PutsBesideCopies, AreReplayed) {
         DeviceRank& r = (*ranks_)[rank];
         EXPECT_EQ(r.call(c), SENNIT_OK) << sennit_last_error_message();
         check_cuda(cudaStreamSynchronize(r.stream));
-        cudaGraph_t graph = nullptr;
-        cudaGraphExec_t replay = nullptr;
-        check_cuda(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
-        EXPECT_EQ(r.call(c), SENNIT_OK) << sennit_last_error_message();
-        check_cuda(cudaStreamEndCapture(r.stream, &graph));
-        check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-        check_cuda(cudaGraphDestroy(graph));
+        const CapturedGraph replay(
+            r.stream, [&] { EXPECT_EQ(r.call(c), SENNIT_OK) << sennit_last_error_message(); });
         check_cuda(cudaMemset(r.recv(), 0xa5, output_size(c, rank, ranks_->size())));
         check_cuda(cudaDeviceSynchronize());
-        for (int i = 0; i < 1000; ++i) {
-          check_cuda(cudaGraphLaunch(replay, r.stream));
-        }
+        replay.launch(1000);
         check_cuda(cudaStreamSynchronize(r.stream));
-        check_cuda(cudaGraphExecDestroy(replay));
       });
     }
   }

@@ -79,13 +79,8 @@ TEST_F(DeviceReads, AreReplayed) {
     threads.emplace_back([&, rank] {
       check_cuda(cudaSetDevice(rank % device_count()));
       DeviceRank& r = (*ranks_)[rank];
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t replay = nullptr;
-      check_cuda(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
-      EXPECT_EQ(r.call(c), SENNIT_OK) << sennit_last_error_message();
-      check_cuda(cudaStreamEndCapture(r.stream, &graph));
-      check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-      check_cuda(cudaGraphDestroy(graph));
+      const CapturedGraph replay(
+          r.stream, [&] { EXPECT_EQ(r.call(c), SENNIT_OK) << sennit_last_error_message(); });
       const std::vector<std::uint32_t> input(static_cast<std::size_t>(c.count),
                                              static_cast<std::uint32_t>(rank + 1));
       std::vector<std::uint32_t> output(input.size());
@@ -93,14 +88,11 @@ TEST_F(DeviceReads, AreReplayed) {
       for (int round = 0; round < kRounds; ++round) {
         check_cuda(cudaMemcpy(r.recv(), input.data(), bytes, cudaMemcpyHostToDevice));
         check_cuda(cudaDeviceSynchronize());
-        for (int i = 0; i < kReplays; ++i) {
-          check_cuda(cudaGraphLaunch(replay, r.stream));
-        }
+        replay.launch(kReplays);
         check_cuda(cudaStreamSynchronize(r.stream));
         check_cuda(cudaMemcpy(output.data(), r.recv(), bytes, cudaMemcpyDeviceToHost));
         EXPECT_EQ(std::ranges::count(output, sum), c.count) << "rank " << rank << ", " << round;
       }
-      check_cuda(cudaGraphExecDestroy(replay));
     });
   }
 }

@@ -168,18 +168,11 @@ class Round {
 
   void replay(const Buffer& buffer, float first) {
     buffer.fill(first + static_cast<float>(self_.rank()));
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(buffer.stream(), cudaStreamCaptureModeThreadLocal));
-    EXPECT_EQ(all_reduce(comm_, buffer), SENNIT_OK) << sennit_last_error_message();
-    check_cuda(cudaStreamEndCapture(buffer.stream(), &graph));
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-    for (int turn = 0; turn < 3; ++turn) {
-      check_cuda(cudaGraphLaunch(replay, buffer.stream()));
-    }
+    const CapturedGraph replay(buffer.stream(), [&] {
+      EXPECT_EQ(all_reduce(comm_, buffer), SENNIT_OK) << sennit_last_error_message();
+    });
+    replay.launch(3);
     buffer.expect(sum_of_ranks(self_, first));
-    check_cuda(cudaGraphExecDestroy(replay));
   }
 
   // The victim does what the event says; the others are in a call.

@@ -154,20 +154,13 @@ class RingRank {
       ASSERT_EQ(found[i], content(previous(), i)) << "byte " << i << " of rank " << rank_;
     }
   }
-  cudaGraphExec_t capture(Place place) {
+  CapturedGraph capture(Place place) {
     use_device();
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    post(place);
-    check_cuda(cudaStreamEndCapture(stream_, &graph));
-    check_cuda(cudaGraphInstantiate(&replay, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
-    return replay;
+    return CapturedGraph(stream_, [&] { post(place); });
   }
-  void launch(cudaGraphExec_t graph) {
+  void launch(const CapturedGraph& graph) {
     use_device();
-    check_cuda(cudaGraphLaunch(graph, stream_));
+    graph.launch();
   }
   void register_all() {
     use_device();
@@ -254,13 +247,12 @@ TEST(VirtualMemory, OfThreadsOfOneProcess) {
 
 // Nothing is mapped in a capture, though it may tell others of memory.
 void replay(RingRank& rank, Place place) {
-  cudaGraphExec_t const graph = rank.capture(place);
+  const CapturedGraph graph = rank.capture(place);
   for (int i = 0; i < 5; ++i) {
     rank.poison();
     rank.launch(graph);
     rank.check(place);
   }
-  check_cuda(cudaGraphExecDestroy(graph));
 }
 
 // The same of processes, whose logs say how the memory was mapped.
