@@ -199,6 +199,7 @@ def test_settings_out_of_range_are_refused(
         ({"slot_bytes": 2.5}, TypeError, "slot_bytes of a Config is a whole number, not 2.5"),
         ({"ports": 2**70}, sennit.InvalidArgument, f"ports of a Config is {2**70}: more than"),
         ({"codec": 8}, TypeError, "codec of a Config is text, not 8"),
+        ({"paths": "shm\udcff"}, sennit.InvalidArgument, r"paths of a Config is 'shm\\udcff'"),
     ],
 )
 def test_settings_of_a_wrong_type_are_refused_by_name(
@@ -208,6 +209,22 @@ def test_settings_of_a_wrong_type_are_refused_by_name(
         sennit.Config(**config)
     eight: Any = np.int64(8)
     assert sennit.Config(slots=eight).slots == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"name": 3}, TypeError, "the name of a communicator is text, not 3"),
+        ({"name": "a\udcff"}, sennit.InvalidArgument, r"name of a communicator is 'a\\udcff'"),
+        ({"name": "a\0b"}, sennit.InvalidArgument, r"'a\\x00b', of which C can take only a part"),
+        ({"device": 0}, TypeError, "device is text, not 0"),
+    ],
+)
+def test_names_that_c_cannot_take_are_refused(
+    arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        sennit.init(**arguments)
 
 
 def test_messages_may_hold_names_that_are_no_text(

@@ -9,6 +9,15 @@ import os
 from sennit import _core, calls
 
 
+def check_text(what: str, value: object) -> None:
+    """Refuse by name what C cannot take as text; None is no text."""
+    if not isinstance(value, str | None):
+        raise TypeError(f"{what} is text, not {value!r}")
+    encoded = (value or "").encode(errors="ignore")
+    if value and (encoded.decode() != value or b"\0" in encoded):
+        raise _core.InvalidArgument(f"{what} is {value!r}, of which C can take only a part")
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Settings of a communicator; what is None takes its variable, else its default.
@@ -36,9 +45,7 @@ class Config:
     def __post_init__(self) -> None:
         """Refuse by name what is no text, or no number that C can take."""
         for field in ("paths", "path_policy", "codec"):
-            value = getattr(self, field)
-            if not isinstance(value, str | None):
-                raise TypeError(f"{field} of a Config is text, not {value!r}")
+            check_text(f"{field} of a Config", getattr(self, field))
         for field in ("slot_bytes", "slots", "ports"):
             value = getattr(self, field) or 0
             if not hasattr(value, "__index__"):
@@ -54,6 +61,8 @@ class Config:
         device: str | None = None,
     ) -> _core.Config:
         """The settings as the C ABI takes them, where zero is what None is here."""
+        check_text("the name of a communicator", name)
+        check_text("device", device)
         if timeout_s is not None and not timeout_s > 0:
             raise _core.InvalidArgument(f"ranks cannot join within {timeout_s} s; pass more than 0")
         return _core.Config(
