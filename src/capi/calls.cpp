@@ -17,6 +17,8 @@
 namespace sennit {
 namespace {
 
+static_assert(SENNIT_ANY_RANK == kAnyRank);
+
 Result<sennit_call_options_t> read_options(const sennit_call_options_t& options) {
   sennit_call_options_t full = SENNIT_CALL_OPTIONS_INITIALIZER;
   if (options.struct_size < sizeof(std::size_t)) {
@@ -36,6 +38,7 @@ void set_request(const sennit_call_options_t& options, Operation& operation) {
                        .rank_order = options.reproducible != 0,
                        .codec = text(options.codec)};
   operation.deadline_s = options.deadline_s;
+  operation.tag = options.tag;
 }
 
 Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operation) {
@@ -92,6 +95,13 @@ Status submit(sennit_comm_t comm,
                   operation.request.codec);
     }
   }
+  if (comm->device != nullptr && (operation.tag != 0 || operation.peer == kAnyRank)) {
+    return fail(Code::kUnsupported,
+                "{} on communicator '{}': tags and recvs from any rank are for host ranks; GPU ranks "
+                "name the peer, and make the sends and recvs of two ranks in one order on both",
+                name_of(operation),
+                comm->config.name);
+  }
   if (group().depth > 0) {
     sennit_work_t handle = wanted != nullptr ? new_handle(comm) : nullptr;
     group().entries.emplace_back(comm, std::move(operation), stream, handle);
@@ -137,7 +147,7 @@ bool is_plain(const sennit_call_options_t* options) {
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
           options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
           options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 &&
-          options->work == nullptr);
+          options->work == nullptr && options->tag == 0);
 }
 
 // Most calls are like one that was made before.
@@ -460,6 +470,29 @@ sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int*
       }
     }
     return {};
+  });
+}
+
+sennit_status_t sennit_work_peer(sennit_work_t work, int* peer) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_work(work));
+    if (peer == nullptr) {
+      return fail(Code::kInvalidArgument, "the result pointer is NULL");
+    }
+    if (work->in_stream != nullptr) {
+      return fail(Code::kUnsupported, "works of GPU ranks do not know the peer");
+    }
+    const auto guard = work->engine->lock();
+    if (!work->work->is_message()) {
+      return fail(Code::kInvalidUsage,
+                  "{} has no peer: it is no send or recv",
+                  name_of(work->work->operation));
+    }
+    if (!work->work->ended) {
+      return Status(Code::kInProgress, "the call has not ended yet");
+    }
+    *peer = work->work->operation.peer;
+    return work->work->status;
   });
 }
 

@@ -17,7 +17,7 @@ struct OwnMessage {
   std::size_t recv = 0;
 };
 
-// The k-th send of a rank to itself goes to its k-th recv. Refuses an end without the other, and
+// The k-th send of a tag from a rank to itself goes to its k-th recv of the tag. Refuses an end without the other, and
 // ends that differ in count or dtype.
 Result<std::vector<OwnMessage>> pair_own_messages(const std::vector<Group::Entry>& entries);
 

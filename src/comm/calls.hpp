@@ -9,14 +9,16 @@
 #include "base/fork_guard.hpp"
 #include "comm/call_watch.hpp"
 #include "comm/comm_config.hpp"
-#include "comm/empty_recvs.hpp"
+#include "comm/inbox.hpp"
 #include "comm/work.hpp"
 #include "comm/work_queues.hpp"
 #include "world/world.hpp"
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 namespace sennit {
 
@@ -24,12 +26,16 @@ class Calls {
  public:
   // Both outlive the calls.
   Calls(World& world, CommConfig& config) : world_(world), config_(config) {}
+  // How a recv gets its program, once its message is known.
+  using Prepare = std::function<Result<std::shared_ptr<Work>>(const Operation&)>;
+  void use(Prepare prepare) { prepare_ = std::move(prepare); }
   // Who carries messages to and from other nodes.
   void use(rail::MirroredRings* rails) { rails_ = rails; }
   [[nodiscard]] rail::MirroredRings* rails() const { return rails_; }
 
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] const Status& failure() const { return failure_; }
+  [[nodiscard]] const Inbox& inbox() const { return inbox_; }
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
 
   // Appends a prepared work. Only the engine calls it, which then has to drive these calls.
@@ -67,8 +73,18 @@ class Calls {
  private:
   [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   void start(Work& work);
+  void start_front(WorkQueues::Queue& queue);
+  void announce_message(Work& work);
+  bool match_any();
+  bool match(int peer);
+  std::shared_ptr<Work> find_recv(int peer, const NextMessage& next);
+  Status bind(Work& recv, int peer);
+  std::shared_ptr<Work> new_parked(int peer, const CallWords& words, const Work& waiting);
+  void hand_over(const Work& message, const std::shared_ptr<Work>& recv);
   bool notice_abort();
   bool advance_front(WorkQueues::Queue& queue);
+  bool deliver(const std::shared_ptr<Work>& message);
+  void report_end(const Work& work);
   void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
@@ -83,9 +99,12 @@ class Calls {
   std::atomic<bool> aborted_{false};
   std::uint64_t posted_ = 0;  // collectives so far
   const BoundProgram* last_program_ = nullptr;
+  std::uint64_t messages_ = 0;  // sends and recvs so far
+  int turn_ = 0;                // the rank that is first asked for a message to any recv
+  Prepare prepare_;
   WorkQueues queues_;
-  CallWatch watch_{world_, config_, queues_};
-  EmptyRecvs empty_recvs_;
+  Inbox inbox_{world_};
+  CallWatch watch_{world_, config_, queues_, inbox_};
 };
 
 }  // namespace sennit

@@ -119,6 +119,7 @@ Communicator::Communicator(Membership membership, CommConfig config, const World
     : config_(std::move(config)), world_(std::move(membership), layout) {
   facts_.slots = layout.rings.slots;
   facts_.slot_bytes = layout.rings.slot_bytes;
+  calls_.use([this](const Operation& operation) { return make_work(operation); });
 }
 
 Communicator::~Communicator() {
@@ -210,11 +211,18 @@ Status Communicator::check(const Operation& op) const {
                 op.peer,
                 rank());
   }
-  return check_arguments(op, rank(), size());
+  SENNIT_RETURN_IF_ERROR(check_arguments(op, rank(), size()));
+  return op.collective == Collective::kSendRecv ? calls_.inbox().check(op) : Status();
 }
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
   SENNIT_RETURN_IF_ERROR(check(operation));
+  SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work, make_work(operation));
+  learn(*work);
+  return work;
+}
+
+Result<std::shared_ptr<Work>> Communicator::make_work(const Operation& operation) {
   auto work = std::make_shared<Work>();
   work->operation = operation;
   SENNIT_ASSIGN_OR_RETURN(work->program, find_program(operation));
@@ -233,12 +241,13 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
   if (operation.varying) {
     work->counts = pair_counts(operation, rank(), size());
   }
-  learn(*work);
   return work;
 }
 
 Result<const BoundProgram*> Communicator::find_program(const Operation& operation) {
   const bool pair = operation.collective == Collective::kSendRecv;
+  // A message from any rank has the plan of one from any other; its program is bound later.
+  const int peer = operation.peer == kAnyRank ? (rank() == 0 ? 1 : 0) : operation.peer;
   const bool reduces = is_reduction(operation.collective);
   CallRequest request = operation.request;
   const bool reproducible = request.rank_order || config_.reproducible;
@@ -251,7 +260,7 @@ Result<const BoundProgram*> Communicator::find_program(const Operation& operatio
   const PlanRequest wanted{.collective = operation.collective,
                            .root = is_rooted(operation.collective) ? operation.root : 0,
                            .bytes = known_bytes(operation),
-                           .peer = pair ? operation.peer : -1,
+                           .peer = pair ? peer : -1,
                            .role = pair ? (operation.is_send ? 0 : 1) : -1,
                            .varying = operation.varying,
                            .request = request,

@@ -5,8 +5,6 @@
 namespace sennit {
 namespace {
 
-bool is_message(const Work& work) { return work.operation.collective == Collective::kSendRecv; }
-
 WorkQueues::PairKey pair_of(const Work& work) {
   return {work.operation.peer, work.operation.is_send};
 }
@@ -14,15 +12,38 @@ WorkQueues::PairKey pair_of(const Work& work) {
 }  // namespace
 
 WorkQueues::Queue& WorkQueues::of(const Work& work) {
-  return is_message(work) ? pairs[pair_of(work)] : collectives;
+  return work.is_message() ? pairs[pair_of(work)] : collectives;
 }
 
 const Work* WorkQueues::first_of(const Work& work) const {
-  if (!is_message(work)) {
+  if (!work.is_message()) {
     return collectives.empty() ? nullptr : collectives.front().get();
   }
   const auto pair = pairs.find(pair_of(work));
   return pair == pairs.end() ? nullptr : pair->second.front().get();
+}
+
+std::shared_ptr<Work> WorkQueues::take_recv(int peer, std::int32_t tag) {
+  Queue* queue = nullptr;
+  Queue::iterator first;
+  for (const int from : {peer, kAnyRank}) {
+    const auto pair = pairs.find({from, false});
+    if (pair == pairs.end()) {
+      continue;
+    }
+    const auto found = std::ranges::find_if(
+        pair->second, [&](const auto& recv) { return recv->takes_from(peer, tag); });
+    if (found != pair->second.end() && (queue == nullptr || (*found)->order < (*first)->order)) {
+      queue = &pair->second;
+      first = found;
+    }
+  }
+  if (queue == nullptr) {
+    return nullptr;
+  }
+  std::shared_ptr<Work> recv = *first;
+  queue->erase(first);
+  return recv;
 }
 
 std::vector<std::shared_ptr<Work>> WorkQueues::running() const {

@@ -18,12 +18,20 @@ struct WorkQueues {
   using PairKey = std::pair<int, bool>;  // peer, is_send
 
   Queue collectives;
+  // Recvs from any rank are in the queue of kAnyRank until their message is known.
   std::map<PairKey, Queue> pairs;
 
   // The queue for works such as this one.
   [[nodiscard]] Queue& of(const Work& work);
   // The first work of that queue, or null.
   [[nodiscard]] const Work* first_of(const Work& work) const;
+  [[nodiscard]] bool have_recvs_from_any() const {
+    static_assert(kAnyRank < 0, "no other key is less");
+    return !pairs.empty() && pairs.begin()->first.first == kAnyRank;
+  }
+  // Takes the recv that was posted first of those from `peer`, or from any rank, with this tag out
+  // of its queue; null: there is none.
+  std::shared_ptr<Work> take_recv(int peer, std::int32_t tag);
   // The first of each queue.
   [[nodiscard]] std::vector<std::shared_ptr<Work>> running() const;
   // Any one, or null.

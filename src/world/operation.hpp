@@ -17,6 +17,9 @@
 
 namespace sennit {
 
+// In place of the peer of a recv: whoever sends first.
+inline constexpr int kAnyRank = -2;
+
 // A call as the user makes it.
 struct Operation {
   Collective collective = Collective::kBarrier;
@@ -29,6 +32,7 @@ struct Operation {
   const void* scalar_on_device = nullptr;  // read when a kernel runs, in place of that of `scaling`
   int root = 0;
   int peer = -1;  // of a send or recv
+  std::int32_t tag = 0;  // of a send or recv
   bool is_send = false;
   bool varying = false;  // the v-form: each block of this rank has a place and a length of its own
   std::vector<ElementRange> inputs{};

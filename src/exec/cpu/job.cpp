@@ -167,7 +167,12 @@ bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
     return choices_->has_arrived(ref.bundle);
   }
   const Spot at = spot(ref, tile);
-  return channel::is_full(at.full(), at.position, layout_.fingerprint(ref));
+  const std::uint32_t fingerprint = layout_.fingerprint(ref);
+  if (channel::is_full(at.full(), at.position, fingerprint)) {
+    return true;
+  }
+  has_met_foreign_ = channel::is_foreign(at.full(), at.position, fingerprint);
+  return false;
 }
 
 bool Job::has_slot(const MessageRef& ref, std::int64_t tile) {
