@@ -54,6 +54,16 @@ class Work:
         """Make some progress; True when the call has ended (`wait` says how)."""
         return self._work.test()
 
+    @property
+    def peer(self) -> int:
+        """The other rank of a send or recv that was waited for.
+
+        Raises:
+            InProgress: It was not waited for.
+            InvalidUsage: The call is no send or recv.
+        """
+        return self._work.peer()
+
 
 class _OpenGroup(threading.local):
     """The calls that the group of this thread has collected; depth 0 is no group."""

@@ -1,0 +1,483 @@
+// Tags, and recvs from any rank: which message comes to which recv, and what is said where none
+// comes.
+#include "leaves_nothing.hpp"
+#include "rank_processes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+constexpr std::size_t kLarge = 1'000'000;  // more than a channel has room for
+
+using Tags = LeavesNothing;
+using Data = std::vector<std::int32_t>;
+
+// Elements that say which message they are of.
+Data message(std::size_t count, int first) {
+  Data data(count);
+  std::iota(data.begin(), data.end(), first);
+  return data;
+}
+
+sennit_status_t send(const Data& data, int peer, int tag, sennit_comm_t comm) {
+  sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+  options.tag = tag;
+  return sennit_send(data.data(), data.size(), SENNIT_INT32, peer, comm, nullptr, &options);
+}
+
+// A recv on its way.
+class Recv {
+ public:
+  Recv(std::size_t count, int peer, int tag, sennit_comm_t comm, double deadline_s = 0)
+      : data(count, -1) {
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.tag = tag;
+    options.work = &work_;
+    options.deadline_s = deadline_s;
+    status_ = sennit_recv(data.data(), count, SENNIT_INT32, peer, comm, nullptr, &options);
+  }
+  Recv(const Recv&) = delete;
+  Recv& operator=(const Recv&) = delete;
+  ~Recv() { sennit_work_destroy(work_); }
+
+  sennit_status_t wait() { return status_ == SENNIT_OK ? sennit_work_wait(work_, -1) : status_; }
+  // The sender, once it has ended well; -1: it has not.
+  int peer() const {
+    int peer = -1;
+    return sennit_work_peer(work_, &peer) == SENNIT_OK ? peer : -1;
+  }
+  // Waits, and compares with what message() makes.
+  bool brings(int first) { return wait() == SENNIT_OK && data == message(data.size(), first); }
+
+  Data data;
+
+ private:
+  sennit_work_t work_ = nullptr;
+  sennit_status_t status_;
+};
+
+// Runs `body` on ranks that have joined; it says how its calls came out.
+std::vector<std::optional<Report>> run_ranks(
+    int ranks, const std::function<sennit_status_t(int rank, sennit_comm_t comm)>& body) {
+  const std::string name = fresh_name();
+  RankProcesses processes(ranks, [&](int rank) {
+    const sennit_comm_t comm = join_ranks(name, ranks, rank);
+    sennit_barrier(comm, nullptr, nullptr);
+    const Report report = report_of([&] { return body(rank, comm); });
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  return processes.reports();
+}
+
+sennit_status_t ok_if(bool is_right) { return is_right ? SENNIT_OK : SENNIT_INTERNAL_ERROR; }
+
+void expect_ok(const std::vector<std::optional<Report>>& reports) {
+  for (const auto& report : reports) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+  }
+}
+
+void expect_named(const std::optional<Report>& report,
+                  sennit_status_t status,
+                  const std::vector<std::string>& named) {
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->status, status) << report->message;
+  for (const std::string& text : named) {
+    EXPECT_NE(std::string(report->message).find(text), std::string::npos)
+        << "'" << text << "' in " << report->message;
+  }
+}
+
+TEST_F(Tags, BringAMessageToItsRecvInAnyOrder) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, kLarge}) {
+    for (const char* const paths : {"shm", "shm,cma"}) {
+      SCOPED_TRACE(std::to_string(count) + " over " + paths);
+      setenv("SENNIT_PATHS", paths, 1);
+      expect_ok(run_ranks(2, [&](int rank, sennit_comm_t comm) {
+        // Each send returns before the next is called, also those that fill no slot.
+        constexpr int kTags = 12;
+        for (int tag = 0; rank == 0 && tag < kTags; ++tag) {
+          if (send(message(count, tag), 1, tag, comm) != SENNIT_OK) {
+            return SENNIT_INTERNAL_ERROR;
+          }
+        }
+        bool is_right = true;
+        for (int tag = kTags; rank == 1 && tag-- > 0;) {
+          is_right = Recv(count, 0, tag, comm).brings(tag) && is_right;
+        }
+        return ok_if(is_right);
+      }));
+    }
+  }
+  unsetenv("SENNIT_PATHS");
+}
+
+TEST_F(Tags, KeepTheOrderOfMessagesWithOneTag) {
+  expect_ok(run_ranks(2, [](int rank, sennit_comm_t comm) {
+    const std::vector<int> tags = {7, 0, 7, 5, 0, 7};
+    for (int i = 0; rank == 0 && i < static_cast<int>(tags.size()); ++i) {
+      const std::size_t count = i % 2 == 0 ? 10 : kLarge;
+      if (send(message(count, i), 1, tags[static_cast<std::size_t>(i)], comm) != SENNIT_OK) {
+        return SENNIT_INTERNAL_ERROR;
+      }
+    }
+    return ok_if(rank == 0 ||
+                 (Recv(kLarge, 0, 5, comm).brings(3) && Recv(10, 0, 7, comm).brings(0) &&
+                  Recv(10, 0, 7, comm).brings(2) && Recv(kLarge, 0, 7, comm).brings(5) &&
+                  Recv(kLarge, 0, 0, comm).brings(1) && Recv(10, 0, 0, comm).brings(4)));
+  }));
+}
+
+TEST_F(Tags, BringMessagesToRecvsThatWaitAlready) {
+  for (const char* const policy : {"", "round_robin"}) {
+    SCOPED_TRACE(policy);
+    setenv("SENNIT_PATH_POLICY", policy, 1);
+    expect_ok(run_ranks(2, [](int rank, sennit_comm_t comm) {
+      const int peer = 1 - rank;
+      Recv first(kLarge, peer, 1, comm);
+      Recv second(10, peer, 2, comm);
+      Recv third(kLarge, peer, 3, comm);
+      sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+      std::vector<Data> sent;
+      std::vector<sennit_work_t> works;
+      for (const int tag : {2, 3, 1}) {
+        sent.push_back(message(tag == 2 ? 10 : kLarge, 100 * rank + tag));
+        sennit_work_t work = nullptr;
+        options.tag = tag;
+        options.work = &work;
+        sennit_send(
+            sent.back().data(), sent.back().size(), SENNIT_INT32, peer, comm, nullptr, &options);
+        works.push_back(work);
+      }
+      const bool is_right = third.brings(100 * peer + 3) && first.brings(100 * peer + 1) &&
+                            second.brings(100 * peer + 2);
+      for (sennit_work_t work : works) {
+        sennit_work_destroy(work);
+      }
+      return ok_if(is_right);
+    }));
+  }
+  unsetenv("SENNIT_PATH_POLICY");
+}
+
+// A rank cannot know how the message is sent, so that waits for its recv, and all behind it do.
+TEST_F(Tags, GoWithOptionsThatARankUsesForOneMessage) {
+  expect_ok(run_ranks(2, [](int rank, sennit_comm_t comm) {
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.protocol = "direct";
+    Data data = message(5, 1);
+    if (rank == 0) {
+      sennit_work_t work = nullptr;
+      options.work = &work;
+      sennit_send(data.data(), 5, SENNIT_INT32, 1, comm, nullptr, &options);
+      const sennit_status_t status = send(message(7, 2), 1, 2, comm);
+      sennit_work_destroy(work);
+      return status;
+    }
+    Recv behind(7, 0, 2, comm);
+    int done = 0;
+    for (const double until = now() + 0.2; now() < until && done == 0;) {
+      sleep_s(0.01);
+    }
+    Data received(5, -1);
+    const sennit_status_t status =
+        sennit_recv(received.data(), 5, SENNIT_INT32, 0, comm, nullptr, &options);
+    return ok_if(status == SENNIT_OK && received == data && behind.brings(2));
+  }));
+}
+
+TEST_F(Tags, HoldForMessagesOfARankToItself) {
+  expect_ok(run_ranks(1, [](int, sennit_comm_t comm) {
+    const Data one = message(3, 1);
+    const Data two = message(3, 2);
+    sennit_group_start();
+    send(one, 0, 1, comm);
+    send(two, 0, 2, comm);
+    Recv second(3, 0, 2, comm);
+    Recv first(3, 0, 1, comm);
+    const sennit_status_t status = sennit_group_end();
+    return ok_if(status == SENNIT_OK && first.brings(1) && second.brings(2) && first.peer() == 0);
+  }));
+}
+
+TEST_F(Tags, OfARecvFromAnyRankAreKept) {
+  constexpr int kRanks = 4;
+  constexpr int kMessages = 50;
+  expect_ok(run_ranks(kRanks, [](int rank, sennit_comm_t comm) {
+    const auto count_of = [](int index) { return index % 10 == 9 ? kLarge / 10 : std::size_t{4}; };
+    for (int index = 0; rank != 0 && index < kMessages; ++index) {
+      const Data data = message(count_of(index), 1000 * rank + index);
+      if (send(data, 0, index % 10, comm) != SENNIT_OK) {
+        return SENNIT_INTERNAL_ERROR;
+      }
+    }
+    bool is_right = true;
+    std::vector<int> next(kRanks * 10);  // by sender and tag
+    for (int i = 0; rank == 0 && i < (kRanks - 1) * kMessages; ++i) {
+      const int tag = 9 - i % 10;
+      Recv recv(count_of(tag), SENNIT_ANY_RANK, tag, comm);
+      is_right = recv.wait() == SENNIT_OK && recv.peer() > 0 && is_right;
+      if (!is_right) {
+        return SENNIT_INTERNAL_ERROR;
+      }
+      int& index = next[static_cast<std::size_t>(recv.peer() * 10 + tag)];
+      is_right = recv.brings(1000 * recv.peer() + 10 * index++ + tag) && is_right;
+    }
+    return ok_if(is_right);
+  }));
+}
+
+// Both ranks always have a message there.
+TEST_F(Tags, OfARecvFromAnyRankAreTakenFromAllInTurn) {
+  constexpr int kRanks = 3;
+  constexpr int kMessages = 4;  // as many as have room
+  expect_ok(run_ranks(kRanks, [](int rank, sennit_comm_t comm) {
+    for (int index = 0; rank != 0 && index < kMessages; ++index) {
+      send(message(1, index), 0, 0, comm);
+    }
+    sennit_barrier(comm, nullptr, nullptr);
+    int before = -1;
+    bool is_right = true;
+    for (int i = 0; rank == 0 && i < (kRanks - 1) * kMessages; ++i) {
+      Recv recv(1, SENNIT_ANY_RANK, 0, comm);
+      is_right = recv.wait() == SENNIT_OK && recv.peer() != before && is_right;
+      before = recv.peer();
+    }
+    return ok_if(is_right);
+  }));
+}
+
+TEST_F(Tags, OfTwoRecvsComeToTheOlder) {
+  for (const int older : {SENNIT_ANY_RANK, 1}) {
+    expect_ok(run_ranks(2, [&](int rank, sennit_comm_t comm) {
+      if (rank == 1) {
+        sennit_barrier(comm, nullptr, nullptr);
+        const bool is_sent = send(message(4, 1), 0, 3, comm) == SENNIT_OK &&
+                             send(message(4, 2), 0, 3, comm) == SENNIT_OK;
+        return ok_if(is_sent);
+      }
+      Recv first(4, older, 3, comm);
+      Recv second(4, older == 1 ? SENNIT_ANY_RANK : 1, 3, comm);
+      sennit_barrier(comm, nullptr, nullptr);
+      return ok_if(second.brings(2) && first.brings(1) && first.peer() == 1 && second.peer() == 1);
+    }));
+  }
+}
+
+TEST_F(Tags, OfARecvFromAnyRankHoldBesideCollectives) {
+  constexpr int kRanks = 3;
+  expect_ok(run_ranks(kRanks, [](int rank, sennit_comm_t comm) {
+    bool is_right = true;
+    for (int round = 0; round < 20 && is_right; ++round) {
+      const int sender = 1 + round % 2;
+      std::int32_t sum = 1;
+      const auto add = [&] {
+        return sennit_all_reduce(&sum, &sum, 1, SENNIT_INT32, SENNIT_SUM, comm, nullptr, nullptr);
+      };
+      if (rank == 0) {
+        Recv recv(8, SENNIT_ANY_RANK, round, comm);
+        int peer = -1;
+        is_right = add() == SENNIT_OK && sum == kRanks && recv.brings(round) &&
+                   recv.peer() == sender && peer == -1;
+      } else {
+        is_right = (rank != sender || send(message(8, round), 0, round, comm) == SENNIT_OK) &&
+                   add() == SENNIT_OK && sum == kRanks;
+      }
+    }
+    return ok_if(is_right);
+  }));
+}
+
+// Each rank sends every other one messages with random tags in a random order, and posts its recvs
+// in another order; a part of them is from any rank.
+TEST_F(Tags, HoldInRandomOrders) {
+  constexpr int kRanks = 3;
+  constexpr int kMessages = 60;  // a pair
+  const unsigned seed = seed_of_this_run();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  expect_ok(run_ranks(kRanks, [&](int rank, sennit_comm_t comm) {
+    // By tag alone: recvs of any rank must not take what a named one waits for.
+    const auto length_of = [](int tag) { return tag % 5 == 0 ? std::size_t{40'000} : std::size_t(tag); };
+    const auto tags_of = [&](int from, int to) {
+      std::mt19937 random(seed + static_cast<unsigned>(from * kRanks + to));
+      std::vector<int> tags(kMessages);
+      std::ranges::generate(tags, [&] { return static_cast<int>(random() % 12); });
+      return tags;
+    };
+    std::mt19937 random(seed + 100 + static_cast<unsigned>(rank));
+    std::vector<Data> sent;
+    std::vector<sennit_work_t> works;
+    struct Wanted {
+      int peer;
+      int tag;
+    };
+    std::vector<Wanted> wanted;
+    sent.reserve(static_cast<std::size_t>(kRanks * kMessages));
+    works.reserve(static_cast<std::size_t>(kRanks * kMessages));
+    for (int peer = 0; peer < kRanks; ++peer) {
+      std::vector<int> sent_of_tag(12);
+      for (int i = 0; peer != rank && i < kMessages; ++i) {
+        const int tag = tags_of(rank, peer)[static_cast<std::size_t>(i)];
+        const int index = sent_of_tag[static_cast<std::size_t>(tag)]++;
+        sent.push_back(message(length_of(tag), 10'000 * rank + 100 * tag + index));
+        sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+        options.tag = tag;
+        options.work = &works.emplace_back(nullptr);
+        sennit_send(sent.back().data(), sent.back().size(), SENNIT_INT32, peer, comm, nullptr, &options);
+        // Tags from 8 on are received from any rank.
+        const int in_tag = tags_of(peer, rank)[static_cast<std::size_t>(i)];
+        wanted.push_back({in_tag < 8 ? peer : SENNIT_ANY_RANK, in_tag});
+      }
+    }
+    std::ranges::shuffle(wanted, random);
+    std::vector<std::unique_ptr<Recv>> recvs;
+    for (const Wanted& recv : wanted) {
+      recvs.push_back(std::make_unique<Recv>(length_of(recv.tag), recv.peer, recv.tag, comm));
+    }
+    std::vector<std::size_t> order(recvs.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::shuffle(order, random);
+    bool is_right = true;
+    for (const std::size_t i : order) {
+      is_right = recvs[i]->wait() == SENNIT_OK && is_right;
+    }
+    std::vector<int> next(kRanks * 12);
+    for (std::size_t i = 0; i < recvs.size() && is_right; ++i) {
+      const int peer = recvs[i]->peer();
+      const int tag = wanted[i].tag;
+      int& index = next[static_cast<std::size_t>(peer * 12 + tag)];
+      is_right = (wanted[i].peer < 0 || peer == wanted[i].peer) &&
+                 recvs[i]->brings(10'000 * peer + 100 * tag + index++);
+    }
+    for (sennit_work_t work : works) {
+      sennit_work_destroy(work);
+    }
+    return ok_if(is_right);
+  }));
+}
+
+// ---- Errors ----
+
+TEST_F(Tags, AreNamedWhereCountsDiffer) {
+  struct Case {
+    int tag;     // of the send
+    bool late;   // the recv is called after the message was received for it
+  };
+  for (const auto& [tag, late] : {Case{3, false}, Case{3, true}}) {
+    const auto reports = run_ranks(2, [&](int rank, sennit_comm_t comm) {
+      if (rank == 0) {
+        send(message(8, 0), 1, tag, comm);
+        send(message(1, 0), 1, 9, comm);
+        return sennit_barrier(comm, nullptr, nullptr);
+      }
+      if (late) {
+        Recv(1, 0, 9, comm).wait();
+      }
+      const sennit_status_t status = Recv(4, 0, tag, comm).wait();
+      return status == SENNIT_OK ? sennit_barrier(comm, nullptr, nullptr) : status;
+    });
+    expect_named(reports[1],
+                 SENNIT_MISMATCH,
+                 {"sends 8 x int32 with tag 3 to", "expects 4 x int32 with tag 3"});
+    expect_named(reports[0], SENNIT_MISMATCH, {});
+  }
+}
+
+TEST_F(Tags, AreNamedWhereRanksWaitForEachOther) {
+  const auto reports = run_ranks(2, [](int rank, sennit_comm_t comm) {
+    send(message(8, 0), 1 - rank, 1 + rank, comm);
+    return Recv(8, 1 - rank, 5 + rank, comm).wait();
+  });
+  for (const auto& report : reports) {
+    expect_named(report,
+                 SENNIT_MISMATCH,
+                 {"waits in recv of 8 x int32 with tag 5 from rank 1",
+                  "waits in recv of 8 x int32 with tag 6 from rank 0"});
+    EXPECT_LT(report->ended_at - report->called_at, 5);
+  }
+}
+
+TEST_F(Tags, AreNamedWhenADeadlineHasPassed) {
+  const auto reports = run_ranks(2, [](int rank, sennit_comm_t comm) {
+    if (rank == 0) {
+      send(message(8, 0), 1, 3, comm);
+      send(message(8, 0), 1, 4, comm);
+      sleep_s(1.5);
+      return SENNIT_OK;
+    }
+    return Recv(8, 0, 5, comm, 0.5).wait();
+  });
+  expect_named(reports[1],
+               SENNIT_DEADLINE_EXCEEDED,
+               {"tag 5", "has not made the send", "2 messages from rank 0 with tags 3, 4 wait"});
+}
+
+TEST_F(Tags, OfARecvFromAnyRankFailWhereNobodySends) {
+  const auto reports = run_ranks(3, [](int rank, sennit_comm_t comm) {
+    if (rank == 1) {
+      send(message(1, 5), 0, 0, comm);
+    }
+    if (rank != 0) {
+      return sennit_comm_finalize(comm);
+    }
+    return Recv(1, SENNIT_ANY_RANK, 0, comm).brings(5) ? Recv(1, SENNIT_ANY_RANK, 2, comm).wait()
+                                                       : SENNIT_INTERNAL_ERROR;
+  });
+  expect_named(reports[0],
+               SENNIT_MISMATCH,
+               {"recv from any rank, tag 2", "recv of 1 x int32 with tag 2 from any rank"});
+}
+
+TEST_F(Tags, OfARecvFromAnyRankFailWhereARankDies) {
+  const auto reports = run_ranks(3, [](int rank, sennit_comm_t comm) {
+    if (rank == 2) {
+      _exit(1);
+    }
+    return rank == 1 ? sennit_barrier(comm, nullptr, nullptr)
+                     : Recv(1, SENNIT_ANY_RANK, 0, comm).wait();
+  });
+  expect_named(reports[0], SENNIT_RANK_FAILED, {"rank 2", "died"});
+  EXPECT_EQ(reports[0]->blamed_ranks(), std::vector<int>{2});
+}
+
+TEST_F(Tags, AreRefusedWhereTheyCannotBe) {
+  expect_ok(run_ranks(2, [](int, sennit_comm_t comm) {
+    std::int32_t one = 1;
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.tag = 1;
+    const bool of_a_collective =
+        sennit_all_reduce(&one, &one, 1, SENNIT_INT32, SENNIT_SUM, comm, nullptr, &options) ==
+        SENNIT_INVALID_ARGUMENT;
+    const bool to_any = send({1}, SENNIT_ANY_RANK, 0, comm) == SENNIT_INVALID_ARGUMENT;
+    const bool negative = send({1}, 0, -1, comm) == SENNIT_INVALID_ARGUMENT;
+    sennit_work_t work = nullptr;
+    options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.work = &work;
+    sennit_barrier(comm, nullptr, &options);
+    int peer = 0;
+    const bool has_no_peer = sennit_work_peer(work, &peer) == SENNIT_INVALID_USAGE;
+    sennit_work_destroy(work);
+    return ok_if(of_a_collective && to_any && negative && has_no_peer);
+  }));
+  setenv("SENNIT_SLOTS", "31", 1);
+  expect_ok(run_ranks(2, [](int rank, sennit_comm_t comm) {
+    return ok_if(send({1}, 1 - rank, 1, comm) == SENNIT_UNSUPPORTED &&
+                 Recv(1, SENNIT_ANY_RANK, 0, comm).wait() == SENNIT_UNSUPPORTED);
+  }));
+  unsetenv("SENNIT_SLOTS");
+}
+
+}  // namespace
+}  // namespace sennit::tests
