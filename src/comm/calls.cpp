@@ -33,6 +33,21 @@ MessageLog::Way& way_of(const Work& work, const World& world) {
   return world.message_log(world.rank(), work.operation.peer).way(work.operation.is_send);
 }
 
+// As the next one of its pair. A recv that was announced before may turn out to be for a later one.
+void announce_message(Work& work, const World& world) {
+  MessageLog::Way& way = way_of(work, world);
+  const std::uint64_t number = way.ended.load(std::memory_order_relaxed) + 1;
+  if (work.message == number) {
+    return;
+  }
+  work.message = number;
+  if (way.calls.entered.load(std::memory_order_relaxed) == number) {
+    way.calls.replace(work.words);
+  } else {
+    way.calls.enter(number, work.words);
+  }
+}
+
 }  // namespace
 
 void Calls::post(std::shared_ptr<Work> work) {
@@ -51,9 +66,11 @@ void Calls::post(std::shared_ptr<Work> work) {
     work->status = failure_;
     return;
   }
-  if (const auto message = work->is_recv() ? inbox_.take(*work) : nullptr) {
-    hand_over(*message, work);
-    return;
+  if (!inbox_.is_empty() && work->is_recv()) {
+    if (const auto message = inbox_.take(*work)) {
+      hand_over(*message, work);
+      return;
+    }
   }
   WorkQueues::Queue& queue = queues_.of(*work);
   queue.push_back(std::move(work));
@@ -94,7 +111,7 @@ void Calls::start(Work& work) {
     }
     world_.my_line().enter(work.sequence, work.words);
   } else {
-    announce_message(work);
+    announce_message(work, world_);
   }
   work.call.die_at = die_at(work.sequence);
   work.job.emplace(*work.program, work.call);
@@ -108,27 +125,13 @@ void Calls::start_front(WorkQueues::Queue& queue) {
   }
   Work& work = *queue.front();
   const bool awaits_message =
-      work.is_recv() && inbox_.knows(work.operation.peer) &&
-      (queues_.have_recvs_from_any() || Choices::has_any(work.program->program()));
+      work.is_recv() &&
+      (queues_.have_recvs_from_any() || Choices::has_any(work.program->program())) &&
+      inbox_.knows(work.operation.peer);
   if (awaits_message) {
-    announce_message(work);
+    announce_message(work, world_);
   } else {
     start(work);
-  }
-}
-
-// As the next one of its pair. A recv that was announced before may turn out to be for a later one.
-void Calls::announce_message(Work& work) {
-  MessageLog::Way& way = way_of(work, world_);
-  const std::uint64_t number = way.ended.load(std::memory_order_relaxed) + 1;
-  if (work.message == number) {
-    return;
-  }
-  work.message = number;
-  if (way.calls.entered.load(std::memory_order_relaxed) == number) {
-    way.calls.replace(work.words);
-  } else {
-    way.calls.enter(number, work.words);
   }
 }
 
@@ -296,9 +299,7 @@ bool Calls::advance_front(WorkQueues::Queue& queue) {
   if (work->job->finished() && flush_rails(*work)) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
-    const CallView view{
-        .sequence = work->sequence, .words = work->words, .counts = work->pair_counts()};
-    if (const auto verdict = find_different_counts(world_, view)) {
+    if (const auto verdict = find_different_counts(*work)) {
       fail(*work, *verdict);
       return true;
     }
@@ -311,6 +312,14 @@ bool Calls::advance_front(WorkQueues::Queue& queue) {
     return true;
   }
   return moved;
+}
+
+std::optional<Verdict> Calls::find_different_counts(const Work& work) const {
+  if (!work.operation.varying) {
+    return std::nullopt;
+  }
+  const CallView view{.sequence = work.sequence, .words = work.words, .counts = &work.counts};
+  return sennit::find_different_counts(world_, view);
 }
 
 // A message that has come into own memory. False: the communicator has failed.

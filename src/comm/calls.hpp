@@ -74,7 +74,6 @@ class Calls {
   [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   void start(Work& work);
   void start_front(WorkQueues::Queue& queue);
-  void announce_message(Work& work);
   bool match_any();
   bool match(int peer);
   std::shared_ptr<Work> find_recv(int peer, const NextMessage& next);
@@ -83,6 +82,7 @@ class Calls {
   void hand_over(const Work& message, const std::shared_ptr<Work>& recv);
   bool notice_abort();
   bool advance_front(WorkQueues::Queue& queue);
+  [[nodiscard]] std::optional<Verdict> find_different_counts(const Work& work) const;
   bool deliver(const std::shared_ptr<Work>& message);
   void report_end(const Work& work);
   void end(Work& work, Status status);

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -212,14 +213,13 @@ Status Communicator::check(const Operation& op) const {
                 rank());
   }
   SENNIT_RETURN_IF_ERROR(check_arguments(op, rank(), size()));
-  return op.collective == Collective::kSendRecv ? calls_.inbox().check(op) : Status();
+  const bool needs_inbox = op.tag != 0 || op.peer == kAnyRank;
+  return needs_inbox ? calls_.inbox().check(op) : Status();
 }
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
   SENNIT_RETURN_IF_ERROR(check(operation));
-  SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work, make_work(operation));
-  learn(*work);
-  return work;
+  return make_work(operation);
 }
 
 Result<std::shared_ptr<Work>> Communicator::make_work(const Operation& operation) {
@@ -241,6 +241,7 @@ Result<std::shared_ptr<Work>> Communicator::make_work(const Operation& operation
   if (operation.varying) {
     work->counts = pair_counts(operation, rank(), size());
   }
+  learn(*work);
   return work;
 }
 
@@ -263,7 +264,7 @@ Result<const BoundProgram*> Communicator::find_program(const Operation& operatio
                            .peer = pair ? peer : -1,
                            .role = pair ? (operation.is_send ? 0 : 1) : -1,
                            .varying = operation.varying,
-                           .request = request,
+                           .request = std::move(request),
                            .codec_is_by_rule = codec.is_by_rule,
                            .scaled = scaled};
   return plans_->find(wanted);

@@ -19,9 +19,6 @@ bool Inbox::knows(int peer) const {
 }
 
 Status Inbox::check(const Operation& op) const {
-  if (op.tag == 0 && op.peer != kAnyRank) {
-    return {};
-  }
   if (slots_ > MessageLog::kMostSlots) {
     return fail(Code::kUnsupported,
                 "tags and recvs from any rank need at most {} slots (SENNIT_SLOTS), here are {}",

@@ -28,11 +28,12 @@ class Inbox {
   explicit Inbox(World& world)
       : world_(world), slots_(world.host_rank().rings.geometry().slots) {}
 
-  // Whether recvs may have tags or be from any rank; why not.
+  // Whether a message may have a tag, or be from any rank; why not.
   [[nodiscard]] Status check(const Operation& operation) const;
   // Whether next_message() knows the messages of `peer`.
   [[nodiscard]] bool knows(int peer) const;
 
+  [[nodiscard]] bool is_empty() const { return parked_.empty(); }
   // A message that has come whole, to no recv.
   void park(std::shared_ptr<Work> message) { parked_.push_back(std::move(message)); }
   // The first of those for `recv`; null: there is none.

@@ -48,7 +48,12 @@ struct Work {
     return (operation.peer == peer || operation.peer == kAnyRank) && operation.tag == tag;
   }
   // Lets the job try; true when anything moved.
-  bool advance();
+  bool advance() {
+    const bool moved = job && !job->finished() && job->advance();
+    has_moved = has_moved || moved;
+    is_matched = is_matched || moved;
+    return moved;
+  }
 };
 
 // Whether the work cannot end without `peer`.

@@ -5,7 +5,7 @@
 
 #include "comm/work.hpp"
 
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <utility>
@@ -14,7 +14,7 @@
 namespace sennit {
 
 struct WorkQueues {
-  using Queue = std::deque<std::shared_ptr<Work>>;
+  using Queue = std::list<std::shared_ptr<Work>>;  // most have one work: a deque allocates more
   using PairKey = std::pair<int, bool>;  // peer, is_send
 
   Queue collectives;

@@ -32,13 +32,13 @@ struct Operation {
   const void* scalar_on_device = nullptr;  // read when a kernel runs, in place of that of `scaling`
   int root = 0;
   int peer = -1;  // of a send or recv
-  std::int32_t tag = 0;  // of a send or recv
   bool is_send = false;
   bool varying = false;  // the v-form: each block of this rank has a place and a length of its own
   std::vector<ElementRange> inputs{};
   std::vector<ElementRange> outputs{};
   CallRequest request;
   double deadline_s = 0;  // 0: the communicator's; negative: none
+  std::int32_t tag = 0;   // of a send or recv
 
   // Of `count` elements.
   [[nodiscard]] std::int64_t bytes() const {
