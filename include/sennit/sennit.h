@@ -515,8 +515,8 @@ SENNIT_API sennit_status_t sennit_work_test(sennit_work_t work, int* done);
 /* The same for `count` works, of any communicators: done[i] is of works[i]. Many works of one
  * thread make progress together, which takes as long as testing one of them. */
 SENNIT_API sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int* done);
-/* *peer: the other rank of a send or recv of host ranks that has ended, such as the sender of a recv
- * from any rank. SENNIT_IN_PROGRESS: it has not ended. */
+/* *peer: the other rank of a send or recv of host ranks that has ended, such as the sender of a
+ * recv from any rank. SENNIT_IN_PROGRESS: it has not ended. */
 SENNIT_API sennit_status_t sennit_work_peer(sennit_work_t work, int* peer);
 /* Waits as sennit_work_wait with a negative time does, then frees the work. NULL is allowed. */
 SENNIT_API sennit_status_t sennit_work_destroy(sennit_work_t work);

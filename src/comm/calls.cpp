@@ -4,10 +4,7 @@
 #include "base/seconds.hpp"
 #include "comm/error_contract.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <iterator>
-#include <new>
 #include <utility>
 
 namespace sennit {
@@ -42,10 +39,37 @@ void announce_message(Work& work, const World& world) {
   }
   work.message = number;
   if (way.calls.entered.load(std::memory_order_relaxed) == number) {
-    way.calls.replace(work.words);
+    way.calls.replace(number, work.words);
   } else {
     way.calls.enter(number, work.words);
   }
+}
+
+// To the other ranks: this one has done its part.
+void report_end(const Work& work, World& world) {
+  if (work.sequence != 0) {
+    world.my_line().leave(work.sequence);
+  } else {
+    way_of(work, world).ended.store(work.message, std::memory_order_release);
+  }
+}
+
+void end(Work& work, Status status, World& world) {
+  if (status.ok()) {
+    world.my_line().waits_for.store(-1, std::memory_order_relaxed);
+  }
+  work.status = std::move(status);
+  work.ended = true;
+  work.job.reset();
+  work.input_copy.reset();
+}
+
+std::optional<Verdict> find_different_counts(const Work& work, const World& world) {
+  if (!work.operation.varying) {
+    return std::nullopt;
+  }
+  const CallView view{.sequence = work.sequence, .words = work.words, .counts = &work.counts};
+  return find_different_counts(world, view);
 }
 
 }  // namespace
@@ -118,7 +142,7 @@ void Calls::start(Work& work) {
 }
 
 // A recv begins before its message is known, unless that may be for an older recv from any rank, or
-// the job would tell the sender what it chooses: then it could not be taken back.
+// its job lets the sender know what it chooses: then it cannot be taken back.
 void Calls::start_front(WorkQueues::Queue& queue) {
   if (queue.empty() || queue.front()->operation.peer == kAnyRank) {
     return;
@@ -135,117 +159,28 @@ void Calls::start_front(WorkQueues::Queue& queue) {
   }
 }
 
-bool Calls::match_any() {
-  bool moved = false;
-  const int first = turn_;
-  for (int i = 0; i < world_.size() && queues_.have_recvs_from_any(); ++i) {
-    const int peer = (first + i) % world_.size();
-    if (match(peer)) {
-      moved = true;
-      turn_ = (peer + 1) % world_.size();
-    }
-  }
-  return moved;
-}
-
-// Gives the next message of `peer`, once that has begun it, to the recv that it is for; true when
-// that is a new one.
-bool Calls::match(int peer) {
-  const auto running = queues_.pairs.find({peer, false});
-  const bool is_busy = running != queues_.pairs.end() && !running->second.empty() &&
-                       running->second.front()->is_matched;
-  if (is_busy || !inbox_.knows(peer)) {
-    return false;
-  }
-  const std::optional<NextMessage> next = next_message(world_, peer);
-  const std::shared_ptr<Work> recv = next ? find_recv(peer, *next) : nullptr;
+// What the inbox has found a message for; false: nothing.
+bool Calls::start_matched(const std::shared_ptr<Work>& recv) {
   if (recv == nullptr) {
     return false;
   }
-  WorkQueues::Queue& queue = queues_.pairs[{peer, false}];
-  if (!queue.empty()) {
-    queue.front()->job.reset();  // nothing has moved there
-  }
-  queue.push_front(recv);
-  recv->is_matched = true;
-  if (const Status bound = bind(*recv, peer); !bound.ok()) {
-    fail(*recv, {.code = bound.code(), .evidence = bound.message()});
+  if (!recv->status.ok()) {
+    fail(*recv, {.code = recv->status.code(), .evidence = recv->status.message()});
   } else if (!recv->job) {
     start(*recv);
   }
   return true;
 }
 
-// The recv that was posted first, out of its queue, or a new one into own memory: messages behind
-// this one may be waited for. Null: neither is possible now.
-std::shared_ptr<Work> Calls::find_recv(int peer, const NextMessage& next) {
-  std::shared_ptr<Work> recv = queues_.take_recv(peer, next.words.tag);
-  if (recv != nullptr) {
-    return recv;
-  }
-  const auto of_peer = queues_.pairs.find({peer, false});
-  const bool is_waited_for = of_peer != queues_.pairs.end() && !of_peer->second.empty();
-  const auto& waiting = is_waited_for ? of_peer->second : queues_.pairs.at({kAnyRank, false});
-  return new_parked(peer, next.words, *waiting.front());
-}
-
-// A recv from any rank becomes one from `peer`.
-Status Calls::bind(Work& recv, int peer) {
-  if (recv.operation.peer != kAnyRank) {
-    return {};
-  }
-  recv.operation.peer = peer;
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> bound, prepare_(recv.operation));
-  recv.program = bound->program;
-  return {};
-}
-
-// Null where count and type do not say how the message is sent: its call has options of its own.
-std::shared_ptr<Work> Calls::new_parked(int peer, const CallWords& words, const Work& waiting) {
-  const Result<Dtype> dtype = dtype_from_value(static_cast<int>(words.dtype));
-  if (!dtype.ok()) {
-    return nullptr;
-  }
-  Operation operation;
-  operation.collective = Collective::kSendRecv;
-  operation.count = static_cast<std::int64_t>(words.count);
-  operation.dtype = *dtype;
-  operation.peer = peer;
-  operation.tag = words.tag;
-  const Result<std::shared_ptr<Work>> prepared = prepare_(operation);
-  if (!prepared.ok() || (*prepared)->words != words) {
-    return nullptr;
-  }
-  std::shared_ptr<Work> work = *prepared;
-  const auto bytes = static_cast<std::size_t>(operation.bytes());
-  work->parked.reset(new (std::nothrow) std::byte[std::max<std::size_t>(bytes, 1)]);
-  work->operation.recv = work->call.output = work->parked.get();
-  work->posted = waiting.posted;
-  work->deadline = waiting.deadline;
-  work->next_look = waiting.next_look;
-  work->look_interval = waiting.look_interval;
-  work->next_warning = waiting.next_warning;
-  return work->parked != nullptr ? work : nullptr;
-}
-
-// A message that lies in own memory goes to its recv, which is in no queue.
+// A message that has come into own memory goes to its recv, which is in no queue.
 void Calls::hand_over(const Work& message, const std::shared_ptr<Work>& recv) {
-  const Operation& from = message.operation;
-  recv->operation.peer = from.peer;
-  if (recv->words != message.words) {
+  recv->operation.peer = message.operation.peer;
+  if (const auto verdict = inbox_.copy(message, *recv)) {
     queues_.of(*recv).push_front(recv);
-    fail(*recv,
-         different_message(world_,
-                           {.from = from.peer, .to = world_.rank(), .number = message.message},
-                           message.words,
-                           recv->words));
-    return;
+    fail(*recv, *verdict);
+  } else {
+    end(*recv, {}, world_);
   }
-  if (from.count > 0) {
-    std::memcpy(
-        recv->operation.recv, message.parked.get(), static_cast<std::size_t>(from.bytes()));
-  }
-  end(*recv, {});
 }
 
 bool Calls::notice_abort() {
@@ -270,8 +205,8 @@ bool Calls::progress() {
     watch_.add_move();
   }
   bool moved = (rails_ != nullptr && rails_->progress()) || has_moved;
-  if (queues_.have_recvs_from_any()) {
-    moved = match_any() || moved;
+  while (queues_.have_recvs_from_any() && start_matched(inbox_.match_any())) {
+    moved = true;
   }
   auto& pairs = queues_.pairs;
   for (auto pair = pairs.begin(); pair != pairs.end();) {
@@ -290,47 +225,31 @@ bool Calls::advance_front(WorkQueues::Queue& queue) {
   }
   const std::shared_ptr<Work> work = queue.front();
   if (!work->job) {
-    return work->operation.peer != kAnyRank && match(work->operation.peer);
+    return work->operation.peer != kAnyRank && start_matched(inbox_.match(work->operation.peer));
   }
   const bool moved = work->advance();
   if (work->job->has_met_foreign() && work->is_recv() && !work->is_matched) {
-    return match(work->operation.peer);
+    return start_matched(inbox_.match(work->operation.peer));
   }
   if (work->job->finished() && flush_rails(*work)) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
-    if (const auto verdict = find_different_counts(*work)) {
+    if (const auto verdict = find_different_counts(*work, world_)) {
       fail(*work, *verdict);
       return true;
     }
     queue.pop_front();
-    report_end(*work);
-    end(*work, {});
-    if (!work->parked || deliver(work)) {
+    report_end(*work, world_);
+    end(*work, {}, world_);
+    if (const auto recv = work->parked ? inbox_.take_recv_for(work) : nullptr) {
+      hand_over(*work, recv);
+    }
+    if (failure_.ok()) {  // else the queue is gone
       start_front(queue);
     }
     return true;
   }
   return moved;
-}
-
-std::optional<Verdict> Calls::find_different_counts(const Work& work) const {
-  if (!work.operation.varying) {
-    return std::nullopt;
-  }
-  const CallView view{.sequence = work.sequence, .words = work.words, .counts = &work.counts};
-  return sennit::find_different_counts(world_, view);
-}
-
-// A message that has come into own memory. False: the communicator has failed.
-bool Calls::deliver(const std::shared_ptr<Work>& message) {
-  const Operation& operation = message->operation;
-  if (const auto recv = queues_.take_recv(operation.peer, operation.tag)) {
-    hand_over(*message, recv);
-  } else {
-    inbox_.park(message);
-  }
-  return failure_.ok();
 }
 
 // Who returns carries nothing more. Whether a message that has left its sender is read is not the
@@ -357,7 +276,7 @@ void Calls::look(Clock::time_point now) {
     }
     // A job does not meet all messages of others: those of bundles come on several paths.
     if (work->is_recv() && !work->is_matched && work->operation.peer != kAnyRank) {
-      match(work->operation.peer);
+      start_matched(inbox_.match(work->operation.peer));
     }
     if (const auto verdict = watch_.look_at(*work, broken(*work))) {
       fail(*work, *verdict);
@@ -367,25 +286,6 @@ void Calls::look(Clock::time_point now) {
 
 Clock::time_point Calls::next_look() const {
   return is_inherited() ? Clock::time_point::max() : watch_.next_look();
-}
-
-// To the other ranks: this one has done its part.
-void Calls::report_end(const Work& work) {
-  if (work.sequence != 0) {
-    world_.my_line().leave(work.sequence);
-  } else {
-    way_of(work, world_).ended.store(work.message, std::memory_order_release);
-  }
-}
-
-void Calls::end(Work& work, Status status) {
-  if (status.ok()) {
-    world_.my_line().waits_for.store(-1, std::memory_order_relaxed);
-  }
-  work.status = std::move(status);
-  work.ended = true;
-  work.job.reset();
-  work.input_copy.reset();
 }
 
 void Calls::fail(const Work& work, const Verdict& verdict) {
@@ -404,7 +304,7 @@ void Calls::fail_all(const Status& status, const Work* cause) {
   world_.sound_alarm();
   const auto end_all = [&](const WorkQueues::Queue& queue) {
     for (const std::shared_ptr<Work>& work : queue) {
-      end(*work, status);
+      end(*work, status, world_);
     }
   };
   end_all(queues_.collectives);

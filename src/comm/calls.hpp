@@ -16,9 +16,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <utility>
 
 namespace sennit {
 
@@ -26,16 +24,13 @@ class Calls {
  public:
   // Both outlive the calls.
   Calls(World& world, CommConfig& config) : world_(world), config_(config) {}
-  // How a recv gets its program, once its message is known.
-  using Prepare = std::function<Result<std::shared_ptr<Work>>(const Operation&)>;
-  void use(Prepare prepare) { prepare_ = std::move(prepare); }
   // Who carries messages to and from other nodes.
   void use(rail::MirroredRings* rails) { rails_ = rails; }
   [[nodiscard]] rail::MirroredRings* rails() const { return rails_; }
 
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] const Status& failure() const { return failure_; }
-  [[nodiscard]] const Inbox& inbox() const { return inbox_; }
+  [[nodiscard]] Inbox& inbox() { return inbox_; }
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
 
   // Appends a prepared work. Only the engine calls it, which then has to drive these calls.
@@ -74,18 +69,10 @@ class Calls {
   [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   void start(Work& work);
   void start_front(WorkQueues::Queue& queue);
-  bool match_any();
-  bool match(int peer);
-  std::shared_ptr<Work> find_recv(int peer, const NextMessage& next);
-  Status bind(Work& recv, int peer);
-  std::shared_ptr<Work> new_parked(int peer, const CallWords& words, const Work& waiting);
+  bool start_matched(const std::shared_ptr<Work>& recv);
   void hand_over(const Work& message, const std::shared_ptr<Work>& recv);
   bool notice_abort();
   bool advance_front(WorkQueues::Queue& queue);
-  [[nodiscard]] std::optional<Verdict> find_different_counts(const Work& work) const;
-  bool deliver(const std::shared_ptr<Work>& message);
-  void report_end(const Work& work);
-  void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
   bool flush_rails(const Work& work);
@@ -100,10 +87,8 @@ class Calls {
   std::uint64_t posted_ = 0;  // collectives so far
   const BoundProgram* last_program_ = nullptr;
   std::uint64_t messages_ = 0;  // sends and recvs so far
-  int turn_ = 0;                // the rank that is first asked for a message to any recv
-  Prepare prepare_;
   WorkQueues queues_;
-  Inbox inbox_{world_};
+  Inbox inbox_{world_, queues_};
   CallWatch watch_{world_, config_, queues_, inbox_};
 };
 

@@ -120,7 +120,7 @@ Communicator::Communicator(Membership membership, CommConfig config, const World
     : config_(std::move(config)), world_(std::move(membership), layout) {
   facts_.slots = layout.rings.slots;
   facts_.slot_bytes = layout.rings.slot_bytes;
-  calls_.use([this](const Operation& operation) { return make_work(operation); });
+  calls_.inbox().use([this](const Operation& operation) { return make_work(operation); });
 }
 
 Communicator::~Communicator() {
@@ -197,7 +197,7 @@ Status Communicator::check_process() const {
                                        config_.name);
 }
 
-Status Communicator::check(const Operation& op) const {
+Status Communicator::check(const Operation& op) {
   SENNIT_RETURN_IF_ERROR(check_process());
   if (!failure().ok()) {
     return failure();

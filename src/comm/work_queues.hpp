@@ -15,7 +15,7 @@ namespace sennit {
 
 struct WorkQueues {
   using Queue = std::list<std::shared_ptr<Work>>;  // most have one work: a deque allocates more
-  using PairKey = std::pair<int, bool>;  // peer, is_send
+  using PairKey = std::pair<int, bool>;            // peer, is_send
 
   Queue collectives;
   // Recvs from any rank are in the queue of kAnyRank until their message is known.

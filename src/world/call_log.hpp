@@ -21,11 +21,13 @@ struct CallLog {
     entered.store(call, std::memory_order_release);
   }
 
-  // The last call becomes another one, with another tag. Who reads meanwhile finds none.
-  void replace(const CallWords& words) {
-    StatusLine::Words& last = calls[entered.load(std::memory_order_relaxed) % kKept];
-    last.place.store(StatusLine::Words::kChanging, std::memory_order_release);
-    last.put(words);
+  // A call becomes another one, if it is not too long ago. Who reads meanwhile finds none.
+  void replace(std::uint64_t call, const CallWords& words) {
+    StatusLine::Words& kept = calls[call % kKept];
+    if (entered.load(std::memory_order_relaxed) < call + kKept) {
+      kept.place.store(StatusLine::Words::kChanging, std::memory_order_release);
+      kept.put(words);
+    }
   }
 
   // True, and the words, when the call was made and not too long ago.
@@ -40,7 +42,7 @@ struct CallLog {
     }
     const std::int64_t place = kept.place.load(std::memory_order_acquire);
     words = kept.get();
-    // The words of a replaced call have another tag.
+    // The words of a replaced call have another tag, or differ from those of the other end anyhow.
     return place != StatusLine::Words::kChanging && is_there() &&
            kept.place.load(std::memory_order_acquire) == place;
   }

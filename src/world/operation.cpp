@@ -188,8 +188,7 @@ Status check_peer(const Operation& op, int ranks) {
   }
   return op.peer >= 0 && op.peer < ranks
              ? Status()
-             : fail(
-                   Code::kInvalidArgument, "peer {} is not a rank of {} ranks", op.peer, ranks);
+             : fail(Code::kInvalidArgument, "peer {} is not a rank of {} ranks", op.peer, ranks);
 }
 
 Status check_buffers(const Operation& op, int rank, int ranks) {

@@ -9,9 +9,10 @@ void StatusLine::Words::put(const CallWords& words) {
              std::memory_order_release);
   count.store(words.count, std::memory_order_release);
   plan_hash.store(words.plan_hash, std::memory_order_release);
-  place.store(static_cast<std::int64_t>((std::uint64_t{static_cast<std::uint32_t>(words.tag)} << 32) |
-                                        static_cast<std::uint32_t>(words.root)),
-              std::memory_order_release);
+  place.store(
+      static_cast<std::int64_t>((std::uint64_t{static_cast<std::uint32_t>(words.tag)} << 32) |
+                                static_cast<std::uint32_t>(words.root)),
+      std::memory_order_release);
 }
 
 CallWords StatusLine::Words::get() const {

@@ -52,7 +52,7 @@ inline constexpr std::uint32_t kReportedStopped = 4;
 struct alignas(128) StatusLine {
   struct Words {
     std::atomic<std::uint64_t> what{0};  // varying, codec, collective, dtype, op
-    std::atomic<std::int64_t> place{0};     // tag, root
+    std::atomic<std::int64_t> place{0};  // tag, root
     std::atomic<std::uint64_t> count{0};
     std::atomic<std::uint64_t> plan_hash{0};
 

@@ -409,8 +409,7 @@ std::optional<Verdict> find_different_message(const World& world, int from, int 
         meant.tag != expected.tag) {  // what the receiver still waits for when it reads the message
       continue;
     }
-    return different_message(
-        world, {.from = from, .to = to, .number = number}, meant, expected);
+    return different_message(world, {.from = from, .to = to, .number = number}, meant, expected);
   }
   return std::nullopt;
 }

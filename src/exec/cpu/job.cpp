@@ -170,7 +170,8 @@ bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
   // Loaded once, for both questions: its line may be on its way here.
   const std::uint64_t word = channel::load_acquire(at.full());
   const std::uint64_t expected = channel::full_word(at.position, layout_.fingerprint(ref));
-  has_met_foreign_ = word != expected && channel::sequence_of(word) == channel::sequence_of(expected);
+  has_met_foreign_ =
+      word != expected && channel::sequence_of(word) == channel::sequence_of(expected);
   return word == expected;
 }
 
