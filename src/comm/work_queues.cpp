@@ -24,7 +24,7 @@ const Work* WorkQueues::first_of(const Work& work) const {
 }
 
 std::shared_ptr<Work> WorkQueues::take_recv(int peer, std::int32_t tag) {
-  Queue* queue = nullptr;
+  auto queue = pairs.end();
   Queue::iterator first;
   for (const int from : {peer, kAnyRank}) {
     const auto pair = pairs.find({from, false});
@@ -33,16 +33,21 @@ std::shared_ptr<Work> WorkQueues::take_recv(int peer, std::int32_t tag) {
     }
     const auto found = std::ranges::find_if(
         pair->second, [&](const auto& recv) { return recv->takes_from(peer, tag); });
-    if (found != pair->second.end() && (queue == nullptr || (*found)->order < (*first)->order)) {
-      queue = &pair->second;
+    if (found != pair->second.end() &&
+        (queue == pairs.end() || (*found)->order < (*first)->order)) {
+      queue = pair;
       first = found;
     }
   }
-  if (queue == nullptr) {
+  if (queue == pairs.end()) {
     return nullptr;
   }
   std::shared_ptr<Work> recv = *first;
-  queue->erase(first);
+  queue->second.erase(first);
+  // Others are looked through while this is called.
+  if (queue->second.empty() && queue->first.first == kAnyRank) {
+    pairs.erase(queue);
+  }
   return recv;
 }
 

@@ -18,7 +18,8 @@ struct WorkQueues {
   using PairKey = std::pair<int, bool>;            // peer, is_send
 
   Queue collectives;
-  // Recvs from any rank are in the queue of kAnyRank until their message is known.
+  // Recvs from any rank are in the queue of kAnyRank, which is never empty, until their message is
+  // known.
   std::map<PairKey, Queue> pairs;
 
   // The queue for works such as this one.
