@@ -51,6 +51,10 @@ class Recv {
   ~Recv() { sennit_work_destroy(work_); }
 
   sennit_status_t wait() { return status_ == SENNIT_OK ? sennit_work_wait(work_, -1) : status_; }
+  bool has_ended() const {
+    int done = 0;
+    return sennit_work_test(work_, &done) == SENNIT_OK && done != 0;
+  }
   // The sender, once it has ended well; -1: it has not.
   int peer() const {
     int peer = -1;
@@ -137,6 +141,23 @@ TEST_F(Tags, KeepTheOrderOfMessagesWithOneTag) {
                  (Recv(kLarge, 0, 5, comm).brings(3) && Recv(10, 0, 7, comm).brings(0) &&
                   Recv(10, 0, 7, comm).brings(2) && Recv(kLarge, 0, 7, comm).brings(5) &&
                   Recv(kLarge, 0, 0, comm).brings(1) && Recv(10, 0, 0, comm).brings(4)));
+  }));
+}
+
+TEST_F(Tags, HoldForMessagesOfNoElements) {
+  expect_ok(run_ranks(2, [](int rank, sennit_comm_t comm) {
+    if (rank == 0) {
+      const bool is_sent = send({}, 1, 1, comm) == SENNIT_OK && Recv(1, 1, 0, comm).brings(3) &&
+                           send({}, 1, 2, comm) == SENNIT_OK;
+      return ok_if(is_sent);
+    }
+    Recv second(0, 0, 2, comm);
+    bool is_early = false;
+    for (const double until = now() + 0.1; now() < until && !is_early;) {
+      is_early = second.has_ended();
+    }
+    send(message(1, 3), 0, 0, comm);
+    return ok_if(!is_early && second.brings(0) && Recv(0, 0, 1, comm).brings(0));
   }));
 }
 
