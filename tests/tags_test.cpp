@@ -1,14 +1,14 @@
-// Tags, and recvs from any rank: which message comes to which recv, and what is said where none
-// comes.
+// Tags, and recvs from any rank: which message comes to which recv.
 #include "leaves_nothing.hpp"
-#include "rank_processes.hpp"
+#include "tagged_calls.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
@@ -20,89 +20,6 @@ namespace {
 constexpr std::size_t kLarge = 1'000'000;  // more than a channel has room for
 
 using Tags = LeavesNothing;
-using Data = std::vector<std::int32_t>;
-
-// Elements that say which message they are of.
-Data message(std::size_t count, int first) {
-  Data data(count);
-  std::iota(data.begin(), data.end(), first);
-  return data;
-}
-
-sennit_status_t send(const Data& data, int peer, int tag, sennit_comm_t comm) {
-  sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-  options.tag = tag;
-  return sennit_send(data.data(), data.size(), SENNIT_INT32, peer, comm, nullptr, &options);
-}
-
-// A recv on its way.
-class Recv {
- public:
-  Recv(std::size_t count, int peer, int tag, sennit_comm_t comm, double deadline_s = 0)
-      : data(count, -1) {
-    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-    options.tag = tag;
-    options.work = &work_;
-    options.deadline_s = deadline_s;
-    status_ = sennit_recv(data.data(), count, SENNIT_INT32, peer, comm, nullptr, &options);
-  }
-  Recv(const Recv&) = delete;
-  Recv& operator=(const Recv&) = delete;
-  ~Recv() { sennit_work_destroy(work_); }
-
-  sennit_status_t wait() { return status_ == SENNIT_OK ? sennit_work_wait(work_, -1) : status_; }
-  bool has_ended() const {
-    int done = 0;
-    return sennit_work_test(work_, &done) == SENNIT_OK && done != 0;
-  }
-  // The sender, once it has ended well; -1: it has not.
-  int peer() const {
-    int peer = -1;
-    return sennit_work_peer(work_, &peer) == SENNIT_OK ? peer : -1;
-  }
-  // Waits, and compares with what message() makes.
-  bool brings(int first) { return wait() == SENNIT_OK && data == message(data.size(), first); }
-
-  Data data;
-
- private:
-  sennit_work_t work_ = nullptr;
-  sennit_status_t status_;
-};
-
-// Runs `body` on ranks that have joined; it says how its calls came out.
-std::vector<std::optional<Report>> run_ranks(
-    int ranks, const std::function<sennit_status_t(int rank, sennit_comm_t comm)>& body) {
-  const std::string name = fresh_name();
-  RankProcesses processes(ranks, [&](int rank) {
-    const sennit_comm_t comm = join_ranks(name, ranks, rank);
-    sennit_barrier(comm, nullptr, nullptr);
-    const Report report = report_of([&] { return body(rank, comm); });
-    sennit_comm_destroy(comm);
-    return report;
-  });
-  return processes.reports();
-}
-
-sennit_status_t ok_if(bool is_right) { return is_right ? SENNIT_OK : SENNIT_INTERNAL_ERROR; }
-
-void expect_ok(const std::vector<std::optional<Report>>& reports) {
-  for (const auto& report : reports) {
-    ASSERT_TRUE(report);
-    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
-  }
-}
-
-void expect_named(const std::optional<Report>& report,
-                  sennit_status_t status,
-                  const std::vector<std::string>& named) {
-  ASSERT_TRUE(report);
-  EXPECT_EQ(report->status, status) << report->message;
-  for (const std::string& text : named) {
-    EXPECT_NE(std::string(report->message).find(text), std::string::npos)
-        << "'" << text << "' in " << report->message;
-  }
-}
 
 TEST_F(Tags, BringAMessageToItsRecvInAnyOrder) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, kLarge}) {
@@ -170,23 +87,12 @@ TEST_F(Tags, BringMessagesToRecvsThatWaitAlready) {
       Recv first(kLarge, peer, 1, comm);
       Recv second(10, peer, 2, comm);
       Recv third(kLarge, peer, 3, comm);
-      sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-      std::vector<Data> sent;
-      std::vector<sennit_work_t> works;
+      Sends sends;
       for (const int tag : {2, 3, 1}) {
-        sent.push_back(message(tag == 2 ? 10 : kLarge, 100 * rank + tag));
-        sennit_work_t work = nullptr;
-        options.tag = tag;
-        options.work = &work;
-        sennit_send(
-            sent.back().data(), sent.back().size(), SENNIT_INT32, peer, comm, nullptr, &options);
-        works.push_back(work);
+        sends.add(message(tag == 2 ? 10 : kLarge, 100 * rank + tag), peer, tag, comm);
       }
       const bool is_right = third.brings(100 * peer + 3) && first.brings(100 * peer + 1) &&
                             second.brings(100 * peer + 2);
-      for (sennit_work_t work : works) {
-        sennit_work_destroy(work);
-      }
       return ok_if(is_right);
     }));
   }
@@ -208,10 +114,7 @@ TEST_F(Tags, GoWithOptionsThatARankUsesForOneMessage) {
       return status;
     }
     Recv behind(7, 0, 2, comm);
-    int done = 0;
-    for (const double until = now() + 0.2; now() < until && done == 0;) {
-      sleep_s(0.01);
-    }
+    sleep_s(0.1);
     Data received(5, -1);
     const sennit_status_t status =
         sennit_recv(received.data(), 5, SENNIT_INT32, 0, comm, nullptr, &options);
@@ -313,9 +216,8 @@ TEST_F(Tags, OfARecvFromAnyRankHoldBesideCollectives) {
       };
       if (rank == 0) {
         Recv recv(8, SENNIT_ANY_RANK, round, comm);
-        int peer = -1;
-        is_right = add() == SENNIT_OK && sum == kRanks && recv.brings(round) &&
-                   recv.peer() == sender && peer == -1;
+        is_right =
+            add() == SENNIT_OK && sum == kRanks && recv.brings(round) && recv.peer() == sender;
       } else {
         is_right = (rank != sender || send(message(8, round), 0, round, comm) == SENNIT_OK) &&
                    add() == SENNIT_OK && sum == kRanks;
@@ -344,26 +246,18 @@ TEST_F(Tags, HoldInRandomOrders) {
       return tags;
     };
     std::mt19937 random(seed + 100 + static_cast<unsigned>(rank));
-    std::vector<Data> sent;
-    std::vector<sennit_work_t> works;
+    Sends sends;
     struct Wanted {
       int peer;
       int tag;
     };
     std::vector<Wanted> wanted;
-    sent.reserve(static_cast<std::size_t>(kRanks * kMessages));
-    works.reserve(static_cast<std::size_t>(kRanks * kMessages));
     for (int peer = 0; peer < kRanks; ++peer) {
       std::vector<int> sent_of_tag(12);
       for (int i = 0; peer != rank && i < kMessages; ++i) {
         const int tag = tags_of(rank, peer)[static_cast<std::size_t>(i)];
         const int index = sent_of_tag[static_cast<std::size_t>(tag)]++;
-        sent.push_back(message(length_of(tag), 10'000 * rank + 100 * tag + index));
-        sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-        options.tag = tag;
-        options.work = &works.emplace_back(nullptr);
-        sennit_send(
-            sent.back().data(), sent.back().size(), SENNIT_INT32, peer, comm, nullptr, &options);
+        sends.add(message(length_of(tag), 10'000 * rank + 100 * tag + index), peer, tag, comm);
         // Tags from 8 on are received from any rank.
         const int in_tag = tags_of(peer, rank)[static_cast<std::size_t>(i)];
         wanted.push_back({in_tag < 8 ? peer : SENNIT_ANY_RANK, in_tag});
@@ -389,125 +283,8 @@ TEST_F(Tags, HoldInRandomOrders) {
       is_right = (wanted[i].peer < 0 || peer == wanted[i].peer) &&
                  recvs[i]->brings(10'000 * peer + 100 * tag + index++);
     }
-    for (sennit_work_t work : works) {
-      sennit_work_destroy(work);
-    }
     return ok_if(is_right);
   }));
-}
-
-// ---- Errors ----
-
-TEST_F(Tags, AreNamedWhereCountsDiffer) {
-  struct Case {
-    int tag;    // of the send
-    bool late;  // the recv is called after the message was received for it
-  };
-  for (const auto& [tag, late] : {Case{3, false}, Case{3, true}}) {
-    const auto reports = run_ranks(2, [&](int rank, sennit_comm_t comm) {
-      if (rank == 0) {
-        send(message(8, 0), 1, tag, comm);
-        send(message(1, 0), 1, 9, comm);
-        return sennit_barrier(comm, nullptr, nullptr);
-      }
-      if (late) {
-        Recv(1, 0, 9, comm).wait();
-      }
-      const sennit_status_t status = Recv(4, 0, tag, comm).wait();
-      return status == SENNIT_OK ? sennit_barrier(comm, nullptr, nullptr) : status;
-    });
-    expect_named(reports[1],
-                 SENNIT_MISMATCH,
-                 {"sends 8 x int32 with tag 3 to", "expects 4 x int32 with tag 3"});
-    expect_named(reports[0],
-                 SENNIT_MISMATCH,
-                 {"sends 8 x int32 with tag 3 to", "expects 4 x int32 with tag 3"});
-  }
-}
-
-TEST_F(Tags, AreNamedWhereRanksWaitForEachOther) {
-  const auto reports = run_ranks(2, [](int rank, sennit_comm_t comm) {
-    send(message(8, 0), 1 - rank, 1 + rank, comm);
-    return Recv(8, 1 - rank, 5 + rank, comm).wait();
-  });
-  for (const auto& report : reports) {
-    expect_named(report,
-                 SENNIT_MISMATCH,
-                 {"waits in recv of 8 x int32 with tag 5 from rank 1",
-                  "waits in recv of 8 x int32 with tag 6 from rank 0"});
-    EXPECT_LT(report->ended_at - report->called_at, 5);
-  }
-}
-
-TEST_F(Tags, AreNamedWhenADeadlineHasPassed) {
-  const auto reports = run_ranks(2, [](int rank, sennit_comm_t comm) {
-    if (rank == 0) {
-      send(message(8, 0), 1, 3, comm);
-      send(message(8, 0), 1, 4, comm);
-      sleep_s(1.5);
-      return SENNIT_OK;
-    }
-    return Recv(8, 0, 5, comm, 0.5).wait();
-  });
-  expect_named(reports[1],
-               SENNIT_DEADLINE_EXCEEDED,
-               {"tag 5", "has not made the send", "2 messages from rank 0 with tags 3, 4 wait"});
-}
-
-TEST_F(Tags, OfARecvFromAnyRankFailWhereNobodySends) {
-  const auto reports = run_ranks(3, [](int rank, sennit_comm_t comm) {
-    if (rank == 1) {
-      sleep_s(0.3);  // rank 2 has finalized, which is not the end
-      send(message(1, 5), 0, 0, comm);
-    }
-    if (rank != 0) {
-      return sennit_comm_finalize(comm);
-    }
-    return Recv(1, SENNIT_ANY_RANK, 0, comm).brings(5) ? Recv(1, SENNIT_ANY_RANK, 2, comm).wait()
-                                                       : SENNIT_INTERNAL_ERROR;
-  });
-  expect_named(reports[0],
-               SENNIT_MISMATCH,
-               {"recv from any rank, tag 2", "recv of 1 x int32 with tag 2 from any rank"});
-}
-
-TEST_F(Tags, OfARecvFromAnyRankFailWhereARankDies) {
-  const auto reports = run_ranks(3, [](int rank, sennit_comm_t comm) {
-    if (rank == 2) {
-      _exit(1);
-    }
-    return rank == 1 ? sennit_barrier(comm, nullptr, nullptr)
-                     : Recv(1, SENNIT_ANY_RANK, 0, comm).wait();
-  });
-  expect_named(reports[0], SENNIT_RANK_FAILED, {"rank 2", "died"});
-  EXPECT_EQ(reports[0]->blamed_ranks(), std::vector<int>{2});
-}
-
-TEST_F(Tags, AreRefusedWhereTheyCannotBe) {
-  expect_ok(run_ranks(2, [](int, sennit_comm_t comm) {
-    std::int32_t one = 1;
-    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
-    options.tag = 1;
-    const bool of_a_collective =
-        sennit_all_reduce(&one, &one, 1, SENNIT_INT32, SENNIT_SUM, comm, nullptr, &options) ==
-        SENNIT_INVALID_ARGUMENT;
-    const bool to_any = send({1}, SENNIT_ANY_RANK, 0, comm) == SENNIT_INVALID_ARGUMENT;
-    const bool negative = send({1}, 0, -1, comm) == SENNIT_INVALID_ARGUMENT;
-    sennit_work_t work = nullptr;
-    options = SENNIT_CALL_OPTIONS_INITIALIZER;
-    options.work = &work;
-    sennit_barrier(comm, nullptr, &options);
-    int peer = 0;
-    const bool has_no_peer = sennit_work_peer(work, &peer) == SENNIT_INVALID_USAGE;
-    sennit_work_destroy(work);
-    return ok_if(of_a_collective && to_any && negative && has_no_peer);
-  }));
-  setenv("SENNIT_SLOTS", "31", 1);
-  expect_ok(run_ranks(2, [](int rank, sennit_comm_t comm) {
-    return ok_if(send({1}, 1 - rank, 1, comm) == SENNIT_UNSUPPORTED &&
-                 Recv(1, SENNIT_ANY_RANK, 0, comm).wait() == SENNIT_UNSUPPORTED);
-  }));
-  unsetenv("SENNIT_SLOTS");
 }
 
 }  // namespace
