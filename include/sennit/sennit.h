@@ -475,8 +475,8 @@ SENNIT_API sennit_status_t sennit_scatter_v(const void* send,
 /* Calls between start and end, on any communicators, are made together by the outermost
  * sennit_group_end, which returns the error of any of them. Buffers must be valid until they have
  * ended. Ranks may post the calls of a group in different orders, except that the collectives of
- * one communicator, and the sends to (recvs from) one peer, need the same order on all ranks.
- * Groups belong to the calling thread and nest.
+ * one communicator, and the sends to (recvs from) one peer with one tag, need the same order on all
+ * ranks. Groups belong to the calling thread and nest.
  *
  * Host ranks: sennit_group_end blocks until all calls without a work have ended. GPU ranks: it
  * enqueues, one communicator after the other, first the collectives in the order in which they were
