@@ -109,8 +109,8 @@ def group() -> Iterator[None]:
 
     Sends and recvs that need each other belong in one group. On different ranks the calls may be
     posted in any order, as long as the collectives of one communicator, and the sends to (recvs
-    from) one peer with one tag, are in the same order. Groups nest: the outermost end makes the calls. Results
-    are ready after the block; where the block raises, none of its calls is made.
+    from) one peer with one tag, are in the same order. Groups nest: the outermost end makes the
+    calls. Results are ready after the block; where the block raises, none of its calls is made.
 
     Raises:
         Error: One of the calls failed.
