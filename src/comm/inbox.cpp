@@ -29,12 +29,15 @@ Status Inbox::check(const Operation& op) const {
                 MessageLog::kMostSlots,
                 slots_);
   }
-  const bool is_on_node = op.peer == kAnyRank ? world_.nodes() == 1 : world_.is_local(op.peer);
-  return is_on_node ? Status()
-                    : fail(Code::kUnsupported,
-                           "{} is between nodes, where there are no tags and no recvs from any "
-                           "rank: name the peer, and make the calls in one order on both ranks",
-                           name_of(op));
+  const bool is_from_any = op.peer == kAnyRank;
+  if (is_from_any ? world_.nodes() == 1 : world_.is_local(op.peer)) {
+    return {};
+  }
+  return fail(Code::kUnsupported,
+              "tags and recvs from any rank are for ranks of one node, and {}; name the peer, and "
+              "make sends and recvs in one order on both ranks",
+              is_from_any ? std::string("here are several nodes")
+                          : fmt::format("rank {} is on another one", op.peer));
 }
 
 std::shared_ptr<Work> Inbox::match(int peer) {
