@@ -156,7 +156,8 @@ TEST_F(Tags, OfARecvFromAnyRankAreKept) {
       if (!is_right) {
         return SENNIT_INTERNAL_ERROR;
       }
-      int& index = next[static_cast<std::size_t>(recv.peer() * 10 + tag)];
+      int& index =
+          next.at(10 * static_cast<std::size_t>(recv.peer()) + static_cast<std::size_t>(tag));
       is_right = recv.brings(1000 * recv.peer() + 10 * index++ + tag) && is_right;
     }
     return ok_if(is_right);
@@ -237,7 +238,7 @@ TEST_F(Tags, HoldInRandomOrders) {
   expect_ok(run_ranks(kRanks, [&](int rank, sennit_comm_t comm) {
     // By tag alone: recvs of any rank must not take what a named one waits for.
     const auto length_of = [](int tag) {
-      return tag % 5 == 0 ? std::size_t{40'000} : std::size_t(tag);
+      return tag % 5 == 0 ? std::size_t{40'000} : static_cast<std::size_t>(tag);
     };
     const auto tags_of = [&](int from, int to) {
       std::mt19937 random(seed + static_cast<unsigned>(from * kRanks + to));
@@ -279,7 +280,7 @@ TEST_F(Tags, HoldInRandomOrders) {
     for (std::size_t i = 0; i < recvs.size() && is_right; ++i) {
       const int peer = recvs[i]->peer();
       const int tag = wanted[i].tag;
-      int& index = next[static_cast<std::size_t>(peer * 12 + tag)];
+      int& index = next.at(12 * static_cast<std::size_t>(peer) + static_cast<std::size_t>(tag));
       is_right = (wanted[i].peer < 0 || peer == wanted[i].peer) &&
                  recvs[i]->brings(10'000 * peer + 100 * tag + index++);
     }

@@ -92,7 +92,7 @@ sennit_status_t sennit_work_peer(sennit_work_t work, int* peer) {
                   name_of(work->work->operation));
     }
     if (!work->work->ended) {
-      return Status(Code::kInProgress, "the call has not ended yet");
+      return {Code::kInProgress, "the call has not ended yet"};
     }
     *peer = work->work->operation.peer;
     return work->work->status;

@@ -46,7 +46,7 @@ void announce_message(Work& work, const World& world) {
 }
 
 // To the other ranks: this one has done its part.
-void report_end(const Work& work, World& world) {
+void report_end(const Work& work, const World& world) {
   if (work.sequence != 0) {
     world.my_line().leave(work.sequence);
   } else {
@@ -54,7 +54,7 @@ void report_end(const Work& work, World& world) {
   }
 }
 
-void end(Work& work, Status status, World& world) {
+void end(Work& work, Status status, const World& world) {
   if (status.ok()) {
     world.my_line().waits_for.store(-1, std::memory_order_relaxed);
   }

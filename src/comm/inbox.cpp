@@ -100,7 +100,7 @@ std::shared_ptr<Work> Inbox::new_recv(int peer, const CallWords& words, const Wo
   if (!prepared.ok() || (*prepared)->words != words) {
     return nullptr;
   }
-  std::shared_ptr<Work> work = *prepared;
+  const std::shared_ptr<Work>& work = *prepared;
   const auto bytes = static_cast<std::size_t>(operation.bytes());
   work->parked.reset(new (std::nothrow) std::byte[std::max<std::size_t>(bytes, 1)]);
   work->operation.recv = work->call.output = work->parked.get();
