@@ -214,7 +214,7 @@ bool Calls::progress() {
     if (!failure_.ok()) {
       return true;  // and there are no pairs any more
     }
-    pair = pair->second.empty() ? pairs.erase(pair) : std::next(pair);
+    pair = pair->second.empty() ? queues_.erase(pair) : std::next(pair);
   }
   return moved;
 }

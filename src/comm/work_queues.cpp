@@ -1,6 +1,8 @@
 #include "comm/work_queues.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -12,7 +14,22 @@ WorkQueues::PairKey pair_of(const Work& work) {
 }  // namespace
 
 WorkQueues::Queue& WorkQueues::of(const Work& work) {
-  return work.is_message() ? pairs[pair_of(work)] : collectives;
+  if (!work.is_message()) {
+    return collectives;
+  }
+  const PairKey key = pair_of(work);
+  const auto known = pairs.find(key);
+  if (known != pairs.end() || spare.empty()) {
+    return known != pairs.end() ? known->second : pairs[key];
+  }
+  spare.key() = key;
+  return pairs.insert(std::move(spare)).position->second;
+}
+
+WorkQueues::Pairs::iterator WorkQueues::erase(Pairs::iterator pair) {
+  const auto next = std::next(pair);
+  spare = pairs.extract(pair);
+  return next;
 }
 
 const Work* WorkQueues::first_of(const Work& work) const {
@@ -46,7 +63,7 @@ std::shared_ptr<Work> WorkQueues::take_recv(int peer, std::int32_t tag) {
   queue->second.erase(first);
   // Others are looked through while this is called.
   if (queue->second.empty() && queue->first.first == kAnyRank) {
-    pairs.erase(queue);
+    erase(queue);
   }
   return recv;
 }

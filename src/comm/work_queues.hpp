@@ -5,7 +5,7 @@
 
 #include "comm/work.hpp"
 
-#include <list>
+#include <deque>
 #include <map>
 #include <memory>
 #include <utility>
@@ -14,16 +14,20 @@
 namespace sennit {
 
 struct WorkQueues {
-  using Queue = std::list<std::shared_ptr<Work>>;  // most have one work: a deque allocates more
-  using PairKey = std::pair<int, bool>;            // peer, is_send
+  using Queue = std::deque<std::shared_ptr<Work>>;
+  using PairKey = std::pair<int, bool>;  // peer, is_send
+  using Pairs = std::map<PairKey, Queue>;
 
   Queue collectives;
   // Recvs from any rank are in the queue of kAnyRank, which is never empty, until their message is
   // known.
-  std::map<PairKey, Queue> pairs;
+  Pairs pairs;
+  Pairs::node_type spare;  // the queue that became empty last, for the next new one
 
   // The queue for works such as this one.
   [[nodiscard]] Queue& of(const Work& work);
+  // Forgets an empty queue; the one behind it.
+  Pairs::iterator erase(Pairs::iterator pair);
   // The first work of that queue, or null.
   [[nodiscard]] const Work* first_of(const Work& work) const;
   [[nodiscard]] bool have_recvs_from_any() const {
