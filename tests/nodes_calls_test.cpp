@@ -45,6 +45,33 @@ TEST_F(NodesCalls, ACallThatCrossesNodesIsRefusedOnAllRanksByNameWhereThereIsNoU
   }
 }
 
+TEST_F(NodesCalls, TagsAreForRanksOfOneNode) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(4, [&](int rank) {
+    const sennit_comm_t comm = join_on(name, "aabb", rank);
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.tag = 3;
+    float value = 0;
+    const auto recv = [&](int peer) {
+      return sennit_recv(&value, 1, SENNIT_FLOAT32, peer, comm, nullptr, &options);
+    };
+    const auto send = [&](int peer) {
+      return sennit_send(&value, 1, SENNIT_FLOAT32, peer, comm, nullptr, &options);
+    };
+    const bool is_within = (rank % 2 == 0 ? send(rank + 1) : recv(rank - 1)) == SENNIT_OK;
+    const bool is_refused = send((rank + 2) % 4) == SENNIT_UNSUPPORTED;
+    const Report report = report_of([&] { return recv(SENNIT_ANY_RANK); });
+    sennit_comm_destroy(comm);
+    return is_within && is_refused ? report : Report();
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_UNSUPPORTED) << report->message;
+    EXPECT_NE(std::string(report->message).find("here are several nodes"), std::string::npos)
+        << report->message;
+  }
+}
+
 TEST_F(NodesCalls, MessagesWithinANodeGoOnWithoutUcx) {
   const std::string name = fresh_name();
   RankProcesses ranks(4, [&](int rank) {

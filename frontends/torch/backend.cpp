@@ -12,17 +12,26 @@
 namespace sennit::pytorch {
 namespace {
 
-void refuse_tag(int tag) {
+// Calls on GPUs are made later: the program shall not learn of it then.
+void refuse_on_gpus(const Tensors& tensors, int peer, int tag) {
+  if (!only(tensors).device().is_cuda()) {
+    return;
+  }
   if (tag != 0) {
     refuse(SENNIT_UNSUPPORTED,
-           c10::str("the backend sennit has no tags, here ",
+           c10::str("the backend sennit has tags for tensors in CPU memory, here ",
                     tag,
-                    ": messages of two ranks arrive in order"));
+                    " on a GPU: messages of two ranks arrive in order there"));
+  }
+  if (peer == SENNIT_ANY_RANK) {
+    refuse(SENNIT_UNSUPPORTED,
+           "the backend sennit receives on a GPU from a rank that is named: pass src");
   }
 }
 
 bool is_message(const Operation& operation) {
-  return operation.type == c10d::OpType::SEND || operation.type == c10d::OpType::RECV;
+  return operation.type == c10d::OpType::SEND || operation.type == c10d::OpType::RECV ||
+         operation.type == c10d::OpType::RECVANYSOURCE;
 }
 
 // Where the tensors of an operation are; one without tensors is for host ranks.
@@ -235,17 +244,17 @@ WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
 }
 
 WorkPointer Backend::send(Tensors& tensors, int peer, int tag) {
-  refuse_tag(tag);
-  return run(pytorch::send(tensors, peer));
+  refuse_on_gpus(tensors, peer, tag);
+  return run(pytorch::send(tensors, peer, tag));
 }
 
 WorkPointer Backend::recv(Tensors& tensors, int peer, int tag) {
-  refuse_tag(tag);
-  return run(pytorch::recv(tensors, peer));
+  refuse_on_gpus(tensors, peer, tag);
+  return run(pytorch::recv(tensors, peer, tag));
 }
 
-WorkPointer Backend::recvAnysource(Tensors&, int) {
-  refuse(SENNIT_UNSUPPORTED, "the backend sennit receives from a rank that is named: pass src");
+WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
+  return recv(tensors, SENNIT_ANY_RANK, tag);
 }
 
 }  // namespace sennit::pytorch

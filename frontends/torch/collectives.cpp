@@ -224,7 +224,7 @@ Operation barrier(const c10d::BarrierOptions& options) {
   return operation;
 }
 
-Operation send(const Tensors& tensors, int peer) {
+Operation send(const Tensors& tensors, int peer, int tag) {
   Operation operation;
   operation.type = OpType::SEND;
   operation.title = "sennit:send";
@@ -232,32 +232,32 @@ Operation send(const Tensors& tensors, int peer) {
   const at::Tensor buffer = in_order(only(tensors));
   operation.inputs = tensors;
   operation.buffers = {buffer};
-  operation.start = [buffer, peer](Calls& calls) {
+  operation.start = [buffer, peer, tag](Calls& calls) {
     check(sennit_send(buffer.const_data_ptr(),
                       count_of(buffer),
                       dtype_of(buffer),
                       peer,
                       calls.comm(),
                       calls.stream(),
-                      calls.options()));
+                      calls.options(tag)));
   };
   return operation;
 }
 
-Operation recv(const Tensors& tensors, int peer) {
+Operation recv(const Tensors& tensors, int peer, int tag) {
   Operation operation;
-  operation.type = OpType::RECV;
+  operation.type = peer == SENNIT_ANY_RANK ? OpType::RECVANYSOURCE : OpType::RECV;
   operation.title = "sennit:recv";
   operation.timeout = c10d::kUnsetTimeout;
   const at::Tensor buffer = only(put_in_order(operation, {only(tensors)}));
-  operation.start = [buffer, peer](Calls& calls) {
+  operation.start = [buffer, peer, tag](Calls& calls) {
     check(sennit_recv(buffer.mutable_data_ptr(),
                       count_of(buffer),
                       dtype_of(buffer),
                       peer,
                       calls.comm(),
                       calls.stream(),
-                      calls.options()));
+                      calls.options(tag)));
   };
   return operation;
 }

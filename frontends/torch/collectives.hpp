@@ -28,6 +28,7 @@ Operation all_to_all(Ranks ranks,
                      const std::vector<std::int64_t>& input_splits,
                      const c10d::AllToAllOptions& options);
 Operation barrier(const c10d::BarrierOptions& options);
-Operation send(const Tensors& tensors, int peer);
-Operation recv(const Tensors& tensors, int peer);
+Operation send(const Tensors& tensors, int peer, int tag);
+// From `peer`, or SENNIT_ANY_RANK.
+Operation recv(const Tensors& tensors, int peer, int tag);
 }  // namespace sennit::pytorch

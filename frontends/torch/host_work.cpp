@@ -35,6 +35,9 @@ sennit_status_t Started::wait(double timeout_s) {
     if (status != SENNIT_OK) {
       return status;
     }
+    if (is_recv) {
+      check(sennit_work_peer(works.back(), &source));
+    }
     sennit_work_destroy(works.back());
     works.pop_back();
   }
@@ -83,10 +86,19 @@ HostWork::~HostWork() {
 
 void HostWork::start(Operation& operation, double deadline_s) {
   Calls calls(comm_, nullptr, deadline_s, &started_.works);
+  started_.is_recv =
+      operation.type == c10d::OpType::RECV || operation.type == c10d::OpType::RECVANYSOURCE;
   operation.start(calls);
   started_.tensors = {std::move(operation.inputs), std::move(operation.buffers), operation.outputs};
   started_.finish = std::move(operation.finish);
   outputs_ = std::move(operation.outputs);
+}
+
+int HostWork::sourceRank() const {
+  if (started_.source < 0) {
+    refuse(SENNIT_INVALID_USAGE, "there is no source: this is no recv that was waited for");
+  }
+  return started_.source;
 }
 
 bool HostWork::isCompleted() {

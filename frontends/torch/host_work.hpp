@@ -29,6 +29,8 @@ class Started {
   std::vector<sennit_work_t> works;
   std::array<Tensors, 3> tensors;  // inputs, buffers, outputs
   std::function<void()> finish;
+  bool is_recv = false;
+  int source = -1;  // who sent, when a recv has ended
 };
 
 // Calls whose work the program has dropped: they go on until their end.
@@ -58,6 +60,8 @@ class HostWork final : public c10d::Work {
   void synchronize() override { wait(kNoTimeout); }
   void blockCurrentStream() override { wait(kNoTimeout); }
   std::vector<at::Tensor> result() override { return outputs_; }
+  // Of a recv that was waited for.
+  int sourceRank() const override;
   // One that is done: nothing in this process would make progress for whoever waits for it.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 

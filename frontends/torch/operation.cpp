@@ -11,7 +11,8 @@ Calls::Calls(sennit_comm_t comm, void* stream, double deadline_s, std::vector<se
   options_.deadline_s = deadline_s;
 }
 
-const sennit_call_options_t* Calls::options() {
+const sennit_call_options_t* Calls::options(int tag) {
+  options_.tag = tag;
   if (works_ != nullptr) {
     options_.work = &works_->emplace_back(nullptr);
   }

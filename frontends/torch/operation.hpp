@@ -21,7 +21,7 @@ class Calls {
   [[nodiscard]] sennit_comm_t comm() const { return comm_; }
   [[nodiscard]] void* stream() const { return stream_; }
   // For one call: its work has a place of its own.
-  const sennit_call_options_t* options();
+  const sennit_call_options_t* options(int tag = 0);
 
  private:
   sennit_comm_t comm_;

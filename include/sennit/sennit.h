@@ -322,8 +322,9 @@ typedef struct sennit_call_options_t {
                             whatever the config says; results differ from those without it as
                             docs/codecs.md says. SENNIT_UNSUPPORTED for a type that it does not
                             take, and for a lossy one in a reproducible call */
+  int32_t tag;           /* of a send or recv, see there; not negative. Host ranks of one node */
 } sennit_call_options_t;
-#define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0}
+#define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 SENNIT_API sennit_status_t sennit_all_reduce(const void* send,
                                              void* recv,
@@ -395,9 +396,16 @@ SENNIT_API sennit_status_t sennit_scatter(const void* send,
 SENNIT_API sennit_status_t sennit_barrier(sennit_comm_t comm,
                                           void* stream,
                                           const sennit_call_options_t* options);
-/* The k-th send from rank a to rank b matches the k-th recv of b from a, and must have the same
- * count and dtype. A send may wait for its recv, so put sends and recvs that depend on each other
- * into one group. A rank may send to itself, within a group. */
+/* The k-th send of a tag from rank a to rank b matches the k-th recv of that tag of b from a, and
+ * must have the same count and dtype. A send may wait for its recv, so put sends and recvs that
+ * depend on each other into one group. A rank may send to itself, within a group.
+ *
+ * A recv with peer SENNIT_ANY_RANK takes the first message of its tag from any other rank; its work
+ * knows from which (sennit_work_peer). It fails when a rank has died, or all others have finalized.
+ *
+ * Host ranks: while a recv waits, messages of its peer that come before its own, and have other
+ * tags, are received into memory of the library, where they lie until their recvs are called. */
+#define SENNIT_ANY_RANK (-2)
 SENNIT_API sennit_status_t sennit_send(const void* send,
                                        size_t count,
                                        sennit_dtype_t dtype,
@@ -467,8 +475,8 @@ SENNIT_API sennit_status_t sennit_scatter_v(const void* send,
 /* Calls between start and end, on any communicators, are made together by the outermost
  * sennit_group_end, which returns the error of any of them. Buffers must be valid until they have
  * ended. Ranks may post the calls of a group in different orders, except that the collectives of
- * one communicator, and the sends to (recvs from) one peer, need the same order on all ranks.
- * Groups belong to the calling thread and nest.
+ * one communicator, and the sends to (recvs from) one peer with one tag, need the same order on all
+ * ranks. Groups belong to the calling thread and nest.
  *
  * Host ranks: sennit_group_end blocks until all calls without a work have ended. GPU ranks: it
  * enqueues, one communicator after the other, first the collectives in the order in which they were
@@ -507,6 +515,9 @@ SENNIT_API sennit_status_t sennit_work_test(sennit_work_t work, int* done);
 /* The same for `count` works, of any communicators: done[i] is of works[i]. Many works of one
  * thread make progress together, which takes as long as testing one of them. */
 SENNIT_API sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int* done);
+/* *peer: the other rank of a send or recv of host ranks that has ended, such as the sender of a
+ * recv from any rank. SENNIT_IN_PROGRESS: it has not ended. */
+SENNIT_API sennit_status_t sennit_work_peer(sennit_work_t work, int* peer);
 /* Waits as sennit_work_wait with a negative time does, then frees the work. NULL is allowed. */
 SENNIT_API sennit_status_t sennit_work_destroy(sennit_work_t work);
 

@@ -1,4 +1,4 @@
-// Calls, groups and works in the C ABI.
+// Calls and groups in the C ABI.
 #include "capi/calls.hpp"
 
 #include "capi/groups.hpp"
@@ -16,6 +16,8 @@
 
 namespace sennit {
 namespace {
+
+static_assert(SENNIT_ANY_RANK == kAnyRank);
 
 Result<sennit_call_options_t> read_options(const sennit_call_options_t& options) {
   sennit_call_options_t full = SENNIT_CALL_OPTIONS_INITIALIZER;
@@ -36,6 +38,7 @@ void set_request(const sennit_call_options_t& options, Operation& operation) {
                        .rank_order = options.reproducible != 0,
                        .codec = text(options.codec)};
   operation.deadline_s = options.deadline_s;
+  operation.tag = options.tag;
 }
 
 Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operation) {
@@ -92,6 +95,14 @@ Status submit(sennit_comm_t comm,
                   operation.request.codec);
     }
   }
+  if (comm->device != nullptr && (operation.tag != 0 || operation.peer == kAnyRank)) {
+    return fail(
+        Code::kUnsupported,
+        "{} on communicator '{}': tags and recvs from any rank are for host ranks; GPU ranks "
+        "name the peer, and make the sends and recvs of two ranks in one order on both",
+        name_of(operation),
+        comm->config.name);
+  }
   if (group().depth > 0) {
     sennit_work_t handle = wanted != nullptr ? new_handle(comm) : nullptr;
     group().entries.emplace_back(comm, std::move(operation), stream, handle);
@@ -137,7 +148,7 @@ bool is_plain(const sennit_call_options_t* options) {
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
           options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
           options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 &&
-          options->work == nullptr);
+          options->work == nullptr && options->tag == 0);
 }
 
 // Most calls are like one that was made before.
@@ -180,26 +191,6 @@ sennit_status_t exchange(const PlainCall& what,
     }
     return make_call(std::move(operation), comm, stream, options);
   });
-}
-
-Status check_work(sennit_work_t work) {
-  if (work == nullptr) {
-    return fail(Code::kInvalidArgument, "the work is NULL");
-  }
-  const bool is_enqueued = work->in_stream != nullptr && work->in_stream->is_enqueued();
-  if (work->work == nullptr && !is_enqueued) {
-    return fail(Code::kInvalidUsage, "the work belongs to a group that has not ended well");
-  }
-  return work->comm->check_process();
-}
-
-// How the call has ended, or nothing where it has not within `limit`.
-std::optional<Status> outcome_of(sennit_work& work, Clock::duration limit) {
-  if (work.in_stream != nullptr) {
-    return work.in_stream->wait(*work.engine, limit);
-  }
-  return work.engine->run_until(*work.comm, *work.work, limit) ? std::optional(work.work->status)
-                                                               : std::nullopt;
 }
 
 }  // namespace
@@ -420,63 +411,6 @@ sennit_status_t sennit_group_end(void) {
       return fail(Code::kInvalidUsage, "sennit_group_end without sennit_group_start");
     }
     return --group().depth > 0 ? Status() : end_group();
-  });
-}
-
-sennit_status_t sennit_work_wait(sennit_work_t work, double timeout_s) {
-  return guard([&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(check_work(work));
-    return outcome_of(*work, to_limit(timeout_s))
-        .value_or(Status(Code::kInProgress, "the call has not ended yet"));
-  });
-}
-
-sennit_status_t sennit_work_test(sennit_work_t work, int* done) {
-  return sennit_works_test(&work, 1, done);
-}
-
-sennit_status_t sennit_works_test(const sennit_work_t* works, size_t count, int* done) {
-  return guard([&]() -> Status {
-    if (count > 0 && (works == nullptr || done == nullptr)) {
-      return fail(Code::kInvalidArgument, "the works or the result pointer are NULL");
-    }
-    const std::span<const sennit_work_t> all(works, count);
-    for (const sennit_work_t work : all) {
-      SENNIT_RETURN_IF_ERROR(check_work(work));
-    }
-    ProgressEngine* moved = nullptr;
-    for (std::size_t i = 0; i < count; ++i) {
-      sennit_work& work = *all[i];
-      ProgressEngine& engine = *work.engine;
-      if (&engine != moved) {
-        moved = &engine;
-        engine.poke();
-      }
-      if (work.in_stream != nullptr) {
-        done[i] = work.in_stream->poll() ? 1 : 0;
-      } else {
-        const auto guard = engine.lock();
-        done[i] = work.work->ended ? 1 : 0;
-      }
-    }
-    return {};
-  });
-}
-
-sennit_status_t sennit_work_destroy(sennit_work_t work) {
-  return guard([&]() -> Status {
-    if (work == nullptr) {
-      return {};
-    }
-    const std::unique_ptr<sennit_work> handle(work);
-    if (!handle->comm->check_process().ok()) {
-      if (handle->in_stream != nullptr) {
-        handle->in_stream->forget();
-      }
-    } else if (check_work(work).ok()) {
-      (void)outcome_of(*handle, Clock::duration::max());
-    }
-    return {};
   });
 }
 

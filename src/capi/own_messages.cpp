@@ -7,7 +7,10 @@ namespace sennit {
 namespace {
 
 std::string describe(const Operation& op) {
-  return fmt::format("{} x {}", op.count, name(op.dtype));
+  return fmt::format("{} x {}{}",
+                     op.count,
+                     name(op.dtype),
+                     op.tag == 0 ? "" : fmt::format(" with tag {}", op.tag));
 }
 
 // The places of the recvs of each rank from itself, in their order.
@@ -47,8 +50,10 @@ Result<std::vector<OwnMessage>> pair_own_messages(const std::vector<Group::Entry
     if (!is_own_message(entries[i]) || !entries[i].operation.is_send) {
       continue;
     }
-    const auto recv = std::ranges::find_if(
-        recvs, [&](std::size_t place) { return entries[place].comm == entries[i].comm; });
+    const auto recv = std::ranges::find_if(recvs, [&](std::size_t place) {
+      return entries[place].comm == entries[i].comm &&
+             entries[place].operation.tag == entries[i].operation.tag;
+    });
     if (recv == recvs.end()) {
       return lacks_its_other_end(entries[i]);
     }

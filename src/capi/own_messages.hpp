@@ -17,8 +17,8 @@ struct OwnMessage {
   std::size_t recv = 0;
 };
 
-// The k-th send of a rank to itself goes to its k-th recv. Refuses an end without the other, and
-// ends that differ in count or dtype.
+// The k-th send of a tag from a rank to itself goes to its k-th recv of the tag. Refuses an end
+// without the other, and ends that differ in count or dtype.
 Result<std::vector<OwnMessage>> pair_own_messages(const std::vector<Group::Entry>& entries);
 
 // The work of one end, which nothing but deliver() ends.

@@ -25,43 +25,20 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-CallView view_of(const Work& work, const World& world, const Moves& moves) {
-  CallView view{.sequence = work.sequence,
-                .words = work.words,
-                .counts = work.pair_counts(),
-                .elapsed_s = seconds_since(work.posted)};
-  if (work.job) {
-    view.waiting = work.job->waiting();
-  }
-  if (work.sequence == 0) {
-    const int peer = work.operation.peer;
-    const bool is_send = work.operation.is_send;
-    view.waiting.peer = peer;
-    view.message = {.from = is_send ? world.rank() : peer,
-                    .to = is_send ? peer : world.rank(),
-                    .number = work.message};
-  }
-  if (work.sequence != 0) {
-    view.idle_s = moves.idle_s(work.posted);
-  } else if (work.moved_at) {
-    view.idle_s = seconds_since(*work.moved_at);
-  }
-  return view;
-}
-
 // At the first warning's time and at each doubling, who is here and who is not.
 void warn(Work& work, const CallView& view, const World& world, const std::string& comm) {
   work.next_warning = work.posted + 2 * (work.next_warning - work.posted);
   const Verdict verdict = explain_deadline(world, view);
   SENNIT_WARN("comm",
-              "{}{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}",
+              "{}{} on comm '{}', rank {} of {}, waits for {:.0f} s: {}{}",
               describe_call(view, world.rank()),
               work.sequence != 0 ? fmt::format(" #{}", work.sequence) : "",
               comm,
               world.rank(),
               world.size(),
               seconds_since(work.posted),
-              verdict.evidence);
+              verdict.evidence,
+              view.note);
 }
 
 // The verdict on a job that cannot go on because a peer's memory could not be read, unless that
@@ -104,11 +81,40 @@ void CallWatch::look_around(Clock::time_point now) {
   }
 }
 
+CallView CallWatch::view_of(const Work& work) const {
+  CallView view{.sequence = work.sequence,
+                .words = work.words,
+                .counts = work.pair_counts(),
+                .elapsed_s = seconds_since(work.posted)};
+  if (work.job) {
+    view.waiting = work.job->waiting();
+  }
+  if (work.sequence != 0) {
+    view.idle_s = moves_.idle_s(work.posted);
+    return view;
+  }
+  const int peer = work.operation.peer;
+  const bool is_send = work.operation.is_send;
+  view.waiting.peer = peer == kAnyRank ? -1 : peer;
+  view.message = {.from = is_send ? world_.rank() : peer,
+                  .to = is_send ? peer : world_.rank(),
+                  .number = work.message};
+  if (work.moved_at) {
+    view.idle_s = seconds_since(*work.moved_at);
+  }
+  if (!is_send) {
+    // What lies there may be for a recv with another tag.
+    view.waiting.foreign = view.waiting.foreign && (work.is_matched || !inbox_.knows(peer));
+    view.note = inbox_.describe_parked(peer);
+  }
+  return view;
+}
+
 std::optional<Verdict> CallWatch::look_at(Work& work, const Status& broken) {
   if (std::exchange(work.has_moved, false)) {
     work.moved_at = now_;
   }
-  const CallView view = view_of(work, world_, moves_);
+  const CallView view = view_of(work);
   world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
   if (auto verdict = find_failure(world_, view, depth_)) {
     if (verdict->is_undecided && is_doubted_for_less_than(kUndecided, work)) {
@@ -125,7 +131,9 @@ std::optional<Verdict> CallWatch::look_at(Work& work, const Status& broken) {
     return verdict;
   }
   if (now_ >= work.deadline) {
-    return explain_deadline(world_, view);
+    Verdict verdict = explain_deadline(world_, view);
+    verdict.evidence += view.note;
+    return verdict;
   }
   if (now_ >= work.next_warning) {
     warn(work, view, world_, config_.name);
@@ -133,6 +141,17 @@ std::optional<Verdict> CallWatch::look_at(Work& work, const Status& broken) {
   work.look_interval = std::min(work.look_interval * 2, kLongestLookInterval);
   work.next_look = std::min(now_ + work.look_interval, work.deadline);
   return std::nullopt;
+}
+
+// Whether a message has begun that may be for the recv, or for another one ahead of its own.
+bool CallWatch::has_next_message(const Work& recv) const {
+  for (int peer = 0; peer < world_.size(); ++peer) {
+    if (inbox_.knows(peer) && recv.takes_from(peer, recv.operation.tag) &&
+        next_message(world_, peer)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // A peer may leave, or die, once its part of a call lies in our slots. From another node that part
@@ -145,11 +164,14 @@ bool CallWatch::may_end_well(Work& work, int peer) const {
     const Waiting waiting = work.job->waiting();
     return waiting.is_certain && waiting.peer == peer;
   };
-  if (work.job->advance() || work.job->finished() || (is_collective && !waits_for_peer())) {
+  const bool has_ended = work.job && work.job->finished();
+  if (work.advance() || has_ended || (is_collective && !waits_for_peer())) {
     work.doubted_since = {};
     return true;
   }
-  if (!is_collective && world_.is_local(peer)) {
+  const bool is_on_node = peer < 0 || world_.is_local(peer);
+  const bool may_be_matched = work.is_recv() && !work.is_matched && has_next_message(work);
+  if (!is_collective && is_on_node && !may_be_matched) {
     return false;
   }
   return is_doubted_for_less_than(is_collective ? kDoubt : kOnTheWay, work);
@@ -169,10 +191,10 @@ LongWait CallWatch::long_wait() const {
   const Work* const work = wait_.work(now_);
   // A work that others of its queue are ahead of waits for the first of them.
   const Work* const first = work != nullptr ? queues_.first_of(*work) : nullptr;
-  if (first == nullptr || !first->job || now_ - first->posted < OwnWait::kLong) {
+  if (first == nullptr || now_ - first->posted < OwnWait::kLong) {
     return {};
   }
-  const Waiting waiting = view_of(*first, world_, moves_).waiting;
+  const Waiting waiting = view_of(*first).waiting;
   if (waiting.peer < 0 || waiting.foreign) {
     return {};
   }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "comm/comm_config.hpp"
+#include "comm/inbox.hpp"
 #include "comm/moves.hpp"
 #include "comm/own_wait.hpp"
 #include "comm/work_queues.hpp"
@@ -24,8 +25,8 @@ namespace sennit {
 class CallWatch {
  public:
   // All of them outlive the watch.
-  CallWatch(World& world, const CommConfig& config, const WorkQueues& queues)
-      : world_(world), config_(config), queues_(queues) {}
+  CallWatch(World& world, const CommConfig& config, const WorkQueues& queues, const Inbox& inbox)
+      : world_(world), config_(config), queues_(queues), inbox_(inbox) {}
 
   // When look_around() has to be called next, at the latest.
   [[nodiscard]] Clock::time_point next_look() const;
@@ -45,6 +46,8 @@ class CallWatch {
   void add_move() { moves_.add(); }
 
  private:
+  [[nodiscard]] CallView view_of(const Work& work) const;
+  [[nodiscard]] bool has_next_message(const Work& recv) const;
   bool may_end_well(Work& work, int peer) const;
   bool is_doubted_for_less_than(Clock::duration time, Work& work) const;
   [[nodiscard]] LongWait long_wait() const;
@@ -52,6 +55,7 @@ class CallWatch {
   World& world_;
   const CommConfig& config_;
   const WorkQueues& queues_;
+  const Inbox& inbox_;
   DeadlockWatch deadlocks_{world_};
   OwnWait wait_{world_.my_line()};
   Moves moves_;

@@ -30,13 +30,57 @@ MessageLog::Way& way_of(const Work& work, const World& world) {
   return world.message_log(world.rank(), work.operation.peer).way(work.operation.is_send);
 }
 
+// As the next one of its pair. A recv that was announced before may turn out to be for a later one.
+void announce_message(Work& work, const World& world) {
+  MessageLog::Way& way = way_of(work, world);
+  const std::uint64_t number = way.ended.load(std::memory_order_relaxed) + 1;
+  if (work.message == number) {
+    return;
+  }
+  work.message = number;
+  if (way.calls.entered.load(std::memory_order_relaxed) == number) {
+    way.calls.replace(number, work.words);
+  } else {
+    way.calls.enter(number, work.words);
+  }
+}
+
+// To the other ranks: this one has done its part.
+void report_end(const Work& work, const World& world) {
+  if (work.sequence != 0) {
+    world.my_line().leave(work.sequence);
+  } else {
+    way_of(work, world).ended.store(work.message, std::memory_order_release);
+  }
+}
+
+void end(Work& work, Status status, const World& world) {
+  if (status.ok()) {
+    world.my_line().waits_for.store(-1, std::memory_order_relaxed);
+  }
+  work.status = std::move(status);
+  work.ended = true;
+  work.job.reset();
+  work.input_copy.reset();
+}
+
+std::optional<Verdict> find_different_counts(const Work& work, const World& world) {
+  if (!work.operation.varying) {
+    return std::nullopt;
+  }
+  const CallView view{.sequence = work.sequence, .words = work.words, .counts = &work.counts};
+  return find_different_counts(world, view);
+}
+
 }  // namespace
 
 void Calls::post(std::shared_ptr<Work> work) {
   watch_.own_wait().touch();
   set_times(*work, config_);
   last_program_ = work->program;
-  if (work->operation.collective != Collective::kSendRecv) {
+  if (work->is_message()) {
+    work->order = ++messages_;
+  } else {
     work->sequence = ++posted_;
   }
   // Else others would see a call that differs from theirs before they see the abort.
@@ -46,10 +90,16 @@ void Calls::post(std::shared_ptr<Work> work) {
     work->status = failure_;
     return;
   }
+  if (!inbox_.is_empty() && work->is_recv()) {
+    if (const auto message = inbox_.take(*work)) {
+      hand_over(*message, work);
+      return;
+    }
+  }
   WorkQueues::Queue& queue = queues_.of(*work);
   queue.push_back(std::move(work));
   if (queue.size() == 1) {
-    start(*queue.front());
+    start_front(queue);
   }
 }
 
@@ -59,7 +109,7 @@ void Calls::go_on(std::shared_ptr<Work> work) {
 }
 
 bool Calls::is_quiet() const {
-  return !is_inherited() && failure_.ok() && is_idle() && empty_recvs_.is_empty() && !is_aborted();
+  return !is_inherited() && failure_.ok() && is_idle() && !is_aborted();
 }
 
 DieAt* Calls::die_at(std::uint64_t sequence) {
@@ -85,12 +135,52 @@ void Calls::start(Work& work) {
     }
     world_.my_line().enter(work.sequence, work.words);
   } else {
-    auto& calls = way_of(work, world_).calls;
-    work.message = calls.entered.load(std::memory_order_relaxed) + 1;
-    calls.enter(work.message, work.words);
+    announce_message(work, world_);
   }
   work.call.die_at = die_at(work.sequence);
   work.job.emplace(*work.program, work.call);
+}
+
+// A recv begins before its message is known, unless that may be for an older recv from any rank, or
+// its job lets the sender know what it chooses: then it cannot be taken back.
+void Calls::start_front(WorkQueues::Queue& queue) {
+  if (queue.empty() || queue.front()->operation.peer == kAnyRank) {
+    return;
+  }
+  Work& work = *queue.front();
+  const bool awaits_message =
+      work.is_recv() &&
+      (queues_.have_recvs_from_any() || Choices::has_any(work.program->program())) &&
+      inbox_.knows(work.operation.peer);
+  if (awaits_message) {
+    announce_message(work, world_);
+  } else {
+    start(work);
+  }
+}
+
+// What the inbox has found a message for; false: nothing.
+bool Calls::start_matched(const std::shared_ptr<Work>& recv) {
+  if (recv == nullptr) {
+    return false;
+  }
+  if (!recv->status.ok()) {
+    fail(*recv, {.code = recv->status.code(), .evidence = recv->status.message()});
+  } else if (!recv->job) {
+    start(*recv);
+  }
+  return true;
+}
+
+// A message that has come into own memory goes to its recv, which is in no queue.
+void Calls::hand_over(const Work& message, const std::shared_ptr<Work>& recv) {
+  recv->operation.peer = message.operation.peer;
+  if (const auto verdict = inbox_.copy(message, *recv)) {
+    queues_.of(*recv).push_front(recv);
+    fail(*recv, *verdict);
+  } else {
+    end(*recv, {}, world_);
+  }
 }
 
 bool Calls::notice_abort() {
@@ -115,13 +205,16 @@ bool Calls::progress() {
     watch_.add_move();
   }
   bool moved = (rails_ != nullptr && rails_->progress()) || has_moved;
+  while (queues_.have_recvs_from_any() && start_matched(inbox_.match_any())) {
+    moved = true;
+  }
   auto& pairs = queues_.pairs;
   for (auto pair = pairs.begin(); pair != pairs.end();) {
     moved = advance_front(pair->second) || moved;
     if (!failure_.ok()) {
       return true;  // and there are no pairs any more
     }
-    pair = pair->second.empty() ? pairs.erase(pair) : std::next(pair);
+    pair = pair->second.empty() ? queues_.erase(pair) : std::next(pair);
   }
   return moved;
 }
@@ -131,29 +224,28 @@ bool Calls::advance_front(WorkQueues::Queue& queue) {
     return false;
   }
   const std::shared_ptr<Work> work = queue.front();
-  const bool moved = !work->job->finished() && work->job->advance();
-  work->has_moved = work->has_moved || moved;
+  if (!work->job) {
+    return work->operation.peer != kAnyRank && start_matched(inbox_.match(work->operation.peer));
+  }
+  const bool moved = work->advance();
+  if (work->job->has_met_foreign() && work->is_recv() && !work->is_matched) {
+    return start_matched(inbox_.match(work->operation.peer));
+  }
   if (work->job->finished() && flush_rails(*work)) {
     // A rank that sends more than a peer expects, or nothing where it expects some, may come to its
     // end. Whichever of the two is the later to announce its counts finds the other's here.
-    const CallView view{
-        .sequence = work->sequence, .words = work->words, .counts = work->pair_counts()};
-    if (const auto verdict = find_different_counts(world_, view)) {
-      fail(*work, *verdict);
-      return true;
-    }
-    // Nor does a recv of no elements wait for anything.
-    if (work->sequence == 0 && !work->operation.is_send && work->operation.count == 0) {
-      empty_recvs_.add(work->operation.peer, work->message);
-    }
-    if (const auto verdict = empty_recvs_.find_unexpected(world_)) {
+    if (const auto verdict = find_different_counts(*work, world_)) {
       fail(*work, *verdict);
       return true;
     }
     queue.pop_front();
-    end(*work, {});
-    if (!queue.empty()) {
-      start(*queue.front());
+    report_end(*work, world_);
+    end(*work, {}, world_);
+    if (const auto recv = work->parked ? inbox_.take_recv_for(work) : nullptr) {
+      hand_over(*work, recv);
+    }
+    if (failure_.ok()) {  // else the queue is gone
+      start_front(queue);
     }
     return true;
   }
@@ -169,7 +261,7 @@ bool Calls::flush_rails(const Work& work) {
 
 // Why the work cannot go on; ok while it can.
 Status Calls::broken(const Work& work) const {
-  Status status = work.job->status();
+  Status status = work.job ? work.job->status() : Status();
   if (status.ok() && rails_ != nullptr) {
     status = rails_->failure([&](int peer) { return needs(work, peer, world_); });
   }
@@ -182,6 +274,10 @@ void Calls::look(Clock::time_point now) {
     if (work->ended || !watch_.is_due(*work)) {
       continue;
     }
+    // A job does not meet all messages of others: those of bundles come on several paths.
+    if (work->is_recv() && !work->is_matched && work->operation.peer != kAnyRank) {
+      start_matched(inbox_.match(work->operation.peer));
+    }
     if (const auto verdict = watch_.look_at(*work, broken(*work))) {
       fail(*work, *verdict);
     }
@@ -190,21 +286,6 @@ void Calls::look(Clock::time_point now) {
 
 Clock::time_point Calls::next_look() const {
   return is_inherited() ? Clock::time_point::max() : watch_.next_look();
-}
-
-void Calls::end(Work& work, Status status) {
-  if (status.ok() && work.sequence != 0) {
-    world_.my_line().leave(work.sequence);
-  } else if (status.ok()) {
-    way_of(work, world_).ended.store(work.message, std::memory_order_release);
-  }
-  if (status.ok()) {
-    world_.my_line().waits_for.store(-1, std::memory_order_relaxed);
-  }
-  work.status = std::move(status);
-  work.ended = true;
-  work.job.reset();
-  work.input_copy.reset();
 }
 
 void Calls::fail(const Work& work, const Verdict& verdict) {
@@ -223,7 +304,7 @@ void Calls::fail_all(const Status& status, const Work* cause) {
   world_.sound_alarm();
   const auto end_all = [&](const WorkQueues::Queue& queue) {
     for (const std::shared_ptr<Work>& work : queue) {
-      end(*work, status);
+      end(*work, status, world_);
     }
   };
   end_all(queues_.collectives);

@@ -9,7 +9,7 @@
 #include "base/fork_guard.hpp"
 #include "comm/call_watch.hpp"
 #include "comm/comm_config.hpp"
-#include "comm/empty_recvs.hpp"
+#include "comm/inbox.hpp"
 #include "comm/work.hpp"
 #include "comm/work_queues.hpp"
 #include "world/world.hpp"
@@ -30,6 +30,7 @@ class Calls {
 
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] const Status& failure() const { return failure_; }
+  [[nodiscard]] Inbox& inbox() { return inbox_; }
   [[nodiscard]] bool is_inherited() const { return fork_generation() != generation_; }
 
   // Appends a prepared work. Only the engine calls it, which then has to drive these calls.
@@ -67,9 +68,11 @@ class Calls {
  private:
   [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   void start(Work& work);
+  void start_front(WorkQueues::Queue& queue);
+  bool start_matched(const std::shared_ptr<Work>& recv);
+  void hand_over(const Work& message, const std::shared_ptr<Work>& recv);
   bool notice_abort();
   bool advance_front(WorkQueues::Queue& queue);
-  void end(Work& work, Status status);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
   bool flush_rails(const Work& work);
@@ -83,9 +86,10 @@ class Calls {
   std::atomic<bool> aborted_{false};
   std::uint64_t posted_ = 0;  // collectives so far
   const BoundProgram* last_program_ = nullptr;
+  std::uint64_t messages_ = 0;  // sends and recvs so far
   WorkQueues queues_;
-  CallWatch watch_{world_, config_, queues_};
-  EmptyRecvs empty_recvs_;
+  Inbox inbox_{world_, queues_};
+  CallWatch watch_{world_, config_, queues_, inbox_};
 };
 
 }  // namespace sennit

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -119,6 +120,7 @@ Communicator::Communicator(Membership membership, CommConfig config, const World
     : config_(std::move(config)), world_(std::move(membership), layout) {
   facts_.slots = layout.rings.slots;
   facts_.slot_bytes = layout.rings.slot_bytes;
+  calls_.inbox().use([this](const Operation& operation) { return make_work(operation); });
 }
 
 Communicator::~Communicator() {
@@ -195,7 +197,7 @@ Status Communicator::check_process() const {
                                        config_.name);
 }
 
-Status Communicator::check(const Operation& op) const {
+Status Communicator::check(const Operation& op) {
   SENNIT_RETURN_IF_ERROR(check_process());
   if (!failure().ok()) {
     return failure();
@@ -210,11 +212,17 @@ Status Communicator::check(const Operation& op) const {
                 op.peer,
                 rank());
   }
-  return check_arguments(op, rank(), size());
+  SENNIT_RETURN_IF_ERROR(check_arguments(op, rank(), size()));
+  const bool needs_inbox = op.tag != 0 || op.peer == kAnyRank;
+  return needs_inbox ? calls_.inbox().check(op) : Status();
 }
 
 Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) {
   SENNIT_RETURN_IF_ERROR(check(operation));
+  return make_work(operation);
+}
+
+Result<std::shared_ptr<Work>> Communicator::make_work(const Operation& operation) {
   auto work = std::make_shared<Work>();
   work->operation = operation;
   SENNIT_ASSIGN_OR_RETURN(work->program, find_program(operation));
@@ -239,6 +247,8 @@ Result<std::shared_ptr<Work>> Communicator::prepare(const Operation& operation) 
 
 Result<const BoundProgram*> Communicator::find_program(const Operation& operation) {
   const bool pair = operation.collective == Collective::kSendRecv;
+  // A message from any rank has the plan of one from any other; its program is bound later.
+  const int peer = operation.peer == kAnyRank ? (rank() == 0 ? 1 : 0) : operation.peer;
   const bool reduces = is_reduction(operation.collective);
   CallRequest request = operation.request;
   const bool reproducible = request.rank_order || config_.reproducible;
@@ -251,10 +261,10 @@ Result<const BoundProgram*> Communicator::find_program(const Operation& operatio
   const PlanRequest wanted{.collective = operation.collective,
                            .root = is_rooted(operation.collective) ? operation.root : 0,
                            .bytes = known_bytes(operation),
-                           .peer = pair ? operation.peer : -1,
+                           .peer = pair ? peer : -1,
                            .role = pair ? (operation.is_send ? 0 : 1) : -1,
                            .varying = operation.varying,
-                           .request = request,
+                           .request = std::move(request),
                            .codec_is_by_rule = codec.is_by_rule,
                            .scaled = scaled};
   return plans_->find(wanted);

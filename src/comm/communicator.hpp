@@ -70,7 +70,8 @@ class Communicator {
 
   Status probe_memory(const AllowedPaths& paths);
   Status open_rails(std::unique_ptr<rail::MirroredRings> rails, const shm::RingGeometry& geometry);
-  Status check(const Operation& operation) const;
+  Status check(const Operation& operation);
+  Result<std::shared_ptr<Work>> make_work(const Operation& operation);
   Result<const BoundProgram*> find_program(const Operation& operation);
   void learn(const Work& work);
 

@@ -26,8 +26,11 @@ Status error_contract(const Work& work,
                 : verdict.code == Code::kMismatch
                     ? "make all ranks call the same operation in the same order, then start again"
                     : "abort() the communicator, then shrink() it to the survivors, or exit";
-  const std::string call = work.sequence != 0 ? fmt::format(" #{}", work.sequence)
-                                              : fmt::format(" with peer {}", op.peer);
+  const std::string peer =
+      op.peer == kAnyRank ? " from any rank" : fmt::format(" with peer {}", op.peer);
+  const std::string call = work.sequence != 0
+                               ? fmt::format(" #{}", work.sequence)
+                               : peer + (op.tag != 0 ? fmt::format(", tag {}", op.tag) : "");
   std::string message = fmt::format(
       "{}{} ({} x {} = {} bytes{}{}) on comm '{}', rank {} of {}, failed after {:.2f} s: {}. The "
       "communicator is now failed; outputs are undefined. Next: {}.",

@@ -46,10 +46,13 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
                     .groups = pair || wanted.varying ? std::vector<std::vector<int>>() : groups_,
                     .varying = wanted.varying};
   Result<Choice> chosen = choose(wanted.collective, shape, wanted.bytes, wanted.request, facts_);
-  CallRequest without_codec = wanted.request;
-  without_codec.codec.clear();
+  const auto choose_without_codec = [&] {
+    CallRequest without_codec = wanted.request;
+    without_codec.codec.clear();
+    return choose(wanted.collective, shape, wanted.bytes, without_codec, facts_);
+  };
   if (!chosen.ok() && wanted.codec_is_by_rule) {
-    chosen = choose(wanted.collective, shape, wanted.bytes, without_codec, facts_);
+    chosen = choose_without_codec();
   }
   SENNIT_ASSIGN_OR_RETURN(Choice choice, std::move(chosen));
   choice.scaled = wanted.scaled;
@@ -72,8 +75,7 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
     made = make(wanted, shape, choice);
   }
   if (refused && choice.codec && wanted.codec_is_by_rule) {
-    SENNIT_ASSIGN_OR_RETURN(choice,
-                            choose(wanted.collective, shape, wanted.bytes, without_codec, facts_));
+    SENNIT_ASSIGN_OR_RETURN(choice, choose_without_codec());
     choice.scaled = wanted.scaled;
     made = make(wanted, shape, choice);
   }

@@ -1,11 +1,11 @@
 #include "comm/work_queues.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace sennit {
 namespace {
-
-bool is_message(const Work& work) { return work.operation.collective == Collective::kSendRecv; }
 
 WorkQueues::PairKey pair_of(const Work& work) {
   return {work.operation.peer, work.operation.is_send};
@@ -14,15 +14,58 @@ WorkQueues::PairKey pair_of(const Work& work) {
 }  // namespace
 
 WorkQueues::Queue& WorkQueues::of(const Work& work) {
-  return is_message(work) ? pairs[pair_of(work)] : collectives;
+  if (!work.is_message()) {
+    return collectives;
+  }
+  const PairKey key = pair_of(work);
+  const auto known = pairs.find(key);
+  if (known != pairs.end() || spare.empty()) {
+    return known != pairs.end() ? known->second : pairs[key];
+  }
+  spare.key() = key;
+  return pairs.insert(std::move(spare)).position->second;
+}
+
+WorkQueues::Pairs::iterator WorkQueues::erase(Pairs::iterator pair) {
+  const auto next = std::next(pair);
+  spare = pairs.extract(pair);
+  return next;
 }
 
 const Work* WorkQueues::first_of(const Work& work) const {
-  if (!is_message(work)) {
+  if (!work.is_message()) {
     return collectives.empty() ? nullptr : collectives.front().get();
   }
   const auto pair = pairs.find(pair_of(work));
   return pair == pairs.end() ? nullptr : pair->second.front().get();
+}
+
+std::shared_ptr<Work> WorkQueues::take_recv(int peer, std::int32_t tag) {
+  auto queue = pairs.end();
+  Queue::iterator first;
+  for (const int from : {peer, kAnyRank}) {
+    const auto pair = pairs.find({from, false});
+    if (pair == pairs.end()) {
+      continue;
+    }
+    const auto found = std::ranges::find_if(
+        pair->second, [&](const auto& recv) { return recv->takes_from(peer, tag); });
+    if (found != pair->second.end() &&
+        (queue == pairs.end() || (*found)->order < (*first)->order)) {
+      queue = pair;
+      first = found;
+    }
+  }
+  if (queue == pairs.end()) {
+    return nullptr;
+  }
+  std::shared_ptr<Work> recv = *first;
+  queue->second.erase(first);
+  // Others are looked through while this is called.
+  if (queue->second.empty() && queue->first.first == kAnyRank) {
+    erase(queue);
+  }
+  return recv;
 }
 
 std::vector<std::shared_ptr<Work>> WorkQueues::running() const {

@@ -16,14 +16,27 @@ namespace sennit {
 struct WorkQueues {
   using Queue = std::deque<std::shared_ptr<Work>>;
   using PairKey = std::pair<int, bool>;  // peer, is_send
+  using Pairs = std::map<PairKey, Queue>;
 
   Queue collectives;
-  std::map<PairKey, Queue> pairs;
+  // Recvs from any rank are in the queue of kAnyRank, which is never empty, until their message is
+  // known.
+  Pairs pairs;
+  Pairs::node_type spare;  // the queue that became empty last, for the next new one
 
   // The queue for works such as this one.
   [[nodiscard]] Queue& of(const Work& work);
+  // Forgets an empty queue; the one behind it.
+  Pairs::iterator erase(Pairs::iterator pair);
   // The first work of that queue, or null.
   [[nodiscard]] const Work* first_of(const Work& work) const;
+  [[nodiscard]] bool have_recvs_from_any() const {
+    static_assert(kAnyRank < 0, "no other key is less");
+    return !pairs.empty() && pairs.begin()->first.first == kAnyRank;
+  }
+  // Takes the recv that was posted first of those from `peer`, or from any rank, with this tag out
+  // of its queue; null: there is none.
+  std::shared_ptr<Work> take_recv(int peer, std::int32_t tag);
   // The first of each queue.
   [[nodiscard]] std::vector<std::shared_ptr<Work>> running() const;
   // Any one, or null.

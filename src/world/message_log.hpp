@@ -14,7 +14,9 @@ namespace sennit {
 
 struct MessageLog {
   // A sender is ahead by as many small messages as a channel has slots, four by default.
-  static constexpr std::size_t kKept = 8;
+  static constexpr std::size_t kKept = 32;
+  // With more slots, it may have forgotten a message that its receiver has not taken.
+  static constexpr std::uint32_t kMostSlots = kKept - 2;
 
   struct Way {
     CallLog<kKept> calls;

@@ -181,6 +181,16 @@ BufferUse buffer_use(const Operation& op, int rank, int ranks) {
 
 namespace {
 
+Status check_peer(const Operation& op, int ranks) {
+  if (op.peer == kAnyRank && !op.is_send) {
+    return ranks > 1 ? Status()
+                     : fail(Code::kInvalidArgument, "a recv from any rank, and there is no other");
+  }
+  return op.peer >= 0 && op.peer < ranks
+             ? Status()
+             : fail(Code::kInvalidArgument, "peer {} is not a rank of {} ranks", op.peer, ranks);
+}
+
 Status check_buffers(const Operation& op, int rank, int ranks) {
   const auto [in, out] = extents(op, rank, ranks);
   const bool lacks_send = in.bytes > 0 && op.send == nullptr;
@@ -210,8 +220,14 @@ Status check_arguments(const Operation& op, int rank, int ranks) {
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= ranks)) {
     return fail(Code::kInvalidArgument, "root {} is not a rank of {} ranks", op.root, ranks);
   }
-  if (op.collective == Collective::kSendRecv && (op.peer < 0 || op.peer >= ranks)) {
-    return fail(Code::kInvalidArgument, "peer {} is not a rank of {} ranks", op.peer, ranks);
+  if (op.collective == Collective::kSendRecv) {
+    SENNIT_RETURN_IF_ERROR(check_peer(op, ranks));
+  }
+  if (op.tag < 0 || (op.tag != 0 && op.collective != Collective::kSendRecv)) {
+    return fail(Code::kInvalidArgument,
+                "{} with tag {}: sends and recvs have tags, which are not negative",
+                name_of(op),
+                op.tag);
   }
   const auto largest = INT64_MAX / static_cast<std::int64_t>(size_bytes(op.dtype)) / ranks;
   if (op.count < 0 || op.count > largest) {
@@ -248,6 +264,7 @@ CallWords words_of(const Operation& operation,
           .count = operation.varying ? 0 : static_cast<std::uint64_t>(operation.count),
           .plan_hash = plan_hash,
           .codec = codec ? static_cast<std::uint32_t>(*codec) : 0U,
+          .tag = operation.tag,
           .varying = operation.varying};
 }
 
@@ -256,7 +273,7 @@ std::uint32_t fingerprint_of(const CallWords& words) {
   for (const std::uint64_t word :
        {(std::uint64_t{words.varying} << 56) | (std::uint64_t{words.collective} << 40) |
             (std::uint64_t{words.dtype} << 32) | words.op,
-        static_cast<std::uint64_t>(words.root),
+        static_cast<std::uint64_t>(words.root) ^ (static_cast<std::uint64_t>(words.tag) << 32),
         words.count}) {
     hash = mix(hash + 0x9e3779b97f4a7c15ULL + word);
   }

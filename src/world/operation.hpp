@@ -17,6 +17,9 @@
 
 namespace sennit {
 
+// In place of the peer of a recv: whoever sends first.
+inline constexpr int kAnyRank = -2;
+
 // A call as the user makes it.
 struct Operation {
   Collective collective = Collective::kBarrier;
@@ -35,6 +38,7 @@ struct Operation {
   std::vector<ElementRange> outputs{};
   CallRequest request;
   double deadline_s = 0;  // 0: the communicator's; negative: none
+  std::int32_t tag = 0;   // of a send or recv
 
   // Of `count` elements.
   [[nodiscard]] std::int64_t bytes() const {

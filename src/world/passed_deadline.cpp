@@ -1,5 +1,7 @@
 #include "world/passed_deadline.hpp"
 
+#include "world/operation.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -20,6 +22,9 @@ int other_end(const World& world, const CallView& view) {
 bool has_other_end(const World& world, const CallView& view) {
   const bool is_send = view.message.from == world.rank();
   const int peer = other_end(world, view);
+  if (peer == kAnyRank) {
+    return false;
+  }
   // Message logs stay on their node.
   return !world.is_local(peer) ||
          world.message_log(peer, world.rank())

@@ -7,20 +7,25 @@ void StatusLine::Words::put(const CallWords& words) {
                  (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) |
                  words.op,
              std::memory_order_release);
-  root.store(words.root, std::memory_order_release);
   count.store(words.count, std::memory_order_release);
   plan_hash.store(words.plan_hash, std::memory_order_release);
+  place.store(
+      static_cast<std::int64_t>((std::uint64_t{static_cast<std::uint32_t>(words.tag)} << 32) |
+                                static_cast<std::uint32_t>(words.root)),
+      std::memory_order_release);
 }
 
 CallWords StatusLine::Words::get() const {
+  const auto tag_and_root = static_cast<std::uint64_t>(place.load(std::memory_order_acquire));
   const std::uint64_t bits = what.load(std::memory_order_acquire);
   return {.collective = static_cast<std::uint32_t>((bits >> 40) & 0xff),
           .dtype = static_cast<std::uint32_t>((bits >> 32) & 0xff),
           .op = static_cast<std::uint32_t>(bits),
-          .root = static_cast<std::int32_t>(root.load(std::memory_order_acquire)),
+          .root = static_cast<std::int32_t>(tag_and_root),
           .count = count.load(std::memory_order_acquire),
           .plan_hash = plan_hash.load(std::memory_order_acquire),
           .codec = static_cast<std::uint32_t>((bits >> 48) & 0xff),
+          .tag = static_cast<std::int32_t>(tag_and_root >> 32),
           .varying = (bits >> 56) != 0};
 }
 

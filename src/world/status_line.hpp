@@ -36,6 +36,7 @@ struct CallWords {
   std::uint64_t count = 0;
   std::uint64_t plan_hash = 0;
   std::uint32_t codec = 0;  // by its number; 0: none
+  std::int32_t tag = 0;     // of a send or recv
   bool varying = false;  // lengths differ by block; `count` is 0 then (see world/pair_counts.hpp)
 
   // In place of a plan's hash: the rank has refused the call, which others may have begun.
@@ -51,11 +52,14 @@ inline constexpr std::uint32_t kReportedStopped = 4;
 struct alignas(128) StatusLine {
   struct Words {
     std::atomic<std::uint64_t> what{0};  // varying, codec, collective, dtype, op
-    std::atomic<std::int64_t> root{0};
+    std::atomic<std::int64_t> place{0};  // tag, root
     std::atomic<std::uint64_t> count{0};
     std::atomic<std::uint64_t> plan_hash{0};
 
-    // Release stores and acquire loads, word by word.
+    // Stands in `place` while the words are replaced; no tag is negative.
+    static constexpr std::int64_t kChanging = INT64_MIN;
+
+    // Release stores and acquire loads, word by word; `place` is stored last and loaded first.
     void put(const CallWords& words);
     [[nodiscard]] CallWords get() const;
   };

@@ -3,6 +3,7 @@
 #include "codec/codec.hpp"
 #include "world/deadlock.hpp"
 #include "world/lost_rail.hpp"
+#include "world/operation.hpp"
 
 #include <fmt/ranges.h>
 
@@ -149,7 +150,9 @@ std::optional<Verdict> find_finalized(const World& world, const CallView& view) 
       finalized.push_back(rank);
     }
   }
-  if (finalized.empty()) {
+  // One rank that sends is enough for a recv from any.
+  const bool is_from_any = view.sequence == 0 && view.message.from == kAnyRank;
+  if (finalized.empty() || (is_from_any && std::ssize(finalized) < world.size() - 1)) {
     return std::nullopt;
   }
   const auto last_call = world.line(finalized.front()).left.load(std::memory_order_acquire);
@@ -219,7 +222,7 @@ Code code_for_others(Code code) {
 
 bool has_left(const World& world, int rank, const CallView& view) {
   if (view.sequence == 0) {
-    return rank != view.waiting.peer;
+    return rank != view.waiting.peer && view.message.from != kAnyRank;
   }
   return world.line(rank).left.load(std::memory_order_acquire) >= view.sequence;
 }
@@ -242,20 +245,22 @@ std::string describe_call(const CallView& view, int rank) {
     return describe(view.words);
   }
   const bool is_send = view.message.from == rank;
-  return fmt::format("{} of {} {} rank {}",
+  const int peer = is_send ? view.message.to : view.message.from;
+  return fmt::format("{} of {} {} {}",
                      is_send ? "send" : "recv",
                      describe_elements(view.words),
                      is_send ? "to" : "from",
-                     is_send ? view.message.to : view.message.from);
+                     peer == kAnyRank ? "any rank" : fmt::format("rank {}", peer));
 }
 
 std::string describe_elements(const CallWords& words) {
   const auto dtype = dtype_from_value(static_cast<int>(words.dtype));
   return fmt::format(
-      "{} x {}{}",
+      "{} x {}{}{}",
       words.count,
       dtype.ok() ? name(dtype.value()) : "an unknown dtype",
-      words.codec == 0 ? "" : fmt::format(", codec {},", name(static_cast<Codec>(words.codec))));
+      words.codec == 0 ? "" : fmt::format(", codec {},", name(static_cast<Codec>(words.codec))),
+      words.tag == 0 ? "" : fmt::format(" with tag {}", words.tag));
 }
 
 std::string describe(const CallWords& words) {
@@ -372,8 +377,29 @@ std::optional<Verdict> find_different_counts(const World& world, const CallView&
   return std::nullopt;
 }
 
+Verdict different_message(const World& world,
+                          const PairMessage& message,
+                          const CallWords& meant,
+                          const CallWords& expected) {
+  const auto& [from, to, number] = message;
+  // Of one count and type they can differ in how they are sent, which a caller may ask for.
+  const bool differ_in_elements = describe_elements(meant) != describe_elements(expected);
+  const auto text = [&](const CallWords& words) {
+    return differ_in_elements ? describe_elements(words) : describe(words);
+  };
+  return Verdict{.code = Code::kMismatch,
+                 .blamed_ranks = {std::min(from, to), std::max(from, to)},
+                 .evidence = fmt::format("{} sends {} to {}, which expects {} (message {} from "
+                                         "the one to the other)",
+                                         world.peers().describe(from),
+                                         text(meant),
+                                         world.peers().describe(to),
+                                         text(expected),
+                                         number)};
+}
+
 std::optional<Verdict> find_different_message(const World& world, int from, int to) {
-  if (from == to) {
+  if (from == to || from == kAnyRank) {
     return std::nullopt;
   }
   const auto& sent = world.message_log(from, to).sent.calls;
@@ -384,23 +410,11 @@ std::optional<Verdict> find_different_message(const World& world, int from, int 
   for (std::uint64_t number = first; number <= last; ++number) {
     CallWords meant;
     CallWords expected;
-    if (!sent.read(number, meant) || !received.read(number, expected) || meant == expected) {
+    if (!sent.read(number, meant) || !received.read(number, expected) || meant == expected ||
+        meant.tag != expected.tag) {  // what the receiver still waits for when it reads the message
       continue;
     }
-    // Of one count and type they can differ in how they are sent, which a caller may ask for.
-    const bool differ_in_elements = describe_elements(meant) != describe_elements(expected);
-    const auto text = [&](const CallWords& words) {
-      return differ_in_elements ? describe_elements(words) : describe(words);
-    };
-    return Verdict{.code = Code::kMismatch,
-                   .blamed_ranks = {std::min(from, to), std::max(from, to)},
-                   .evidence = fmt::format("{} sends {} to {}, which expects {} (message {} from "
-                                           "the one to the other)",
-                                           world.peers().describe(from),
-                                           text(meant),
-                                           world.peers().describe(to),
-                                           text(expected),
-                                           number)};
+    return different_message(world, {.from = from, .to = to, .number = number}, meant, expected);
   }
   return std::nullopt;
 }

@@ -20,9 +20,10 @@ struct CallView {
   CallWords words;
   Waiting waiting{};
   const PairCounts* counts = nullptr;  // where lengths vary
-  PairMessage message{};               // of a send or recv
+  PairMessage message{};               // of a send or recv; from any rank: kAnyRank
   std::optional<double> idle_s{};      // since data moved on any rank, where that is known
   double elapsed_s = 0;                // since it was made
+  std::string note{};                  // what else this rank knows, for behind the evidence
 };
 
 struct Verdict {
@@ -61,6 +62,11 @@ Verdict different_counts(
 // itself and this rank.
 std::optional<Verdict> find_different_counts(const World& world, const CallView& view);
 
+// The verdict on a message whose ends differ in more than their tags.
+Verdict different_message(const World& world,
+                          const PairMessage& message,
+                          const CallWords& meant,
+                          const CallWords& expected);
 // The verdict when the two ends of a message, as far as both are begun and can still be read,
 // differ in count or type.
 std::optional<Verdict> find_different_message(const World& world, int from, int to);
@@ -77,7 +83,7 @@ std::string describe_ranks(const World& world, const std::vector<int>& ranks);
 std::string describe(const CallWords& words);
 // The same, or "send of 4 x float32 to rank 1", of the call that `rank` is in.
 std::string describe_call(const CallView& view, int rank);
-// "1024 x float32"
+// "1024 x float32", "1024 x float32 with tag 3"
 std::string describe_elements(const CallWords& words);
 
 }  // namespace sennit

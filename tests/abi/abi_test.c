@@ -35,12 +35,13 @@ IS(offsetof(sennit_config_t, non_blocking), 56);
 IS(offsetof(sennit_config_t, reproducible), 60);
 IS(offsetof(sennit_config_t, codec), 120);
 
-IS(sizeof(sennit_call_options_t), 72);
+IS(sizeof(sennit_call_options_t), 80);
 IS(offsetof(sennit_call_options_t, algorithm), 8);
 IS(offsetof(sennit_call_options_t, tile_bytes), 32);
 IS(offsetof(sennit_call_options_t, work), 48);
 IS(offsetof(sennit_call_options_t, reproducible), 56);
 IS(offsetof(sennit_call_options_t, codec), 64);
+IS(offsetof(sennit_call_options_t, tag), 72);
 
 IS(SENNIT_OK, 0);
 IS(SENNIT_IN_PROGRESS, 1);

@@ -59,6 +59,41 @@ def test_send_meets_recv() -> None:
     assert sennit.spawn(rank, 2, threads=True) == [[0, 1, 2, 3, 4]] * 2
 
 
+def test_recvs_take_the_message_of_their_tag() -> None:
+    def rank(comm: sennit.Communicator) -> None:
+        tags = range(6)
+        if comm.rank == 0:
+            for tag in tags:
+                comm.send(np.full(3 + tag, tag), 1, tag=tag)
+        else:
+            for tag in reversed(tags):
+                assert comm.recv(np.empty(3 + tag, int), 0, tag=tag).tolist() == [tag] * (3 + tag)
+        for wrong in (-1, 2**31):
+            with pytest.raises(sennit.InvalidArgument, match=f"tag {wrong} is out of range"):
+                comm.send(np.ones(1), 1 - comm.rank, tag=wrong)
+
+    sennit.spawn(rank, 2, threads=True)
+
+
+def test_a_recv_from_any_rank_says_who_sent() -> None:
+    def rank(comm: sennit.Communicator) -> None:
+        if comm.rank == 0:
+            works = [comm.start.recv(np.zeros(1), sennit.ANY_RANK, tag=4) for _ in range(3)]
+            with pytest.raises(sennit.InProgress):
+                _ = works[0].peer
+            values = [float(work.wait()[0]) for work in works]
+            assert values == [work.peer for work in works]
+            assert sorted(values) == [1, 2, 3]
+        else:
+            work = comm.start.send(np.full(1, float(comm.rank)), 0, tag=4)
+            work.wait()
+            assert work.peer == 0
+        with pytest.raises(sennit.InvalidUsage, match="no send or recv"):
+            _ = comm.start.barrier().peer
+
+    sennit.spawn(rank, 4, threads=True)
+
+
 def test_results_have_the_shapes_that_the_documentation_promises() -> None:
     def rank(comm: sennit.Communicator) -> list[tuple[int, ...]]:
         n = comm.size

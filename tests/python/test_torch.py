@@ -48,6 +48,10 @@ def test_messages_arrive(tmp_path: Path) -> None:
     run_ranks("torch_ranks.messages", 2, tmp_path)
 
 
+def test_tags_and_any_source(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.tagged_messages", 3, tmp_path)
+
+
 def test_elements_match_by_index_in_any_dense_order(tmp_path: Path) -> None:
     run_ranks("torch_ranks.dense_orders", 3, tmp_path)
 

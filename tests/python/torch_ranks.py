@@ -141,6 +141,34 @@ def lists(rank: int, ranks: int, gloo: Any) -> None:
     torch.testing.assert_close(mean, sum(inputs(peer, 3) for peer in range(ranks)) / ranks)
 
 
+def tagged_messages(rank: int, ranks: int, file: str) -> None:
+    """Tags in another order than that of the sends; recvs from any rank say who sent."""
+    join(rank, ranks, file)
+    to, source = (rank + 1) % ranks, (rank - 1) % ranks
+    works = [dist.isend(inputs(rank, 100 * tag), to, tag=tag) for tag in (1, 2, 3)]
+    for tag in (3, 1, 2):
+        got = torch.empty(100 * tag)
+        assert dist.recv(got, source, tag=tag) == source
+        assert torch.equal(got, inputs(source, 100 * tag))
+    for work in works:
+        work.wait()
+    if rank == 0:
+        seen = []
+        for _ in range(ranks - 1):
+            got = torch.empty(10)
+            sender = dist.recv(got, tag=7)
+            assert torch.equal(got, inputs(sender, 10))
+            seen.append(sender)
+        assert sorted(seen) == list(range(1, ranks))
+    else:
+        dist.send(inputs(rank, 10), 0, tag=7)
+    pending = dist.irecv(torch.empty(4), tag=9)
+    dist.batch_isend_irecv([dist.P2POp(dist.isend, inputs(rank, 4), to, tag=9)])
+    pending.wait()
+    assert pending._source_rank() == source
+    dist.destroy_process_group()
+
+
 def messages(rank: int, ranks: int, file: str) -> None:
     """send, recv, isend, irecv, batches, and objects round a ring."""
     join(rank, ranks, file)
@@ -315,8 +343,7 @@ def refusals(rank: int, ranks: int, file: str) -> None:
         ("contiguous", lambda: dist.all_reduce(torch.ones(4, 4)[:, :2])),
         ("contiguous", lambda: dist.broadcast(torch.ones(1, 4).expand(4, 4), 0)),
         ("contiguous", lambda: dist.all_gather_into_tensor(torch.ones(ranks, 4).t(), x)),
-        ("no tags", lambda: dist.send(torch.ones(1), (rank + 1) % ranks, tag=3)),
-        ("pass src", lambda: dist.recv(torch.ones(1))),
+        ("negative", lambda: dist.send(torch.ones(1), (rank + 1) % ranks, tag=-3)),
         ("stands twice", lambda: dist.all_reduce_coalesced([same_tensor, same_tensor])),
     )
     for words, call in cases:

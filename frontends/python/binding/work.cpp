@@ -164,6 +164,7 @@ sennit_status_t Work::post_with(sennit_redop_t op) {
   options.deadline_s = asked.deadline_s;
   options.work = has_work_ ? &work_ : nullptr;
   options.reproducible = asked.reproducible ? 1 : 0;
+  options.tag = asked.tag;
   options.codec = asked.codec ? asked.codec->c_str() : nullptr;
   const std::size_t count = arguments_.count;
   const int root = arguments_.root;
@@ -334,6 +335,21 @@ bool Work::test() {
   return done != 0;
 }
 
+bool Work::is_message() const {
+  return arguments_.collective == Collective::kSend || arguments_.collective == Collective::kRecv;
+}
+
+int Work::peer() {
+  if (!is_message()) {
+    raise(SENNIT_INVALID_USAGE, "the call has no peer: it is no send or recv");
+  }
+  if (!has_ended_) {
+    raise(SENNIT_IN_PROGRESS, "the call is not known to have ended: wait() for it, then ask");
+  }
+  end_with(error_.status);
+  return peer_;
+}
+
 // True when `status` is the end of the call, which a failure is too: then it raises, now and
 // whenever the work is asked again.
 bool Work::end_with(sennit_status_t status) {
@@ -344,6 +360,11 @@ bool Work::end_with(sennit_status_t status) {
     has_ended_ = true;
     if (status != SENNIT_OK) {
       error_ = record_of_call(status);
+    } else if (is_message()) {
+      peer_ = arguments_.root;
+      if (peer_ == SENNIT_ANY_RANK) {
+        sennit_work_peer(work_, &peer_);
+      }
     }
     sennit_work_destroy(std::exchange(work_, nullptr));
     arguments_.send.reset();
@@ -390,12 +411,14 @@ void bind_work(nb::module_& module) {
                     double,
                     bool,
                     std::optional<std::string>,
-                    std::optional<Stream>>(),
+                    std::optional<Stream>,
+                    std::int32_t>(),
            nb::arg("algorithm") = nb::none(),
            nb::arg("deadline_s") = 0.0,
            nb::arg("reproducible") = false,
            nb::arg("codec") = nb::none(),
-           nb::arg("stream") = nb::none())
+           nb::arg("stream") = nb::none(),
+           nb::arg("tag") = 0)
       .def_ro("stream", &CallOptions::stream);
   nb::class_<Work>(module, "Work")
       .def(
@@ -433,7 +456,9 @@ void bind_work(nb::module_& module) {
       .def("run", &Work::run)
       .def("is_ended_by_stream", &Work::is_ended_by_stream)
       .def("wait", &Work::wait, nb::arg("timeout_s"))
-      .def("test", &Work::test);
+      .def("test", &Work::test)
+      .def("peer", &Work::peer);
+  module.attr("ANY_RANK") = SENNIT_ANY_RANK;
   module.def("start_group", &start_group, nb::arg("works"));
   bind_equal_calls(module);
 }

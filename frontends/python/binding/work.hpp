@@ -10,6 +10,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,7 @@ struct CallOptions {
   bool reproducible = false;
   std::optional<std::string> codec;
   std::optional<Stream> stream;
+  std::int32_t tag = 0;  // of a send or recv
 };
 
 // What a C function of the ABI takes, besides the communicator.
@@ -88,6 +90,8 @@ class Work {
   // call's error; on Ctrl-C aborts the communicator and raises KeyboardInterrupt.
   bool wait(double timeout_s);
   bool test();
+  // The other rank of a send or recv that has ended well.
+  int peer();
 
   // The status of the C call; needs no GIL.
   sennit_status_t post();
@@ -97,6 +101,7 @@ class Work {
   sennit_status_t post_with(sennit_redop_t op);
   sennit_status_t post_varying(const sennit_call_options_t& options);
   bool end_with(sennit_status_t status);
+  [[nodiscard]] bool is_message() const;
   void interrupt_if_asked();
   // What the C library says of "send" and "recv", in terms of the arguments.
   ErrorRecord record_of_call(sennit_status_t status) const;
@@ -113,6 +118,7 @@ class Work {
   bool has_work_ = true;  // false: nobody waits for the call, which its stream orders
   sennit_work_t work_ = nullptr;
   bool has_ended_ = false;
+  int peer_ = SENNIT_ANY_RANK;  // of a send or recv that has ended well
   ErrorRecord error_;
 };
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sennit import codecs
 from sennit._core import (
+    ANY_RANK,
     Aborted,
     DeadlineExceeded,
     Error,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __version__ = version_string()
 
 __all__ = [
+    "ANY_RANK",
     "Aborted",
     "Communicator",
     "Config",

@@ -12,6 +12,9 @@ DTYPES: tuple[str, ...]
 REDUCE_OPS: tuple[str, ...]
 """Names of the reduce operators."""
 
+ANY_RANK: int
+"""In place of the peer of a recv."""
+
 class Error(Exception):
     """Any failure that Sennit reports; the subclass says of what kind.
 
@@ -153,6 +156,7 @@ class CallOptions:
         reproducible: bool = False,
         codec: str | None = None,
         stream: int | None = None,
+        tag: int = 0,
     ) -> None: ...
     @property
     def stream(self) -> int | None: ...
@@ -175,6 +179,7 @@ class Work:
     def is_ended_by_stream(self) -> bool: ...
     def wait(self, timeout_s: float) -> bool: ...
     def test(self) -> bool: ...
+    def peer(self) -> int: ...
 
 def buffer_of(object: object, name: str, writable: bool, stream: int | None = None) -> Buffer: ...
 def prepare(

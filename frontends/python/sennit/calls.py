@@ -31,6 +31,7 @@ def asked(
     schedule: Schedule | None,
     codec: str | None,
     stream: Any,
+    tag: int = 0,
 ) -> CallOptions:
     """What is asked of one call, which every rank must ask, but for the stream.
 
@@ -43,6 +44,7 @@ def asked(
         and schedule is None
         and codec is None
         and not reproducible
+        and not tag
     ):
         return _NOTHING
     return CallOptions(
@@ -51,7 +53,15 @@ def asked(
         bool(reproducible),
         codec,
         None if stream is None else _core.stream_of(stream),
+        _tag_field(tag),
     )
+
+
+def _tag_field(tag: int) -> int:
+    number = operator.index(tag)
+    if not 0 <= number < 2**31:
+        raise InvalidArgument(f"tag {tag} is out of range: tags go from 0 to {2**31 - 1}")
+    return number
 
 
 def _algorithm_of(schedule: Schedule, algorithm: str | None) -> str:

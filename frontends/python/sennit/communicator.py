@@ -471,12 +471,16 @@ class Communicator:
         x: Any,
         peer: int,
         *,
+        tag: int = 0,
         deadline_s: float | None = None,
         codec: str | None = None,
         stream: Any = None,
     ) -> None:
-        """Send x to the rank `peer`, whose recv has the same count and type; may wait for it."""
-        options = asked(None, deadline_s, False, None, codec, stream)
+        """Send x to the rank `peer`, whose recv has the same count and type; may wait for it.
+
+        The k-th send of a tag matches the k-th recv of the tag. Tags are for host ranks.
+        """
+        options = asked(None, deadline_s, False, None, codec, stream, tag)
         run(prepare(self._handle, Collective.SEND, x, None, None, peer, options))
 
     def recv(
@@ -484,12 +488,17 @@ class Communicator:
         out: Any,
         peer: int,
         *,
+        tag: int = 0,
         deadline_s: float | None = None,
         codec: str | None = None,
         stream: Any = None,
     ) -> Any:
-        """Overwrite `out` by what the rank `peer` sends; returns `out`."""
-        options = asked(None, deadline_s, False, None, codec, stream)
+        """Overwrite `out` by what the rank `peer` sends; returns `out`.
+
+        With `sennit.ANY_RANK` as peer (host ranks) it is the first message of this tag from any
+        other rank; `comm.start.recv` gives a `Work` whose `peer` says from which.
+        """
+        options = asked(None, deadline_s, False, None, codec, stream, tag)
         return run(prepare(self._handle, Collective.RECV, None, out, None, peer, options))
 
     def barrier(

@@ -246,12 +246,13 @@ class Starter:
         x: Any,
         peer: int,
         *,
+        tag: int = 0,
         deadline_s: float | None = None,
         codec: str | None = None,
         stream: Any = None,
     ) -> Work:
         """Start a send."""
-        options = asked(None, deadline_s, False, None, codec, stream)
+        options = asked(None, deadline_s, False, None, codec, stream, tag)
         return start(prepare(self._handle, Collective.SEND, x, None, None, peer, options))
 
     def recv(
@@ -259,12 +260,13 @@ class Starter:
         out: Any,
         peer: int,
         *,
+        tag: int = 0,
         deadline_s: float | None = None,
         codec: str | None = None,
         stream: Any = None,
     ) -> Work:
-        """Start a recv."""
-        options = asked(None, deadline_s, False, None, codec, stream)
+        """Start a recv; `peer` of the `Work` says who sent, also for `sennit.ANY_RANK`."""
+        options = asked(None, deadline_s, False, None, codec, stream, tag)
         return start(prepare(self._handle, Collective.RECV, None, out, None, peer, options))
 
     def barrier(

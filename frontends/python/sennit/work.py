@@ -54,6 +54,16 @@ class Work:
         """Make some progress; True when the call has ended (`wait` says how)."""
         return self._work.test()
 
+    @property
+    def peer(self) -> int:
+        """The other rank of a send or recv that was waited for.
+
+        Raises:
+            InProgress: It was not waited for.
+            InvalidUsage: The call is no send or recv.
+        """
+        return self._work.peer()
+
 
 class _OpenGroup(threading.local):
     """The calls that the group of this thread has collected; depth 0 is no group."""
@@ -99,8 +109,8 @@ def group() -> Iterator[None]:
 
     Sends and recvs that need each other belong in one group. On different ranks the calls may be
     posted in any order, as long as the collectives of one communicator, and the sends to (recvs
-    from) one peer, are in the same order. Groups nest: the outermost end makes the calls. Results
-    are ready after the block; where the block raises, none of its calls is made.
+    from) one peer with one tag, are in the same order. Groups nest: the outermost end makes the
+    calls. Results are ready after the block; where the block raises, none of its calls is made.
 
     Raises:
         Error: One of the calls failed.

@@ -58,8 +58,10 @@ CallLayout::StrandView CallLayout::view_of(int strand_index) const {
   } else {
     view.part = part(block_range(problem, call_.count, element_bytes_, 0));
   }
-  // A barrier has no blocks; its program runs once.
-  view.all_tiles = problem.collective == Collective::kBarrier
+  // A barrier has no blocks; its program runs once. So does that of a message without elements,
+  // which its receiver has to see come.
+  const bool is_empty_message = problem.collective == Collective::kSendRecv && call_.count == 0;
+  view.all_tiles = problem.collective == Collective::kBarrier || is_empty_message
                        ? 1
                        : (longest + view.tile_elements - 1) / view.tile_elements;
   view.tiles = view.all_tiles;

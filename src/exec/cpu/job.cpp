@@ -167,7 +167,12 @@ bool Job::arrived(const MessageRef& ref, std::int64_t tile) {
     return choices_->has_arrived(ref.bundle);
   }
   const Spot at = spot(ref, tile);
-  return channel::is_full(at.full(), at.position, layout_.fingerprint(ref));
+  // Loaded once, for both questions: its line may be on its way here.
+  const std::uint64_t word = channel::load_acquire(at.full());
+  const std::uint64_t expected = channel::full_word(at.position, layout_.fingerprint(ref));
+  has_met_foreign_ =
+      word != expected && channel::sequence_of(word) == channel::sequence_of(expected);
+  return word == expected;
 }
 
 bool Job::has_slot(const MessageRef& ref, std::int64_t tile) {

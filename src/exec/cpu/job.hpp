@@ -34,6 +34,9 @@ class Job {
   // Not ok when a copy out of a peer's memory failed; the job cannot go on then.
   [[nodiscard]] const Status& status() const { return status_; }
 
+  // Where its next message is due lies that of another call. Paths of bundles are not looked at.
+  [[nodiscard]] bool has_met_foreign() const { return has_met_foreign_; }
+
   // What the first unfinished lane that depends on another rank waits for.
   [[nodiscard]] Waiting waiting() const;
 
@@ -107,6 +110,7 @@ class Job {
   std::optional<Choices> choices_;
   std::size_t lanes_left_ = 0;
   bool finished_ = false;
+  bool has_met_foreign_ = false;
   Status status_;
 };
 
