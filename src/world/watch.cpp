@@ -328,7 +328,7 @@ std::optional<Verdict> find_disagreement(const World& world,
   }
   std::ranges::sort(verdict.blamed_ranks);
   // Most ranks, whatever those call that have not been read.
-  const std::size_t ranks = static_cast<std::size_t>(world.size());
+  const auto ranks = static_cast<std::size_t>(world.size());
   verdict.is_undecided = readable < ranks && meant->second.size() * 2 <= ranks;
   verdict.evidence =
       fmt::format("the ranks disagree on call {}: {}", sequence, fmt::join(clauses, "; "));
